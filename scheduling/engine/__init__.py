@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from scheduling.engine.order.orders import candidate_key
     from scheduling.engine.order.protocols import Candidate, Order
     from scheduling.engine.placement.counting import stand_together
-    from scheduling.engine.placement.fragmentation import FragmentationGauge
+    from scheduling.engine.placement.fragmentation.gauge import FragmentationGauge
+    from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
+    from scheduling.engine.placement.index.question import Question
+    from scheduling.engine.placement.index.workload import Workload, WorkloadShape, typical, workload_of
     from scheduling.engine.placement.placer import Seat
-    from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
-    from scheduling.engine.placement.question import Question
-    from scheduling.engine.placement.workload import Workload, WorkloadShape, typical, workload_of
     from scheduling.engine.placement_stream import Asked, Place, PlacementStream
     from scheduling.engine.plugins.discovery import with_entry_points
     from scheduling.engine.plugins.guard import PluginError
@@ -194,18 +194,18 @@ _MODULES: Final = {
     ),
     "order.orders": "candidate_key",
     "placement.counting": "stand_together",
-    "placement.fragmentation": "FragmentationGauge",
+    "placement.fragmentation.gauge": "FragmentationGauge",
     "model.labels": "labels_carry=carries label_holds=holds",
     "stream_learner": "Learner",
     "placement.placer": "Seat",
-    "placement.question": "Question",
+    "placement.index.question": "Question",
     "placement_stream": "Asked Place PlacementStream",
-    "placement.workload": "Workload WorkloadShape typical workload_of",
+    "placement.index.workload": "Workload WorkloadShape typical workload_of",
     "builtin": "BUILTIN cycle_order resolve_config",
     "plugins.discovery": "with_entry_points",
     "plugins.guard": "PluginError",
     "order.protocols": "Candidate Order",
-    "placement.protocols": "DevicePicker Score Veto",
+    "placement.index.protocols": "DevicePicker Score Veto",
     "model.registry": "ConfigError",
     "session.plugin_sets": "Action PluginSet",
     "preemption.candidates": "VictimCandidate=Candidate normative_order",

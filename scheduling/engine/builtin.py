@@ -13,12 +13,12 @@ from scheduling.engine.actions.time_limit import TimeLimit
 from scheduling.engine.model.registry import Registry
 from scheduling.engine.order.orders import ORDERS
 from scheduling.engine.order.protocols import Order
-from scheduling.engine.placement.devices import DEVICE_PICKERS
-from scheduling.engine.placement.foresight import LookAheadPolicy
-from scheduling.engine.placement.preferences import PREFERENCES
-from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
-from scheduling.engine.placement.scores import SCORES
-from scheduling.engine.placement.vetoes import VETOES
+from scheduling.engine.placement.filters.vetoes import VETOES
+from scheduling.engine.placement.fragmentation.foresight import LookAheadPolicy
+from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
+from scheduling.engine.placement.scores.devices import DEVICE_PICKERS
+from scheduling.engine.placement.scores.packing_scores import SCORES
+from scheduling.engine.placement.scores.preferences import PREFERENCES
 from scheduling.engine.session.config import EngineConfig, resolve_cycle_order, resolve_plugins
 from scheduling.engine.session.plugin_sets import Action, PluginSet, Toolbox
 from scheduling.engine.session.session import Session

@@ -14,10 +14,10 @@ import numpy as np
 from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import Flavor, Node, PlacementRules, Request
 from scheduling.engine.placement.capacity import slots
-from scheduling.engine.placement.devices import slices
+from scheduling.engine.placement.index.workload import Workload
 from scheduling.engine.placement.matrix import ScoreMatrix, servable
 from scheduling.engine.placement.placer import Placer, Seat
-from scheduling.engine.placement.workload import Workload
+from scheduling.engine.placement.scores.devices import slices
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.shape import TaskShape, resolve

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.engine.placement.workload import Workload, WorkloadShape
+from scheduling.engine.placement.index.workload import Workload, WorkloadShape
 from scheduling.engine.placement_stream import PlacementStream
 
 # Before so many arrivals little is known, and policies that learn are left alone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from scheduling.engine import Snapshot
-from scheduling.snapshots.dump import FORMAT
+from scheduling.engine_input.saved_cycle import FORMAT
 from tests.truth.report import Tally, judged
 from tests.truth.settle import Run
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scheduling.engine.model import Help, HelpCode, Outcome, Reason
-from scheduling.snapshots.dump import dump
+from scheduling.engine_input.saved_cycle import dump
 from tests.truth.known import KNOWN
 from tests.truth.offers import take
 from tests.truth.oracle.verdict import judge

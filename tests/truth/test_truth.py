@@ -7,6 +7,8 @@ falsehood where it is asked for.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -32,3 +34,11 @@ def test_nothing_that_waiting_jobs_are_told_is_false(kind: str, seeds: range) ->
     if unknown:
         what, (name, seed, text) = min(unknown.items())
         pytest.fail(f"{what} in {name} {seed}: {text}\n{smallest(name, seed, what)}", pytrace=False)
+
+
+def test_the_command_judges_worlds_in_a_process_without_django_set_up() -> None:
+    command = (sys.executable, "-m", "tests.truth", "--worlds", "4", "--jobs", "1")
+    clean = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    result = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "RAISE_QUOTA" in result.stdout

@@ -20,7 +20,7 @@ from scheduling.engine.gang.moves import Effort, MoveSearch, Opening, Unit
 from scheduling.engine.gang.openings import NODES_SEEN, Gives, Promise, Shelter, nearest, openings
 from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.question import members
+from scheduling.engine.placement.index.question import members
 from scheduling.engine.preemption.loss import charged, gpus, unsaved
 from scheduling.engine.quota.assignment import Mode, Refusal
 from scheduling.engine.session.consolidation_gain import Gain

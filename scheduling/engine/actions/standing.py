@@ -15,8 +15,8 @@ from scheduling.engine.model import (
     Queue,
     Role,
 )
-from scheduling.engine.placement.clusters import queue_clusters
 from scheduling.engine.placement.feasibility import Dead, could_stand, never_fits_outcome
+from scheduling.engine.placement.index.clusters import queue_clusters
 from scheduling.engine.quota.verdict import Shortage, beyond_ceiling, capped
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.charges import summed, task_charges, times

@@ -10,7 +10,7 @@ from scheduling.engine.gang.placer import Extent, GangPlacer
 from scheduling.engine.gang.rooms import FullRooms
 from scheduling.engine.gang.standing import lacks
 from scheduling.engine.model import Allocation, Job, Queue, Reason
-from scheduling.engine.placement.clusters import clusters_of
+from scheduling.engine.placement.index.clusters import clusters_of
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.quota.assign import assign
 from scheduling.engine.quota.assignment import Assignment, FlavorChoice, Mode, Refusal, RoleAssignment

@@ -16,8 +16,8 @@ from scheduling.engine.gang.standing import lacks
 from scheduling.engine.gang.where import binds
 from scheduling.engine.model import Allocation, Flavor, Job, Queue
 from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.index.question import members
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.placement.question import members
 from scheduling.engine.preemption.seats import Seats, countable, slots_of
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 from scheduling.engine.state.shape import resolve

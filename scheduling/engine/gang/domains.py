@@ -17,7 +17,7 @@ import numpy as np
 from scheduling.engine.model import TopologyMode, TopologyRule
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.capacity import slots
-from scheduling.engine.placement.levels import NOWHERE, Levels
+from scheduling.engine.placement.index.levels import NOWHERE, Levels
 from scheduling.engine.state.fleet import Bools, Ints
 
 # A shape that asks for nothing has endless slots, which must not overflow when they are added up.

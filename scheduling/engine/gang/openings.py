@@ -18,7 +18,7 @@ from scheduling.engine.gang.bounds import Counted
 from scheduling.engine.gang.moves import Unit
 from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.row import Row
+from scheduling.engine.placement.index.row import Row
 from scheduling.engine.preemption.seats import countable
 from scheduling.engine.state.fleet import Bools, Ints
 

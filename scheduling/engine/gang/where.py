@@ -11,7 +11,7 @@ from scheduling.engine.gang.parts import Counts
 from scheduling.engine.gang.refusals import no_domain
 from scheduling.engine.gang.tasks import RoleTasks
 from scheduling.engine.model import Job, Role, TopologyMode, TopologyRule
-from scheduling.engine.placement.levels import levels_of, topology_labels
+from scheduling.engine.placement.index.levels import levels_of, topology_labels
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.state.fleet import Ints

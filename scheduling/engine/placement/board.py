@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.placement.grid import BY_PICKER, GridScore
-from scheduling.engine.placement.lasting import Lasting
-from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
-from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.relevance import concerns, relevant
-from scheduling.engine.placement.scores import stretch
-from scheduling.engine.placement.tally import FreeCards, Tally
+from scheduling.engine.placement.filters.lasting import Lasting
+from scheduling.engine.placement.filters.tally import FreeCards, Tally
+from scheduling.engine.placement.index.grid import BY_PICKER, GridScore
+from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.placement.index.relevance import concerns, relevant
+from scheduling.engine.placement.scores.packing_scores import stretch
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints, Rows
 
 Floats = NDArray[np.float64]

@@ -12,10 +12,10 @@ import numpy as np
 
 from scheduling.engine.model import Flavor, TopologyRule
 from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.levels import levels_of, topology_labels
+from scheduling.engine.placement.index.levels import levels_of, topology_labels
+from scheduling.engine.placement.index.question import Question, card_parts
+from scheduling.engine.placement.index.relations import exclusive_domains
 from scheduling.engine.placement.placer import PlacementRule, Placer, placer_for
-from scheduling.engine.placement.question import Question, card_parts
-from scheduling.engine.placement.relations import exclusive_domains
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
 from scheduling.engine.state.shape import TaskShape
 

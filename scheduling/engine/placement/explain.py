@@ -9,8 +9,8 @@ import numpy as np
 from foundation.core.quantities import Resource
 from scheduling.engine.model import Help, HelpCode
 from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.protocols import Veto
-from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.index.protocols import Veto
+from scheduling.engine.placement.index.question import Question
 from scheduling.engine.state.fleet import ALL_ROWS, Bools
 
 REFUSED = "refused."

@@ -22,7 +22,6 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.model.labels import repels
 from scheduling.engine.placement.capacity import PLENTY, empty_placer, most_when_empty
-from scheduling.engine.placement.clusters import CLUSTERS, queue_clusters
 from scheduling.engine.placement.explain import (
     FLAVOR_TAINT,
     REFUSED,
@@ -34,6 +33,7 @@ from scheduling.engine.placement.explain import (
     refusals,
     smaller_request,
 )
+from scheduling.engine.placement.index.clusters import CLUSTERS, queue_clusters
 from scheduling.engine.placement.placer import PlacementRule
 from scheduling.engine.state.shape import TaskShape, resolve
 from scheduling.engine.state.snapshot import Snapshot

@@ -17,15 +17,15 @@ from dataclasses import fields
 import numpy as np
 
 from scheduling.engine.model import Flavor, GpuMode
-from scheduling.engine.placement.devices import CardPicker
-from scheduling.engine.placement.grid import GridScore, Numbers, pairs
-from scheduling.engine.placement.limits import Limits
-from scheduling.engine.placement.node_types import capacity_codes
-from scheduling.engine.placement.protocols import Veto
-from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.relevance import relevant
+from scheduling.engine.placement.filters.vetoes import VETOES
+from scheduling.engine.placement.index.grid import GridScore, Numbers, pairs
+from scheduling.engine.placement.index.limits import Limits
+from scheduling.engine.placement.index.node_types import capacity_codes
+from scheduling.engine.placement.index.protocols import Veto
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.placement.index.relevance import relevant
+from scheduling.engine.placement.scores.devices import CardPicker
 from scheduling.engine.placement.states import State, States
-from scheduling.engine.placement.vetoes import VETOES
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Parts
 from scheduling.engine.state.shape import TaskShape
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from scheduling.engine.model import DeviceSlice, Flavor, ZoneShare
 from scheduling.engine.model.registry import ConfigError
-from scheduling.engine.placement.alignment import aligned
 from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.devices import CardPicker, slices
-from scheduling.engine.placement.grid import GridScore, LearningScore
+from scheduling.engine.placement.index.grid import GridScore, LearningScore
+from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.placement.index.relevance import Selective
+from scheduling.engine.placement.index.workload import Workload
 from scheduling.engine.placement.matrix import ScoreMatrix, columnar
-from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
-from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.relevance import Selective
-from scheduling.engine.placement.workload import Workload
+from scheduling.engine.placement.scores.alignment import aligned
+from scheduling.engine.placement.scores.devices import CardPicker, slices
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 from scheduling.engine.state.shape import TaskShape
 from scheduling.engine.topology.request import TopologyOptions

@@ -15,11 +15,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.engine.placement.devices import CardPicker
-from scheduling.engine.placement.grid import BY_PICKER, CardTable, GridScore, NodeCards, Numbers, ShapeTable
-from scheduling.engine.placement.limits import Limits, least
-from scheduling.engine.placement.node_types import NOTHING, NodeType, node_types
-from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.index.grid import (
+    BY_PICKER,
+    CardTable,
+    GridScore,
+    NodeCards,
+    Numbers,
+    ShapeTable,
+)
+from scheduling.engine.placement.index.limits import Limits, least
+from scheduling.engine.placement.index.node_types import NOTHING, NodeType, node_types
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.placement.scores.devices import CardPicker
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, Parts
 
 # States kept; beyond that they are forgotten and worked out again when they recur.

@@ -13,7 +13,7 @@ from typing import Any
 
 from scheduling.engine.model.registry import ConfigError
 from scheduling.engine.order.protocols import Order
-from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
+from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
 from scheduling.engine.plugins.guard import (
     GuardedAction,
     GuardedOrder,

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from scheduling.engine.order.protocols import Candidate
-from scheduling.engine.placement.protocols import Score, Veto
-from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.relevance import Selective
+from scheduling.engine.placement.index.protocols import Score, Veto
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.placement.index.relevance import Selective
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.fleet import Bools, Ints, Rows
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.engine.model.options import ShareStrategy
-from scheduling.engine.placement.row import Row
+from scheduling.engine.placement.index.row import Row
 from scheduling.engine.preemption.candidates import Candidate
 from scheduling.engine.preemption.collect import add
 from scheduling.engine.preemption.contest import Contest, Victim

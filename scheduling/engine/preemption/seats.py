@@ -15,9 +15,9 @@ import numpy as np
 from scheduling.engine.model import Allocation
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.capacity import slots
-from scheduling.engine.placement.empty import empty_cards
-from scheduling.engine.placement.question import card_parts
-from scheduling.engine.placement.row import PLENTY, Row
+from scheduling.engine.placement.filters.empty import empty_cards
+from scheduling.engine.placement.index.question import card_parts
+from scheduling.engine.placement.index.row import PLENTY, Row
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
 # Vetoes whose answer follows from the amounts that are free on a row.

@@ -21,7 +21,7 @@ from scheduling.engine.model import (
     ResourceName,
     Role,
 )
-from scheduling.engine.placement.clusters import clusters_of
+from scheduling.engine.placement.index.clusters import clusters_of
 from scheduling.engine.quota.assignment import (
     SEVERITY,
     Assignment,

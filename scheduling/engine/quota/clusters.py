@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from scheduling.engine.model import Flavor, Queue, ResourceName
-from scheduling.engine.placement.clusters import CLUSTERS, clusters_of, queue_clusters
+from scheduling.engine.placement.index.clusters import CLUSTERS, clusters_of, queue_clusters
 from scheduling.engine.quota.assignment import SEVERITY, Assignment, Mode
 from scheduling.engine.quota.fungibility import Rank, goes_on, is_preferred
 

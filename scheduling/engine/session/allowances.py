@@ -23,8 +23,8 @@ from scheduling.engine.model import (
     Reason,
     ResourceName,
 )
-from scheduling.engine.placement.clusters import queue_clusters
 from scheduling.engine.placement.feasibility import Dead
+from scheduling.engine.placement.index.clusters import queue_clusters
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.state.charges import asked_of, demand, summed
 from scheduling.engine.state.snapshot import Snapshot

@@ -19,8 +19,8 @@ from scheduling.engine.model.options import (
 from scheduling.engine.model.registry import ConfigError
 from scheduling.engine.order.orders import fair_chain
 from scheduling.engine.order.protocols import Order
+from scheduling.engine.placement.filters.vetoes import VETOES
 from scheduling.engine.placement.placer import PlacementRule
-from scheduling.engine.placement.vetoes import VETOES
 from scheduling.engine.session.plugin_sets import PluginSet, Toolbox
 from scheduling.engine.topology import TopologyOptions
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from scheduling.engine.model.registry import Registry
 from scheduling.engine.order.protocols import Order
+from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
 from scheduling.engine.placement.placer import PlacementRule
-from scheduling.engine.placement.protocols import DevicePicker, Score, Veto
 
 SessionT = TypeVar("SessionT", contravariant=True)
 

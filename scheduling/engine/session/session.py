@@ -23,8 +23,8 @@ from scheduling.engine.order.orders import Preempting, candidate_key, job_key
 from scheduling.engine.order.protocols import Candidate, Order
 from scheduling.engine.order.users import Users
 from scheduling.engine.placement.feasibility import Dead
+from scheduling.engine.placement.index.workload import Census, Workload
 from scheduling.engine.placement.placer import Placer, placer_for
-from scheduling.engine.placement.workload import Census, Workload
 from scheduling.engine.preemption.search import VictimSearch
 from scheduling.engine.session.allowances import Allowances
 from scheduling.engine.session.config import EngineConfig

@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from clusters.models import Cell
 from foundation.core import clock
+from scheduling.engine_input.saved_cycle import dump
 from scheduling.snapshots import cell_snapshot
-from scheduling.snapshots.dump import dump
 
 
 class Command(BaseCommand):

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.table import Table
 
-from scheduling.snapshots.dump import DumpError, replay
+from scheduling.engine_input.saved_cycle import DumpError, replay
 
 
 class Command(BaseCommand):

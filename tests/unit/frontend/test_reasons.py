@@ -12,7 +12,7 @@ from frontend.texts.recommendations import find_recommendations, recommendation_
 from scheduling.commit.reasons import FOREIGN_WORK
 from scheduling.engine.model.kinds import EvictRule, HelpCode, Reason
 from scheduling.engine.placement.explain import CHOSEN_BY_USER, FLAVOR_TAINT
-from scheduling.engine.placement.vetoes import VETOES
+from scheduling.engine.placement.filters.vetoes import VETOES
 from scheduling.services.obstacles import CODES as OBSTACLES
 
 

@@ -21,7 +21,7 @@ from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.nominate import Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.model import Allocation, FlavorResource, Help, HelpCode, Job, Queue, Reason
-from scheduling.engine.placement.question import members
+from scheduling.engine.placement.index.question import members
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.charges import priced, summed

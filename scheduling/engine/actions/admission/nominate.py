@@ -25,7 +25,7 @@ from scheduling.engine.model import (
     WhenCan,
 )
 from scheduling.engine.model.options import Nominate
-from scheduling.engine.placement.clusters import CLUSTERS
+from scheduling.engine.placement.index.clusters import CLUSTERS
 from scheduling.engine.preemption.oracle import PreemptionOracle
 from scheduling.engine.preemption.targets import Alike, Preemptor, Room, TargetSet
 from scheduling.engine.quota.assign import Replaced, assign

@@ -16,7 +16,7 @@ from scheduling.engine.actions.advice.changes import follow, role_of
 from scheduling.engine.actions.advice.trial import Possible, Trial, helps
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Outcome, Queue, Reason
 from scheduling.engine.placement.explain import CHOSEN_BY_USER
-from scheduling.engine.placement.question import members
+from scheduling.engine.placement.index.question import members
 from scheduling.engine.session.equivalence import TRIED
 
 _PLACES = (HelpCode.LOOSEN_PLACEMENT, HelpCode.ASK_OTHER_MODEL, HelpCode.ASK_OTHER_PROFILE)

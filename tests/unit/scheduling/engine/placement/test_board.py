@@ -12,12 +12,19 @@ from hypothesis import strategies as st
 
 from scheduling.engine import ConfigError, EngineConfig, PlacementStream
 from scheduling.engine.model import Node, PlacementRules, Role
-from scheduling.engine.placement.devices import BestFitDevices
+from scheduling.engine.placement.filters.vetoes import VETOES
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.placement.index.relevance import concerns
 from scheduling.engine.placement.placer import PlacementRule, Placer
-from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.relevance import concerns
-from scheduling.engine.placement.scores import BestFit, Compact, DotProduct, Packing, Spread, stretch
-from scheduling.engine.placement.vetoes import VETOES
+from scheduling.engine.placement.scores.devices import BestFitDevices
+from scheduling.engine.placement.scores.packing_scores import (
+    BestFit,
+    Compact,
+    DotProduct,
+    Packing,
+    Spread,
+    stretch,
+)
 from scheduling.engine.state import fleet as fleet_module
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet
 from scheduling.engine.state.shape import resolve

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.engine import Delta, NodePut
-from scheduling.engine.placement.empty import empty_cards
+from scheduling.engine.placement.filters.empty import empty_cards
 from tests.unit.scheduling.engine.builders import role
 from tests.unit.scheduling.engine.preemption.stand import board_of, on, site
 

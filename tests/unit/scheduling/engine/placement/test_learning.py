@@ -34,10 +34,10 @@ from scheduling.engine.model import (
     PlacementRules,
     PreferredNodes,
 )
-from scheduling.engine.placement.foresight import LookAheadPolicy
-from scheduling.engine.placement.leftover import Demand, node_leftover
+from scheduling.engine.placement.fragmentation.foresight import LookAheadPolicy
+from scheduling.engine.placement.fragmentation.leftover import Demand, node_leftover
+from scheduling.engine.placement.index.workload import Census
 from scheduling.engine.placement.placer import Placer, placer_for
-from scheduling.engine.placement.workload import Census
 from scheduling.engine.state.changes import Changes
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.shape import resolve

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from scheduling.engine.model import Node, Pressure, Taint, TaintEffect
-from scheduling.engine.placement.node_facts import marked
-from scheduling.engine.placement.question import members
-from scheduling.engine.placement.relations import domains
-from scheduling.engine.placement.taints import repelled, soft
+from scheduling.engine.placement.index.node_facts import marked
+from scheduling.engine.placement.index.question import members
+from scheduling.engine.placement.index.relations import domains
+from scheduling.engine.placement.index.taints import repelled, soft
 from scheduling.engine.state.fleet import Fleet
 from tests.unit.scheduling.engine.builders import flavor, node
 

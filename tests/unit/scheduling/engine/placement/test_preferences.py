@@ -28,10 +28,10 @@ from scheduling.engine.model import (
     Toleration,
     TolerationOperator,
 )
-from scheduling.engine.placement.alignment import joined
+from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.placement.preferences import Affinity, Balance, Reuse, Topology
-from scheduling.engine.placement.question import Question
+from scheduling.engine.placement.scores.alignment import joined
+from scheduling.engine.placement.scores.preferences import Affinity, Balance, Reuse, Topology
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet
 from scheduling.engine.state.presence import Presence, presence_of

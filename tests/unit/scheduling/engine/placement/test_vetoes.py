@@ -18,11 +18,11 @@ from scheduling.engine.model import (
     Toleration,
     TolerationOperator,
 )
-from scheduling.engine.placement.devices import BestFitDevices
 from scheduling.engine.placement.explain import refusals
+from scheduling.engine.placement.filters.vetoes import VETOES
 from scheduling.engine.placement.placer import PlacementRule, Placer
-from scheduling.engine.placement.scores import Compact
-from scheduling.engine.placement.vetoes import VETOES
+from scheduling.engine.placement.scores.devices import BestFitDevices
+from scheduling.engine.placement.scores.packing_scores import Compact
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role

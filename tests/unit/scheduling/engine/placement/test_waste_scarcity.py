@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scheduling.engine.model import Device, GpuMode, Node
-from scheduling.engine.placement.scarcity import (
+from scheduling.engine.placement.fragmentation.scarcity import (
     GroupRisk,
     group_risks,
     group_steps,
@@ -16,7 +16,7 @@ from scheduling.engine.placement.scarcity import (
     pressure,
     shortfall,
 )
-from scheduling.engine.placement.workload import Workload, WorkloadShape
+from scheduling.engine.placement.index.workload import Workload, WorkloadShape
 from scheduling.engine.state.fleet import Fleet
 
 

@@ -7,10 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from scheduling.engine.placement.foresight_weights import WEIGHTS
-from scheduling.engine.placement.leftover import Demand, Table, card_leftover, demands_of, node_leftover
-from scheduling.engine.placement.node_costs import Extent, NodeCosts
-from scheduling.engine.placement.workload import Workload, WorkloadShape
+from scheduling.engine.placement.fragmentation.foresight_weights import WEIGHTS
+from scheduling.engine.placement.fragmentation.leftover import (
+    Demand,
+    Table,
+    card_leftover,
+    demands_of,
+    node_leftover,
+)
+from scheduling.engine.placement.fragmentation.node_costs import Extent, NodeCosts
+from scheduling.engine.placement.index.workload import Workload, WorkloadShape
 
 
 def of_nodes(demands: Sequence[Demand], cores: int, cpu: int, choice: float) -> Table:

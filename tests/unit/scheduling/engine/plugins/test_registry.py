@@ -11,8 +11,8 @@ import pytest
 from scheduling.engine import ConfigError, EngineConfig
 from scheduling.engine.builtin import BUILTIN, resolve_config
 from scheduling.engine.model.registry import Registry
-from scheduling.engine.placement.question import Question
-from scheduling.engine.placement.vetoes import VETOES
+from scheduling.engine.placement.filters.vetoes import VETOES
+from scheduling.engine.placement.index.question import Question
 from scheduling.engine.plugins.discovery import with_entry_points
 from scheduling.engine.state.fleet import Bools, Ints, Rows
 from tests.unit.scheduling.engine.builders import cycle, job, node, outcome, queue, started, world

@@ -13,7 +13,7 @@ import pytest
 from scheduling.engine import Delta, NodePut, Snapshot
 from scheduling.engine.model import Allocation, Job, Role
 from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.row import Row
+from scheduling.engine.placement.index.row import Row
 from scheduling.engine.preemption import seats as seats_module
 from scheduling.engine.preemption.seats import Seats, Slots, countable, decisive, slots_of
 from scheduling.engine.state.fleet import ALL_ROWS

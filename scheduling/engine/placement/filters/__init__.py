@@ -1,0 +1,1 @@
+"""Predicates: which nodes may take a task."""

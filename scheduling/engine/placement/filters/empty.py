@@ -1,0 +1,45 @@
+"""Cards of which nobody has a part, counted once for all shapes that ask for whole ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.state.fleet import ALL_ROWS, Ints, Rows
+
+
+class EmptyCards:
+    """How many cards of each row a task could have as a whole, of the kind that one shape accepts."""
+
+    follows_fleet = True
+
+    def __init__(self, question: Question) -> None:
+        # One of its own: that of a board is revised when the board is asked.
+        self._question = Question(question.fleet, question.task, question.flavor)
+        self._counts: Ints = np.zeros(0, np.int64)
+        self._seen = self._epoch = -1
+
+    def now(self) -> Ints:
+        """`[rows]`, not to be written to."""
+        fleet = self._question.fleet
+        if self._epoch != fleet.epoch:
+            self._counts = self._count(ALL_ROWS)
+        elif self._seen < len(fleet.touched):
+            rows = fleet.touched_since(self._seen)
+            self._counts[rows] = self._count(rows)
+        self._epoch, self._seen = fleet.epoch, len(fleet.touched)
+        return self._counts
+
+    def _count(self, rows: Rows) -> Ints:
+        self._question.revise(rows)
+        counts: Ints = self._question.fitting(rows).sum(axis=1)
+        return counts
+
+
+def empty_cards(question: Question) -> EmptyCards:
+    """The empty cards for a shape of whole ones; the same for all that accept the same cards."""
+    memo, name = question.fleet.memo, ("empty cards", *question.accepted)
+    known = memo.get(name)
+    if not isinstance(known, EmptyCards):
+        known = memo[name] = EmptyCards(question)
+    return known

@@ -1,0 +1,326 @@
+"""The predicates on nodes, each under the code by which its refusals are counted.
+
+They stand from the lasting to the passing: a node is counted under the first veto that refuses it,
+so the most fundamental cause is the one shown. Those about cards narrow down the same set of cards
+step by step; the last one is therefore the whole condition. A veto that a task or a fleet gives no
+reason to ask is not asked (`applies`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from scheduling.engine.model import GpuMode, HostPort, Node, Pressure
+from scheduling.engine.model.labels import carries, satisfies
+from scheduling.engine.placement.index import numa, relations
+from scheduling.engine.placement.index.node_facts import marked
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.placement.index.taints import repelled
+from scheduling.engine.state.fleet import Bools, Fleet, Rows
+
+
+def _each_node(question: Question, rows: Rows, accepts: Callable[[Node], bool]) -> Bools:
+    chosen = question.nodes(rows)
+    return np.fromiter((accepts(node) for node in chosen), np.bool_, len(chosen))
+
+
+def _everywhere(question: Question, rows: Rows) -> Bools:
+    return np.ones(question.fleet.cpu[rows].shape, np.bool_)
+
+
+class _Always:
+    """A veto that is asked of every shape."""
+
+    def applies(self, question: Question) -> bool:
+        """Always."""
+        return True
+
+
+class _OfCards:
+    """A veto for tasks that ask for cards."""
+
+    def applies(self, question: Question) -> bool:
+        """Whether the task asks for cards."""
+        return question.task.cards > 0
+
+
+class NodeReady(_Always):
+    """The node reports ready."""
+
+    name, fixed = "node-ready", True
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return question.fleet.ready[rows]
+
+
+class Cordon(_Always):
+    """The node is not cordoned."""
+
+    name, fixed = "cordon", True
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return question.fleet.schedulable[rows]
+
+
+class NodePressure(_Always):
+    """The node is not short of what new tasks would use up: disk, process ids, for best effort memory."""
+
+    name, fixed = "node-pressure", True
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        refusing = {Pressure.DISK, Pressure.PID}
+        if question.task.best_effort:
+            refusing.add(Pressure.MEMORY)
+        return ~_pressed(question.fleet, frozenset(refusing))[rows]
+
+
+class NodeName:
+    """The node is the one that the job names."""
+
+    name, fixed = "node-name", True
+
+    def applies(self, question: Question) -> bool:
+        return question.task.node_name is not None
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        wanted = question.task.node_name
+        return _each_node(question, rows, lambda node: wanted in (None, node.hostname))
+
+
+class NodeSelector:
+    """The node carries the labels that the job selects."""
+
+    name, fixed = "node-selector", True
+
+    def applies(self, question: Question) -> bool:
+        return bool(question.task.selector)
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        wanted = question.task.selector
+        return _each_node(question, rows, lambda node: carries(node.labels, wanted))
+
+
+class NodeAffinity:
+    """The node satisfies one of the required affinity terms."""
+
+    name, fixed = "node-affinity", True
+
+    def applies(self, question: Question) -> bool:
+        return bool(question.task.affinity)
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        terms = question.task.affinity
+        return _each_node(question, rows, lambda node: not terms or satisfies(node.labels, terms))
+
+
+class TaintToleration(_Always):
+    """Every taint of the node that keeps tasks away, or drives them out, is tolerated."""
+
+    name, fixed = "taint", True
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return ~repelled(question.fleet, question.task.tolerations, rows)
+
+
+class Cards(_OfCards):
+    """The node has as many cards as the task asks for, whatever they are."""
+
+    name, fixed = "cards", True
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return question.enough(question.fleet.present[rows])
+
+
+class GpuModes(_OfCards):
+    """The node has enough cards that are handed out in the asked way."""
+
+    name, fixed = "gpu-mode", True
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return question.enough(question.of_mode[rows])
+
+
+class MigProfile:
+    """Enough of those are instances of the asked profile."""
+
+    name, fixed = "mig-profile", True
+
+    def applies(self, question: Question) -> bool:
+        return question.task.mode is GpuMode.MIG
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return question.enough(question.of_profile[rows])
+
+
+class CardModel(_OfCards):
+    """Enough of those are of an accepted model."""
+
+    name, fixed = "card-model", True
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return question.enough(question.of_model[rows])
+
+
+class CardHealth(_OfCards):
+    """Enough of those are healthy."""
+
+    name, fixed = "card-health", True
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return question.enough(question.usable[rows])
+
+
+class Pods:
+    """The node takes one more task."""
+
+    name, fixed = "pods", False
+
+    def applies(self, question: Question) -> bool:
+        return question.fleet.pods is not None
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        fleet = question.fleet
+        if fleet.pods is None:
+            return _everywhere(question, rows)
+        return fleet.used_pods[rows] < fleet.pods[rows]
+
+
+class Cpu:
+    """The node has the millicores free. A task that asks for none is not refused for overuse by others."""
+
+    name, fixed = "cpu", False
+
+    def applies(self, question: Question) -> bool:
+        return question.task.cpu > 0
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        asked = question.task.cpu
+        return question.fleet.cpu_free[rows] >= asked if asked else _everywhere(question, rows)
+
+
+class Memory:
+    """The node has the MiB free."""
+
+    name, fixed = "memory", False
+
+    def applies(self, question: Question) -> bool:
+        return question.task.memory > 0
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        asked = question.task.memory
+        return question.fleet.memory_free[rows] >= asked if asked else _everywhere(question, rows)
+
+
+class ExtendedResources:
+    """The node has enough of everything that the task asks for by name."""
+
+    name, fixed = "extended", False
+
+    def applies(self, question: Question) -> bool:
+        return bool(question.task.extended)
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        enough = _everywhere(question, rows)
+        for item in question.task.extended:
+            free = question.fleet.extended_free.get(item.resource)
+            enough &= np.False_ if free is None else free[rows] >= item.amount
+        return enough
+
+
+class CardCores(_OfCards):
+    """Enough cards have the cores free: for whole cards, enough are empty."""
+
+    name, fixed = "card-cores", False
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        if not question.task.cards:
+            return _everywhere(question, rows)
+        return question.enough(question.with_cores(rows))
+
+
+class CardMemory:
+    """Enough of those have the memory free as well."""
+
+    name, fixed = "card-memory", False
+    # Whom this one lets pass the other has let pass.
+    covers = "card-cores"
+
+    def applies(self, question: Question) -> bool:
+        task = question.task
+        return task.cards > 0 and (task.whole or task.card_memory > 0)
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        if not self.applies(question):
+            return _everywhere(question, rows)
+        return question.enough(question.fitting(rows))
+
+
+class Ports:
+    """None of the host ports that the task wants is in use."""
+
+    name, fixed = "port", False
+
+    def applies(self, question: Question) -> bool:
+        return bool(question.task.ports)
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        fleet, wanted = question.fleet, question.task.ports
+
+        def free(ports: tuple[HostPort, ...] | list[HostPort]) -> bool:
+            return not any(port.collides(other) for port in wanted for other in ports)
+
+        allowed = _each_node(question, rows, lambda node: free(node.ports))
+        busy = np.zeros(len(fleet), np.bool_)
+        busy[[row for row, ports in fleet.presences.ports.items() if not free(ports)]] = True
+        return allowed & ~busy[rows]
+
+
+class Numa:
+    """The node's NUMA policy admits the task."""
+
+    name, fixed = "numa", False
+
+    def applies(self, question: Question) -> bool:
+        return numa.concerned(question)
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return numa.allowed(question, rows) if self.applies(question) else _everywhere(question, rows)
+
+
+class PodAffinity:
+    """The tasks that this one must be near to are in the node's domain."""
+
+    name, fixed = "pod-affinity", False
+
+    def applies(self, question: Question) -> bool:
+        related = question.task.relations
+        return related is not None and bool(related.near)
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return relations.near(question)[rows] if self.applies(question) else _everywhere(question, rows)
+
+
+class PodAntiAffinity:
+    """Nobody is in the node's domain from whom the task keeps away, or who keeps it away."""
+
+    name, fixed = "pod-anti-affinity", False
+
+    def applies(self, question: Question) -> bool:
+        return question.task.relations is not None
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        return relations.apart(question)[rows] if self.applies(question) else _everywhere(question, rows)
+
+
+def _pressed(fleet: Fleet, kinds: frozenset[Pressure]) -> Bools:
+    """The rows whose node is under one of these pressures."""
+    return marked(fleet, ("pressed", kinds), lambda node: not kinds.isdisjoint(node.pressure))
+
+
+VETOES = (
+    NodeName(), NodeSelector(), NodeAffinity(), TaintToleration(), Cards(), GpuModes(), MigProfile(),
+    CardModel(), NodeReady(), Cordon(), NodePressure(), CardHealth(), Pods(), Cpu(), Memory(),
+    ExtendedResources(), CardCores(), CardMemory(), Ports(), Numa(), PodAffinity(), PodAntiAffinity(),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""The packing policies: what a placement leaves useless, and the workload mix it is judged by."""

@@ -1,0 +1,115 @@
+"""Fragmentation Gradient Descent (Weng et al., ATC 2023): place where the least idle capacity becomes
+useless to a task of the usual workload.
+
+The score is `int(100·sigmoid((F before − F after) / card))`: F is the expected idle core units of the
+node that such a task cannot use, `card` the core units of one card. For a part of a card it is the
+best over the cards on which the part fits. How F is summed decides between 49 and 50 where it hardly
+changes, see `waste`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduling.engine.placement.fragmentation.fgd_columns import GradientColumns
+from scheduling.engine.placement.fragmentation.waste import Cards, Floats, Sorts, Waste
+from scheduling.engine.placement.index.grid import (
+    BY_PICKER,
+    Columns,
+    Grid,
+    GridScore,
+    LearningScore,
+    NodeTable,
+    ShapeTable,
+    by_grid,
+)
+from scheduling.engine.placement.index.workload import Workload
+from scheduling.engine.state.fleet import Fleet, Ints
+
+# Nodes worked on at once when one shape is asked of many, which bounds memory.
+BLOCK = 1024
+
+
+class FragmentationGradient(LearningScore):
+    """The policy before it knows a workload."""
+
+    name = "fgd"
+
+    def learnt(self, workload: Workload, fleet: Fleet) -> GridScore:
+        """The policy for one workload on one inventory."""
+        return Gradient(workload, fleet)
+
+
+class Gradient(GridScore):
+    """The policy for one workload. The card of a sliced task is the one with the best gradient."""
+
+    name = "fgd"
+    dtype = np.dtype(np.int8)
+
+    def __init__(self, workload: Workload, fleet: Fleet) -> None:
+        self._shapes = workload.typical()
+        self._fleet = fleet
+        self._card = float(fleet.card_cores.max(initial=1))
+        self._by_model: dict[int, Waste] = {}
+        self._by_sorts: dict[Sorts, Waste] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Gradient) and self._fleet is other._fleet and self._shapes == other._shapes
+
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+        """Scores and best cards, shape by shape."""
+        rows = [self._row(asked, shape, nodes) for shape in range(len(asked))]
+        return Grid(np.array([scores for scores, _ in rows]), np.array([columns for _, columns in rows]))
+
+    def columns(self, asked: ShapeTable, fleet: Fleet) -> Columns:
+        """As `grid`, node after node."""
+        return GradientColumns(asked, fleet, by_grid(self, asked), self._model, self.score_of)
+
+    def _model(self, code: int) -> Waste:
+        known = self._by_model.get(code)
+        if known is None:
+            model = self._fleet.models[code] if code >= 0 else None
+            sorts = Sorts.of(self._shapes, model)
+            # Models that are the same to the usual work share all that is known of them.
+            known = self._by_model[code] = self._by_sorts.setdefault(sorts, Waste(sorts))
+        return known
+
+    def score_of(self, gradient: Floats) -> Ints:
+        """The score of each gradient."""
+        score: Ints = (1.0 / (1.0 + np.exp(-gradient / self._card)) * 100.0).astype(np.int8)
+        return score
+
+    def _row(self, asked: ShapeTable, shape: int, nodes: NodeTable) -> tuple[Ints, Ints]:
+        """One shape on all nodes, `[nodes]`."""
+        model = nodes.cards.model.max(axis=1, initial=-1)
+        scores, columns = np.zeros(len(model), np.int64), np.full(len(model), BY_PICKER)
+        for code in np.unique(model).tolist():
+            members = np.flatnonzero(model == code)
+            for start in range(0, len(members), BLOCK):
+                part = members[start : start + BLOCK]
+                scores[part], columns[part] = self._some(self._model(code), asked, shape, nodes, part)
+        return scores, columns
+
+    def _some(
+        self, waste: Waste, asked: ShapeTable, shape: int, nodes: NodeTable, part: Ints
+    ) -> tuple[Ints, Ints]:
+        """One shape on some nodes of one model."""
+        cards = Cards(waste, nodes.cards.left[part], nodes.cards.present[part])
+        cpu = nodes.cpu[part]
+        cpu_after = cpu - asked.cpu[shape]
+        before = waste.of(*waste.enough(cpu), waste.terms(cards.total, cards.fitting, cards.slivers))
+        cores, count = asked.cores[shape], asked.cards[shape]
+        if not asked.sliced[shape]:
+            size = nodes.cards.whole[part].max(axis=1, initial=0)
+            left = size * 0 if asked.whole[shape] else size - cores
+            node = np.arange(len(part))
+            after = waste.of(*waste.enough(cpu_after), waste.terms(*cards.changed(node, size, left, count)))
+            return self.score_of(before - after), np.full(len(part), BY_PICKER)
+        node, column = np.nonzero(nodes.cards.fitting[shape, part])
+        left = cards.left[node, column]
+        after = waste.of(
+            *waste.enough(cpu_after[node]), waste.terms(*cards.changed(node, left, left - cores, 1))
+        )
+        scores = np.full(cards.left.shape, -1, np.int64)
+        scores[node, column] = self.score_of(before[node] - after)
+        return scores.max(axis=1, initial=-1), scores.argmax(axis=1)

@@ -1,0 +1,127 @@
+"""The score of Fragmentation Gradient Descent for nodes that come one at a time; the rule is in `fgd`."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scheduling.engine.placement.fragmentation.afters import Afters, Demands
+from scheduling.engine.placement.fragmentation.waste import Floats, Waste
+from scheduling.engine.placement.index.grid import BY_PICKER, Columns, NodeCards, Numbers, ShapeTable
+from scheduling.engine.state.fleet import Fleet, Ints
+
+
+class _Classes:
+    """Classes of CPU: within one, every shape leaves a node at the same level for a waste, or does not fit.
+
+    `places` are where shapes look in a table of afters, behind them that of the node as it is.
+    """
+
+    def __init__(self, waste: Waste, asked: ShapeTable, demands: Demands) -> None:
+        self._waste, self._asked, self._demands = waste, asked, demands
+        cpu, amounts = np.unique(asked.cpu), waste.amounts
+        bounds = np.concatenate([cpu, amounts, (cpu[:, None] + amounts).reshape(-1)])
+        self._bounds: list[int] = np.unique(bounds).tolist()
+        self._places: dict[int, Ints] = {}
+
+    def of(self, cpu: int) -> int:
+        """The class of so many millicores."""
+        return bisect_right(self._bounds, cpu)
+
+    def places(self, number: int) -> Ints:
+        """Where shapes look in this class. `[shapes + 1]`"""
+        places = self._places.get(number)
+        if places is None:
+            cpu, asked = self._bounds[number - 1] if number else -1, self._asked.cpu
+            left = np.where(asked <= cpu, cpu - asked, cpu)
+            width = len(self._demands)
+            places = self._waste.level(np.append(left, cpu)) * width
+            places += np.append(self._demands.of_shape, width - 1)
+            self._places[number] = places
+        return places
+
+
+@dataclass(slots=True, eq=False)
+class _OnCards:
+    """What is known of nodes with certain cards: scores by class of CPU, best cards by class and shape."""
+
+    table: Afters
+    classes: _Classes
+    scores: dict[int, Ints] = field(default_factory=dict)
+    columns: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+class GradientColumns:
+    """Scores of shapes on nodes whose cards are alike; nodes of another sort are left to the `grid`.
+
+    `waste_of` gives the waste on nodes by the codes of their models, `score_of` the scores of gradients.
+    """
+
+    choosy = True
+
+    def __init__(
+        self,
+        asked: ShapeTable,
+        fleet: Fleet,
+        grid: Columns,
+        waste_of: Callable[[int], Waste],
+        score_of: Callable[[Floats], Ints],
+    ) -> None:
+        self._asked, self._grid, self._waste_of, self._score_of = asked, grid, waste_of, score_of
+        self._demands = Demands(asked)
+        self._sliced: list[bool] = asked.sliced.tolist()
+        self._model: list[int] = fleet.model.max(axis=1, initial=-1).tolist()
+        self._classes: dict[Waste, _Classes] = {}
+        self._tables: dict[object, Afters] = {}
+
+    def scores(self, cpu: int, cards: NodeCards) -> Numbers:
+        """The score of each shape."""
+        if cards.full is None:
+            return self._grid.scores(cpu, cards)
+        known = self._known(cards, cards.full)
+        number = known.classes.of(cpu)
+        scores = known.scores.get(number)
+        if scores is None:
+            least = known.table.least(known.classes.places(number))
+            scores = known.scores[number] = self._score_of(least[-1:] - least[:-1])
+        return scores
+
+    def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
+        """The lowest of the cards with the best score."""
+        if cards.full is None:
+            return self._grid.card(cpu, cards, shape)
+        if not self._sliced[shape]:
+            return BY_PICKER
+        known = self._known(cards, cards.full)
+        key = known.classes.of(cpu), shape
+        column = known.columns.get(key)
+        if column is None:
+            column = known.columns[key] = self._best(known, cards, *key)
+        return column
+
+    def _best(self, known: _OnCards, cards: NodeCards, number: int, shape: int) -> int:
+        places, table = known.classes.places(number), known.table
+        before = table.by_value(int(places[-1]))[:1]
+        after = table.by_value(int(places[shape]))
+        scores = np.where(np.isfinite(after), self._score_of(before - after), -1).tolist()
+        by_value = dict(zip(table.values, scores, strict=True))
+        by_column = [by_value[left] if left else -1 for left in cards.amounts]
+        return by_column.index(max(by_column))
+
+    def _known(self, cards: NodeCards, full: int) -> _OnCards:
+        known: _OnCards | None = cards.memo.get("fgd")
+        if known is None:
+            waste = self._waste_of(self._model[cards.row])
+            classes = self._classes.get(waste)
+            if classes is None:
+                classes = self._classes[waste] = _Classes(waste, self._asked, self._demands)
+            left = sorted(filter(None, cards.amounts))
+            key = waste, full, *left
+            table = self._tables.get(key)
+            if table is None:
+                table = self._tables[key] = Afters(waste, self._demands, left, full)
+            known = cards.memo["fgd"] = _OnCards(table, classes)
+        return known

@@ -1,0 +1,146 @@
+"""The score of the platform's packing policy for nodes that come one at a time; the rule is in `foresight`.
+
+What depends on a node's cards, on its core units together and on its CPU is kept apart, and put
+together where a node is met. Figures that stand before those of the shapes are of the node as it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.engine.placement.fragmentation.foresight_tables import Floats, Levels, Tables
+from scheduling.engine.placement.index.grid import BY_PICKER, Columns, NodeCards, Numbers, ShapeTable
+from scheduling.engine.state.fleet import Fleet, Ints
+
+
+class _Figures(NamedTuple):
+    """What depends on the cards alone: the gain for each shape, the best card for each part, where rows of
+    worth start, None where there are no groups of cards to break."""
+
+    gain: Floats
+    chosen: Ints
+    worth_rows: Ints | None
+
+
+class LookAheadColumns:
+    """Scores of shapes on nodes whose cards are alike; nodes of another sort are left to the `grid`.
+
+    `pressed` is the price of a core unit by the codes of models, a last entry for nodes without cards.
+    """
+
+    choosy = True
+
+    def __init__(
+        self,
+        asked: ShapeTable,
+        fleet: Fleet,
+        tables: Tables,
+        levels: Levels,
+        pressed: Floats,
+        grid: Columns,
+        *,
+        risky: bool,
+    ) -> None:
+        self._levels, self._pressed, self._grid, self._risky = levels, pressed, grid, risky
+        self._sliced: list[bool] = asked.sliced.tolist()
+        self._cpu, self._need = _after_nothing(asked.cpu), _after_nothing(asked.need)
+        self._cards = _after_nothing(np.where(asked.sliced, 0, asked.cards))
+        self._whole_worth = tables.waste[-1] / tables.extent.card
+        self._model: list[int] = fleet.model.max(axis=1, initial=-1).tolist()
+        self._gains, self._part = _gains(asked, tables)
+        self._parts: list[int] = self._part.tolist()
+        self._bases: dict[int, Floats] = {}
+        self._now = np.zeros(1, np.int64)
+        self._by_cpu: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
+        self._by_units: dict[int, Ints] = {}
+        self._by_empty: dict[tuple[int, int], Ints] = {}
+
+    def scores(self, cpu: int, cards: NodeCards) -> Numbers:
+        """Worth of the node for each shape, in cards."""
+        if cards.full is None:
+            return self._grid.scores(cpu, cards)
+        figures = self._known(cards, cards.full)
+        columns = self._by_cpu.get(cpu)
+        if columns is None:
+            self._now[0] = cpu
+            left = self._now - self._cpu
+            columns = self._levels.cost_column(left), self._levels.worth_column(left)
+            self._by_cpu[cpu] = columns
+        rows = self._by_units.get(cards.units)
+        if rows is None:
+            rows = self._by_units[cards.units] = self._cost_rows(cards.units)
+        cost = self._levels.costs.take(rows + columns[0])
+        worth = figures.gain + cost[:1]
+        worth -= cost[1:]
+        if figures.worth_rows is not None:
+            held = self._levels.worth.take(figures.worth_rows + columns[1])
+            worth -= held[:1] - held[1:]
+        scores: Numbers = worth.astype(np.float32)
+        return scores
+
+    def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
+        """The card on which a part does least harm."""
+        if cards.full is None:
+            return self._grid.card(cpu, cards, shape)
+        if not self._sliced[shape]:
+            return BY_PICKER
+        return self._known(cards, cards.full).chosen.item(self._parts[shape])
+
+    def _cost_rows(self, units: int) -> Ints:
+        """Where rows start: of `cost` for the node as it is, of `cost_left` behind it for the others."""
+        rows = self._levels.cost_row(units - self._need)
+        rows[1:] += len(self._levels.cost)
+        return rows
+
+    def _known(self, cards: NodeCards, full: int) -> _Figures:
+        figures: _Figures | None = cards.memo.get("foresight")
+        if figures is None:
+            figures = cards.memo["foresight"] = self._figures(cards, full)
+        return figures
+
+    def _figures(self, cards: NodeCards, full: int) -> _Figures:
+        model = self._model[cards.row]
+        base = self._bases.get(model)
+        if base is None:
+            base = self._cards[1:] * self._whole_worth - self._need[1:] * self._pressed[model]
+            self._bases[model] = base
+        # A shape that takes whole cards has a last part, from which nothing is gained.
+        gains = self._gains.take(cards.amounts, axis=0)
+        chosen = gains.argmax(axis=0)
+        gain = base + np.maximum.reduce(gains, axis=0).take(self._part)
+        return _Figures(gain, chosen, self._worth_rows(model, cards, full, chosen))
+
+    def _worth_rows(self, model: int, cards: NodeCards, full: int, chosen: Ints) -> Ints | None:
+        empty = cards.amounts.count(full)
+        if not (empty and self._risky):
+            return None
+        rows = self._by_empty.get((model, empty))
+        if rows is None:
+            kept = np.maximum(empty - self._cards, 0)
+            rows = self._by_empty[model, empty] = self._levels.worth_row(model, kept)
+        opened = np.array([left == full for left in cards.amounts]).take(chosen)
+        opened[-1] = False
+        rows = rows.copy()
+        rows[1:] -= opened.take(self._part) * self._levels.width
+        return rows
+
+
+def _gains(asked: ShapeTable, tables: Tables) -> tuple[Floats, Ints]:
+    """Less waste by core units left on a card and part, in cards, and the part that each shape takes.
+
+    `[card + 1, parts + 1]`, -1 where the part does not fit; the last is no part, with a gain of 0.
+    """
+    parts = np.unique(asked.cores[asked.sliced])
+    left = np.arange(tables.extent.card + 1)[:, None]
+    gains = tables.waste.take(left, mode="clip") - tables.waste.take(left - parts, mode="clip")
+    gains *= 1 / tables.extent.card
+    gains = np.where(left >= parts, gains, -1.0)
+    part = np.where(asked.sliced, parts.searchsorted(asked.cores), len(parts))
+    return np.concatenate([gains, np.zeros_like(left, np.float64)], axis=1), part
+
+
+def _after_nothing(amounts: Ints) -> Ints:
+    return np.concatenate([np.zeros(1, np.int64), amounts])

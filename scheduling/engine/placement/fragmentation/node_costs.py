@@ -1,0 +1,106 @@
+"""What is wasted on a node by what it has left, and what a task pays for that: a table of the packing policy.
+
+A node with many cards has many states of which few are met, so most rows are never worked out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.engine.placement.fragmentation.foresight_weights import Foresight
+from scheduling.engine.placement.fragmentation.leftover import demands_of, node_leftover
+from scheduling.engine.placement.index.workload import Workload
+from scheduling.engine.state.fleet import Fleet, Ints
+
+Floats = NDArray[np.float64]
+
+# Steps of the table: parts of a card, and of the CPU of the largest node.
+CARD_STEPS = 100
+CPU_STEPS = 256
+WIDTH = CPU_STEPS + 1
+# A table with so few rows is worked out at once.
+FEW_ROWS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How large cards and nodes of an inventory are; what is held on them plays no part."""
+
+    card: int
+    most_cards: int
+    most_cpu: int
+    most_cores: int
+    average_cpu: float
+
+    @staticmethod
+    def of(fleet: Fleet) -> Extent:
+        """The extent of all nodes with cards; `average_cpu` is what there is for a core unit."""
+        of_node = (fleet.card_cores * fleet.present).sum(axis=1)
+        carded = fleet.cpu[of_node > 0]
+        return Extent(
+            card=max(int(fleet.card_cores.max(initial=0)), 1),
+            most_cards=fleet.present.shape[1],
+            most_cpu=max(int(carded.max(initial=0)), 1),
+            most_cores=max(int(of_node.max(initial=0)), 1),
+            average_cpu=int(carded.sum()) / max(int(of_node.sum()), 1),
+        )
+
+    @property
+    def core_step(self) -> float:
+        """Core units in a step."""
+        return self.card / CARD_STEPS
+
+    @property
+    def cpu_step(self) -> float:
+        """CPU in a step."""
+        return self.most_cpu / CPU_STEPS
+
+    @property
+    def height(self) -> int:
+        """Steps of core units in the largest node."""
+        return -(-self.most_cores * CARD_STEPS // self.card)
+
+
+class NodeCosts:
+    """Two tables, one behind the other, of rows by steps of core units left; an entry of a row is a step of
+    CPU left.
+
+    The first is what is wasted, the second that and what a task pays for a node of which so much is still
+    free after it; a node that is left alone pays nothing.
+    """
+
+    def __init__(self, workload: Workload, extent: Extent, weights: Foresight) -> None:
+        self._extent, self._weights, self._last = extent, weights, extent.height
+        demands = demands_of(workload, extent.core_step, extent.cpu_step)
+        self._leftover = node_leftover(demands, extent.height, CPU_STEPS, weights.node_choice)
+        self._cpu = np.arange(WIDTH) * extent.cpu_step
+        self._costs = np.empty((2, extent.height + 1, WIDTH))
+        self.flat = self._costs.reshape(-1)
+        self._unknown = np.ones(extent.height + 1, np.bool_)
+        self._complete = extent.height < FEW_ROWS
+        if self._complete:
+            self._work_out(np.arange(extent.height + 1))
+
+    def rows(self, cores: Ints) -> Ints:
+        """Where the rows of so many core units start, none or less counting as none."""
+        steps = (np.maximum(cores, 0) * (1 / self._extent.core_step)).astype(np.int64)
+        steps = np.minimum(steps, self._last)
+        if not self._complete:
+            unknown = steps[self._unknown.take(steps)]
+            if len(unknown):
+                self._work_out(np.unique(unknown))
+        return steps * WIDTH
+
+    def _work_out(self, steps: Ints) -> None:
+        extent, weights, cpu = self._extent, self._weights, self._cpu
+        cores = steps[:, None] * extent.core_step
+        plenty = np.maximum(cores * weights.starved_cpu * extent.average_cpu, 1.0)
+        starved = cores * np.maximum(1 - cpu / plenty, 0) ** weights.starved_power
+        left = weights.node_waste / CARD_STEPS * self._leftover.of(steps)
+        wasted = left + weights.starved / extent.card * starved
+        fullness = weights.free_cards * cores / extent.most_cores + weights.free_cpu * cpu / extent.most_cpu
+        self._costs[:, steps] = wasted, wasted + fullness
+        self._unknown[steps] = False

@@ -1,0 +1,53 @@
+"""What a plug-in of placement must be able to do.
+
+Vetoes and scores are many and combine by a fixed rule: all vetoes must agree, scores are summed by
+weight. A device picker answers alone.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.state.fleet import Bools, Ints, Rows
+
+
+@runtime_checkable
+class Veto(Protocol):
+    """A predicate on nodes. Its name is the code under which refusals are counted.
+
+    `fixed` says that placing tasks cannot change the answer, so it is asked once per shape.
+    """
+
+    name: str
+    fixed: bool
+
+    def allows(self, question: Question, rows: Rows) -> Bools:
+        """Which of the rows may take one more task of this shape."""
+        ...
+
+
+@runtime_checkable
+class Score(Protocol):
+    """A preference among nodes, 0 to 100, higher is better.
+
+    `normalised` stretches the scores over the feasible nodes to 0–100 before they are weighed.
+    """
+
+    name: str
+    normalised: bool
+
+    def score(self, question: Question, rows: Rows) -> Ints:
+        """The score of each row; asked of feasible rows and of others, whose answer is not used."""
+        ...
+
+
+@runtime_checkable
+class DevicePicker(Protocol):
+    """The provider that chooses the cards on a node that was chosen for a task."""
+
+    name: str
+
+    def pick(self, question: Question, row: int) -> tuple[int, ...]:
+        """The columns of the cards, as many as the task asks for; the row is known to fit."""
+        ...

@@ -1,0 +1,138 @@
+"""One shape asked of one fleet: the facts that vetoes and scores share.
+
+Which cards a shape could ever use (model, mode, profile) does not change while a cycle simulates, so
+it is worked out once and kept here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduling.engine.model import Flavor, GpuMode, Node
+from scheduling.engine.model.labels import carries
+from scheduling.engine.placement.index.node_facts import marked
+from scheduling.engine.state.fleet import ALL_ROWS, MODES, Bools, Fleet, Ints, Rows
+from scheduling.engine.state.shape import TaskShape
+
+# A whole card may come from a node that also slices, as long as the card is empty. MIG instances are
+# asked for by profile, never as cards or percentages, and nothing else is made of them.
+SERVED_BY = {
+    GpuMode.WHOLE: (GpuMode.WHOLE, GpuMode.SLICE),
+    GpuMode.SLICE: (GpuMode.SLICE,),
+    GpuMode.MIG: (GpuMode.MIG,),
+}
+
+
+class Question:
+    """A shape, the fleet, and masks derived from both; all arrays are indexed by the fleet's rows."""
+
+    def __init__(self, fleet: Fleet, task: TaskShape, flavor: Flavor) -> None:
+        self.fleet = fleet
+        self.task = task
+        self.flavor = flavor
+        self.members: Bools = members(fleet, flavor)
+        self._modes = SERVED_BY[task.mode] if flavor.mode in SERVED_BY[task.mode] else ()
+        wanted = set(task.models) or set(fleet.models)
+        if flavor.card_model:
+            wanted &= {flavor.card_model}
+        self._models = tuple(code for code, model in enumerate(fleet.models) if model in wanted)
+        self.of_mode, self.of_profile, self.of_model, self.usable = self._cards()
+
+    @property
+    def accepted(self) -> tuple[tuple[GpuMode, ...], tuple[int, ...], str]:
+        """Which cards the task could ever use: their modes, codes of models, and profile."""
+        return self._modes, self._models, self.task.profile
+
+    def revise(self, rows: Rows) -> None:
+        """Look again at rows whose labels or cards' health changed."""
+        self.members = members(self.fleet, self.flavor)
+        self.usable[rows] = self.of_model[rows] & self.fleet.healthy[rows]
+
+    def nodes(self, rows: Rows) -> Sequence[Node]:
+        """The nodes of these rows as they were handed in; what is free now is in the fleet's arrays."""
+        nodes = self.fleet.nodes
+        return nodes[rows] if isinstance(rows, slice) else [nodes[row] for row in rows.tolist()]
+
+    def elsewhere(self) -> int:
+        """A count that moves when a task that came or went may have changed the answer on other rows."""
+        task = self.task
+        apart = task.liking is not None and (task.liking.near or task.liking.apart or task.liking.group)
+        return self.fleet.presences.version if task.relations is not None or apart else 0
+
+    def cores_of(self, rows: Rows) -> Ints | int:
+        """The core units that the task takes of a card: the same of all, or `[rows, cards]`."""
+        task, fleet = self.task, self.fleet
+        if not task.derived:
+            return task.cores
+        shares: Ints = task.card_memory * fleet.card_cores[rows] // np.maximum(fleet.card_memory[rows], 1)
+        return np.maximum(shares, 1)
+
+    def with_cores(self, rows: Rows) -> Bools:
+        """Cards that have the cores free; for a whole card those that are empty. `[rows, cards]`."""
+        fleet, task = self.fleet, self.task
+        if task.whole:
+            untouched = fleet.cores_free[rows] == fleet.card_cores[rows]
+            empty: Bools = self.usable[rows] & (fleet.holders[rows] == 0) & untouched
+            return empty
+        roomy: Bools = self.usable[rows] & ~fleet.exclusive[rows]
+        return roomy & (fleet.cores_free[rows] >= self.cores_of(rows))
+
+    def fitting(self, rows: Rows) -> Bools:
+        """Cards on which the task's part fits with cores and memory. `[rows, cards]`."""
+        cards = self.with_cores(rows)
+        if self.task.whole:
+            cards &= self.fleet.card_memory_free[rows] == self.fleet.card_memory[rows]
+            return cards
+        if self.task.card_memory:
+            cards &= self.fleet.card_memory_free[rows] >= self.task.card_memory
+        return cards
+
+    def enough(self, cards: Bools) -> Bools:
+        """Rows with at least as many marked cards as the task asks for."""
+        counted: Ints = cards.sum(axis=1)
+        enough: Bools = counted >= self.task.cards
+        return enough
+
+    def _cards(self) -> tuple[Bools, Bools, Bools, Bools]:
+        """Masks of cards, each narrower than the former; shared by all shapes that want the same."""
+        fleet, profile = self.fleet, self.task.profile
+        key = ("cards", *self.accepted)
+        known = fleet.memo.get(key)
+        if known is None:
+            of_mode = fleet.present & np.isin(fleet.mode, [MODES.index(mode) for mode in self._modes])
+            of_profile = of_mode & _with_profile(fleet, profile) if profile else of_mode
+            of_model = of_profile & np.isin(fleet.model, self._models)
+            known = fleet.memo[key] = (of_mode, of_profile, of_model, of_model & fleet.healthy)
+        masks: tuple[Bools, Bools, Bools, Bools] = known  # type: ignore[assignment]
+        return masks
+
+
+def card_parts(question: Question, rows: Rows = ALL_ROWS) -> Ints:
+    """For each card how many tasks could have a part of it. `[rows, cards]`."""
+    fleet, task = question.fleet, question.task
+    fitting = question.fitting(rows)
+    if task.whole or not task.cards:
+        return fitting.astype(np.int64)
+    parts: Ints = fleet.cores_free[rows] // question.cores_of(rows)
+    if task.card_memory:
+        parts = np.minimum(parts, fleet.card_memory_free[rows] // task.card_memory)
+    return np.where(fitting, parts, 0)
+
+
+def _with_profile(fleet: Fleet, profile: str) -> Bools | np.bool_:
+    if fleet.profile is None or profile not in fleet.profiles:
+        return np.False_
+    cards: Bools = fleet.profile == fleet.profiles.index(profile)
+    return cards
+
+
+def members(fleet: Fleet, flavor: Flavor) -> Bools:
+    """The rows that belong to a flavor: its cluster and all its node labels. Not to be written to."""
+    cluster, wanted = flavor.cluster, tuple(sorted(flavor.node_labels.items()))
+
+    def belongs(node: Node) -> bool:
+        return node.cluster == cluster and carries(node.labels, wanted)
+
+    return marked(fleet, ("members", flavor.id, cluster, wanted), belongs)

@@ -1,0 +1,1 @@
+"""Preferences among the nodes that may, and the choice of devices on one."""

@@ -1,0 +1,87 @@
+"""Which cards of a node a task gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from scheduling.engine.model import DeviceSlice
+from scheduling.engine.placement.index.question import Question
+from scheduling.engine.placement.index.row import Row
+from scheduling.engine.state.fleet import Fleet
+from scheduling.engine.state.shape import TaskShape, part_of
+
+
+@runtime_checkable
+class CardPicker(Protocol):
+    """A device picker that looks at nothing but what is left on the cards of the node.
+
+    So its answer holds for every node with cards alike, and may be remembered.
+    """
+
+    name: str
+
+    def among(
+        self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
+    ) -> tuple[int, ...]:
+        """The columns of the cards, out of those that fit, by the core units and MiB left on each card."""
+        ...
+
+
+class BestFitDevices:
+    """The cards with the least left that still fit: cores first, then memory, then the lower index.
+
+    For whole cards every candidate is empty, so the lowest indexes are taken.
+    """
+
+    name = "best-fit"
+
+    def pick(self, question: Question, row: int) -> tuple[int, ...]:
+        """The columns of the best cards of a row that fits."""
+        fleet = question.fleet
+        if question.task.derived:
+            fitting: list[int] = np.flatnonzero(question.fitting(slice(row, row + 1))[0]).tolist()
+        else:
+            fitting = Row(question, row).fitting()
+        left, memory = fleet.cores_free[row].tolist(), fleet.card_memory_free[row].tolist()
+        return self.among(question.task, fitting, left, memory)
+
+    def among(
+        self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
+    ) -> tuple[int, ...]:
+        """The columns of the best cards among those that fit."""
+        if task.whole or len(fitting) <= task.cards:
+            return tuple(fitting[: task.cards])
+        if task.cards == 1:
+            return (min([(left[column], memory[column], column) for column in fitting])[2],)
+        best = sorted([(left[column], memory[column], column) for column in fitting])
+        return tuple(sorted([column for _, _, column in best[: task.cards]]))
+
+
+def slices(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...]) -> tuple[DeviceSlice, ...]:
+    """What the task holds on each of the cards: its part, or all that the card has."""
+    held = []
+    for column in columns:
+        device = fleet.device(row, column)
+        held.append(DeviceSlice(device.uuid, *part_of(task, device), task.whole))
+    return tuple(held)
+
+
+class SpreadDevices(BestFitDevices):
+    """The cards with the most left: cores first, then memory, then the lower index."""
+
+    name = "spread"
+
+    def among(
+        self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
+    ) -> tuple[int, ...]:
+        """The columns of the emptiest cards among those that fit."""
+        if task.whole or len(fitting) <= task.cards:
+            return tuple(fitting[: task.cards])
+        best = sorted([(-left[column], -memory[column], column) for column in fitting])
+        return tuple(sorted([column for _, _, column in best[: task.cards]]))
+
+
+DEVICE_PICKERS = (BestFitDevices(), SpreadDevices())
