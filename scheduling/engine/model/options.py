@@ -162,7 +162,7 @@ class ConsolidationOptions:
     cheapest_first: bool = True
     with_evictions: bool = True
     ways_tried: int = 4
-    instead_of_evictions: bool = False
+    instead_of_evictions: bool = True
     preemptible_only: bool = False
     for_growth: bool = False
 

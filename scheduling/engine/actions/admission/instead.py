@@ -6,6 +6,8 @@ ago, could leave for free places elsewhere, while those who may be evicted have 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.gains import Gains
 from scheduling.engine.gang.moves import Effort
@@ -21,7 +23,8 @@ def cheaper_moves(session: Session, entry: Entry, effort: Effort) -> Gain | None
     would give up is not what a move gives.
     """
     options = session.config.consolidation
-    if not options.instead_of_evictions or "consolidate" not in session.config.actions:
+    # What an action between them gave away would be held twice.
+    if not options.instead_of_evictions or ("admit", "consolidate") not in pairwise(session.config.actions):
         return None
     if entry.mode is not Mode.FIT or entry.assignment.borrow_level or session.snapshot.holds(entry.job.id):
         return None

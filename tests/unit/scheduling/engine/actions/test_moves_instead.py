@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from scheduling.engine import AllocationPut, ClaimPut, EngineConfig, FairSharing, JobPut
 from scheduling.engine.model import (
     Claim,
@@ -88,8 +90,9 @@ def test_off_evictions_come_first() -> None:
     assert (moved(stage), set(stage.evicted())) == ([], {"b-old"})
 
 
-def test_without_the_action_that_moves_others_are_evicted() -> None:
-    stage = scattered(config=replace(CONFIG, actions=("admit",)))
+@pytest.mark.parametrize("actions", [("admit",), ("admit", "elastic", "consolidate")])
+def test_unless_the_action_that_moves_follows_at_once_others_are_evicted(actions: tuple[str, ...]) -> None:
+    stage = scattered(config=replace(CONFIG, actions=actions))
     stage.cycle()
     assert (moved(stage), set(stage.evicted())) == ([], {"b-old"})
 
