@@ -108,7 +108,7 @@ def test_a_record_that_cannot_be_written_fails_no_other_request(
         raise DatabaseError("read-only")
 
     now.shift(60)
-    monkeypatch.setattr(denials.audit, "denied", fail)
+    monkeypatch.setattr(denials.audit_log, "denied", fail)
     assert client.get("/livez").status_code == 200
     assert audit_log.denied is fail
 
