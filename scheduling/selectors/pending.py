@@ -48,6 +48,14 @@ def flavor_suits(flavor: Flavor, mode: str, models: Collection[str]) -> bool:
     return given and (not models or flavor.card_model in models)
 
 
+def can_borrow_now(job: Job) -> bool:
+    """A waiting job may borrow if it is preemptible and its reason names no limit on evicted jobs.
+
+    Such limits are the eviction cap (`capped`) and the rules for evicted or drained jobs (`rule`).
+    """
+    return job.preemptible and not {"capped", "rule"} & job.reason_numbers.keys()
+
+
 def _asked(jobs: QuerySet[Job]) -> QuerySet[Job, tuple[uuid.UUID, str, list[str], int]]:
     """Cards by the node of the queue and the kind of GPU."""
     asking = jobs.filter(roles__gpu_cards__gt=0)

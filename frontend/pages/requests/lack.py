@@ -16,6 +16,7 @@ from frontend.texts.recommendations import amount_words, find_recommendations, s
 from quotas.selectors.blocking import find_blocking_node
 from scheduling.models import Job
 from scheduling.selectors.job import job_get
+from scheduling.selectors.pending import can_borrow_now
 from tenants.models import Tenant, User
 
 
@@ -48,9 +49,7 @@ def read_lack(viewer: User, workspace: Tenant, job: str, pool: str) -> Lack | No
     shorts = shorts_of(wanted.items) if wanted else {}
     if not found.is_waiting or flavor is None or not shorts:
         return None
-    # One that was evicted, or drained lately, cannot borrow more for now, whoever has it.
-    borrows = found.preemptible and not {"capped", "rule"} & found.reason_numbers.keys()
-    blocking = find_blocking_node(found.queue, flavor, shorts, borrows=borrows)
+    blocking = find_blocking_node(found.queue, flavor, shorts, borrows=can_borrow_now(found))
     lack = Lack(found, blocking.node, flavor, shorts)
     if blocking.covered:
         return lack
