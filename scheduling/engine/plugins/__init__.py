@@ -1,1 +1,1 @@
-"""The four kinds of plug-in, their registries, and the set that comes with the engine."""
+"""Plug-ins of other packages: their discovery, and the guards that call them."""

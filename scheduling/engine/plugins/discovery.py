@@ -1,7 +1,7 @@
-"""Plug-ins of other packages, found through the entry-point group `allotment.engine`.
+"""Discovery of plug-ins of other packages through the entry-point group `allotment.engine`.
 
-An entry point loads to one plug-in object; its kind is recognised by what it can do. Whoever builds
-the configuration calls this; a cycle never looks at installed packages.
+An entry point loads to one plug-in object; its methods decide its kind. The code that builds the
+configuration calls `with_entry_points`; a cycle never looks at installed packages.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ KINDS: tuple[tuple[Any, Callable[[Any, str], Any], str], ...] = (
 
 
 def with_entry_points(base: PluginSet, found: Iterable[EntryPoint] | None = None) -> PluginSet:
-    """A set with the plug-ins of installed packages added, in the order of their entry-point names.
+    """Return `base` with the plug-ins of installed packages added, in the order of their entry-point names.
 
-    A plug-in that fails in a cycle ends it with a `PluginError` that names it.
+    A plug-in that fails in a cycle ends the cycle with a `PluginError` that names the plug-in.
 
     Raises:
         ConfigError: when an entry point cannot be loaded, loads to something that is not exactly one
@@ -53,7 +53,7 @@ def _loaded(point: EntryPoint) -> object:
     try:
         return point.load()
     except Exception as error:
-        # Whatever the package does when it is imported, it must not look like a fault of the engine.
+        # An import may raise anything; the message must not make it look like a fault of the engine.
         what = f"{type(error).__name__}: {error}"
         raise ConfigError(f"entry point {_called(point)} cannot be loaded: {what}") from error
 

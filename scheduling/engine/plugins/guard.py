@@ -1,7 +1,7 @@
-"""Plug-ins of other packages, called so that whatever goes wrong in one is laid at its door.
+"""Guards around plug-ins of other packages: an error of a plug-in is reported with the name of its package.
 
-The engine's own plug-ins are called bare; the guard costs them nothing. An answer is checked as well:
-an array of the wrong length would be stretched or fail far from where it was made.
+The engine calls its own plug-ins directly, so the guard costs them nothing. A guard checks each answer too:
+numpy would broadcast an array of the wrong length, or fail far away from the plug-in that returned it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 
 class PluginError(RuntimeError):
-    """A plug-in of another package raised, or gave an answer that is none; the message names it."""
+    """A plug-in of another package raised, or returned a value of the wrong shape; the message names it."""
 
 
 class _Guarded:
-    """Calls one plug-in, and names it when that fails."""
+    """The base of all guards: it calls one plug-in and names it in the error when the call fails."""
 
     kind = "plug-in"
 
@@ -55,16 +55,16 @@ class _Guarded:
 
 
 class _GuardedOnNodes(_Guarded):
-    """A veto or score; where it does not tell whom it concerns, it concerns everybody."""
+    """A guarded veto or score. A plug-in without `applies` is called for every task shape."""
 
     def applies(self, question: Question) -> bool:
-        """Whether it has to be asked."""
+        """Return whether the plug-in has to be called for this task shape."""
         plugin = self._plugin
         return self._call(plugin.applies, question) if isinstance(plugin, Selective) else True
 
 
 class GuardedVeto(_GuardedOnNodes):
-    """A veto of another package."""
+    """The guard of a veto: a filter of nodes."""
 
     kind = "veto"
 
@@ -73,10 +73,10 @@ class GuardedVeto(_GuardedOnNodes):
         self.fixed = plugin.fixed
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        """What the plug-in answers.
+        """Return the plug-in's answer `[rows]`: True for a node that may take the task.
 
         Raises:
-            PluginError: when it raises, or answers with anything but one truth value per row.
+            PluginError: when the plug-in raises, or returns anything but one truth value per row.
         """
         answer = self._call(self._plugin.allows, question, rows)
         allowed: Bools = self._checked(answer, rows, question, "b", "truth values")
@@ -84,7 +84,7 @@ class GuardedVeto(_GuardedOnNodes):
 
 
 class GuardedScore(_GuardedOnNodes):
-    """A score of another package."""
+    """The guard of a score: a preference among nodes."""
 
     kind = "score"
 
@@ -93,10 +93,10 @@ class GuardedScore(_GuardedOnNodes):
         self.normalised = plugin.normalised
 
     def score(self, question: Question, rows: Rows) -> Ints:
-        """What the plug-in answers.
+        """Return the plug-in's answer `[rows]`: a higher number for a better node.
 
         Raises:
-            PluginError: when it raises, or answers with anything but one whole number per row.
+            PluginError: when the plug-in raises, or returns anything but one whole number per row.
         """
         answer = self._call(self._plugin.score, question, rows)
         scores: Ints = self._checked(answer, rows, question, "iu", "whole numbers")
@@ -104,29 +104,30 @@ class GuardedScore(_GuardedOnNodes):
 
 
 class GuardedOrder(_Guarded):
-    """An order of another package."""
+    """The guard of an order of jobs."""
 
     kind = "order"
 
     def key(self, candidate: Candidate) -> Any:
-        """What the plug-in answers.
+        """Return the plug-in's sort key; the job with the lowest key comes first.
 
         Raises:
-            PluginError: when it raises.
+            PluginError: when the plug-in raises.
         """
         return self._call(self._plugin.key, candidate)
 
 
 class GuardedPicker(_Guarded):
-    """A device picker of another package."""
+    """The guard of a device picker, which chooses cards of a node."""
 
     kind = "device picker"
 
     def pick(self, question: Question, row: int) -> tuple[int, ...]:
-        """What the plug-in answers.
+        """Return the columns of the chosen cards of one row.
 
         Raises:
-            PluginError: when it raises, or does not pick as many different cards that fit as are asked for.
+            PluginError: when the plug-in raises, or does not choose as many different cards that fit as the
+                task requests.
         """
         picked = tuple(self._call(self._plugin.pick, question, row))
         fitting = set(np.flatnonzero(question.fitting(slice(row, row + 1))[0]).tolist())
@@ -137,7 +138,7 @@ class GuardedPicker(_Guarded):
 
 
 class GuardedAction(_Guarded):
-    """An action of another package."""
+    """The guard of an action, a step of the cycle."""
 
     kind = "action"
 
@@ -145,6 +146,6 @@ class GuardedAction(_Guarded):
         """Run the plug-in.
 
         Raises:
-            PluginError: when it raises.
+            PluginError: when the plug-in raises.
         """
         self._call(self._plugin.run, session)
