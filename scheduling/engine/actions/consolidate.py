@@ -57,7 +57,7 @@ class Consolidate:
         failed: set[Hashable] = set()
         gains, options = Gains(session), session.config.consolidation
         for queue, job in self._waiting(session):
-            like = (queue.id, session.likes.of(job), bool(session.snapshot.holds(job.id)))
+            like = (queue.id, session.likes.class_of(job), bool(session.snapshot.holds(job.id)))
             if gains.searches >= options.jobs_tried or session.counters["moved"] >= options.moves_per_cycle:
                 return
             if like in failed:
@@ -101,11 +101,11 @@ class Consolidate:
         shapes: defaultdict[str, set[int]] = defaultdict(set)
         jobs, likes, full = session.snapshot.jobs, session.likes, set[str]()
         for job in map(jobs.__getitem__, waiting):
-            if job.user in full and likes.of(job) not in shapes[job.user]:
+            if job.user in full and likes.class_of(job) not in shapes[job.user]:
                 continue
             if self._may_be_helped(session, job):
                 known = shapes[job.user]
-                known.add(likes.of(job))
+                known.add(likes.class_of(job))
                 if len(known) >= SHAPES_PRICED:
                     full.add(job.user)
                 yield job
@@ -134,7 +134,7 @@ class Consolidate:
     def _move(
         self, session: Session, queue: Queue, job: Job, gain: Gain, evicted: tuple[str, ...] = ()
     ) -> None:
-        moves, seats = gain.opening.moves, gain.opening.seats
+        moves, seats = gain.opening.moves, gain.opening.allocations
         with session.snapshot.statement() as statement:
             for move in moves:
                 statement.release(move.before.id)
@@ -177,14 +177,14 @@ class Consolidate:
             Decision(
                 kind=DecisionKind.PARK,
                 job=job.id,
-                allocations=gain.opening.seats,
+                allocations=gain.opening.allocations,
                 released=tuple(dict.fromkeys(leaving)),
                 beneficiary=job.id,
                 rule=EvictRule.CONSOLIDATION,
                 numbers=numbers,
             )
         )
-        session.allowances.give(job, gain.opening.seats)
+        session.allowances.give(job, gain.opening.allocations)
         session.record(
             Outcome(
                 job=job.id,
@@ -216,7 +216,7 @@ def _wanting(session: Session, queue: Queue, job: Job) -> Wanting | None:
     gated = job.preempts_after is not None and job.preempts_after > session.now
     if known is None or known.reason not in SHORT or gated or session.snapshot.holds(job.id):
         return None
-    more, flavor = attempt_of(session).next_piece(job), first_placed(session, queue)
+    more, flavor = attempt_of(session).find_missing(job), first_placed(session, queue)
     if not more or flavor is None:
         return None
     asked = asked_of(job, more, flavor)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scheduling.engine.actions.give_up import GivingUp
 from scheduling.engine.actions.growing import Growing
-from scheduling.engine.gang.attempt import Attempt
-from scheduling.engine.gang.bounds import Bounds
+from scheduling.engine.gang.attempt import StartAttempt
+from scheduling.engine.gang.bounds import SlotBounds
 from scheduling.engine.model import DecisionKind
 from scheduling.engine.session.session import Session
 
@@ -24,8 +24,8 @@ class Elastic:
 
     def run(self, session: Session) -> None:
         """Give up first, then grow."""
-        attempt = Attempt(session.snapshot, session.placer, session.config.preemption.eviction_cap)
-        bounds = Bounds(session.snapshot, session.placer, session.likes)
+        attempt = StartAttempt(session.snapshot, session.placer, session.config.preemption.eviction_cap)
+        bounds = SlotBounds(session.snapshot, session.placer, session.likes)
         GivingUp(session, attempt, bounds).run()
         moving = any(decision.kind is DecisionKind.MIGRATE for decision in session.decisions)
         if not moving:

@@ -14,10 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.engine.actions.movers import Movers
-from scheduling.engine.gang.attempt import Attempt
-from scheduling.engine.gang.bounds import Bounds, Wanted
-from scheduling.engine.gang.moves import Effort, MoveSearch, Opening, Unit
-from scheduling.engine.gang.openings import NODES_SEEN, Gives, Promise, Shelter, nearest, openings
+from scheduling.engine.gang.attempt import StartAttempt
+from scheduling.engine.gang.bounds import SlotBounds, WantedSlots
+from scheduling.engine.gang.clearable_nodes import (
+    NODES_SEEN,
+    CanEvict,
+    FreedCoreBound,
+    RelocationCapacity,
+    find_clearable_sets,
+    find_nearest_rows,
+)
+from scheduling.engine.gang.moves import MovableUnit, MovePlan, MoveSearch, SearchBudget
 from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.index.question import members
@@ -42,15 +49,15 @@ class Case(NamedTuple):
 
 
 class Gains:
-    """The search of one cycle. `searches` counts the jobs for which movers were looked at, `effort` is what
+    """The search of one cycle. `searches` counts the jobs for which movers were looked at, `budget` is what
     is left of the cycle's, which several searches may share."""
 
-    def __init__(self, session: Session, effort: Effort | None = None) -> None:
+    def __init__(self, session: Session, effort: SearchBudget | None = None) -> None:
         self._session = session
         self._attempt = attempt_of(session)
-        self._bounds = Bounds(session.snapshot, session.placer, session.likes)
+        self._bounds = SlotBounds(session.snapshot, session.placer, session.likes)
         self._vain: set[tuple[Board, int, float]] = set()
-        self.effort = effort or Effort(session.config.consolidation.effort)
+        self.effort = effort or SearchBudget(session.config.consolidation.effort)
         self.searches = 0
 
     @cached_property
@@ -82,31 +89,35 @@ class Gains:
         return MoveSearch(
             self._session.snapshot,
             self._attempt,
-            jobs=options.jobs_per_move,
-            tasks=options.moves_per_cycle - self._session.counters["moved"],
-            lost=lost,
-            effort=self.effort,
+            max_jobs=options.jobs_per_move,
+            max_tasks=options.moves_per_cycle - self._session.counters["moved"],
+            max_eviction_cost=lost,
+            budget=self.effort,
         )
 
     def sets(
-        self, hardest: tuple[Board, int], job: Job, search: MoveSearch, gives: Gives | None = None
-    ) -> Iterable[tuple[Unit, ...]]:
+        self, hardest: tuple[Board, int], job: Job, search: MoveSearch, gives: CanEvict | None = None
+    ) -> Iterable[tuple[MovableUnit, ...]]:
         """What would have to leave together on the nodes that are cheapest to clear for a job.
 
         Units that `gives` accepts need no other place; without it all must find one.
         """
         board, needed = hardest
-        counted = self._bounds.counted(board)
+        counted = self._bounds.slot_counts(board)
         shelter = (
-            Shelter(counted, needed, self._bounds.reach(board.question.flavor)) if gives is None else None
+            RelocationCapacity(counted, needed, self._bounds.reachable_rows(board.question.flavor))
+            if gives is None
+            else None
         )
-        return openings(counted, needed, self.movers.beside(job), search.within_bounds, shelter, gives)
+        return find_clearable_sets(
+            counted, needed, self.movers.beside(job), search.within_bounds, shelter, gives
+        )
 
     # Which jobs can be helped at all
 
     def _case(self, queue: Queue, job: Job) -> Case | None:
         """None where moving others cannot help the job, as far as that is told without looking at them."""
-        more, wanted = self._bounds.lacking(queue, job)
+        more, wanted = self._bounds.find_missing(queue, job)
         if not more:
             return None
         if wanted is None:
@@ -114,14 +125,14 @@ class Gains:
         known = [
             each
             for each in wanted
-            if self._bounds.free_enough(*each) and self._affordable(queue, job, more, each)
+            if self._bounds.has_free_cores(*each) and self._affordable(queue, job, more, each)
         ]
-        assignment = self._attempt.assigned(queue, job, more) if known else None
+        assignment = self._attempt.assign_quota(queue, job, more) if known else None
         if assignment is None or assignment.mode is not Mode.FIT:
             return None
         given = {name for role in assignment.roles for name in role.flavors}
-        mine: Wanted = tuple(each for each in known if each[0].question.flavor.id in given)
-        if not mine or self._bounds.fit(mine[:1]):
+        mine: WantedSlots = tuple(each for each in known if each[0].question.flavor.id in given)
+        if not mine or self._bounds.fits_now(mine[:1]):
             return None
         return Case(queue, job, more, mine[0], True)
 
@@ -140,34 +151,35 @@ class Gains:
         hardest = None if flavor is None else hardest_of(self._session, job, more, flavor)
         if (
             hardest is None
-            or not self._bounds.free_enough(*hardest)
-            or not self.effort.spend(sum(more.values()))
+            or not self._bounds.has_free_cores(*hardest)
+            or not self.effort.spend_tasks(sum(more.values()))
         ):
             return None
         with self._session.snapshot.statement() as statement:
-            found = self._attempt.start(statement, queue, job, more)
+            found = self._attempt.start_job(statement, queue, job, more)
         lacks_room = isinstance(found, Refusal) and found.reason is Reason.NO_ROOM
         return Case(queue, job, more, hardest, False) if lacks_room else None
 
     # Movers
 
-    def _opened(self, case: Case, lost: float) -> Opening | None:
+    def _opened(self, case: Case, lost: float) -> MovePlan | None:
         search, options = self.search(lost), self._session.config.consolidation
         queue, job, more = case.queue, case.job, case.more
         if options.cheapest_first:
-            found = search.open_any(queue, job, more, self.sets(case.hardest, job, search))
+            found = search.find_first_plan(queue, job, more, self.sets(case.hardest, job, search))
             # Where nodes are many, what was not found on those that lack least would be luck.
             if found is not None or (case.plain and len(self._session.snapshot.fleet) > NODES_SEEN):
                 return found
-        movers = (unit for unit in self.movers.touching(self._near(case), job) if unit.lost <= lost)
-        return search.open(queue, job, more, movers, Promise(*case.hardest).with_)
+        movers = (unit for unit in self.movers.touching(self._near(case), job) if unit.eviction_cost <= lost)
+        return search.find_plan(queue, job, more, movers, FreedCoreBound(*case.hardest).add_unit)
 
     def _near(self, case: Case) -> Iterable[str]:
         """The nodes that lack least for a job; all of its flavors' nodes where they are few."""
         fleet, flavors = self._session.snapshot.fleet, self._session.snapshot.flavors
         if len(fleet) > NODES_SEEN and self._session.config.consolidation.cheapest_first:
             return [
-                fleet.nodes[row].id for row in nearest(self._bounds.counted(case.hardest[0]), case.hardest[1])
+                fleet.nodes[row].id
+                for row in find_nearest_rows(self._bounds.slot_counts(case.hardest[0]), case.hardest[1])
             ]
         names = {name for group in case.queue.groups for name in group.flavors}
         placed = [
@@ -185,10 +197,10 @@ class Gains:
         return gpus(asked) * bound if borrows(self._session, case.queue, asked) else float("inf")
 
 
-def attempt_of(session: Session) -> Attempt:
+def attempt_of(session: Session) -> StartAttempt:
     """How a job is tried in a session without asking anybody to leave."""
     options = session.config.preemption
-    return Attempt(session.snapshot, session.placer, options.eviction_cap, options.beside_capped)
+    return StartAttempt(session.snapshot, session.placer, options.eviction_cap, options.beside_capped)
 
 
 def borrows(session: Session, queue: Queue, asked: dict[FlavorResource, int]) -> bool:
@@ -216,11 +228,11 @@ def hardest_of(session: Session, job: Job, more: dict[str, int], flavor: Flavor)
     return None if hardest is None else (session.placer.board(hardest, flavor), counted[hardest])
 
 
-def gain_of(session: Session, opening: Opening) -> Gain:
+def gain_of(session: Session, opening: MovePlan) -> Gain:
     """What an opening gives and costs."""
     jobs = {move.before.job for move in opening.moves}
     return Gain(
-        cards=sum(len(seat.slices) for seat in opening.seats),
+        cards=sum(len(seat.slices) for seat in opening.allocations),
         tasks=len(opening.moves),
         jobs=len(jobs),
         gpu_seconds=sum(

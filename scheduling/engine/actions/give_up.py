@@ -8,9 +8,9 @@ from quotas.tree import at_least
 from scheduling.engine.actions.hopes import Hopes
 from scheduling.engine.actions.leaving import release
 from scheduling.engine.actions.lenders import Surplus, lenders_of
-from scheduling.engine.gang.attempt import Attempt
-from scheduling.engine.gang.bounds import Bounds, Wanted
-from scheduling.engine.gang.surrender import Plea, Surrender, surrender
+from scheduling.engine.gang.attempt import StartAttempt
+from scheduling.engine.gang.bounds import SlotBounds, WantedSlots
+from scheduling.engine.gang.shrink import ShrinkPlan, ShrinkRequest, find_shrink_plan
 from scheduling.engine.model import (
     Allocation,
     AllocationMode,
@@ -36,7 +36,7 @@ JOBS_TRIED = 16
 class GivingUp:
     """Lets elastic jobs give up what they can spare for jobs that then start."""
 
-    def __init__(self, session: Session, attempt: Attempt, bounds: Bounds) -> None:
+    def __init__(self, session: Session, attempt: StartAttempt, bounds: SlotBounds) -> None:
         self._session, self._attempt, self._bounds = session, attempt, bounds
         self._lenders = lenders_of(session.snapshot)
         self._asking = {queue.id: jobs for queue in session.queues() if (jobs := self._heard(queue))}
@@ -50,7 +50,7 @@ class GivingUp:
             queue = self._session.snapshot.queues[name]
             tries, failed = JOBS_TRIED, set[int]()
             for job in jobs:
-                like = self._session.likes.of(job)
+                like = self._session.likes.class_of(job)
                 if like in failed or not tries:
                     continue
                 tries -= 1
@@ -83,25 +83,27 @@ class GivingUp:
 
     def _make_way(self, queue: Queue, job: Job) -> bool:
         surplus = self._surplus(queue.id, job.priority)
-        more, wanted = self._bounds.lacking(queue, job) if surplus.tasks else ({}, None)
+        more, wanted = self._bounds.find_missing(queue, job) if surplus.tasks else ({}, None)
         near = None if wanted is None else self._near(queue, job, wanted, surplus)
         if not more or (near is not None and not self._any_affordable(queue, job, more, near, surplus)):
             return False
-        plea = Plea(queue, job, more, None if near is None else self._bounds.seats(near))
-        found = surrender(self._session.snapshot, self._attempt, plea, surplus.tasks)
-        if found is None or not found.leaving:
+        plea = ShrinkRequest(
+            queue, job, more, None if near is None else self._bounds.free_slot_counters(near)
+        )
+        found = find_shrink_plan(self._session.snapshot, self._attempt, plea, surplus.tasks)
+        if found is None or not found.released:
             return False
         self._carry_out(job, found)
         return True
 
-    def _near(self, queue: Queue, job: Job, wanted: Wanted, surplus: Surplus) -> Wanted:
+    def _near(self, queue: Queue, job: Job, wanted: WantedSlots, surplus: Surplus) -> WantedSlots:
         """Where there may be seats enough for a job when all of the surplus is given up."""
         lot = self._lots[queue.id, job.priority]
         hopeful = (each for each in wanted if self._hopes.any(*each, lot))
-        return tuple(each for each in hopeful if self._bounds.may_fit((each,), surplus.freed))
+        return tuple(each for each in hopeful if self._bounds.may_fit_after((each,), surplus.freed))
 
     def _any_affordable(
-        self, queue: Queue, job: Job, more: dict[str, int], near: Wanted, surplus: Surplus
+        self, queue: Queue, job: Job, more: dict[str, int], near: WantedSlots, surplus: Surplus
     ) -> bool:
         flavors = (board.question.flavor for board, _ in near)
         return any(self._affordable(queue, asked_of(job, more, flavor), surplus) for flavor in flavors)
@@ -114,24 +116,24 @@ class GivingUp:
             for key, amount in asked.items()
         )
 
-    def _carry_out(self, job: Job, found: Surrender) -> None:
+    def _carry_out(self, job: Job, found: ShrinkPlan) -> None:
         """Tell the givers, and keep their places for the job."""
         session, by_job = self._session, defaultdict[str, list[Allocation]](list)
-        for task in found.leaving:
+        for task in found.released:
             by_job[task.job].append(task)
         for giver in sorted(by_job):
             release(session, session.job(giver), by_job[giver], beneficiary=job.id)
         with session.snapshot.statement() as statement:
-            for seat in found.seats:
+            for seat in found.allocations:
                 statement.allocate(seat)
             statement.commit()
-        numbers: dict[str, int | str] = {"tasks": len(found.leaving), "jobs": len(by_job)}
+        numbers: dict[str, int | str] = {"tasks": len(found.released), "jobs": len(by_job)}
         session.decisions.append(
             Decision(
                 kind=DecisionKind.PARK,
                 job=job.id,
-                allocations=found.seats,
-                released=tuple(task.id for task in found.leaving),
+                allocations=found.allocations,
+                released=tuple(task.id for task in found.released),
                 numbers=numbers,
             )
         )

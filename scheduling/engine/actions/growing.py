@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from scheduling.engine.gang.attempt import Attempt
-from scheduling.engine.gang.bounds import Bounds
-from scheduling.engine.gang.standing import expendable, lacks, stands
+from scheduling.engine.gang.attempt import StartAttempt
+from scheduling.engine.gang.bounds import SlotBounds
+from scheduling.engine.gang.task_counts import find_missing_tasks, find_surplus_tasks, is_gang_complete
 from scheduling.engine.model import (
     Allocation,
     Decision,
@@ -50,10 +50,12 @@ class Grower(NamedTuple):
     @staticmethod
     def of(job: Job, held: Sequence[Allocation]) -> Grower | None:
         """None for a job that is full."""
-        more = lacks(job, held)
+        more = find_missing_tasks(job, held)
         if not more:
             return None
-        size = (LARGER if expendable(job, held) else SMALLEST) if stands(job, held) else BROKEN
+        size = (
+            (LARGER if find_surplus_tasks(job, held) else SMALLEST) if is_gang_complete(job, held) else BROKEN
+        )
         return Grower(job, more, size, frozenset(task.flavor for task in held))
 
     @property
@@ -99,7 +101,7 @@ class Growers:
         return [tuple(kind.values()) for kind in self._kinds.values()]
 
     def _add(self, grower: Grower, queue: Queue) -> None:
-        lacking = (self._likes.of(grower.job), *grower.more.items())
+        lacking = (self._likes.class_of(grower.job), *grower.more.items())
         kind = (lacking, queue.flavors, queue.resource_groups)
         self._kinds.setdefault(kind, {})[grower.job.id] = grower
         self._kind[grower.job.id] = kind
@@ -129,7 +131,7 @@ def _lacking(job: Job, held: Sequence[Allocation]) -> Grower | None:
 class Growing:
     """Lets jobs that run grow into idle room, one task or step at a time."""
 
-    def __init__(self, session: Session, attempt: Attempt, bounds: Bounds) -> None:
+    def __init__(self, session: Session, attempt: StartAttempt, bounds: SlotBounds) -> None:
         self._session, self._attempt, self._bounds = session, attempt, bounds
         past_waiting = session.config.housekeeping.grow_past_waiting
         self._kept = frozenset[str]() if past_waiting else _wanted(session)
@@ -169,8 +171,8 @@ class Growing:
 
     def _roomy(self, grower: Grower) -> bool:
         queue = self._session.snapshot.queues[grower.job.queue]
-        _, wanted = self._bounds.known_lacking(queue, grower.job, grower.more)
-        return wanted is None or self._bounds.fit(wanted)
+        _, wanted = self._bounds.locate_missing(queue, grower.job, grower.more)
+        return wanted is None or self._bounds.fits_now(wanted)
 
     def _grow(self, grower: Grower) -> bool:
         """One step of one job."""
@@ -178,7 +180,7 @@ class Growing:
         if not self._roomy(grower):
             return False
         with self._session.snapshot.statement() as statement:
-            seats = self._attempt.start(statement, queue, grower.job, grower.more)
+            seats = self._attempt.start_job(statement, queue, grower.job, grower.more)
             if isinstance(seats, Refusal) or not seats:
                 return False
             statement.commit()

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduling.engine.gang.bounds import Bounds, Freed
+from scheduling.engine.gang.bounds import FreedAmounts, SlotBounds
 from scheduling.engine.placement.board import Board
 from scheduling.engine.state.fleet import Bools
 
-NOTHING = Freed(*np.zeros((3, 0), np.int64))
+NOTHING = FreedAmounts(*np.zeros((3, 0), np.int64))
 
 
 class Hopes:
@@ -23,12 +23,12 @@ class Hopes:
     What is taken since can only make it less: a lot without hope then has none later.
     """
 
-    def __init__(self, bounds: Bounds, lots: Sequence[Freed]) -> None:
+    def __init__(self, bounds: SlotBounds, lots: Sequence[FreedAmounts]) -> None:
         self._bounds = bounds
         self._size = len(lots)
         self._lot = np.repeat(np.arange(len(lots)), [len(lot.rows) for lot in lots])
         columns = zip(NOTHING, *lots, strict=True)
-        self._freed = Freed(*(np.concatenate(column) for column in columns))
+        self._freed = FreedAmounts(*(np.concatenate(column) for column in columns))
         self._known: dict[tuple[Board, int], Bools] = {}
 
     def any(self, board: Board, needed: int, lot: int) -> bool:
@@ -39,9 +39,9 @@ class Hopes:
         return bool(known[lot])
 
     def _judged(self, board: Board, needed: int) -> Bools:
-        more = self._bounds.seats_more(board, needed, self._freed)
+        more = self._bounds.count_gained_slots(board, needed, self._freed)
         if more is None:
             return np.ones(self._size, np.bool_)
         gained = np.bincount(self._lot, more, self._size)
-        enough: Bools = self._bounds.total(board, needed) + gained >= needed
+        enough: Bools = self._bounds.count_slots(board, needed) + gained >= needed
         return enough

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from scheduling.engine.gang.parts import Gang
-from scheduling.engine.gang.standing import standing
+from scheduling.engine.gang.parts import GangRules
+from scheduling.engine.gang.task_counts import count_placed_tasks
 from scheduling.engine.model import (
     Allocation,
     Decision,
@@ -70,10 +70,10 @@ def release(
     numbers: Numbers | None = None,
 ) -> None:
     """Tell some tasks to leave: a smaller gang goes on where one is left, else the whole job leaves."""
-    counts = standing(job, session.snapshot.held(job.id))
+    counts = count_placed_tasks(job, session.snapshot.held(job.id))
     for task in tasks:
         counts[task.role] -= 1
-    if rule is not None and not Gang(job).satisfied(counts):
+    if rule is not None and not GangRules(job).is_satisfied(counts):
         evict(session, job, rule, numbers)
         return
     told = mark(session.snapshot, tasks)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from scheduling.engine.gang.bounds import Freed
-from scheduling.engine.gang.standing import expendable, stands
+from scheduling.engine.gang.bounds import FreedAmounts
+from scheduling.engine.gang.task_counts import find_surplus_tasks, is_gang_complete
 from scheduling.engine.model import Allocation, FlavorResource, Job
 from scheduling.engine.preemption.loss import charged
 from scheduling.engine.state.fleet import Fleet
@@ -22,7 +22,7 @@ class Surplus:
     """Tasks that can be spared, in the order in which they would leave, and what they would free."""
 
     def __init__(self, fleet: Fleet, tasks: Sequence[Allocation]) -> None:
-        self.tasks, self.freed = tasks, Freed.of(fleet, tasks)
+        self.tasks, self.freed = tasks, FreedAmounts.of_tasks(fleet, tasks)
 
     @cached_property
     def charged(self) -> Mapping[FlavorResource, int]:
@@ -89,7 +89,9 @@ class Lenders:
         known = self._spares.get(job.id)
         if known is None:
             held = snapshot.held(job.id)
-            known = self._spares[job.id] = expendable(job, held) if held and stands(job, held) else ()
+            known = self._spares[job.id] = (
+                find_surplus_tasks(job, held) if held and is_gang_complete(job, held) else ()
+            )
         return known
 
 

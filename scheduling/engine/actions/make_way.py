@@ -12,7 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from scheduling.engine.actions.gains import Gains
-from scheduling.engine.gang.moves import MoveSearch, Opening, Unit
+from scheduling.engine.gang.moves import MovableUnit, MovePlan, MoveSearch
 from scheduling.engine.model import Decision, DecisionKind, FlavorResource, Job, Queue
 from scheduling.engine.placement.board import Board
 from scheduling.engine.preemption.targets import Preemptor, Target
@@ -48,7 +48,7 @@ class Way(NamedTuple):
 
     targets: tuple[Target, ...]
     released: tuple[str, ...]
-    opening: Opening
+    opening: MovePlan
 
 
 def make_way(session: Session, wanting: Wanting, gains: Gains) -> Way | None:
@@ -58,12 +58,12 @@ def make_way(session: Session, wanting: Wanting, gains: Gains) -> Way | None:
     search = gains.search(float("inf"))
     roster, contested = session.victims.roster, wanting.contested
 
-    def gives(unit: Unit) -> bool:
+    def gives(unit: MovableUnit) -> bool:
         return unit.job.queue != wanting.queue.id and roster.stood_above(unit.job.queue, contested)
 
     sets = gains.sets(wanting.hardest, wanting.job, search, gives)
     for taken in islice(sets, session.config.consolidation.ways_tried):
-        if gains.effort.spent:
+        if gains.effort.is_spent:
             return None
         here = frozenset(unit.job.id for unit in taken if gives(unit))
         # Whoever leaves elsewhere makes room for one that moves, but may use up what its queue has to give.
@@ -78,15 +78,15 @@ def _cleared(
     session: Session,
     wanting: Wanting,
     search: MoveSearch,
-    taken: Sequence[Unit],
+    taken: Sequence[MovableUnit],
     only: frozenset[str] | None,
 ) -> Way | None:
     """Clear these units away: of `only` some jobs, or of all, those who may be asked leave, others move."""
     snapshot = session.snapshot
 
-    def opened() -> Opening | None:
+    def opened() -> MovePlan | None:
         staying = [unit for unit in taken if all(task.id in snapshot.allocations for task in unit.tasks)]
-        return search.try_with(wanting.queue, wanting.job, wanting.more, staying)
+        return search.try_moving(wanting.queue, wanting.job, wanting.more, staying)
 
     found = session.victims.find(wanting.preemptor, lambda: opened() is not None, budget=LOOKS, only=only)
     if not found.targets:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from scheduling.engine.actions.occupants import occupants_of
-from scheduling.engine.gang.moves import Part, Unit
+from scheduling.engine.gang.moves import MovablePart, MovableUnit
 from scheduling.engine.model import DecisionKind, Job
 from scheduling.engine.preemption.loss import running_for, unsaved
 from scheduling.engine.quota.verdict import capped
@@ -35,7 +35,7 @@ class Movers:
         self._occupants.follow()
         return Beside(self, job)
 
-    def touching(self, nodes: Iterable[str], job: Job) -> list[Unit]:
+    def touching(self, nodes: Iterable[str], job: Job) -> list[MovableUnit]:
         """Units with a task on one of these nodes that may move for a job, in the order of taking them up."""
         self._occupants.follow()
         near, jobs = set(nodes), self._session.snapshot.jobs
@@ -48,18 +48,18 @@ class Movers:
         ]
         return sorted(found, key=_cheapest if self._session.config.consolidation.cheapest_first else _newest)
 
-    def standing_on(self, node: str, job: Job) -> list[Unit]:
+    def units_only_on(self, node: str, job: Job) -> list[MovableUnit]:
         """Units of which all tasks stand on a node and that may move for a job."""
         parts = self._occupants.alone(node).parts
         return [self._unit(mover, part) for mover, part in parts if self._may_move(mover, job)]
 
-    def most(self, node: str, *, whole: bool) -> int:
+    def max_freeable(self, node: str, *, whole: bool) -> int:
         """How many cards or core units are free at most when all units are gone that stand there alone."""
         alone = self._occupants.alone(node)
         return alone.cards if whole else alone.cores
 
-    def _unit(self, job: Job, part: Part) -> Unit:
-        return Unit(job, part, part.gpus * unsaved(job, self._session.now))
+    def _unit(self, job: Job, part: MovablePart) -> MovableUnit:
+        return MovableUnit(job, part, part.gpus * unsaved(job, self._session.now))
 
     def _may_move(self, mover: Job, job: Job) -> bool:
         """Whether the mover was told nothing yet and is none that may not be asked to leave, or not yet."""
@@ -76,18 +76,18 @@ class Beside(NamedTuple):
     movers: Movers
     job: Job
 
-    def standing_on(self, node: str) -> list[Unit]:
+    def units_only_on(self, node: str) -> list[MovableUnit]:
         """Units of which all tasks stand on a node."""
-        return self.movers.standing_on(node, self.job)
+        return self.movers.units_only_on(node, self.job)
 
-    def most(self, node: str, *, whole: bool) -> int:
+    def max_freeable(self, node: str, *, whole: bool) -> int:
         """How many cards or core units become free there at most."""
-        return self.movers.most(node, whole=whole)
+        return self.movers.max_freeable(node, whole=whole)
 
 
-def _newest(unit: Unit) -> tuple[int, float, str]:
+def _newest(unit: MovableUnit) -> tuple[int, float, str]:
     return (unit.job.priority, -unit.job.submitted_at, unit.job.id)
 
 
-def _cheapest(unit: Unit) -> tuple[int, float, float, str]:
-    return (unit.job.priority, unit.lost, -unit.job.submitted_at, unit.job.id)
+def _cheapest(unit: MovableUnit) -> tuple[int, float, float, str]:
+    return (unit.job.priority, unit.eviction_cost, -unit.job.submitted_at, unit.job.id)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from scheduling.engine.gang.moves import Part, parts_of
+from scheduling.engine.gang.moves import MovablePart, movable_parts
 from scheduling.engine.model import Job, JobState
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -14,7 +14,7 @@ from scheduling.engine.state.snapshot import Snapshot
 class Alone(NamedTuple):
     """The parts of jobs of which all tasks stand on one node, and the cards and core units they hold."""
 
-    parts: tuple[tuple[Job, Part], ...]
+    parts: tuple[tuple[Job, MovablePart], ...]
     cards: int
     cores: int
 
@@ -29,7 +29,7 @@ class Occupants:
         self._snapshot = snapshot
         self._on: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._nodes: dict[str, tuple[str, ...]] = {}
-        self._parts: dict[str, tuple[Part, ...]] = {}
+        self._parts: dict[str, tuple[MovablePart, ...]] = {}
         self._alone: dict[str, Alone] = {}
         self._seen = -1
 
@@ -37,7 +37,7 @@ class Occupants:
         """The ids of the jobs of which something stands on a node, in no particular order."""
         return self._on.get(node, ())
 
-    def parts(self, job_id: str) -> tuple[Part, ...]:
+    def parts(self, job_id: str) -> tuple[MovablePart, ...]:
         """The parts in which a job could be moved."""
         known = self._parts.get(job_id)
         if known is None:
@@ -46,7 +46,7 @@ class Occupants:
             known = ()
             if job is not None and movable:
                 staying = [task for task in self._snapshot.held(job_id) if not task.leaving]
-                known = tuple(parts_of(job, staying))
+                known = tuple(movable_parts(job, staying))
             self._parts[job_id] = known
         return known
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scheduling.engine.actions.leaving import evict, running_among
-from scheduling.engine.gang.parts import Gang
-from scheduling.engine.gang.standing import standing
+from scheduling.engine.gang.parts import GangRules
+from scheduling.engine.gang.task_counts import count_placed_tasks
 from scheduling.engine.model import EvictRule
 from scheduling.engine.session.session import Session
 
@@ -27,6 +27,6 @@ class StaleGang:
             if job.broken_since is None or grace < 0 or any(role.ended for role in job.roles):
                 continue
             broken_for = session.now - job.broken_since
-            if broken_for >= grace and not Gang(job).satisfied(standing(job, staying)):
+            if broken_for >= grace and not GangRules(job).is_satisfied(count_placed_tasks(job, staying)):
                 numbers = {"tasks": len(staying), "broken_s": int(broken_for), "grace_s": grace}
                 evict(session, job, EvictRule.STALE_GANG, numbers)

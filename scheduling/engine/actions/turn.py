@@ -219,7 +219,7 @@ class Turn:
         """Note that a job waits; whether the next one of its queue may be looked at."""
         # Of two like jobs the second finds other victims than the first, or nobody left to leave.
         if outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
-            like = self._session.likes.of(job)
+            like = self._session.likes.class_of(job)
             told = self._session.refusals.told(self.queue.id, like, outcome)
             if job.id in self._session.outcomes:
                 self._session.outcomes[job.id] = told[job.id]

@@ -87,7 +87,7 @@ class _Rest:
         if outcome.reason not in LASTING:
             return outcome
         held_up = f"{job.state} {_is_backing_off(session, job)}"
-        return session.refusals.told(self._queue.id, session.likes.of(job), outcome, held_up)[job.id]
+        return session.refusals.told(self._queue.id, session.likes.class_of(job), outcome, held_up)[job.id]
 
     def kept(self, job_id: str, head: str | None, ahead: int) -> Outcome | None:
         """What a job was told before, where that still holds; asked of thousands in every cycle."""

@@ -1,25 +1,25 @@
 """Gangs: which tasks of a job must start together, where they stand, and what they can do without."""
 
-from scheduling.engine.gang.alike import alike
 from scheduling.engine.gang.counted import Counting, Stand, Stands
-from scheduling.engine.gang.parts import Counts, Gang, Part, PartsError
-from scheduling.engine.gang.placer import Extent, GangPlacer
-from scheduling.engine.gang.rooms import FullRooms
-from scheduling.engine.gang.standing import expendable, smallest, standing
+from scheduling.engine.gang.parts import GangPart, GangRules, PartsError, TaskCounts
+from scheduling.engine.gang.placer import GangPlacer, PlacementExtent
+from scheduling.engine.gang.refusal_cache import RefusalCache
+from scheduling.engine.gang.task_counts import count_placed_tasks, find_surplus_tasks, smallest_gang
+from scheduling.engine.gang.uniform import find_uniform_minimum
 
 __all__ = [
     "Counting",
-    "Counts",
-    "Extent",
-    "FullRooms",
-    "Gang",
+    "GangPart",
     "GangPlacer",
-    "Part",
+    "GangRules",
     "PartsError",
+    "PlacementExtent",
+    "RefusalCache",
     "Stand",
     "Stands",
-    "alike",
-    "expendable",
-    "smallest",
-    "standing",
+    "TaskCounts",
+    "count_placed_tasks",
+    "find_surplus_tasks",
+    "find_uniform_minimum",
+    "smallest_gang",
 ]

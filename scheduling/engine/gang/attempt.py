@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scheduling.engine.gang.placer import Extent, GangPlacer
-from scheduling.engine.gang.rooms import FullRooms
-from scheduling.engine.gang.standing import lacks
+from scheduling.engine.gang.placer import GangPlacer, PlacementExtent
+from scheduling.engine.gang.refusal_cache import RefusalCache
+from scheduling.engine.gang.task_counts import find_missing_tasks
 from scheduling.engine.model import Allocation, Job, Queue, Reason
 from scheduling.engine.placement.index.clusters import clusters_of
 from scheduling.engine.placement.placer import Placer
@@ -20,7 +20,7 @@ from scheduling.engine.state.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class StartAttempt:
     """Tries jobs without asking anybody to leave. `eviction_cap` is after how many evictions a job no
     longer borrows, `beside_capped` what then stands against it in the nominal (`PreemptionOptions`)."""
 
@@ -29,11 +29,11 @@ class Attempt:
     eviction_cap: int | None = None
     beside_capped: bool = False
 
-    def next_piece(self, job: Job) -> dict[str, int] | None:
+    def find_missing(self, job: Job) -> dict[str, int] | None:
         """What the job lacks to its minimum, or, of a gang that stands, its next step; None when full."""
-        return lacks(job, self.snapshot.held(job.id))
+        return find_missing_tasks(job, self.snapshot.held(job.id))
 
-    def start(
+    def start_job(
         self, statement: Statement, queue: Queue, job: Job, more: dict[str, int]
     ) -> tuple[Allocation, ...] | Refusal:
         """Seat so many more tasks of each role; a refusal leaves nothing.
@@ -41,20 +41,20 @@ class Attempt:
         A role of which tasks stand stays in their flavors: a gang on two kinds of cards runs at the pace
         of the slower one. Other roles stay in their cluster.
         """
-        assignment = self.assigned(queue, job, more)
+        assignment = self.assign_quota(queue, job, more)
         if assignment.mode is not Mode.FIT:
             return assignment.refusal or Refusal(Reason.WAITING_FOR_QUOTA)
-        return self.seated(statement, queue, job, assignment)
+        return self.place_assigned(statement, queue, job, assignment)
 
-    def seated(
+    def place_assigned(
         self, statement: Statement, queue: Queue, job: Job, assignment: Assignment
     ) -> tuple[Allocation, ...] | Refusal:
         """Seat what got quota; a refusal leaves nothing."""
-        return GangPlacer(self.snapshot, self.placer, FullRooms()).place(
-            statement, queue, job, assignment, Extent.STEP
+        return GangPlacer(self.snapshot, self.placer, RefusalCache()).place_job(
+            statement, queue, job, assignment, PlacementExtent.STEP
         )
 
-    def assigned(self, queue: Queue, job: Job, more: dict[str, int]) -> Assignment:
+    def assign_quota(self, queue: Queue, job: Job, more: dict[str, int]) -> Assignment:
         """What quota so many more tasks of each role would get, whether or not there is room."""
         return assign(
             self.snapshot,
@@ -88,12 +88,12 @@ class Attempt:
 
         return allowed
 
-    def again(
+    def place_again(
         self, statement: Statement, queue: Queue, job: Job, tasks: Sequence[Allocation]
     ) -> tuple[Allocation, ...] | None:
         """Seat tasks that were just released once more, at the same price; None when one finds no seat."""
-        placed = GangPlacer(self.snapshot, self.placer, FullRooms()).place(
-            statement, queue, job, _as_before(tasks), Extent.FULL
+        placed = GangPlacer(self.snapshot, self.placer, RefusalCache()).place_job(
+            statement, queue, job, _as_before(tasks), PlacementExtent.FULL
         )
         if isinstance(placed, Refusal) or len(placed) != len(tasks):
             return None

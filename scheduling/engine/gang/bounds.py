@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from scheduling.engine.gang.standing import lacks
-from scheduling.engine.gang.where import binds
+from scheduling.engine.gang.area_search import constrains_placement
+from scheduling.engine.gang.task_counts import find_missing_tasks
 from scheduling.engine.model import Allocation, Flavor, Job, Queue
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.index.question import members
@@ -23,13 +23,13 @@ from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 from scheduling.engine.state.shape import resolve
 from scheduling.engine.state.snapshot import Snapshot
 
-KEPT = 4096
+MAX_CACHED = 4096
 
-Wanted = tuple[tuple[Board, int], ...]
+WantedSlots = tuple[tuple[Board, int], ...]
 """For each flavor in which a job may stand, the board of its tasks and how many of them it lacks."""
 
 
-class Freed(NamedTuple):
+class FreedAmounts(NamedTuple):
     """What tasks would free: rows, each once, and on each of them cards and core units. All `[rows]`."""
 
     rows: Ints
@@ -37,7 +37,7 @@ class Freed(NamedTuple):
     cores: Ints
 
     @staticmethod
-    def of(fleet: Fleet, tasks: Iterable[Allocation]) -> Freed:
+    def of_tasks(fleet: Fleet, tasks: Iterable[Allocation]) -> FreedAmounts:
         """What these tasks would free."""
         found: dict[int, list[int]] = {}
         for task in tasks:
@@ -47,26 +47,27 @@ class Freed(NamedTuple):
                 amounts[0] += len(task.slices)
                 amounts[1] += sum(part.cores for part in task.slices)
         table = np.array([(row, *amounts) for row, amounts in found.items()], np.int64).reshape(-1, 3)
-        return Freed(*table.T.copy())
+        return FreedAmounts(*table.T.copy())
 
 
-class Counted:
+class SlotCounts:
     """What one shape finds on each row, brought up to date when it is looked at.
 
-    `slots` is how many more of its tasks a row takes. `free` is what a row has of what the shape is most
-    of: empty cards for whole ones, core units of cards for parts; `each` is how much of it a task takes.
+    `slots` is how many more of its tasks a row takes. `free_amounts` is what a row has of what the shape is
+    most of: empty cards for whole ones, core units of cards for parts; `amount_per_task` is how much of it a
+    task takes.
     """
 
     def __init__(self, board: Board) -> None:
         task = board.question.task
         self.board = board
         self.slots = slots_of(board)
-        self.each = task.cards if task.whole else task.cores * task.cards
+        self.amount_per_task = task.cards if task.whole else task.cores * task.cards
         self._whole = task.whole
         self._free: Ints = np.zeros(0, np.int64)
         self._seen = self._epoch = -1
 
-    def free(self) -> Ints:
+    def free_amounts(self) -> Ints:
         """`[rows]`, not to be written to."""
         fleet = self.board.question.fleet
         if self._whole:
@@ -86,14 +87,14 @@ class Counted:
         return total
 
 
-class Kinds(Protocol):
+class ClassNumbering(Protocol):
     """Numbers jobs so that those with equal needs have equal numbers."""
 
-    def of(self, job: Job) -> int:
+    def class_of(self, job: Job) -> int:
         """The number of a job."""
 
 
-Lacking = tuple[dict[str, int], Wanted | None]
+MissingTasks = tuple[dict[str, int], WantedSlots | None]
 """The tasks of each role that a job lacks, and where they would have to stand (see `Bounds.wanted`)."""
 
 
@@ -103,19 +104,19 @@ class _Shelf:
     follows_fleet = True
 
     def __init__(self) -> None:
-        self.kinds: Kinds | None = None
-        self.counted: dict[Board, Counted] = {}
-        self.lacking: dict[Hashable, Lacking] = {}
+        self.kinds: ClassNumbering | None = None
+        self.counted: dict[Board, SlotCounts] = {}
+        self.lacking: dict[Hashable, MissingTasks] = {}
 
-    def of(self, board: Board) -> Counted:
+    def of(self, board: Board) -> SlotCounts:
         """What the board's shape finds on each row."""
         known = self.counted.get(board)
         if known is None:
-            known = self.counted[board] = Counted(board)
+            known = self.counted[board] = SlotCounts(board)
         return known
 
 
-def seats_left(board: Board, needed: int) -> int | None:
+def count_free_slots(board: Board, needed: int) -> int | None:
     """How many of so many tasks find seats one after the other; None where counting is not exact."""
     if not countable(board):
         return None
@@ -124,42 +125,42 @@ def seats_left(board: Board, needed: int) -> int | None:
 
 def _shelf_of(fleet: Fleet) -> _Shelf:
     shelf = fleet.memo.get(_Shelf)
-    if not isinstance(shelf, _Shelf) or len(shelf.counted) > KEPT:
+    if not isinstance(shelf, _Shelf) or len(shelf.counted) > MAX_CACHED:
         shelf = fleet.memo[_Shelf] = _Shelf()
     return shelf
 
 
-class Bounds:
+class SlotBounds:
     """Counts seats in the present state of a snapshot; what it keeps follows the state."""
 
-    def __init__(self, snapshot: Snapshot, placer: Placer, kinds: Kinds | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, placer: Placer, kinds: ClassNumbering | None = None) -> None:
         self._snapshot, self._placer = snapshot, placer
         shelf = _shelf_of(snapshot.fleet)
         self._shelf, self._kinds = shelf, kinds
-        if shelf.kinds is not kinds or len(shelf.lacking) > KEPT:
+        if shelf.kinds is not kinds or len(shelf.lacking) > MAX_CACHED:
             shelf.kinds, shelf.lacking = kinds, {}
         self._free: dict[Board, tuple[int, int, tuple[int, int] | None]] = {}
         self._reaches: dict[str, Bools] = {}
 
-    def lacking(self, queue: Queue, job: Job) -> Lacking:
+    def find_missing(self, queue: Queue, job: Job) -> MissingTasks:
         """What a job lacks to its minimum, or, of a gang that stands, to its next step."""
         held = self._snapshot.held(job.id)
-        more = lacks(job, held) or {} if held or self._kinds is None else None
-        return self.known_lacking(queue, job, more)
+        more = find_missing_tasks(job, held) or {} if held or self._kinds is None else None
+        return self.locate_missing(queue, job, more)
 
-    def known_lacking(self, queue: Queue, job: Job, more: dict[str, int] | None) -> Lacking:
-        """As `lacking`, of a job of which it is known what it lacks; None: that nothing of it stands."""
+    def locate_missing(self, queue: Queue, job: Job, more: dict[str, int] | None) -> MissingTasks:
+        """As `find_missing`, of a job of which it is known what it lacks; None: that nothing of it stands."""
         if self._kinds is None:
-            return more or {}, self.wanted(queue, job, more or {})
-        kind = (self._kinds.of(job), queue.flavors, queue.resource_groups)
+            return more or {}, self.find_wanted_slots(queue, job, more or {})
+        kind = (self._kinds.class_of(job), queue.flavors, queue.resource_groups)
         key = kind if more is None else (kind, tuple(more.items()))
         known = self._shelf.lacking.get(key)
         if known is None:
-            more = lacks(job, ()) or {} if more is None else more
-            known = self._shelf.lacking[key] = (more, self.wanted(queue, job, more))
+            more = find_missing_tasks(job, ()) or {} if more is None else more
+            known = self._shelf.lacking[key] = (more, self.find_wanted_slots(queue, job, more))
         return known
 
-    def wanted(self, queue: Queue, job: Job, more: Mapping[str, int]) -> Wanted | None:
+    def find_wanted_slots(self, queue: Queue, job: Job, more: Mapping[str, int]) -> WantedSlots | None:
         """Where so many more tasks of each role would have to stand, if they are all alike.
 
         None where they are not, where it matters how they stand to each other or to others, and where they
@@ -167,7 +168,11 @@ class Bounds:
         """
         rules = (job.topology, *(role.topology for role in job.roles))
         roles = [role for role in job.roles if more.get(role.name)]
-        if len(roles) != 1 or job.sub_gangs or any(rule is not None and binds(rule) for rule in rules):
+        if (
+            len(roles) != 1
+            or job.sub_gangs
+            or any(rule is not None and constrains_placement(rule) for rule in rules)
+        ):
             return None
         (role,) = roles
         flavors = self._flavors(queue)
@@ -181,19 +186,19 @@ class Bounds:
             return None
         return tuple((board, more[role.name]) for board in boards)
 
-    def counted(self, board: Board) -> Counted:
+    def slot_counts(self, board: Board) -> SlotCounts:
         """What the board's shape finds on each row."""
         return self._shelf.of(board)
 
-    def seats(self, wanted: Wanted) -> tuple[Seats, ...]:
+    def free_slot_counters(self, wanted: WantedSlots) -> tuple[Seats, ...]:
         """Counted seats in each flavor, in which tasks can be thought away."""
-        return tuple(Seats(self.counted(board).slots, needed) for board, needed in wanted)
+        return tuple(Seats(self.slot_counts(board).slots, needed) for board, needed in wanted)
 
-    def fit(self, wanted: Wanted) -> bool:
+    def fits_now(self, wanted: WantedSlots) -> bool:
         """Whether the job finds its seats as things stand."""
-        return any(self.total(board, needed) >= needed for board, needed in wanted)
+        return any(self.count_slots(board, needed) >= needed for board, needed in wanted)
 
-    def free_enough(self, board: Board, needed: int) -> bool:
+    def has_free_cores(self, board: Board, needed: int) -> bool:
         """Whether as many core units of cards are free as so many tasks need, on their nodes or on others to
         which those who stand there may move."""
         task, fleet = board.question.task, board.question.fleet
@@ -202,17 +207,17 @@ class Bounds:
         state = (fleet.epoch, len(fleet.touched))
         free, each, at = self._free.get(board, (0, 0, None))
         if at != state:
-            usable = board.question.usable & self.reach(board.question.flavor)[:, None]
+            usable = board.question.usable & self.reachable_rows(board.question.flavor)[:, None]
             each = int(fleet.card_cores[usable].min(initial=task.cores)) if task.whole else task.cores
             free = int(fleet.cores_free[usable].sum())
             self._free[board] = (free, each, state)
         return free >= needed * task.cards * each
 
-    def may_fit(self, wanted: Wanted, freed: Freed) -> bool:
+    def may_fit_after(self, wanted: WantedSlots, freed: FreedAmounts) -> bool:
         """False where the job finds too few seats, even with this much freed; a quick and rough bound."""
         return any(self._most(*each, freed) for each in wanted)
 
-    def reach(self, flavor: Flavor) -> Bools:
+    def reachable_rows(self, flavor: Flavor) -> Bools:
         """The rows of a flavor and of those that share some with it. `[rows]`."""
         known = self._reaches.get(flavor.id)
         if known is None:
@@ -223,24 +228,24 @@ class Bounds:
             known = self._reaches[flavor.id] = np.any([mine, *near], axis=0)
         return known
 
-    def total(self, board: Board, needed: int) -> int:
+    def count_slots(self, board: Board, needed: int) -> int:
         """How many of so many tasks find seats as things stand."""
-        return self.counted(board).slots.left(needed)
+        return self.slot_counts(board).slots.left(needed)
 
-    def seats_more(self, board: Board, needed: int, freed: Freed) -> Ints | None:
+    def count_gained_slots(self, board: Board, needed: int, freed: FreedAmounts) -> Ints | None:
         """How many seats more each of the freed rows could have for so many tasks, at most `[freed]`; None
         where that is not told by cards."""
-        counted = self.counted(board)
-        if not counted.each:
+        counted = self.slot_counts(board)
+        if not counted.amount_per_task:
             return None
         rows, amounts = freed.rows, freed.cards if board.question.task.whole else freed.cores
-        then = np.minimum((counted.free()[rows] + amounts) // counted.each, needed)
+        then = np.minimum((counted.free_amounts()[rows] + amounts) // counted.amount_per_task, needed)
         more: Ints = np.maximum(then - counted.slots.now()[rows], 0)
         return more
 
-    def _most(self, board: Board, needed: int, freed: Freed) -> bool:
-        total = self.total(board, needed)
-        more = None if total >= needed else self.seats_more(board, needed, freed)
+    def _most(self, board: Board, needed: int, freed: FreedAmounts) -> bool:
+        total = self.count_slots(board, needed)
+        more = None if total >= needed else self.count_gained_slots(board, needed, freed)
         return more is None or total + int(more.sum()) >= needed
 
     def _flavors(self, queue: Queue) -> list[Flavor]:
@@ -248,7 +253,7 @@ class Bounds:
         return [flavor for name in names if (flavor := self._snapshot.flavors.get(name)) is not None]
 
 
-class Away:
+class AssumedReleases:
     """Tasks that are thought away, of which some may come back."""
 
     def __init__(self, seats: Sequence[Seats], tasks: Sequence[Allocation]) -> None:
@@ -256,7 +261,7 @@ class Away:
         for counted in seats:
             counted.leave(tasks)
 
-    def without(self, rest: Sequence[Allocation], task: Allocation) -> bool:
+    def restore_if_fitting(self, rest: Sequence[Allocation], task: Allocation) -> bool:
         """Let a task come back, if there are enough seats with the rest alone gone."""
         for counted in self._seats:
             counted.leave((task,), -1)
@@ -267,23 +272,23 @@ class Away:
             counted.leave((task,))
         return False
 
-    def end(self) -> None:
+    def restore_all(self) -> None:
         """Everybody is back."""
         for counted in self._seats:
             counted.leave(tuple(self._gone.values()), -1)
 
 
 @contextmanager
-def thought_away(seats: Sequence[Seats], tasks: Sequence[Allocation]) -> Iterator[Away]:
+def assume_released(seats: Sequence[Seats], tasks: Sequence[Allocation]) -> Iterator[AssumedReleases]:
     """The seats as they would be without these tasks, until the block ends."""
-    away = Away(seats, tasks)
+    away = AssumedReleases(seats, tasks)
     try:
         yield away
     finally:
-        away.end()
+        away.restore_all()
 
 
-def fewest(seats: Iterable[Seats], tasks: Sequence[Allocation]) -> int | None:
+def count_needed_releases(seats: Iterable[Seats], tasks: Sequence[Allocation]) -> int | None:
     """With how many of the first of these tasks gone the seats of some flavor suffice; None: not with all."""
     counts = [count for counted in seats if (count := _fewest(counted, tasks)) is not None]
     return min(counts, default=None)

@@ -25,46 +25,46 @@ MANY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Area:
-    """Rows in which tasks may stand; None is all of them. `liked` are rows to try first, in order."""
+class DomainArea:
+    """Rows in which tasks may stand; None is all of them. `preferred` are rows to try first, in order."""
 
     rows: Bools | None = None
-    liked: tuple[Bools, ...] = ()
+    preferred: tuple[Bools, ...] = ()
 
-    def tries(self) -> Iterator[Bools | None]:
+    def row_masks(self) -> Iterator[Bools | None]:
         """The masks to look for a seat in, one after the other."""
-        for rows in self.liked:
+        for rows in self.preferred:
             yield rows if self.rows is None else rows & self.rows
         yield self.rows
 
 
-ANYWHERE = Area()
+ANYWHERE = DomainArea()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
+class ShapeDemand:
     """Like tasks that must find room together: the board of their shape, and how many they are."""
 
     board: Board
     tasks: int
 
-    def room(self, within: Bools | None) -> Ints:
+    def slots_by_row(self, within: Bools | None) -> Ints:
         """How many more tasks each row could take, at most."""
         free = np.where(self.board.feasible(), slots(self.board.question), 0)
         return np.minimum(free if within is None else np.where(within, free, 0), self.tasks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Search:
+class DomainSearch:
     """Where one part may stand: its rule on the levels of a topology, inside the area of its parent."""
 
     levels: Levels
     rule: TopologyRule
-    wanted: tuple[Wanted, ...]
-    outer: Area
-    standing: Ints
+    demands: tuple[ShapeDemand, ...]
+    outer: DomainArea
+    placed_rows: Ints
 
-    def areas(self) -> Iterator[Area]:
+    def find_areas(self) -> Iterator[DomainArea]:
         """The areas to try, best first. A required level that nobody knows gives none."""
         wished = self._index(self.rule.preferred_level) if self.rule.preferred_level else None
         level = self._index(self.rule.level)
@@ -77,40 +77,40 @@ class Search:
         for step in range(finest, level - 1 if required else -1, -1):
             yield from self._of_level(step, finest, pin=level if required else None)
         if not required:
-            yield Area(self.outer.rows, self._liked(finest, self.outer.rows))
+            yield DomainArea(self.outer.rows, self._liked(finest, self.outer.rows))
 
-    def most(self) -> int:
+    def count_best_domain(self) -> int:
         """The most tasks of the hardest shape that one domain of the rule's level could take now, up to those
         that are wanted."""
         level = self._index(self.rule.level)
-        if level is None or not self.wanted:
+        if level is None or not self.demands:
             return 0
-        room = self.levels.sums(level, self.wanted[0].room(self.outer.rows)).max(initial=0)
-        return min(int(room), self.wanted[0].tasks)
+        room = self.levels.sums(level, self.demands[0].slots_by_row(self.outer.rows)).max(initial=0)
+        return min(int(room), self.demands[0].tasks)
 
     def _index(self, label: str) -> int | None:
         return self.levels.labels.index(label) if label in self.levels.labels else None
 
-    def _of_level(self, level: int, finest: int, pin: int | None) -> Iterator[Area]:
+    def _of_level(self, level: int, finest: int, pin: int | None) -> Iterator[DomainArea]:
         codes = self.levels.codes[level]
         holds = np.ones(len(self.levels.above[level]), np.bool_)
-        for wanted in self.wanted:
-            room = self.levels.sums(level, wanted.room(self.outer.rows))
+        for wanted in self.demands:
+            room = self.levels.sums(level, wanted.slots_by_row(self.outer.rows))
             holds &= room >= wanted.tasks
-        if pin is not None and len(self.standing):
-            home = set(self.levels.codes[pin][self.standing].tolist())
+        if pin is not None and len(self.placed_rows):
+            home = set(self.levels.codes[pin][self.placed_rows].tolist())
             inside = np.isin(self.levels.codes[pin], sorted(home)) & (codes != NOWHERE)
             holds &= np.isin(np.arange(len(holds)), codes[inside]) & (len(home) == 1)
         for domain in self._ranked(level, np.flatnonzero(holds).tolist()):
             rows: Bools = codes == domain
             if self.outer.rows is not None:
                 rows = rows & self.outer.rows
-            yield Area(rows, self._liked(finest, rows) if finest > level else self.outer.liked)
+            yield DomainArea(rows, self._liked(finest, rows) if finest > level else self.outer.preferred)
 
     def _ranked(self, level: int, domains: list[int]) -> list[int]:
         """Tightest first: by the room of the domains around, from the coarsest, then by its own."""
-        room = self.wanted[0].room(self.outer.rows) if self.wanted else None
-        home = set(self.levels.codes[level][self.standing].tolist())
+        room = self.demands[0].slots_by_row(self.outer.rows) if self.demands else None
+        home = set(self.levels.codes[level][self.placed_rows].tolist())
 
         def key(domain: int) -> tuple[object, ...]:
             chain: list[tuple[int, int]] = []
@@ -125,7 +125,7 @@ class Search:
 
     def _free(self, level: int) -> Ints:
         """Room for the hardest shape by domain, not capped by what is asked."""
-        board = self.wanted[0].board
+        board = self.demands[0].board
         free = np.where(board.feasible(), np.minimum(slots(board.question), MANY), 0)
         if self.outer.rows is not None:
             free = np.where(self.outer.rows, free, 0)
@@ -133,7 +133,7 @@ class Search:
 
     def _liked(self, level: int, within: Bools | None) -> tuple[Bools, ...]:
         """The domains of the preferred level inside some rows, those with the most room first."""
-        if not self.wanted:
+        if not self.demands:
             return ()
         codes = self.levels.codes[level]
         free = self._free(level)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.gang.attempt import Attempt
-from scheduling.engine.gang.standing import expendable
+from scheduling.engine.gang.attempt import StartAttempt
+from scheduling.engine.gang.task_counts import find_surplus_tasks
 from scheduling.engine.model import Allocation, Job, Queue
 from scheduling.engine.preemption.loss import charged, gpus
 from scheduling.engine.quota.assignment import Refusal
@@ -22,7 +22,7 @@ from scheduling.engine.state.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MovablePart:
     """Tasks of one job that move together: a spare task by itself, or the rest of the gang.
 
     `node` is where all of them stand, None where they stand apart. They hold parts of so many `cards`, so
@@ -36,9 +36,9 @@ class Part:
     gpus: float
 
     @staticmethod
-    def of(tasks: tuple[Allocation, ...]) -> Part:
+    def of_tasks(tasks: tuple[Allocation, ...]) -> MovablePart:
         """What these tasks are together."""
-        return Part(
+        return MovablePart(
             tasks,
             tasks[0].node if len({task.node for task in tasks}) == 1 else None,
             sum(len(task.slices) for task in tasks),
@@ -48,12 +48,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """A part of a job at one moment: `lost` are the GPU-seconds of work that it would do again."""
+class MovableUnit:
+    """A part of a job at one moment: `eviction_cost` are the GPU-seconds of work that it would do again."""
 
     job: Job
-    part: Part
-    lost: float = 0.0
+    part: MovablePart
+    eviction_cost: float = 0.0
 
     @property
     def tasks(self) -> tuple[Allocation, ...]:
@@ -62,7 +62,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class TaskMove:
     """One task and its new seat."""
 
     before: Allocation
@@ -70,40 +70,40 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class MovePlan:
     """What moves would give: the waiting job's seats, and the moves that open them."""
 
-    seats: tuple[Allocation, ...]
-    moves: tuple[Move, ...]
+    allocations: tuple[Allocation, ...]
+    moves: tuple[TaskMove, ...]
 
 
-def parts_of(job: Job, staying: Sequence[Allocation]) -> Iterator[Part]:
+def movable_parts(job: Job, staying: Sequence[Allocation]) -> Iterator[MovablePart]:
     """The parts in which a job can move, those that hurt least first."""
-    spare = expendable(job, staying)
+    spare = find_surplus_tasks(job, staying)
     for task in spare:
-        yield Part.of((task,))
+        yield MovablePart.of_tasks((task,))
     rest = tuple(task for task in staying if task not in spare)
     if rest:
-        yield Part.of(rest)
+        yield MovablePart.of_tasks(rest)
 
 
 @dataclass(slots=True)
-class Effort:
+class SearchBudget:
     """How many more tasks may be lifted or seated in simulation; None: any number."""
 
-    left: int | None = None
+    remaining: int | None = None
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """Whether nothing is left."""
-        return self.left is not None and self.left <= 0
+        return self.remaining is not None and self.remaining <= 0
 
-    def spend(self, tasks: int) -> bool:
+    def spend_tasks(self, tasks: int) -> bool:
         """Take so much of it; False where nothing is left."""
-        if self.spent:
+        if self.is_spent:
             return False
-        if self.left is not None:
-            self.left -= tasks
+        if self.remaining is not None:
+            self.remaining -= tasks
         return True
 
 
@@ -114,67 +114,69 @@ class MoveSearch:
     def __init__(
         self,
         snapshot: Snapshot,
-        attempt: Attempt,
+        attempt: StartAttempt,
         *,
-        jobs: int | None,
-        tasks: int,
-        lost: float = float("inf"),
-        effort: Effort | None = None,
+        max_jobs: int | None,
+        max_tasks: int,
+        max_eviction_cost: float = float("inf"),
+        budget: SearchBudget | None = None,
     ) -> None:
         self._snapshot, self._attempt = snapshot, attempt
-        self._effort = Effort() if effort is None else effort
-        self._jobs, self._tasks, self._lost = jobs, tasks, lost
+        self._effort = SearchBudget() if budget is None else budget
+        self._jobs, self._tasks, self._lost = max_jobs, max_tasks, max_eviction_cost
 
-    def open(
+    def find_plan(
         self,
         queue: Queue,
         job: Job,
         more: dict[str, int],
-        movers: Iterable[Unit],
-        promising: Callable[[Unit], bool] | None = None,
-    ) -> Opening | None:
+        units: Iterable[MovableUnit],
+        may_suffice: Callable[[MovableUnit], bool] | None = None,
+    ) -> MovePlan | None:
         """The first movers, in their order, with which it works; made as small as possible.
 
-        `promising` is told of each mover in turn, and answers whether with those so far it may work.
+        `may_suffice` is told of each mover in turn, and answers whether with those so far it may work.
         """
-        taken: list[Unit] = []
-        for unit in movers:
+        taken: list[MovableUnit] = []
+        for unit in units:
             taken.append(unit)
             if not self.within_bounds(taken):
                 return None
-            hopeful = promising is None or promising(unit)
-            if hopeful and self.try_with(queue, job, more, taken) is not None:
+            hopeful = may_suffice is None or may_suffice(unit)
+            if hopeful and self.try_moving(queue, job, more, taken) is not None:
                 return self._smallest(queue, job, more, taken)
         return None
 
-    def open_any(
-        self, queue: Queue, job: Job, more: dict[str, int], sets: Iterable[Sequence[Unit]]
-    ) -> Opening | None:
+    def find_first_plan(
+        self, queue: Queue, job: Job, more: dict[str, int], sets: Iterable[Sequence[MovableUnit]]
+    ) -> MovePlan | None:
         """What the first of several sets of movers opens with which it works; all in it are needed."""
-        return next((found for taken in sets if (found := self.try_with(queue, job, more, taken))), None)
+        return next((found for taken in sets if (found := self.try_moving(queue, job, more, taken))), None)
 
-    def try_with(self, queue: Queue, job: Job, more: dict[str, int], units: Sequence[Unit]) -> Opening | None:
+    def try_moving(
+        self, queue: Queue, job: Job, more: dict[str, int], units: Sequence[MovableUnit]
+    ) -> MovePlan | None:
         """Whether the job and then all movers find seats when exactly these are taken up."""
-        if not self._effort.spend(sum(len(unit.tasks) for unit in units) + sum(more.values())):
+        if not self._effort.spend_tasks(sum(len(unit.tasks) for unit in units) + sum(more.values())):
             return None
         with self._snapshot.statement() as statement:
             for unit in units:
                 for task in unit.tasks:
                     statement.release(task.id)
-            seats = self._attempt.start(statement, queue, job, more)
+            seats = self._attempt.start_job(statement, queue, job, more)
             if isinstance(seats, Refusal) or not seats:
                 return None
-            moves: list[Move] = []
+            moves: list[TaskMove] = []
             for mover, tasks in _merged(units):
                 found = self._reseat(statement, mover, tasks)
                 if found is None:
                     return None
                 moves.extend(found)
-            return Opening(seats, tuple(moves))
+            return MovePlan(seats, tuple(moves))
 
-    def _reseat(self, statement: Statement, job: Job, tasks: tuple[Allocation, ...]) -> list[Move] | None:
+    def _reseat(self, statement: Statement, job: Job, tasks: tuple[Allocation, ...]) -> list[TaskMove] | None:
         """New seats for a mover's tasks; one that lands on its own node stays on its own cards."""
-        placed = self._attempt.again(statement, self._snapshot.queues[job.queue], job, tasks)
+        placed = self._attempt.place_again(statement, self._snapshot.queues[job.queue], job, tasks)
         if placed is None:
             return None
         before = {task.id: task for task in tasks}
@@ -188,31 +190,33 @@ class MoveSearch:
                     continue
                 statement.allocate(task)
             if (task.node, task.slices, task.zones) != (old.node, old.slices, old.zones):
-                moves.append(Move(old, task))
+                moves.append(TaskMove(old, task))
         return moves
 
-    def _smallest(self, queue: Queue, job: Job, more: dict[str, int], taken: list[Unit]) -> Opening | None:
+    def _smallest(
+        self, queue: Queue, job: Job, more: dict[str, int], taken: list[MovableUnit]
+    ) -> MovePlan | None:
         """Put back every mover without which it works as well: high priorities first, then those that lose
         most, then old jobs."""
 
-        def dearest(unit: Unit) -> tuple[int, float, float, str]:
-            return (-unit.job.priority, -unit.lost, unit.job.submitted_at, unit.job.id)
+        def dearest(unit: MovableUnit) -> tuple[int, float, float, str]:
+            return (-unit.job.priority, -unit.eviction_cost, unit.job.submitted_at, unit.job.id)
 
         for unit in sorted(taken, key=dearest):
             rest = [other for other in taken if other is not unit]
-            if rest and self.try_with(queue, job, more, rest) is not None:
+            if rest and self.try_moving(queue, job, more, rest) is not None:
                 taken = rest
-        return self.try_with(queue, job, more, taken)
+        return self.try_moving(queue, job, more, taken)
 
-    def within_bounds(self, taken: Sequence[Unit]) -> bool:
+    def within_bounds(self, taken: Sequence[MovableUnit]) -> bool:
         """Whether so many may move together."""
         jobs = len({unit.job.id for unit in taken})
         tasks = sum(len(unit.tasks) for unit in taken)
         bounded = (self._jobs is None or jobs <= self._jobs) and tasks <= self._tasks
-        return bounded and sum(unit.lost for unit in taken) <= self._lost
+        return bounded and sum(unit.eviction_cost for unit in taken) <= self._lost
 
 
-def _merged(units: Sequence[Unit]) -> list[tuple[Job, tuple[Allocation, ...]]]:
+def _merged(units: Sequence[MovableUnit]) -> list[tuple[Job, tuple[Allocation, ...]]]:
     """All tasks of each job, in the order in which jobs get their new seats."""
     tasks: dict[str, list[Allocation]] = {}
     jobs: dict[str, Job] = {}

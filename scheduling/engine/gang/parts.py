@@ -14,17 +14,17 @@ from fractions import Fraction
 
 from scheduling.engine.model import Job, Role, SubGang, TopologyRule
 
-Counts = Mapping[str, int]
+TaskCounts = Mapping[str, int]
 """Tasks per role name; an absent role has none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class GangPart:
     """A node of the tree. `roles` stand directly in it, `parts` below it; both in the job's order."""
 
     name: str
     roles: tuple[Role, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[GangPart, ...] = ()
     min_available: int | None = None
     min_parts: int | None = None
     topology: TopologyRule | None = None
@@ -45,14 +45,14 @@ class PartsError(ValueError):
     """Parts that form no tree, or a role that names a part which does not exist."""
 
 
-def parts_of(job: Job) -> Part:
+def build_part_tree(job: Job) -> GangPart:
     """The tree of a job; its root stands for the whole job.
 
     Raises:
         PartsError: when parts name a missing parent or form a ring, or a role a missing part.
     """
     if not job.sub_gangs and not any(role.sub_gang or role.topology is not None for role in job.roles):
-        return Part(name="", roles=job.roles, topology=job.topology)
+        return GangPart(name="", roles=job.roles, topology=job.topology)
     named = {part.name: part for part in job.sub_gangs}
     for part in job.sub_gangs:
         if part.parent is not None and part.parent not in named:
@@ -62,7 +62,7 @@ def parts_of(job: Job) -> Part:
             raise PartsError(f"job {job.id}: role {role.name} names the missing part {role.sub_gang}")
     if len(_below(job, None, ())) < len(named):
         raise PartsError(f"job {job.id}: parts form a ring")
-    return Part(
+    return GangPart(
         name="",
         roles=tuple(role for role in job.roles if not role.sub_gang and not _companions(role)),
         parts=(
@@ -80,8 +80,8 @@ def _below(job: Job, parent: str | None, seen: tuple[str, ...]) -> tuple[str, ..
     return seen
 
 
-def _grown(job: Job, part: SubGang) -> Part:
-    return Part(
+def _grown(job: Job, part: SubGang) -> GangPart:
+    return GangPart(
         name=part.name,
         roles=tuple(role for role in job.roles if role.sub_gang == part.name and not _companions(role)),
         parts=(
@@ -98,7 +98,7 @@ def _companions(role: Role) -> str:
     return "" if role.topology is None else role.topology.companions
 
 
-def _companies(job: Job, part: str) -> tuple[Part, ...]:
+def _companies(job: Job, part: str) -> tuple[GangPart, ...]:
     """Roles of a part that stand in one domain together, as a part of their own."""
     names = dict.fromkeys(_companions(role) for role in job.roles if role.sub_gang == part)
     found = []
@@ -108,22 +108,22 @@ def _companies(job: Job, part: str) -> tuple[Part, ...]:
             continue
         rule = roles[0].topology
         shared = None if rule is None else replace(rule, slice_level="", slice_size=0)
-        found.append(Part(name=f"{part}+{name}", roles=roles, topology=shared))
+        found.append(GangPart(name=f"{part}+{name}", roles=roles, topology=shared))
     return tuple(found)
 
 
-class Gang:
+class GangRules:
     """The size rules of one job. `counts` are tasks that stand or have finished, by role."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.root = parts_of(job)
+        self.root = build_part_tree(job)
 
-    def satisfied(self, counts: Counts) -> bool:
+    def is_satisfied(self, counts: TaskCounts) -> bool:
         """Whether so many tasks are a gang that may run."""
-        return not self.minimum(counts)
+        return not self.missing_minimum(counts)
 
-    def minimum(self, counts: Counts, limits: Counts | None = None) -> dict[str, int]:
+    def missing_minimum(self, counts: TaskCounts, limits: TaskCounts | None = None) -> dict[str, int]:
         """The tasks that are missing to the smallest gang, by role; empty when it stands.
 
         `limits` bounds the tasks of each role where the gang may choose between roles.
@@ -141,8 +141,8 @@ class Gang:
             missing = _plus(missing, step)
         return missing
 
-    def step(
-        self, counts: Counts, limits: Counts | None = None, barred: frozenset[str] = frozenset()
+    def next_step(
+        self, counts: TaskCounts, limits: TaskCounts | None = None, barred: frozenset[str] = frozenset()
     ) -> dict[str, int] | None:
         """What a satisfied gang takes next: one task, or the minimum of a part that does not run yet.
 
@@ -152,37 +152,37 @@ class Gang:
         """
         return _growth(self.root, counts, self._limits(limits), barred)
 
-    def spare(self, counts: Counts) -> str | None:
+    def next_surplus_role(self, counts: TaskCounts) -> str | None:
         """The role of which one task may leave while the gang stands; the reverse order of growing.
 
         None when every task is needed, and when the gang does not stand.
         """
-        if not self.satisfied(counts):
+        if not self.is_satisfied(counts):
             return None
         return next(
             (
                 role.name
                 for role in _shrinking(self.root, counts)
                 if counts.get(role.name, 0) > role.ended
-                and self.satisfied({**counts, role.name: counts[role.name] - 1})
+                and self.is_satisfied({**counts, role.name: counts[role.name] - 1})
             ),
             None,
         )
 
-    def _limits(self, limits: Counts | None) -> Counts:
+    def _limits(self, limits: TaskCounts | None) -> TaskCounts:
         return {role.name: role.replicas for role in self.job.roles} if limits is None else limits
 
 
-def _total(counts: Counts, more: Counts) -> int:
+def _total(counts: TaskCounts, more: TaskCounts) -> int:
     return sum(counts.values()) + sum(more.values())
 
 
-def _plus(counts: Counts, more: Counts) -> dict[str, int]:
+def _plus(counts: TaskCounts, more: TaskCounts) -> dict[str, int]:
     names = dict.fromkeys((*counts, *more))
     return {name: counts.get(name, 0) + more.get(name, 0) for name in names}
 
 
-def _missing(part: Part, counts: Counts, limits: Counts) -> dict[str, int]:
+def _missing(part: GangPart, counts: TaskCounts, limits: TaskCounts) -> dict[str, int]:
     missing = {
         role.name: role.least - counts.get(role.name, 0)
         for role in part.roles
@@ -215,11 +215,13 @@ def _missing(part: Part, counts: Counts, limits: Counts) -> dict[str, int]:
     return missing
 
 
-def _standing(part: Part, counts: Counts) -> int:
+def _standing(part: GangPart, counts: TaskCounts) -> int:
     return sum(counts.get(role.name, 0) for role in part.all_roles())
 
 
-def _growth(part: Part, counts: Counts, limits: Counts, barred: frozenset[str]) -> dict[str, int] | None:
+def _growth(
+    part: GangPart, counts: TaskCounts, limits: TaskCounts, barred: frozenset[str]
+) -> dict[str, int] | None:
     for child in sorted(part.parts, key=lambda child: _ratio(child, counts, limits)):
         lacks = _missing(child, counts, limits)
         step = lacks or _growth(child, counts, limits, barred)
@@ -232,14 +234,14 @@ def _growth(part: Part, counts: Counts, limits: Counts, barred: frozenset[str]) 
     return None
 
 
-def _allowed(step: Counts, counts: Counts, limits: Counts, barred: frozenset[str]) -> bool:
+def _allowed(step: TaskCounts, counts: TaskCounts, limits: TaskCounts, barred: frozenset[str]) -> bool:
     return all(
         name not in barred and counts.get(name, 0) + more <= limits.get(name, 0)
         for name, more in step.items()
     )
 
 
-def _ratio(part: Part, counts: Counts, limits: Counts) -> Fraction:
+def _ratio(part: GangPart, counts: TaskCounts, limits: TaskCounts) -> Fraction:
     if part.parts:
         standing = sum(not _missing(child, counts, limits) for child in part.parts)
         return Fraction(standing, max(1, part.parts_needed))
@@ -247,15 +249,15 @@ def _ratio(part: Part, counts: Counts, limits: Counts) -> Fraction:
     return Fraction(standing, max(1, part.min_available or sum(role.least for role in part.roles)))
 
 
-def _filled(role: Role, counts: Counts) -> Fraction:
+def _filled(role: Role, counts: TaskCounts) -> Fraction:
     surplus = role.replicas - role.least
     return Fraction(counts.get(role.name, 0) - role.least, surplus) if surplus else Fraction(1)
 
 
-def _shrinking(part: Part, counts: Counts) -> Iterator[Role]:
+def _shrinking(part: GangPart, counts: TaskCounts) -> Iterator[Role]:
     """Roles in the order in which they give up tasks: what is left of a broken part is of no use."""
 
-    def of_part(item: tuple[int, Part]) -> tuple[bool, Fraction, int]:
+    def of_part(item: tuple[int, GangPart]) -> tuple[bool, Fraction, int]:
         return (_wasteful(item[1], counts), _ratio(item[1], counts, counts), item[0])
 
     def of_role(item: tuple[int, Role]) -> tuple[Fraction, int]:
@@ -267,7 +269,7 @@ def _shrinking(part: Part, counts: Counts) -> Iterator[Role]:
         yield role
 
 
-def _wasteful(part: Part, counts: Counts) -> bool:
+def _wasteful(part: GangPart, counts: TaskCounts) -> bool:
     """Whether tasks stand in it that are of no use without others that do not."""
     broken = bool(_missing(part, counts, counts)) and _standing(part, counts) > 0
     return broken or any(_wasteful(child, counts) for child in part.parts)

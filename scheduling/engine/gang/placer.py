@@ -8,15 +8,15 @@ from enum import StrEnum
 
 import numpy as np
 
-from scheduling.engine.gang.bounds import seats_left
+from scheduling.engine.gang.area_search import AreaSearch, constrains_placement, slice_rule
+from scheduling.engine.gang.bounds import count_free_slots
 from scheduling.engine.gang.counted import Counting
-from scheduling.engine.gang.domains import ANYWHERE, Area
-from scheduling.engine.gang.parts import Counts, Gang, Part
-from scheduling.engine.gang.refusals import no_room, too_few, with_free_cards
-from scheduling.engine.gang.rooms import FullRooms
-from scheduling.engine.gang.standing import standing
+from scheduling.engine.gang.domains import ANYWHERE, DomainArea
+from scheduling.engine.gang.parts import GangPart, GangRules, TaskCounts
+from scheduling.engine.gang.refusal_cache import RefusalCache
+from scheduling.engine.gang.refusals import add_free_cards, refuse_no_room, refuse_too_few
+from scheduling.engine.gang.task_counts import count_placed_tasks
 from scheduling.engine.gang.tasks import RoleTasks, role_tasks, summed_allocation
-from scheduling.engine.gang.where import Where, binds, slice_rule
 from scheduling.engine.model import Allocation, Job, Queue, Role, TopologyRule
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import Placer
@@ -26,14 +26,17 @@ from scheduling.engine.state.fleet import Ints
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Mark, Statement
 
-_SeatIn = Callable[[Area], bool]
+_SeatIn = Callable[[DomainArea], bool]
 # Of so many equally good nodes at most it is asked who stands there.
 EQUALS_SEEN = 64
 
 
-class Extent(StrEnum):
-    """How much of a job is placed: `full` the minimum and all surplus that finds room, `minimum` no
-    surplus, `step` the minimum or, of a gang that stands, its next piece."""
+class PlacementExtent(StrEnum):
+    """How much of a job is placed.
+
+    `full` is the minimum and all surplus that fits on nodes, `minimum` is no surplus, and `step` is the
+    minimum or, for a gang that has it, the next step of its surplus.
+    """
 
     FULL = "full"
     MINIMUM = "minimum"
@@ -41,28 +44,28 @@ class Extent(StrEnum):
 
 
 class GangPlacer:
-    """Places what jobs lack. `full` is shared by all tries between which nothing is freed; `previous` is
+    """Places what jobs lack. `refusals` is shared by all tries between which nothing is freed; `previous` is
     what was held by the job that another one replaces."""
 
     def __init__(
         self,
         snapshot: Snapshot,
         placer: Placer,
-        full: FullRooms | None = None,
+        refusals: RefusalCache | None = None,
         previous: tuple[Allocation, ...] = (),
     ) -> None:
         self._snapshot = snapshot
         self._placer = placer
-        self._full = FullRooms() if full is None else full
+        self._full = RefusalCache() if refusals is None else refusals
         self._previous = previous
 
-    def place(
+    def place_job(
         self,
         statement: Statement,
         queue: Queue,
         job: Job,
         assignment: Assignment,
-        extent: Extent = Extent.FULL,
+        extent: PlacementExtent = PlacementExtent.FULL,
     ) -> tuple[Allocation, ...] | Refusal:
         """Seat the tasks that the job lacks in the flavors of the assignment, inside the statement.
 
@@ -89,20 +92,20 @@ class _Seating:
         self,
         snapshot: Snapshot,
         placer: Placer,
-        full: FullRooms,
+        full: RefusalCache,
         statement: Statement,
         queue: Queue,
         job: Job,
     ) -> None:
         self._snapshot, self._placer, self._full = snapshot, placer, full
         self._statement, self._queue, self._job = statement, queue, job
-        self._gang = Gang(job)
-        self._counts = standing(job, snapshot.held(job.id))
+        self._gang = GangRules(job)
+        self._counts = count_placed_tasks(job, snapshot.held(job.id))
         self._limits = dict(self._counts)
         self._tasks: dict[str, RoleTasks] = {}
         self._placed: list[Allocation] = []
         self._seated: Counter[str] = Counter()
-        self._where = Where(snapshot, placer, job, self._tasks)
+        self._where = AreaSearch(snapshot, placer, job, self._tasks)
         self._refusal: Refusal | None = None
 
     def placed(self) -> tuple[Allocation, ...]:
@@ -123,31 +126,31 @@ class _Seating:
             tasks = role_tasks(self._snapshot, self._job, role, given)
             if tasks is not None:
                 self._tasks[role.name] = tasks
-                self._limits[role.name] += min(given.count, len(tasks.free))
+                self._limits[role.name] += min(given.count, len(tasks.free_indices))
                 continue
             if self._counts[role.name] == role.ended:
                 self._hold(summed_allocation(self._queue, self._job, given, stands.get(role.name)))
             self._counts[role.name] = self._limits[role.name] = max(given.count + role.ended, role.least)
         return None
 
-    def run(self, extent: Extent) -> Refusal | None:
+    def run(self, extent: PlacementExtent) -> Refusal | None:
         """Seat the minimum, then surplus; why not, or None."""
-        missing = self._gang.minimum(self._counts, self._limits)
+        missing = self._gang.missing_minimum(self._counts, self._limits)
         for name, more in missing.items():
             if self._counts[name] + more > self._limits[name]:
-                return too_few(name, self._counts[name] + more, self._limits[name])
+                return refuse_too_few(name, self._counts[name] + more, self._limits[name])
         if missing and not self._take(missing):
             return self._refusal
-        if extent is Extent.MINIMUM or (extent is Extent.STEP and missing):
+        if extent is PlacementExtent.MINIMUM or (extent is PlacementExtent.STEP and missing):
             return None
-        self._grow(once=extent is Extent.STEP)
+        self._grow(once=extent is PlacementExtent.STEP)
         return None if self._placed else self._refusal
 
     def _grow(self, *, once: bool) -> None:
         if not once:
             self._grow_together()
         barred: frozenset[str] = frozenset()
-        while (step := self._gang.step(self._counts, self._limits, barred)) is not None:
+        while (step := self._gang.next_step(self._counts, self._limits, barred)) is not None:
             if not self._take(step):
                 barred |= step.keys()
             elif once:
@@ -160,10 +163,10 @@ class _Seating:
         if role is None or entry is None:
             return
         surplus = self._limits[role.name] - self._counts[role.name]
-        if surplus > 1 and (more := seats_left(self._placer.board(entry.task, entry.flavor), surplus)):
+        if surplus > 1 and (more := count_free_slots(self._placer.board(entry.task, entry.flavor), surplus)):
             self._take({role.name: more})
 
-    def _take(self, more: Counts) -> bool:
+    def _take(self, more: TaskCounts) -> bool:
         """Seat so many more tasks of each role, or none of them."""
         mark = self._mark()
         if not self._part(self._gang.root, more, ANYWHERE):
@@ -173,7 +176,7 @@ class _Seating:
             self._counts[name] += number
         return True
 
-    def _part(self, part: Part, more: Counts, area: Area) -> bool:
+    def _part(self, part: GangPart, more: TaskCounts, area: DomainArea) -> bool:
         """Seat a part in the best of its domains that takes all of it."""
         roles = [role for role in part.all_roles() if more.get(role.name)]
         if not roles:
@@ -187,14 +190,16 @@ class _Seating:
             seat=lambda inner: self._inside(part, more, inner),
         )
 
-    def _inside(self, part: Part, more: Counts, area: Area) -> bool:
-        children = sorted(part.parts, key=lambda child: self._where.hardest(child.all_roles(), more))
+    def _inside(self, part: GangPart, more: TaskCounts, area: DomainArea) -> bool:
+        children = sorted(
+            part.parts, key=lambda child: self._where.hardest_first_key(child.all_roles(), more)
+        )
         if not all(self._part(child, more, area) for child in children):
             return False
-        here = sorted(part.roles, key=lambda role: self._where.hardest((role,), more))
+        here = sorted(part.roles, key=lambda role: self._where.hardest_first_key((role,), more))
         return self._in_turn(here, more, area)
 
-    def _in_turn(self, roles: list[Role], more: Counts, area: Area) -> bool:
+    def _in_turn(self, roles: list[Role], more: TaskCounts, area: DomainArea) -> bool:
         """Seat roles one after the other. One that finds no room beside those before it goes before them,
         once: these may have other places where it has none."""
         mark, refusal, moved = self._mark(), self._refusal, set[str]()
@@ -210,7 +215,7 @@ class _Seating:
             moved.add(failed.name)
             roles = [failed, *(role for role in roles if role is not failed)]
 
-    def _role(self, role: Role, more: Counts, area: Area) -> bool:
+    def _role(self, role: Role, more: TaskCounts, area: DomainArea) -> bool:
         number = more.get(role.name, 0)
         if not number:
             return True
@@ -223,7 +228,7 @@ class _Seating:
             seat=lambda inner: self._slices(role, number, inner),
         )
 
-    def _slices(self, role: Role, number: int, area: Area) -> bool:
+    def _slices(self, role: Role, number: int, area: DomainArea) -> bool:
         """Every so many tasks share a domain of a finer level."""
         finer = slice_rule(role.topology)
         if role.topology is None or finer is None:
@@ -233,7 +238,7 @@ class _Seating:
             self._slice(role, finer, min(size, number - start), area) for start in range(0, number, size)
         )
 
-    def _slice(self, role: Role, rule: TopologyRule, number: int, area: Area) -> bool:
+    def _slice(self, role: Role, rule: TopologyRule, number: int, area: DomainArea) -> bool:
         return self._within(
             rule,
             [role],
@@ -247,33 +252,33 @@ class _Seating:
         self,
         rule: TopologyRule | None,
         roles: list[Role],
-        more: Counts,
-        area: Area,
+        more: TaskCounts,
+        area: DomainArea,
         *,
         pinned: list[Role],
         seat: _SeatIn,
     ) -> bool:
         """Seat tasks in the first area of the rule that takes all of them."""
-        if rule is None or not binds(rule):
+        if rule is None or not constrains_placement(rule):
             return seat(area)
-        for inner in self._where.areas(rule, roles, more, area, pinned):
+        for inner in self._where.find_areas(rule, roles, more, area, pinned):
             mark = self._mark()
             if seat(inner):
                 return True
             self._undo(mark)
-        self._refusal = self._where.refusal(rule, roles, more, area) or self._refusal
+        self._refusal = self._where.explain_refusal(rule, roles, more, area) or self._refusal
         return False
 
-    def _seats(self, role: Role, number: int, area: Area) -> bool:
+    def _seats(self, role: Role, number: int, area: DomainArea) -> bool:
         """Seat so many tasks one after the other; each sees what the former took."""
         entry = self._tasks[role.name]
         alone = area is ANYWHERE and not self._placed
-        known = self._full.refusal(entry.task, number) if alone else None
+        known = self._full.find_refusal(entry.task, number) if alone else None
         if known is not None:
-            self._refusal = known.but(role=role.name, asked=entry.most, limit=entry.most)
+            self._refusal = known.but(role=role.name, asked=entry.max_tasks, limit=entry.max_tasks)
             return False
         board = self._placer.board(entry.task, entry.flavor)
-        most = seats_left(board, number) if area is ANYWHERE else None
+        most = count_free_slots(board, number) if area is ANYWHERE else None
         if most is not None and most < number:
             return self._refused(board, entry, number, most, alone=alone)
         mark, slots = self._mark(), None if most is None else slots_of(board).now()
@@ -290,21 +295,21 @@ class _Seating:
         return True
 
     def _refused(self, board: Board, entry: RoleTasks, number: int, seated: int, *, alone: bool) -> bool:
-        self._refusal = no_room(board, entry, seated)
+        self._refusal = refuse_no_room(board, entry, seated)
         if alone:
-            self._full.note(entry.task, number, self._refusal)
+            self._full.record_refusal(entry.task, number, self._refusal)
         else:
             # The nodes that refuse are those beside the job's own tasks; what is free is told without these.
-            self._refusal = with_free_cards(board, self._refusal.told())
+            self._refusal = add_free_cards(board, self._refusal.told())
         return False
 
-    def _seat(self, entry: RoleTasks, area: Area) -> int | None:
+    def _seat(self, entry: RoleTasks, area: DomainArea) -> int | None:
         """Seat one task; the row where it stands, None where no row takes it."""
         index = self._seated[entry.role.name]
-        for rows in area.tries():
+        for rows in area.row_masks():
             seat = self._placer.choose(entry.task, entry.flavor, rows, self._beside_own)
             if seat is not None:
-                self._hold(entry.allocation(self._queue, self._job, seat, entry.free[index]))
+                self._hold(entry.build_allocation(self._queue, self._job, seat, entry.free_indices[index]))
                 return seat.row
         return None
 

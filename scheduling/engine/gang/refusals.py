@@ -9,7 +9,7 @@ from scheduling.engine.placement.explain import fewer_cards, free_cards, refusal
 from scheduling.engine.quota.assignment import Refusal
 
 
-def no_room(board: Board, entry: RoleTasks, seated: int) -> Refusal:
+def refuse_no_room(board: Board, entry: RoleTasks, seated: int) -> Refusal:
     """No node takes the next task of a role after so many found a seat; figures are told when asked for."""
     asked = _asked(entry, seated)
 
@@ -20,7 +20,7 @@ def no_room(board: Board, entry: RoleTasks, seated: int) -> Refusal:
     return Refusal.later(Reason.NO_ROOM, asked, tell)
 
 
-def with_free_cards(board: Board, refusal: Refusal) -> Refusal:
+def add_free_cards(board: Board, refusal: Refusal) -> Refusal:
     """The refusal, told with the cards that are free at the moment of asking."""
     numbers, ways = refusal.numbers, refusal.help
     return Refusal.later(
@@ -28,13 +28,13 @@ def with_free_cards(board: Board, refusal: Refusal) -> Refusal:
     )
 
 
-def no_domain(board: Board, entry: RoleTasks, rule: TopologyRule, most: int) -> Refusal:
+def refuse_no_domain(board: Board, entry: RoleTasks, rule: TopologyRule, most: int) -> Refusal:
     """No domain of the required level holds what must stand together; one has room for `most` at best."""
     numbers: Numbers = {**_asked(entry, most), "level": rule.level, **free_cards(board)}
     return Refusal(Reason.NO_ROOM, numbers, _fewer(entry, most))
 
 
-def too_few(role: str, asked: int, allowed: int) -> Refusal:
+def refuse_too_few(role: str, asked: int, allowed: int) -> Refusal:
     """The sizes of the assignment, or tasks that are still leaving, keep the gang below its minimum."""
     return Refusal(Reason.NO_ROOM, {"role": role, "asked": asked, "available": allowed, "limit": allowed})
 
@@ -43,13 +43,13 @@ def _asked(entry: RoleTasks, available: int) -> dict[str, int | str]:
     return {
         "flavor": entry.flavor.id,
         "role": entry.role.name,
-        "asked": entry.most,
+        "asked": entry.max_tasks,
         "available": available,
-        "limit": entry.most,
+        "limit": entry.max_tasks,
     }
 
 
 def _fewer(entry: RoleTasks, tasks: int) -> tuple[Help, ...]:
-    if not 0 < tasks < entry.most:
+    if not 0 < tasks < entry.max_tasks:
         return ()
     return (Help(HelpCode.ASK_FEWER_TASKS, {"role": entry.role.name, "tasks": tasks}),)

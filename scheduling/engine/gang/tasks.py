@@ -13,19 +13,22 @@ from scheduling.engine.state.shape import TaskShape, resolve
 from scheduling.engine.state.snapshot import Snapshot
 
 # The resource that decides in which flavor's nodes a task stands, where a role has several flavors.
-LEADING = ("gpu.cards", "gpu.cores", "gpu.memory", "cpu", "memory")
+PLACING_RESOURCES = ("gpu.cards", "gpu.cores", "gpu.memory", "cpu", "memory")
 
 
 @dataclass(slots=True, eq=False)
 class RoleTasks:
-    """One role in one try. `most` is how many more it may get, `free` the indices that nobody holds."""
+    """The tasks of one role that are to be placed.
+
+    `max_tasks` is how many tasks the role may get, `free_indices` are the indices that no task has.
+    """
 
     role: Role
     flavor: Flavor
     task: TaskShape
     charges: tuple[Charge, ...]
-    most: int
-    free: list[int] = field(default_factory=list)
+    max_tasks: int
+    free_indices: list[int] = field(default_factory=list)
 
     @property
     def hardness(self) -> tuple[int, int, int, int]:
@@ -33,7 +36,7 @@ class RoleTasks:
         cards = self.task.cards
         return (-cards if self.task.whole else 0, -cards, -self.task.cores * cards, -self.task.cpu)
 
-    def allocation(self, queue: Queue, job: Job, seat: Seat, index: int) -> Allocation:
+    def build_allocation(self, queue: Queue, job: Job, seat: Seat, index: int) -> Allocation:
         """What the task with this index holds on a seat."""
         return Allocation(
             job=job.id,
@@ -64,8 +67,8 @@ def role_tasks(snapshot: Snapshot, job: Job, role: Role, assigned: RoleAssignmen
         flavor=flavor,
         task=task,
         charges=_charges(task, role, assigned),
-        most=assigned.count,
-        free=free[: max(0, len(free) - role.ended)],
+        max_tasks=assigned.count,
+        free_indices=free[: max(0, len(free) - role.ended)],
     )
 
 
@@ -74,7 +77,7 @@ def placing_flavor(snapshot: Snapshot, assigned: RoleAssignment) -> Flavor | Non
 
     Tasks that ask for nothing stand in the flavor that the assignment names as their place.
     """
-    names = [name for name in LEADING if name in assigned.choices]
+    names = [name for name in PLACING_RESOURCES if name in assigned.choices]
     ordered = (*names, *sorted(name for name in assigned.choices if name not in names))
     chosen = [assigned.choices[name].flavor for name in ordered] or [assigned.place]
     known = (snapshot.flavors.get(name) for name in chosen)

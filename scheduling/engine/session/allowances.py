@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from scheduling.engine.gang import smallest
+from scheduling.engine.gang import smallest_gang
 from scheduling.engine.model import (
     Allocation,
     Allowance,
@@ -63,7 +63,7 @@ class Allowances:
         """The flavors of a queue in which even the job's smallest size is not allowed, and why."""
         if not job.allowances and not job.barred:
             return {}
-        counts, found = smallest(job), {}
+        counts, found = smallest_gang(job), {}
         barred = {item.flavor: item for item in job.barred}
         for name in queue.flavors:
             flavor = self._snapshot.flavors.get(name)
@@ -98,7 +98,7 @@ class Allowances:
     def _denied_among(self, job: Job, living: Mapping[str, Sequence[Flavor]]) -> Refusal | None:
         """Why a role is allowed none of these flavors, or which cap is below the least that the job asks for
         in those that are allowed."""
-        barred, counts = {item.flavor: item for item in job.barred}, smallest(job)
+        barred, counts = {item.flavor: item for item in job.barred}, smallest_gang(job)
         least: Counter[ResourceName] = Counter()
         for role in job.roles:
             allowed = [flavor for flavor in living[role.name] if flavor.id not in barred]

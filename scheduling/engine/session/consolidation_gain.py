@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduling.engine.gang.moves import Opening
+from scheduling.engine.gang.moves import MovePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,4 +16,4 @@ class Gain:
     tasks: int
     jobs: int
     gpu_seconds: float
-    opening: Opening
+    opening: MovePlan

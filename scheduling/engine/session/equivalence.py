@@ -61,7 +61,7 @@ class Likes:
         self._of: dict[str, tuple[Job, int, int]] = {}
         self._numbers: dict[Hashable, int] = {}
 
-    def of(self, job: Job) -> int:
+    def class_of(self, job: Job) -> int:
         """Equal for two jobs of one queue that fit or fail together, when they stand in line like this."""
         known = self._of.get(job.id)
         # Asked of every waiting job in every cycle.

@@ -130,7 +130,7 @@ class Ranks:
         # A job that changed while the snapshot was taken may have come without its roles.
         if job.state is not JobState.QUEUED or not job.roles:
             return None
-        kind = Kind(job.user, self._likes.of(job), job.backoff_until)
+        kind = Kind(job.user, self._likes.class_of(job), job.backoff_until)
         self._jobs[job.id] = job, kind
         return kind
 

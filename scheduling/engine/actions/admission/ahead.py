@@ -20,8 +20,8 @@ from scheduling.engine.actions.admission.nominate import Ask, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.spare import kept_free
 from scheduling.engine.actions.contender import estimate
-from scheduling.engine.gang import FullRooms
-from scheduling.engine.gang.bounds import Bounds, Freed, Wanted
+from scheduling.engine.gang import RefusalCache
+from scheduling.engine.gang.bounds import FreedAmounts, SlotBounds, WantedSlots
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, Queue
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.charges import asked_of
@@ -210,9 +210,9 @@ class Ahead:
         wanted = self._wanted(entry)
         if wanted is None:
             return 0
-        if not self._bounds.may_fit(wanted, self._freed):
+        if not self._bounds.may_fit_after(wanted, self._freed):
             return None
-        held, seats = self._snapshot.allocations, self._bounds.seats(wanted)
+        held, seats = self._snapshot.allocations, self._bounds.free_slot_counters(wanted)
         for count, end in enumerate(self._known_ends(), 1):
             gone = [task for key in end.tasks if (task := held.get(key)) is not None]
             for counted in seats:
@@ -221,13 +221,13 @@ class Ahead:
                 return count
         return None
 
-    def _wanted(self, entry: Entry) -> Wanted | None:
+    def _wanted(self, entry: Entry) -> WantedSlots | None:
         """Where the smallest size of a job would stand, as far as it can be counted."""
-        return None if entry.job.replaces else self._bounds.lacking(entry.queue, entry.job)[1]
+        return None if entry.job.replaces else self._bounds.find_missing(entry.queue, entry.job)[1]
 
     @property
-    def _bounds(self) -> Bounds:
-        return Bounds(self._snapshot, self._session.placer, self._session.likes)
+    def _bounds(self) -> SlotBounds:
+        return SlotBounds(self._snapshot, self._session.placer, self._session.likes)
 
     @cached_property
     def _ending(self) -> list[Allocation]:
@@ -235,8 +235,8 @@ class Ahead:
         return [held[key] for end in self._known_ends() for key in end.tasks if key in held]
 
     @cached_property
-    def _freed(self) -> Freed:
-        return Freed.of(self._snapshot.fleet, self._ending)
+    def _freed(self) -> FreedAmounts:
+        return FreedAmounts.of_tasks(self._snapshot.fleet, self._ending)
 
     @cached_property
     def _freed_of_queue(self) -> defaultdict[str, Counter[FlavorResource]]:
@@ -249,8 +249,10 @@ class Ahead:
     def may_place(self, kept: Reservation, ended: Iterable[Allocation]) -> bool:
         """False where there are too few seats for a reservation even with these gone: a rough bound."""
         bounds = self._bounds
-        wanted = None if kept.job.replaces else bounds.lacking(kept.queue, kept.job)[1]
-        return wanted is None or bounds.may_fit(wanted, Freed.of(self._snapshot.fleet, ended))
+        wanted = None if kept.job.replaces else bounds.find_missing(kept.queue, kept.job)[1]
+        return wanted is None or bounds.may_fit_after(
+            wanted, FreedAmounts.of_tasks(self._snapshot.fleet, ended)
+        )
 
     def place(self, kept: Reservation) -> bool:
         """Give a reservation its places in the state as it is, what will have ended being gone already."""
@@ -264,7 +266,7 @@ class Ahead:
     ) -> tuple[Entry, dict[FlavorResource, Amount]]:
         """What a job would get in the state as it is, and what quota it would leave its queue."""
         with self._snapshot.statement() as statement:
-            entry = self._nominator.nominate(statement, queue, job, Ask(FullRooms(), leave=leave))
+            entry = self._nominator.nominate(statement, queue, job, Ask(RefusalCache(), leave=leave))
             tree, leaf, usage = self._snapshot.quota, queue.quota_node, entry.assignment.usage
             return entry, {key: tree.available(leaf, key) for key, amount in usage.items() if amount}
 
@@ -288,7 +290,7 @@ class Ahead:
 
         def counted() -> bool:
             assert wanted is not None  # noqa: S101 - asked of those that can be counted
-            return bounds.fit(wanted) and self._nominator.has_quota(entry.queue, entry.job)
+            return bounds.fits_now(wanted) and self._nominator.has_quota(entry.queue, entry.job)
 
         def placed() -> bool:
             return self._start(entry.queue, entry.job)[0].fits

@@ -19,8 +19,8 @@ from scheduling.engine.actions.admission.outright import Outright
 from scheduling.engine.actions.admission.reserve import reserve
 from scheduling.engine.actions.admission.shut import all_shut, shut_flavors, told_over_all
 from scheduling.engine.actions.admission.spare import too_little_spare
-from scheduling.engine.gang import FullRooms
-from scheduling.engine.gang.moves import Effort
+from scheduling.engine.gang import RefusalCache
+from scheduling.engine.gang.moves import SearchBudget
 from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
 from scheduling.engine.model.options import Nominate
 from scheduling.engine.order.orders import Preempting
@@ -40,13 +40,13 @@ class Docket:
         self._snapshot = session.snapshot
         self._nominator = nominator
         self._outlook = outlook
-        self._full = FullRooms()
-        self._full_later = (0, FullRooms())
+        self._full = RefusalCache()
+        self._full_later = (0, RefusalCache())
         self._told: dict[str, None] = {}
         self._backfill = Backfill(session, nominator, outlook)
         self._awaiting = Awaiting(session.snapshot, outlook)
         self._outright = Outright(session)
-        self._effort = Effort(session.config.consolidation.effort)
+        self._effort = SearchBudget(session.config.consolidation.effort)
         self.ledger = Ledger(session, outlook)
 
     # Each job judged at its turn
@@ -90,7 +90,7 @@ class Docket:
             return None
         self._outlook.present()
         with self._snapshot.statement() as statement:
-            entry = self._nominator.nominate(statement, queue, job, Ask(FullRooms(), leave=False))
+            entry = self._nominator.nominate(statement, queue, job, Ask(RefusalCache(), leave=False))
         if entry.refusal is None:
             return None
         self._backfill.reserve(entry)
@@ -145,7 +145,7 @@ class Docket:
         """Start the job if it can start beside everybody who is still there."""
         before = self.ledger.borrowed(queue)
         with self._snapshot.statement() as statement:
-            full = FullRooms() if fresh else self._full
+            full = RefusalCache() if fresh else self._full
             ask = Ask(full, leave=not self._outlook, shunned=shunned)
             entry = self._nominator.nominate(statement, queue, job, ask)
             if entry.fits:
@@ -166,8 +166,8 @@ class Docket:
         """
         self._outlook.later()
         if self._full_later[0] != self._outlook.changes:
-            self._full_later = (self._outlook.changes, FullRooms())
-        full = FullRooms() if fresh else self._full_later[1]
+            self._full_later = (self._outlook.changes, RefusalCache())
+        full = RefusalCache() if fresh else self._full_later[1]
         with self._snapshot.statement() as statement:
             return self._nominator.nominate(statement, queue, job, Ask(full, shunned=shunned))
 
@@ -230,7 +230,7 @@ class Docket:
     def nominated(self, queue: Queue, job: Job) -> Entry:
         """What a head would get in the state before the first is processed."""
         with self._snapshot.statement() as statement:
-            return _dated(self._nominator.nominate(statement, queue, job, Ask(FullRooms())))
+            return _dated(self._nominator.nominate(statement, queue, job, Ask(RefusalCache())))
 
     def tell(self, tasks: Iterable[str]) -> None:
         """These leave for somebody, and for nobody else."""
@@ -290,7 +290,7 @@ class Docket:
         with self._snapshot.statement() as statement:
             for key in gone:
                 statement.release(key)
-            ask = Ask(FullRooms(), keep=_kept(entry))
+            ask = Ask(RefusalCache(), keep=_kept(entry))
             fresh = _dated(self._nominator.nominate(statement, entry.queue, entry.job, ask))
             # Kept to its flavors, it did not look at the others, which may still be of use.
             return replace(fresh, untried=entry.more_flavors)

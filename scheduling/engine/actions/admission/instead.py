@@ -10,13 +10,13 @@ from itertools import pairwise
 
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.gains import Gains
-from scheduling.engine.gang.moves import Effort
+from scheduling.engine.gang.moves import SearchBudget
 from scheduling.engine.quota.assignment import Mode
 from scheduling.engine.session.consolidation_gain import Gain
 from scheduling.engine.session.session import Session
 
 
-def cheaper_moves(session: Session, entry: Entry, effort: Effort) -> Gain | None:
+def cheaper_moves(session: Session, entry: Entry, effort: SearchBudget) -> Gain | None:
     """The moves that open room for a job with victims and lose less than these; None where none do.
 
     Only for a job that stays inside its queue's nominal and lacks nothing but room: the quota that a victim

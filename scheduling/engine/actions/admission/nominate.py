@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from scheduling.engine.actions.admission.entry import Entry, protected
 from scheduling.engine.actions.standing import dead_for
-from scheduling.engine.gang import Counting, FullRooms, GangPlacer, alike, smallest
+from scheduling.engine.gang import Counting, GangPlacer, RefusalCache, find_uniform_minimum, smallest_gang
 from scheduling.engine.model import (
     Allocation,
     Job,
@@ -58,7 +58,7 @@ class Ask:
     `full` knows what found no room; it holds for one state from which nothing is freed.
     """
 
-    full: FullRooms
+    full: RefusalCache
     leave: bool = True
     keep: Kept | None = None
     shunned: frozenset[str] = frozenset()
@@ -79,7 +79,7 @@ class Nominator:
         mark = statement.checkpoint()
         replaced = tuple(held.id for held in self._snapshot.held(job.replaces)) if job.replaces else ()
         if self._session.config.housekeeping.surplus_later:
-            return self._allowed_at(statement, queue, job, ask, replaced, smallest(job))
+            return self._allowed_at(statement, queue, job, ask, replaced, smallest_gang(job))
         full = self._allowed_at(statement, queue, job, ask, replaced, None)
         if full.refusal is None:
             return full
@@ -108,16 +108,16 @@ class Nominator:
 
     def quota_of(self, queue: Queue, job: Job, dead: Barred | None = None) -> Assignment:
         """What a job's smallest size would get of all flavors without anybody leaving; `dead` as in `Ask`."""
-        ask = Ask(FullRooms(), leave=False)
+        ask = Ask(RefusalCache(), leave=False)
         barred = dead_for(self._session, queue, job) if dead is None else dead
-        return self._assignment(queue, job, ask, smallest(job), barred, None)
+        return self._assignment(queue, job, ask, smallest_gang(job), barred, None)
 
     def place(
-        self, statement: Statement, entry: Entry, full: FullRooms | None = None
+        self, statement: Statement, entry: Entry, full: RefusalCache | None = None
     ) -> tuple[Allocation, ...] | Refusal:
         """Seat an entry's tasks by its assignment, inside the statement."""
         placer = GangPlacer(self._snapshot, self._session.placer, full, entry.previous)
-        return placer.place(statement, entry.queue, entry.job, entry.assignment)
+        return placer.place_job(statement, entry.queue, entry.job, entry.assignment)
 
     def _allowed_at(
         self,
@@ -331,7 +331,7 @@ class Nominator:
         )
 
         def like() -> Alike | None:
-            return alike(self._snapshot, self._session.placer, entry.job, entry.assignment)
+            return find_uniform_minimum(self._snapshot, self._session.placer, entry.job, entry.assignment)
 
         return self._session.victims.find(preemptor, self._room(entry), like)
 

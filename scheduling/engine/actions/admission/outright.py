@@ -6,7 +6,7 @@ counted, where a flavor that fits is taken whatever others would give, and for o
 
 from __future__ import annotations
 
-from scheduling.engine.gang.bounds import Bounds
+from scheduling.engine.gang.bounds import SlotBounds
 from scheduling.engine.model import Job, Preference, Queue, WhenCan
 from scheduling.engine.placement.board import Board
 from scheduling.engine.session.session import Session
@@ -17,7 +17,7 @@ class Outright:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._bounds = Bounds(session.snapshot, session.placer, session.likes)
+        self._bounds = SlotBounds(session.snapshot, session.placer, session.likes)
         # For how many tasks of a shape there was no room; at present nothing is freed within a cycle.
         self._full: dict[Board, int] = {}
 
@@ -28,7 +28,7 @@ class Outright:
         """
         if not self._plain(queue, job):
             return False
-        _, wanted = self._bounds.lacking(queue, job)
+        _, wanted = self._bounds.find_missing(queue, job)
         return wanted is not None and any(self._fit(*each) for each in wanted)
 
     def may_find_room(self, queue: Queue, job: Job) -> bool:
@@ -36,14 +36,14 @@ class Outright:
 
         The snapshot must show the present.
         """
-        _, wanted = self._bounds.lacking(queue, job)
+        _, wanted = self._bounds.find_missing(queue, job)
         return wanted is None or any(self._fit(*each) for each in wanted)
 
     def _fit(self, board: Board, needed: int) -> bool:
         full = self._full.get(board)
         if full is not None and needed >= full:
             return False
-        if self._bounds.total(board, needed) >= needed:
+        if self._bounds.count_slots(board, needed) >= needed:
             return True
         self._full[board] = needed
         return False

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from foundation.core.quantities import Resource
 from quotas.tree import QuotaTree
 from scheduling.engine.actions.admission.entry import Entry
-from scheduling.engine.gang import smallest
+from scheduling.engine.gang import smallest_gang
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Queue, Reason
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.quota.verdict import for_each, may_borrow
@@ -83,7 +83,7 @@ def _least(session: Session, queue: Queue, job: Job) -> Sequence[tuple[str, Usag
 
 
 def _worked_out(session: Session, queue: Queue, job: Job) -> list[tuple[str, Usage]]:
-    counts, flavors = smallest(job), map(session.snapshot.flavors.get, queue.flavors)
+    counts, flavors = smallest_gang(job), map(session.snapshot.flavors.get, queue.flavors)
     return [(flavor.id, asked_of(job, counts, flavor)) for flavor in flavors if flavor is not None]
 
 

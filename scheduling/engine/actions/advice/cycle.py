@@ -65,7 +65,7 @@ def _asking(session: Session) -> list[tuple[Kind, Told]]:
     for kind, job_id in refusals.seen.items():
         told = refusals.of(kind)
         meant = only is None or (
-            only in session.snapshot.jobs and kind[1] == session.likes.of(session.job(only))
+            only in session.snapshot.jobs and kind[1] == session.likes.class_of(session.job(only))
         )
         if meant and job_id in session.snapshot.jobs and any(way.code in TRIED for way in told.found.help):
             found.append((kind, told))

@@ -8,7 +8,7 @@ from scheduling.engine.actions.admission.nominate import Ask, Nominator, Victims
 from scheduling.engine.actions.admission.shut import all_shut, shut_flavors, told_over_all
 from scheduling.engine.actions.admission.spare import too_little_spare
 from scheduling.engine.actions.standing import beyond_limits, is_simple
-from scheduling.engine.gang import FullRooms
+from scheduling.engine.gang import RefusalCache
 from scheduling.engine.model import FlavorResource, Job, JobState, Queue, Reason, StopPolicy
 from scheduling.engine.placement.feasibility import Dead, could_stand
 from scheduling.engine.placement.placer import PlacementRule
@@ -100,7 +100,7 @@ class Trial(Possible):
 
     def _refusal(self, queue: Queue, job: Job, shunned: frozenset[str], dead: Dead) -> Refusal | None:
         session = self._session
-        ask = Ask(FullRooms(), leave=False, shunned=shunned, dead=dead)
+        ask = Ask(RefusalCache(), leave=False, shunned=shunned, dead=dead)
         with session.snapshot.statement() as statement:
             entry = self._nominator.nominate(statement, queue, job, ask)
             refusal = too_little_spare(session, entry, charged=True) if entry.fits else entry.refusal

@@ -12,7 +12,7 @@ from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.nominate import Ask, Nominator, Victims
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.cycle import start_session
-from scheduling.engine.gang import FullRooms
+from scheduling.engine.gang import RefusalCache
 from scheduling.engine.model import Instant, Job, JobState
 from scheduling.engine.quota.assignment import Assignment
 from scheduling.engine.session.config import EngineConfig
@@ -56,7 +56,7 @@ def one_by_one(snapshot: Snapshot, nominator: Nominator, waiting: Job) -> float 
             for task in snapshot.held(name):
                 gone.release(task.id)
             with snapshot.statement() as trial:
-                ask = Ask(FullRooms(), leave=False)
+                ask = Ask(RefusalCache(), leave=False)
                 if nominator.nominate(trial, snapshot.queues[waiting.queue], waiting, ask).fits:
                     return at
     return None

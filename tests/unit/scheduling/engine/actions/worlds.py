@@ -69,7 +69,7 @@ def stand(snapshot: Snapshot, entry: Job, nodes: list[str]) -> None:
             one = replace(one, roles=loose)
         with snapshot.statement() as statement:
             placer = placer_for(snapshot.fleet, rule)
-            found = GangPlacer(snapshot, placer).place(statement, queue, one, assigned(one, counts))
+            found = GangPlacer(snapshot, placer).place_job(statement, queue, one, assigned(one, counts))
         assert not isinstance(found, Refusal) and found, (entry.id, name, found)
         snapshot.apply(Delta(tuple(AllocationPut(allocation) for allocation in found)))
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import EngineConfig, Snapshot, resolve_config
-from scheduling.engine.gang.attempt import Attempt
-from scheduling.engine.gang.bounds import Bounds, Freed, fewest, thought_away
+from scheduling.engine.gang.attempt import StartAttempt
+from scheduling.engine.gang.bounds import FreedAmounts, SlotBounds, assume_released, count_needed_releases
 from scheduling.engine.model import Allocation, Job
 from scheduling.engine.placement.placer import placer_for
 from scheduling.engine.quota.assignment import Refusal
@@ -36,7 +36,9 @@ def worlds(draw: st.DrawFn) -> tuple[Snapshot, Job, list[Allocation]]:
         cards, parts = draw(tasks())
         runs = live(job(f"r{number}", "a", role(1, cards, **parts)))
         with snapshot.statement() as statement:
-            seats = Attempt(snapshot, placer).start(statement, snapshot.queues["a"], runs, {"worker": 1})
+            seats = StartAttempt(snapshot, placer).start_job(
+                statement, snapshot.queues["a"], runs, {"worker": 1}
+            )
         if not isinstance(seats, Refusal):
             snapshot.take(seats[0])
     held = draw(st.permutations(sorted(snapshot.allocations.values(), key=lambda task: task.id)))
@@ -44,12 +46,12 @@ def worlds(draw: st.DrawFn) -> tuple[Snapshot, Job, list[Allocation]]:
     return snapshot, job("w", "a", role(draw(st.integers(1, 4)), cards, **parts)), list(held)
 
 
-def starts(snapshot: Snapshot, attempt: Attempt, entry: Job, gone: Sequence[Allocation]) -> bool:
+def starts(snapshot: Snapshot, attempt: StartAttempt, entry: Job, gone: Sequence[Allocation]) -> bool:
     with snapshot.statement() as statement:
         for task in gone:
             statement.release(task.id)
         more = {"worker": entry.roles[0].replicas}
-        return not isinstance(attempt.start(statement, snapshot.queues["a"], entry, more), Refusal)
+        return not isinstance(attempt.start_job(statement, snapshot.queues["a"], entry, more), Refusal)
 
 
 @given(worlds())
@@ -59,24 +61,26 @@ def test_counting_tells_with_whom_gone_a_gang_finds_its_seats(
 ) -> None:
     snapshot, entry, held = drawn
     placer = placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule)
-    attempt, bounds = Attempt(snapshot, placer), Bounds(snapshot, placer)
-    wanted = bounds.wanted(snapshot.queues["a"], entry, {"worker": entry.roles[0].replicas})
+    attempt, bounds = StartAttempt(snapshot, placer), SlotBounds(snapshot, placer)
+    wanted = bounds.find_wanted_slots(snapshot.queues["a"], entry, {"worker": entry.roles[0].replicas})
     assert wanted is not None
     seated = [starts(snapshot, attempt, entry, held[:count]) for count in range(len(held) + 1)]
-    seats = bounds.seats(wanted)
-    assert bounds.fit(wanted) == seated[0]
-    assert fewest(seats, held) == next((count for count, fits in enumerate(seated) if fits), None)
+    seats = bounds.free_slot_counters(wanted)
+    assert bounds.fits_now(wanted) == seated[0]
+    assert count_needed_releases(seats, held) == next(
+        (count for count, fits in enumerate(seated) if fits), None
+    )
     for count, fits in enumerate(seated):
         if fits and count:
-            with thought_away(seats, held[:count]) as away:
+            with assume_released(seats, held[:count]) as away:
                 rest = held[: count - 1]
-                assert away.without(rest, held[count - 1]) == seated[count - 1]
-        assert bounds.may_fit(wanted, Freed.of(snapshot.fleet, held[:count])) or not fits
+                assert away.restore_if_fitting(rest, held[count - 1]) == seated[count - 1]
+        assert bounds.may_fit_after(wanted, FreedAmounts.of_tasks(snapshot.fleet, held[:count])) or not fits
 
 
 def test_a_gang_whose_places_depend_on_more_than_amounts_is_not_counted() -> None:
     snapshot = running_world([node("n0")], {}, [])
-    bounds = Bounds(snapshot, placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule))
+    bounds = SlotBounds(snapshot, placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule))
     mixed = job("m", "a", role(1, 1, name="x"), role(1, 2, name="y"))
-    assert bounds.wanted(snapshot.queues["a"], mixed, {"x": 1, "y": 1}) is None
-    assert bounds.wanted(snapshot.queues["a"], mixed, {"x": 1}) is not None
+    assert bounds.find_wanted_slots(snapshot.queues["a"], mixed, {"x": 1, "y": 1}) is None
+    assert bounds.find_wanted_slots(snapshot.queues["a"], mixed, {"x": 1}) is not None

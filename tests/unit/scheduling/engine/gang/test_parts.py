@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.engine.gang import Gang, PartsError
+from scheduling.engine.gang import GangRules, PartsError
 from scheduling.engine.model import Job, Role
 from tests.unit.scheduling.engine.builders import job, role
 from tests.unit.scheduling.engine.gang.worlds import part
@@ -66,17 +66,17 @@ ANY_OF_TWO = job(
 def test_what_is_missing_to_the_smallest_gang(
     entry: Job, standing: dict[str, int], expected: dict[str, int]
 ) -> None:
-    found = Gang(entry).minimum(standing)
+    found = GangRules(entry).missing_minimum(standing)
     assert {name: number for name, number in found.items() if number} == expected
 
 
 def test_a_part_that_may_not_grow_so_far_is_not_chosen() -> None:
-    assert Gang(ANY_OF_TWO).minimum({}, {"x": 1, "y": 2}) == {"y": 2}
+    assert GangRules(ANY_OF_TWO).missing_minimum({}, {"x": 1, "y": 2}) == {"y": 2}
 
 
 def growth(entry: Job, standing: dict[str, int]) -> list[dict[str, int]]:
-    gang, counts, steps = Gang(entry), dict(standing), []
-    while (step := gang.step(counts)) is not None:
+    gang, counts, steps = GangRules(entry), dict(standing), []
+    while (step := gang.next_step(counts)) is not None:
         steps.append(step)
         for name, number in step.items():
             counts[name] = counts.get(name, 0) + number
@@ -96,9 +96,9 @@ def test_roles_grow_in_step() -> None:
 
 
 def test_barred_roles_do_not_grow() -> None:
-    gang = Gang(job("two", "a", role(4, 1, name="x", least=0), role(2, 1, name="y", least=0)))
-    assert gang.step({}, None, frozenset({"x"})) == {"y": 1}
-    assert gang.step({}, None, frozenset({"x", "y"})) is None
+    gang = GangRules(job("two", "a", role(4, 1, name="x", least=0), role(2, 1, name="y", least=0)))
+    assert gang.next_step({}, None, frozenset({"x"})) == {"y": 1}
+    assert gang.next_step({}, None, frozenset({"x", "y"})) is None
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ def test_barred_roles_do_not_grow() -> None:
 def test_what_can_be_spared_goes_where_the_ratio_is_highest(
     entry: Job, standing: dict[str, int], order: list[str]
 ) -> None:
-    gang, counts, found = Gang(entry), dict(standing), []
-    while (name := gang.spare(counts)) is not None:
+    gang, counts, found = GangRules(entry), dict(standing), []
+    while (name := gang.next_surplus_role(counts)) is not None:
         found.append(name)
         counts[name] -= 1
-        assert gang.satisfied(counts)
+        assert gang.is_satisfied(counts)
     assert found == order
 
 
@@ -132,4 +132,4 @@ def test_what_can_be_spared_goes_where_the_ratio_is_highest(
 )
 def test_parts_that_form_no_tree_are_refused(broken: Job) -> None:
     with pytest.raises(PartsError):
-        Gang(broken)
+        GangRules(broken)

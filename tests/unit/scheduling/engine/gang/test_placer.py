@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import AllocationPut, Delta, Snapshot
-from scheduling.engine.gang import Extent, FullRooms
+from scheduling.engine.gang import PlacementExtent, RefusalCache
 from scheduling.engine.model import Flavor, Job, Node, Reason, TopologyRule
 from scheduling.engine.quota.assignment import Refusal
 from tests.unit.scheduling.engine.builders import flavor, job, node, role, world
@@ -32,7 +32,7 @@ def refused(found: object) -> Refusal:
 
 def standing(snapshot: Snapshot, entry: Job, count: int) -> None:
     """Let the first tasks of the job run."""
-    found = seat(snapshot, entry, {role.name: count for role in entry.roles}, extent=Extent.MINIMUM)
+    found = seat(snapshot, entry, {role.name: count for role in entry.roles}, extent=PlacementExtent.MINIMUM)
     assert not isinstance(found, Refusal)
     snapshot.apply(Delta(tuple(AllocationPut(allocation) for allocation in found)))
 
@@ -67,7 +67,7 @@ class TestWholeGangs:
         entry = job("j", "a", role(4, 1, least=2))
         snapshot = world([node("n1", 4)], [entry])
         steps = []
-        while found := on_nodes(seat(snapshot, entry, extent=Extent.STEP, keep=True)):
+        while found := on_nodes(seat(snapshot, entry, extent=PlacementExtent.STEP, keep=True)):
             steps.append(sorted(found))
         assert steps == [["worker/0", "worker/1"], ["worker/2"], ["worker/3"]]
 
@@ -88,7 +88,9 @@ class TestWholeGangs:
         nodes = [node(f"n{index}", count) for index, count in enumerate(cards)]
         worlds = [world(nodes, [gang, after], flavors=[flavor(policy=policy)]) for _ in range(2)]
         places: list[dict[str, str]] = [{}, {}]
-        for extent, snapshot, stands in zip((Extent.FULL, Extent.STEP), worlds, places, strict=True):
+        for extent, snapshot, stands in zip(
+            (PlacementExtent.FULL, PlacementExtent.STEP), worlds, places, strict=True
+        ):
             for entry in (gang, after):
                 found = seat(snapshot, entry, extent=extent, keep=True)
                 while not isinstance(found, Refusal) and found:
@@ -127,7 +129,7 @@ class TestWholeGangs:
         assert len(on_nodes(seat(world([node("n1", 1)], [entry]), entry))) == 1
 
     def test_what_had_no_room_is_remembered_for_like_tasks_alone(self) -> None:
-        full, snapshot = FullRooms(), world([node("n1", 2)])
+        full, snapshot = RefusalCache(), world([node("n1", 2)])
         big, other = job("big", "a", role(3, 1)), job("other", "a", role(4, 1))
         refused(seat(snapshot, big, full=full))
         found = refused(seat(snapshot, other, full=full))

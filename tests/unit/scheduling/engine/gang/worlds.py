@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from scheduling.engine import Snapshot
 from scheduling.engine.builtin import resolve_config
-from scheduling.engine.gang import Extent, FullRooms, GangPlacer
+from scheduling.engine.gang import GangPlacer, PlacementExtent, RefusalCache
 from scheduling.engine.model import Allocation, Job, Node, SubGang, TopologyMode, TopologyRule
 from scheduling.engine.placement.placer import placer_for
 from scheduling.engine.quota.assignment import Assignment, FlavorChoice, Mode, Refusal, RoleAssignment
@@ -38,14 +38,14 @@ def seat(
     job: Job,
     counts: Mapping[str, int] | None = None,
     *,
-    extent: Extent = Extent.FULL,
+    extent: PlacementExtent = PlacementExtent.FULL,
     keep: bool = False,
-    full: FullRooms | None = None,
+    full: RefusalCache | None = None,
 ) -> tuple[Allocation, ...] | Refusal:
     """Place a job by the default rule; with `keep` the snapshot goes on with it."""
     placer = placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule)
     with snapshot.statement() as statement:
-        found = GangPlacer(snapshot, placer, full).place(
+        found = GangPlacer(snapshot, placer, full).place_job(
             statement, snapshot.queues[job.queue], job, assigned(job, counts), extent
         )
         if keep:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.engine import AllocationPut, Delta, Snapshot
-from scheduling.engine.gang import Extent, Gang, expendable
-from scheduling.engine.gang.standing import standing
+from scheduling.engine.gang import GangRules, PlacementExtent, find_surplus_tasks
+from scheduling.engine.gang.task_counts import count_placed_tasks
 from scheduling.engine.model import Allocation, Job, Role, SubGang, TopologyMode, TopologyRule
 from scheduling.engine.quota.assignment import Refusal
 from tests.unit.scheduling.engine.actions.worlds import act, live, settle
@@ -117,7 +117,7 @@ def test_a_gang_stands_within_its_rules_or_nothing_is_left_of_it(snapshot: Snaps
     in_bounds(snapshot)
     required_levels_hold(snapshot, entry, found)
     counts = Counter(task.role for task in found)
-    assert Gang(entry).satisfied(counts)
+    assert GangRules(entry).is_satisfied(counts)
     assert all(counts[r.name] <= r.replicas for r in entry.roles)
     assert len({task.id for task in found}) == len(found)
 
@@ -126,11 +126,11 @@ def test_a_gang_stands_within_its_rules_or_nothing_is_left_of_it(snapshot: Snaps
 @law
 def test_steps_lead_where_a_full_placement_stops(snapshot: Snapshot, entry: Job) -> None:
     while True:
-        found = seat(snapshot, entry, extent=Extent.STEP)
+        found = seat(snapshot, entry, extent=PlacementExtent.STEP)
         if isinstance(found, Refusal) or not found:
             break
         snapshot.apply(Delta(tuple(AllocationPut(allocation) for allocation in found)))
-        assert Gang(entry).satisfied(standing(entry, snapshot.held(entry.id)))
+        assert GangRules(entry).is_satisfied(count_placed_tasks(entry, snapshot.held(entry.id)))
         in_bounds(snapshot)
     more = seat(snapshot, entry)
     assert isinstance(more, Refusal) or not more
@@ -143,10 +143,10 @@ def test_what_is_expendable_leaves_a_gang_at_every_step(snapshot: Snapshot, entr
     if isinstance(found, Refusal):
         return
     staying = list(found)
-    for task in expendable(entry, found):
+    for task in find_surplus_tasks(entry, found):
         staying.remove(task)
-        assert Gang(entry).satisfied(standing(entry, staying))
-    assert not expendable(entry, staying)
+        assert GangRules(entry).is_satisfied(count_placed_tasks(entry, staying))
+    assert not find_surplus_tasks(entry, staying)
 
 
 @given(fleets(), jobs("a"), jobs("b"), jobs("w"))
@@ -167,7 +167,7 @@ def test_house_keeping_keeps_bounds_and_never_repeats_itself(
     for entry in (first, second, waiting):
         held = data.held(entry.id)
         if held:
-            assert Gang(entry).satisfied(standing(entry, held))
+            assert GangRules(entry).is_satisfied(count_placed_tasks(entry, held))
     again = act(data, "elastic", "consolidate")
     if not any(decision.kind.value in ("park", "migrate") for decision in result.decisions):
         assert again.decisions == ()

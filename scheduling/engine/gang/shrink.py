@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.gang.attempt import Attempt
-from scheduling.engine.gang.bounds import fewest, seats_left, thought_away
+from scheduling.engine.gang.attempt import StartAttempt
+from scheduling.engine.gang.bounds import assume_released, count_free_slots, count_needed_releases
 from scheduling.engine.model import Allocation, Job, Queue
 from scheduling.engine.preemption.loss import charged
 from scheduling.engine.preemption.seats import Seats
@@ -15,54 +15,54 @@ from scheduling.engine.state.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Surrender:
+class ShrinkPlan:
     """The seats of the job that waited, and the tasks that leave for it."""
 
-    seats: tuple[Allocation, ...]
-    leaving: tuple[Allocation, ...]
+    allocations: tuple[Allocation, ...]
+    released: tuple[Allocation, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plea:
+class ShrinkRequest:
     """A job that waits: how many more tasks of each role it needs, and, where they can be counted, the seats
     in the flavors in which it may find enough of them."""
 
     queue: Queue
     job: Job
-    more: dict[str, int]
-    counted: Sequence[Seats] | None = None
+    missing: dict[str, int]
+    slot_counters: Sequence[Seats] | None = None
 
 
-def surrender(
-    snapshot: Snapshot, attempt: Attempt, plea: Plea, surplus: Sequence[Allocation]
-) -> Surrender | None:
+def find_shrink_plan(
+    snapshot: Snapshot, attempt: StartAttempt, request: ShrinkRequest, surplus: Sequence[Allocation]
+) -> ShrinkPlan | None:
     """The first tasks of the surplus with which the job starts, less those that are not needed.
 
     Tasks of one job must be listed in the order in which they can be spared; a task is put back only when
     all later ones of its job stay too. None when all of it is not enough, and when nothing is needed.
     Leaves the snapshot as it was.
     """
-    return _Search(snapshot, attempt, plea).run(surplus)
+    return _Search(snapshot, attempt, request).run(surplus)
 
 
 class _Search:
     """Tries one job with some tasks gone."""
 
-    def __init__(self, snapshot: Snapshot, attempt: Attempt, plea: Plea) -> None:
+    def __init__(self, snapshot: Snapshot, attempt: StartAttempt, plea: ShrinkRequest) -> None:
         self._snapshot, self._attempt, self._plea = snapshot, attempt, plea
 
-    def run(self, surplus: Sequence[Allocation]) -> Surrender | None:
-        counted = self._plea.counted
-        least = 0 if counted is None else fewest(counted, surplus)
+    def run(self, surplus: Sequence[Allocation]) -> ShrinkPlan | None:
+        counted = self._plea.slot_counters
+        least = 0 if counted is None else count_needed_releases(counted, surplus)
         if least is None:
             return None
         if counted is not None and least:
             # Where quota is not what is short, counting tells exactly who is needed.
-            with thought_away(counted, surplus[:least]) as away:
-                leaving = _needed(surplus[:least], away.without)
+            with assume_released(counted, surplus[:least]) as away:
+                leaving = _needed(surplus[:least], away.restore_if_fitting)
             seats = self._try(leaving)
             if seats is not None:
-                return Surrender(seats, tuple(leaving))
+                return ShrinkPlan(seats, tuple(leaving))
         elif self._starts():
             return None
         count = self._enough(surplus, max(1, least))
@@ -70,7 +70,7 @@ class _Search:
             return None
         leaving = _needed(surplus[:count], lambda rest, _: self._try(rest) is not None)
         seats = self._try(leaving)
-        return None if seats is None else Surrender(seats, tuple(leaving))
+        return None if seats is None else ShrinkPlan(seats, tuple(leaving))
 
     def _enough(self, surplus: Sequence[Allocation], least: int) -> int | None:
         """How many of the first tasks are enough, at least so many, by bisection: more of them never hurt."""
@@ -92,7 +92,7 @@ class _Search:
     def _starts(self) -> bool:
         """Whether the job starts with nobody gone. Nobody is seated where counting tells it."""
         plea = self._plea
-        given = _flavors(self._attempt.assigned(plea.queue, plea.job, plea.more))
+        given = _flavors(self._attempt.assign_quota(plea.queue, plea.job, plea.missing))
         counted = self._roomy() if given else None
         if counted is None:
             return self._try(()) is not None
@@ -104,15 +104,15 @@ class _Search:
         Quota alone decides that, so nobody is released from where they stand.
         """
         plea, tree = self._plea, self._snapshot.quota
-        if plea.counted is None or any(task.queue != plea.queue.id for task in leaving):
+        if plea.slot_counters is None or any(task.queue != plea.queue.id for task in leaving):
             return True
         freed = charged(leaving)
         tree.remove_usages(plea.queue.quota_node, freed)
         try:
-            given = _flavors(self._attempt.assigned(plea.queue, plea.job, plea.more))
+            given = _flavors(self._attempt.assign_quota(plea.queue, plea.job, plea.missing))
         finally:
             tree.add_usages(plea.queue.quota_node, freed)
-        return not given.isdisjoint(seats.board.question.flavor.id for seats in plea.counted)
+        return not given.isdisjoint(seats.board.question.flavor.id for seats in plea.slot_counters)
 
     def _try(self, leaving: Sequence[Allocation]) -> tuple[Allocation, ...] | None:
         plea = self._plea
@@ -121,23 +121,23 @@ class _Search:
         with self._snapshot.statement() as statement:
             for task in leaving:
                 statement.release(task.id)
-            assignment = self._attempt.assigned(plea.queue, plea.job, plea.more)
+            assignment = self._attempt.assign_quota(plea.queue, plea.job, plea.missing)
             if assignment.mode is not Mode.FIT:
                 return None
             roomy = self._roomy()
             if roomy is not None and roomy.isdisjoint(_flavors(assignment)):
                 return None
-            seats = self._attempt.seated(statement, plea.queue, plea.job, assignment)
+            seats = self._attempt.place_assigned(statement, plea.queue, plea.job, assignment)
         return None if isinstance(seats, Refusal) else seats
 
     def _roomy(self) -> set[str] | None:
         """The flavors in which there are seats enough now; None where they cannot be counted."""
-        if self._plea.counted is None:
+        if self._plea.slot_counters is None:
             return None
         return {
             seats.board.question.flavor.id
-            for seats in self._plea.counted
-            if seats_left(seats.board, seats.needed) == seats.needed
+            for seats in self._plea.slot_counters
+            if count_free_slots(seats.board, seats.needed) == seats.needed
         }
 
 

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from scheduling.engine.gang.bounds import Counted
-from scheduling.engine.gang.moves import Unit
+from scheduling.engine.gang.bounds import SlotCounts
+from scheduling.engine.gang.moves import MovableUnit
 from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.index.row import Row
@@ -26,22 +26,22 @@ from scheduling.engine.state.fleet import Bools, Ints
 NODES_SEEN = 128
 SETS_NAMED = 32
 
-Bound = Callable[[Sequence[Unit]], bool]
-Gives = Callable[[Unit], bool]
+WithinBounds = Callable[[Sequence[MovableUnit]], bool]
+CanEvict = Callable[[MovableUnit], bool]
 """Whether a unit could leave for good, so that it needs no other place."""
 
 
-class Movable(Protocol):
+class MovableUnits(Protocol):
     """Who may move for a job."""
 
-    def standing_on(self, node: str) -> list[Unit]:
+    def units_only_on(self, node: str) -> list[MovableUnit]:
         """Units of which all tasks stand on a node."""
 
-    def most(self, node: str, *, whole: bool) -> int:
+    def max_freeable(self, node: str, *, whole: bool) -> int:
         """How many cards or core units become free there at most."""
 
 
-class Cleared(NamedTuple):
+class ClearableRow(NamedTuple):
     """A row and what would have to move from it.
 
     `cost` orders rows: few cards that need another place first, where some could leave for good; then low
@@ -50,30 +50,30 @@ class Cleared(NamedTuple):
 
     cost: tuple[int, int, float, int, float, str]
     row: int
-    units: tuple[Unit, ...]
+    units: tuple[MovableUnit, ...]
 
 
-def openings(
-    counted: Counted,
+def find_clearable_sets(
+    counted: SlotCounts,
     needed: int,
-    movable: Movable,
-    within: Bound,
-    shelter: Shelter | None,
-    gives: Gives | None = None,
-) -> Iterator[tuple[Unit, ...]]:
+    movable: MovableUnits,
+    within_bounds: WithinBounds,
+    relocation: RelocationCapacity | None,
+    can_evict: CanEvict | None = None,
+) -> Iterator[tuple[MovableUnit, ...]]:
     """Sets of units to take up together, cheapest first, with which so many tasks of the shape have room.
 
-    `within` says whether so many may move, and `shelter`, if given, whether they can be expected to find
-    room elsewhere. Units that `gives` accepts could leave for good.
+    `within_bounds` says whether so many may move, and `relocation`, if given, whether they can be expected to
+    find room elsewhere. Units that `can_evict` accepts could leave for good.
     """
     short = needed - counted.slots.left(needed)
-    hopeful = _hopeful(counted, nearest(counted, needed), movable)
+    hopeful = _hopeful(counted, find_nearest_rows(counted, needed), movable)
     if len(hopeful) < short:
         return
-    cleared = sorted(_clearable(counted, hopeful, movable, gives), key=lambda node: node.cost)
+    cleared = sorted(_clearable(counted, hopeful, movable, can_evict), key=lambda node: node.cost)
     known: set[tuple[int, ...]] = set()
     for start in range(min(SETS_NAMED, len(cleared) - short + 1)):
-        chosen = _chosen(cleared[start:], short, within, shelter)
+        chosen = _chosen(cleared[start:], short, within_bounds, relocation)
         rows = tuple(node.row for node in chosen)
         if not chosen:
             return
@@ -82,41 +82,41 @@ def openings(
             yield _units(chosen)
 
 
-def nearest(counted: Counted, needed: int) -> list[int]:
+def find_nearest_rows(counted: SlotCounts, needed: int) -> list[int]:
     """The rows that lack least for one more task of the shape, first those that lack least."""
     rows = np.flatnonzero(counted.board.lasting() & (counted.slots.now() < needed))
-    lacks = _lacks(counted)[rows] if counted.each else -counted.board.question.fleet.cpu_free[rows]
+    lacks = _lacks(counted)[rows] if counted.amount_per_task else -counted.board.question.fleet.cpu_free[rows]
     found: list[int] = rows[np.lexsort((rows, lacks))][:NODES_SEEN].tolist()
     return found
 
 
-def _lacks(counted: Counted) -> Ints:
+def _lacks(counted: SlotCounts) -> Ints:
     """How many cards or core units each row lacks for one task more. `[rows]`."""
-    lacks: Ints = (counted.slots.now() + 1) * counted.each - counted.free()
+    lacks: Ints = (counted.slots.now() + 1) * counted.amount_per_task - counted.free_amounts()
     return lacks
 
 
-class Shelter:
+class RelocationCapacity:
     """Whether tasks that leave can find room elsewhere, counted without looking where.
 
     Whole cards are counted by how many of them are empty on how many nodes, parts of cards by how many core
     units are free on how many cards. Nodes differ in more than that, so it is a bound.
     """
 
-    def __init__(self, counted: Counted, needed: int, rows: Bools) -> None:
+    def __init__(self, counted: SlotCounts, needed: int, rows: Bools) -> None:
         """`rows` are those on which tasks that leave may stand."""
         question = counted.board.question
-        self._fleet, self._whole, self._each = question.fleet, question.task.whole, counted.each
+        self._fleet, self._whole, self._each = question.fleet, question.task.whole, counted.amount_per_task
         fleet, open_to = self._fleet, rows & question.fleet.ready & question.fleet.schedulable
         usable = question.usable & open_to[:, None]
-        amounts = np.where(open_to, counted.free(), 0) if self._whole else fleet.cores_free[usable]
+        amounts = np.where(open_to, counted.free_amounts(), 0) if self._whole else fleet.cores_free[usable]
         self._room = dict(enumerate(np.bincount(np.maximum(amounts, 0)).tolist()))
         # The waiting tasks take what there is before anybody moves.
         for _ in range(min(needed, int(counted.slots.now().sum())) if self._each else 0):
             _fill(self._room, self._each)
-        self._free: Ints = counted.free()
+        self._free: Ints = counted.free_amounts()
 
-    def holds(self, cleared: Sequence[Cleared]) -> bool:
+    def can_relocate(self, cleared: Sequence[ClearableRow]) -> bool:
         """Whether all tasks that leave these rows find room, when a waiting task takes one place on each."""
         room, sizes = dict(self._room), list[int]()
         for node in cleared:
@@ -144,7 +144,7 @@ class Shelter:
                 freed[column] += part.cores
         return [(max(0, int(self._fleet.cores_free[row, at])), cores) for at, cores in freed.items()]
 
-    def _sizes(self, units: Sequence[Unit]) -> list[int]:
+    def _sizes(self, units: Sequence[MovableUnit]) -> list[int]:
         tasks = [task for unit in units for task in unit.tasks]
         if self._whole:
             return [size for task in tasks if (size := sum(part.exclusive for part in task.slices))]
@@ -161,7 +161,7 @@ def _fill(room: dict[int, int], size: int) -> bool:
     return True
 
 
-class Promise:
+class FreedCoreBound:
     """Whether the tasks of a shape could have room with the movers told of so far gone; an upper bound.
 
     Core units of cards are counted node by node, whichever card they are on.
@@ -175,7 +175,7 @@ class Promise:
         self._free: list[int] = mine.sum(axis=1).tolist()
         self._room = sum(free // self._each for free in self._free) if self._each else tasks
 
-    def with_(self, unit: Unit) -> bool:
+    def add_unit(self, unit: MovableUnit) -> bool:
         """The same with one more mover gone."""
         for task in unit.tasks if self._each else ():
             row = self._row.get(task.node)
@@ -186,51 +186,53 @@ class Promise:
         return self._room >= self._tasks
 
 
-def _chosen(cleared: Sequence[Cleared], short: int, within: Bound, shelter: Shelter | None) -> list[Cleared]:
+def _chosen(
+    cleared: Sequence[ClearableRow], short: int, within: WithinBounds, shelter: RelocationCapacity | None
+) -> list[ClearableRow]:
     """The cheapest rows that can be cleared together, one for each task that is short; none if too few."""
-    chosen: list[Cleared] = []
+    chosen: list[ClearableRow] = []
     for node in cleared:
         more = [*chosen, node]
-        if within(_units(more)) and (shelter is None or shelter.holds(more)):
+        if within(_units(more)) and (shelter is None or shelter.can_relocate(more)):
             chosen = more
             if len(chosen) == short:
                 return chosen
     return []
 
 
-def _units(cleared: Sequence[Cleared]) -> tuple[Unit, ...]:
+def _units(cleared: Sequence[ClearableRow]) -> tuple[MovableUnit, ...]:
     return tuple(unit for node in cleared for unit in node.units)
 
 
 def _clearable(
-    counted: Counted, rows: Sequence[int], movable: Movable, gives: Gives | None
-) -> Iterator[Cleared]:
+    counted: SlotCounts, rows: Sequence[int], movable: MovableUnits, gives: CanEvict | None
+) -> Iterator[ClearableRow]:
     nodes = counted.board.question.fleet.nodes
     for row in rows:
-        units = _enough(Row(counted.board.question, row), movable.standing_on(nodes[row].id), gives)
+        units = _enough(Row(counted.board.question, row), movable.units_only_on(nodes[row].id), gives)
         if units:
             moved = sum(map(_cards, units))
             stay = 0 if gives is None else sum(_cards(unit) for unit in units if not gives(unit))
             newest = max(unit.job.submitted_at for unit in units)
             highest = max(unit.job.priority for unit in units)
-            lost = sum(unit.lost for unit in units)
-            yield Cleared((stay, highest, lost, moved, -newest, nodes[row].id), row, units)
+            lost = sum(unit.eviction_cost for unit in units)
+            yield ClearableRow((stay, highest, lost, moved, -newest, nodes[row].id), row, units)
 
 
-def _hopeful(counted: Counted, rows: Sequence[int], movable: Movable) -> Sequence[int]:
+def _hopeful(counted: SlotCounts, rows: Sequence[int], movable: MovableUnits) -> Sequence[int]:
     """Those of the rows that could hold one task more, as far as cards tell: most could not."""
     board = counted.board
-    if not counted.each or not countable(board):
+    if not counted.amount_per_task or not countable(board):
         return rows
     nodes, whole = board.question.fleet.nodes, board.question.task.whole
     lacks = zip(rows, _lacks(counted)[rows].tolist(), strict=True)
-    return [row for row, lack in lacks if movable.most(nodes[row].id, whole=whole) >= lack]
+    return [row for row, lack in lacks if movable.max_freeable(nodes[row].id, whole=whole) >= lack]
 
 
-def _enough(state: Row, units: list[Unit], gives: Gives | None) -> tuple[Unit, ...]:
+def _enough(state: Row, units: list[MovableUnit], gives: CanEvict | None) -> tuple[MovableUnit, ...]:
     """The first units without which the row holds one task more: those that could leave for good, then lowest
     priority, then least work lost for what they give, then largest, then newest; none of them needlessly."""
-    aim, chosen = state.slots() + 1, list[Unit]()
+    aim, chosen = state.slots() + 1, list[MovableUnit]()
     for unit in sorted(units, key=lambda unit: (gives is not None and not gives(unit), _rank(unit))):
         _book(state, unit, 1)
         chosen.append(unit)
@@ -247,17 +249,17 @@ def _enough(state: Row, units: list[Unit], gives: Gives | None) -> tuple[Unit, .
     return tuple(chosen)
 
 
-def _cards(unit: Unit) -> int:
+def _cards(unit: MovableUnit) -> int:
     """The cards that a unit takes, one for each task without any."""
     return sum(len(task.slices) or 1 for task in unit.tasks)
 
 
-def _book(state: Row, unit: Unit, sign: int) -> None:
+def _book(state: Row, unit: MovableUnit, sign: int) -> None:
     for task in unit.tasks:
         state.book(task, sign)
 
 
-def _rank(unit: Unit) -> tuple[int, float, int, float, str]:
+def _rank(unit: MovableUnit) -> tuple[int, float, int, float, str]:
     cores = unit.part.cores
-    per_gain = unit.lost / max(1, cores)
+    per_gain = unit.eviction_cost / max(1, cores)
     return (unit.job.priority, per_gain, -cores, -unit.job.submitted_at, unit.job.id)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from scheduling.engine.gang.parts import Gang
-from scheduling.engine.gang.standing import standing
+from scheduling.engine.gang.area_search import constrains_placement
+from scheduling.engine.gang.parts import GangRules
+from scheduling.engine.gang.task_counts import count_placed_tasks
 from scheduling.engine.gang.tasks import role_tasks
-from scheduling.engine.gang.where import binds
 from scheduling.engine.model import Job
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import Placer
@@ -13,26 +13,28 @@ from scheduling.engine.quota.assignment import Assignment
 from scheduling.engine.state.snapshot import Snapshot
 
 
-def alike(snapshot: Snapshot, placer: Placer, job: Job, assignment: Assignment) -> tuple[Board, int] | None:
+def find_uniform_minimum(
+    snapshot: Snapshot, placer: Placer, job: Job, assignment: Assignment
+) -> tuple[Board, int] | None:
     """The board of the one shape that a job's minimum consists of, and how many such tasks it lacks.
 
     None where there are several shapes, or where it matters how tasks stand to each other.
     """
     rules = (job.topology, *(role.topology for role in job.roles))
-    if job.sub_gangs or any(rule is not None and binds(rule) for rule in rules):
+    if job.sub_gangs or any(rule is not None and constrains_placement(rule) for rule in rules):
         return None
-    counts = standing(job, snapshot.held(job.id))
+    counts = count_placed_tasks(job, snapshot.held(job.id))
     given = {entry.role: entry for entry in assignment.roles}
     limits = {role.name: counts[role.name] for role in job.roles}
     for name, entry in given.items():
         limits[name] += entry.count
-    missing = {name: more for name, more in Gang(job).minimum(counts, limits).items() if more}
+    missing = {name: more for name, more in GangRules(job).missing_minimum(counts, limits).items() if more}
     if len(missing) != 1 or len(given) != len(job.roles):
         return None
     name, more = next(iter(missing.items()))
     role = next(role for role in job.roles if role.name == name)
     tasks = role_tasks(snapshot, job, role, given[name])
-    if tasks is None or more > min(limits[name] - counts[name], len(tasks.free)):
+    if tasks is None or more > min(limits[name] - counts[name], len(tasks.free_indices)):
         return None
     others = (entry for other, entry in given.items() if other != name)
     if any(entry.count for entry in others):

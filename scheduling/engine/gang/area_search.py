@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from scheduling.engine.gang.domains import Area, Search, Wanted
-from scheduling.engine.gang.parts import Counts
-from scheduling.engine.gang.refusals import no_domain
+from scheduling.engine.gang.domains import DomainArea, DomainSearch, ShapeDemand
+from scheduling.engine.gang.parts import TaskCounts
+from scheduling.engine.gang.refusals import refuse_no_domain
 from scheduling.engine.gang.tasks import RoleTasks
 from scheduling.engine.model import Job, Role, TopologyMode, TopologyRule
 from scheduling.engine.placement.index.levels import levels_of, topology_labels
@@ -21,7 +21,7 @@ from scheduling.engine.state.snapshot import Snapshot
 DOMAINS_PER_TRY = 512
 
 
-class Where:
+class AreaSearch:
     """The domains that one job's parts may try, within a common budget."""
 
     def __init__(self, snapshot: Snapshot, placer: Placer, job: Job, tasks: Mapping[str, RoleTasks]) -> None:
@@ -29,39 +29,44 @@ class Where:
         self._order = {role.name: position for position, role in enumerate(job.roles)}
         self._left = DOMAINS_PER_TRY
 
-    def hardest(self, roles: Iterable[Role], more: Counts) -> tuple[object, ...]:
+    def hardest_first_key(self, roles: Iterable[Role], more: TaskCounts) -> tuple[object, ...]:
         """A key by which what is hardest to place comes first, then the job's order."""
         keys = [
             (self._tasks[role.name].hardness, self._order[role.name]) for role in roles if more.get(role.name)
         ]
         return min(keys, default=((0, 0, 0, 0), len(self._order)))
 
-    def areas(
-        self, rule: TopologyRule, roles: list[Role], more: Counts, outer: Area, pinned: list[Role]
-    ) -> Iterator[Area]:
+    def find_areas(
+        self, rule: TopologyRule, roles: list[Role], more: TaskCounts, outer: DomainArea, pinned: list[Role]
+    ) -> Iterator[DomainArea]:
         """The domains to try, best first; where tasks of `pinned` roles stand already counts."""
-        for area in self._search(rule, roles, more, outer, pinned).areas():
+        for area in self._search(rule, roles, more, outer, pinned).find_areas():
             if self._left == 0:
                 return
             self._left -= 1
             yield area
 
-    def refusal(self, rule: TopologyRule, roles: list[Role], more: Counts, outer: Area) -> Refusal | None:
+    def explain_refusal(
+        self, rule: TopologyRule, roles: list[Role], more: TaskCounts, outer: DomainArea
+    ) -> Refusal | None:
         """Why no domain of a required level would do; a preferred one is never the reason."""
         if rule.mode is not TopologyMode.REQUIRED:
             return None
         search = self._search(rule, roles, more, outer, [])
-        return no_domain(search.wanted[0].board, self._entries(roles)[0], rule, search.most())
+        return refuse_no_domain(
+            search.demands[0].board, self._entries(roles)[0], rule, search.count_best_domain()
+        )
 
     def _search(
-        self, rule: TopologyRule, roles: list[Role], more: Counts, outer: Area, pinned: list[Role]
-    ) -> Search:
+        self, rule: TopologyRule, roles: list[Role], more: TaskCounts, outer: DomainArea, pinned: list[Role]
+    ) -> DomainSearch:
         entries = self._entries(roles)
         levels = levels_of(self._snapshot.fleet, topology_labels(rule, [entry.flavor for entry in entries]))
         wanted = tuple(
-            Wanted(self._placer.board(entry.task, entry.flavor), more[entry.role.name]) for entry in entries
+            ShapeDemand(self._placer.board(entry.task, entry.flavor), more[entry.role.name])
+            for entry in entries
         )
-        return Search(levels, rule, wanted, outer, self._rows_of(pinned))
+        return DomainSearch(levels, rule, wanted, outer, self._rows_of(pinned))
 
     def _entries(self, roles: list[Role]) -> list[RoleTasks]:
         """Hardest first."""
@@ -77,7 +82,7 @@ class Where:
         return np.array(sorted(rows), np.int64)
 
 
-def binds(rule: TopologyRule) -> bool:
+def constrains_placement(rule: TopologyRule) -> bool:
     """Whether a rule says anything about where tasks stand as a whole."""
     return rule.mode is not TopologyMode.UNCONSTRAINED and bool(rule.level)
 
