@@ -23,7 +23,7 @@ from typing import TypeVar
 from benchmarks.support.cells import NOW, Cell, CellSize, build, different_jobs
 from benchmarks.support.churn import carried_out, churn, refill
 from benchmarks.support.report import Report, Row, limits, own_peak_rss_mib
-from foundation.core.garbage_collection import uncollected
+from foundation.core.garbage_collection import gc_paused
 from scheduling.engine import Delta, EngineConfig, FairSharing, UserShares, run_cycle
 from scheduling.engine.model import CycleResult, Instant
 
@@ -136,7 +136,7 @@ def _next(
 
 def _cycle(cell: Cell, now: Instant) -> CycleResult:
     """One cycle as the platform runs it."""
-    with uncollected():
+    with gc_paused():
         return run_cycle(cell.snapshot, CONFIG, now)
 
 
@@ -154,7 +154,7 @@ def _shapes(bounds: Sequence[Mapping[str, float]]) -> Iterator[Row]:
             gc.collect()
             taken = []
             for number in range(SHAPES_CYCLES):
-                with uncollected():
+                with gc_paused():
                     begun = time.process_time()
                     run_cycle(snapshot, SHAPES_CONFIG, Instant(NOW + number))
                     taken.append(time.process_time() - begun)

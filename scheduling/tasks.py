@@ -7,7 +7,7 @@ import uuid
 from celery import shared_task
 
 from foundation.core import clock
-from foundation.messaging.due_hints import followed
+from foundation.messaging.due_hints import drain_due_hints
 from foundation.web import idempotency
 from scheduling.delegation import run as delegation
 from scheduling.execution import execute, gangs, observe
@@ -19,42 +19,42 @@ from tenants.sign_in import sign_in_limits
 @shared_task(name="scheduling.tasks.run_cycle")
 def run_cycle(cell_id: str) -> None:
     """One engine cycle of a cell."""
-    with followed():
+    with drain_due_hints():
         cycle.cycle_run(cell_id=uuid.UUID(cell_id))
 
 
 @shared_task(name="scheduling.tasks.run_cycle_freed")
 def run_cycle_freed(cell_id: str) -> None:
     """One engine cycle of a cell to which quota came back."""
-    with followed():
+    with drain_due_hints():
         cycle.cycle_run(cell_id=uuid.UUID(cell_id), freed=True)
 
 
 @shared_task(name="scheduling.tasks.execute_cluster")
 def execute_cluster(cluster_id: str) -> None:
     """Bring a cluster's pods in line with the rows."""
-    with followed():
+    with drain_due_hints():
         execute.execute_cluster(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="scheduling.tasks.observe_cluster")
 def observe_cluster(cluster_id: str) -> None:
     """Read what changed in a cluster."""
-    with followed():
+    with drain_due_hints():
         observe.observe_cluster(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="scheduling.tasks.delegate_cluster")
 def delegate_cluster(cluster_id: str) -> None:
     """Bring a cluster that admits by itself in step, and follow it."""
-    with followed():
+    with drain_due_hints():
         delegation.delegation_run(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="scheduling.tasks.delegate_listen")
 def delegate_listen(cluster_id: str) -> None:
     """Follow what a cluster that admits by itself has said since it was looked at."""
-    with followed():
+    with drain_due_hints():
         delegation.delegation_listen(cluster_id=uuid.UUID(cluster_id))
 
 

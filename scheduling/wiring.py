@@ -42,9 +42,9 @@ def connect() -> None:
     """Register which task each hint wakes and what readiness means here."""
     for topic, task in TASKS.items():
         path = f"scheduling.tasks:{task}"
-        outbox.register(topic, defer_import(f"{path}.delay"), defer_import(f"{path}.run"))
-    metrics.register("foundation", metrics.own_figures)
-    metrics.register("scheduling", scheduling_metrics.figures)
+        outbox.register_topic(topic, defer_import(f"{path}.delay"), defer_import(f"{path}.run"))
+    metrics.register_metrics("foundation", metrics.own_figures)
+    metrics.register_metrics("scheduling", scheduling_metrics.figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)
     feasibility.register(defer_import("scheduling.services.jobs.potential:misfit"))
     tree_effects.register("scheduling", JobTreeWatcher())
@@ -57,14 +57,14 @@ def connect() -> None:
         )
     )
     restarts.register_answers(
-        restarts.Answers(
+        restarts.RestartAnswers(
             find=defer_import("scheduling.services.restarting:find_restarting"),
             hold=defer_import("scheduling.services.restarting:hold_restarting"),
         )
     )
     request_evidence.register("use", use_evidence)
-    health.register("worker", health.worker_heartbeat())
-    health.register("cycle", _cycle)
+    health.register_check("worker", health.worker_heartbeat())
+    health.register_check("cycle", _cycle)
 
 
 def _cycle() -> health.CheckResult:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from allotment.supervisor.broker import broker_program
-from allotment.supervisor.child import spawn
+from allotment.supervisor.child import spawn_process
 from benchmarks.support.postgres import PostgresServer, running_postgres
 from benchmarks.support.running import free_port, wait_ready
 
@@ -126,7 +126,7 @@ def _run(environment: dict[str, str], module: str, *words: str) -> None:
 def _broker(stack: ExitStack, home: Path) -> None:
     for folder in ("run", "broker"):
         (home / folder).mkdir(exist_ok=True)
-    _until_end(stack, spawn(broker_program(home), home / "broker.log"))
+    _until_end(stack, spawn_process(broker_program(home), home / "broker.log"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allotment.settings.test")
 django.setup()
 
-from clusters.backends.base import DeviceGrant, Gang, TaskRef, TaskSpec  # noqa: E402 (models load after set-up)
-from clusters.backends.kubernetes.pods import manifest  # noqa: E402
+from clusters.backends.base import DeviceGrant, GangSpec, TaskRef, TaskSpec  # noqa: E402 (models load after set-up)
+from clusters.backends.kubernetes.pods import build_manifest  # noqa: E402
 from clusters.gpu.named import named_by_node  # noqa: E402
 from scheduling.execution.peers import peers_of  # noqa: E402
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_EPOCH, LABEL_JOB  # noqa: E402
@@ -25,7 +25,7 @@ from scheduling.models.pod_names import gang_name, pod_name  # noqa: E402
 
 
 def pod(namespace: str) -> dict[str, object]:
-    """What `manifest` gives for a task that no table holds."""
+    """What `build_manifest` gives for a task that no table holds."""
     job = Job(name="fill-0")
     task = Task(job=job, role=JobRole(job=job, name="main", gpu_cards=1), index=0)
     labels = {LABEL_JOB: str(job.pk), LABEL_ATTEMPT: "1"}
@@ -40,9 +40,9 @@ def pod(namespace: str) -> dict[str, object]:
         environment=peers_of(job, 1, [task]).environment(task),
         labels={**labels, LABEL_EPOCH: "1"},
         workspace=str(uuid.uuid4()),
-        gang=Gang(gang_name(job, 1), 1, labels),
+        gang=GangSpec(gang_name(job, 1), 1, labels),
     )
-    return manifest(spec, installation=str(uuid.uuid4()))
+    return build_manifest(spec, installation=str(uuid.uuid4()))
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def simulated(nodes: int, cards: int, speed: float = 1.0) -> tuple[Cell, Flavor]
     flavor = Flavor.unscoped.create(
         cluster=cluster, name="a100", card_model="A100-40G", card_memory_mib=MEMORY_MIB
     )
-    inventory_sync(cluster=cluster, inventory=backend_for(cluster).inventory())
+    inventory_sync(cluster=cluster, inventory=backend_for(cluster).read_inventory())
     return cell, flavor
 
 

@@ -25,8 +25,8 @@ class AllotmentConfig(AppConfig):
         from allotment.requests import sign_ins  # noqa: PLC0415 (both read models)
         from allotment.setup import checks  # noqa: PLC0415 (both read models)
 
-        checks.register()
-        sign_ins.register()
+        checks.register_checks()
+        sign_ins.connect_signals()
         password_changed.connect(_forget_first_password)
 
 

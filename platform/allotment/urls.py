@@ -13,7 +13,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
     path("readyz/platform", health.platform_readyz, name="readyz-platform"),
-    path("metrics", metrics.view, name="metrics"),
+    path("metrics", metrics.metrics_view, name="metrics"),
     path("i18n/", include("django.conf.urls.i18n")),
     path(f"{API}schema", SpectacularAPIView.as_view(), name="schema"),
     path(f"{API}docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),

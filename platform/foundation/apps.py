@@ -10,4 +10,4 @@ class FoundationConfig(AppConfig):
     def ready(self) -> None:
         from foundation.sql import row_scope  # noqa: PLC0415 (reads the drivers' types)
 
-        row_scope.install()
+        row_scope.install_scope()

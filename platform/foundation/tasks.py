@@ -12,11 +12,11 @@ from foundation.monitoring import health
 @shared_task(name="foundation.tasks.heartbeat")
 def heartbeat() -> None:
     """Note that a worker has finished a task."""
-    health.beat("worker")
+    health.record_heartbeat("worker")
 
 
 @shared_task(name="foundation.tasks.seal_audit")
 def seal_audit() -> None:
     """Link the latest audit records into the chain, and note its head outside the database."""
-    chain.seal()
+    chain.seal_records()
     chain_heads.note_head()

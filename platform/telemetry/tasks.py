@@ -6,7 +6,7 @@ from celery import shared_task
 
 from telemetry.services.collect import samples_collect
 from telemetry.services.idle import idle_report
-from telemetry.services.prune import prune
+from telemetry.services.prune import prune_rows
 from telemetry.services.roll_up import roll_up as condense
 
 
@@ -26,4 +26,4 @@ def report_idle() -> None:
 def roll_up() -> None:
     """Condense what has ended, then delete what has expired."""
     condense()
-    prune()
+    prune_rows()

@@ -12,8 +12,8 @@ from rest_framework.response import Response
 
 from clusters.models import Flavor
 from foundation.core import clock
-from foundation.sql.versions import etag, if_match
-from foundation.web.listing import Column, Kind
+from foundation.sql.versions import if_match, version_header
+from foundation.web.listing import Column, ColumnKind
 from quotas.models import BudgetAction
 from quotas.models.budget import THRESHOLDS
 from quotas.selectors.budget import (
@@ -89,9 +89,9 @@ _COLUMNS: Any = {
     "tenant": Column("budget.tenant.slug"),
     "action": Column("budget.action"),
     "state": Column("state"),
-    "percent": Column("percent", Kind.NUMBER),
-    "gpu_hours": Column("budget.gpu_hours", Kind.NUMBER),
-    "used_gpu_hours": Column("used_hours", Kind.NUMBER),
+    "percent": Column("percent", ColumnKind.NUMBER),
+    "gpu_hours": Column("budget.gpu_hours", ColumnKind.NUMBER),
+    "used_gpu_hours": Column("used_hours", ColumnKind.NUMBER),
 }
 
 
@@ -106,7 +106,7 @@ class BudgetsQuery(ListQuery):
 class UsageQuery(ListQuery):
     columns: ClassVar = {
         "flavor": Column("flavor.name"),
-        "gpu_hours": Column("gpu_hours", Kind.NUMBER),
+        "gpu_hours": Column("gpu_hours", ColumnKind.NUMBER),
     }
 
 
@@ -253,4 +253,4 @@ class AdminBudgetView(PlatformView):
 def _shown(view: PlatformView, pk: uuid.UUID, *, status: int = 200) -> Response:
     found = budget_get(view.viewer, pk)
     use: BudgetUse = budget_uses([found], now=clock.now())[0]
-    return Response(BudgetSerializer(use).data, status=status, headers=etag(found))
+    return Response(BudgetSerializer(use).data, status=status, headers=version_header(found))

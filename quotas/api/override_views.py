@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core.quantities import Resource
-from foundation.sql.versions import etag, if_match
-from foundation.web.listing import Column, Kind
+from foundation.sql.versions import if_match, version_header
+from foundation.web.listing import Column, ColumnKind
 from quotas.api.request_serializers import NothingSerializer, few
 from quotas.models import OverrideState
 from quotas.selectors.override import override_get, override_list
@@ -98,8 +98,8 @@ class OverridesQuery(ListQuery):
         "state": Column("state"),
         "lender": Column("lender.tenant.slug"),
         "borrower": Column("borrower.tenant.slug"),
-        "starts_at": Column("starts_at", Kind.TIME),
-        "ends_at": Column("ends_at", Kind.TIME),
+        "starts_at": Column("starts_at", ColumnKind.TIME),
+        "ends_at": Column("ends_at", ColumnKind.TIME),
     }
 
 
@@ -156,7 +156,7 @@ class OverridesView(PlatformView):
             reason=values["reason"],
         )
         shown = override_get(self.viewer, made.pk)
-        headers = {"Location": f"{request.path}/{made.pk}", **etag(shown)}
+        headers = {"Location": f"{request.path}/{made.pk}", **version_header(shown)}
         return Response(OverrideSerializer(shown).data, status=201, headers=headers)
 
 
@@ -175,7 +175,7 @@ class OverrideView(PlatformView):
         """Answer the loan."""
         read_query(request, NoQuery)
         found = override_get(self.viewer, override)
-        return Response(OverrideSerializer(found).data, headers=etag(found))
+        return Response(OverrideSerializer(found).data, headers=version_header(found))
 
     @extend_schema(
         operation_id="override_move_end",
@@ -196,7 +196,7 @@ class OverrideView(PlatformView):
         ends_at = body.validated_data["ends_at"]
         override_move_end(acting_user=self.viewer, override=found, ends_at=ends_at, version=expected)
         shown = override_get(self.viewer, override)
-        return Response(OverrideSerializer(shown).data, headers=etag(shown))
+        return Response(OverrideSerializer(shown).data, headers=version_header(shown))
 
 
 class OverrideEndView(PlatformView):
@@ -225,4 +225,4 @@ class OverrideEndView(PlatformView):
         expected = if_match(request, required=False)
         override_end(acting_user=self.viewer, override=found, version=expected)
         shown = override_get(self.viewer, override)
-        return Response(OverrideSerializer(shown).data, headers=etag(shown))
+        return Response(OverrideSerializer(shown).data, headers=version_header(shown))

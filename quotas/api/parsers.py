@@ -6,14 +6,14 @@ from typing import Any, ClassVar, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.core.bounded_parsing import Bounds
+from foundation.core.bounded_parsing import ParseBounds
 from foundation.core.errors import FieldError, Invalid
 from foundation.web.parsers import BodyParser
 from quotas.files import FILE_BOUNDS
 
 
 class _FileParser(BodyParser):
-    bounds: ClassVar[Bounds] = FILE_BOUNDS
+    bounds: ClassVar[ParseBounds] = FILE_BOUNDS
 
     def read(self, body: bytes) -> Any:
         """The text of the file. Raises: Invalid with code ENCODING."""

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from clusters.models import Cell, Flavor
 from foundation.core.errors import FieldError, Invalid
-from foundation.sql.versions import etag, if_match
+from foundation.sql.versions import if_match, version_header
 from quotas.api.serializers import QueueSerializer
 from quotas.models import (
     AllocationMode,
@@ -162,7 +162,7 @@ class QueueView(WorkspaceView):
 
     def _shown(self, queue: str) -> Response:
         found = queue_get(self.viewer, self.workspace, queue)
-        return Response(QueueDetailSerializer(found).data, headers=etag(found))
+        return Response(QueueDetailSerializer(found).data, headers=version_header(found))
 
 
 @transaction.atomic
@@ -182,7 +182,7 @@ def opened(view: WorkspaceView, request: Request) -> Response:
     )
     queue_preset(acting_user=view.viewer, queue=made, preset=Preset(values["preset"]))
     found = queue_get(view.viewer, view.workspace, made.name)
-    headers = {"Location": f"{request.path}/{made.name}", **etag(found)}
+    headers = {"Location": f"{request.path}/{made.name}", **version_header(found)}
     return Response(QueueDetailSerializer(found).data, status=201, headers=headers)
 
 

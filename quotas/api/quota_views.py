@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core.errors import PermissionDenied
-from foundation.sql.versions import etag, if_match
+from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column
 from quotas.api.parsers import FILE_PARSERS
 from quotas.api.quota_serializers import (
@@ -140,7 +140,7 @@ class AdminQuotaView(PlatformView):
 
     def _shown(self, node: uuid.UUID) -> Response:
         found = node_quota(self.viewer, quota_node_get(self.viewer, node))
-        return Response(NodeQuotaSerializer(found).data, headers=etag(found.node))
+        return Response(NodeQuotaSerializer(found).data, headers=version_header(found.node))
 
 
 class AdminQuotaHistoryView(PlatformView):

@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.sql.versions import etag, if_match
+from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column
 from quotas.api.quota_serializers import QuotaEffectSerializer
 from quotas.api.request_serializers import (
@@ -296,4 +296,4 @@ class _Inbox(InboxRequestSerializer):
 
 def _shown(view: PlatformView, pk: uuid.UUID, *, status: int = 200) -> Response:
     found = quota_request_get(view.viewer, pk)
-    return Response(_Inbox.of(view.viewer)(found).data, status=status, headers=etag(found))
+    return Response(_Inbox.of(view.viewer)(found).data, status=status, headers=version_header(found))

@@ -12,8 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core.errors import FieldError, Invalid
-from foundation.sql.versions import etag, if_match
-from foundation.web.listing import Column, Kind
+from foundation.sql.versions import if_match, version_header
+from foundation.web.listing import Column, ColumnKind
 from quotas.api.request_serializers import (
     NothingSerializer,
     QuotaRequestCreateSerializer,
@@ -41,8 +41,8 @@ class RequestsQuery(ListQuery):
         "state": Column("state"),
         "by": Column("asker.username"),
         "queue": Column("node.queue.name"),
-        "created_at": Column("created_at", Kind.TIME),
-        "expires_at": Column("expires_at", Kind.TIME),
+        "created_at": Column("created_at", ColumnKind.TIME),
+        "expires_at": Column("expires_at", ColumnKind.TIME),
     }
 
 
@@ -86,7 +86,7 @@ class QuotaRequestsView(WorkspaceView):
             expires_at=values["expires_at"],
         )
         shown = workspace_request_get(self.viewer, workspace, made.pk)
-        headers = {"Location": f"{request.path}/{made.pk}", **etag(shown)}
+        headers = {"Location": f"{request.path}/{made.pk}", **version_header(shown)}
         return Response(QuotaRequestSerializer(shown).data, status=201, headers=headers)
 
 
@@ -105,7 +105,7 @@ class QuotaRequestView(WorkspaceView):
         """Answer the request with its evidence."""
         read_query(request, NoQuery)
         found = workspace_request_get(self.viewer, self.workspace, quota_request)
-        return Response(QuotaRequestSerializer(found).data, headers=etag(found))
+        return Response(QuotaRequestSerializer(found).data, headers=version_header(found))
 
 
 class _AskerView(WorkspaceView):
@@ -122,7 +122,7 @@ class _AskerView(WorkspaceView):
         expected = if_match(request, required=False)
         type(self).change(acting_user=self.viewer, request=found, version=expected)
         shown = workspace_request_get(self.viewer, self.workspace, pk)
-        return Response(QuotaRequestSerializer(shown).data, headers=etag(shown))
+        return Response(QuotaRequestSerializer(shown).data, headers=version_header(shown))
 
 
 _ANSWERS: Any = {200: QuotaRequestSerializer, **problems(400, 404, 409, 412, 422)}

@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core.quantities import Resource
-from foundation.sql.versions import etag, if_match
-from foundation.web.listing import Column, Kind
+from foundation.sql.versions import if_match, version_header
+from foundation.web.listing import Column, ColumnKind
 from quotas.selectors.user_limit import user_limit_get, user_limit_list
 from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
@@ -55,7 +55,7 @@ class UserLimitsQuery(ListQuery):
     columns: ClassVar = {
         "user": Column("user.username"),
         "resource": Column("resource"),
-        "amount": Column("amount", Kind.NUMBER),
+        "amount": Column("amount", ColumnKind.NUMBER),
     }
 
 
@@ -98,7 +98,7 @@ class UserLimitsView(WorkspaceView):
             resource=Resource(values["resource"]),
             amount=values["amount"],
         )
-        headers = {"Location": f"{request.path}/{made.pk}", **etag(made)}
+        headers = {"Location": f"{request.path}/{made.pk}", **version_header(made)}
         return Response(UserLimitSerializer(made).data, status=201, headers=headers)
 
 
@@ -121,7 +121,7 @@ class UserLimitView(WorkspaceView):
         """Answer the limit."""
         read_query(request, NoQuery)
         found = user_limit_get(self.viewer, self.workspace, limit)
-        return Response(UserLimitSerializer(found).data, headers=etag(found))
+        return Response(UserLimitSerializer(found).data, headers=version_header(found))
 
     @extend_schema(
         operation_id="user_limit_change",
@@ -140,7 +140,7 @@ class UserLimitView(WorkspaceView):
         body.is_valid(raise_exception=True)
         amount = body.validated_data["amount"]
         changed = user_limit_change(acting_user=self.viewer, limit=found, amount=amount, version=expected)
-        return Response(UserLimitSerializer(changed).data, headers=etag(changed))
+        return Response(UserLimitSerializer(changed).data, headers=version_header(changed))
 
     @extend_schema(
         operation_id="user_limit_delete",

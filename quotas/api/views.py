@@ -9,8 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.sql.versions import etag, if_match
-from foundation.web.listing import Column, Kind
+from foundation.sql.versions import if_match, version_header
+from foundation.web.listing import Column, ColumnKind
 from quotas.api.queue_settings import QueueCreateSerializer, QueueDetailSerializer, opened
 from quotas.api.serializers import QueueSerializer, QuotaRowSerializer
 from quotas.selectors.queue import queue_get, queue_list
@@ -31,8 +31,8 @@ class QueuesQuery(ListQuery):
         "strategy": Column("strategy"),
         "stop_policy": Column("stop_policy"),
         "allocation_mode": Column("allocation_mode"),
-        "preemption": Column("preemption", Kind.FLAG),
-        "backfill": Column("backfill", Kind.FLAG),
+        "preemption": Column("preemption", ColumnKind.FLAG),
+        "backfill": Column("backfill", ColumnKind.FLAG),
     }
 
 
@@ -42,10 +42,10 @@ class QuotaQuery(ListQuery):
         "cluster": Column("flavor.cluster.name"),
         "flavor": Column("flavor.name"),
         "resource": Column("resource"),
-        "nominal": Column("nominal", Kind.NUMBER),
-        "used": Column("used", Kind.NUMBER),
-        "borrowed": Column("borrowed", Kind.NUMBER),
-        "available": Column("available", Kind.NUMBER),
+        "nominal": Column("nominal", ColumnKind.NUMBER),
+        "used": Column("used", ColumnKind.NUMBER),
+        "borrowed": Column("borrowed", ColumnKind.NUMBER),
+        "available": Column("available", ColumnKind.NUMBER),
     }
 
 
@@ -126,4 +126,4 @@ class QueuePresetView(WorkspaceView):
         preset = Preset(wanted.validated_data["preset"])
         expected = if_match(request, required=False)
         queue_preset(acting_user=self.viewer, queue=found, preset=preset, expected=expected)
-        return Response(QueueSerializer(found).data, headers=etag(found))
+        return Response(QueueSerializer(found).data, headers=version_header(found))

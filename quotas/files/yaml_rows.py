@@ -12,7 +12,15 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from foundation.core.bounded_parsing import Bounds, Fields, Listing, Node, Scalar, TextError, read_yaml
+from foundation.core.bounded_parsing import (
+    Listing,
+    Node,
+    ParseBounds,
+    Scalar,
+    TextError,
+    YamlMapping,
+    read_yaml,
+)
 from foundation.core.quantities import QuantityError, parse_cpu, parse_memory
 from quotas.distribution.division import Keep
 from quotas.files.rows import (
@@ -27,7 +35,7 @@ from quotas.files.rows import (
     row_of,
 )
 
-FILE_BOUNDS: Final = Bounds(size=256 * 1024, keys=50_000)
+FILE_BOUNDS: Final = ParseBounds(size=256 * 1024, keys=50_000)
 _BLOCK_FIELDS: Final = ("tenant", "queue", "tenants", "quotas", "pools")
 _QUOTA_FIELDS: Final = ("cluster", "flavor", "resource", *LIMITS)
 _IN_GPUS: Final = ("gpus", "borrowing_limit", "lending_limit")
@@ -95,7 +103,7 @@ def _places(of: Mapping[str, Node], block: Node, problems: Problems) -> list[Pla
 
 def _pool_rows(pools: Node, problems: Problems) -> Iterator[PoolRow]:
     """The pools of a block, as yet without a tenant."""
-    if not isinstance(pools, Fields):
+    if not isinstance(pools, YamlMapping):
         message = _("Here belong pools by their names, for example h100: {gpus: 8}.")
         problems.add(pools.line, "pools", "TYPE", message)
         return
@@ -165,7 +173,7 @@ def _amount(word: str, field: str) -> int | None:
 
 def _fields(node: Node, known: tuple[str, ...], problems: Problems) -> dict[str, Node]:
     """The values of a mapping by their names; what is not known or twice there is a problem."""
-    if not isinstance(node, Fields):
+    if not isinstance(node, YamlMapping):
         message = _("Here belong fields with values: %(known)s.") % {"known": ", ".join(known)}
         problems.add(node.line, "", "TYPE", message)
         return {}

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import LedgerEntry, QueueFlavor, Quota, QuotaNode
 from quotas.selectors.workspace_limits import QuotaRow, bound_workspaces
 from quotas.tree import Branch, Limits, QuotaTree
@@ -19,7 +19,7 @@ TreeKey = tuple[str, str]
 """(flavor id, resource name)."""
 
 
-_NODES: Final = Kept(lambda cell: QuotaNode.unscoped.filter(cell_id=cell).order_by("id"))
+_NODES: Final = PreparedQuery(lambda cell: QuotaNode.unscoped.filter(cell_id=cell).order_by("id"))
 
 
 class UsedRow(NamedTuple):
@@ -31,14 +31,14 @@ class UsedRow(NamedTuple):
     used: int
 
 
-_QUOTAS: Final[Kept[tuple[Any, ...]]] = Kept(
+_QUOTAS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda cell: (
         Quota.unscoped.filter(node__cell_id=cell)
         .order_by("flavor_id", "resource")
         .values_list(*QuotaRow._fields)
     )
 )
-_USED: Final[Kept[tuple[Any, ...]]] = Kept(
+_USED: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda cell: (
         LedgerEntry.unscoped.filter(node__cell_id=cell, used__gt=0)
         .order_by("flavor_id", "resource")

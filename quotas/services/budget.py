@@ -14,7 +14,7 @@ from foundation.audit import audit_log
 from foundation.core.actor import SYSTEM, Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.messaging import outbox
-from foundation.sql.versions import advance
+from foundation.sql.versions import advance_version
 from quotas.models import Budget, BudgetAction
 from quotas.models.budget import THRESHOLDS
 from quotas.selectors.budget import BudgetUse, budget_uses
@@ -64,7 +64,7 @@ def budget_change(
     Raises: NotFound, PermissionDenied; Invalid; PreconditionFailed for another version.
     """
     _require(acting_user, budget.tenant)
-    advance(budget, expected=version)
+    advance_version(budget, expected=version)
     before = _told(budget)
     for name, value in changes.items():
         setattr(budget, name, sorted(value) if name == "thresholds" else value)
@@ -82,7 +82,7 @@ def budget_delete(*, acting_user: Actor, budget: Budget, version: int | None = N
     Raises: NotFound, PermissionDenied; PreconditionFailed for another version.
     """
     _require(acting_user, budget.tenant)
-    advance(budget, expected=version)
+    advance_version(budget, expected=version)
     _done(acting_user, "budget.delete", budget, before=_told(budget), after={})
     budget.delete()
 
@@ -109,7 +109,7 @@ def _watch(use: BudgetUse) -> int:
         after = {
             **_told(budget), "percent": step, "month": f"{use.month:%Y-%m}", "used_gpu_hours": use.used_hours,
         }  # fmt: skip
-        audit_log.record(
+        audit_log.record_action(
             SYSTEM,
             "budget.exhausted" if step == _FULL else "budget.threshold",
             entity="budget",
@@ -152,7 +152,7 @@ def _told(budget: Budget) -> dict[str, Any]:
 def _done(
     acting_user: Actor, action: str, budget: Budget, *, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    audit_log.record(
+    audit_log.record_action(
         acting_user,
         action,
         entity="budget",
@@ -167,4 +167,4 @@ def _done(
 def _hint() -> None:
     """Jobs that a budget held may start, or the other way round."""
     for cell_id in Cell.unscoped.order_by("pk").values_list("pk", flat=True):
-        outbox.hint(outbox.Topic.CYCLE, cell_id)
+        outbox.add_hint(outbox.Topic.CYCLE, cell_id)

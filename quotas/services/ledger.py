@@ -18,11 +18,11 @@ from django.db import transaction
 from foundation.core.months import month_after, month_of, start_ms, to_ms
 from foundation.core.quantities import Resource
 from foundation.sql.bulk import update_rows
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import GpuUse, LedgerEntry
 
 _METERED: Final = Resource.GPU_CORES.value
-_LOCKED: Final = Kept(
+_LOCKED: Final = PreparedQuery(
     lambda nodes, flavors, resources: (
         LedgerEntry.unscoped.select_for_update(no_key=True)
         .filter(node__pk__any_of=nodes, flavor__pk__any_of=flavors, resource__any_of=resources)

@@ -24,7 +24,7 @@ from foundation.core.actor import SYSTEM, Actor
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from foundation.sql.versions import advance
+from foundation.sql.versions import advance_version
 from quotas.distribution.division import way_up
 from quotas.distribution.loans import Loan, least_kept
 from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode, Source
@@ -113,7 +113,7 @@ def override_end(*, acting_user: Actor, override: Override, version: int | None 
     tables = QuotaTables(found.cell_id)
     for node in _between(tables, found.lender_id, found.borrower_id):
         require_decider(acting_user, node, limits=False)
-    advance(found, expected=version)
+    advance_version(found, expected=version)
     if found.state == OverrideState.ACTIVE:
         _return(acting_user, found, tables, now)
     elif found.state == OverrideState.PLANNED:
@@ -142,7 +142,7 @@ def override_move_end(
     if found.state not in (OverrideState.PLANNED, OverrideState.ACTIVE):
         raise OverrideClosed
     _check_window(clock.now(), found.starts_at, ends_at)
-    advance(found, expected=version)
+    advance_version(found, expected=version)
     before, found.ends_at = found.ends_at, ends_at
     for item in _items(found) if ends_at > before else ():
         kept = tables.kept(item.flavor.pk, item.resource)[found.lender_id]
@@ -376,7 +376,7 @@ def _record(
     override.version += 1
     tenants = (override.lender.tenant_id, override.borrower.tenant_id)
     for tenant_id in dict.fromkeys(tenants):
-        audit_log.record(
+        audit_log.record_action(
             acting_user,
             action,
             entity="loan",

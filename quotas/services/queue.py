@@ -13,7 +13,7 @@ from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.identifiers import is_dns_label
-from foundation.sql.versions import advance
+from foundation.sql.versions import advance_version
 from quotas.models import AllocationMode, Queue, QueueFlavor, QuotaNode, Strategy
 from quotas.services.queue_bounds import bound_flavors
 from quotas.services.quota import quota_changed, quota_node_ensure
@@ -66,7 +66,7 @@ def queue_create(
     after: dict[str, Any] = {"name": name, "flavors": [flavor.name for flavor in flavors]}
     if bound_flavors(acting_user, queue, flavors):
         after["borrowing_limit"] = 0
-    audit_log.record(
+    audit_log.record_action(
         acting_user, "queue.create", entity="queue", entity_id=queue.pk, tenant_id=workspace.pk, after=after
     )
     quota_changed(cell.pk)
@@ -95,13 +95,13 @@ def queue_rename(*, acting_user: Actor, queue: Queue, name: str, expected: int |
     """
     permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
     before = queue.name
-    advance(queue, expected=expected)
+    advance_version(queue, expected=expected)
     if name == before:
         return queue
     _check_name(queue.workspace, name)
     queue.name = name
     queue.save(update_fields=["name"])
-    audit_log.record(
+    audit_log.record_action(
         acting_user,
         "queue.rename",
         entity="queue",

@@ -11,7 +11,7 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.quantities import Resource
-from foundation.sql.versions import advance
+from foundation.sql.versions import advance_version
 from quotas.hooks.job_effects import answers
 from quotas.models import (
     OPEN_STATES,
@@ -42,14 +42,14 @@ def queue_delete(
     """
     permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
     Cell.unscoped.select_for_update().get(pk=queue.cell_id)
-    advance(queue, expected=expected)
+    advance_version(queue, expected=expected)
     _require_target(queue, move_to)
     _require_unbound(queue)
     moved = answers().vacate(acting_user, queue, move_to)
     _give_back(acting_user, queue)
     queue.closed_at, queue.stop_policy = clock.now(), StopPolicy.HOLD
     queue.save(update_fields=["closed_at", "stop_policy"])
-    audit_log.record(
+    audit_log.record_action(
         acting_user,
         "queue.delete",
         entity="queue",

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
-from foundation.sql.versions import advance
+from foundation.sql.versions import advance_version
 from quotas.models import AllocationMode, PreemptOthers, PreemptWithin, Preference, Queue, WhenCan
 from quotas.services.quota import quota_changed
 from tenants.access import permissions
@@ -57,11 +57,11 @@ def queue_preset(*, acting_user: Actor, queue: Queue, preset: Preset, expected: 
     permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
     settings = preset_settings(preset)
     before = {name: getattr(queue, name) for name in settings}
-    advance(queue, expected=expected)
+    advance_version(queue, expected=expected)
     for name, value in settings.items():
         setattr(queue, name, value)
     queue.save(update_fields=list(settings))
-    audit_log.record(
+    audit_log.record_action(
         acting_user,
         "queue.preset",
         entity="queue",

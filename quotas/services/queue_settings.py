@@ -12,7 +12,7 @@ from clusters.models import Flavor
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
-from foundation.sql.versions import advance
+from foundation.sql.versions import advance_version
 from quotas.models import LedgerEntry, PreemptOthers, Queue, QueueFlavor
 from quotas.services.queue_bounds import bound_flavors
 from quotas.services.queue_preset import Preset, preset_settings
@@ -53,7 +53,7 @@ def queue_update(
     permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
     values = {**(preset_settings(preset) if preset else {}), **values}
     _require_above(acting_user, queue, values)
-    advance(queue, expected=expected)
+    advance_version(queue, expected=expected)
     names = [name for name in SETTINGS if name in values]
     before: dict[str, Any] = {name: getattr(queue, name) for name in names}
     for name in names:
@@ -65,7 +65,7 @@ def queue_update(
         had = set(QueueFlavor.unscoped.filter(queue=queue).values_list("flavor_id", flat=True))
         before["flavors"], after["flavors"] = _reorder(queue, flavors), [one.name for one in flavors]
         bound_flavors(acting_user, queue, [one for one in flavors if one.pk not in had])
-    audit_log.record(
+    audit_log.record_action(
         acting_user,
         "queue.update",
         entity="queue",

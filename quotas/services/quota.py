@@ -18,7 +18,7 @@ from foundation.core.errors import FieldError, PermissionDenied
 from foundation.core.quantities import Resource
 from foundation.messaging import outbox
 from foundation.sql import row_scope
-from foundation.sql.versions import advance, require_current
+from foundation.sql.versions import advance_version, require_current
 from quotas.distribution.division import Keep
 from quotas.hooks import job_effects
 from quotas.hooks.job_effects import Overhang
@@ -55,7 +55,7 @@ class Shrink(StrEnum):
 def quota_changed(cell_id: uuid.UUID) -> None:
     """Note that limits of a cell have changed, and ask for a cycle."""
     Cell.unscoped.filter(pk=cell_id).update(quota_version=F("quota_version") + 1)
-    outbox.hint(outbox.Topic.CYCLE, cell_id)
+    outbox.add_hint(outbox.Topic.CYCLE, cell_id)
 
 
 @transaction.atomic
@@ -72,7 +72,7 @@ def quota_node_ensure(*, acting_user: Actor, cell: Cell, tenant: Tenant, weight:
     if tenant.parent is not None:
         parent = quota_node_ensure(acting_user=acting_user, cell=cell, tenant=tenant.parent)
     node = QuotaNode.unscoped.create(cell=cell, tenant=tenant, parent=parent, weight=weight)
-    audit_log.record(
+    audit_log.record_action(
         acting_user, "quota-node.create", entity="quota-node", entity_id=node.pk, tenant_id=tenant.pk
     )
     quota_changed(cell.pk)
@@ -221,7 +221,7 @@ def require_decider(acting_user: Actor, node: QuotaNode, *, limits: bool) -> Non
 def _write(plan: QuotaPlan, revision: QuotaRevision, expected: Mapping[uuid.UUID, int | None]) -> None:
     touched = QuotaNode.unscoped.filter(pk__in={key[0] for key in plan.rows})
     for node in touched.order_by("pk"):
-        advance(node, expected=expected.get(node.pk))
+        advance_version(node, expected=expected.get(node.pk))
     for (node_id, flavor_id, resource), limits in plan.rows.items():
         key: dict[str, Any] = {"node_id": node_id, "flavor_id": flavor_id, "resource": resource.value}
         Quota.unscoped.update_or_create(**key, defaults=_values(limits))
@@ -283,7 +283,7 @@ def _record(acting_user: Actor, plan: QuotaPlan, revision: QuotaRevision) -> Non
         by_node.setdefault(change.node.pk, []).append(change)
     for node_id, changed in by_node.items():
         told: dict[str, Any] = {_limit_name(change): _values(change.after) for change in changed}
-        audit_log.record(
+        audit_log.record_action(
             acting_user,
             "quota.set",
             entity="quota-node",

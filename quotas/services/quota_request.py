@@ -20,7 +20,7 @@ from foundation.core import clock
 from foundation.core.actor import SYSTEM, Actor
 from foundation.core.errors import AllotmentError, Conflict, FieldError, Invalid, NotFound, PermissionDenied
 from foundation.sql import row_scope
-from foundation.sql.versions import advance
+from foundation.sql.versions import advance_version
 from quotas.distribution.division import Keep
 from quotas.hooks import request_evidence
 from quotas.models import OPEN_STATES, Override, QuotaNode, QuotaRequest, RequestState, Source
@@ -222,7 +222,7 @@ def _expire(pk: uuid.UUID, now: datetime) -> bool:
     found = rows.filter(pk=pk, state__in=OPEN_STATES, expires_at__lte=now).first()
     if found is None:
         return False
-    advance(found, expected=None)
+    advance_version(found, expected=None)
     _close(found, RequestState.EXPIRED)
     _record(SYSTEM, "quota-request.expire", found, {})
     return True
@@ -294,7 +294,7 @@ def _locked(request: QuotaRequest, version: int | None, states: Sequence[str]) -
         expired = state in OPEN_STATES and found.expires_at <= clock.now()
         told = RequestState.EXPIRED if expired else state
         raise RequestNotPending(numbers={"state": told.value})
-    advance(found, expected=version)
+    advance_version(found, expected=version)
     return found
 
 
@@ -352,6 +352,6 @@ def _lend(acting_user: User, request: QuotaRequest, amounts: Sequence[QuotaAmoun
 def _record(acting_user: Actor, action: str, request: QuotaRequest, after: Mapping[str, Any]) -> None:
     told = {**after, "state": request.state}
     tenant_id = request.node.tenant_id
-    audit_log.record(
+    audit_log.record_action(
         acting_user, action, entity="quota-request", entity_id=request.pk, tenant_id=tenant_id, after=told
     )

@@ -75,7 +75,7 @@ class QuotaTreeWatcher:
             self._leave_quota(actor, tenant, node)
             before, node.parent = node.parent_id, above
             node.save(update_fields=["parent"])
-            audit_log.record(
+            audit_log.record_action(
                 actor,
                 "quota-node.move",
                 entity="quota-node",

@@ -12,7 +12,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.quantities import Resource
 from foundation.messaging import outbox
-from foundation.sql.versions import advance
+from foundation.sql.versions import advance_version
 from quotas.models import Queue, UserLimit
 from quotas.services.quota_plan import AMOUNT_MAX
 from tenants.access import permissions
@@ -53,7 +53,7 @@ def user_limit_change(
     Raises: NotFound, PermissionDenied; Invalid; PreconditionFailed for another version.
     """
     permissions.require(acting_user, Permission.QUOTA_EDIT, limit.workspace)
-    advance(limit, expected=version)
+    advance_version(limit, expected=version)
     _check(limit.user, amount)
     before, limit.amount = _told(limit), amount
     limit.save(update_fields=["amount"])
@@ -68,7 +68,7 @@ def user_limit_delete(*, acting_user: Actor, limit: UserLimit, version: int | No
     Raises: NotFound, PermissionDenied; PreconditionFailed for another version.
     """
     permissions.require(acting_user, Permission.QUOTA_EDIT, limit.workspace)
-    advance(limit, expected=version)
+    advance_version(limit, expected=version)
     _done(acting_user, "user-limit.delete", limit, before=_told(limit), after={})
     limit.delete()
 
@@ -99,7 +99,7 @@ def _done(
     acting_user: Actor, action: str, limit: UserLimit, *, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     place = limit.workspace_id
-    audit_log.record(
+    audit_log.record_action(
         acting_user,
         action,
         entity="user-limit",
@@ -109,4 +109,4 @@ def _done(
         after=after,
     )
     for cell_id in sorted(set(Queue.unscoped.filter(workspace=place).values_list("cell_id", flat=True))):
-        outbox.hint(outbox.Topic.CYCLE, cell_id)
+        outbox.add_hint(outbox.Topic.CYCLE, cell_id)

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from foundation.audit import audit_log
 from foundation.core.errors import AllotmentError, PermissionDenied
-from foundation.sql.versions import etag, if_match
+from foundation.sql.versions import if_match, version_header
 from foundation.web import problems as problem_bodies
 from scheduling.api.serializers import (
     BatchResultSerializer,
@@ -62,7 +62,7 @@ class _Action(WorkspaceView):
         read_query(request, NoQuery)
         expected = if_match(request, required=False)
         changed = self.change(request, verb, self.kwargs["job"], expected=expected, **values)
-        return Response(JobSerializer(changed).data, status=202, headers=etag(changed))
+        return Response(JobSerializer(changed).data, status=202, headers=version_header(changed))
 
     def change(self, request: Request, verb: str, ref: str, **values: Any) -> Job:
         job = job_get(viewer=self.viewer, workspace=self.workspace, ref=ref)
@@ -176,7 +176,7 @@ class JobActionsView(_Action):
     def _note_denied(self, action: str, ref: str, error: PermissionDenied) -> None:
         # The answer as a whole is no denial, so nobody else writes this one down.
         job = job_get(viewer=self.viewer, workspace=self.workspace, ref=ref)
-        audit_log.denied(
+        audit_log.record_denial(
             self.viewer,
             entity="job",
             entity_id=job.pk,

@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.sql.versions import etag
+from foundation.sql.versions import version_header
 from scheduling.api.serializers import ExplanationSerializer
 from scheduling.api.views import JobView
 from scheduling.selectors.decision import decision_latest
@@ -35,4 +35,4 @@ class JobExplainView(JobView):
             "cause": job_cause(viewer=self.viewer, job=found) or None,
             "decisions": decision_latest(viewer=self.viewer, job=found),
         }
-        return Response(ExplanationSerializer(body).data, headers=etag(found))
+        return Response(ExplanationSerializer(body).data, headers=version_header(found))

@@ -51,7 +51,7 @@ class Reader(LiveStream):
     def look(self) -> tuple[str, bool]:
         """What was printed since the last look."""
         user = signed_in_still(self._request)
-        with row_scope.acting(scope_of(user)):
+        with row_scope.use_scope(scope_of(user)):
             workspace = workspace_get(viewer=user, slug=self._slug)
             news = self._follower.look(viewer=user, workspace=workspace)
         return "".join(map(_text, news.lines)), news.over

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from foundation.core.bounded_parsing import Bounds
+from foundation.core.bounded_parsing import ParseBounds
 from foundation.web.parsers import BodyParser, BoundedJsonParser
 from scheduling.job_file import JOB_BOUNDS, load_text
 
@@ -12,14 +12,14 @@ from scheduling.job_file import JOB_BOUNDS, load_text
 class JobJsonParser(BoundedJsonParser):
     """`application/json`."""
 
-    bounds: ClassVar[Bounds] = JOB_BOUNDS
+    bounds: ClassVar[ParseBounds] = JOB_BOUNDS
 
 
 class JobYamlParser(BodyParser):
     """`application/yaml`, the registered type."""
 
     media_type = "application/yaml"
-    bounds: ClassVar[Bounds] = JOB_BOUNDS
+    bounds: ClassVar[ParseBounds] = JOB_BOUNDS
 
     def read(self, body: bytes) -> Any:
         """The mapping that the text is."""

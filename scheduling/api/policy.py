@@ -9,8 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.sql.versions import etag, if_match
-from foundation.web.listing import Column, Kind
+from foundation.sql.versions import if_match, version_header
+from foundation.web.listing import Column, ColumnKind
 from scheduling.policy import Effective
 from scheduling.policy.allowed import CHOICES
 from scheduling.policy.fields import FIELDS
@@ -104,8 +104,8 @@ class TenantPolicySerializer(PolicySerializer):
 class PoliciesQuery(ListQuery):
     columns: ClassVar = {
         "tenant": Column("tenant.slug"),
-        "idle_timeout_s": Column("idle_timeout_s", Kind.NUMBER),
-        "start_limit_s": Column("start_limit_s", Kind.NUMBER),
+        "idle_timeout_s": Column("idle_timeout_s", ColumnKind.NUMBER),
+        "start_limit_s": Column("start_limit_s", ColumnKind.NUMBER),
     }
 
 
@@ -185,7 +185,7 @@ class TenantPolicyView(PlaceView):
         policy = policy_own(viewer=self.viewer, tenant=tenant)
         effective = policy_effective(viewer=self.viewer, tenant=tenant)
         body = TenantPolicySerializer(policy, context={"effective": effective}).data
-        return Response(body, headers=etag(policy))
+        return Response(body, headers=version_header(policy))
 
 
 class WorkspacePolicyView(WorkspaceView):

@@ -10,8 +10,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.sql.versions import etag, if_match
-from foundation.web.listing import Column, Kind
+from foundation.sql.versions import if_match, version_header
+from foundation.web.listing import Column, ColumnKind
 from quotas.selectors.quota_table import tenant_get
 from scheduling.selectors.priority_grant import (
     priority_class_all,
@@ -61,7 +61,7 @@ class GrantCreateSerializer(StrictSerializer):
 
 
 class ClassesQuery(ListQuery):
-    columns: ClassVar = {"name": Column("name"), "value": Column("value", Kind.NUMBER)}
+    columns: ClassVar = {"name": Column("name"), "value": Column("value", ColumnKind.NUMBER)}
 
 
 class GrantsQuery(ListQuery):
@@ -100,7 +100,7 @@ class PriorityClassesView(PlatformView):
         wanted = PriorityClassCreateSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         made = priority_class_create(acting_user=self.viewer, **wanted.validated_data)
-        headers = {"Location": f"{request.path}/{made.name}", **etag(made)}
+        headers = {"Location": f"{request.path}/{made.name}", **version_header(made)}
         return Response(PriorityClassSerializer(made).data, status=201, headers=headers)
 
 
@@ -119,7 +119,7 @@ class PriorityClassView(PlatformView):
         """Answer the class."""
         read_query(request, NoQuery)
         found = priority_class_get(name)
-        return Response(PriorityClassSerializer(found).data, headers=etag(found))
+        return Response(PriorityClassSerializer(found).data, headers=version_header(found))
 
     @extend_schema(
         operation_id="priority_class_update",
@@ -139,7 +139,7 @@ class PriorityClassView(PlatformView):
         changed = priority_class_update(
             acting_user=self.viewer, priority_class=found, expected=expected, **wanted.validated_data
         )
-        return Response(PriorityClassSerializer(changed).data, headers=etag(changed))
+        return Response(PriorityClassSerializer(changed).data, headers=version_header(changed))
 
 
 class PriorityGrantsView(PlatformView):

@@ -142,7 +142,7 @@ class _Reader(LiveStream):
         """What happened since the last look; there is always more to come."""
         if self._scope is None or time.monotonic() - self._checked >= CHECK_EVERY_S:
             self._scope = self._check()
-        with row_scope.acting(self._rows):
+        with row_scope.use_scope(self._rows):
             events = self._feed.poll(self._scope)
         if events:
             self._scope = self._check()
@@ -152,7 +152,7 @@ class _Reader(LiveStream):
         self._checked = time.monotonic()
         user = signed_in_still(self._request)
         self._rows = scope_of(user)
-        with row_scope.acting(self._rows):
+        with row_scope.use_scope(self._rows):
             return _scope(user, self._slug)
 
 

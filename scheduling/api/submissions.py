@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.core.bounded_parsing import Bounds
+from foundation.core.bounded_parsing import ParseBounds
 from foundation.web import problems as problem_bodies
 from foundation.web.parsers import BoundedJsonParser
 from scheduling.api.job_file import JobFileSerializer
@@ -27,7 +27,7 @@ MOST: Final = 500
 class SubmissionsParser(BoundedJsonParser):
     """`application/json`, with room for many job files."""
 
-    bounds: ClassVar[Bounds] = Bounds(size=2 * 1024 * 1024, nodes=100_000)
+    bounds: ClassVar[ParseBounds] = ParseBounds(size=2 * 1024 * 1024, nodes=100_000)
 
 
 class SubmissionsSerializer(StrictSerializer):

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.sql import row_scope
-from foundation.sql.versions import etag
+from foundation.sql.versions import version_header
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.api.parsers import JOB_PARSERS
 from scheduling.api.queries import EventQuery, JobListQuery
@@ -88,7 +88,7 @@ class JobsView(WorkspaceView):
     def post(self, request: Request, ws: str) -> Response:
         """Submit the job of the body, or with `dry_run` say what it would ask for."""
         read_query(request, NoQuery)
-        with row_scope.together():
+        with row_scope.read_transaction():
             workspace, user = self.workspace, self.viewer
             reading = job_read(acting_user=user, workspace=workspace, body=request.data)
         asked: dict[str, Any] = {"spec": reading.spec, "policy": reading.policy}
@@ -100,7 +100,7 @@ class JobsView(WorkspaceView):
 
 def accepted(job: Job, jobs: str, reading: Reading) -> Response:
     """The answer to a submission; `jobs` is the address of the list it joins."""
-    headers = {"Location": f"{jobs}/{job.pk}", **etag(job)}
+    headers = {"Location": f"{jobs}/{job.pk}", **version_header(job)}
     defaults = FilledSerializer(reading.filled, many=True).data
     return Response({**JobSerializer(job).data, "defaults": defaults}, status=202, headers=headers)
 
@@ -138,7 +138,7 @@ class JobView(WorkspaceView):
         """Answer the job with its position and its specification."""
         read_query(request, NoQuery)
         found = self.job
-        return Response(JobDetailSerializer(found).data, headers=etag(found))
+        return Response(JobDetailSerializer(found).data, headers=version_header(found))
 
 
 class JobEventsView(JobView):

@@ -24,7 +24,7 @@ from clusters.models import Cell, Node
 from clusters.services.grants import NoLongerFree
 from foundation.core import faults
 from foundation.messaging import leases, outbox
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from quotas.selectors.tree import tree_load
 from scheduling.commit import admission, giving_way
 from scheduling.commit.batch import Batch, write_decisions, write_events
@@ -36,7 +36,7 @@ from scheduling.models import Allocation, Job
 from scheduling.snapshots import CellSnapshot
 
 log = structlog.get_logger(__name__)
-_JOBS: Final = Kept(
+_JOBS: Final = PreparedQuery(
     lambda jobs: (
         Job.unscoped.select_for_update(of=("self",), no_key=True)
         .filter(pk__any_of=jobs)
@@ -46,7 +46,7 @@ _JOBS: Final = Kept(
         .defer("placement", "environment", "volumes", "runtime", "simulate", "reason_numbers", "reason_help")
     )
 )
-_CLUSTERS: Final = Kept(
+_CLUSTERS: Final = PreparedQuery(
     lambda nodes: Node.unscoped.filter(pk__any_of=nodes).order_by().values_list("cluster_id").distinct()
 )
 
@@ -128,9 +128,9 @@ class _Commit:
                 continue
             batch.dropped += 1
             log.info("decision dropped", jobs=sorted(bundle.jobs), why="quota or a job itself has changed")
-        faults.point("commit.before_write")
+        faults.fault_point("commit.before_write")
         _write(batch)
-        faults.point("commit.after_write")
+        faults.fault_point("commit.after_write")
         return batch
 
     def _carry_out(self, batch: Batch, bundle: Bundle, tasks: admission.TaskIds) -> bool:
@@ -173,4 +173,4 @@ def _write(batch: Batch) -> None:
     write_decisions(batch.decisions)
     clusters |= {cluster for (cluster,) in _CLUSTERS.for_any(list(batch.nodes))}
     for cluster_id in sorted(clusters):
-        outbox.hint(outbox.Topic.EXECUTE, cluster_id)
+        outbox.add_hint(outbox.Topic.EXECUTE, cluster_id)

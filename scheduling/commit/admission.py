@@ -14,7 +14,7 @@ from django.db import transaction
 from clusters.services.grants import DeviceAmount, NodeAmount, NoLongerFree, devices_take, nodes_take
 from foundation.core.identifiers import new_id
 from foundation.sql.bulk import insert_values
-from foundation.sql.prepared import Kept, KeptUpdate
+from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from quotas.selectors.tree import TreeKey
 from quotas.services.ledger import LedgerKey, ledger_reserve
 from quotas.tree import QuotaTree, at_least
@@ -35,10 +35,10 @@ from scheduling.models import (
 from scheduling.models.pod_names import pod_name
 from scheduling.monitoring import counters
 
-_TASKS: Final = Kept(
+_TASKS: Final = PreparedQuery(
     lambda jobs: Task.unscoped.filter(job__pk__any_of=jobs).values_list("pk", "job_id", "role__name", "index")
 )
-_BOUND: Final = KeptUpdate(
+_BOUND: Final = PreparedUpdate(
     lambda tasks: Task.unscoped.filter(pk__any_of=tasks).order_by(),
     lambda tasks: {"state": TaskState.BOUND},
 )

@@ -14,7 +14,7 @@ from django.db.models import Q
 
 from foundation.audit import audit_log
 from foundation.core.actor import SYSTEM
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.commit.batch import CHUNK, Batch
 from scheduling.commit.bundles import Bundle
 from scheduling.engine import model as em
@@ -39,7 +39,7 @@ _THEN: Final = {
     em.EvictRule.BUDGET: JobState.SUSPENDED,
 }
 # Most who start were promised nothing.
-_CLAIMED: Final = Kept(lambda jobs: Claim.unscoped.filter(job__pk__any_of=jobs).values_list("pk"))
+_CLAIMED: Final = PreparedQuery(lambda jobs: Claim.unscoped.filter(job__pk__any_of=jobs).values_list("pk"))
 
 
 def holds_still(batch: Batch, decision: em.Decision) -> bool:
@@ -93,7 +93,9 @@ def _shrink(batch: Batch, job: Job, decision: em.Decision) -> None:
 
 def _record(job: Job, action: str, rule: str, numbers: dict[str, Any]) -> None:
     after = {"name": job.name, "rule": rule, **numbers}
-    audit_log.record(SYSTEM, action, entity="job", entity_id=job.pk, tenant_id=job.workspace_id, after=after)
+    audit_log.record_action(
+        SYSTEM, action, entity="job", entity_id=job.pk, tenant_id=job.workspace_id, after=after
+    )
 
 
 def _rule(decision: em.Decision) -> str:

@@ -15,7 +15,7 @@ from clusters.models import Cell
 from clusters.selectors.foreign import foreign_cards_by_flavor
 from foundation.messaging import leases
 from foundation.sql.bulk import update_rows
-from foundation.sql.prepared import Kept, KeptUpdate
+from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from scheduling.commit.batch import Row, decision_row, write_decisions
 from scheduling.engine import model as em
 from scheduling.models import DecisionKind, Job, JobState
@@ -24,11 +24,11 @@ from scheduling.snapshots import CellSnapshot, with_names
 # A job's place in line changes with every cycle; it is counted when somebody reads it, not stored.
 _VOLATILE: Final = frozenset({"position", "ahead"})
 
-_CYCLE_DONE: Final = KeptUpdate(
+_CYCLE_DONE: Final = PreparedUpdate(
     lambda cell, now: Cell.unscoped.filter(pk=cell),
     lambda cell, now: {"cycle_number": F("cycle_number") + 1, "last_cycle_at": now},
 )
-_WAITING: Final = Kept(
+_WAITING: Final = PreparedQuery(
     lambda jobs: (
         Job.unscoped.filter(pk__any_of=jobs, state=JobState.QUEUED)
         .select_for_update(of=("self",), no_key=True)

@@ -15,8 +15,8 @@ from typing import Any, Final
 import structlog
 from django.db import transaction
 
-from clusters.backends.base import Outcome, OutcomeKind
-from clusters.backends.delegation import Delegate, Verdict, VerdictKind, Workload
+from clusters.backends.base import OutcomeKind, PodOutcome
+from clusters.backends.delegation import Delegate, DelegatedWorkload, VerdictKind, WorkloadVerdict
 from clusters.models import Cell, Cluster
 from scheduling.commit.batch import write_decisions
 from scheduling.commit.reasons import Wait, note_reason
@@ -42,11 +42,11 @@ class Look:
     cluster: Cluster
     delegate: Delegate
     now: datetime
-    admitted: list[tuple[Job, Sequence[JobRole], Verdict]] = field(default_factory=list)
+    admitted: list[tuple[Job, Sequence[JobRole], WorkloadVerdict]] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     unknown: int = 0
 
-    def other(self, job: Job, seen: Verdict | None) -> None:
+    def other(self, job: Job, seen: WorkloadVerdict | None) -> None:
         """Take the step that a job needs which is not in line."""
         if job.state in LIVE:
             self._keep(job, seen)
@@ -75,7 +75,7 @@ class Look:
         if wait.is_news:
             self.waits.append(wait)
 
-    def _keep(self, job: Job, seen: Verdict | None) -> None:
+    def _keep(self, job: Job, seen: WorkloadVerdict | None) -> None:
         """A job that runs: it goes when it is told to, or when nobody vouches for it any more."""
         if seen is not None and seen.kind is VerdictKind.ADMITTED and seen.attempt == job.attempt_number:
             return
@@ -90,13 +90,17 @@ class Look:
             log.info("job moved on before its eviction was noted", job=str(job.pk))
 
     def queued(
-        self, job: Job, roles: Sequence[JobRole], wanted: Workload | Unwanted, seen: Verdict | None
+        self,
+        job: Job,
+        roles: Sequence[JobRole],
+        wanted: DelegatedWorkload | Unwanted,
+        seen: WorkloadVerdict | None,
     ) -> None:
         """Take the step that a job in line needs."""
         if isinstance(wanted, Unwanted):
             self.note(job, wanted.code, **wanted.numbers)
             if seen is not None:
-                self._try(self.delegate.withdraw(seen))
+                self._try(self.delegate.delete_workload(seen))
             return
         paused = job.backoff_until is not None and job.backoff_until > self.now
         if paused and job.backoff_until is not None and _SINCE not in job.reason_numbers:
@@ -105,9 +109,9 @@ class Look:
             if not paused:
                 self._ask(job, wanted)
         elif seen.kind is VerdictKind.ENDED or seen.shape != self.delegate.shape_of(wanted):
-            self._try(self.delegate.withdraw(seen))  # and asked for again by the next look
+            self._try(self.delegate.delete_workload(seen))  # and asked for again by the next look
         elif seen.active == paused:
-            self._try(self.delegate.pause(seen, paused=paused))
+            self._try(self.delegate.set_paused(seen, paused=paused))
         elif seen.reserved and (paused or self._is_over(job, seen)):
             self._try(self.delegate.give_back(seen, attempt=wanted.attempt))
         elif seen.kind is VerdictKind.ADMITTED:
@@ -115,27 +119,27 @@ class Look:
         elif not paused:
             self._say(job, seen)
 
-    def _is_over(self, job: Job, seen: Verdict) -> bool:
+    def _is_over(self, job: Job, seen: WorkloadVerdict) -> bool:
         """Whether it holds quota for a run that has ended, or was told to leave before it began."""
         return seen.kind is VerdictKind.LEAVING or seen.attempt != job.attempt_number + 1
 
-    def _idle(self, job: Job, seen: Verdict) -> None:
+    def _idle(self, job: Job, seen: WorkloadVerdict) -> None:
         if seen.kind is VerdictKind.ENDED:
-            self._try(self.delegate.withdraw(seen))
+            self._try(self.delegate.delete_workload(seen))
         elif seen.active:
-            self._try(self.delegate.pause(seen, paused=True))
+            self._try(self.delegate.set_paused(seen, paused=True))
         elif seen.reserved:
             self._try(self.delegate.give_back(seen, attempt=job.attempt_number + 1))
 
-    def _ask(self, job: Job, wanted: Workload) -> None:
-        outcome = self.delegate.ask(wanted)
+    def _ask(self, job: Job, wanted: DelegatedWorkload) -> None:
+        outcome = self.delegate.create_workload(wanted)
         if outcome.kind is OutcomeKind.REFUSED:
             code = "NEVER_FITS" if outcome.code == "NEVER_FITS" else "PENDING_EVALUATION"
             self.note(job, code, told=outcome.message[:_TOLD])
         else:
             self._try(outcome)
 
-    def _say(self, job: Job, seen: Verdict) -> None:
+    def _say(self, job: Job, seen: WorkloadVerdict) -> None:
         if seen.code:
             self.note(job, seen.code, **seen.numbers, told=seen.told[:_TOLD])
         elif seen.told:
@@ -144,7 +148,7 @@ class Look:
             # Only who stands in front is looked at, and told.
             self.note(job, "BEHIND_HEAD" if job.queue.strategy == "strict-fifo" else "IN_LINE")
 
-    def _try(self, outcome: Outcome) -> None:
+    def _try(self, outcome: PodOutcome) -> None:
         if outcome.kind is OutcomeKind.REFUSED:
             log.warning("refused", cluster=self.cluster.name, code=outcome.code, message=outcome.message)
         self.unknown += outcome.kind is OutcomeKind.UNKNOWN

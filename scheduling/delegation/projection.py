@@ -6,7 +6,14 @@ import uuid
 from collections import defaultdict
 from collections.abc import Sequence
 
-from clusters.backends.delegation import Cohort, Limit, Pool, Priority, Projection, QueueRules
+from clusters.backends.delegation import (
+    Cohort,
+    ProjectedFlavor,
+    ProjectedPriority,
+    Projection,
+    QueueRules,
+    QuotaLimit,
+)
 from clusters.models import Cluster, Flavor
 from foundation.sql import row_scope
 from quotas.models import Queue, QueueFlavor, QuotaNode
@@ -45,7 +52,8 @@ def projection_of(cluster: Cluster) -> Projection:
         ),
         queues=tuple(wanted),
         priorities=tuple(
-            Priority(str(item.pk), item.name, item.value) for item in PriorityClass.unscoped.order_by("pk")
+            ProjectedPriority(str(item.pk), item.name, item.value)
+            for item in PriorityClass.unscoped.order_by("pk")
         ),
     )
 
@@ -68,8 +76,8 @@ def _above(nodes: Sequence[uuid.UUID], by_id: dict[uuid.UUID, QuotaNode]) -> set
     return found
 
 
-def _pool(flavor: Flavor) -> Pool:
-    return Pool(
+def _pool(flavor: Flavor) -> ProjectedFlavor:
+    return ProjectedFlavor(
         id=str(flavor.pk),
         name=flavor.name,
         node_labels=flavor.node_selector,
@@ -80,19 +88,21 @@ def _pool(flavor: Flavor) -> Pool:
     )
 
 
-def _limits(quotas: Sequence[QuotaRow], here: set[uuid.UUID]) -> tuple[Limit, ...]:
+def _limits(quotas: Sequence[QuotaRow], here: set[uuid.UUID]) -> tuple[QuotaLimit, ...]:
     return tuple(
-        Limit(str(q.flavor_id), q.resource, q.nominal, q.borrowing_limit, q.lending_limit)
+        QuotaLimit(str(q.flavor_id), q.resource, q.nominal, q.borrowing_limit, q.lending_limit)
         for q in quotas
         if q.flavor_id in here
     )
 
 
-def _rules(queue: Queue, pools: tuple[str, ...], limits: dict[uuid.UUID, tuple[Limit, ...]]) -> QueueRules:
+def _rules(
+    queue: Queue, pools: tuple[str, ...], limits: dict[uuid.UUID, tuple[QuotaLimit, ...]]
+) -> QueueRules:
     takes = queue.preemption
     own = limits.get(queue.node_id, ())
     if queue.allocation_mode == "static":  # its own nominal, and nothing borrowed
-        own = tuple(Limit(q.pool, q.resource, q.nominal, 0, q.lending) for q in own)
+        own = tuple(QuotaLimit(q.pool, q.resource, q.nominal, 0, q.lending) for q in own)
     return QueueRules(
         id=str(queue.pk),
         name=queue.name,

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from clusters.backends.base import BackendUnavailable
-from clusters.backends.delegation import Changes, Delegate, Verdict
+from clusters.backends.delegation import Delegate, WorkloadChanges, WorkloadVerdict
 from clusters.backends.registry import delegate_for
 from clusters.models import ADMITS_ITSELF, Cluster, Flavor
 from clusters.services.ownership import backend_confirmed, backend_owned
@@ -48,9 +48,9 @@ _MESSAGE: Final = 200
 @row_scope.whole()
 def delegation_run(*, cluster_id: uuid.UUID) -> int:
     """Bring one cluster in step and follow it; returns how many of its jobs were looked at."""
-    with leases.held(Cluster, cluster_id) as epoch:
+    with leases.hold_lease(Cluster, cluster_id) as epoch:
         if epoch is None:
-            outbox.hint(outbox.Topic.DELEGATE, cluster_id, delay_s=_RETRY_S)
+            outbox.add_hint(outbox.Topic.DELEGATE, cluster_id, delay_s=_RETRY_S)
             return 0
         cluster = Cluster.unscoped.filter(pk=cluster_id, backend__in=ADMITS_ITSELF).first()
         if cluster is None:
@@ -60,7 +60,7 @@ def delegation_run(*, cluster_id: uuid.UUID) -> int:
             backend_owned(cluster)
             delegate = delegate_for(cluster)
             _project(cluster, delegate)
-            verdicts = delegate.verdicts()
+            verdicts = delegate.list_verdicts()
             look = Look(cluster, delegate, now)
             _follow(look, jobs, verdicts.seen)
         except BackendUnavailable as error:
@@ -70,9 +70,9 @@ def delegation_run(*, cluster_id: uuid.UUID) -> int:
         store(cluster.cell_id, look.waits, now)
         Cluster.unscoped.filter(pk=cluster_id).update(delegate_cursor=verdicts.cursor)
     if look.unknown:
-        outbox.hint(outbox.Topic.DELEGATE, cluster_id, delay_s=_RETRY_S)
+        outbox.add_hint(outbox.Topic.DELEGATE, cluster_id, delay_s=_RETRY_S)
     if jobs:
-        outbox.hint(outbox.Topic.LISTEN, cluster_id, delay_s=_LISTEN_S)
+        outbox.add_hint(outbox.Topic.LISTEN, cluster_id, delay_s=_LISTEN_S)
     return len(jobs)
 
 
@@ -89,25 +89,27 @@ def delegation_listen(*, cluster_id: uuid.UUID) -> int:
     try:
         backend_confirmed(cluster)
         delegate = delegate_for(cluster)
-        news = delegate.changes(cluster.delegate_cursor)
+        news = delegate.list_changes(cluster.delegate_cursor)
     except BackendUnavailable as error:
         log.info("cluster was not heard", cluster=cluster.name, error=str(error))
         return 0
     if news is None:
-        outbox.hint(outbox.Topic.DELEGATE, cluster_id)
+        outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)
         return 0
     about = news.gone.union(seen.job for seen in news.seen)
     if about and not _follow_changes(cluster, delegate, news, about):
-        outbox.hint(outbox.Topic.LISTEN, cluster_id, delay_s=_RETRY_S)
+        outbox.add_hint(outbox.Topic.LISTEN, cluster_id, delay_s=_RETRY_S)
         return 0
     if _live(cluster).exists():
-        outbox.hint(outbox.Topic.LISTEN, cluster_id, delay_s=_LISTEN_S)
+        outbox.add_hint(outbox.Topic.LISTEN, cluster_id, delay_s=_LISTEN_S)
     return len(about)
 
 
-def _follow_changes(cluster: Cluster, delegate: Delegate, news: Changes, about: frozenset[str]) -> bool:
+def _follow_changes(
+    cluster: Cluster, delegate: Delegate, news: WorkloadChanges, about: frozenset[str]
+) -> bool:
     """Whether that could be done: nobody else is at it, and nobody has read further meanwhile."""
-    with leases.held(Cluster, cluster.pk) as epoch:
+    with leases.hold_lease(Cluster, cluster.pk) as epoch:
         if epoch is None:
             return False
         unread = Cluster.unscoped.filter(pk=cluster.pk, delegate_cursor=cluster.delegate_cursor)
@@ -122,7 +124,7 @@ def _follow_changes(cluster: Cluster, delegate: Delegate, news: Changes, about: 
         store(cluster.cell_id, look.waits, look.now)
         unread.update(delegate_cursor=news.cursor)
     if look.unknown:
-        outbox.hint(outbox.Topic.DELEGATE, cluster.pk, delay_s=_RETRY_S)
+        outbox.add_hint(outbox.Topic.DELEGATE, cluster.pk, delay_s=_RETRY_S)
     return True
 
 
@@ -137,17 +139,19 @@ def _live(cluster: Cluster) -> QuerySet[Job]:
 
 
 def _project(cluster: Cluster, delegate: Delegate) -> None:
-    done = delegate.project(projection_of(cluster))
+    done = delegate.apply_projection(projection_of(cluster))
     for name, message in done.refused.items():
         log.warning("cluster is out of step", cluster=cluster.name, object=name, why=message)
     if done.created or done.repaired or done.removed:
         after = {"created": done.created, "repaired": done.repaired, "removed": done.removed}
         with transaction.atomic():
-            audit_log.record(SYSTEM, "cluster.project", entity="cluster", entity_id=cluster.pk, after=after)
+            audit_log.record_action(
+                SYSTEM, "cluster.project", entity="cluster", entity_id=cluster.pk, after=after
+            )
 
 
 def _follow(
-    look: Look, jobs: Sequence[Job], verdicts: Sequence[Verdict], about: Container[str] | None = None
+    look: Look, jobs: Sequence[Job], verdicts: Sequence[WorkloadVerdict], about: Container[str] | None = None
 ) -> None:
     """Take the steps that jobs need: all of them, or those that it is `about`."""
     by_job = {verdict.job: verdict for verdict in verdicts}
@@ -167,13 +171,13 @@ def _follow(
     for verdict in verdicts:
         if verdict.job and verdict.job not in known:
             # Its job has ended, or nobody knows of one: what it holds is of use to others.
-            look.delegate.withdraw(verdict)
+            look.delegate.delete_workload(verdict)
     for job, code, numbers in seat(look.cluster, look.admitted, look.now):
         look.unseated(job, code, numbers)
     _tell_of_others(look.cluster, verdicts)
 
 
-def _tell_of_others(cluster: Cluster, verdicts: Sequence[Verdict]) -> None:
+def _tell_of_others(cluster: Cluster, verdicts: Sequence[WorkloadVerdict]) -> None:
     """Work in our queues that nobody asked for here is not touched; the ledger cannot explain its quota."""
     names = sorted(f"{seen.namespace}/{seen.name}" for seen in verdicts if not seen.job and seen.reserved)
     if names:

@@ -15,7 +15,7 @@ from functools import cache
 import structlog
 from django.db import IntegrityError, transaction
 
-from clusters.backends.delegation import Verdict
+from clusters.backends.delegation import WorkloadVerdict
 from clusters.models import Cell, Cluster
 from clusters.services.grants import NoLongerFree
 from foundation.core.quantities import Resource
@@ -42,7 +42,7 @@ def _config() -> engine.EngineConfig:
 
 
 def seat(
-    cluster: Cluster, admitted: Sequence[tuple[Job, Sequence[JobRole], Verdict]], now: datetime
+    cluster: Cluster, admitted: Sequence[tuple[Job, Sequence[JobRole], WorkloadVerdict]], now: datetime
 ) -> list[tuple[Job, str, Mapping[str, int | str]]]:
     """Place and book what can be placed; of the others the code and the numbers that say why not."""
     if not admitted:
@@ -68,7 +68,7 @@ def _told(outcome: em.Outcome, taken: CellSnapshot) -> Mapping[str, int | str]:
     return {key: value for key, value in numbers.items() if value != outcome.job}
 
 
-def _seeker(job: Job, roles: Sequence[JobRole], verdict: Verdict) -> Seeker:
+def _seeker(job: Job, roles: Sequence[JobRole], verdict: WorkloadVerdict) -> Seeker:
     own = str(job.pk)
     sizes = verdict.counts
     made = engine_job(job, roles)
@@ -91,7 +91,7 @@ def _seeker(job: Job, roles: Sequence[JobRole], verdict: Verdict) -> Seeker:
     )
 
 
-def _amounts(roles: Sequence[em.Role], verdict: Verdict) -> Mapping[tuple[str, Resource], int]:
+def _amounts(roles: Sequence[em.Role], verdict: WorkloadVerdict) -> Mapping[tuple[str, Resource], int]:
     """Cards and CPU by flavor, as admitted: with several flavors they say which role goes where."""
     found: dict[tuple[str, Resource], int] = {}
     for role in roles:
@@ -104,7 +104,7 @@ def _amounts(roles: Sequence[em.Role], verdict: Verdict) -> Mapping[tuple[str, R
 
 
 def _book(
-    cluster: Cluster, taken: CellSnapshot, decision: em.Decision, verdict: Verdict, now: datetime
+    cluster: Cluster, taken: CellSnapshot, decision: em.Decision, verdict: WorkloadVerdict, now: datetime
 ) -> None:
     """Write one admission; if its places are gone meanwhile, it is placed by the next look."""
     try:
@@ -115,7 +115,7 @@ def _book(
 
 
 def _write(
-    cluster: Cluster, taken: CellSnapshot, decision: em.Decision, verdict: Verdict, now: datetime
+    cluster: Cluster, taken: CellSnapshot, decision: em.Decision, verdict: WorkloadVerdict, now: datetime
 ) -> None:
     # In the order that every change keeps: the cell, the job, the ledger, nodes, cards.
     cell = Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
@@ -137,4 +137,4 @@ def _write(
     admission.write(batch)
     write_events(batch.events)
     write_decisions(batch.decisions)
-    outbox.hint(outbox.Topic.EXECUTE, cluster.pk)
+    outbox.add_hint(outbox.Topic.EXECUTE, cluster.pk)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from clusters.backends.delegation import Group, Workload
+from clusters.backends.delegation import DelegatedWorkload, ProjectedCohort
 from clusters.models import Flavor
 from foundation.core.identifiers import dns_label
 from foundation.core.quantities import Resource
@@ -25,7 +25,7 @@ def workload_of(
     flavors: Sequence[Flavor],
     pools: Mapping[str, em.Flavor],
     curbs: Curbs,
-) -> Workload | Unwanted:
+) -> DelegatedWorkload | Unwanted:
     """The workload of a job. Needs `workspace` selected; `flavors` are its queue's, `pools` by id."""
     groups, barred = [], curbs.barred(job)
     sizes = engine_job(job, roles).roles
@@ -40,7 +40,7 @@ def workload_of(
         groups.append(_group(job, role, asked.request, allowed, elastic=role.pk == _elastic(roles)))
     if (denied := curbs.against(job, sizes, [group.pools for group in groups])) is not None:
         return denied
-    return Workload(
+    return DelegatedWorkload(
         namespace=job.workspace.slug,
         workspace=str(job.workspace_id),
         name=f"{dns_label(job.name, _MOST)}-{job.pk.hex[-8:]}",
@@ -65,12 +65,14 @@ def _suiting(role: JobRole, flavors: Sequence[Flavor]) -> list[Flavor]:
     return [f for f in flavors if f.gpu_mode == role.gpu_mode and (not models or f.card_model in models)]
 
 
-def _group(job: Job, role: JobRole, asked: em.Request, pools: Sequence[em.Flavor], *, elastic: bool) -> Group:
+def _group(
+    job: Job, role: JobRole, asked: em.Request, pools: Sequence[em.Flavor], *, elastic: bool
+) -> ProjectedCohort:
     rules: Mapping[str, Any] = job.placement
     affinity = (rules.get("node_affinity") or {}).get("required") or ()
     cards, cores, memory = (_most(asked, pools, item) for item in _OF_CARDS)
     parts = asked.gpu is not None and asked.gpu.mode is not em.GpuMode.WHOLE
-    return Group(
+    return ProjectedCohort(
         name=role.name,
         count=role.replicas,
         least=role.min_replicas if elastic else role.replicas,

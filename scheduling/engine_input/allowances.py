@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from clusters.models import Flavor
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from foundation.sql import row_scope
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import Budget, BudgetAction, UserLimit
 from quotas.selectors.budget import BudgetUse, budget_uses, holding_back
 from scheduling.engine import model as em
@@ -38,9 +38,9 @@ def _budgets(tenants: uuid.UUID) -> QuerySet[Budget]:
     return acting.select_related("tenant").order_by("tenant__path", "pk")
 
 
-_LIMITS: Final = Kept(_limits)
-_LIMITS_LOCKED: Final = Kept(lambda workspaces: _limits(workspaces).select_for_update(of=("self",)))
-_BUDGETS: Final = Kept(_budgets)
+_LIMITS: Final = PreparedQuery(_limits)
+_LIMITS_LOCKED: Final = PreparedQuery(lambda workspaces: _limits(workspaces).select_for_update(of=("self",)))
+_BUDGETS: Final = PreparedQuery(_budgets)
 
 
 class Allowances:

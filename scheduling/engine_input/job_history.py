@@ -13,7 +13,7 @@ import structlog
 from django.db.models import Count, Max, QuerySet
 
 from foundation.core import clock
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.jobs import Past, RoleRow
@@ -67,19 +67,19 @@ def _finished(jobs: list[uuid.UUID]) -> QuerySet[Task, tuple[uuid.UUID, uuid.UUI
     return finished.order_by().values_list("job_id", "role_id").annotate(Count("id"))
 
 
-_EVICTIONS: Final = Kept(_evictions)
-_EMPTIED: Final = Kept(_emptied)
-_FINISHED: Final = Kept(_finished)
+_EVICTIONS: Final = PreparedQuery(_evictions)
+_EMPTIED: Final = PreparedQuery(_emptied)
+_FINISHED: Final = PreparedQuery(_finished)
 # Few, of all cells together; a cell's jobs are many.
-_PROMISED: Final = Kept(lambda: Claim.unscoped.order_by().values_list("job_id"))
-_CLAIMS: Final = Kept(
+_PROMISED: Final = PreparedQuery(lambda: Claim.unscoped.order_by().values_list("job_id"))
+_CLAIMS: Final = PreparedQuery(
     lambda jobs, cell: Claim.unscoped.filter(
         job__pk__any_of=jobs,
         job__queue__cell_id=cell,
         job__state__in=(JobState.QUEUED, JobState.EVICTING),
     ).order_by("job_id")
 )
-_USAGE: Final = Kept(
+_USAGE: Final = PreparedQuery(
     lambda cell: UserUsage.unscoped.filter(queue__cell_id=cell, queue__user_shares=True).order_by(
         "queue_id", "user_id"
     )

@@ -86,7 +86,7 @@ def book(
     write_events(batch.events)
     write_decisions(batch.decisions)
     nodes_changed(Node.unscoped.filter(pk__in={one.node.pk for one in found}))
-    outbox.hint(outbox.Topic.CYCLE, cell.pk)
+    outbox.add_hint(outbox.Topic.CYCLE, cell.pk)
 
 
 def _find(

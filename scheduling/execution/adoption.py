@@ -29,7 +29,7 @@ from clusters.models import Cell, Cluster, ForeignOrigin, ForeignPod
 from clusters.services.grants import NoLongerFree
 from clusters.services.ownership import is_read_current
 from foundation.core import faults
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.execution.adopted_books import NotAdoptable, book
 from scheduling.execution.progress import pods_apply
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_JOB
@@ -45,7 +45,7 @@ _HOLD_BACK: Final = timedelta(minutes=2)
 """How long a job is not started whose pods could not be adopted; renewed while they are there."""
 _RENEW: Final = timedelta(seconds=30)
 _DIGITS: Final = 10
-_UNKNOWN: Final = Kept(
+_UNKNOWN: Final = PreparedQuery(
     lambda cluster: (
         ForeignPod.unscoped.filter(cluster=cluster, origin=ForeignOrigin.UNKNOWN)
         .exclude(job="")
@@ -207,7 +207,7 @@ def adopt_all(
         if whole is None:
             continue
         adopted += 1
-        faults.point("observe.after_adoption")
+        faults.fault_point("observe.after_adoption")
         pods_apply(cluster=cluster, observations=attempt.pods, now=now)
     return adopted
 

@@ -16,7 +16,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Max
 
-from clusters.backends.base import PUT_OFF, UNKNOWN, Outcome, PodObservation, PodPhase, TaskRef, TaskSpec
+from clusters.backends.base import PUT_OFF, UNKNOWN, PodObservation, PodOutcome, PodPhase, TaskRef, TaskSpec
 from clusters.models import Cluster, ClusterHealth, ForeignPod
 from foundation.core import clock
 from foundation.sql.bulk import Guard, locking_in_order, update_rows
@@ -41,7 +41,7 @@ _OF_OTHERS: Final = ("NAME_TAKEN", "BOUND_ELSEWHERE")
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 
 
-def note_unknown(cluster: Cluster, unknown: Sequence[tuple[Allocation, Outcome]]) -> int:
+def note_unknown(cluster: Cluster, unknown: Sequence[tuple[Allocation, PodOutcome]]) -> int:
     """Note creations whose outcome is not known, and give up those that were asked for too often.
 
     Returns how many were put off. What was never sent, and what a cluster does not answer that answers
@@ -84,7 +84,7 @@ def send_back_crowded(wanted: Sequence[Allocation], specs: Sequence[TaskSpec]) -
             message = (
                 f"others hold {allocation.node.cards_unplaced} of the cards of node {allocation.node.name}"
             )
-            if send_back(allocation, Outcome.refused(NO_ROOM_LEFT, message), clock.now()):
+            if send_back(allocation, PodOutcome.refused(NO_ROOM_LEFT, message), clock.now()):
                 sent.add(allocation.pk)
     return sent
 
@@ -93,7 +93,7 @@ def _pause(failures: int) -> timedelta:
     return timedelta(seconds=min(_FIRST_PAUSE_S * 2**failures, _LONGEST_PAUSE_S))
 
 
-def send_back(allocation: Allocation, outcome: Outcome, now: datetime) -> bool:
+def send_back(allocation: Allocation, outcome: PodOutcome, now: datetime) -> bool:
     """Evict the job of a pod that cannot be made, with its whole gang, to be tried again after a pause.
 
     Returns False for a job that is not live, which keeps its state.

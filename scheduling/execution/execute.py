@@ -17,14 +17,21 @@ import structlog
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
-from clusters.backends.base import GRACE_S, BackendUnavailable, ClusterBackend, Outcome, OutcomeKind, TaskRef
+from clusters.backends.base import (
+    GRACE_S,
+    BackendUnavailable,
+    ClusterBackend,
+    OutcomeKind,
+    PodOutcome,
+    TaskRef,
+)
 from clusters.models import Cluster
 from clusters.selectors.cluster import cluster_by_key
 from clusters.services.ownership import backend_owned
 from foundation.core import clock, faults
 from foundation.messaging import leases, outbox
 from foundation.sql.bulk import Guard, locking_in_order, update_rows
-from foundation.sql.prepared import Kept, KeptUpdate
+from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from scheduling.execution import creation, gangs, resizing
 from scheduling.execution.task_specs import task_specs
 from scheduling.lifecycle.journal import Pod, tell_pods
@@ -87,24 +94,24 @@ def _unwanted(cluster: uuid.UUID, sent_before: datetime) -> QuerySet[Allocation]
     )
 
 
-_LOCKED: Final = Kept(
+_LOCKED: Final = PreparedQuery(
     lambda keys: locking_in_order(Allocation.unscoped.filter(pk__any_of=keys)).values_list("pk")
 )
-_SENT: Final = KeptUpdate(
+_SENT: Final = PreparedUpdate(
     lambda keys, now: Allocation.unscoped.filter(pk__any_of=keys), lambda keys, now: {"removal_sent_at": now}
 )
-_WANTED: Final = Kept(_wanted)
-_UNWANTED: Final[Kept[Any]] = Kept(_unwanted)
+_WANTED: Final = PreparedQuery(_wanted)
+_UNWANTED: Final[PreparedQuery[Any]] = PreparedQuery(_unwanted)
 
 
 def execute_cluster(*, cluster_id: uuid.UUID) -> int:
     """Bring the pods of one cluster in line with the rows; returns how many calls were answered."""
-    with leases.held(Cluster, cluster_id) as epoch:
+    with leases.hold_lease(Cluster, cluster_id) as epoch:
         if epoch is None:
             outbox.put_off(outbox.Topic.EXECUTE, cluster_id, delay_s=RETRY_S)
             return 0
         cluster = cluster_by_key(cluster_id)
-        faults.point("execute.leased")
+        faults.fault_point("execute.leased")
         try:
             backend = backend_owned(cluster)
             now = clock.now()
@@ -124,9 +131,9 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
             return 0
     # A look that came meanwhile was put off, and others wait for what it would have seen.
-    outbox.hasten(outbox.Topic.OBSERVE, cluster_id)
+    outbox.hasten_hint(outbox.Topic.OBSERVE, cluster_id)
     if answered:
-        outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=_SEEN_S)
+        outbox.add_hint(outbox.Topic.OBSERVE, cluster_id, delay_s=_SEEN_S)
     return answered
 
 
@@ -139,23 +146,23 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
             break  # the others are asked for when their gangs are known to be whole
         if backend.capabilities.gangs:
             gangs.note_gathered(zip(wanted, specs, strict=True))
-        faults.point("execute.before_ensure")
+        faults.fault_point("execute.before_ensure")
         with counters.EXECUTION.timed(cluster=cluster.name, step="ensure"):
             outcomes = backend.ensure_many(specs)
-        faults.point("execute.after_ensure")
+        faults.fault_point("execute.after_ensure")
         pairs = list(zip(wanted, outcomes, strict=True))
         known = [pair for pair in pairs if pair[1].kind is not OutcomeKind.UNKNOWN]
         _note_ensured(known)
         unknown = [pair for pair in pairs if pair[1].kind is OutcomeKind.UNKNOWN]
         put_off = creation.note_unknown(cluster, unknown)
-        faults.point("execute.after_note")
+        faults.fault_point("execute.after_note")
         answered += len(known)
         if len(known) + put_off < len(wanted):
             break  # the cluster is silent: a later sweep asks again, by the same names
     return answered
 
 
-def _note_ensured(known: list[tuple[Allocation, Outcome]]) -> None:
+def _note_ensured(known: list[tuple[Allocation, PodOutcome]]) -> None:
     now = clock.now()
     with transaction.atomic():
         _LOCKED.for_any([allocation.pk for allocation, _ in known])
@@ -179,14 +186,14 @@ def _remove(cluster: Cluster, backend: ClusterBackend, unwanted: Sequence[Any], 
     """Ask for these to be removed, rows of `_UNWANTED`; returns how many were."""
     if not unwanted:
         return 0
-    faults.point("execute.before_remove")
+    faults.fault_point("execute.before_remove")
     by_grace: defaultdict[int, list[Allocation]] = defaultdict(list)
     for allocation in unwanted:
         asked_s = GRACE_S if allocation.grace is None else int(allocation.grace)
         by_grace[0 if _is_given_up(allocation) else asked_s].append(allocation)
     with counters.EXECUTION.timed(cluster=cluster.name, step="remove"):
         done = [pk for grace_s, some in sorted(by_grace.items()) for pk in _removed(backend, some, grace_s)]
-    faults.point("execute.after_remove")
+    faults.fault_point("execute.after_remove")
     with transaction.atomic():
         _LOCKED.for_any(done)
         _SENT(done, now)

@@ -51,8 +51,8 @@ def dissolve(cluster: Cluster, backend: ClusterBackend) -> int:
     attempts = _unseen(cluster, ended)
     if not attempts:
         return 0
-    outcomes = backend.dissolve(_refs(attempts))
-    faults.point("execute.after_dissolve")
+    outcomes = backend.remove_gangs(_refs(attempts))
+    faults.fault_point("execute.after_dissolve")
     pairs = zip(attempts, outcomes, strict=True)
     done = [attempt.pk for attempt, outcome in pairs if outcome.kind is OutcomeKind.DONE]
     Attempt.unscoped.filter(pk__in=done).update(gathered_at=None)
@@ -77,7 +77,7 @@ def note_left(cluster: Cluster, backend: ClusterBackend) -> list[str]:
     """
     if not backend.capabilities.gangs:
         return []
-    there = {ref: labels.get(LABEL_JOB, "") for ref, labels in backend.gangs()}
+    there = {ref: labels.get(LABEL_JOB, "") for ref, labels in backend.list_gangs()}
     left: dict[uuid.UUID, str] = {}
     for some in _portions({key for key in map(_key, there.values()) if key is not None}):
         ended = _without_pods().filter(job__in=some, gathered_at__isnull=True)
@@ -90,7 +90,7 @@ def note_left(cluster: Cluster, backend: ClusterBackend) -> list[str]:
             "what jobs have left behind is removed", cluster=cluster.name, names=sorted(left.values())
         )
         Attempt.unscoped.filter(pk__in=left, gathered_at__isnull=True).update(gathered_at=clock.now())
-        outbox.hint(outbox.Topic.EXECUTE, cluster.pk)
+        outbox.add_hint(outbox.Topic.EXECUTE, cluster.pk)
     return sorted(left.values())
 
 

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from clusters.backends.base import HOLD, BoundPods, PodOnNode
 from clusters.models import Cluster
 from foundation.models.installation import installation_id
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_JOB
 from scheduling.models import Allocation
 
@@ -26,7 +26,7 @@ def _live(names: list[str], cluster: uuid.UUID) -> QuerySet[Allocation, Any]:
     )
 
 
-_LIVE: Final[Kept[tuple[Any, ...]]] = Kept(_live)
+_LIVE: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(_live)
 
 
 def find_own_pods(cluster: Cluster, bound: BoundPods) -> frozenset[str]:

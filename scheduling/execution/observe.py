@@ -35,7 +35,7 @@ from clusters.services.inventory import inventory_sync, nodes_observe
 from clusters.services.ownership import backend_owned, is_read_current, nodes_open
 from foundation.core import clock, faults
 from foundation.messaging import leases, outbox
-from foundation.sql.prepared import KeptUpdate
+from foundation.sql.prepared import PreparedUpdate
 from scheduling.execution import adoption, holders, pod_events
 from scheduling.execution.cluster_health import health_check, health_note
 from scheduling.execution.execute import RETRY_S
@@ -64,8 +64,8 @@ def _seen(pk: uuid.UUID, epoch: int, cursor: str, now: datetime) -> dict[str, An
     return {"cursor": cursor, "observed_at": now}
 
 
-_FOLLOWED: Final = KeptUpdate(_held, _seen)
-_LISTED: Final = KeptUpdate(
+_FOLLOWED: Final = PreparedUpdate(_held, _seen)
+_LISTED: Final = PreparedUpdate(
     _held, lambda pk, epoch, cursor, now: {**_seen(pk, epoch, cursor, now), "listed_at": now}
 )
 
@@ -73,7 +73,7 @@ _LISTED: Final = KeptUpdate(
 def observe_cluster(*, cluster_id: uuid.UUID) -> int:
     """Read what changed in one cluster and apply it; returns the number of observations."""
     # The same lease as execution's: the two take turns, so a list is never read while pods are made.
-    with leases.held(Cluster, cluster_id) as epoch:
+    with leases.hold_lease(Cluster, cluster_id) as epoch:
         cluster = cluster_by_key(cluster_id)
         if epoch is None:
             # Execution may wait for a silent cluster for a while: that it is silent is found out beside it.
@@ -82,26 +82,28 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             return 0
         if cluster.epoch != epoch or not health_check(cluster):
             return 0  # or the lease is another's already
-        faults.point("observe.leased")
+        faults.fault_point("observe.leased")
         try:
             backend = backend_owned(cluster)
             now = clock.now()
             listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
             everything = not cluster.cursor or _others_are_old(cluster, now)
             with counters.EXECUTION.timed(cluster=cluster.name, step="observe"):
-                batch = backend.observe(None if listing and everything else cluster.cursor, whole=listing)
+                batch = backend.observe_pods(
+                    None if listing and everything else cluster.cursor, whole=listing
+                )
         except BackendUnavailable as error:
             health_note(cluster, ClusterHealth.UNREACHABLE, str(error))
             return 0
         health_note(cluster, ClusterHealth.HEALTHY, "")
         read_at = clock.now()
-        faults.point("observe.before_apply")
+        faults.fault_point("observe.before_apply")
         _apply(cluster, backend, batch, now)
         _remove_strays(cluster, backend, batch)
         if batch.again_s is not None and batch.again_s < settings.ALLOTMENT_OBSERVE_EVERY_S:
             took_s = (clock.now() - read_at).total_seconds()
-            outbox.hint(outbox.Topic.OBSERVE, cluster_id, delay_s=max(0.0, batch.again_s - took_s))
-    outbox.hasten(outbox.Topic.EXECUTE, cluster_id)  # what came meanwhile was put off
+            outbox.add_hint(outbox.Topic.OBSERVE, cluster_id, delay_s=max(0.0, batch.again_s - took_s))
+    outbox.hasten_hint(outbox.Topic.EXECUTE, cluster_id)  # what came meanwhile was put off
     pod_events.note_events(cluster, backend)
     return len(batch.observations)
 
@@ -129,13 +131,13 @@ def _apply(cluster: Cluster, backend: ClusterBackend, batch: ObservedBatch, now:
     listed = batch.complete or cluster.listed_at is not None
     if cluster.opens_at is not None and cluster.opens_at <= now and listed and is_read_current(cluster):
         nodes_open(cluster)
-    faults.point("observe.before_cursor")
+    faults.fault_point("observe.before_cursor")
     # The cursor moves last: a crash before this line only means seeing the same things again. Nor does it
     # move once the lease is another's: what was not applied under it would be passed over.
     (_LISTED if batch.complete else _FOLLOWED)(cluster.pk, cluster.epoch, batch.cursor, now)
     if look_again:  # by a list, and no pod is made before it
         Cluster.unscoped.filter(pk=cluster.pk).update(listed_at=None)
-        outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
+        outbox.add_hint(outbox.Topic.OBSERVE, cluster.pk)
 
 
 def _unknown_attempts(
@@ -209,7 +211,7 @@ def _still_there(cluster: Cluster, backend: ClusterBackend, holding: Sequence[Al
 def _apply_pods(cluster: Cluster, observations: Sequence[PodObservation], now: datetime) -> None:
     for some in _chunks(tidied(cluster=cluster, observations=observations, now=now)):
         pods_apply(cluster=cluster, observations=some, now=now)
-        faults.point("observe.after_chunk")
+        faults.fault_point("observe.after_chunk")
 
 
 def _chunks(observations: Sequence[PodObservation]) -> Iterator[Sequence[PodObservation]]:

@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet
 from clusters.backends.base import BackendUnavailable, ClusterBackend, PodEvent, TaskRef
 from clusters.models import Cluster
 from foundation.core import clock
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.models import Allocation, Task, TaskState
 from scheduling.services.obstacles import EVENTS
 
@@ -48,7 +48,7 @@ def _silent(cluster: uuid.UUID, before: datetime) -> QuerySet[Allocation, tuple[
     )
 
 
-_SILENT: Final[Kept[tuple[Any, ...]]] = Kept(_silent)
+_SILENT: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(_silent)
 
 
 def note_events(cluster: Cluster, backend: ClusterBackend) -> int:
@@ -61,7 +61,7 @@ def note_events(cluster: Cluster, backend: ClusterBackend) -> int:
     if not rows:
         return 0
     try:
-        events = backend.events([TaskRef(space, name) for _, space, name, _ in rows])
+        events = backend.list_pod_events([TaskRef(space, name) for _, space, name, _ in rows])
     except BackendUnavailable as error:
         log.warning("the events of pods are not told", cluster=cluster.name, error=str(error))
         return 0

@@ -18,7 +18,7 @@ from clusters.models import Cluster
 from foundation.core import faults
 from foundation.messaging import outbox
 from foundation.sql.bulk import Guard, update_rows
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.execution import restart
 from scheduling.execution.changes import Changes
 from scheduling.execution.endings import ending_message, ending_numbers
@@ -68,8 +68,8 @@ def _named(names: str, cluster: uuid.UUID) -> QuerySet[Allocation]:
     ).order_by("pk")
 
 
-_JOBS_NAMED: Final = Kept(lambda *given: _named(*given).values_list("attempt__job_id"))
-_JOBS: Final = Kept(
+_JOBS_NAMED: Final = PreparedQuery(lambda *given: _named(*given).values_list("attempt__job_id"))
+_JOBS: Final = PreparedQuery(
     lambda jobs: (
         Job.unscoped.select_for_update(of=("self",), no_key=True)
         .filter(pk__any_of=jobs)
@@ -79,7 +79,7 @@ _JOBS: Final = Kept(
         .defer("placement", "environment", "volumes", "runtime", "simulate", "reason_numbers", "reason_help")
     )
 )
-_ALLOCATIONS: Final = Kept(
+_ALLOCATIONS: Final = PreparedQuery(
     lambda names, cluster, jobs: (
         _named(names, cluster)
         .select_for_update(of=("self",), no_key=True)
@@ -88,7 +88,7 @@ _ALLOCATIONS: Final = Kept(
         .defer("attempt__borrowed", *(f"task__role__{name}" for name in _OF_THE_POD))
     )
 )
-_STATES: Final[Kept[tuple[uuid.UUID, str, str]]] = Kept(
+_STATES: Final[PreparedQuery[tuple[uuid.UUID, str, str]]] = PreparedQuery(
     lambda jobs: (
         Task.unscoped.filter(job__pk__any_of=jobs)
         .exclude(state=_S.WAITING)
@@ -138,11 +138,11 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
     give_back(ended, now=now)
     _advance(touched, now)
     if restarted:
-        outbox.hint(outbox.Topic.EXECUTE, cluster.pk)
+        outbox.add_hint(outbox.Topic.EXECUTE, cluster.pk)
     elif left:
-        outbox.hint(outbox.Topic.EXECUTE, cluster.pk, delay_s=_TIDY_S)
+        outbox.add_hint(outbox.Topic.EXECUTE, cluster.pk, delay_s=_TIDY_S)
     if touched:
-        faults.point("observe.before_commit")
+        faults.fault_point("observe.before_commit")
 
 
 def _allocations(

@@ -11,7 +11,7 @@ from clusters.backends.base import ClusterBackend, DeviceGrant, OutcomeKind, Tas
 from clusters.models import Cluster
 from foundation.core import clock, faults
 from foundation.messaging import outbox
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.models import DeviceSlice, MemoryResize, ResizeState
 from scheduling.services.resizing.resize_settle import resize_settle
 
@@ -35,7 +35,7 @@ def _open(cluster: uuid.UUID) -> QuerySet[MemoryResize]:
     )
 
 
-_OPEN: Final[Kept[Any]] = Kept(_open)
+_OPEN: Final[PreparedQuery[Any]] = PreparedQuery(_open)
 
 
 def resize(cluster: Cluster, backend: ClusterBackend) -> int:
@@ -43,7 +43,7 @@ def resize(cluster: Cluster, backend: ClusterBackend) -> int:
     waiting = _OPEN(cluster.pk)
     over = sum(_one(backend, item) for item in waiting)
     if over < len(waiting):
-        outbox.hint(outbox.Topic.EXECUTE, cluster.pk, delay_s=_ASK_AGAIN_S)
+        outbox.add_hint(outbox.Topic.EXECUTE, cluster.pk, delay_s=_ASK_AGAIN_S)
     return over
 
 
@@ -54,9 +54,11 @@ def _one(backend: ClusterBackend, item: MemoryResize) -> bool:
         DeviceGrant(card, cores, item.wanted_mib)
         for card, cores in parts.values_list("device__uuid", "cores")
     ]
-    faults.point("execute.before_resize")
-    outcome = backend.resize(TaskRef(allocation.namespace, allocation.pod_name, allocation.known_uid), grants)
-    faults.point("execute.after_resize")
+    faults.fault_point("execute.before_resize")
+    outcome = backend.resize_devices(
+        TaskRef(allocation.namespace, allocation.pod_name, allocation.known_uid), grants
+    )
+    faults.fault_point("execute.after_resize")
     if outcome.kind is OutcomeKind.UNKNOWN:
         return False
     state = ResizeState(item.state)

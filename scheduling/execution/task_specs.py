@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from django.db.models.functions import Coalesce
 
-from clusters.backends.base import EPOCH, HOLD, DeviceGrant, Gang, TaskRef, TaskSpec
-from foundation.sql.prepared import Kept
+from clusters.backends.base import EPOCH, HOLD, DeviceGrant, GangSpec, TaskRef, TaskSpec
+from foundation.sql.prepared import PreparedQuery
 from scheduling.execution.peers import Peers, peers_of
 from scheduling.models import Allocation, DeviceSlice, Task
 from scheduling.models.pod_names import gang_name
@@ -18,7 +18,7 @@ from scheduling.models.pod_names import gang_name
 LABEL_JOB: Final = "allotment.io/job"
 LABEL_ATTEMPT: Final = "allotment.io/attempt"
 LABEL_EPOCH: Final = EPOCH
-_PARTS: Final[Kept[tuple[Any, ...]]] = Kept(
+_PARTS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda allocations: (
         DeviceSlice.unscoped.filter(allocation__pk__any_of=allocations)
         .order_by("device__index", "id")
@@ -27,7 +27,7 @@ _PARTS: Final[Kept[tuple[Any, ...]]] = Kept(
     )
 )
 _OF_ROLE: Final = tuple(f"task__role__{name}" for name in ("name", "gpu_cards", "replicas", "min_replicas"))
-_MEMBERS: Final = Kept(
+_MEMBERS: Final = PreparedQuery(
     lambda attempts: (
         Allocation.unscoped.filter(attempt__pk__any_of=attempts)
         .select_related("task__role")
@@ -92,7 +92,7 @@ def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], peers: Peers) -
         },
         workspace=str(job.workspace_id),
         labels={**(job.placement.get("labels") or {}), **labels, **of_hold},
-        gang=Gang(gang_name(job, attempt.number), len(peers.hosts), labels, peers.files),
+        gang=GangSpec(gang_name(job, attempt.number), len(peers.hosts), labels, peers.files),
         options={**job.runtime, **role.container, "volumes": job.volumes, "tolerations": tolerations},
         simulate=job.simulate,
     )

@@ -11,11 +11,11 @@ from django.db import transaction
 from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
 from foundation.sql.bulk import locking_in_order
-from foundation.sql.prepared import Kept, KeptUpdate
+from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from scheduling.lifecycle.journal import Pod, tell_pods
 from scheduling.models import TERMINAL_STATES, Allocation, TaskState
 
-_AT_REST: Final[Kept[tuple[Any, ...]]] = Kept(
+_AT_REST: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda names, cluster: locking_in_order(
         Allocation.unscoped.filter(
             removed_at__isnull=True,
@@ -29,7 +29,7 @@ _AT_REST: Final[Kept[tuple[Any, ...]]] = Kept(
         )
     ).values_list("pk", "namespace", "pod_name", "pod_uid", "attempt__job_id")
 )
-_REMOVED: Final = KeptUpdate(
+_REMOVED: Final = PreparedUpdate(
     lambda keys, now: Allocation.unscoped.filter(pk__any_of=keys), lambda keys, now: {"removed_at": now}
 )
 

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.core.bounded_parsing import Bounds, TextError, load_yaml
+from foundation.core.bounded_parsing import ParseBounds, TextError, load_yaml
 from foundation.core.errors import FieldError, Invalid
 
-JOB_BOUNDS: Final = Bounds(size=256 * 1024, nodes=20_000)
+JOB_BOUNDS: Final = ParseBounds(size=256 * 1024, nodes=20_000)
 
 
 def load_text(text: str | bytes) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def ask_removal(jobs: Collection[Job], now: datetime) -> None:
         return
     Task.unscoped.filter(job__in=jobs, state__in=_UNFINISHED).update(state=TaskState.LEAVING)
     for cluster_id in sorted(note_removal(Q(attempt__job__in=jobs), now)):
-        outbox.hint(outbox.Topic.EXECUTE, cluster_id)
+        outbox.add_hint(outbox.Topic.EXECUTE, cluster_id)
 
 
 def note_removal(which: Q, now: datetime) -> set[uuid.UUID]:
@@ -193,7 +193,7 @@ def _go_back(jobs: Sequence[Job], target: JobState, now: datetime) -> None:
     if not queued:
         end_claims(jobs)
     for cell_id in sorted({job.queue.cell_id for job in jobs}):
-        outbox.hint(outbox.Topic.CYCLE, cell_id)
+        outbox.add_hint(outbox.Topic.CYCLE, cell_id)
 
 
 def finish(jobs: Sequence[Job], to: JobState, *, now: datetime) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from foundation.core.actor import Actor
-from foundation.web.listing import Column, Condition, Kind, narrow
+from foundation.web.listing import Column, ColumnKind, Condition, filter_rows
 from scheduling.models import Job, JobEvent
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -15,7 +15,7 @@ from tenants.access.permissions import Permission
 COLUMNS: Final = {
     "code": Column("code", sortable=False),
     "actor": Column("actor", sortable=False),
-    "at": Column("at", Kind.TIME, sortable=False),
+    "at": Column("at", ColumnKind.TIME, sortable=False),
 }
 """What the events of a job can be filtered by."""
 
@@ -36,7 +36,7 @@ def job_events(
     Raises: NotFound, PermissionDenied.
     """
     permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
-    events = narrow(JobEvent.unscoped.filter(job=job), conditions)
+    events = filter_rows(JobEvent.unscoped.filter(job=job), conditions)
     items = list(events.filter(pk__gt=after).order_by("pk")[: limit + 1])
     more = len(items) > limit
     items = items[:limit]

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.sql import keyset
-from foundation.sql.prepared import Kept
-from foundation.web.listing import Column, Condition, Kind
+from foundation.sql.prepared import PreparedQuery
+from foundation.web.listing import Column, ColumnKind, Condition
 from quotas.models import Queue
 from scheduling.models import Claim, Job, JobRole, JobState, PriorityClass
 from scheduling.selectors.name_search import jobs_named
@@ -26,26 +26,26 @@ from tenants.models import Tenant, User
 SORTS: Final = ("submitted_at", "name", "priority", "state")
 DEFAULT_SORT: Final = "-submitted_at"
 COLUMNS: Final = {
-    "id": Column("id", Kind.ID),
+    "id": Column("id", ColumnKind.ID),
     "name": Column("name"),
     "kind": Column("kind"),
     "state": Column("state"),
     "reason": Column("reason"),
     "queue": Column("queue.name"),
-    "priority": Column("priority", Kind.NUMBER),
+    "priority": Column("priority", ColumnKind.NUMBER),
     "priority_class": Column("priority_class.name"),
-    "preemptible": Column("preemptible", Kind.FLAG),
+    "preemptible": Column("preemptible", ColumnKind.FLAG),
     "submitted_by": Column("submitted_by.username"),
-    "attempt": Column("attempt_number", Kind.NUMBER),
+    "attempt": Column("attempt_number", ColumnKind.NUMBER),
     "end_reason": Column("end_reason"),
-    "submitted_at": Column("submitted_at", Kind.TIME),
-    "admitted_at": Column("admitted_at", Kind.TIME),
-    "started_at": Column("started_at", Kind.TIME),
-    "finished_at": Column("finished_at", Kind.TIME),
+    "submitted_at": Column("submitted_at", ColumnKind.TIME),
+    "admitted_at": Column("admitted_at", ColumnKind.TIME),
+    "started_at": Column("started_at", ColumnKind.TIME),
+    "finished_at": Column("finished_at", ColumnKind.TIME),
 }
 """What a list of jobs can be filtered by."""
 _SHOWN: Final = ("queue", "submitted_by", "priority_class")
-_ROWS: Final = Kept(
+_ROWS: Final = PreparedQuery(
     lambda keys: (
         Job.unscoped.filter(pk__any_of=keys)
         .order_by()
@@ -58,27 +58,27 @@ _ROWS: Final = Kept(
         )
     )
 )
-_BY_ID: Final = Kept(
+_BY_ID: Final = PreparedQuery(
     lambda workspace, key: Job.unscoped.filter(workspace=workspace, pk=key).order_by().select_related(*_SHOWN)
 )
-_BY_NAME: Final = Kept(
+_BY_NAME: Final = PreparedQuery(
     lambda workspace, name: (
         Job.unscoped.filter(workspace=workspace, name=name)
         .order_by("-submitted_at", "-pk")
         .select_related(*_SHOWN)[:1]
     )
 )
-_ROLES: Final = Kept(lambda job: JobRole.unscoped.filter(job=job).order_by("position"))
-_NAMED: Final[dict[str, Kept[tuple[uuid.UUID]]]] = {
-    "queue__name": Kept(
+_ROLES: Final = PreparedQuery(lambda job: JobRole.unscoped.filter(job=job).order_by("position"))
+_NAMED: Final[dict[str, PreparedQuery[tuple[uuid.UUID]]]] = {
+    "queue__name": PreparedQuery(
         lambda workspace, name: (
             Queue.unscoped.filter(workspace=workspace, name=name).order_by().values_list("pk")
         )
     ),
-    "submitted_by__username": Kept(
+    "submitted_by__username": PreparedQuery(
         lambda name: User.objects.filter(username=name).order_by().values_list("pk")
     ),
-    "priority_class__name": Kept(
+    "priority_class__name": PreparedQuery(
         lambda name: PriorityClass.unscoped.filter(name=name).order_by().values_list("pk")
     ),
 }
@@ -222,7 +222,7 @@ def job_list(
     # Keys first, from an index alone, then the rows of this page: what a filter passes over is never read.
     unread = jobs.select_related(None).prefetch_related(None)
     keys: Any = unread.values_list("pk", sort.lstrip("-"), named=True)
-    page, following = keyset.page(keys, sort=sort, cursor=cursor, limit=limit)
+    page, following = keyset.read_page(keys, sort=sort, cursor=cursor, limit=limit)
     found = {row[0]: JobRow._make(row) for row in _ROWS.for_any([key.pk for key in page])}
     return JobPage([found[key.pk] for key in page if key.pk in found], following)
 

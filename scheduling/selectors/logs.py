@@ -76,7 +76,7 @@ def pod_lines(pod: Allocation, since: datetime | None, *, last: int | None = Non
         raise Conflict(message % {"name": pod.node.cluster.name}, code="LOGS_UNAVAILABLE")
     task = task_name(pod)
     try:
-        for line in backend.logs(TaskRef(pod.namespace, pod.pod_name), since=since, last=last):
+        for line in backend.read_logs(TaskRef(pod.namespace, pod.pod_name), since=since, last=last):
             at, text = _split(line)
             yield LogLine(task, at, text)
     except BackendUnavailable as error:

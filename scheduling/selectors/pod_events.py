@@ -56,7 +56,7 @@ def _told(pods: list[Allocation]) -> list[TaskEvent]:
     cluster = pods[0].node.cluster
     tasks = {(pod.namespace, pod.pod_name): task_name(pod) for pod in pods}
     try:
-        events = backend_for(cluster, disowned_too=True).events([TaskRef(*key) for key in tasks])
+        events = backend_for(cluster, disowned_too=True).list_pod_events([TaskRef(*key) for key in tasks])
     except BackendUnavailable as error:
         log.warning("the events of pods are not told", cluster=cluster.name, error=str(error))
         raise unreachable(cluster) from error

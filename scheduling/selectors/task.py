@@ -13,19 +13,19 @@ from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.models import Allocation, DeviceSlice, Job, Task
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
-_LATEST: Final = Kept(
+_LATEST: Final = PreparedQuery(
     lambda tasks: (
         Allocation.unscoped.filter(task__pk__any_of=tasks, attempt__number=F("attempt__job__attempt_number"))
         .order_by("pk")
         .select_related("node__cluster", "flavor", "attempt")
     )
 )
-_HELD: Final = Kept(
+_HELD: Final = PreparedQuery(
     lambda allocations: (
         DeviceSlice.unscoped.filter(allocation__pk__any_of=allocations)
         .order_by("device__index", "pk")

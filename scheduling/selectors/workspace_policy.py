@@ -9,14 +9,14 @@ from typing import Final
 from django.db.models import QuerySet
 
 from foundation.core.actor import Actor
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.models import WorkspacePolicy
 from scheduling.policy import Effective, combine
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
-_ON_PATH: Final = Kept(
+_ON_PATH: Final = PreparedQuery(
     lambda tenants: (
         WorkspacePolicy.unscoped.filter(tenant__pk__any_of=tenants).order_by().select_related("tenant")
     )

@@ -13,10 +13,10 @@ from django.db import connection
 
 from clusters.models import Cell
 from foundation.core import clock, faults
-from foundation.core.garbage_collection import uncollected
+from foundation.core.garbage_collection import gc_paused
 from foundation.messaging import leases, outbox
 from foundation.monitoring import health
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling import commit, engine
 from scheduling.commit import Committed
 from scheduling.engine.model import Instant
@@ -37,7 +37,7 @@ _SHARE, _SHARE_IN_VAIN = 2, 5
 _BOUNDS_S, _BOUNDS_IN_VAIN_S = (0.1, 0.5), (0.5, 1.0)
 _took_s: Final[dict[uuid.UUID, float]] = {}
 _idle: Final[set[uuid.UUID]] = set()
-_LAST: Final = Kept(lambda cell: Cell.unscoped.filter(pk=cell).values_list("last_cycle_at"))
+_LAST: Final = PreparedQuery(lambda cell: Cell.unscoped.filter(pk=cell).values_list("last_cycle_at"))
 
 
 def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
@@ -50,7 +50,7 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
     if not at_once and (wait_s := _too_soon(cell_id, clock.now(), freed=freed)) > 0:
         outbox.put_off(topic, cell_id, delay_s=wait_s)
         return None
-    with leases.held(Cell, cell_id) as epoch, uncollected():
+    with leases.hold_lease(Cell, cell_id) as epoch, gc_paused():
         if epoch is None:
             # The change that woke us may be newer than the running cycle's snapshot.
             outbox.put_off(topic, cell_id, delay_s=_RETRY_S)
@@ -58,8 +58,8 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         now = clock.now()
         # For what somebody changed of a job the cycle that was asked for then still comes.
         briefly = at_once and is_trusted(cell_id)
-        outbox.answered((topic,) if briefly else (outbox.Topic.CYCLE, outbox.Topic.FREED), cell_id)
-        faults.point("cycle.leased")
+        outbox.clear_hints((topic,) if briefly else (outbox.Topic.CYCLE, outbox.Topic.FREED), cell_id)
+        faults.fault_point("cycle.leased")
         begun = time.monotonic()
         others, cell = elsewhere(cell_id), _name(cell_id)
         with counters.SNAPSHOT.timed(cell=cell):
@@ -67,28 +67,28 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         config = brief_config() if briefly else engine_config()
         with counters.DECISION.timed(cell=cell):
             result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
-        faults.point("cycle.before_commit")
+        faults.fault_point("cycle.before_commit")
         try:
             with counters.COMMIT.timed(cell=cell):
                 done = commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
         except leases.LeaseLost as error:
             log.warning("cycle abandoned", cell=str(cell_id), why=str(error))
-            outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
+            outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
             return None
     _took_s[cell_id] = time.monotonic() - begun
     counters.CYCLE.observe(_took_s[cell_id], cell=cell)
     (_idle.discard if done.admitted else _idle.add)(cell_id)
-    faults.point("cycle.after_commit")
+    faults.fault_point("cycle.after_commit")
     if kept is not None:
         keep(kept, decided=(made.job for made in result.decisions), dropped=done.dropped > 0)
     for cluster_id in sorted(others.clusters):
         # Whatever woke us, a job or a quota, may be theirs.
-        outbox.hint(outbox.Topic.DELEGATE, cluster_id)
+        outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)
     if done.dropped:
-        outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
+        outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
     elif result.counters.get("unheard"):
-        outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=TRUSTED_FOR.total_seconds())
-    health.beat("cycle")
+        outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=TRUSTED_FOR.total_seconds())
+    health.record_heartbeat("cycle")
     if done.admitted or done.evicted or done.promised or done.dropped:
         log.info(
             "cycle",

@@ -39,9 +39,9 @@ def govern(cluster: Cluster) -> bool:
     Raises: BackendUnavailable.
     """
     backend, limits = backend_confirmed(cluster), list(limits_of(cluster))
-    done = backend.govern(limits)
+    done = backend.ensure_namespaces(limits)
     if done.unmarked and (known := list(_used(cluster, limits, done.unmarked))):
-        marked = backend.govern(known)
+        marked = backend.ensure_namespaces(known)
         done = replace(
             marked,
             created=(*done.created, *marked.created),
@@ -57,7 +57,7 @@ def govern(cluster: Cluster) -> bool:
     stood = {
         f"{name}.{field}": pair for name, fields in done.repaired.items() for field, pair in fields.items()
     }
-    audit_log.record(
+    audit_log.record_action(
         SYSTEM,
         "cluster.repair",
         entity="cluster",

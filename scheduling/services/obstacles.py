@@ -16,7 +16,7 @@ from typing import Any, Final
 from django.db.models import Q, QuerySet
 
 from clusters.models import ClusterHealth
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.lifecycle.transitions import note
 from scheduling.models import Allocation, Job, JobEvent, JobState, TaskState
 
@@ -118,13 +118,13 @@ def _that_say(states: _States, after: uuid.UUID) -> QuerySet[Job, tuple[Any, ...
     return said.order_by("pk").values_list("pk")[:_LIMIT]
 
 
-_KEPT_UP: Final[dict[_States, Kept[tuple[Any, ...]]]] = {
-    _HELD: Kept(lambda slow, leaving, after: _kept_up(_HELD, slow, leaving, after)),
-    _RUNNING: Kept(lambda slow, leaving, after: _kept_up(_RUNNING, slow, leaving, after)),
+_KEPT_UP: Final[dict[_States, PreparedQuery[tuple[Any, ...]]]] = {
+    _HELD: PreparedQuery(lambda slow, leaving, after: _kept_up(_HELD, slow, leaving, after)),
+    _RUNNING: PreparedQuery(lambda slow, leaving, after: _kept_up(_RUNNING, slow, leaving, after)),
 }
-_TOLD: Final[dict[_States, Kept[tuple[Any, ...]]]] = {
-    _HELD: Kept(lambda after: _that_say(_HELD, after)),
-    _RUNNING: Kept(lambda after: _that_say(_RUNNING, after)),
+_TOLD: Final[dict[_States, PreparedQuery[tuple[Any, ...]]]] = {
+    _HELD: PreparedQuery(lambda after: _that_say(_HELD, after)),
+    _RUNNING: PreparedQuery(lambda after: _that_say(_RUNNING, after)),
 }
 _reached: Final[dict[_States, uuid.UUID]] = {}
 """The last job of this process's call before, where more are behind it."""

@@ -10,17 +10,17 @@ from typing import Final
 
 from clusters.services.grants import DeviceAmount, NodeAmount, devices_give_back, nodes_give_back
 from foundation.messaging import outbox
-from foundation.sql.prepared import Kept, KeptUpdate
+from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from quotas.services.ledger import LedgerKey, charges, ledger_free
 from scheduling.models import Allocation, DeviceSlice
 from scheduling.services.resizing.resize_settle import resizes_end
 
-_PARTS: Final = Kept(
+_PARTS: Final = PreparedQuery(
     lambda allocations: DeviceSlice.unscoped.filter(
         allocation__pk__any_of=allocations, released=False
     ).values_list("device_id", "cores", "memory_mib")
 )
-_RELEASED: Final = KeptUpdate(
+_RELEASED: Final = PreparedUpdate(
     lambda allocations: DeviceSlice.unscoped.filter(allocation__pk__any_of=allocations, released=False),
     lambda allocations: {"released": True},
 )
@@ -48,7 +48,7 @@ def give_back(allocations: Sequence[Allocation], *, now: datetime) -> None:
     devices_give_back(_free_slices(released))
     resizes_end(released, now=now)
     for cell_id in sorted(cells):
-        outbox.hint(outbox.Topic.FREED, cell_id)
+        outbox.add_hint(outbox.Topic.FREED, cell_id)
 
 
 def _free_slices(allocations: Sequence[uuid.UUID]) -> dict[uuid.UUID, DeviceAmount]:

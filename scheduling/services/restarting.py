@@ -56,7 +56,7 @@ def hold_restarting(actor: Actor, cluster: Cluster, found: Sequence[RestartingJo
             begin_eviction(job=job, rule="USER", then=JobState.SUSPENDED, now=now, actor=name)
         else:
             continue
-        audit_log.record(
+        audit_log.record_action(
             actor, "job.suspend", entity="job", entity_id=job.pk, tenant_id=job.workspace_id,
             after={"name": job.name, "restored": cluster.name},
         )  # fmt: skip

@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce
 
 from clusters.models import ClusterHealth
 from foundation.messaging import outbox
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.lifecycle.job_lifecycle import begin_eviction, note_removal
 from scheduling.lifecycle.transitions import StaleJob, advance
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
@@ -59,7 +59,7 @@ def _unstarted(before: datetime) -> QuerySet[Allocation]:
     )
 
 
-_UNSTARTED: Final[Kept[Any]] = Kept(_unstarted)
+_UNSTARTED: Final[PreparedQuery[Any]] = PreparedQuery(_unstarted)
 
 
 def end_slow_starts(*, now: datetime) -> int:
@@ -95,7 +95,7 @@ def _end(held: Allocation, job: Job, limit_s: int, now: datetime) -> None:
         advance(job, code="shrunk", now=now, numbers={"rule": RULE, "tasks": 1, **numbers})
         given_up_note(job=job, now=now)
         for cluster_id in note_removal(Q(pk=held.pk), now):
-            outbox.hint(outbox.Topic.EXECUTE, cluster_id)
+            outbox.add_hint(outbox.Topic.EXECUTE, cluster_id)
         return
     before = Attempt.unscoped.filter(job=job, end_reason=RULE).count()
     then = JobState.QUEUED if before + 1 < TRIES else JobState.FAILED

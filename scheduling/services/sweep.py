@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from clusters.models import ADMITS_ITSELF, Cell, Cluster
 from foundation.core import clock, faults
 from foundation.messaging import outbox
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.lifecycle.job_lifecycle import begin_eviction, settle
 from scheduling.lifecycle.transitions import StaleJob
 from scheduling.models import (
@@ -36,15 +36,15 @@ log = structlog.get_logger(__name__)
 _RECHECK: Final = timedelta(seconds=15)
 _LIMIT: Final = 200
 
-_OVER_TIME: Final = Kept(
+_OVER_TIME: Final = PreparedQuery(
     lambda now: Job.unscoped.filter(state=JobState.RUNNING, deadline_at__lt=now).order_by("id")[:_LIMIT]
 )
-_CELLS_LONG_UNSEEN: Final = Kept(
+_CELLS_LONG_UNSEEN: Final = PreparedQuery(
     lambda before: Cell.unscoped.filter(
         Q(last_cycle_at__isnull=True) | Q(last_cycle_at__lt=before)
     ).values_list("id")
 )
-_ENDED_CLAIMS: Final = Kept(
+_ENDED_CLAIMS: Final = PreparedQuery(
     lambda now: Claim.unscoped.filter(expires_at__lte=now).values_list("job__queue__cell_id")
 )
 
@@ -78,17 +78,17 @@ def _open_resizes() -> QuerySet[MemoryResize, tuple[uuid.UUID]]:
     return live.values_list("allocation__node__cluster_id").distinct()
 
 
-_CELLS_WITH_NEWS: Final = Kept(_cells_with_news)
-_OPEN_RESIZES: Final = Kept(_open_resizes)
-_OVERDUE: Final = Kept(
+_CELLS_WITH_NEWS: Final = PreparedQuery(_cells_with_news)
+_OPEN_RESIZES: Final = PreparedQuery(_open_resizes)
+_OVERDUE: Final = PreparedQuery(
     lambda now: MemoryResize.unscoped.filter(
         ended_at__isnull=True, state=ResizeState.ASKED, deadline_at__lte=now
     ).values_list("pk")
 )
-_WITHOUT_PODS: Final = Kept(_without_pods)
-_OWED: Final = Kept(_clusters_owed)
-_GANGS_TO_END: Final = Kept(_clusters_with_gangs_to_end)
-_THAT_ADMIT: Final = Kept(
+_WITHOUT_PODS: Final = PreparedQuery(_without_pods)
+_OWED: Final = PreparedQuery(_clusters_owed)
+_GANGS_TO_END: Final = PreparedQuery(_clusters_with_gangs_to_end)
+_THAT_ADMIT: Final = PreparedQuery(
     lambda: Cluster.unscoped.filter(backend__in=ADMITS_ITSELF).order_by("pk").values_list("pk")
 )
 
@@ -102,7 +102,7 @@ def sweep() -> None:
     obstacles_note(now=now)
     _end_claims(now)
     _give_up_resizes(now)
-    faults.point("sweep.before_hints")
+    faults.fault_point("sweep.before_hints")
     _hint_cells(now)
     _hint_clusters()
 
@@ -121,20 +121,20 @@ def _hint_cells(now: datetime) -> None:
     """Cells with a job that no cycle has seen, one whose pause has ended, or no look for a while."""
     due = {*_CELLS_WITH_NEWS(now), *_CELLS_LONG_UNSEEN(now - _RECHECK)}
     for (cell_id,) in sorted(due):
-        outbox.hint(outbox.Topic.CYCLE, cell_id)
+        outbox.add_hint(outbox.Topic.CYCLE, cell_id)
 
 
 def _hint_clusters() -> None:
     for (cluster_id,) in sorted({*_OWED(), *_GANGS_TO_END(), *_OPEN_RESIZES()}):
-        outbox.hint(outbox.Topic.EXECUTE, cluster_id)
+        outbox.add_hint(outbox.Topic.EXECUTE, cluster_id)
     for (cluster_id,) in _THAT_ADMIT():
-        outbox.hint(outbox.Topic.DELEGATE, cluster_id)
+        outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)
 
 
 def hint_observation() -> None:
     """Ask for a look at every cluster."""
     for cluster_id in Cluster.unscoped.order_by("id").values_list("id", flat=True):
-        outbox.hint(outbox.Topic.OBSERVE, cluster_id)
+        outbox.add_hint(outbox.Topic.OBSERVE, cluster_id)
 
 
 def _evict_all(
@@ -179,7 +179,7 @@ def _end_claims(now: datetime) -> None:
     with transaction.atomic():
         Claim.unscoped.filter(expires_at__lte=now).delete()
         for (cell_id,) in sorted(cells):
-            outbox.hint(outbox.Topic.CYCLE, cell_id)
+            outbox.add_hint(outbox.Topic.CYCLE, cell_id)
 
 
 def _give_up_resizes(now: datetime) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from django.db.models import Q, QuerySet
 
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.engine import model as em
 from scheduling.engine_input.jobs import toleration
 from scheduling.models import Allocation, JobState
@@ -47,9 +47,9 @@ def _broken(since: datetime) -> QuerySet[Allocation, tuple[uuid.UUID, str, str]]
     return rows[:_LIMIT]
 
 
-_LOST: Final = Kept(_lost)
-_TAINTED: Final = Kept(_tainted)
-_BROKEN: Final = Kept(_broken)
+_LOST: Final = PreparedQuery(_lost)
+_TAINTED: Final = PreparedQuery(_tainted)
+_BROKEN: Final = PreparedQuery(_broken)
 
 
 def on_lost_nodes(*, now: datetime) -> Because:

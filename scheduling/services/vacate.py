@@ -46,5 +46,5 @@ def queue_vacate(acting_user: Actor, queue: Queue, move_to: Queue | None) -> int
             queue=move_to,
             reason="PENDING_EVALUATION" if job.reason != "SUSPENDED" else job.reason,
         )
-    outbox.hint(outbox.Topic.CYCLE, move_to.cell_id)
+    outbox.add_hint(outbox.Topic.CYCLE, move_to.cell_id)
     return len(waiting)

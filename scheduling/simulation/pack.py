@@ -15,7 +15,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
-from foundation.core.garbage_collection import uncollected
+from foundation.core.garbage_collection import gc_paused
 from scheduling.engine import (
     Asked,
     EngineConfig,
@@ -127,7 +127,7 @@ def run_pack(
     if not capacity or not order:
         raise UsageError("there are no cards or no arrivals to pack")
     run = _Run(nodes, pods, order, policy, seed, _Stopwatch(clock))
-    with uncollected(), run.watch:
+    with gc_paused(), run.watch:
         loaded = run.arrive(math.inf if departures is None else LOAD * capacity, progress)
     if departures is not None and loaded:
         run.depart(departures, seed)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clusters.models import ADMITS_ITSELF, Cluster
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import QueueFlavor
 
 
@@ -22,7 +22,7 @@ class Elsewhere:
 
 
 NOWHERE: Final = Elsewhere()
-_DELEGATING: Final = Kept(
+_DELEGATING: Final = PreparedQuery(
     lambda cell: Cluster.unscoped.filter(cell_id=cell, backend__in=ADMITS_ITSELF).values_list("pk")
 )
 

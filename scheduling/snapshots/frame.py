@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from clusters.models import Cell
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.job_history import claims_of, usage_of
@@ -16,7 +16,7 @@ from scheduling.snapshots.inventory import engine_flavors
 from scheduling.snapshots.taken import Contradiction, pool_names
 from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
 
-_MARKS: Final = Kept(
+_MARKS: Final = PreparedQuery(
     lambda cell: Cell.unscoped.filter(pk=cell).values_list("inventory_version", "cycle_number")
 )
 Usage = Mapping[em.FlavorResource, int]

@@ -12,11 +12,11 @@ from typing import Any, Final
 from clusters.models import Device, Flavor, GpuMode, Node
 from clusters.services.node_life import is_node_schedulable
 from foundation.core import clock
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.engine import model as em
 from scheduling.engine_input.jobs import toleration
 
-_FLAVORS: Final = Kept(lambda cell: Flavor.unscoped.filter(cluster__cell_id=cell).order_by("id"))
+_FLAVORS: Final = PreparedQuery(lambda cell: Flavor.unscoped.filter(cluster__cell_id=cell).order_by("id"))
 
 
 def devices_of(rows: Any) -> dict[uuid.UUID, list[Device]]:

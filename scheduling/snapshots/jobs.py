@@ -10,7 +10,7 @@ from typing import Final
 
 from foundation.core import clock
 from foundation.core.quantities import Resource
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.engine import model as em
 from scheduling.engine_input.allowances import Allowances
 from scheduling.engine_input.config import engine_config
@@ -20,7 +20,9 @@ from tenants.models import Tenant
 
 # What a cycle looks at: jobs that wait for it, and those that hold what others wait for.
 SEEN: Final = (JobState.QUEUED, *HOLDING_STATES)
-_WORKSPACES: Final = Kept(lambda cell: Tenant.unscoped.filter(queues__cell=cell).order_by().distinct())
+_WORKSPACES: Final = PreparedQuery(
+    lambda cell: Tenant.unscoped.filter(queues__cell=cell).order_by().distinct()
+)
 
 
 def jobs_of(

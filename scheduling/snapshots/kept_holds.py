@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.engine import model as em
 from scheduling.models import Allocation, DeviceSlice
 from scheduling.snapshots.holds import HOLD, PART, holds_of
@@ -21,17 +21,19 @@ def _live(cell: uuid.UUID) -> QuerySet[Allocation]:
     return Allocation.unscoped.filter(node__cluster__cell_id=cell, released_at__isnull=True)
 
 
-_HOLDS: Final[Kept[tuple[Any, ...]]] = Kept(
+_HOLDS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda cell, keys: _live(cell).filter(pk__any_of=keys).order_by("id").values_list(*HOLD)
 )
-_PARTS: Final[Kept[tuple[Any, ...]]] = Kept(
+_PARTS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda keys: (
         DeviceSlice.unscoped.filter(released=False, allocation__pk__any_of=keys)
         .order_by("device__index", "id")
         .values_list(*PART)
     )
 )
-_MARKS: Final[Kept[tuple[Any, ...]]] = Kept(lambda cell: _live(cell).values_list("pk", _LEAVING, "revision"))
+_MARKS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
+    lambda cell: _live(cell).values_list("pk", _LEAVING, "revision")
+)
 
 
 @dataclass(slots=True)

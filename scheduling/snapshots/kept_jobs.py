@@ -13,7 +13,7 @@ from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
 from foundation.core import clock
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.engine import model as em
 from scheduling.engine_input.allowances import Allowances
 from scheduling.engine_input.config import engine_config
@@ -37,27 +37,29 @@ def _in(cell: uuid.UUID, *states: JobState) -> QuerySet[Job]:
 
 # Of thousands of keys texts are read and looked up several times as fast.
 _NAME: Final = Cast("pk", TextField())
-_VERSIONS: Final[Kept[tuple[Any, ...]]] = Kept(lambda cell: _in(cell, *SEEN).values_list(_NAME, "version"))
-_VERSIONS_AND_TIMES: Final[Kept[tuple[Any, ...]]] = Kept(
+_VERSIONS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
+    lambda cell: _in(cell, *SEEN).values_list(_NAME, "version")
+)
+_VERSIONS_AND_TIMES: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda cell: _in(cell, *SEEN).values_list(_NAME, "version", "reason_at")
 )
-_HOLDING: Final[Kept[tuple[Any, ...]]] = Kept(
+_HOLDING: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda cell: _in(cell, *HOLDING_STATES).values_list(_NAME, "version")
 )
-_LATELY: Final[Kept[tuple[Any, ...]]] = Kept(
+_LATELY: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda cell, since: (
         _in(cell, JobState.QUEUED).filter(submitted_at__gt=since).values_list(_NAME, "version")
     )
 )
 
 
-_FRESH: Final = Kept(
+_FRESH: Final = PreparedQuery(
     # What is for its pods alone stays unread.
     lambda jobs: Job.unscoped.filter(pk__any_of=jobs, state__in=SEEN).defer(
         "environment", "volumes", "runtime", "simulate"
     )
 )
-_ROLES: Final[Kept[tuple[Any, ...]]] = Kept(
+_ROLES: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda jobs: (
         JobRole.unscoped.filter(job__pk__any_of=jobs)
         .order_by("job_id", "position")
@@ -70,7 +72,7 @@ _FIXED: Final = (
 )
 """What nobody changes of a job that is there, no more than its roles."""
 _MOVING: Final = tuple(item.attname for item in Job._meta.concrete_fields if item.name not in _FIXED)
-_AGAIN: Final[Kept[tuple[Any, ...]]] = Kept(
+_AGAIN: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda jobs: Job.unscoped.filter(pk__any_of=jobs, state__in=SEEN).values_list("pk", *_MOVING)
 )
 

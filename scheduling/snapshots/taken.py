@@ -9,15 +9,17 @@ from typing import Final
 
 from clusters.models import Cluster, Flavor, Node
 from foundation.sql import row_scope
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import Queue
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.models import Job
 
-_FLAVORS: Final = Kept(lambda cell: Flavor.unscoped.filter(cluster__cell_id=cell).values_list("id", "name"))
-_CLUSTERS: Final = Kept(lambda cell: Cluster.unscoped.filter(cell_id=cell).values_list("id", "name"))
-_QUEUES: Final = Kept(lambda cell: Queue.unscoped.filter(cell_id=cell).values_list("id", "name"))
+_FLAVORS: Final = PreparedQuery(
+    lambda cell: Flavor.unscoped.filter(cluster__cell_id=cell).values_list("id", "name")
+)
+_CLUSTERS: Final = PreparedQuery(lambda cell: Cluster.unscoped.filter(cell_id=cell).values_list("id", "name"))
+_QUEUES: Final = PreparedQuery(lambda cell: Queue.unscoped.filter(cell_id=cell).values_list("id", "name"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from collections import defaultdict
 from typing import Final
 
 from foundation.core.quantities import Resource
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import AllocationMode, Queue, QueueFlavor
 from quotas.selectors.tree import engine_rows
 from scheduling.engine import model as em
 
-_QUEUES: Final = Kept(lambda cell: Queue.unscoped.filter(cell_id=cell).order_by("id"))
-_QUEUE_FLAVORS: Final = Kept(
+_QUEUES: Final = PreparedQuery(lambda cell: Queue.unscoped.filter(cell_id=cell).order_by("id"))
+_QUEUE_FLAVORS: Final = PreparedQuery(
     lambda cell: (
         QueueFlavor.unscoped.filter(queue__cell_id=cell)
         .order_by("queue_id", "position")

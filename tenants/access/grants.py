@@ -24,7 +24,7 @@ from django.db.models import QuerySet
 
 from foundation.core.actor import Actor
 from foundation.sql import row_scope
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from tenants.access.permission_points import ROLE_PERMISSIONS, Permission, points_of, reach_of
 from tenants.models import Member
 
@@ -145,7 +145,7 @@ def _of(user_id: uuid.UUID) -> QuerySet[Member, tuple[Any, ...]]:
     return own.union(by_group, all=True)
 
 
-_HELD: Final = Kept(_of)
+_HELD: Final = PreparedQuery(_of)
 
 
 @row_scope.whole()

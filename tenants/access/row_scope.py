@@ -22,4 +22,4 @@ def scope_of(user: User) -> RowScope:
 def act_for(user: object) -> None:
     """It is now known who asks; somebody without an account sees nothing."""
     if isinstance(user, User):
-        row_scope.narrow(scope_of(user))
+        row_scope.narrow_scope(scope_of(user))

@@ -8,8 +8,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.sql.versions import etag, if_match
-from foundation.web.listing import Column, Kind
+from foundation.sql.versions import if_match, version_header
+from foundation.web.listing import Column, ColumnKind
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.pages import list_of, listed
@@ -51,8 +51,8 @@ class UsersQuery(ListQuery):
     columns: ClassVar = {
         "username": Column("username"),
         "email": Column("email"),
-        "is_active": Column("is_active", Kind.FLAG),
-        "last_login": Column("last_login", Kind.TIME),
+        "is_active": Column("is_active", ColumnKind.FLAG),
+        "last_login": Column("last_login", ColumnKind.TIME),
     }
 
 
@@ -84,7 +84,7 @@ class UsersView(PlatformView):
         read_query(request, NoQuery)
         values = body_of(request, UserCreateSerializer)
         user = user_create(acting_user=self.viewer, must_change_password=True, **values)
-        headers = {"Location": f"{request.path}/{user.pk}", **etag(user)}
+        headers = {"Location": f"{request.path}/{user.pk}", **version_header(user)}
         return Response(UserSerializer(user).data, status=201, headers=headers)
 
 
@@ -101,7 +101,7 @@ class UserView(PlatformView):
         """Answer the account."""
         read_query(request, NoQuery)
         user = user_get(viewer=self.viewer, user_id=kwargs["user"])
-        return Response(UserSerializer(user).data, headers=etag(user))
+        return Response(UserSerializer(user).data, headers=version_header(user))
 
     @extend_schema(
         operation_id="user_update",
@@ -118,7 +118,7 @@ class UserView(PlatformView):
         expected = if_match(request)
         active = body_of(request, UserChangeSerializer)["is_active"]
         user = user_set_active(acting_user=self.viewer, user=user, active=active, expected=expected)
-        return Response(UserSerializer(user).data, headers=etag(user))
+        return Response(UserSerializer(user).data, headers=version_header(user))
 
 
 class UserUnlockView(PlatformView):
@@ -197,7 +197,7 @@ class GroupsView(PlatformView):
         """Make a group, of this platform or of the identity provider."""
         read_query(request, NoQuery)
         group = group_create(acting_user=self.viewer, **body_of(request, GroupCreateSerializer))
-        headers = {"Location": f"{request.path}/{group.pk}", **etag(group)}
+        headers = {"Location": f"{request.path}/{group.pk}", **version_header(group)}
         return Response(GroupSerializer(group).data, status=201, headers=headers)
 
 
@@ -214,7 +214,7 @@ class GroupView(PlatformView):
         """Answer the group."""
         read_query(request, NoQuery)
         group = group_get(viewer=self.viewer, group_id=kwargs["group"])
-        return Response(GroupSerializer(group).data, headers=etag(group))
+        return Response(GroupSerializer(group).data, headers=version_header(group))
 
     @extend_schema(
         operation_id="group_update",
@@ -231,7 +231,7 @@ class GroupView(PlatformView):
         expected = if_match(request)
         values = body_of(request, GroupChangeSerializer)
         changed = group_update(acting_user=self.viewer, group=group, expected=expected, **values)
-        return Response(GroupSerializer(changed).data, headers=etag(changed))
+        return Response(GroupSerializer(changed).data, headers=version_header(changed))
 
     @extend_schema(
         operation_id="group_delete",

@@ -101,7 +101,7 @@ def _file(request: Request, viewer: User, find: Find) -> StreamingHttpResponse:
     filters, kind = _filters(query), query["type"]
     content_type = "text/csv; charset=utf-8" if kind == "csv" else "application/jsonl"
     disposition = f'attachment; filename="audit.{kind}"'
-    begun = (row_scope.current(), find(viewer, filters))
+    begun = (row_scope.current_scope(), find(viewer, filters))
     piece = partial(_piece, begun, partial(_again, request, find, filters))
     content = _pieces(piece, _csv_lines if kind == "csv" else _json_lines, header=kind == "csv")
     return flowing(content, content_type, Content_Disposition=disposition)
@@ -123,7 +123,7 @@ async def _pieces(piece: Piece, lines: Lines, *, header: bool) -> AsyncIterator[
 def _piece(begun: Found, again: Callable[[], Found], lines: Lines, cursor: str | None) -> _Page:
     # The request is over while its answer still flows: whoever reads on is asked again who they are.
     rows, records = begun if cursor is None else again()
-    with row_scope.acting(rows):
+    with row_scope.use_scope(rows):
         items, following = audit_page(records, cursor=cursor, limit=_CHUNK)
     return lines(list(AuditRecordSerializer(items, many=True).data)), following
 
@@ -132,7 +132,7 @@ def _again(request: Request, find: Find, filters: AuditFilter) -> Found:
     """What the reader may read now. Raises: PermissionDenied, NotFound, which break the file off."""
     viewer = signed_in_still(request)
     rows = scope_of(viewer)
-    with row_scope.acting(rows):
+    with row_scope.use_scope(rows):
         return rows, find(viewer, filters)
 
 

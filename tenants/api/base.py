@@ -45,10 +45,10 @@ class PlatformView(APIView):
         """Answer a request; a stream begins after the transaction."""
         if not self.reads_together or request.method not in SAFE_METHODS:
             return super().dispatch(request, *args, **kwargs)
-        with row_scope.together():
+        with row_scope.read_transaction():
             return super().dispatch(request, *args, **kwargs)
 
-    @row_scope.together()
+    @row_scope.read_transaction()
     def perform_authentication(self, request: Request) -> None:
         """Find out who asks, and see their rows from here on."""
         super().perform_authentication(request)

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core.errors import PermissionDenied
-from foundation.web.listing import Column, Kind
+from foundation.web.listing import Column, ColumnKind
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import named_by
 from tenants.api.pages import list_of, listed
@@ -41,9 +41,9 @@ class AccessKeysQuery(ListQuery):
     columns: ClassVar = {
         "prefix": Column("prefix"),
         "name": Column("name"),
-        "created_at": Column("created_at", Kind.TIME),
-        "expires_at": Column("expires_at", Kind.TIME),
-        "last_used_at": Column("last_used_at", Kind.TIME),
+        "created_at": Column("created_at", ColumnKind.TIME),
+        "expires_at": Column("expires_at", ColumnKind.TIME),
+        "last_used_at": Column("last_used_at", ColumnKind.TIME),
     }
 
 

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core.errors import FieldError, Invalid
-from foundation.sql.versions import etag, if_match
+from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column
 from tenants.access.permissions import Permission
 from tenants.access.rights import Effective, effective_list
@@ -81,7 +81,7 @@ class MembersView(PlaceView):
             user=user_named(values["user"]) if "user" in values else None,
             group=group_named(values["group"]) if "group" in values else None,
         )
-        headers = {"Location": f"{request.path}/{member.pk}", **etag(member)}
+        headers = {"Location": f"{request.path}/{member.pk}", **version_header(member)}
         return Response(MemberSerializer(member).data, status=201, headers=headers)
 
 
@@ -104,7 +104,7 @@ class MemberView(PlaceView):
         """Answer the member."""
         read_query(request, NoQuery)
         member = member_get(viewer=self.viewer, tenant=self.place, member_id=kwargs["member"])
-        return Response(MemberSerializer(member).data, headers=etag(member))
+        return Response(MemberSerializer(member).data, headers=version_header(member))
 
     @extend_schema(
         operation_id="member_update",
@@ -129,7 +129,7 @@ class MemberView(PlaceView):
             group=member.group,
             expected=expected,
         )
-        return Response(MemberSerializer(changed).data, headers=etag(changed))
+        return Response(MemberSerializer(changed).data, headers=version_header(changed))
 
     @extend_schema(
         operation_id="member_remove",
@@ -227,7 +227,7 @@ class RolesView(PlaceView):
         place = self.place
         values = _points(body_of(request, RoleCreateSerializer))
         role = role_create(acting_user=self.viewer, tenant=place, **values)
-        headers = {"Location": f"{request.path}/{role.pk}", **etag(role)}
+        headers = {"Location": f"{request.path}/{role.pk}", **version_header(role)}
         return Response(RoleSerializer(role).data, status=201, headers=headers)
 
 
@@ -250,7 +250,7 @@ class RoleView(PlaceView):
         """Answer the role."""
         read_query(request, NoQuery)
         role = role_get(viewer=self.viewer, tenant=self.place, role_id=kwargs["role"])
-        return Response(RoleSerializer(role).data, headers=etag(role))
+        return Response(RoleSerializer(role).data, headers=version_header(role))
 
     @extend_schema(
         operation_id="role_update",
@@ -267,7 +267,7 @@ class RoleView(PlaceView):
         expected = if_match(request)
         values = _points(body_of(request, RoleChangeSerializer))
         changed = role_update(acting_user=self.viewer, role=role, expected=expected, **values)
-        return Response(RoleSerializer(changed).data, headers=etag(changed))
+        return Response(RoleSerializer(changed).data, headers=version_header(changed))
 
     @extend_schema(
         operation_id="role_delete",

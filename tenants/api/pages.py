@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.web.listing import arrange, narrow
+from foundation.web.listing import filter_rows, sort_rows
 from tenants.api.query import ListQuery, read_query
 
 Shape = serializers.BaseSerializer[Any]
@@ -68,8 +68,8 @@ def listed_by(
     shape: type[serializers.Serializer[Any]],
 ) -> Response:
     """As `listed`, by a query that has been read already."""
-    rows = narrow(rows, query["conditions"])
+    rows = filter_rows(rows, query["conditions"])
     if "sort" in query:
-        rows = arrange(rows, query["sort"], kind.columns)
+        rows = sort_rows(rows, query["sort"], kind.columns)
     items, total, following = page_of(rows, limit=query["limit"], offset=query["offset"])
     return Response(answer(shape(items, many=True).data, total, following))

@@ -10,8 +10,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.sql.versions import etag, if_match
-from foundation.web.listing import Column, Kind
+from foundation.sql.versions import if_match, version_header
+from foundation.web.listing import Column, ColumnKind
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import named_by
@@ -39,7 +39,7 @@ class TenantsQuery(ListQuery):
         "slug": Column("slug"),
         "name": Column("name"),
         "kind": Column("kind"),
-        "parent": Column("parent_id", Kind.ID),
+        "parent": Column("parent_id", ColumnKind.ID),
     }
     archived = serializers.BooleanField(default=False, help_text="Archived ones too.")
 
@@ -89,7 +89,7 @@ class TenantsView(PlatformView):
             slug=values["slug"],
             name=values["name"],
         )
-        headers = {"Location": f"{request.path}/{made.pk}", **etag(made)}
+        headers = {"Location": f"{request.path}/{made.pk}", **version_header(made)}
         return Response(TenantSerializer(made).data, status=201, headers=headers)
 
 
@@ -107,7 +107,7 @@ class TenantView(PlaceView):
     def get(self, request: Request, **kwargs: Any) -> Response:
         """Answer the tenant."""
         read_query(request, NoQuery)
-        return Response(TenantSerializer(self.tenant).data, headers=etag(self.tenant))
+        return Response(TenantSerializer(self.tenant).data, headers=version_header(self.tenant))
 
     @extend_schema(
         operation_id="tenant_rename",
@@ -123,7 +123,7 @@ class TenantView(PlaceView):
         tenant, expected = self.tenant, if_match(request)
         name = body_of(request, TenantRenameSerializer)["name"]
         renamed = tenant_rename(acting_user=self.viewer, tenant=tenant, name=name, expected=expected)
-        return Response(TenantSerializer(renamed).data, headers=etag(renamed))
+        return Response(TenantSerializer(renamed).data, headers=version_header(renamed))
 
 
 class TenantMoveView(PlaceView):
@@ -150,7 +150,7 @@ class TenantMoveView(PlaceView):
         preview = tenant_move_preview(viewer=self.viewer, tenant=tenant, parent=parent)
         moved = tenant_move(acting_user=self.viewer, tenant=tenant, parent=parent, expected=expected)
         body = {"tenant": moved, "along": preview.along, "access": preview.access, "effects": preview.effects}
-        return Response(MoveSerializer(body).data, headers=etag(moved))
+        return Response(MoveSerializer(body).data, headers=version_header(moved))
 
 
 class _Closing(PlaceView):
@@ -179,7 +179,8 @@ class TenantArchiveView(_Closing):
         effects = tenant_archive_preview(viewer=self.viewer, tenant=self.tenant)
         archived = self.act(request, tenant_archive)
         return Response(
-            ArchivedSerializer({"tenant": archived, "effects": effects}).data, headers=etag(archived)
+            ArchivedSerializer({"tenant": archived, "effects": effects}).data,
+            headers=version_header(archived),
         )
 
 
@@ -197,4 +198,4 @@ class TenantRestoreView(_Closing):
     def post(self, request: Request, **kwargs: Any) -> Response:
         """Open it and what was archived along with it."""
         restored = self.act(request, tenant_restore)
-        return Response(TenantSerializer(restored).data, headers=etag(restored))
+        return Response(TenantSerializer(restored).data, headers=version_header(restored))

@@ -15,7 +15,14 @@ from rest_framework.response import Response
 
 from foundation.audit import audit_log
 from foundation.core.errors import FieldError, Invalid
-from foundation.web.idempotency import Answer, Repeatable, answer_once, checked_key, fingerprint, route_of
+from foundation.web.idempotency import (
+    Repeatable,
+    StoredAnswer,
+    answer_once,
+    checked_key,
+    content_fingerprint,
+    route_of,
+)
 from tenants.api.dry_run import rehearse
 from tenants.models import User
 
@@ -69,15 +76,15 @@ def carry_out(view: Writes, handler: Handler, request: Request, *args: Any, **kw
 def _once(view: Writes, run: Callable[[], Response], request: Request) -> Response:
     given: list[Response] = []
 
-    def make() -> Answer:
+    def make() -> StoredAnswer:
         answer = run()
         given.append(answer)
         headers = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
         # A secret is shown once: what is kept for a repetition does not have it.
-        return Answer(answer.status_code, _without(answer.data, view.secret_fields), headers)
+        return StoredAnswer(answer.status_code, _without(answer.data, view.secret_fields), headers)
 
     query = {name: values for name, values in request.query_params.lists() if name != "dry_run"}
-    content = fingerprint(request.data, query)
+    content = content_fingerprint(request.data, query)
     key = checked_key(request.headers[KEY])
     route = route_of(request.method or "", request.path)
     with audit_log.outlive_rollback():

@@ -12,20 +12,20 @@ from django.db.models import Q, QuerySet
 from foundation.core.actor import Actor
 from foundation.models import AuditRecord
 from foundation.sql import keyset
-from foundation.web.listing import Column, Condition, Kind, narrow
+from foundation.web.listing import Column, ColumnKind, Condition, filter_rows
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
 COLUMNS: Final = {
-    "id": Column("id", Kind.ID),
-    "at": Column("created_at", Kind.TIME),
+    "id": Column("id", ColumnKind.ID),
+    "at": Column("created_at", ColumnKind.TIME),
     "actor": Column("actor_name"),
-    "actor_id": Column("actor_id", Kind.ID),
+    "actor_id": Column("actor_id", ColumnKind.ID),
     "action": Column("action"),
     "entity": Column("entity"),
     "entity_id": Column("entity_id"),
-    "tenant_id": Column("tenant_id", Kind.ID),
+    "tenant_id": Column("tenant_id", ColumnKind.ID),
     "result": Column("result"),
     "address": Column("address"),
     "request_id": Column("request_id"),
@@ -51,7 +51,7 @@ def audit_query(
     Raises: NotFound, PermissionDenied.
     """
     permissions.require(viewer, Permission.AUDIT_VIEW, tenant)
-    records: QuerySet[AuditRecord] = narrow(AuditRecord.unscoped.all(), filters.conditions)
+    records: QuerySet[AuditRecord] = filter_rows(AuditRecord.unscoped.all(), filters.conditions)
     if tenant is not None:
         records = records.filter(tenant_id=tenant.pk)
     if filters.since is not None:
@@ -68,4 +68,4 @@ def audit_page(
     records: QuerySet[AuditRecord], *, cursor: str | None, limit: int
 ) -> tuple[list[AuditRecord], str | None]:
     """The next records, newest first, and the cursor after them. Raises: Invalid for a bad cursor."""
-    return keyset.page(records, sort="-created_at", cursor=cursor, limit=limit)
+    return keyset.read_page(records, sort="-created_at", cursor=cursor, limit=limit)

@@ -9,14 +9,14 @@ from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.hooks import tree_effects
 from tenants.hooks.tree_effects import Effect
 from tenants.models import Tenant, TenantKind
 
-_WORKSPACE: Final = Kept(
+_WORKSPACE: Final = PreparedQuery(
     lambda slug: (
         Tenant.unscoped.filter(kind=TenantKind.WORKSPACE, slug=slug).order_by().select_related("parent")
     )

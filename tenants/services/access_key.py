@@ -23,7 +23,7 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.sql import row_scope
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import AccessKey, User
@@ -32,7 +32,7 @@ from tenants.services.service_account import require_manage
 _MARK: Final = "alt"
 _TOUCH_EVERY: Final = timedelta(minutes=1)
 GRACE_MAX_S: Final = 7 * 24 * 3600
-_LIVE: Final = Kept(
+_LIVE: Final = PreparedQuery(
     lambda prefix: (
         AccessKey.unscoped.filter(prefix=prefix, revoked_at__isnull=True).order_by().select_related("user")
     )
@@ -131,7 +131,7 @@ def _require_owner(acting_user: Actor, user: User) -> None:
 
 
 def _note(actor: Actor, verb: str, key: AccessKey, after: dict[str, str] | None = None) -> None:
-    audit_log.record(
+    audit_log.record_action(
         actor,
         f"access-key.{verb}",
         entity="access-key",

@@ -17,7 +17,7 @@ from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
-from foundation.sql.versions import advance, require_current
+from foundation.sql.versions import advance_version, require_current
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.hooks.signals import password_changed
@@ -79,7 +79,7 @@ def user_set_active(*, acting_user: Actor, user: User, active: bool, expected: i
     with last_admin_kept():
         require_current(user, expected)
         if user.is_active != active:
-            advance(user, expected=expected)
+            advance_version(user, expected=expected)
             user.is_active = active
             user.save(update_fields=["is_active"])
             _note(acting_user, "open" if active else "close", user)
@@ -113,7 +113,7 @@ def password_set(*, acting_user: Actor, user: User, password: str, keep_keys: bo
     if acting_user.pk == user.pk:
         raise Conflict(_("Change your own password by the one you have."), code="OWN_PASSWORD")
     _check_password(password, user)
-    advance(user, expected=None)
+    advance_version(user, expected=None)
     user.must_change_password = True
     user.password_expires_at = end = _one_time_end()
     _set(user, password)
@@ -142,7 +142,7 @@ def password_change(*, acting_user: User, old_password: str, new_password: str) 
         message = _("Choose one that differs from the password until now.")
         raise Invalid(message, errors=[FieldError("new", "same", message)])
     _check_password(new_password, acting_user, field="new")
-    advance(acting_user, expected=None)
+    advance_version(acting_user, expected=None)
     acting_user.must_change_password = False
     acting_user.password_expires_at = None
     _set(acting_user, new_password)
@@ -187,4 +187,4 @@ def _check_fields(user: User) -> None:
 
 
 def _note(actor: Actor, verb: str, user: User, **change: Any) -> None:
-    audit_log.record(actor, f"user.{verb}", entity="user", entity_id=user.pk, **change)
+    audit_log.record_action(actor, f"user.{verb}", entity="user", entity_id=user.pk, **change)

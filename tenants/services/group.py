@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
-from foundation.sql.versions import advance, require_current
+from foundation.sql.versions import advance_version, require_current
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.access.rights import role_points
@@ -71,7 +71,7 @@ def group_delete(*, acting_user: Actor, group: Group, expected: int | None = Non
     """
     _require(acting_user, group)
     with last_admin_kept():
-        advance(group, expected=expected)
+        advance_version(group, expected=expected)
         _note(acting_user, "delete", group, before=_described(group))
         group.delete()
 
@@ -149,4 +149,4 @@ def _described(group: Group) -> dict[str, object]:
 
 
 def _note(actor: Actor, verb: str, group: Group, **change: Any) -> None:
-    audit_log.record(actor, f"group.{verb}", entity="group", entity_id=group.pk, **change)
+    audit_log.record_action(actor, f"group.{verb}", entity="group", entity_id=group.pk, **change)

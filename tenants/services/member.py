@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
-from foundation.sql.versions import advance
+from foundation.sql.versions import advance_version
 from tenants.access import permissions
 from tenants.access.permission_points import ROLE_PERMISSIONS, points_of
 from tenants.access.permissions import Permission
@@ -47,7 +47,7 @@ def member_set(
         before = _described(member) if member else None
         if member is not None:
             permissions.require_cover(acting_user, role_points(member), tenant)
-            advance(member, expected=expected)
+            advance_version(member, expected=expected)
         else:
             member = Member(user=user, group=group, tenant=tenant)
         member.role, member.custom_role = ("", role) if isinstance(role, CustomRole) else (role, None)
@@ -72,7 +72,7 @@ def member_remove(*, acting_user: Actor, member: Member, expected: int | None = 
     permissions.require(acting_user, Permission.MEMBER_EDIT, member.tenant)
     permissions.require_cover(acting_user, role_points(member), member.tenant)
     with last_admin_kept():
-        advance(member, expected=expected)
+        advance_version(member, expected=expected)
         before = _described(member)
         _note(acting_user, "remove", member, before=before)
         member.delete()
@@ -111,7 +111,7 @@ def _described(member: Member) -> dict[str, str]:
 
 
 def _note(actor: Actor, verb: str, member: Member, **change: dict[str, str] | None) -> None:
-    audit_log.record(
+    audit_log.record_action(
         actor,
         f"member.{verb}",
         entity="member",

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
-from foundation.sql.versions import advance, require_current
+from foundation.sql.versions import advance_version, require_current
 from tenants.access import grants, permissions
 from tenants.access.permission_points import PLATFORM_POINTS, points_of
 from tenants.access.permissions import Permission
@@ -85,7 +85,7 @@ def role_delete(*, acting_user: Actor, role: CustomRole, expected: int | None = 
     """
     permissions.require(acting_user, Permission.MEMBER_EDIT, role.tenant)
     permissions.require_cover(acting_user, points_of(role.points), role.tenant)
-    advance(role, expected=expected)
+    advance_version(role, expected=expected)
     role_id = role.pk
     try:
         with transaction.atomic():
@@ -147,6 +147,6 @@ def _described(role: CustomRole) -> dict[str, object]:
 
 
 def _note(actor: Actor, verb: str, role: CustomRole, **change: dict[str, object]) -> None:
-    audit_log.record(
+    audit_log.record_action(
         actor, f"role.{verb}", entity="role", entity_id=role.pk, tenant_id=role.tenant_id, **change
     )

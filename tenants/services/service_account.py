@@ -63,7 +63,7 @@ def require_manage(actor: Actor, account: User) -> None:
 
 
 def _note(actor: Actor, verb: str, account: User) -> None:
-    audit_log.record(
+    audit_log.record_action(
         actor,
         f"service-account.{verb}",
         entity="user",

@@ -36,7 +36,7 @@ def groups_follow(*, user: User, claimed: frozenset[str]) -> None:
     for group in gained:
         GroupMember.unscoped.get_or_create(group=group, user=user)
     if gained or lost:
-        audit_log.record(
+        audit_log.record_action(
             SYSTEM,
             "user.groups",
             entity="user",
@@ -58,7 +58,7 @@ def _admin_group(claim: str) -> None:
             raise
         return  # somebody else signed in at the same moment
     after = {"name": group.name, "claim": claim, "role": Role.PLATFORM_ADMIN.value}
-    audit_log.record(SYSTEM, "group.create", entity="group", entity_id=group.pk, after=after)
+    audit_log.record_action(SYSTEM, "group.create", entity="group", entity_id=group.pk, after=after)
 
 
 def _free_name(claim: str) -> str:
@@ -77,7 +77,7 @@ def _free_name(claim: str) -> str:
 
 def person_noted(*, user: User) -> None:
     """The audit row of an account that its first sign-in made."""
-    audit_log.record(
+    audit_log.record_action(
         SYSTEM,
         "user.create",
         entity="user",

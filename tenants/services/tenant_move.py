@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.sql import row_scope
-from foundation.sql.versions import advance, require_current
+from foundation.sql.versions import advance_version, require_current
 from tenants.access import grants, permissions
 from tenants.access.permissions import Permission
 from tenants.access.rights import role_points
@@ -116,6 +116,6 @@ def _take_roles_along(acting_user: Actor, tenant: Tenant) -> None:
             continue
         if role.pk not in copies:
             copies[role.pk] = role_copy(acting_user, role, tenant)
-        advance(member, expected=None)
+        advance_version(member, expected=None)
         member.custom_role = copies[role.pk]
         member.save(update_fields=["custom_role"])

@@ -69,6 +69,6 @@ def save(tenant: Tenant, fields: list[str]) -> None:
 
 def note(actor: Actor, verb: str, tenant: Tenant, **change: Any) -> None:
     """The audit row of a change of `tenant`."""
-    audit_log.record(
+    audit_log.record_action(
         actor, f"tenant.{verb}", entity="tenant", entity_id=tenant.pk, tenant_id=tenant.pk, **change
     )

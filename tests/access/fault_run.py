@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 from django.urls import get_resolver
 
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from tenants.api.key_scopes import KeyScopes
 from tests.access import planting
 from tests.access.actors import ACTORS, Actor
@@ -140,7 +140,7 @@ def test_the_sample_of_faults_is_noticed(w: AccessWorld) -> None:
 @pytest.mark.skipif(not ALL, reason="ALLOTMENT_FAULTS=all takes every check away: about twenty minutes")
 def test_every_check_that_is_taken_away_is_noticed(w: AccessWorld) -> None:
     planting.plant_scopes(KeyScopes)
-    planting.plant_kept(Kept)
+    planting.plant_kept(PreparedQuery)
     began = time.monotonic()
     run = FaultRun(w)
     alone: dict[str, str] = {}

@@ -133,7 +133,7 @@ def build() -> AccessWorld:
         w.actors[actor.name] = _signed_in(w, actor)
     for side in (w.here, w.other):
         tenant = side.tenant
-        record = audit_log.record(
+        record = audit_log.record_action(
             SYSTEM, "job.test", entity="job", entity_id=f"told-{tenant.slug}", tenant_id=tenant.pk
         )
         side.names["record"] = str(record.pk)

@@ -56,7 +56,7 @@ def bound(on_postgres: PostgresServer) -> Iterator[World]:
     jobs.job(made.queue, made.editor, SECRET)
     tenancy.access_key(made.editor)
     tenancy.custom_role(made.workspace, "Hand", "job.view")
-    audit_log.record(made.admin, "job.test", entity="job", entity_id="x", tenant_id=made.workspace.pk)
+    audit_log.record_action(made.admin, "job.test", entity="job", entity_id="x", tenant_id=made.workspace.pk)
     options = connections.databases["default"]["OPTIONS"] | {"options": f"-c role={WEB_ROLE}"}
     connections["default"].close()
     connections.databases["default"]["OPTIONS"] = options

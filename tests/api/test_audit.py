@@ -107,8 +107,8 @@ def test_what_one_of_many_is_denied_is_written_too(w: World, as_user: As) -> Non
 
 def test_the_audit_is_searched_and_paged(w: World, auditor: APIClient) -> None:
     for number in range(5):
-        audit_log.record(w.editor, f"job.step-{number}", entity="job", entity_id=f"id-{number}")
-    audit_log.record(w.admin, "queue.stop", entity="queue", entity_id="q")
+        audit_log.record_action(w.editor, f"job.step-{number}", entity="job", entity_id=f"id-{number}")
+    audit_log.record_action(w.admin, "queue.stop", entity="queue", entity_id="q")
 
     assert actions(auditor, f"{ALL}?search=step-3") == ["job.step-3"]
     assert actions(auditor, f"{ALL}?actor=adam") == ["queue.stop"]
@@ -130,7 +130,7 @@ def test_the_audit_is_exported_whole_and_without_formulas(
 ) -> None:
     monkeypatch.setattr("tenants.api.audit._CHUNK", 2)
     for name in ("one", "two", "=cmd()"):
-        audit_log.record(w.editor, "job.submit", entity="job", entity_id=name, after={"name": name})
+        audit_log.record_action(w.editor, "job.submit", entity="job", entity_id=name, after={"name": name})
 
     # By a key, not by `force_authenticate`: who reads a second page is asked again who they are.
     token = tenancy.access_key(User.objects.get(username="audrey"))

@@ -222,7 +222,9 @@ def test_an_export_of_the_audit_breaks_off_once_the_right_is_gone(
     reader: Reader, loss: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(3):
-        audit_log.record(SYSTEM, f"test.{number}", entity="x", entity_id="x", tenant_id=reader.workspace.pk)
+        audit_log.record_action(
+            SYSTEM, f"test.{number}", entity="x", entity_id="x", tenant_id=reader.workspace.pk
+        )
     reader.give(None if place == "admin" else reader.workspace)
     role = reader.member.custom_role
     assert role is not None

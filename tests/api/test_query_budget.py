@@ -70,7 +70,7 @@ class Filled:
         for owner in (robot, w.platform_admin):
             tenancy.access_key(owner)
         for tenant in (w.workspace, None):
-            audit_log.record(
+            audit_log.record_action(
                 w.admin, "job.test", entity="job", entity_id=str(n), tenant_id=tenant.pk if tenant else None
             )
 

@@ -55,7 +55,7 @@ def test_it_lists_every_check_and_names_those_that_fail(asked: Any) -> None:
 def test_all_is_well_when_every_part_has_reported(asked: Any) -> None:
     call_command("init", stdout=io.StringIO())
     for part in PARTS:
-        health.beat(part)
+        health.record_heartbeat(part)
     for path in ("/readyz", "/readyz/platform"):
         status, body = asked(path)
         assert (status, body["degraded"]) == (200, [])
@@ -66,7 +66,7 @@ def test_all_is_well_when_every_part_has_reported(asked: Any) -> None:
 def test_web_serves_without_one_of_the_others(asked: Any, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     call_command("init", stdout=io.StringIO())
     for each in PARTS:
-        health.beat(each)
+        health.record_heartbeat(each)
     monkeypatch.setitem(health._checks, part, lambda: CheckResult(part, False, "away"))
     assert asked("/readyz")[0] == 200
     status, body = asked("/readyz/platform")

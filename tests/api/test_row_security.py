@@ -78,7 +78,7 @@ def test_the_policies_bind_owners_too_and_the_role_may_not_pass_them_by(bound: W
 def test_a_request_of_nobody_sees_nothing(bound: World) -> None:
     assert Job.unscoped.count() == 1
 
-    with row_scope.acting(NOTHING):
+    with row_scope.use_scope(NOTHING):
         kinds = (Tenant, Member, Queue, QuotaNode, Job, Task, AuditRecord)
         assert [kind.unscoped.count() for kind in kinds] == [0] * len(kinds)
 
@@ -97,13 +97,13 @@ def test_a_connection_that_was_never_told_anything_sees_nothing(
 @server
 def test_one_sees_and_changes_what_is_below_ones_roles(bound: World) -> None:
     own, other = scope_of(bound.editor), scope_of(bound.outsider)
-    with row_scope.acting(own):
+    with row_scope.use_scope(own):
         job = Job.unscoped.select_related("workspace__parent").get()
         # The folders above are named, and nothing else of them is told.
         assert job.workspace.parent == tenancy.root()
         assert Task.unscoped.count() == 1
         assert set(Queue.unscoped.all()) == {bound.queue}
-    with row_scope.acting(other):
+    with row_scope.use_scope(other):
         assert Job.unscoped.filter(pk=job.pk).update(name="mine") == 0
         assert set(Queue.unscoped.all()) == {bound.other_queue}
         with pytest.raises(ProgrammingError, match="row-level security"):
@@ -127,7 +127,7 @@ def test_what_was_told_ends_with_the_transaction(bound: World, monkeypatch: pyte
     connection.close()
     assert Job.unscoped.count() == 0
     own = scope_of(bound.editor)
-    with row_scope.acting(own):
+    with row_scope.use_scope(own):
         assert Job.unscoped.count() == 1
         assert told() == ""  # the statement had a transaction of its own
         with transaction.atomic():
@@ -141,9 +141,9 @@ def test_what_was_told_ends_with_the_transaction(bound: World, monkeypatch: pyte
 
 @server
 def test_a_savepoint_that_is_undone_does_not_leave_the_wider_sight(bound: World) -> None:
-    with row_scope.acting(EVERYTHING), transaction.atomic():
+    with row_scope.use_scope(EVERYTHING), transaction.atomic():
         assert Queue.unscoped.count() == 2
-        with row_scope.acting(scope_of(bound.editor)):
+        with row_scope.use_scope(scope_of(bound.editor)):
             with pytest.raises(ZeroDivisionError), transaction.atomic():
                 assert Queue.unscoped.count() == 1
                 raise ZeroDivisionError
@@ -152,7 +152,7 @@ def test_a_savepoint_that_is_undone_does_not_leave_the_wider_sight(bound: World)
 
 @server
 def test_a_failed_statement_leaves_the_connection_usable(bound: World) -> None:
-    with row_scope.acting(scope_of(bound.editor)):
+    with row_scope.use_scope(scope_of(bound.editor)):
         with pytest.raises(ProgrammingError), connection.cursor() as cursor:
             cursor.execute("SELECT nothing FROM nowhere")
         assert Job.unscoped.count() == 1

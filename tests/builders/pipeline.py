@@ -30,7 +30,7 @@ def simulated_cluster(
     flavor = Flavor.unscoped.create(
         cluster=cluster, name="a100", card_model="A100-40G", card_memory_mib=40_960, gpu_mode=mode
     )
-    inventory_sync(cluster=cluster, inventory=backend_for(cluster).inventory())
+    inventory_sync(cluster=cluster, inventory=backend_for(cluster).read_inventory())
     return cluster, flavor
 
 

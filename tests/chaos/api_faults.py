@@ -13,7 +13,7 @@ from typing import Any, Final
 import urllib3
 from urllib3.exceptions import NewConnectionError, ProtocolError, ReadTimeoutError
 
-from clusters.backends.kubernetes.api import Api
+from clusters.backends.kubernetes.api import KubernetesApi
 
 Open = Callable[..., urllib3.BaseHTTPResponse]
 _POOL: Final = urllib3.HTTPSConnectionPool("cluster.invalid")
@@ -70,19 +70,19 @@ class BadDay:
     def drawn(cls, kind: str | None, draw: random.Random) -> Iterator[BadDay]:
         """A fault of a kind that begins somewhere among the first calls of the block; None is a good day."""
         day = cls(ApiFault(kind or ApiFault.SWALLOWED), draw.randrange(4), draw.randint(1, 6))
-        whole: Open = Api._open
+        whole: Open = KubernetesApi._open
         if kind:
-            Api._open = day._instead_of(whole)  # type: ignore[method-assign]
+            KubernetesApi._open = day._instead_of(whole)  # type: ignore[method-assign]
         try:
             yield day
         finally:
-            Api._open = whole  # type: ignore[method-assign]
+            KubernetesApi._open = whole  # type: ignore[method-assign]
 
     def _instead_of(self, whole: Open) -> Open:
         day = self
 
         def hit(
-            api: Api, method: str, path: str, query: Mapping[str, str | int], *more: Any
+            api: KubernetesApi, method: str, path: str, query: Mapping[str, str | int], *more: Any
         ) -> urllib3.BaseHTTPResponse:
             def call() -> urllib3.BaseHTTPResponse:
                 return whole(api, method, path, query, *more)

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db.models.functions import Now
 
 from clusters.backends.kubernetes import backend
-from clusters.backends.kubernetes.breaker import LONGEST_PAUSE_S, Breaker
+from clusters.backends.kubernetes.breaker import LONGEST_PAUSE_S, CircuitBreaker
 from clusters.models import Cell, Cluster
 from foundation.messaging import leases
 
@@ -29,7 +29,7 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._shared = mmap.mmap(-1, _SECONDS.size)  # forks share it
         monkeypatch.setattr(leases, "_seconds", self.seconds)
-        monkeypatch.setattr(backend, "Breaker", partial(Breaker, self.seconds))
+        monkeypatch.setattr(backend, "CircuitBreaker", partial(CircuitBreaker, self.seconds))
 
     def seconds(self) -> float:
         """What its clock shows."""

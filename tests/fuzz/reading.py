@@ -14,7 +14,7 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allotment.settings.test")
 django.setup()
 
-from foundation.core.bounded_parsing import Bounds, TextError, load_json  # noqa: E402 (needs the settings)
+from foundation.core.bounded_parsing import ParseBounds, TextError, load_json  # noqa: E402 (needs the settings)
 from foundation.core.errors import AllotmentError  # noqa: E402
 from foundation.web.parsers import BODY_BOUNDS  # noqa: E402
 from frontend.pages.jobs.job_values import read_rest, to_form, to_mapping  # noqa: E402
@@ -22,7 +22,7 @@ from quotas.files import FileFormat, read_rows  # noqa: E402
 from scheduling.job_file import load_text, parse_job  # noqa: E402
 from tests.fuzz.hostile import kinds  # noqa: E402
 
-_BATCH = Bounds(size=2 * 2**20, nodes=100_000)
+_BATCH = ParseBounds(size=2 * 2**20, nodes=100_000)
 
 
 def _read(text: str) -> None:

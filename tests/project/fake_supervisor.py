@@ -12,11 +12,11 @@ from pathlib import Path
 
 from allotment.supervisor import child, supervisor
 from allotment.supervisor.child import Program
-from allotment.supervisor.console import say
+from allotment.supervisor.console import print_line
 from allotment.supervisor.errors import StartError
-from allotment.supervisor.programs import Plan
+from allotment.supervisor.programs import ProgramPlan
 from allotment.supervisor.readiness import Readiness
-from allotment.supervisor.signals import watched
+from allotment.supervisor.signals import watch_signals
 
 
 def _program(entry: dict[str, object]) -> Program:
@@ -30,7 +30,7 @@ def main(folder: Path) -> int:
     child.FIRST_DELAY_S = description.get("first_delay_s", 0.05)
     supervisor.ASK_EVERY_S = supervisor.WATCH_EVERY_S = 0.1
     broker = description.get("broker")
-    plan = Plan(
+    plan = ProgramPlan(
         broker=_program(broker) if broker else None,
         steps=tuple(map(_program, description.get("steps", []))),
         services=tuple(map(_program, description.get("services", []))),
@@ -41,14 +41,14 @@ def main(folder: Path) -> int:
         return Readiness(ready=ready, problems=[] if ready else ["demo: is away"])
 
     try:
-        with watched() as signals:
+        with watch_signals() as signals:
             return supervisor.Supervisor(
                 plan=plan,
                 logs=folder,
                 signals=signals,
                 broker_answers=(folder / "broker-up").exists,
                 readiness=readiness,
-                on_ready=lambda: say("READY"),
+                on_ready=lambda: print_line("READY"),
             ).run()
     except StartError as error:
         sys.stderr.write(f"{error}\n")

@@ -11,7 +11,7 @@ from django.core.exceptions import RequestAborted
 from django.test import override_settings
 
 from allotment.requests import bodies
-from allotment.requests.bodies import Body, BodyBudget, TooManyBodies, TooSlow, read_body
+from allotment.requests.bodies import BodyBudget, RequestBody, TooManyBodies, TooSlow, read_body
 from allotment.requests.web import OneThreadHandler
 from foundation.core.errors import TooLarge
 
@@ -43,7 +43,7 @@ def receiving(parts: Iterable[Mapping[str, Any]]) -> tuple[Callable[[], Any], li
     return receive, asked
 
 
-def read(parts: Iterable[Mapping[str, Any]], budget: BodyBudget | None = None, **headers: str) -> Body:
+def read(parts: Iterable[Mapping[str, Any]], budget: BodyBudget | None = None, **headers: str) -> RequestBody:
     receive, _ = receiving(parts)
     named = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
     return asyncio.run(read_body(receive, named, budget or BodyBudget()))
@@ -111,7 +111,7 @@ def test_who_sends_without_end_keeps_nobody_else_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(bodies, "BYTES_OF_ONE", 2 * LIMIT)
     budget = BodyBudget()
 
-    def sent(sender: str, size: int = LIMIT) -> Body:
+    def sent(sender: str, size: int = LIMIT) -> RequestBody:
         receive, _ = receiving([part(b"x" * size, more=False)])
         return asyncio.run(read_body(receive, {}, budget, sender))
 

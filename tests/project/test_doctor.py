@@ -48,7 +48,7 @@ def test_a_worker_that_never_reported_is_a_failure_with_advice(
 
 @pytest.mark.django_db
 def test_a_fresh_report_of_the_relay_is_well(capsys: pytest.CaptureFixture[str]) -> None:
-    health.beat("relay")
+    health.record_heartbeat("relay")
     assert run(capsys, "--only", "relay")[0] == 0
 
 

@@ -26,28 +26,28 @@ GOOD = {
 @pytest.mark.parametrize(("value", "expected"), [("on", True), ("No", False), ("1", True), ("", True)])
 def test_switch(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -> None:
     monkeypatch.setenv(NAME, value)
-    assert env.flag(NAME, default=True) is expected
+    assert env.read_flag(NAME, default=True) is expected
 
 
 @pytest.mark.parametrize("value", ["-1", "11", "three", "1.5"])
 def test_a_number_out_of_range_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv(NAME, value)
     with pytest.raises(env.SettingError, match=f"^{NAME}: is '{value}'; write a whole number from 0 to 10$"):
-        env.number(NAME, default=1, high=10)
+        env.read_number(NAME, default=1, high=10)
 
 
 def test_networks_are_read_from_addresses_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAME, " 10.96.0.1, 10.0.0.0/24 ,fd00:1::/64,")
-    assert env.networks(NAME) == ["10.96.0.1/32", "10.0.0.0/24", "fd00:1::/64"]
+    assert env.read_networks(NAME) == ["10.96.0.1/32", "10.0.0.0/24", "fd00:1::/64"]
     monkeypatch.delenv(NAME)
-    assert env.networks(NAME) == []
+    assert env.read_networks(NAME) == []
 
 
 @pytest.mark.parametrize("value", ["10.0.0.1/24", "db.example.com", "10.0.0", "0.0.0.0/0", "10.0.0.1:5432"])
 def test_what_is_no_network_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv(NAME, value)
     with pytest.raises(env.SettingError, match=f"^{NAME}: '{value}' is "):
-        env.networks(NAME)
+        env.read_networks(NAME)
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_a_wrong_database_address_does_not_leak_its_password(
 ) -> None:
     monkeypatch.setenv(NAME, url)
     with pytest.raises(env.SettingError) as caught:
-        env.database(NAME, default=None)
+        env.read_database(NAME, default=None)
     assert NAME in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
 def test_sqlite_takes_the_write_lock_early(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(NAME, raising=False)
-    entry = env.database(NAME, default=tmp_path / "with space" / "data.sqlite3")
+    entry = env.read_database(NAME, default=tmp_path / "with space" / "data.sqlite3")
     assert entry["NAME"] == str(tmp_path / "with space" / "data.sqlite3")
     assert entry["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
     assert "foreign_keys=ON" in entry["OPTIONS"]["init_command"]

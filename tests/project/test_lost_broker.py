@@ -19,7 +19,7 @@ from allotment.celery import app
 from allotment.processes import consumer
 from allotment.processes.consumer import LastingConsumer
 from allotment.supervisor import broker
-from allotment.supervisor.child import spawn
+from allotment.supervisor.child import spawn_process
 from tests.fixtures.valkey import ValkeyServer
 from tests.fixtures.wait import wait_until
 from tests.project import napping
@@ -72,9 +72,9 @@ def test_a_broker_that_dies_over_a_running_task_and_comes_back_empty(
             ),
             "the worker has noticed",
         )
-        again = spawn(broker.broker_program(valkey.home), valkey.home / "broker.log")
+        again = spawn_process(broker.broker_program(valkey.home), valkey.home / "broker.log")
         try:
-            wait_until(lambda: broker.answers(valkey.socket), "another broker answers")
+            wait_until(lambda: broker.is_broker_ready(valkey.socket), "another broker answers")
             works(f"after-{turn}")
         except BaseException:
             again.kill()

@@ -13,13 +13,13 @@ from allotment.processes import paths
 def test_home_is_dot_allotment_where_we_stand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("ALLOTMENT_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert paths.home() == tmp_path / ".allotment"
+    assert paths.find_home_folder() == tmp_path / ".allotment"
 
 
 @pytest.mark.parametrize("value", ["", "relative/folder"])
 def test_home_is_always_absolute(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("ALLOTMENT_HOME", value)
-    assert paths.home().is_absolute()
+    assert paths.find_home_folder().is_absolute()
 
 
 def test_socket_lies_in_the_home() -> None:

@@ -14,7 +14,7 @@ import pytest
 from kombu import Connection
 
 from allotment.supervisor import broker
-from allotment.supervisor.child import spawn
+from allotment.supervisor.child import spawn_process
 from tests.fixtures.valkey import ValkeyServer
 from tests.fixtures.wait import wait_until
 
@@ -47,8 +47,8 @@ def test_the_relay_sends_the_periodic_tasks_and_outlives_its_broker(
         other.wait()
         shutil.rmtree(valkey.home / "broker")
         (valkey.home / "broker").mkdir()
-        other = spawn(broker.broker_program(valkey.home), valkey.home / "broker.log")
-        wait_until(lambda: broker.answers(valkey.socket), "another broker answers")
+        other = spawn_process(broker.broker_program(valkey.home), valkey.home / "broker.log")
+        wait_until(lambda: broker.is_broker_ready(valkey.socket), "another broker answers")
         wait_until(lambda: _waiting(valkey) > 0, "they are sent to it as well", within_s=30)
         assert relay.poll() is None, log.read_text(encoding="utf-8")
         relay.send_signal(signal.SIGTERM)

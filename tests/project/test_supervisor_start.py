@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from allotment.supervisor import console, logfile, preflight
-from allotment.supervisor.broker import answers, broker_program
-from allotment.supervisor.child import spawn
+from allotment.supervisor.broker import broker_program, is_broker_ready
+from allotment.supervisor.child import spawn_process
 from allotment.supervisor.errors import StartError
 from allotment.supervisor.lock import HomeLock
 from tests.fixtures.valkey import ValkeyServer
@@ -130,25 +130,25 @@ def test_a_log_over_its_cap_is_moved_aside_while_somebody_writes(tmp_path: Path)
     log = tmp_path / "web.log"
     writer = logfile.open_for_append(log)
     os.write(writer, b"x" * 100)
-    assert not logfile.rotate(log, cap_bytes=100)
+    assert not logfile.rotate_log(log, cap_bytes=100)
     os.write(writer, b"y")
-    assert logfile.rotate(log, cap_bytes=100)
+    assert logfile.rotate_log(log, cap_bytes=100)
     os.write(writer, b"after\n")
     os.close(writer)
     assert (log.stat().st_size, (tmp_path / "web.log.1").stat().st_size) == (6, 101)
-    assert logfile.tail(log) == ["after"]
-    assert not logfile.rotate(tmp_path / "missing.log")
+    assert logfile.read_last_lines(log) == ["after"]
+    assert not logfile.rotate_log(tmp_path / "missing.log")
 
 
 def test_the_password_is_shown_as_long_as_it_is_valid(tmp_path: Path) -> None:
     account = tmp_path / "first-sign-in.json"
     account.write_text('{"user": "operator", "password": "correct-horse"}', encoding="utf-8")
-    text = console.banner(tmp_path, 8081)
+    text = console.print_banner(tmp_path, 8081)
     assert "http://127.0.0.1:8081" in text
     assert "operator" in text
     assert "correct-horse" in text
     account.unlink()
-    assert "sign in" not in console.banner(tmp_path, 8081)
+    assert "sign in" not in console.print_banner(tmp_path, 8081)
 
 
 def test_the_bundled_broker_keeps_what_it_acknowledged(valkey: ValkeyServer) -> None:
@@ -158,10 +158,10 @@ def test_the_bundled_broker_keeps_what_it_acknowledged(valkey: ValkeyServer) -> 
         assert client.recv(16) == b":1\r\n"
     valkey.process.send_signal(signal.SIGKILL)
     valkey.process.wait()
-    assert not answers(valkey.socket)
-    again = spawn(broker_program(valkey.home), valkey.home / "broker.log")
+    assert not is_broker_ready(valkey.socket)
+    again = spawn_process(broker_program(valkey.home), valkey.home / "broker.log")
     try:
-        wait_until(lambda: answers(valkey.socket), "the broker answers again")
+        wait_until(lambda: is_broker_ready(valkey.socket), "the broker answers again")
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(valkey.socket))
             client.sendall(b"LLEN cycle\r\n")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from foundation.core.bounded_parsing import Bounds, TextError, load_json
+from foundation.core.bounded_parsing import ParseBounds, TextError, load_json
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
 from frontend.texts.recommendations import names_in, numbers_of
@@ -15,7 +15,7 @@ from frontend.texts.recommendations import names_in, numbers_of
 File = dict[str, Any]
 Item = Mapping[str, Any]
 
-_BOUNDS: Final = Bounds(size=8 * 1024, nodes=400)
+_BOUNDS: Final = ParseBounds(size=8 * 1024, nodes=400)
 
 
 def change_query(item: Item, helps: Sequence[Any]) -> str:

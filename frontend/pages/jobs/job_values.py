@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from foundation.core.bounded_parsing import Bounds, TextError, load_json
+from foundation.core.bounded_parsing import ParseBounds, TextError, load_json
 from foundation.core.numbers import read_whole
 
 Values = dict[str, Any]
@@ -27,7 +27,7 @@ _MORE_RESOURCES: Final = ("limits", "exclusive_cpus")
 _GPU_KEYS: Final = ("cards", "mode", "cores", "memory", "model", "profile")
 _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,60}")
-_REST_BOUNDS: Final = Bounds(size=256 * 1024, nodes=20_000)
+_REST_BOUNDS: Final = ParseBounds(size=256 * 1024, nodes=20_000)
 _COMMAND_MAX: Final = 64 * 1024
 
 

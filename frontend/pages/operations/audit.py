@@ -100,7 +100,7 @@ def _verify(request: HttpRequest) -> None:
     if last is not None and last.number > VERIFIED_MOST:
         messages.warning(request, _("The chain is long: run allotment audit-verify, or let a timer do it."))
         return
-    verdict = chain.verify()
+    verdict = chain.verify_chain()
     noted = chain_heads.noted_head()
     if verdict.broken is None and noted is not None and not chain_heads.is_in_chain(noted):
         text = _("The end of the chain was cut off: head %(number)s was noted and is no longer there.")

@@ -13,7 +13,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from frontend import charts
-from telemetry.series import Gap, SeriesSet
+from telemetry.series import SeriesGap, SeriesSet
 
 Samples = tuple[tuple[datetime, float | None], ...]
 Figure = Callable[[SeriesSet], charts.Chart]
@@ -53,7 +53,7 @@ def gaps_of(found: SeriesSet) -> list[charts.Gap]:
     return gaps
 
 
-def _cause(gap: Gap) -> str:
+def _cause(gap: SeriesGap) -> str:
     if gap.cause == "unreachable":
         said = _("%(cluster)s did not answer") % {"cluster": gap.cluster}
         return f"{said}: {gap.message}" if gap.message else said

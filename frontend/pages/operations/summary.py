@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from clusters.models import ForeignOrigin
 from clusters.selectors.capacity import FlavorCapacity, capacity_now
 from clusters.selectors.foreign import ForeignHolding, foreign_holdings
-from clusters.selectors.grid import GridNode, Stranded, node_grid, stranded
+from clusters.selectors.grid import GridNode, Stranded, count_stranded, node_grid
 from foundation.core import clock
 from frontend.pages.operations import gpu_tiles, labels, tenants_table
 from frontend.pages.operations.cluster_scope import Scope
@@ -89,7 +89,7 @@ def overview_context(who: User, scope: Scope) -> dict[str, Any]:
         "flavors": flavors,
         "foreign": any(row.foreign for row in flavors),
         "others": describe_foreign_holdings(foreign_holdings(viewer=who, cluster_id=cluster_id)),
-        "stranded": stranded_sentences(stranded(nodes)),
+        "stranded": stranded_sentences(count_stranded(nodes)),
         "tenants": tenants_table.tenant_rows(
             usages,
             used=_used_by_workspace(who, slices),

@@ -122,7 +122,7 @@ def _flavors(cluster: Cluster) -> dict[str, Flavor]:
                 "placement": policy,
             },
         )
-    inventory_sync(cluster=cluster, inventory=backend_for(cluster).inventory())
+    inventory_sync(cluster=cluster, inventory=backend_for(cluster).read_inventory())
     return flavors
 
 

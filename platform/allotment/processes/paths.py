@@ -16,7 +16,7 @@ DEFAULT_HOME: Final = ".allotment"
 SOCKET_PATH_LIMIT: Final = 107
 
 
-def home() -> Path:
+def find_home_folder() -> Path:
     """The folder of this installation, absolute: `ALLOTMENT_HOME`, else `.allotment` where we stand."""
     chosen = os.environ.get("ALLOTMENT_HOME") or DEFAULT_HOME
     return Path(chosen).expanduser().absolute()

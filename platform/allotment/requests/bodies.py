@@ -45,7 +45,7 @@ class TooManyBodies(AllotmentError):
     status = 503
 
 
-class Body(io.BytesIO):
+class RequestBody(io.BytesIO):
     """A body in memory; its bytes are counted until it is closed. `sender` is the address that sends it."""
 
     def __init__(self, budget: BodyBudget, sender: str = "") -> None:
@@ -102,7 +102,7 @@ def too_large(largest: int) -> TooLarge:
 
 async def read_body(
     receive: Receive, headers: Mapping[bytes, bytes], budget: BodyBudget, sender: str = ""
-) -> Body:
+) -> RequestBody:
     """The whole body of a request that `sender`, an address or "", sends.
 
     Raises: TooLarge (before anything is read where the length is announced), TooSlow, TooManyBodies,
@@ -112,7 +112,7 @@ async def read_body(
     largest = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     if not announced.isdigit() or len(announced) > len(str(largest)) or int(announced) > largest:
         raise too_large(largest)
-    body, until = Body(budget, sender), time.monotonic() + LONGEST_S
+    body, until = RequestBody(budget, sender), time.monotonic() + LONGEST_S
     try:
         while True:
             message = await asyncio.wait_for(receive(), until - time.monotonic())

@@ -74,7 +74,7 @@ class DenialMiddleware:
         if not self._counts.is_recorded(caller, clock.now()):
             return
         match = request.resolver_match
-        audit_log.denied(
+        audit_log.record_denial(
             actor or NOBODY,
             entity="route",
             entity_id=(match.view_name if match else "")[:_ENTITY_ID_MAX],
@@ -100,7 +100,7 @@ def _note_repeated(repeated: Repeated) -> None:
     caller = repeated.caller
     token = origin.set(Origin(address=caller.address))
     try:
-        audit_log.denied(
+        audit_log.record_denial(
             _Known(caller.user_id, caller.username) if caller.user_id else NOBODY,
             entity="route",
             entity_id="",

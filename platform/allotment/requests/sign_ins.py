@@ -13,7 +13,7 @@ from foundation.audit import audit_log
 from tenants.models import User
 
 
-def register() -> None:
+def connect_signals() -> None:
     """Listen; called once, when the apps are loaded."""
     user_login_failed.connect(_note, dispatch_uid="audit-failed-sign-in")
     user_logged_in.connect(_note_done, dispatch_uid="audit-sign-in")
@@ -26,7 +26,7 @@ def _note(
         return  # no password was tried; the middleware of denials counts it
     # Only a name that exists is written: people type passwords where the name belongs.
     user = User.objects.filter(username=str(credentials.get("username", "")).replace("\x00", "")).first()
-    audit_log.denied(
+    audit_log.record_denial(
         NOBODY,
         entity="user",
         entity_id=user.pk if user else "",
@@ -40,4 +40,4 @@ def _note_done(sender: object, *, request: HttpRequest | None, user: User, **_: 
     if request is None or request.resolver_match is None:
         return
     by = request.resolver_match.url_name or ""
-    audit_log.record(user, "user.sign-in", entity="user", entity_id=user.pk, after={"by": by})
+    audit_log.record_action(user, "user.sign-in", entity="user", entity_id=user.pk, after={"by": by})

@@ -13,8 +13,8 @@ from allotment.processes.logs import configure_structlog, logging_config
 from allotment.settings import environment as env
 from allotment.settings.oidc import *
 
-HOME = paths.home()
-ALLOTMENT_AUDIT_HEADS = env.text("ALLOTMENT_AUDIT_HEADS", str(HOME / "audit-heads"))
+HOME = paths.find_home_folder()
+ALLOTMENT_AUDIT_HEADS = env.read_text("ALLOTMENT_AUDIT_HEADS", str(HOME / "audit-heads"))
 
 # --- Applications ---------------------------------------------------------------------------------
 INSTALLED_APPS = [
@@ -110,8 +110,8 @@ AUTH_PASSWORD_VALIDATORS = [
 AXES_HANDLER = "tenants.sign_in.sign_in_limits.SignInHandler"
 AXES_CLIENT_IP_CALLABLE = "foundation.web.rate_limit.network_of"
 ALLOTMENT_SIGN_IN_FAILURES = {
-    "user": env.number("ALLOTMENT_SIGN_IN_FAILURES_OF_USER", default=24),
-    "address": env.number("ALLOTMENT_SIGN_IN_FAILURES_FROM_ADDRESS", default=40),
+    "user": env.read_number("ALLOTMENT_SIGN_IN_FAILURES_OF_USER", default=24),
+    "address": env.read_number("ALLOTMENT_SIGN_IN_FAILURES_FROM_ADDRESS", default=40),
 }
 AXES_FAILURE_LIMIT = 8
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
@@ -122,12 +122,12 @@ AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_LOCKOUT_CALLABLE = "frontend.pages.account.sign_in.locked_out"
 AXES_VERBOSE = False
 AXES_ENABLE_ADMIN = False
-ALLOTMENT_ONE_TIME_PASSWORD_HOURS = env.number(
+ALLOTMENT_ONE_TIME_PASSWORD_HOURS = env.read_number(
     "ALLOTMENT_ONE_TIME_PASSWORD_HOURS", default=72, low=1, high=24 * 90
 )
 
 # Seconds after which the first job of a queue that does not fit is kept a start; 0 is never.
-ALLOTMENT_HOLD_AFTER_S = env.number("ALLOTMENT_HOLD_AFTER_S", default=3600, low=0, high=30 * 24 * 3600)
+ALLOTMENT_HOLD_AFTER_S = env.read_number("ALLOTMENT_HOLD_AFTER_S", default=3600, low=0, high=30 * 24 * 3600)
 
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -184,7 +184,7 @@ STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "frontend.shell.staticfiles.PackageFilesFinder",
 ]
-STATIC_ROOT: str | None = env.text("ALLOTMENT_STATIC_ROOT", str(HOME / "static"))
+STATIC_ROOT: str | None = env.read_text("ALLOTMENT_STATIC_ROOT", str(HOME / "static"))
 
 # --- REST -----------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
@@ -241,36 +241,36 @@ SPECTACULAR_SETTINGS = {
 
 # A minute, per access key, user or address; 0 is no limit. Counted in the cache of the processes together.
 ALLOTMENT_RATES = {
-    "read": env.number("ALLOTMENT_RATE_READS", default=1200),
-    "write": env.number("ALLOTMENT_RATE_WRITES", default=600),
-    "sign-in": env.number("ALLOTMENT_RATE_FAILED_SIGN_INS", default=60),
+    "read": env.read_number("ALLOTMENT_RATE_READS", default=1200),
+    "write": env.read_number("ALLOTMENT_RATE_WRITES", default=600),
+    "sign-in": env.read_number("ALLOTMENT_RATE_FAILED_SIGN_INS", default=60),
     # Pages, per address of who is not signed in; whoever is has the two above for pages as well.
-    "stranger-read": env.number("ALLOTMENT_RATE_STRANGER_READS", default=600),
-    "stranger-write": env.number("ALLOTMENT_RATE_STRANGER_WRITES", default=120),
+    "stranger-read": env.read_number("ALLOTMENT_RATE_STRANGER_READS", default=600),
+    "stranger-write": env.read_number("ALLOTMENT_RATE_STRANGER_WRITES", default=120),
 }
 
 # --- Platform -------------------------------------------------------------------------------------
 ALLOTMENT_HOME = HOME
 ALLOTMENT_OBSERVE_EVERY_S = 5
 # How often a cluster is told who runs it; one that was taken over is used after twice that time.
-ALLOTMENT_OWNER_CONFIRM_S = env.number("ALLOTMENT_OWNER_CONFIRM_S", default=20, low=1, high=300)
-ALLOTMENT_LEASE_S = env.number("ALLOTMENT_LEASE_S", default=30, low=2, high=600)
+ALLOTMENT_OWNER_CONFIRM_S = env.read_number("ALLOTMENT_OWNER_CONFIRM_S", default=20, low=1, high=300)
+ALLOTMENT_LEASE_S = env.read_number("ALLOTMENT_LEASE_S", default=30, low=2, high=600)
 # The namespace that the platform itself runs in, where it runs in a cluster: no workspace is named like it.
-ALLOTMENT_NAMESPACE = env.text("ALLOTMENT_NAMESPACE", env.own_namespace())
+ALLOTMENT_NAMESPACE = env.read_text("ALLOTMENT_NAMESPACE", env.own_namespace())
 # Networks that pods of jobs may not connect to, beside those where clouds tell the credentials of a node.
-ALLOTMENT_PENDING_TASKS_MAX = env.number(
+ALLOTMENT_PENDING_TASKS_MAX = env.read_number(
     "ALLOTMENT_PENDING_TASKS_MAX", default=100_000, low=10_000, high=10**7
 )
-ALLOTMENT_DENIED_NETWORKS = env.networks("ALLOTMENT_DENIED_NETWORKS")
+ALLOTMENT_DENIED_NETWORKS = env.read_networks("ALLOTMENT_DENIED_NETWORKS")
 ALLOTMENT_EMBEDDED = False
 # Whoever sends it may read /metrics. Without one, only an embedded installation lets anybody read them.
-ALLOTMENT_METRICS_TOKEN = env.text("ALLOTMENT_METRICS_TOKEN", "")
+ALLOTMENT_METRICS_TOKEN = env.read_text("ALLOTMENT_METRICS_TOKEN", "")
 ALLOTMENT_MEASURES_EVERY_S = 5.0  # how often each process writes down what it has counted
 ALLOTMENT_DEMO = False  # whether simulated users submit jobs
 
 # --- Logs -----------------------------------------------------------------------------------------
 LOGGING = logging_config(
-    style=env.choice("ALLOTMENT_LOG_FORMAT", default="console", among=("console", "json")),
-    level=env.choice("ALLOTMENT_LOG_LEVEL", default="INFO", among=("DEBUG", "INFO", "WARNING", "ERROR")),
+    style=env.read_choice("ALLOTMENT_LOG_FORMAT", default="console", among=("console", "json")),
+    level=env.read_choice("ALLOTMENT_LOG_LEVEL", default="INFO", among=("DEBUG", "INFO", "WARNING", "ERROR")),
 )
 configure_structlog()

@@ -12,21 +12,21 @@ from allotment.settings.base import *
 
 DEBUG = False
 ALLOTMENT_EMBEDDED = True
-ALLOTMENT_DEMO = env.flag("ALLOTMENT_DEMO", default=True)
+ALLOTMENT_DEMO = env.read_flag("ALLOTMENT_DEMO", default=True)
 ALLOTMENT_OBSERVE_EVERY_S = 2
 
 create_privately()
 env.writable_home(HOME)
 SECRET_KEY = env.secret_key(HOME)
 ALLOTMENT_AUDIT_KEYS = env.audit_keys(SECRET_KEY)
-ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.words("ALLOTMENT_ALLOWED_HOSTS", [])]
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.read_words("ALLOTMENT_ALLOWED_HOSTS", [])]
 
-DATABASES = {"default": env.database("ALLOTMENT_DATABASE_URL", default=HOME / "allotment.sqlite3")}
-ALLOTMENT_BROKER_URL = env.address(
+DATABASES = {"default": env.read_database("ALLOTMENT_DATABASE_URL", default=HOME / "allotment.sqlite3")}
+ALLOTMENT_BROKER_URL = env.read_address(
     "ALLOTMENT_BROKER_URL", schemes=env.BROKER_SCHEMES, default=paths.broker_url(HOME)
 )
 
-CACHES = {"default": env.cache(ALLOTMENT_BROKER_URL)}
+CACHES = {"default": env.cache_settings(ALLOTMENT_BROKER_URL)}
 
 # Static files are served straight from the packages: no collecting step before the first start.
 STATIC_ROOT = None

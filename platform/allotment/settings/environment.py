@@ -41,7 +41,7 @@ class SettingError(ImproperlyConfigured):
         self.variable = variable
 
 
-def text(variable: str, default: str | None = None) -> str:
+def read_text(variable: str, default: str | None = None) -> str:
     """The variable as text; required when there is no default. An empty value counts as unset."""
     value = os.environ.get(variable, "").strip()
     if value:
@@ -51,9 +51,9 @@ def text(variable: str, default: str | None = None) -> str:
     return default
 
 
-def flag(variable: str, *, default: bool) -> bool:
+def read_flag(variable: str, *, default: bool) -> bool:
     """The variable as a switch: on/off, true/false, yes/no, 1/0."""
-    value = text(variable, "on" if default else "off").lower()
+    value = read_text(variable, "on" if default else "off").lower()
     if value in {"on", "true", "yes", "1"}:
         return True
     if value in {"off", "false", "no", "0"}:
@@ -61,25 +61,25 @@ def flag(variable: str, *, default: bool) -> bool:
     raise SettingError(variable, f"is {value!r}; write on or off")
 
 
-def number(variable: str, *, default: int, low: int = 0, high: int = 2**31) -> int:
+def read_number(variable: str, *, default: int, low: int = 0, high: int = 2**31) -> int:
     """The variable as a whole number between `low` and `high`."""
-    value = text(variable, str(default))
+    value = read_text(variable, str(default))
     if not value.isdecimal() or not low <= int(value) <= high:
         raise SettingError(variable, f"is {value!r}; write a whole number from {low} to {high}")
     return int(value)
 
 
-def choice(variable: str, *, default: str, among: tuple[str, ...]) -> str:
+def read_choice(variable: str, *, default: str, among: tuple[str, ...]) -> str:
     """The variable as one of a few words."""
-    value = text(variable, default)
+    value = read_text(variable, default)
     if value not in among:
         raise SettingError(variable, f"is {value!r}; write one of {', '.join(among)}")
     return value
 
 
-def words(variable: str, default: list[str] | None = None) -> list[str]:
+def read_words(variable: str, default: list[str] | None = None) -> list[str]:
     """The variable as a comma-separated list; required when there is no default."""
-    value = text(variable, None if default is None else ",".join(default))
+    value = read_text(variable, None if default is None else ",".join(default))
     return [word.strip() for word in value.split(",") if word.strip()]
 
 
@@ -91,10 +91,10 @@ def own_namespace() -> str:
         return ""
 
 
-def networks(variable: str) -> list[str]:
+def read_networks(variable: str) -> list[str]:
     """The variable as a comma-separated list of networks or single addresses, each written as a network."""
     found = []
-    for word in words(variable, []):
+    for word in read_words(variable, []):
         try:
             network = ipaddress.ip_network(word)
         except ValueError as error:
@@ -106,12 +106,12 @@ def networks(variable: str) -> list[str]:
     return found
 
 
-def address(variable: str, *, schemes: tuple[str, ...], default: str | None = None) -> str:
+def read_address(variable: str, *, schemes: tuple[str, ...], default: str | None = None) -> str:
     """The variable as a URL with one of `schemes`; a default of "" makes it optional.
 
     The complaint never repeats the value, which may hold a password.
     """
-    value = text(variable) if default is None else os.environ.get(variable, "").strip() or default
+    value = read_text(variable) if default is None else os.environ.get(variable, "").strip() or default
     if not value:
         return value
     try:
@@ -123,11 +123,11 @@ def address(variable: str, *, schemes: tuple[str, ...], default: str | None = No
     return value
 
 
-def database(variable: str, *, default: Path | None, max_age_s: int = 0) -> dict[str, Any]:
+def read_database(variable: str, *, default: Path | None, max_age_s: int = 0) -> dict[str, Any]:
     """The database that `variable` names, else the SQLite file `default`, as a Django database entry."""
     if default is not None and not os.environ.get(variable):
         return _sqlite({"ENGINE": "django.db.backends.sqlite3", "NAME": str(default)})
-    return database_entry(address(variable, schemes=DATABASE_SCHEMES), variable, max_age_s=max_age_s)
+    return database_entry(read_address(variable, schemes=DATABASE_SCHEMES), variable, max_age_s=max_age_s)
 
 
 def database_entry(url: str, variable: str = "database address", *, max_age_s: int = 0) -> dict[str, Any]:
@@ -142,14 +142,14 @@ def database_entry(url: str, variable: str = "database address", *, max_age_s: i
         return _sqlite(entry)
     # A socket folder stands percent-encoded where the host belongs, as libpq wants it; environ leaves it so.
     entry["HOST"] = unquote(entry.get("HOST") or "")
-    role = text("ALLOTMENT_DATABASE_ROLE", "")
+    role = read_text("ALLOTMENT_DATABASE_ROLE", "")
     if role and not role.isidentifier():
         raise SettingError("ALLOTMENT_DATABASE_ROLE", "must be a role: letters, digits, underscores")
     if role:
         # Taken on by every connection, because the policies on rows do not bind superusers. At its start:
         # Django's `assume_role` asks the pool for a second connection to prepare the first, and hangs.
         entry["OPTIONS"] = {**entry.get("OPTIONS", {}), "options": f"-c role={role}"}
-    pool = number("ALLOTMENT_DATABASE_POOL", default=0, high=100)
+    pool = read_number("ALLOTMENT_DATABASE_POOL", default=0, high=100)
     if pool:
         # For web processes: a connection of one's own for each request costs more than most answers.
         entry["OPTIONS"] = {**entry.get("OPTIONS", {}), "pool": {"min_size": 1, "max_size": pool, **_POOL}}
@@ -169,13 +169,13 @@ def _sqlite(entry: dict[str, Any]) -> dict[str, Any]:
     return {**entry, "OPTIONS": {**options, **entry.get("OPTIONS", {})}}
 
 
-def cache(broker_url: str) -> dict[str, Any]:
+def cache_settings(broker_url: str) -> dict[str, Any]:
     """The Django cache beside the queues of the broker, which all processes share; short time limits, because
     what is kept there may be missed."""
     if broker_url.startswith("memory:"):
         return {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     return {
-        "BACKEND": "foundation.messaging.shared_cache.KeptRedisCache",
+        "BACKEND": "foundation.messaging.shared_cache.SharedRedisCache",
         "LOCATION": broker_url.replace("redis+socket://", "unix://", 1),
         # Apart from what earlier versions kept there, which was pickle and is not read.
         "KEY_PREFIX": "allotment-json",
@@ -188,7 +188,7 @@ def check_proxies(variable: str) -> None:
 
     Whoever may say where a request comes from passes by every limit that counts by address.
     """
-    for word in words(variable, []):
+    for word in read_words(variable, []):
         try:
             network = ipaddress.ip_network(word, strict=False)
         except ValueError:
@@ -242,7 +242,7 @@ def _write_once(file: Path, draft: Path, content: str) -> None:
 
 def strong_secret_key() -> str:
     """`ALLOTMENT_SECRET_KEY`, required, and long enough to resist guessing."""
-    value = text("ALLOTMENT_SECRET_KEY")
+    value = read_text("ALLOTMENT_SECRET_KEY")
     if len(value) < SECRET_KEY_LENGTH or len(set(value)) < 5:
         raise SettingError("ALLOTMENT_SECRET_KEY", f"needs at least {SECRET_KEY_LENGTH} random characters")
     return value
@@ -250,7 +250,7 @@ def strong_secret_key() -> str:
 
 def audit_keys(secret: str) -> list[str]:
     """`ALLOTMENT_AUDIT_KEYS`, the first of which seals; else one made of the secret key."""
-    chosen = words("ALLOTMENT_AUDIT_KEYS", [])
+    chosen = read_words("ALLOTMENT_AUDIT_KEYS", [])
     if any(len(key) < SECRET_KEY_LENGTH for key in chosen):
         raise SettingError(
             "ALLOTMENT_AUDIT_KEYS", f"each needs at least {SECRET_KEY_LENGTH} random characters"

@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 from allotment.settings import environment as env
 
-ALLOTMENT_OIDC_GROUPS_CLAIM = env.text("ALLOTMENT_OIDC_GROUPS_CLAIM", "groups")
-ALLOTMENT_OIDC_ADMIN_GROUPS = env.words("ALLOTMENT_OIDC_ADMIN_GROUPS", [])
+ALLOTMENT_OIDC_GROUPS_CLAIM = env.read_text("ALLOTMENT_OIDC_GROUPS_CLAIM", "groups")
+ALLOTMENT_OIDC_ADMIN_GROUPS = env.read_words("ALLOTMENT_OIDC_ADMIN_GROUPS", [])
 
 
-def provider(issuer: str, client_id: str, client_secret: str, name: str) -> dict[str, Any]:
+def provider_settings(issuer: str, client_id: str, client_secret: str, name: str) -> dict[str, Any]:
     """The entry of allauth for one provider; its other addresses come from its discovery document."""
     return {
         "openid_connect": {
@@ -28,16 +28,16 @@ def provider(issuer: str, client_id: str, client_secret: str, name: str) -> dict
     }
 
 
-_ISSUER = env.address("ALLOTMENT_OIDC_ISSUER", schemes=("https", "http"), default="")
+_ISSUER = env.read_address("ALLOTMENT_OIDC_ISSUER", schemes=("https", "http"), default="")
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {}
 # Browsers hold the redirect that follows a form against the page's `form-action`.
 ALLOTMENT_OIDC_ORIGINS = ["{0.scheme}://{0.netloc}".format(urlsplit(_ISSUER))] if _ISSUER else []
 if _ISSUER:
-    SOCIALACCOUNT_PROVIDERS = provider(
+    SOCIALACCOUNT_PROVIDERS = provider_settings(
         _ISSUER,
-        env.text("ALLOTMENT_OIDC_CLIENT_ID"),
-        env.text("ALLOTMENT_OIDC_CLIENT_SECRET"),
-        env.text("ALLOTMENT_OIDC_NAME", "OpenID Connect"),
+        env.read_text("ALLOTMENT_OIDC_CLIENT_ID"),
+        env.read_text("ALLOTMENT_OIDC_CLIENT_SECRET"),
+        env.read_text("ALLOTMENT_OIDC_NAME", "OpenID Connect"),
     )
 
 ACCOUNT_ADAPTER = "tenants.sign_in.oidc.AccountAdapter"

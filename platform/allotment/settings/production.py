@@ -14,24 +14,24 @@ DEBUG = False
 SECRET_KEY = env.strong_secret_key()
 ALLOTMENT_AUDIT_KEYS = env.audit_keys(SECRET_KEY)
 env.check_proxies("FORWARDED_ALLOW_IPS")
-ALLOWED_HOSTS = env.words("ALLOTMENT_ALLOWED_HOSTS")
+ALLOWED_HOSTS = env.read_words("ALLOTMENT_ALLOWED_HOSTS")
 if "*" in ALLOWED_HOSTS:
     raise env.SettingError(
         "ALLOTMENT_ALLOWED_HOSTS", "must name the hosts; * would let any site pose as this one"
     )
 
 DATABASES = {
-    "default": env.database(
+    "default": env.read_database(
         "ALLOTMENT_DATABASE_URL",
         default=None,
-        max_age_s=env.number("ALLOTMENT_DATABASE_MAX_AGE_S", default=0, high=3600),
+        max_age_s=env.read_number("ALLOTMENT_DATABASE_MAX_AGE_S", default=0, high=3600),
     )
 }
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     raise env.SettingError("ALLOTMENT_DATABASE_URL", "must be PostgreSQL; SQLite has no row locks")
-ALLOTMENT_BROKER_URL = env.address("ALLOTMENT_BROKER_URL", schemes=env.BROKER_SCHEMES[:3])
+ALLOTMENT_BROKER_URL = env.read_address("ALLOTMENT_BROKER_URL", schemes=env.BROKER_SCHEMES[:3])
 
-CACHES = {"default": env.cache(ALLOTMENT_BROKER_URL)}
+CACHES = {"default": env.cache_settings(ALLOTMENT_BROKER_URL)}
 
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -39,7 +39,7 @@ STORAGES = {
 }
 
 # Off is for a first look at the containers over plain HTTP on one's own machine.
-TLS = env.flag("ALLOTMENT_TLS", default=True)
+TLS = env.read_flag("ALLOTMENT_TLS", default=True)
 SECURE_SSL_REDIRECT = TLS
 # Probes and scrapers speak plain HTTP to the pod itself.
 SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz(/platform)?$", r"^metrics$"]

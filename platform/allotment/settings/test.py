@@ -18,13 +18,15 @@ SECRET_KEY = "only-for-tests-" + "0123456789abcdef" * 4
 ALLOTMENT_AUDIT_KEYS = env.audit_keys(SECRET_KEY)
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1"]
 
-DATABASES = {"default": env.database("TEST_DATABASE_URL", default=HOME / "test.sqlite3")}
+DATABASES = {"default": env.read_database("TEST_DATABASE_URL", default=HOME / "test.sqlite3")}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # A file when threads must share it, memory otherwise; both are thrown away after the run.
     DATABASES["default"]["TEST"] = {"NAME": os.environ.get("TEST_SQLITE_FILE") or ":memory:"}
 
 # The queue lives in the process; a test that needs a real broker starts one.
-ALLOTMENT_BROKER_URL = env.address("ALLOTMENT_BROKER_URL", schemes=env.BROKER_SCHEMES, default="memory://")
+ALLOTMENT_BROKER_URL = env.read_address(
+    "ALLOTMENT_BROKER_URL", schemes=env.BROKER_SCHEMES, default="memory://"
+)
 
 # Tests ask as often as they like; those of the limits set their own.
 ALLOTMENT_RATES = dict.fromkeys(ALLOTMENT_RATES, 0)

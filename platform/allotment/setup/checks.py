@@ -19,7 +19,7 @@ _BROKER_S: Final = 0.8
 """A probe of Kubernetes waits for one second, and a broker that is frozen must not fail the probes of web."""
 
 
-def broker() -> CheckResult:
+def check_broker() -> CheckResult:
     """Whether the broker answers, asked once."""
     limits = {"socket_timeout": _BROKER_S, "socket_connect_timeout": _BROKER_S}
     try:
@@ -66,10 +66,10 @@ def check_audit_head() -> CheckResult:
     )
 
 
-def register() -> None:
+def register_checks() -> None:
     """Adds the checks; called once, when the apps are loaded."""
-    health.register("broker", broker)
+    health.register_check("broker", check_broker)
     relay = health.heartbeat_check("relay", within_s=30, help_text="is `allotment relay` running?")
-    health.register("relay", relay)
-    health.register("installation", check_installation)
-    health.register("audit", check_audit_head)
+    health.register_check("relay", relay)
+    health.register_check("installation", check_installation)
+    health.register_check("audit", check_audit_head)

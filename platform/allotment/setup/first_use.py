@@ -45,7 +45,7 @@ class FirstUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SetupStep:
     """One part of the installation: its names, and whether it was created just now."""
 
     names: Sequence[str]
@@ -54,16 +54,16 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
+class SetupInstallation:
     """What is there afterwards; `admin.password` is one that was made up and that nobody else knows."""
 
-    admin: Part
-    cell: Part
-    tenant: Part
+    admin: SetupStep
+    cell: SetupStep
+    tenant: SetupStep
 
 
 @transaction.atomic
-def installation_init(*, wanted: FirstUse) -> Installation:
+def installation_init(*, wanted: FirstUse) -> SetupInstallation:
     """Create whichever of platform admin, cell and root tenant is missing; a second run changes nothing.
 
     It acts as the platform itself: whoever may run commands on the installation's database may begin it.
@@ -71,7 +71,7 @@ def installation_init(*, wanted: FirstUse) -> Installation:
     the admin is somebody's already; Invalid for a name or a password.
     """
     transactions_in_turn(_LOCK)
-    return Installation(admin=_admin(wanted), cell=_cell(wanted.cell), tenant=_root(wanted))
+    return SetupInstallation(admin=_admin(wanted), cell=_cell(wanted.cell), tenant=_root(wanted))
 
 
 def find_admins() -> list[Member]:
@@ -82,7 +82,7 @@ def find_admins() -> list[Member]:
     return sorted(members.filter(people | groups).distinct(), key=lambda member: member.subject_name)
 
 
-def _admin(wanted: FirstUse) -> Part:
+def _admin(wanted: FirstUse) -> SetupStep:
     members = find_admins()
     there = [member.subject_name for member in members]
     if members:
@@ -92,11 +92,11 @@ def _admin(wanted: FirstUse) -> Part:
         }
         if asked and asked not in known:
             raise _other("user", "platform admin", there, "add further ones with: allotment user add")
-        return Part(names=there)
+        return SetupStep(names=there)
     if wanted.claim:
         group = group_create(acting_user=SYSTEM, name=wanted.claim, claim=wanted.claim)
         member_set(acting_user=SYSTEM, group=group, tenant=None, role=Role.PLATFORM_ADMIN)
-        return Part(names=[group.name], created=True)
+        return SetupStep(names=[group.name], created=True)
     name = wanted.user or ADMIN
     existing = User.objects.filter(username__iexact=name).first()
     if existing is not None:
@@ -109,10 +109,10 @@ def _admin(wanted: FirstUse) -> Part:
         must_change_password=bool(made_up),
     )
     member_set(acting_user=SYSTEM, user=user, tenant=None, role=Role.PLATFORM_ADMIN)
-    return Part(names=[name], created=True, password=made_up)
+    return SetupStep(names=[name], created=True, password=made_up)
 
 
-def _promoted(user: User, wanted: FirstUse) -> Part:
+def _promoted(user: User, wanted: FirstUse) -> SetupStep:
     """An account that is there becomes the admin only when it was named in full, and keeps its password."""
     sound = user.is_active and not user.is_service
     if wanted.user != user.username or wanted.password or not sound:
@@ -124,28 +124,28 @@ def _promoted(user: User, wanted: FirstUse) -> Part:
         )
         raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("user", "taken", message)])
     member_set(acting_user=SYSTEM, user=user, tenant=None, role=Role.PLATFORM_ADMIN)
-    return Part(names=[user.username], created=True)
+    return SetupStep(names=[user.username], created=True)
 
 
-def _cell(name: str) -> Part:
+def _cell(name: str) -> SetupStep:
     there = list(Cell.unscoped.order_by("name").values_list("name", flat=True))
     if not there:
-        return Part(names=[cell_add(acting_user=SYSTEM, name=name or CELL).name], created=True)
+        return SetupStep(names=[cell_add(acting_user=SYSTEM, name=name or CELL).name], created=True)
     if name and name not in there:
         raise _other("cell", "cell", there, "add further ones with: allotment cell add")
-    return Part(names=there)
+    return SetupStep(names=there)
 
 
-def _root(wanted: FirstUse) -> Part:
+def _root(wanted: FirstUse) -> SetupStep:
     there = Tenant.unscoped.filter(parent=None).first()
     if there is None:
         slug = wanted.tenant or ROOT
         name = wanted.tenant_name or slug.capitalize()
         tenant = tenant_create(acting_user=SYSTEM, parent=None, kind=TenantKind.FOLDER, slug=slug, name=name)
-        return Part(names=[tenant.slug], created=True)
+        return SetupStep(names=[tenant.slug], created=True)
     if wanted.tenant not in ("", there.slug):
         raise _other("tenant", "root tenant", [there.slug], "add further ones with: allotment tenant add")
-    return Part(names=[there.slug])
+    return SetupStep(names=[there.slug])
 
 
 def _other(field: str, what: str, there: Sequence[str], advice: str) -> Conflict:

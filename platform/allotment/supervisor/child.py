@@ -31,7 +31,7 @@ class Program:
     stop_s: float = 10.0
 
 
-def spawn(program: Program, log: Path) -> subprocess.Popen[bytes]:
+def spawn_process(program: Program, log: Path) -> subprocess.Popen[bytes]:
     """Starts `program` so that it ends with this process. Call it from the main thread: see `deathsig`."""
     descriptor = logfile.open_for_append(log)
     try:
@@ -49,7 +49,7 @@ def spawn(program: Program, log: Path) -> subprocess.Popen[bytes]:
         os.close(descriptor)
 
 
-class Child:
+class ChildProcess:
     """A program that is kept running. All times are of the monotonic clock, in seconds."""
 
     def __init__(self, program: Program, log: Path) -> None:
@@ -74,7 +74,7 @@ class Child:
         """Starts the process."""
         self.restart_at = None
         self._started_at = time.monotonic()
-        self._process = spawn(self.program, self.log)
+        self._process = spawn_process(self.program, self.log)
 
     def reap(self) -> int | None:
         """The exit status, once, of a process that has ended; plans the next start with growing delays."""
@@ -93,7 +93,7 @@ class Child:
         if self._process is not None and self.running:
             self._process.terminate()
 
-    def finish(self) -> None:
+    def kill_group(self) -> None:
         """Kills whatever is left of the process and its group, and waits for the end."""
         if self._process is not None:
             self._kill_group()

@@ -10,21 +10,21 @@ from typing import Final
 from allotment.processes import paths
 from allotment.processes.private_home import create_privately
 from allotment.supervisor import broker, preflight, readiness
-from allotment.supervisor.console import banner, say
+from allotment.supervisor.console import print_banner, print_line
 from allotment.supervisor.errors import StartError
 from allotment.supervisor.lock import HomeLock
 from allotment.supervisor.programs import embedded_plan
-from allotment.supervisor.signals import watched
+from allotment.supervisor.signals import watch_signals
 from allotment.supervisor.supervisor import Supervisor
 
 FAILED: Final = 1
 
 
-def up() -> int:
+def run_platform() -> int:
     """Runs the platform until it is told to stop. Returns the exit status: 0 after an orderly stop."""
     create_privately()
     try:
-        home = paths.home()
+        home = paths.find_home_folder()
         port = preflight.read_port(os.environ)
         preflight.check_python()
         if not os.environ.get("ALLOTMENT_BROKER_URL"):
@@ -43,12 +43,12 @@ def up() -> int:
 
 
 def _run(home: Path, port: int) -> int:
-    with watched() as signals:
+    with watch_signals() as signals:
         return Supervisor(
             plan=embedded_plan(home, port),
             logs=home / "logs",
             signals=signals,
-            broker_answers=lambda: broker.answers(paths.broker_socket(home)),
-            readiness=lambda: readiness.ask(port),
-            on_ready=lambda: say(banner(home, port)),
+            broker_answers=lambda: broker.is_broker_ready(paths.broker_socket(home)),
+            readiness=lambda: readiness.query_readiness(port),
+            on_ready=lambda: print_line(print_banner(home, port)),
         ).run()

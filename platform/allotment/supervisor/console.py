@@ -10,7 +10,7 @@ from pathlib import Path
 from allotment.supervisor import logfile
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """One line on standard output, at once: the reader may be a pipe."""
     try:
         sys.stdout.write(f"{text}\n")
@@ -20,7 +20,7 @@ def say(text: str) -> None:
         return
 
 
-def banner(home: Path, port: int) -> str:
+def print_banner(home: Path, port: int) -> str:
     """Address, account and one-time password as long as it is valid, and where things are."""
     rows = [("Allotment is running at", f"http://127.0.0.1:{port}")]
     account = _first_sign_in(home)
@@ -40,7 +40,7 @@ def _first_sign_in(home: Path) -> tuple[str, str] | None:
         return None
 
 
-def ending(name: str, status: int) -> str:
+def describe_exit(name: str, status: int) -> str:
     """How a process ended, in words."""
     if status >= 0:
         return f"{name} ended with status {status}"
@@ -52,5 +52,5 @@ def ending(name: str, status: int) -> str:
 
 def last_words(name: str, log: Path) -> str:
     """The end of a log, indented, for a start that failed."""
-    lines = logfile.tail(log) or ["(nothing)"]
+    lines = logfile.read_last_lines(log) or ["(nothing)"]
     return "\n".join([f"the last lines of {log}:", *(f"  {name} | {line}" for line in lines)])

@@ -20,7 +20,7 @@ def open_for_append(file: Path) -> int:
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
-def rotate(file: Path, cap_bytes: int = CAP_BYTES) -> bool:
+def rotate_log(file: Path, cap_bytes: int = CAP_BYTES) -> bool:
     """Moves the content of a file over its cap to `<name>.1`, replacing an older one; says whether it did.
 
     A line written between the copy and the cut is lost: the price of needing nothing from the writer.
@@ -35,7 +35,7 @@ def rotate(file: Path, cap_bytes: int = CAP_BYTES) -> bool:
     return True
 
 
-def tail(file: Path, lines: int = 15, at_most_bytes: int = 16_384) -> list[str]:
+def read_last_lines(file: Path, lines: int = 15, at_most_bytes: int = 16_384) -> list[str]:
     """The last lines of a log; empty when there is none."""
     try:
         with file.open("rb") as stream:

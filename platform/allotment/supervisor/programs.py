@@ -20,7 +20,7 @@ several would each read and learn anew. A cluster call and one more must not wai
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ProgramPlan:
     """Everything that one start runs: the broker if it is ours, steps that must succeed, and the services."""
 
     broker: Program | None
@@ -46,11 +46,11 @@ def child_environment(home: Path, port: int) -> dict[str, str]:
     }
 
 
-def embedded_plan(home: Path, port: int) -> Plan:
+def embedded_plan(home: Path, port: int) -> ProgramPlan:
     """The plan of `allotment up` in `home`, listening on the loopback address at `port`."""
     environment = child_environment(home, port)
     own_broker = not os.environ.get("ALLOTMENT_BROKER_URL")
-    return Plan(
+    return ProgramPlan(
         broker=broker_program(home) if own_broker else None,
         steps=(
             _manage("migrate", "--no-input", environment=environment, label="Preparing the database"),

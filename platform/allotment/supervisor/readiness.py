@@ -17,7 +17,7 @@ class Readiness:
     problems: list[str] = field(default_factory=list)
 
 
-def ask(port: int, host: str = "127.0.0.1") -> Readiness:
+def query_readiness(port: int, host: str = "127.0.0.1") -> Readiness:
     """One look at `/readyz/platform`; a web process that does not answer is a problem like any other."""
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:

@@ -37,7 +37,7 @@ def _ignore(signum: int, frame: object) -> None:
 
 
 @contextmanager
-def watched() -> Iterator[Signals]:
+def watch_signals() -> Iterator[Signals]:
     """Watches signals until the block ends. Only in the main thread, as everywhere in Python."""
     read_end, write_end = os.pipe()
     for end in (read_end, write_end):

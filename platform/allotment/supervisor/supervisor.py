@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from allotment.supervisor import console, logfile
-from allotment.supervisor.child import Child, Program, spawn
+from allotment.supervisor.child import ChildProcess, Program, spawn_process
 from allotment.supervisor.errors import StartError
-from allotment.supervisor.programs import Plan
+from allotment.supervisor.programs import ProgramPlan
 from allotment.supervisor.readiness import Readiness
 from allotment.supervisor.signals import Signals
 
@@ -32,17 +32,17 @@ class Supervisor:
     def __init__(
         self,
         *,
-        plan: Plan,
+        plan: ProgramPlan,
         logs: Path,
         signals: Signals,
         broker_answers: Callable[[], bool],
         readiness: Callable[[], Readiness],
         on_ready: Callable[[], None],
-        say: Callable[[str], None] = console.say,
+        say: Callable[[str], None] = console.print_line,
     ) -> None:
         self._plan, self._logs, self._signals, self._say = plan, logs, signals, say
         self._broker_answers, self._readiness, self._on_ready = broker_answers, readiness, on_ready
-        self._children: list[Child] = []
+        self._children: list[ChildProcess] = []
         self._was_ready = False
         self._is_ready = False
         self._next_question = 0.0
@@ -75,7 +75,7 @@ class Supervisor:
         self._complain_at = time.monotonic() + PATIENCE_S
 
     def _add(self, program: Program) -> None:
-        child = Child(program, self._logs / f"{program.name}.log")
+        child = ChildProcess(program, self._logs / f"{program.name}.log")
         self._children.append(child)
         child.start()
 
@@ -90,7 +90,7 @@ class Supervisor:
     def _run_step(self, step: Program) -> None:
         self._say(f"{step.label or step.name} …")
         log = self._logs / f"{step.name}.log"
-        process = spawn(step, log)
+        process = spawn_process(step, log)
         try:
             while (status := process.poll()) is None:
                 self._pause()
@@ -98,7 +98,7 @@ class Supervisor:
             process.kill()
             process.wait()
         if status != 0:
-            self._give_up(console.ending(step.name, status), step.name, log)
+            self._give_up(console.describe_exit(step.name, status), step.name, log)
 
     def _pause(self) -> None:
         self._signals.sleep(0.05)
@@ -117,14 +117,14 @@ class Supervisor:
         if now >= self._next_rotation:
             self._next_rotation = now + ROTATE_EVERY_S
             for child in self._children:
-                logfile.rotate(child.log)
+                logfile.rotate_log(child.log)
         if now >= self._next_question:
             self._ask(now)
 
-    def _look_after(self, child: Child, now: float) -> None:
+    def _look_after(self, child: ChildProcess, now: float) -> None:
         status = child.reap()
         if status is not None and child.restart_at is not None:
-            ending = console.ending(child.program.name, status)
+            ending = console.describe_exit(child.program.name, status)
             if not self._was_ready and child.crashes >= CRASHES_BEFORE_READY:
                 self._give_up(f"{ending}, {child.crashes} times", child.program.name, child.log)
             wait = child.restart_at - now
@@ -159,7 +159,7 @@ class Supervisor:
         self._stop_together(list(reversed(services)), requests)
         self._stop_together(self._children[:1] if has_broker else [], requests)
 
-    def _stop_together(self, children: Iterable[Child], requests: int) -> None:
+    def _stop_together(self, children: Iterable[ChildProcess], requests: int) -> None:
         children = [child for child in children if child.pid]
         for child in children:
             child.terminate()
@@ -172,4 +172,4 @@ class Supervisor:
         for child in children:
             if child.running:
                 self._say(f"{child.program.name} did not stop in time and was killed (log: {child.log})")
-            child.finish()
+            child.kill_group()

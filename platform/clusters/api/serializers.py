@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 
 from clusters.models import BackendKind, Cluster, ClusterHealth, GpuMode
-from foundation.web.listing import Column, Kind
+from foundation.web.listing import Column, ColumnKind
 from tenants.api.bodies import StrictSerializer
 from tenants.api.query import ListQuery, QuerySerializer
 
@@ -18,7 +18,7 @@ class ClusterQuery(ListQuery):
         "cell": Column("cell.name"),
         "backend": Column("backend"),
         "health": Column("health"),
-        "observed_at": Column("observed_at", Kind.TIME),
+        "observed_at": Column("observed_at", ColumnKind.TIME),
     }
 
 
@@ -27,14 +27,14 @@ class NodeQuery(ListQuery):
         "name": Column("name"),
         "cluster": Column("cluster.name"),
         "flavor": Column("flavor.name"),
-        "ready": Column("ready", Kind.FLAG),
-        "cordoned": Column("cordoned", Kind.FLAG),
+        "ready": Column("ready", ColumnKind.FLAG),
+        "cordoned": Column("cordoned", ColumnKind.FLAG),
         "zone": Column("zone"),
         "rack": Column("rack"),
-        "cpu_millicores": Column("cpu_millicores", Kind.NUMBER),
-        "cpu_granted": Column("cpu_granted", Kind.NUMBER),
-        "memory_mib": Column("memory_mib", Kind.NUMBER),
-        "memory_granted": Column("memory_granted", Kind.NUMBER),
+        "cpu_millicores": Column("cpu_millicores", ColumnKind.NUMBER),
+        "cpu_granted": Column("cpu_granted", ColumnKind.NUMBER),
+        "memory_mib": Column("memory_mib", ColumnKind.NUMBER),
+        "memory_granted": Column("memory_granted", ColumnKind.NUMBER),
     }
 
     cluster = serializers.CharField(required=False)
@@ -58,11 +58,11 @@ class DeviceQuery(ListQuery):
         "flavor": Column("node.flavor.name"),
         "model": Column("model"),
         "mode": Column("mode"),
-        "healthy": Column("healthy", Kind.FLAG),
-        "memory_mib": Column("memory_mib", Kind.NUMBER),
-        "cores_granted": Column("cores_granted", Kind.NUMBER),
-        "memory_granted": Column("memory_granted", Kind.NUMBER),
-        "holders": Column("holders", Kind.NUMBER),
+        "healthy": Column("healthy", ColumnKind.FLAG),
+        "memory_mib": Column("memory_mib", ColumnKind.NUMBER),
+        "cores_granted": Column("cores_granted", ColumnKind.NUMBER),
+        "memory_granted": Column("memory_granted", ColumnKind.NUMBER),
+        "holders": Column("holders", ColumnKind.NUMBER),
     }
 
     cluster = serializers.CharField(required=False)

@@ -29,7 +29,7 @@ from clusters.selectors.node import (
     node_list,
 )
 from clusters.services.cluster import cluster_set
-from foundation.sql.versions import etag, if_match
+from foundation.sql.versions import if_match, version_header
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.pages import list_of, listed, listed_by
@@ -76,7 +76,7 @@ class ClusterView(OperatorView):
         """Answer the cluster of that name."""
         read_query(request, NoQuery)
         found = cluster_get(viewer=self.viewer, name=cluster)
-        return Response(ClusterSerializer(found).data, headers=etag(found))
+        return Response(ClusterSerializer(found).data, headers=version_header(found))
 
     @extend_schema(
         operation_id="cluster_update",
@@ -97,7 +97,7 @@ class ClusterView(OperatorView):
         changed = cluster_set(
             acting_user=self.viewer, cluster=found, expected=expected, **wanted.validated_data
         )
-        return Response(ClusterSerializer(changed).data, headers=etag(changed))
+        return Response(ClusterSerializer(changed).data, headers=version_header(changed))
 
 
 class NodesView(OperatorView):

@@ -1,8 +1,8 @@
 """The contract between Allotment and a cluster, whatever stands behind it.
 
-A backend is told to make a task's pod exist (`ensure`) or be gone (`remove`); both are idempotent by
+A backend is told to make a task's pod exist (`ensure_pod`) or be gone (`remove_pod`); both are idempotent by
 name, because a retry after an unknown outcome must find the first object. What really happens is
-learnt from `observe`, at least once and in any order; nothing is concluded from silence.
+learnt from `observe_pods`, at least once and in any order; nothing is concluded from silence.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ Variable = str | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do. `admits`: it decides admission itself, and the ledger follows it. `resize`: it
-    changes the memory of parts of cards while their pod runs."""
+    """What a backend can do.
+
+    `admits`: it decides admission itself, and the ledger follows it. `resize`: it changes the memory of
+    parts of cards while their pod runs."""
 
     slices: bool = False
     mig: bool = False
@@ -124,7 +126,7 @@ class GangRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Gang:
+class GangSpec:
     """What the pods of one attempt have in common.
 
     `name` is a DNS label that begins with a letter; where `size` is more than one, each pod is found by
@@ -166,7 +168,7 @@ class TaskSpec:
     environment: Mapping[str, Variable]
     labels: Mapping[str, str]  # attempt and epoch among them: a stale worker's pod is recognised
     workspace: str  # the id of whom the namespace has to belong to
-    gang: Gang | None = None
+    gang: GangSpec | None = None
     # How the pod is run beyond that, in the checked words of a job file: `args` to `pre_stop` and `limits` of
     # a role, `volumes`, and `environment_from` to `termination_grace_s` of a job. Only what was said.
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -185,7 +187,7 @@ PUT_OFF: Final = "PUT_OFF"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PodOutcome:
     """What became of a call. `unknown` means: ask again by name, conclude nothing.
 
     The code of an unknown outcome is `UNKNOWN` when the cluster was asked and may be asked for this object in
@@ -199,15 +201,15 @@ class Outcome:
     uid: str = ""
 
     @classmethod
-    def done(cls, uid: str = "") -> Outcome:
+    def done(cls, uid: str = "") -> PodOutcome:
         return cls(OutcomeKind.DONE, uid=uid)
 
     @classmethod
-    def refused(cls, code: str, message: str) -> Outcome:
+    def refused(cls, code: str, message: str) -> PodOutcome:
         return cls(OutcomeKind.REFUSED, code, message)
 
     @classmethod
-    def unknown(cls, message: str, code: str = UNKNOWN) -> Outcome:
+    def unknown(cls, message: str, code: str = UNKNOWN) -> PodOutcome:
         return cls(OutcomeKind.UNKNOWN, code, message)
 
 
@@ -419,23 +421,23 @@ class ClusterBackend(Protocol):
     def check_connection(self) -> None:
         """Find out within a few seconds whether the cluster answers at all. Raises: BackendUnavailable."""
 
-    def inventory(self) -> Inventory: ...
+    def read_inventory(self) -> Inventory: ...
 
-    def ensure(self, spec: TaskSpec) -> Outcome:
+    def ensure_pod(self, spec: TaskSpec) -> PodOutcome:
         """Make the pod exist. A pod of that name with the same labels counts as done."""
 
-    def remove(self, ref: TaskRef, grace_s: int) -> Outcome:
+    def remove_pod(self, ref: TaskRef, grace_s: int) -> PodOutcome:
         """Ask for the pod's end. Done means accepted or already absent; the end itself is observed."""
 
-    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[Outcome]:
+    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[PodOutcome]:
         """Make each pod exist; one outcome per spec, in their order. One refusal stops no other pod."""
-        return [self.ensure(spec) for spec in specs]
+        return [self.ensure_pod(spec) for spec in specs]
 
-    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[PodOutcome]:
         """Ask for the end of each pod; one outcome per reference, in their order."""
-        return [self.remove(ref, grace_s) for ref in refs]
+        return [self.remove_pod(ref, grace_s) for ref in refs]
 
-    def resize(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
+    def resize_devices(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
         """Give a running pod other amounts of memory of the cards it has, which are all of them named; the
         cores stay.
 
@@ -443,17 +445,17 @@ class ClusterBackend(Protocol):
         or what is wanted may hold; ask again, or for the old amounts, which takes it back. Refused: nothing
         of it was done, nor will be.
         """
-        return Outcome.refused("UNSUPPORTED", "this kind of cluster changes no memory of running pods")
+        return PodOutcome.refused("UNSUPPORTED", "this kind of cluster changes no memory of running pods")
 
-    def dissolve(self, gangs: Sequence[GangRef]) -> list[Outcome]:
+    def remove_gangs(self, gangs: Sequence[GangRef]) -> list[PodOutcome]:
         """Remove what gangs had in common, after their last pod; one outcome each, absent is done."""
-        return [Outcome.done() for _ in gangs]
+        return [PodOutcome.done() for _ in gangs]
 
-    def gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
+    def list_gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
         """What gangs have in common that is there now, with the labels of each."""
         return []
 
-    def observe(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
+    def observe_pods(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
         """Changes since `cursor`; None asks for everything and gives a complete batch.
 
         `whole`: every pod of the platform and every node beside the changes, which is a complete batch as
@@ -491,7 +493,7 @@ class ClusterBackend(Protocol):
         """
         return []
 
-    def govern(self, limits: Sequence[TenantLimits]) -> Governed:
+    def ensure_namespaces(self, limits: Sequence[TenantLimits]) -> Governed:
         """Bring the namespaces of tenants in line, those that exist."""
         return Governed()
 
@@ -505,13 +507,13 @@ class ClusterBackend(Protocol):
         Raises: BackendUnavailable, with the cluster's words where it does not permit it.
         """
 
-    def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
+    def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         """What the cluster remembers of pods of those names, in no particular order."""
         return []
 
-    def samples(self) -> Iterable[DeviceSample]: ...
+    def read_samples(self) -> Iterable[DeviceSample]: ...
 
-    def logs(
+    def read_logs(
         self,
         ref: TaskRef,
         *,

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
-from clusters.backends.base import Outcome
+from clusters.backends.base import PodOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class QuotaLimit:
     """What a point of the tree has of one resource in one pool, in the resource's unit; None is unlimited."""
 
     pool: str
@@ -31,7 +31,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class ProjectedFlavor:
     """Nodes that count as one: a flavor. `card_memory_mib` is what a whole card of it charges."""
 
     id: str
@@ -51,7 +51,7 @@ class Cohort:
     name: str
     parent: str | None
     weight_milli: int = 1000
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[QuotaLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class QueueRules:
     namespace: str
     workspace: str
     pools: tuple[str, ...]
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[QuotaLimit, ...] = ()
     weight_milli: int = 1000
     strategy: str = "best-effort-fifo"
     stop_policy: str = "none"
@@ -84,7 +84,7 @@ class QueueRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Priority:
+class ProjectedPriority:
     """A named priority."""
 
     id: str
@@ -96,10 +96,10 @@ class Priority:
 class Projection:
     """The whole tree as it is to stand in one cluster: parents are named, in no particular order."""
 
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[ProjectedFlavor, ...] = ()
     cohorts: tuple[Cohort, ...] = ()
     queues: tuple[QueueRules, ...] = ()
-    priorities: tuple[Priority, ...] = ()
+    priorities: tuple[ProjectedPriority, ...] = ()
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class Projected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ProjectedCohort:
     """Like tasks of a workload. Amounts per task: CPU in millicores, memory in MiB.
 
     `cores` (percent points) and `gpu_memory_mib` are those of all its cards together, and zero where whole
@@ -141,7 +141,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class DelegatedWorkload:
     """One job for the engine of the cluster, admitted as a whole or not at all.
 
     `attempt` is the run that an admission would begin. An admission of an earlier one is over.
@@ -155,7 +155,7 @@ class Workload:
     priority_class: str
     priority: int
     attempt: int
-    groups: tuple[Group, ...]
+    groups: tuple[ProjectedCohort, ...]
 
 
 class VerdictKind(StrEnum):
@@ -168,7 +168,7 @@ class VerdictKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class WorkloadVerdict:
     """What has become of one workload.
 
     `code` is why it waits, or the rule by which it is to leave, in the platform's words; `told` is the
@@ -194,15 +194,15 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class WorkloadVerdicts:
     """What is said of workloads, and the cursor up to which all is known."""
 
-    seen: Sequence[Verdict]
+    seen: Sequence[WorkloadVerdict]
     cursor: str
 
 
 @dataclass(frozen=True, slots=True)
-class Changes(Verdicts):
+class WorkloadChanges(WorkloadVerdicts):
     """What has changed since a cursor; `gone` are the jobs whose workload is there no more."""
 
     gone: frozenset[str] = frozenset()
@@ -215,29 +215,29 @@ class Delegate(Protocol):
     What is asked for is asked again as long as it is not seen, so that an unknown outcome needs no memory.
     """
 
-    def project(self, wanted: Projection) -> Projected:
+    def apply_projection(self, wanted: Projection) -> Projected:
         """Bring the cluster in step; only objects that carry our label are ever changed or removed."""
 
-    def shape_of(self, workload: Workload) -> str:
+    def shape_of(self, workload: DelegatedWorkload) -> str:
         """What a verdict on just this workload would name as its shape."""
 
-    def ask(self, workload: Workload) -> Outcome:
+    def create_workload(self, workload: DelegatedWorkload) -> PodOutcome:
         """Have a workload wait for its admission. One of that name counts as done."""
 
-    def pause(self, verdict: Verdict, *, paused: bool) -> Outcome:
+    def set_paused(self, verdict: WorkloadVerdict, *, paused: bool) -> PodOutcome:
         """Have it passed over for now, or looked at again; its place in line stays."""
 
-    def give_back(self, verdict: Verdict, *, attempt: int) -> Outcome:
+    def give_back(self, verdict: WorkloadVerdict, *, attempt: int) -> PodOutcome:
         """Return its quota, of which nothing is used any more; it waits anew, for run `attempt`."""
 
-    def withdraw(self, verdict: Verdict) -> Outcome:
+    def delete_workload(self, verdict: WorkloadVerdict) -> PodOutcome:
         """Have it forgotten, with whatever quota it holds."""
 
-    def verdicts(self) -> Verdicts:
+    def list_verdicts(self) -> WorkloadVerdicts:
         """On every workload in our queues; one that we did not ask for names no job.
 
         Raises: BackendUnavailable also when nobody there decides.
         """
 
-    def changes(self, cursor: str) -> Changes | None:
+    def list_changes(self, cursor: str) -> WorkloadChanges | None:
         """On those of our workloads that have changed since; None where the cluster has forgotten then."""

@@ -75,7 +75,7 @@ class NodeLock:
     namespace: str = ""
     pod: str = ""
 
-    def text(self) -> str:
+    def to_annotation(self) -> str:
         """The annotation's value."""
         return f"{self.taken_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ},{self.namespace},{self.pod}"
 
@@ -83,7 +83,7 @@ class NodeLock:
         """Whether it is this pod's."""
         return (self.namespace, self.pod) == (namespace, pod)
 
-    def expired(self, now: datetime) -> bool:
+    def is_expired(self, now: datetime) -> bool:
         """Whether HAMi itself would take it over."""
         return now - self.taken_at > LOCK_EXPIRES
 

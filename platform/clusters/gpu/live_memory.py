@@ -39,19 +39,19 @@ class AnswerState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedMemory:
     """The memory that a pod's container is to have of each of its cards."""
 
     token: str
     memory_mib: Amounts
 
-    def text(self) -> str:
+    def to_annotation(self) -> str:
         """The annotation's value."""
         return _text({"token": self.token, "memory_mib": dict(sorted(self.memory_mib.items()))})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MemoryAnswer:
     """What became of a wish. `at_most`: the most that may be in effect now; empty for what it began with."""
 
     token: str
@@ -60,7 +60,7 @@ class Answer:
     code: str = ""
     message: str = ""
 
-    def text(self) -> str:
+    def to_annotation(self) -> str:
         """The annotation's value."""
         told: dict[str, Any] = {"token": self.token, "state": self.state.value}
         told["at_most"] = dict(sorted(self.at_most.items()))
@@ -69,16 +69,16 @@ class Answer:
         return _text(told)
 
 
-def parse_wanted(text: str) -> Wanted:
+def parse_wanted(text: str) -> WantedMemory:
     """Read a wish. Raises: LiveMemoryFormatError."""
     row = _row(WANTED, text)
     amounts = _amounts(WANTED, row.get("memory_mib"))
     if not amounts:
         raise LiveMemoryFormatError(f"{WANTED} names no card")
-    return Wanted(_token(WANTED, row), amounts)
+    return WantedMemory(_token(WANTED, row), amounts)
 
 
-def parse_answer(text: str) -> Answer:
+def parse_answer(text: str) -> MemoryAnswer:
     """Read an answer. Raises: LiveMemoryFormatError."""
     row = _row(ANSWER, text)
     try:
@@ -87,7 +87,7 @@ def parse_answer(text: str) -> Answer:
         raise LiveMemoryFormatError(f"{ANSWER} has the state {row.get('state')!r}") from error
     at_most = _amounts(ANSWER, row.get("at_most", {}))
     code, message = str(row.get("code", ""))[:60], str(row.get("message", ""))[:300]
-    return Answer(_token(ANSWER, row), state, at_most, code, message)
+    return MemoryAnswer(_token(ANSWER, row), state, at_most, code, message)
 
 
 def in_effect(pod: Mapping[str, Any], cards: Iterable[str]) -> Amounts | None:
@@ -100,7 +100,7 @@ def in_effect(pod: Mapping[str, Any], cards: Iterable[str]) -> Amounts | None:
     return {uuid: told.get(uuid, began) for uuid in cards}
 
 
-def last_answer(pod: Mapping[str, Any]) -> Answer | None:
+def last_answer(pod: Mapping[str, Any]) -> MemoryAnswer | None:
     """What the agent said last, None for nothing; what cannot be read is as good as nothing."""
     text = (pod["metadata"].get("annotations") or {}).get(ANSWER)
     try:

@@ -30,7 +30,7 @@ Hold = Callable[[Actor, Cluster, Sequence[RestartingJob]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class RestartAnswers:
     """`find` returns the jobs of a cluster that start, given the ids of those that have pods there. `hold`
     suspends jobs; it must run inside a transaction that has locked their cell."""
 
@@ -38,15 +38,15 @@ class Answers:
     hold: Hold
 
 
-_registered: Final[list[Answers]] = []
+_registered: Final[list[RestartAnswers]] = []
 
 
-def register_answers(given: Answers) -> None:
+def register_answers(given: RestartAnswers) -> None:
     """Register the answers of scheduling; its `AppConfig.ready()` calls this once."""
     _registered[:] = [given]
 
 
-def find_answers() -> Answers:
+def find_answers() -> RestartAnswers:
     """Return the answers of scheduling.
 
     Raises: RuntimeError when nothing has registered, which a running platform never sees.

@@ -6,9 +6,9 @@ import uuid
 from typing import Final
 
 from clusters.models import Cluster
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 
-_BY_KEY: Final = Kept(lambda pk: Cluster.unscoped.filter(pk=pk).order_by())
+_BY_KEY: Final = PreparedQuery(lambda pk: Cluster.unscoped.filter(pk=pk).order_by())
 
 
 def cluster_by_key(pk: uuid.UUID) -> Cluster:

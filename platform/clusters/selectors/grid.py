@@ -174,7 +174,7 @@ def _node(row: tuple[Any, ...], cards: Sequence[GridCard], now: datetime) -> Gri
     )
 
 
-def stranded(nodes: Iterable[GridNode]) -> Stranded:
+def count_stranded(nodes: Iterable[GridNode]) -> Stranded:
     """Count what is free but out of reach, and why."""
     causes: Counter[str] = Counter()
     cards = fragment_cores = fragment_nodes = 0

@@ -31,5 +31,5 @@ def cell_add(*, acting_user: Actor, name: str) -> Cell:
     except IntegrityError as error:
         taken = _("Cell %(name)s already exists.") % {"name": name}
         raise Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]) from error
-    audit_log.record(acting_user, "cell.add", entity="cell", entity_id=cell.pk, after={"name": name})
+    audit_log.record_action(acting_user, "cell.add", entity="cell", entity_id=cell.pk, after={"name": name})
     return cell

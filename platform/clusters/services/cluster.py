@@ -65,7 +65,7 @@ def cluster_add(
             raise _name_taken() from error
         _note(acting_user, "add", cluster, after={"name": name, "backend": backend, **connection})
         inventory_sync(cluster=cluster, inventory=inventory)
-        outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
+        outbox.add_hint(outbox.Topic.OBSERVE, cluster.pk)
     _begin(cluster, take_over)
     return cluster
 
@@ -85,7 +85,7 @@ def _begin(cluster: Cluster, take_over: str) -> None:
             with transaction.atomic():
                 take_over_begin(cluster)
         ownership_confirm(cluster=cluster, backend=backend_for(cluster), take_over=take_over)
-        foreign_apply(cluster=cluster, bound=backend_for(cluster).observe(None).bound)
+        foreign_apply(cluster=cluster, bound=backend_for(cluster).observe_pods(None).bound)
     except (BackendUnavailable, Disowned) as error:
         log.warning("a new cluster is not read yet", cluster=cluster.name, error=str(error))
 
@@ -112,7 +112,7 @@ def cluster_set(
     if live_resize and not capabilities_for(cluster).resize:
         message = _("A cluster of this kind cannot change the memory of running tasks")
         raise Refused(message, code="CANNOT_RESIZE", errors=[FieldError("live_resize", "REFUSED", message)])
-    versions.advance(cluster, expected=expected)
+    versions.advance_version(cluster, expected=expected)
     before = Cluster.unscoped.values_list("live_resize", flat=True).get(pk=cluster.pk)
     Cluster.unscoped.filter(pk=cluster.pk).update(live_resize=live_resize)
     cluster.live_resize = live_resize
@@ -140,20 +140,20 @@ def cluster_reconnect(
         _require_known_node(there)
     inventory = _asked(there)  # no call to a cluster is made inside a transaction
     with transaction.atomic():
-        versions.advance(cluster, expected=expected)
+        versions.advance_version(cluster, expected=expected)
         row = Cluster.unscoped.select_for_update().get(pk=cluster.pk)
         before, cluster.connection = row.connection, dict(connection)
         Cluster.unscoped.filter(pk=cluster.pk).update(connection=cluster.connection)
         _note(acting_user, "set", cluster, before={"connection": before}, after={"connection": connection})
         inventory_sync(cluster=there, inventory=inventory)
-        outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
+        outbox.add_hint(outbox.Topic.OBSERVE, cluster.pk)
     return cluster
 
 
 def _require_known_node(there: Cluster) -> None:
     known = set(Node.unscoped.filter(cluster=there, present=True).values_list("name", flat=True))
     try:
-        found = {fact.name for fact in backend_for(there).inventory().nodes}
+        found = {fact.name for fact in backend_for(there).read_inventory().nodes}
     except ConnectionInvalid as error:
         raise Invalid(errors=[FieldError("connection", "INVALID", str(error))]) from error
     except BackendUnavailable as error:
@@ -188,16 +188,16 @@ def _forget(acting_user: Actor, cluster: Cluster) -> None:
         raise Conflict(
             message % {"name": before["name"], "kinds": ", ".join(kinds)}, code="CLUSTER_IN_USE"
         ) from error
-    audit_log.record(acting_user, "cluster.remove", entity="cluster", entity_id=key, before=before)
-    outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
+    audit_log.record_action(acting_user, "cluster.remove", entity="cluster", entity_id=key, before=before)
+    outbox.add_hint(outbox.Topic.CYCLE, cluster.cell_id)
 
 
 def _asked(cluster: Cluster, *, take_over: str = "") -> Inventory:
     try:
         ownership_check(cluster=cluster, backend=backend_for(cluster), take_over=take_over)
         if cluster.backend in ADMITS_ITSELF:
-            delegate_for(cluster).verdicts()  # its engine has to be there, and to let us in
-        return backend_for(cluster).inventory()
+            delegate_for(cluster).list_verdicts()  # its engine has to be there, and to let us in
+        return backend_for(cluster).read_inventory()
     except ConnectionInvalid as error:
         raise Invalid(errors=[FieldError("connection", "INVALID", str(error))]) from error
     except BackendUnavailable as error:
@@ -206,4 +206,4 @@ def _asked(cluster: Cluster, *, take_over: str = "") -> Inventory:
 
 def _note(actor: Actor, verb: str, cluster: Cluster, **change: Any) -> None:
     key: uuid.UUID = cluster.pk
-    audit_log.record(actor, f"cluster.{verb}", entity="cluster", entity_id=key, **change)
+    audit_log.record_action(actor, f"cluster.{verb}", entity="cluster", entity_id=key, **change)

@@ -76,7 +76,7 @@ def flavor_add(
     if not may_be_empty and not flavor.nodes.filter(present=True).exists():
         raise _no_nodes(flavor)
     after = {"name": name, "cluster": cluster.name, "mode": plan.gpu_mode, "selector": flavor.node_selector}
-    audit_log.record(acting_user, "flavor.add", entity="flavor", entity_id=flavor.pk, after=after)
+    audit_log.record_action(acting_user, "flavor.add", entity="flavor", entity_id=flavor.pk, after=after)
     return flavor
 
 
@@ -116,8 +116,8 @@ def flavor_remove(*, acting_user: Actor, flavor: Flavor) -> None:
     Cell.unscoped.filter(pk=cluster.cell_id).update(
         inventory_version=F("inventory_version") + 1, quota_version=F("quota_version") + 1
     )
-    outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
-    audit_log.record(acting_user, "flavor.remove", entity="flavor", entity_id=key, before=before)
+    outbox.add_hint(outbox.Topic.CYCLE, cluster.cell_id)
+    audit_log.record_action(acting_user, "flavor.remove", entity="flavor", entity_id=key, before=before)
 
 
 def flavors_found(*, acting_user: Actor, cluster: Cluster) -> list[FlavorPlan]:
@@ -168,4 +168,4 @@ def _join(cluster: Cluster) -> None:
     Node.unscoped.bulk_update(moved, ["flavor"], batch_size=_BATCH)
     if moved:
         Cell.unscoped.filter(pk=cluster.cell_id).update(inventory_version=F("inventory_version") + 1)
-        outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
+        outbox.add_hint(outbox.Topic.CYCLE, cluster.cell_id)

@@ -19,7 +19,7 @@ from clusters.services.node_marks import nodes_changed
 from foundation.core import clock
 from foundation.messaging import outbox
 from foundation.models.installation import installation_id
-from foundation.sql.prepared import Kept, KeptUpdate
+from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 
 log = structlog.get_logger(__name__)
 _DIGITS: Final = 10
@@ -30,12 +30,14 @@ _OF_POD: Final = (
 )
 
 
-_KNOWN: Final = Kept(lambda uids, cluster: ForeignPod.unscoped.filter(cluster=cluster, uid__any_of=uids))
-_SAME: Final = KeptUpdate(
+_KNOWN: Final = PreparedQuery(
+    lambda uids, cluster: ForeignPod.unscoped.filter(cluster=cluster, uid__any_of=uids)
+)
+_SAME: Final = PreparedUpdate(
     lambda pk, cursor, epoch, now: Cluster.unscoped.filter(pk=pk, cursor=cursor, epoch=epoch),
     lambda pk, cursor, epoch, now: {"foreign_at": now},
 )
-_LISTED: Final = KeptUpdate(
+_LISTED: Final = PreparedUpdate(
     lambda pk, cursor, epoch, now: Cluster.unscoped.filter(pk=pk, cursor=cursor, epoch=epoch),
     lambda pk, cursor, epoch, now: {"foreign_at": now, "foreign_listed_at": now},
 )
@@ -68,7 +70,7 @@ def foreign_apply(*, cluster: Cluster, bound: BoundPods, find_own: FindOwn = _fi
         touched = _write(cluster, found.theirs, found.known, found.gone)
         if touched and foreign_settle(cluster_id=cluster.pk, names=set(touched)):
             nodes_changed(Node.unscoped.filter(cluster=cluster, name__in=set(touched)))
-            outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
+            outbox.add_hint(outbox.Topic.CYCLE, cluster.cell_id)
     return len(touched)
 
 

@@ -18,17 +18,19 @@ from clusters.services.node_life import not_held
 from foundation.core import clock
 from foundation.core.errors import Conflict
 from foundation.sql.bulk import ALWAYS, Guard, locking_in_order, update_rows
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 
-_NODES: Final = Kept(lambda nodes: locking_in_order(Node.unscoped.filter(pk__any_of=nodes)).values_list("pk"))
-_USABLE: Final = Kept(
+_NODES: Final = PreparedQuery(
+    lambda nodes: locking_in_order(Node.unscoped.filter(pk__any_of=nodes)).values_list("pk")
+)
+_USABLE: Final = PreparedQuery(
     lambda nodes, now: locking_in_order(
         Node.unscoped.filter(
             not_held(now), pk__any_of=nodes, ready=True, cordoned=False, closed=False, present=True
         )
     ).values_list("pk")
 )
-_DEVICES: Final = Kept(
+_DEVICES: Final = PreparedQuery(
     lambda devices: locking_in_order(Device.unscoped.filter(pk__any_of=devices)).values_list("pk")
 )
 

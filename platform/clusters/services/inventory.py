@@ -11,7 +11,7 @@ from clusters.backends.base import Inventory, NodeFact, NodeObservation
 from clusters.models import Cell, Cluster, Flavor, Node, NodeEvent
 from clusters.services.cards import cards_upsert
 from clusters.services.foreign_sums import foreign_settle
-from clusters.services.node_life import node_note, readiness
+from clusters.services.node_life import node_note, readiness_fields
 from clusters.services.node_marks import nodes_changed
 from foundation.core import clock
 from foundation.messaging import outbox
@@ -48,7 +48,7 @@ def nodes_observe(*, cluster: Cluster, observations: Iterable[NodeObservation]) 
     if changed:
         foreign_settle(cluster_id=cluster.pk, names=changed)
         nodes_changed(Node.unscoped.filter(cluster=cluster, name__in=changed))
-        outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
+        outbox.add_hint(outbox.Topic.CYCLE, cluster.cell_id)
 
 
 def _leave(node: Node) -> bool:
@@ -85,7 +85,7 @@ def _upsert(
     flavors: Iterable[Flavor],
 ) -> tuple[Node, bool]:
     facts = _facts(fact) | {"flavor_id": flavor_of(fact.labels, flavors)}
-    facts |= readiness(node, fact.ready, seen.at)
+    facts |= readiness_fields(node, fact.ready, seen.at)
     if node is None:
         node = Node.unscoped.create(cluster=cluster, name=fact.name, observed_at=seen.at, **facts)
         node_note(node, {}, at=seen.at)

@@ -84,7 +84,7 @@ def namespace_adopt(
             "cluster: --kubeconfig FILE"
         )
         raise NamespaceKept(message % {"message": error}) from error
-    audit_log.record(
+    audit_log.record_action(
         acting_user,
         "cluster.namespace_adopt",
         entity="cluster",

@@ -39,7 +39,7 @@ def not_held(now: datetime) -> Q:
     return Q(held_until__isnull=True) | Q(held_until__lte=now)
 
 
-def readiness(node: Node | None, ready: bool, at: datetime) -> dict[str, Any]:
+def readiness_fields(node: Node | None, ready: bool, at: datetime) -> dict[str, Any]:
     """The fields that follow from a node being ready or not at this moment."""
     if node is None:
         return {"not_ready_since": None if ready else at, "lost_at": None if ready else at}

@@ -238,7 +238,7 @@ def cluster_take_over(
         raise ClusterUnreachable(str(error)) from error
     with transaction.atomic():
         before = {} if found is None else {"owner": found.installation, "host": found.host}
-        audit_log.record(
+        audit_log.record_action(
             acting_user, "cluster.take_over", entity="cluster", entity_id=cluster.pk,
             before=before, after={"owner": str(installation_id())},
         )  # fmt: skip
@@ -248,7 +248,7 @@ def cluster_take_over(
         # Attempts and epochs of this database may count from lower values again than those on pods.
         Cell.unscoped.filter(pk=cluster.cell_id).update(epoch=F("epoch") + EPOCHS_AHEAD)
         owned_note(cluster=cluster)
-        outbox.hint(outbox.Topic.OBSERVE, cluster.pk)
+        outbox.add_hint(outbox.Topic.OBSERVE, cluster.pk)
 
 
 def _check_identity(cluster: Cluster, uid: str) -> None:
@@ -301,9 +301,9 @@ def _renew(cluster: Cluster, backend: ClusterBackend, found: Owner | None) -> No
     rows.update(owner_next=token)
     version = found.version if found is not None else ""
     host = socket.gethostname()[:_HOST_LENGTH]
-    faults.point("ownership.before_write")
+    faults.fault_point("ownership.before_write")
     backend.write_owner(Owner(str(installation_id()), token, host, now, version))
-    faults.point("ownership.after_write")
+    faults.fault_point("ownership.after_write")
     rows.update(owner_token=token, owner_at=now)
     cluster.owner_token = cluster.owner_next = token
     cluster.owner_at = now
@@ -314,4 +314,4 @@ def _close(cluster: Cluster, *, closed: bool) -> None:
     nodes = Node.unscoped.filter(cluster=cluster)
     nodes.update(closed=closed)
     nodes_changed(nodes)
-    outbox.hint(outbox.Topic.CYCLE, cluster.cell_id)
+    outbox.add_hint(outbox.Topic.CYCLE, cluster.cell_id)

@@ -21,7 +21,7 @@ _BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FieldChange:
     """What happened to one of several things to which the same was done."""
 
     entity_id: uuid.UUID
@@ -30,7 +30,7 @@ class Change:
     after: Mapping[str, Any] = field(default_factory=dict)
 
 
-def record(
+def record_action(
     acting_user: Actor,
     action: str,
     *,
@@ -46,7 +46,7 @@ def record(
     return row
 
 
-def record_many(acting_user: Actor, action: str, *, entity: str, changes: Sequence[Change]) -> None:
+def record_many(acting_user: Actor, action: str, *, entity: str, changes: Sequence[FieldChange]) -> None:
     """Append a record for each change, in one statement."""
     rows = [
         _row(acting_user, action, DONE, entity, str(c.entity_id), c.tenant_id, c.before, c.after)
@@ -55,7 +55,7 @@ def record_many(acting_user: Actor, action: str, *, entity: str, changes: Sequen
     AuditRecord.unscoped.bulk_create(rows, batch_size=_BATCH)
 
 
-def denied(
+def record_denial(
     acting_user: Actor,
     *,
     entity: str,

@@ -49,7 +49,7 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ChainVerdict:
     """How many seals hold, the first that does not, the last that does, and how many records have none."""
 
     sealed: int
@@ -58,13 +58,13 @@ class Verdict:
     unsealed: int
 
 
-def keys() -> dict[str, bytes]:
+def signing_keys() -> dict[str, bytes]:
     """The configured keys by id, the one that seals first."""
     found = (secret.encode() for secret in settings.ALLOTMENT_AUDIT_KEYS)
     return {hashlib.sha256(b"audit key id" + key).hexdigest()[:8]: key for key in found}
 
 
-def digest(key: bytes, before: str, number: int, record: AuditRecord) -> str:
+def seal_digest(key: bytes, before: str, number: int, record: AuditRecord) -> str:
     """The hash of one seal in hex over the seal before it, its number and the record."""
     text = json.dumps([before, number, _content(record)], sort_keys=True, separators=(",", ":")).encode()
     return hmac.new(key, text, hashlib.sha256).hexdigest()
@@ -79,16 +79,16 @@ def _content(record: AuditRecord) -> dict[str, Any]:
 
 
 @transaction.atomic
-def seal(limit: int = 5000) -> int:
+def seal_records(limit: int = 5000) -> int:
     """Link committed records into the chain, at most `limit`; returns how many. Safe at any time, twice."""
     transactions_in_turn(_LOCK)
     last = AuditSeal.unscoped.order_by("-number").first()
     number, before = (last.number, last.hash) if last else (0, "")
     seals: list[AuditSeal] = []
-    key_id, key = next(iter(keys().items()))
+    key_id, key = next(iter(signing_keys().items()))
     for record in _unsealed(last)[:limit]:
         number += 1
-        before = digest(key, before, number, record)
+        before = seal_digest(key, before, number, record)
         seals.append(AuditSeal(number=number, record_id=record.pk, hash=before, key_id=key_id))
     AuditSeal.unscoped.bulk_create(seals, batch_size=_CHUNK)
     return len(seals)
@@ -101,9 +101,9 @@ def _unsealed(last: AuditSeal | None) -> Any:
     return records.filter(created_at__gte=newest.created_at - _LATEST) if newest else records
 
 
-def verify(expect: tuple[int, str] | None = None) -> Verdict:
+def verify_chain(expect: tuple[int, str] | None = None) -> ChainVerdict:
     """Walk the chain from its beginning; `expect` is a seal that was noted outside, as (number, hash)."""
-    number, before, known = 0, "", keys()
+    number, before, known = 0, "", signing_keys()
     for seals in _chunks():
         records = AuditRecord.unscoped.in_bulk([row.record_id for row in seals])
         for row in seals:
@@ -113,11 +113,11 @@ def verify(expect: tuple[int, str] | None = None) -> Verdict:
             if why:
                 at = number + 1 if why == "MISSING_SEAL" else row.number
                 record_id = "" if why == "MISSING_SEAL" else str(row.record_id)
-                return Verdict(number, Break(at, record_id, why), f"{number}:{before}", _waiting())
+                return ChainVerdict(number, Break(at, record_id, why), f"{number}:{before}", _waiting())
             number, before = row.number, row.hash
     cut_off = expect is not None and number < expect[0]
     broken = Break(number + 1, "", "MISSING_SEAL") if cut_off else None
-    return Verdict(number, broken, f"{number}:{before}", _waiting())
+    return ChainVerdict(number, broken, f"{number}:{before}", _waiting())
 
 
 def _fault(row: AuditSeal, number: int, before: str, record: AuditRecord | None, key: bytes | None) -> str:
@@ -127,7 +127,7 @@ def _fault(row: AuditSeal, number: int, before: str, record: AuditRecord | None,
         return "MISSING_RECORD"
     if key is None:
         return "UNKNOWN_KEY"
-    return "" if hmac.compare_digest(digest(key, before, number, record), row.hash) else "CHANGED"
+    return "" if hmac.compare_digest(seal_digest(key, before, number, record), row.hash) else "CHANGED"
 
 
 def _chunks() -> Iterator[Sequence[AuditSeal]]:

@@ -35,7 +35,7 @@ _JSON_NUMBER: Final = re.compile(rf"[-+.eE0-9]{{{DIGITS_MAX + 1}}}")
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ParseBounds:
     """The most that a text may hold: `nodes` are its values, `keys` those of one mapping."""
 
     size: int
@@ -77,7 +77,7 @@ class Listing:
 
 
 @dataclass(slots=True)
-class Fields:
+class YamlMapping:
     """A mapping of a YAML text, in its order and with keys that may be there twice."""
 
     line: int
@@ -85,10 +85,10 @@ class Fields:
     key: Scalar | None = None
 
 
-Node = Scalar | Listing | Fields
+Node = Scalar | Listing | YamlMapping
 
 
-def read_yaml(content: str | bytes, bounds: Bounds) -> Node | None:
+def read_yaml(content: str | bytes, bounds: ParseBounds) -> Node | None:
     """The one document of a YAML text as nodes with their lines; None for an empty text.
 
     Raises: TextError.
@@ -110,7 +110,7 @@ def read_yaml(content: str | bytes, bounds: Bounds) -> Node | None:
     return builder.root
 
 
-def load_yaml(content: str | bytes, bounds: Bounds) -> Any:
+def load_yaml(content: str | bytes, bounds: ParseBounds) -> Any:
     """The one document of a YAML text as plain values; the keys of mappings are text as it was written.
 
     Raises: TextError, also for a key that is there twice.
@@ -119,7 +119,7 @@ def load_yaml(content: str | bytes, bounds: Bounds) -> Any:
     return None if node is None else _plain(node)
 
 
-def load_json(content: str | bytes, bounds: Bounds) -> Any:
+def load_json(content: str | bytes, bounds: ParseBounds) -> Any:
     """A JSON text as plain values; the constants that JSON does not have are refused.
 
     Raises: TextError.
@@ -143,10 +143,10 @@ def load_json(content: str | bytes, bounds: Bounds) -> Any:
 class _Builder:
     """Nodes out of events. The events come one by one, so nothing beyond the bounds is ever parsed."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ParseBounds) -> None:
         self.root: Node | None = None
         self._bounds = bounds
-        self._open: list[Listing | Fields] = []
+        self._open: list[Listing | YamlMapping] = []
         self._nodes = self._documents = 0
 
     def take(self, event: Any) -> None:
@@ -160,7 +160,7 @@ class _Builder:
             if len(self._open) == self._bounds.depth:
                 raise _too_deep(self._bounds, line)
             mapping = isinstance(event, yaml.MappingStartEvent)
-            node: Listing | Fields = Fields(line) if mapping else Listing(line)
+            node: Listing | YamlMapping = YamlMapping(line) if mapping else Listing(line)
             self._add(node)
             self._open.append(node)
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -183,7 +183,7 @@ class _Builder:
 
     def _key(self) -> str:
         """The key whose value is being read."""
-        keys = (one.key.text for one in reversed(self._open) if isinstance(one, Fields) and one.key)
+        keys = (one.key.text for one in reversed(self._open) if isinstance(one, YamlMapping) and one.key)
         return next(keys, "")
 
     def _scalar(self, event: Any, line: int) -> Scalar:
@@ -254,7 +254,7 @@ def _number(scalar: Scalar) -> int | float | str:
         return text
 
 
-def _decoded(content: str | bytes, bounds: Bounds) -> str:
+def _decoded(content: str | bytes, bounds: ParseBounds) -> str:
     # A text has at least as many bytes as characters, so that encoding it is bounded as well.
     if len(content) > bounds.size or (
         isinstance(content, str) and len(content.encode("utf-8", "surrogatepass")) > bounds.size
@@ -278,7 +278,7 @@ def _is_deeper(skeleton: str, limit: int) -> bool:
     return False
 
 
-def _check_built(value: Any, bounds: Bounds, *, has_long_text: bool) -> None:
+def _check_built(value: Any, bounds: ParseBounds, *, has_long_text: bool) -> None:
     """What the text alone does not show; `has_long_text`: one value may be too long. Raises: TextError."""
     waiting = [value]
     while waiting:
@@ -300,22 +300,22 @@ def _no_constant(name: str) -> None:
     raise ValueError(_("%(name)s is not JSON") % {"name": name})
 
 
-def _too_deep(bounds: Bounds, line: int = 0) -> TextError:
+def _too_deep(bounds: ParseBounds, line: int = 0) -> TextError:
     message = _("it is nested more than %(limit)s levels deep") % {"limit": bounds.depth}
     return TextError(message, code="TOO_DEEP", line=line)
 
 
-def _too_many(bounds: Bounds, line: int = 0) -> TextError:
+def _too_many(bounds: ParseBounds, line: int = 0) -> TextError:
     message = _("it has more than %(limit)s values") % {"limit": bounds.nodes}
     return TextError(message, code="TOO_MANY", line=line)
 
 
-def _too_many_keys(bounds: Bounds, line: int = 0) -> TextError:
+def _too_many_keys(bounds: ParseBounds, line: int = 0) -> TextError:
     message = _("a mapping has more than %(limit)s keys") % {"limit": bounds.keys}
     return TextError(message, code="TOO_MANY", line=line)
 
 
-def _too_long(bounds: Bounds, line: int = 0) -> TextError:
+def _too_long(bounds: ParseBounds, line: int = 0) -> TextError:
     message = _("a value has more than %(limit)s characters") % {"limit": bounds.text}
     return TextError(message, code="TOO_LONG", line=line)
 

@@ -1,6 +1,6 @@
 """Fault points: places where a test can make this very process die, or fall asleep.
 
-`faults.point("cycle.before_commit")` does nothing unless `ALLOTMENT_FAULTS` names a folder that holds
+`faults.fault_point("cycle.before_commit")` does nothing unless `ALLOTMENT_FAULTS` names a folder that holds
 a file of that name. Whoever removes the file gets SIGKILL on the spot, or SIGSTOP where the file says
 `stop`, so each planted fault meets exactly one process, at exactly that line.
 """
@@ -15,7 +15,7 @@ from typing import Final
 _FOLDER: Final = os.environ.get("ALLOTMENT_FAULTS", "")
 
 
-def point(name: str) -> None:
+def fault_point(name: str) -> None:
     """Meet the fault `name` here, if a test has planted it."""
     if not _FOLDER:
         return

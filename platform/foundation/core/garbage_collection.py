@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Within it nothing is searched for reference cycles, which are freed after it.
 
     A snapshot is hundreds of thousands of objects that all stay. To walk through them again and again

@@ -35,7 +35,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from foundation.models import Leased
-from foundation.sql.prepared import Kept, KeptUpdate
+from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 
 log = structlog.get_logger(__name__)
 LeasedRow = TypeVar("LeasedRow", bound=Leased)
@@ -84,9 +84,9 @@ def _holder() -> str:
 class _Rows(Generic[LeasedRow]):
     """What is asked of the rows of one model with every lease: by key, and the holder's name but to lock."""
 
-    epoch: Kept[tuple[int]]
-    give_back: KeptUpdate
-    lock: Kept[LeasedRow]
+    epoch: PreparedQuery[tuple[int]]
+    give_back: PreparedUpdate
+    lock: PreparedQuery[LeasedRow]
 
 
 @lru_cache
@@ -95,25 +95,25 @@ def _rows(model: type[LeasedRow]) -> _Rows[LeasedRow]:
         return model._base_manager.filter(pk=pk, lease_holder=holder).order_by()
 
     return _Rows(
-        Kept(lambda pk, holder: own(pk, holder).values_list("epoch")),
-        KeptUpdate(own, lambda pk, holder: {"lease_until": None}),
-        Kept(lambda pk: model._base_manager.select_for_update().filter(pk=pk).order_by()),
+        PreparedQuery(lambda pk, holder: own(pk, holder).values_list("epoch")),
+        PreparedUpdate(own, lambda pk, holder: {"lease_until": None}),
+        PreparedQuery(lambda pk: model._base_manager.select_for_update().filter(pk=pk).order_by()),
     )
 
 
 @lru_cache
-def _taking(model: type[Leased], seconds: float) -> KeptUpdate:
+def _taking(model: type[Leased], seconds: float) -> PreparedUpdate:
     """Take a lease that is free: by the row's key and the new holder's name."""
     free = Q(lease_until__isnull=True) | Q(lease_until__lt=Now())
     until = Now() + timedelta(seconds=seconds)
-    return KeptUpdate(
+    return PreparedUpdate(
         lambda pk, holder: model._base_manager.filter(free, pk=pk).order_by(),
         lambda pk, holder: {"lease_holder": holder, "lease_until": until, "epoch": F("epoch") + 1},
     )
 
 
 @contextmanager
-def held(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
+def hold_lease(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
     """Hold the lease of one row for the block; yields the epoch, or None when somebody else holds it.
 
     A holder that dies keeps it for `ALLOTMENT_LEASE_S` seconds; then the next one takes over. While the
@@ -136,7 +136,7 @@ def held(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
         rows.give_back(pk, holder)
 
 
-def renew(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float) -> bool:
+def renew_lease(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float) -> bool:
     """Extend a lease to `seconds` from now; False when it is no longer the holder's."""
     # One that was given back meanwhile stays given back.
     own = model._base_manager.filter(pk=pk, lease_holder=holder, lease_until__isnull=False)
@@ -156,7 +156,7 @@ def _renewed(
                 return
             until = _seconds() + seconds
             try:
-                if not renew(model, pk, holder, seconds):
+                if not renew_lease(model, pk, holder, seconds):
                     return
                 hold.until = until
             except DatabaseError as error:

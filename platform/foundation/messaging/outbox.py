@@ -32,7 +32,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from foundation.core import clock, faults
 from foundation.models import Hint
 from foundation.sql.postgres import preparing_cursor
-from foundation.sql.prepared import Kept, KeptUpdate
+from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 
 log = structlog.get_logger(__name__)
 
@@ -83,7 +83,7 @@ _INSERT: Final = (
 _ASK: Final = f"{_INSERT} DO NOTHING"
 _ASK_LATER: Final = f"""{_INSERT} DO UPDATE
 SET not_before = excluded.not_before WHERE foundation_hint.not_before > excluded.not_before"""
-_DUE: Final = Kept(
+_DUE: Final = PreparedQuery(
     lambda topics: (
         Hint.unscoped.filter(topic__any_of=topics)
         .order_by("not_before")
@@ -101,7 +101,7 @@ WHERE id IN (
 ) RETURNING id, topic, key"""
 _CLAIM_MARK: Any = Concat(Value(_CLAIMED), Cast("id", CharField()))  # the published types want a constant
 _UNCLAIMED: Final = Replace(F("topic"), _CLAIM_MARK, Value(""), output_field=CharField())
-_NEXT: Final = Kept(
+_NEXT: Final = PreparedQuery(
     lambda topics: (
         Hint.unscoped.alias(unclaimed=_UNCLAIMED)
         .filter(unclaimed__any_of=topics)
@@ -111,13 +111,13 @@ _NEXT: Final = Kept(
 )
 _NOTE_SENT: Final = f"{_INSERT} DO NOTHING RETURNING key"
 _ANSWERED: Final = "DELETE FROM foundation_hint WHERE topic IN ({}) AND key = %s"
-_HASTENED: Final = KeptUpdate(
+_HASTENED: Final = PreparedUpdate(
     lambda name, key, now: Hint.unscoped.filter(topic=name, key=key, not_before__gt=now).order_by(),
     lambda name, key, now: {"not_before": now},
 )
 
 
-def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
+def add_hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
     """Ask for `topic` to be worked on for `key`, not before `delay_s` seconds from now.
 
     Coalesced: while one is pending, a second changes nothing but that it may bring it forward. What is wanted
@@ -128,13 +128,13 @@ def hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> None:
 
 def put_off(topic: Topic, key: uuid.UUID | str, *, delay_s: float) -> None:
     """Who took what was asked for cannot do it: it is asked for again, `delay_s` seconds from now or when
-    somebody calls `hasten`."""
+    somebody calls `hasten_hint`."""
     _ask(topic, _PUT_OFF, key, delay_s)
     if topic in _ONE_AT_A_TIME:
         _forget([topic.value + _SENT], key)
 
 
-def hasten(topic: Topic, key: uuid.UUID | str) -> None:
+def hasten_hint(topic: Topic, key: uuid.UUID | str) -> None:
     """What was put off can be done now."""
     if _HASTENED(topic.value + _PUT_OFF, str(key), clock.now()):
         _wake_relay(topic)
@@ -180,7 +180,7 @@ def ring_later(topics: Collection[Topic]) -> Iterator[bool]:
             _ring()
 
 
-def register(topic: Topic, publisher: Publisher, worker: Worker | None = None) -> None:
+def register_topic(topic: Topic, publisher: Publisher, worker: Worker | None = None) -> None:
     """Say which task a topic wakes, and what that does; called once from the owner's `AppConfig.ready()`."""
     _publishers[topic.value] = publisher
     if worker is not None:
@@ -212,7 +212,7 @@ def work_one(topics: Sequence[Topic]) -> None:
         _workers[_plain(name)](key)
 
 
-def answered(topics: Sequence[Topic], key: uuid.UUID | str) -> None:
+def clear_hints(topics: Sequence[Topic], key: uuid.UUID | str) -> None:
     """What was asked for until now is about to be done: whoever does it looks at everything after this."""
     _forget(_names(topics), key)
 
@@ -230,7 +230,7 @@ def _plain(name: str) -> str:
     return name.partition("-")[0]
 
 
-def unpublished() -> QuerySet[Hint]:
+def unpublished_hints() -> QuerySet[Hint]:
     """The hints of which no message is under way."""
     return Hint.unscoped.exclude(topic__endswith=_SENT)
 
@@ -262,7 +262,7 @@ def publish_due(limit: int = 200) -> int:
     if due is None or due > 0:
         return 0
     rows = _claim(limit)
-    faults.point("relay.before_publish")
+    faults.fault_point("relay.before_publish")
     failed: set[tuple[str, str]] = set()
     try:
         for topic, key in _messages(rows):
@@ -271,7 +271,7 @@ def publish_due(limit: int = 200) -> int:
     except Exception:
         _put_back(rows)
         raise
-    faults.point("relay.after_publish")
+    faults.fault_point("relay.after_publish")
     published = [row.pk for row in rows if (_plain(row.topic), row.key) not in failed]
     Hint.unscoped.filter(id__in=published).delete()
     return len(published)

@@ -21,7 +21,7 @@ from django.core.cache.backends.redis import RedisCache, RedisCacheClient
 log = structlog.get_logger(__name__)
 
 
-class KeptRedisCache(RedisCache):
+class SharedRedisCache(RedisCache):
     """The stock cache but for who keeps the connections; use it as `BACKEND`."""
 
     def __init__(self, server: Any, params: dict[str, Any]) -> None:

@@ -184,7 +184,7 @@ def _forget_after_fork() -> None:
 os.register_at_fork(after_in_child=_forget_after_fork)
 
 
-def figures() -> Iterable[Metric]:
+def counter_metrics() -> Iterable[Metric]:
     """Every measure that this version knows; one that nobody has counted yet has no samples."""
     rows: defaultdict[str, defaultdict[str, dict[str, tuple[int, float]]]] = defaultdict(
         lambda: defaultdict(dict)

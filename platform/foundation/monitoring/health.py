@@ -22,7 +22,7 @@ from django.views.decorators.http import require_safe
 
 from foundation.core import clock
 from foundation.models import Heartbeat
-from foundation.sql.prepared import KeptUpdate
+from foundation.sql.prepared import PreparedUpdate
 
 log = structlog.get_logger(__name__)
 
@@ -41,17 +41,17 @@ Check = Callable[[], CheckResult]
 OWN: Final = frozenset({"database", "migrations"})
 """The checks without which a web process cannot serve."""
 _checks: dict[str, Check] = {}
-_BEAT: Final = KeptUpdate(
+_BEAT: Final = PreparedUpdate(
     lambda name, now: Heartbeat.unscoped.filter(name=name), lambda name, now: {"at": now}
 )
 
 
-def register(name: str, check: Check) -> None:
+def register_check(name: str, check: Check) -> None:
     """Add a readiness check; called once from an `AppConfig.ready()`."""
     _checks[name] = check
 
 
-def beat(name: str) -> None:
+def record_heartbeat(name: str) -> None:
     """Note that the part `name` has just finished some work."""
     now = clock.now()
     if not _BEAT(name, now):

@@ -35,11 +35,11 @@ log = structlog.get_logger(__name__)
 Figures = Callable[[], Iterable[Metric]]
 _OWN_WITHIN_S: Final = 0.25
 """How long a scraper waits for what this process has counted; what comes later is in the next answer."""
-_figures: dict[str, Figures] = {"measures": counters.figures}
+_figures: dict[str, Figures] = {"measures": counters.counter_metrics}
 _BEARER: Final = "Bearer "
 
 
-def register(name: str, figures: Figures) -> None:
+def register_metrics(name: str, figures: Figures) -> None:
     """Add figures; called once from an `AppConfig.ready()`."""
     _figures[name] = figures
 
@@ -64,7 +64,7 @@ class _All(Collector):
 
 
 @require_safe
-def view(request: HttpRequest) -> HttpResponse:
+def metrics_view(request: HttpRequest) -> HttpResponse:
     """Answer the figures to whoever has the token of `ALLOTMENT_METRICS_TOKEN`."""
     if not _may_read(request):
         text = "Send the value of ALLOTMENT_METRICS_TOKEN as: Authorization: Bearer …\n"
@@ -74,7 +74,7 @@ def view(request: HttpRequest) -> HttpResponse:
         writing.join(_OWN_WITHIN_S)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_All())
-    with row_scope.whole(), row_scope.together():
+    with row_scope.whole(), row_scope.read_transaction():
         return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
@@ -104,7 +104,7 @@ def own_figures() -> Iterable[Metric]:
 
 
 def _outbox() -> Iterable[Metric]:
-    waiting = outbox.unpublished().order_by("not_before").values_list("not_before", flat=True)
+    waiting = outbox.unpublished_hints().order_by("not_before").values_list("not_before", flat=True)
     oldest = waiting.first()
     yield GaugeMetricFamily("allotment_outbox_hints", "Hints not yet published.", value=waiting.count())
     yield GaugeMetricFamily(

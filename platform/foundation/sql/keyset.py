@@ -21,7 +21,7 @@ def _bad_cursor() -> Invalid:
     return Invalid(message, code="CURSOR_INVALID", errors=[FieldError("cursor", "INVALID", message)])
 
 
-def encode(row: Model, field: str) -> str:
+def encode_cursor(row: Model, field: str) -> str:
     """The cursor that continues after `row` in the order of `field` and id."""
     value = getattr(row, field)
     shown = value.isoformat() if hasattr(value, "isoformat") else value
@@ -41,7 +41,7 @@ def _decode(cursor: str, field: str) -> tuple[Any, str]:
     return value, pk
 
 
-def page(rows: QuerySet[M], *, sort: str, cursor: str | None, limit: int) -> tuple[list[M], str | None]:
+def read_page(rows: QuerySet[M], *, sort: str, cursor: str | None, limit: int) -> tuple[list[M], str | None]:
     """The next `limit` rows in the order of `sort` (`field` or `-field`), and the cursor after them.
 
     Ties are broken by id in the same direction. Raises: Invalid for a cursor of another order.
@@ -61,4 +61,4 @@ def page(rows: QuerySet[M], *, sort: str, cursor: str | None, limit: int) -> tup
     found = list(ordered[: limit + 1])
     more = len(found) > limit
     found = found[:limit]
-    return found, encode(found[-1], field) if more else None
+    return found, encode_cursor(found[-1], field) if more else None

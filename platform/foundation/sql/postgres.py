@@ -51,7 +51,7 @@ class _PreparingCursor(_Cursor):
         return converted
 
 
-def prepare(raw: Any) -> None:
+def prepare_connection(raw: Any) -> None:
     """Tell a new connection of psycopg's how to read times and when to prepare."""
     raw.adapters.register_loader("timestamptz", TimeLoader)
     raw.prepare_threshold = _PREPARE_AFTER

@@ -58,7 +58,7 @@ class _Written:
     build: Callable[[list[Any]], list[Any]]
 
 
-class Kept(Generic[T]):
+class PreparedQuery(Generic[T]):
     """A query by values that are texts, keys, times or whole numbers, none of them null:
     `Kept(lambda slug: Tenant.unscoped.filter(slug=slug))`; or by a list of keys, see `for_any`.
 
@@ -106,7 +106,7 @@ class Kept(Generic[T]):
         )
 
 
-class KeptUpdate:
+class PreparedUpdate:
     """An update by such values: `rows` are those to be written, `fields` what they get, both asked with the
     same values."""
 

@@ -1,14 +1,14 @@
 """Whose rows a statement may meet, told to PostgreSQL with every transaction (row-level security).
 
 The second line behind the selectors: the policies on the tables (`tenants.access.row_policies`) read two
-settings, and show nothing while they are empty. A request acts for somebody (`acting`); commands and
+settings, and show nothing while they are empty. A request acts for somebody (`use_scope`); commands and
 workers see all.
 
 Inside a request the settings are always local to a transaction: a statement outside of one gets a
 transaction of its own. So they end with it by themselves, and a connection that is kept or pooled carries
-nothing into the next request. What reads several times does so `together`, and tells them once. A web process
-sees nothing outside of requests (`close_by_default`); elsewhere new connections begin with the right to see
-all.
+nothing into the next request. Code that reads several times does so in a `read_transaction`, which sets
+them once. A web process sees nothing outside of requests (`close_by_default`); elsewhere new connections
+begin with the right to see all.
 
 SQLite has no such policies, and nothing is told to it.
 """
@@ -29,7 +29,7 @@ from django.db.backends.signals import connection_created
 from psycopg import errors, sql
 from psycopg.pq import ExecStatus, TransactionStatus
 
-from foundation.sql.postgres import notice_lost_primary, prepare
+from foundation.sql.postgres import notice_lost_primary, prepare_connection
 
 SCOPE: Final = "allotment.scope"
 USER: Final = "allotment.user"
@@ -69,7 +69,7 @@ def close_by_default() -> None:
 
 
 @contextmanager
-def acting(scope: RowScope) -> Iterator[None]:
+def use_scope(scope: RowScope) -> Iterator[None]:
     """See what `scope` says within the block."""
     token = _current.set(scope)
     try:
@@ -78,29 +78,29 @@ def acting(scope: RowScope) -> Iterator[None]:
         _current.reset(token)
 
 
-whole: Final = partial(acting, EVERYTHING)
+whole: Final = partial(use_scope, EVERYTHING)
 """See all rows within the block or decorated function: for the platform's own look-ups and sums, whose answer
 is checked or reduced before anybody is told. Asking on behalf of a user belongs outside."""
 
 
-def narrow(scope: RowScope) -> None:
+def narrow_scope(scope: RowScope) -> None:
     """From here to the end of the request see what `scope` says: it is now known who asks."""
     if _current.get() is not None:
         _current.set(scope)
 
 
-def current() -> RowScope:
+def current_scope() -> RowScope:
     """What statements see here and now."""
     return _current.get() or _Process.default
 
 
-def install() -> None:
+def install_scope() -> None:
     """Tell every connection; called once, when the apps are loaded."""
     connection_created.connect(_connected, dispatch_uid="row-scope")
 
 
 @contextmanager
-def together() -> Iterator[None]:
+def read_transaction() -> Iterator[None]:
     """Read what is read within the block, or decorated function, in one transaction on PostgreSQL.
 
     No place for network calls, nor for what waits. Elsewhere nothing happens: embedded, a transaction takes
@@ -121,7 +121,7 @@ def _connected(sender: object, connection: Any, **_: Any) -> None:
     raw = connection.connection
     if raw in _prepared:
         return
-    prepare(raw)
+    prepare_connection(raw)
     # Short queries: compiling what the policies add to them would take longer than running it.
     raw.execute("SET jit = off")
     if _Process.default is NOTHING:
@@ -137,7 +137,7 @@ def _connected(sender: object, connection: Any, **_: Any) -> None:
 
 def _scoped(execute: Callable[..., Any], query: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
     """Runs before each statement of Django's, and tells what has not been told in this transaction."""
-    wrapper, wanted = context["connection"], current()
+    wrapper, wanted = context["connection"], current_scope()
     raw = wrapper.connection
     status = raw.info.transaction_status
     if status == TransactionStatus.IDLE:

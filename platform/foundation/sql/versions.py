@@ -1,9 +1,9 @@
 """Optimistic locking: the ETag of a row is its version, and a change names the version it was made for.
 
 A model takes the mixin `foundation.models.Versioned`. Its service takes `expected: int | None` and calls
-`advance` first in its transaction: one `UPDATE … WHERE version = expected`, which also locks the row, so
-that two who read the same version cannot both write. Its view reads `expected` with `if_match(request)`
-and answers `etag(row)`. Only who writes on behalf of the platform itself passes None.
+`advance_version` first in its transaction: one `UPDATE … WHERE version = expected`, which also locks the
+row, so that two who read the same version cannot both write. Its view reads `expected` with
+`if_match(request)` and answers `etag(row)`. Only who writes on behalf of the platform itself passes None.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STRONG: Final = re.compile(r'"(\d{1,19})"')
 _FIELD: Final = "If-Match"
 
 
-def etag(row: Any) -> dict[str, str]:
+def version_header(row: Any) -> dict[str, str]:
     """The header that names the version of `row`: a strong validator."""
     return {"ETag": f'"{row.version}"'}
 
@@ -57,7 +57,7 @@ def require_current(row: Any, expected: int | None) -> None:
         raise _stale()
 
 
-def advance(row: VersionedRow, *, expected: int | None) -> None:
+def advance_version(row: VersionedRow, *, expected: int | None) -> None:
     """Raise the version of `row` in the database and at hand; call it first in the transaction.
 
     `expected=None` takes whatever version there is. Raises: PreconditionFailed (412) when the row has

@@ -53,7 +53,7 @@ class Repeatable:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredAnswer:
     """What was answered: status, headers worth keeping, and the body as JSON can hold it."""
 
     status: int
@@ -61,7 +61,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def fingerprint(*parts: Any) -> str:
+def content_fingerprint(*parts: Any) -> str:
     """Hash parsed content; layout and the order of keys do not matter."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -81,7 +81,7 @@ def checked_key(value: str) -> str:
     return value
 
 
-def answer_once(request: Repeatable, make: Callable[[], Answer]) -> tuple[Answer, bool]:
+def answer_once(request: Repeatable, make: Callable[[], StoredAnswer]) -> tuple[StoredAnswer, bool]:
     """Return the answer to `request` and whether it had been given before.
 
     `make` carries the request out; it runs at most once per key. Of two at the same moment the second
@@ -102,7 +102,7 @@ def answer_once(request: Repeatable, make: Callable[[], Answer]) -> tuple[Answer
     if known.fingerprint != request.fingerprint:
         message = _("This Idempotency-Key was used for another request.")
         raise KeyReused(message, errors=[FieldError(_FIELD, "REUSED", message)])
-    return Answer(known.status, known.body, known.headers), True
+    return StoredAnswer(known.status, known.body, known.headers), True
 
 
 def _claim(request: Repeatable) -> IdempotencyKey:

@@ -44,7 +44,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """What a column holds."""
 
     TEXT = "text"
@@ -55,11 +55,11 @@ class Kind(StrEnum):
 
 
 _OPERATORS: Final = {
-    Kind.TEXT: frozenset({"==", "!=", "=@", "!@", "=^", "=$"}),
-    Kind.NUMBER: frozenset({"==", "!=", "<=", ">="}),
-    Kind.FLAG: frozenset({"==", "!="}),
-    Kind.TIME: frozenset({"==", "!=", "<=", ">="}),
-    Kind.ID: frozenset({"==", "!="}),
+    ColumnKind.TEXT: frozenset({"==", "!=", "=@", "!@", "=^", "=$"}),
+    ColumnKind.NUMBER: frozenset({"==", "!=", "<=", ">="}),
+    ColumnKind.FLAG: frozenset({"==", "!="}),
+    ColumnKind.TIME: frozenset({"==", "!=", "<=", ">="}),
+    ColumnKind.ID: frozenset({"==", "!="}),
 }
 
 
@@ -68,7 +68,7 @@ class Column:
     """A column of a list: the dotted path from a row to its value, and what that is."""
 
     path: str
-    kind: Kind = Kind.TEXT
+    kind: ColumnKind = ColumnKind.TEXT
     sortable: bool = True
 
     @property
@@ -94,7 +94,7 @@ class Condition:
         query = Q(**{f"{self.column.lookup}__{lookup}": self.value})
         return ~query if negated else query
 
-    def holds(self, row: Any) -> bool:
+    def matches(self, row: Any) -> bool:
         """The condition for an object at hand."""
         lookup, negated = _LOOKUPS[self.operator]
         return _COMPARE[lookup](value_of(row, self.column), self.value) != negated
@@ -130,17 +130,17 @@ def parse_condition(text: str, columns: Columns) -> Condition:
         raise _invalid("VALUE", message % {"value": value[:80], "name": name}) from error
 
 
-def narrow(rows: QuerySet[Any] | Sequence[T], conditions: Iterable[Condition]) -> Any:
+def filter_rows(rows: QuerySet[Any] | Sequence[T], conditions: Iterable[Condition]) -> Any:
     """The rows that meet every condition."""
     wanted = list(conditions)
     if isinstance(rows, QuerySet):
         for condition in wanted:
             rows = rows.filter(condition.as_query())
         return rows
-    return [row for row in rows if all(condition.holds(row) for condition in wanted)] if wanted else rows
+    return [row for row in rows if all(condition.matches(row) for condition in wanted)] if wanted else rows
 
 
-def arrange(rows: QuerySet[Any] | Sequence[T], sort: str, columns: Columns) -> Any:
+def sort_rows(rows: QuerySet[Any] | Sequence[T], sort: str, columns: Columns) -> Any:
     """The rows in the order of `sort` (`column` or `-column`), ties in their former order or by key.
 
     Rows without a value come last going up, and first going down.
@@ -188,10 +188,10 @@ def _time(value: str) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-_READERS: Final[dict[Kind, Callable[[str], Any]]] = {
-    Kind.TEXT: _text,
-    Kind.NUMBER: _number,
-    Kind.FLAG: _flag,
-    Kind.TIME: _time,
-    Kind.ID: uuid.UUID,
+_READERS: Final[dict[ColumnKind, Callable[[str], Any]]] = {
+    ColumnKind.TEXT: _text,
+    ColumnKind.NUMBER: _number,
+    ColumnKind.FLAG: _flag,
+    ColumnKind.TIME: _time,
+    ColumnKind.ID: uuid.UUID,
 }

@@ -12,16 +12,16 @@ from typing import IO, Any, ClassVar, Final
 from django.utils.translation import gettext as _
 from rest_framework.parsers import BaseParser
 
-from foundation.core.bounded_parsing import Bounds, TextError, load_json
+from foundation.core.bounded_parsing import ParseBounds, TextError, load_json
 from foundation.core.errors import FieldError, Invalid, TooLarge
 
-BODY_BOUNDS: Final = Bounds(size=2**20, nodes=10_000)
+BODY_BOUNDS: Final = ParseBounds(size=2**20, nodes=10_000)
 
 
 class BodyParser(BaseParser):
     """Reads no more than its `bounds` allow; what the bytes mean is for `read` to say."""
 
-    bounds: ClassVar[Bounds] = BODY_BOUNDS
+    bounds: ClassVar[ParseBounds] = BODY_BOUNDS
 
     def parse(
         self,

@@ -23,7 +23,7 @@ CONTENT_TYPE = "application/problem+json"
 _INSUFFICIENT_PRIVILEGE = "42501"
 
 
-def problem(
+def problem_body(
     *, status: int, code: str, title: str, detail: str, errors: tuple[FieldError, ...] = (), **extra: Any
 ) -> dict[str, Any]:
     """Return the body of a problem; `extra` keys stand beside the standard ones."""
@@ -42,7 +42,7 @@ def problem(
 def of_error(error: AllotmentError) -> dict[str, Any]:
     """The problem an `AllotmentError` answers."""
     extra = {"numbers": error.numbers} if error.numbers else {}
-    return problem(
+    return problem_body(
         status=error.status,
         code=error.code,
         title=str(error.title),
@@ -81,7 +81,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
     if response is None or not isinstance(error, exceptions.APIException):
         return response
     validation = isinstance(error, exceptions.ValidationError)
-    response.data = problem(
+    response.data = problem_body(
         status=response.status_code,
         code="INVALID" if validation else str(error.default_code).upper(),
         title=str(error.default_detail),
@@ -102,7 +102,7 @@ def server_error(request: HttpRequest) -> JsonResponse:
     found = find_outage(sys.exception())
     if found is not None:
         return JsonResponse(of_error(found), status=found.status, content_type=CONTENT_TYPE)
-    body = problem(
+    body = problem_body(
         status=500,
         code="INTERNAL",
         title=_("Internal error"),

@@ -36,7 +36,7 @@ _PAUSE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RateUsage:
     """What a caller has used of a limit in the present window, which ends in `reset_s` seconds."""
 
     limit: int
@@ -64,7 +64,7 @@ class _Counter:
     def __init__(self) -> None:
         self._paused_until = 0.0
 
-    def count(self, bucket: str, who: str, by: int) -> Standing | None:
+    def count(self, bucket: str, who: str, by: int) -> RateUsage | None:
         """Add `by` to what `who` has used of the bucket; None without a limit or without a cache."""
         limit = settings.ALLOTMENT_RATES.get(bucket, 0)
         if not limit or time.monotonic() < self._paused_until:
@@ -80,7 +80,7 @@ class _Counter:
             self._paused_until = time.monotonic() + _PAUSE_S
             log.warning("requests are not counted", why=str(error))
             return None
-        return Standing(limit, used, WINDOW_S - into)
+        return RateUsage(limit, used, WINDOW_S - into)
 
 
 def _added(key: str, by: int) -> int:
@@ -103,7 +103,7 @@ counter = _Counter()
 class CallerRate(BaseThrottle):
     """Counts the requests of an access key, a user or an address; reads and writes apart."""
 
-    standing: Standing | None = None
+    standing: RateUsage | None = None
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         bucket = "read" if request.method in SAFE_METHODS else "write"

@@ -16,7 +16,7 @@ from rest_framework.permissions import SAFE_METHODS
 
 from foundation.core.errors import AllotmentError
 from foundation.web import problems, rate_limit
-from foundation.web.rate_limit import Standing, address_of
+from foundation.web.rate_limit import RateUsage, address_of
 
 # What takes a key or a token: whoever tries wrong ones over and over is turned away.
 _KEYED: Final = ("/api/", "/metrics")
@@ -47,7 +47,7 @@ class RateLimitMiddleware:
         response = self.get_response(request)
         if response.status_code == 401:
             rate_limit.counter.count("sign-in", address_of(request), 1)
-        standing: Standing | None = getattr(request, "rate_standing", None)
+        standing: RateUsage | None = getattr(request, "rate_standing", None)
         for name, value in (standing.headers() if standing else {}).items():
             response[name] = value
         return response
@@ -68,7 +68,7 @@ class RateLimitMiddleware:
         return response
 
 
-def _turned_away(standing: Standing) -> HttpResponse:
+def _turned_away(standing: RateUsage) -> HttpResponse:
     error = TooManyRequests(_("Too many requests without a valid sign-in. Try again later."))
     response = JsonResponse(problems.of_error(error), status=error.status, content_type=problems.CONTENT_TYPE)
     response["Retry-After"] = str(standing.reset_s)

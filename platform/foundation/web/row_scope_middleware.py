@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from foundation.sql.row_scope import NOTHING, acting
+from foundation.sql.row_scope import NOTHING, use_scope
 
 
 class RowScopeMiddleware:
@@ -16,5 +16,5 @@ class RowScopeMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        with acting(NOTHING):
+        with use_scope(NOTHING):
             return self.get_response(request)

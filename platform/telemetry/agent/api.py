@@ -31,19 +31,19 @@ class Forgotten(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class AgentApi:
     """The API server at `server` as the agent's account sees it. `certificate_file`: its authority."""
 
     server: str
     token_file: Path
     certificate_file: Path
 
-    def pods(self, node: str) -> tuple[list[Pod], str]:
+    def list_pods(self, node: str) -> tuple[list[Pod], str]:
         """The platform's pods on a node, and the version to watch from. Raises: Unavailable."""
         page = self._call("GET", f"/api/v1/pods?{_query(node)}")
         return page.get("items") or [], str(page["metadata"]["resourceVersion"])
 
-    def changes(self, node: str, version: str, *, seconds: int) -> Iterator[Pod]:
+    def follow_pods(self, node: str, version: str, *, seconds: int) -> Iterator[Pod]:
         """The pods that come or change within that time. Raises: Unavailable, Forgotten."""
         query = _query(node, watch="1", resourceVersion=version, timeoutSeconds=seconds)
         connection = self._connect(seconds + CALL_S)
@@ -60,7 +60,7 @@ class Api:
         finally:
             connection.close()
 
-    def annotate(self, pod: Pod, annotations: Mapping[str, str]) -> Pod:
+    def annotate_pod(self, pod: Pod, annotations: Mapping[str, str]) -> Pod:
         """Write annotations on exactly this pod as it was read. Raises: Changed, Unavailable."""
         known = pod["metadata"]
         metadata = {

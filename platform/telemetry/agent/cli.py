@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from telemetry.agent.api import Api, Unavailable
+from telemetry.agent.api import AgentApi, Unavailable
 from telemetry.agent.loop import Agent
 
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -48,7 +48,7 @@ def agent_command(options: argparse.Namespace) -> int:
             return _USAGE
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     agent = Agent(
-        Api(options.server, options.token_file, options.certificate_file), options.node, options.root
+        AgentApi(options.server, options.token_file, options.certificate_file), options.node, options.root
     )
     if options.once:
         return _once(agent)
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _once(agent: Agent) -> int:
     try:
-        agent.look()
+        agent.list_once()
     except Unavailable as error:
         sys.stderr.write(f"{error}\n")
         return 1

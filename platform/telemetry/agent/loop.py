@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from telemetry.agent.api import Api, Forgotten, Unavailable
-from telemetry.agent.settle import Changed, Pod, settle
+from telemetry.agent.api import AgentApi, Forgotten, Unavailable
+from telemetry.agent.settle import Changed, Pod, settle_pod
 
 log = logging.getLogger(__name__)
 LOOK_S: Final = 30
@@ -24,7 +24,7 @@ _LONGEST_PAUSE_S: Final = 30.0
 class Agent:
     """The agent of one node; `root`: where HAMi keeps the folders of containers."""
 
-    api: Api
+    api: AgentApi
     node: str
     root: Path
 
@@ -33,39 +33,39 @@ class Agent:
         pause_s = _PAUSE_S
         while True:
             try:
-                self.round()
+                self.watch_once()
                 pause_s = _PAUSE_S
             except Unavailable as error:
                 log.warning("%s; again in %.0f s", error, pause_s)
                 pause(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    def round(self, *, most_s: int = LOOK_S) -> None:
+    def watch_once(self, *, most_s: int = LOOK_S) -> None:
         """Look at every pod once, then at those that change, until it is time to look at all again.
 
         Raises: Unavailable.
         """
-        version, settled = self.look()
+        version, settled = self.list_once()
         seconds = most_s if settled else min(most_s, LOOK_SOON_S)
         try:
-            for pod in self.api.changes(self.node, version, seconds=seconds):
+            for pod in self.api.follow_pods(self.node, version, seconds=seconds):
                 self._settle([pod])
         except Forgotten as error:
             log.info("watch begins anew: %s", error)
 
-    def look(self) -> tuple[str, bool]:
+    def list_once(self) -> tuple[str, bool]:
         """Look at every pod once; returns the version to watch from, and whether nothing is left to be done.
 
         Raises: Unavailable.
         """
-        pods, version = self.api.pods(self.node)
+        pods, version = self.api.list_pods(self.node)
         return version, self._settle(pods)
 
     def _settle(self, pods: Iterable[Pod]) -> bool:
         done = True
         for pod in pods:
             try:
-                done = settle(self.api, self.root, pod) and done
+                done = settle_pod(self.api, self.root, pod) and done
             except Changed as error:
                 log.info("looked at again: %s", error)
                 done = False

@@ -17,10 +17,10 @@ from typing import Any, Final, Protocol
 from clusters.gpu.live_memory import (
     ANSWER,
     WANTED,
-    Answer,
     AnswerState,
     LiveMemoryFormatError,
-    Wanted,
+    MemoryAnswer,
+    WantedMemory,
     began_with,
     last_answer,
     parse_wanted,
@@ -47,10 +47,10 @@ class Changed(Exception):
     """The pod was changed by somebody else since it was read: it has to be looked at again."""
 
 
-class Pods(Protocol):
+class PodAnnotator(Protocol):
     """The cluster's pods, as far as the agent may do something with them."""
 
-    def annotate(self, pod: Pod, annotations: Mapping[str, str]) -> Pod:
+    def annotate_pod(self, pod: Pod, annotations: Mapping[str, str]) -> Pod:
         """Write annotations on exactly this pod as it was read. Raises: Changed."""
 
 
@@ -62,10 +62,10 @@ class _Refusal(Exception):
         self.code, self.message = code, message
 
 
-def settle(pods: Pods, root: Path, pod: Pod) -> bool:
+def settle_pod(pods: PodAnnotator, root: Path, pod: Pod) -> bool:
     """Do what is wanted of a pod; returns whether nothing is left to be done for now.
 
-    Raises: Changed, and what `annotate` raises besides.
+    Raises: Changed, and what `annotate_pod` raises besides.
     """
     wanted = _wanted(pod)
     if wanted is None:
@@ -90,7 +90,7 @@ def settle(pods: Pods, root: Path, pod: Pod) -> bool:
     return _apply(pods, folder, pod, wanted)
 
 
-def _wanted(pod: Pod) -> Wanted | None:
+def _wanted(pod: Pod) -> WantedMemory | None:
     text = (pod["metadata"].get("annotations") or {}).get(WANTED)
     if text is None or not _runs(pod):
         return None
@@ -101,27 +101,29 @@ def _wanted(pod: Pod) -> Wanted | None:
         return None
 
 
-def _take(pods: Pods, folder: Path, pod: Pod, wanted: Wanted) -> Pod:
+def _take(pods: PodAnnotator, folder: Path, pod: Pod, wanted: WantedMemory) -> Pod:
     """Say that it is begun, if it can be done. Raises: _Refusal, NotReady; Changed."""
     try:
         _check(folder, wanted)
     except Unusable as error:
         raise _Refusal(_UNKNOWN_LAYOUT, str(error)) from error
-    return pods.annotate(pod, {ANSWER: _taken(pod, wanted).text()})
+    return pods.annotate_pod(pod, {ANSWER: _taken(pod, wanted).to_annotation()})
 
 
-def _apply(pods: Pods, folder: Path, pod: Pod, wanted: Wanted) -> bool:
+def _apply(pods: PodAnnotator, folder: Path, pod: Pod, wanted: WantedMemory) -> bool:
     try:
         write_limits(folder, wanted.memory_mib)
     except (Absent, NotReady, Unusable) as error:
         log.warning("%s: not settled yet: %s", _name(pod), error)
         return False
-    pods.annotate(pod, {ANSWER: Answer(wanted.token, AnswerState.APPLIED, wanted.memory_mib).text()})
+    pods.annotate_pod(
+        pod, {ANSWER: MemoryAnswer(wanted.token, AnswerState.APPLIED, wanted.memory_mib).to_annotation()}
+    )
     log.info("%s: memory set to %s", _name(pod), _amounts(wanted.memory_mib))
     return True
 
 
-def _check(folder: Path, wanted: Wanted) -> None:
+def _check(folder: Path, wanted: WantedMemory) -> None:
     """Whether it can be done, before it is begun. Raises: _Refusal, NotReady, Unusable."""
     try:
         regions = read_regions(folder)
@@ -134,7 +136,7 @@ def _check(folder: Path, wanted: Wanted) -> None:
         _check_use(region, wanted)
 
 
-def _check_use(region: Region, wanted: Wanted) -> None:
+def _check_use(region: Region, wanted: WantedMemory) -> None:
     for uuid, mib in sorted(wanted.memory_mib.items()):
         lowered = region.limits[uuid] == 0 or mib * MIB < region.limits[uuid]
         used_mib = -(-region.used[uuid] // MIB)
@@ -144,7 +146,7 @@ def _check_use(region: Region, wanted: Wanted) -> None:
             )
 
 
-def _keep(folder: Path, wanted: Wanted, pod: Pod) -> None:
+def _keep(folder: Path, wanted: WantedMemory, pod: Pod) -> None:
     """What was put into effect once is so still: a container that starts again may have made a new file."""
     try:
         regions = read_regions(folder)
@@ -162,25 +164,25 @@ def _folder(root: Path, pod: Pod) -> Path:
         raise _Refusal(_UNKNOWN_LAYOUT, str(error)) from error
 
 
-def _taken(pod: Pod, wanted: Wanted) -> Answer:
+def _taken(pod: Pod, wanted: WantedMemory) -> MemoryAnswer:
     most = _at_most(pod, wanted)
     amounts = {uuid: max(mib, most[uuid]) for uuid, mib in wanted.memory_mib.items()}
-    return Answer(wanted.token, AnswerState.TAKEN, amounts)
+    return MemoryAnswer(wanted.token, AnswerState.TAKEN, amounts)
 
 
-def _at_most(pod: Pod, wanted: Wanted) -> dict[str, int]:
+def _at_most(pod: Pod, wanted: WantedMemory) -> dict[str, int]:
     """What may be in effect of these cards, an earlier wish that was taken and not finished counted in."""
     answer, began = last_answer(pod), began_with(pod)
     told = answer.at_most if answer is not None else {}
     return {uuid: told.get(uuid, began) for uuid in wanted.memory_mib}
 
 
-def _refuse(pods: Pods, pod: Pod, wanted: Wanted, refusal: _Refusal) -> None:
+def _refuse(pods: PodAnnotator, pod: Pod, wanted: WantedMemory, refusal: _Refusal) -> None:
     log.warning("%s: refused %s: %s", _name(pod), _amounts(wanted.memory_mib), refusal.message)
     # Nothing below 1 MiB can be told: a pod that began with no part of a card has nothing in effect.
     most = {uuid: mib for uuid, mib in _at_most(pod, wanted).items() if mib}
-    told = Answer(wanted.token, AnswerState.REFUSED, most, refusal.code, refusal.message[:300])
-    pods.annotate(pod, {ANSWER: told.text()})
+    told = MemoryAnswer(wanted.token, AnswerState.REFUSED, most, refusal.code, refusal.message[:300])
+    pods.annotate_pod(pod, {ANSWER: told.to_annotation()})
 
 
 def _runs(pod: Pod) -> bool:

@@ -5,15 +5,15 @@ from telemetry.series.idle import IdleAllocated, IdleSlice, idle_allocated
 from telemetry.series.job import job_series
 from telemetry.series.node import node_series
 from telemetry.series.now import CardNow, UseNow, jobs_now, utilisation_now
-from telemetry.series.types import Gap, Point, Series, SeriesSet
+from telemetry.series.types import Point, Series, SeriesGap, SeriesSet
 
 __all__ = [
     "CardNow",
-    "Gap",
     "IdleAllocated",
     "IdleSlice",
     "Point",
     "Series",
+    "SeriesGap",
     "SeriesSet",
     "UseNow",
     "cluster_series",

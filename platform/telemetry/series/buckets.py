@@ -30,7 +30,7 @@ Fine = type[Reading] | type[Tick]
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class ColumnMeasure:
     """A column to read; `peak` takes the largest value of the bucket instead of the mean."""
 
     column: str
@@ -46,7 +46,7 @@ def _bucket(window: Window) -> ExpressionWrapper[Any]:
     return ExpressionWrapper(F("at_ms") / window.step_ms, output_field=BigIntegerField())
 
 
-def _fine_terms(measures: Sequence[Measure]) -> dict[str, Any]:
+def _fine_terms(measures: Sequence[ColumnMeasure]) -> dict[str, Any]:
     terms: dict[str, Any] = {}
     for number, measure in enumerate(measures):
         total = Max if measure.peak else Sum
@@ -55,7 +55,7 @@ def _fine_terms(measures: Sequence[Measure]) -> dict[str, Any]:
     return terms
 
 
-def _rolled_terms(measures: Sequence[Measure]) -> dict[str, Any]:
+def _rolled_terms(measures: Sequence[ColumnMeasure]) -> dict[str, Any]:
     terms: dict[str, Any] = {}
     for number, measure in enumerate(measures):
         product = ExpressionWrapper(F(measure.column) * F("count"), output_field=FloatField())
@@ -67,7 +67,7 @@ def _rolled_terms(measures: Sequence[Measure]) -> dict[str, Any]:
 class _Means:
     """Adds up values and weights from either source."""
 
-    def __init__(self, measures: Sequence[Measure]) -> None:
+    def __init__(self, measures: Sequence[ColumnMeasure]) -> None:
         self.measures = measures
         self.sums: dict[tuple[int, int, int], tuple[float, int]] = {}
 
@@ -93,7 +93,7 @@ class _Means:
 
 
 def bucket_means(
-    window: Window, channels: QuerySet[Channel], fine: Fine, measures: Sequence[Measure]
+    window: Window, channels: QuerySet[Channel], fine: Fine, measures: Sequence[ColumnMeasure]
 ) -> Buckets:
     """Mean of each measure per channel and bucket; one query, or three where roll-ups take part.
 

@@ -10,7 +10,7 @@ from typing import Final
 from clusters.models import Cluster
 from foundation.core.actor import Actor
 from telemetry.models import Channel, Scope, Tick
-from telemetry.series.buckets import Buckets, Measure, Values, bucket_means
+from telemetry.series.buckets import Buckets, ColumnMeasure, Values, bucket_means
 from telemetry.series.gaps import gaps_in, silent_buckets
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
@@ -19,17 +19,17 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 MEASURES: Final = (
-    Measure("cards"),
-    Measure("cards_sampled"),
-    Measure("cards_allocated"),
-    Measure("cores_used"),
-    Measure("cores_allocated"),
-    Measure("memory_capacity_mib"),
-    Measure("memory_used_mib"),
-    Measure("memory_allocated_mib"),
-    Measure("power_w"),
-    Measure("temperature_c"),
-    Measure("temperature_max_c", peak=True),
+    ColumnMeasure("cards"),
+    ColumnMeasure("cards_sampled"),
+    ColumnMeasure("cards_allocated"),
+    ColumnMeasure("cores_used"),
+    ColumnMeasure("cores_allocated"),
+    ColumnMeasure("memory_capacity_mib"),
+    ColumnMeasure("memory_used_mib"),
+    ColumnMeasure("memory_allocated_mib"),
+    ColumnMeasure("power_w"),
+    ColumnMeasure("temperature_c"),
+    ColumnMeasure("temperature_max_c", peak=True),
 )
 _LINES: Final = (
     ("cards_total", "GPUs", "cards"),
@@ -54,7 +54,7 @@ def _ratio(above: float | None, below: float | None) -> float | None:
     return None if above is None or not below else above / below
 
 
-def totals(parts: list[Values]) -> dict[str, float | None]:
+def sum_measures(parts: list[Values]) -> dict[str, float | None]:
     """Put several clusters' (or one node's) measures of one bucket together; no parts give gaps.
 
     `cores_allocated` is the percentage of the compute of all cards, `utilisation` that of the cards
@@ -77,13 +77,13 @@ def totals(parts: list[Values]) -> dict[str, float | None]:
 
 
 def total_lines(window: Window, by_bucket: dict[int, dict[str, float | None]]) -> tuple[Series, ...]:
-    """Draw the lines of `totals`; a bucket that is absent is a gap in each."""
+    """Draw the lines of `sum_measures`; a bucket that is absent is a gap in each."""
     return tuple(
         Series(
             measure,
             label,
             unit,
-            tuple((at, by_bucket.get(bucket, {}).get(measure)) for bucket, at in window.times()),
+            tuple((at, by_bucket.get(bucket, {}).get(measure)) for bucket, at in window.bucket_times()),
         )
         for measure, label, unit in _LINES
     )
@@ -96,11 +96,11 @@ def _together(
     unknown: leaving it out would draw its cards as gone."""
     speaking = [channel for channel in clusters if channel in means]
     found: dict[int, dict[str, float | None]] = {}
-    for bucket, _ in window.times():
+    for bucket, _ in window.bucket_times():
         parts = [means[channel][bucket] for channel in speaking if bucket in means[channel]]
         missing = (clusters[channel] for channel in speaking if bucket not in means[channel])
         if not any(bucket in silent.get(cluster, ()) for cluster in missing):
-            found[bucket] = totals(parts)
+            found[bucket] = sum_measures(parts)
     return found
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from django.db.models import Q
 
 from telemetry.models import TelemetryGap
-from telemetry.series.types import Gap
+from telemetry.series.types import SeriesGap
 from telemetry.series.window import Window
 from telemetry.store.times import to_ms
 
 
-def gaps_in(window: Window, cluster_ids: Iterable[uuid.UUID] | None) -> tuple[Gap, ...]:
+def gaps_in(window: Window, cluster_ids: Iterable[uuid.UUID] | None) -> tuple[SeriesGap, ...]:
     """Gaps that touch the window, oldest first; of all clusters when none is named."""
     rows = TelemetryGap.unscoped.filter(
         Q(ended_at__isnull=True) | Q(ended_at__gt=window.start), started_at__lt=window.end
@@ -21,12 +21,12 @@ def gaps_in(window: Window, cluster_ids: Iterable[uuid.UUID] | None) -> tuple[Ga
     if cluster_ids is not None:
         rows = rows.filter(cluster_id__in=list(cluster_ids))
     return tuple(
-        Gap(row.cluster_id, row.cluster.name, row.started_at, row.ended_at, row.cause, row.message)
+        SeriesGap(row.cluster_id, row.cluster.name, row.started_at, row.ended_at, row.cause, row.message)
         for row in rows.select_related("cluster").order_by("started_at", "id")
     )
 
 
-def silent_buckets(window: Window, gaps: Iterable[Gap]) -> dict[uuid.UUID, set[int]]:
+def silent_buckets(window: Window, gaps: Iterable[SeriesGap]) -> dict[uuid.UUID, set[int]]:
     """Buckets that lie wholly or partly inside a gap, by cluster."""
     silent: dict[uuid.UUID, set[int]] = {}
     for gap in gaps:

@@ -15,7 +15,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from scheduling.models import Job, Task
 from telemetry.models import Channel, Reading
-from telemetry.series.buckets import Buckets, Measure, Values, bucket_means
+from telemetry.series.buckets import Buckets, ColumnMeasure, Values, bucket_means
 from telemetry.series.gaps import gaps_in
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
@@ -27,10 +27,10 @@ from tenants.access.permissions import Permission
 MAX_LINES: Final = 64
 
 _MEASURES: Final = (
-    Measure("cores_used"),
-    Measure("cores_allocated"),
-    Measure("memory_used_mib"),
-    Measure("memory_allocated_mib"),
+    ColumnMeasure("cores_used"),
+    ColumnMeasure("cores_allocated"),
+    ColumnMeasure("memory_used_mib"),
+    ColumnMeasure("memory_allocated_mib"),
 )
 _SLICE_LINES: Final = (
     ("utilisation", "percent"),
@@ -122,7 +122,7 @@ def _latest_attempts(means: Buckets, channels: Sequence[Channel]) -> Buckets:
 
 def _slice_series(window: Window, means: Buckets, line: _Line) -> list[Series]:
     found: dict[int, dict[str, float | None]] = {}
-    for bucket, _at in window.times():
+    for bucket, _at in window.bucket_times():
         parts = [means[c][bucket] for c in line.channels if c in means and bucket in means[c]]
         found[bucket] = _measures(parts, 1)
     return [
@@ -130,7 +130,7 @@ def _slice_series(window: Window, means: Buckets, line: _Line) -> list[Series]:
             measure,
             line.label,
             unit,
-            tuple((at, found[bucket].get(measure)) for bucket, at in window.times()),
+            tuple((at, found[bucket].get(measure)) for bucket, at in window.bucket_times()),
             line.subject,
         )
         for measure, unit in _SLICE_LINES
@@ -148,7 +148,7 @@ def _sum_series(window: Window, means: Buckets) -> list[Series]:
             measure,
             label,
             unit,
-            tuple((at, sums.get(bucket, {}).get(measure)) for bucket, at in window.times()),
+            tuple((at, sums.get(bucket, {}).get(measure)) for bucket, at in window.bucket_times()),
             subject,
         )
         for measure, subject, label, unit in _SUM_LINES

@@ -9,8 +9,8 @@ from typing import Final
 from clusters.models import Device, Node
 from foundation.core.actor import Actor
 from telemetry.models import Channel, Reading, Scope, Tick
-from telemetry.series.buckets import Buckets, Measure, bucket_means
-from telemetry.series.cluster import MEASURES, total_lines, totals
+from telemetry.series.buckets import Buckets, ColumnMeasure, bucket_means
+from telemetry.series.cluster import MEASURES, sum_measures, total_lines
 from telemetry.series.gaps import gaps_in
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
@@ -19,12 +19,12 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 _CARD_MEASURES: Final = (
-    Measure("cores_used"),
-    Measure("cores_allocated"),
-    Measure("memory_used_mib"),
-    Measure("memory_allocated_mib"),
-    Measure("temperature_c"),
-    Measure("power_w"),
+    ColumnMeasure("cores_used"),
+    ColumnMeasure("cores_allocated"),
+    ColumnMeasure("memory_used_mib"),
+    ColumnMeasure("memory_allocated_mib"),
+    ColumnMeasure("temperature_c"),
+    ColumnMeasure("power_w"),
 )
 # Measure, column, unit. Of one card, percent points are percent of the card.
 _CARD_LINES: Final = (
@@ -57,7 +57,7 @@ def node_series(
     of_node = channels.filter(scope=Scope.NODE, device_id__isnull=True)
     of_cards = channels.filter(scope=Scope.CARD)
     sums = bucket_means(window, of_node, Tick, MEASURES)
-    whole = {bucket: totals([parts]) for found in sums.values() for bucket, parts in found.items()}
+    whole = {bucket: sum_measures([parts]) for found in sums.values() for bucket, parts in found.items()}
     cards = bucket_means(window, of_cards, Reading, _CARD_MEASURES)
     devices = {pk: device for pk, device in of_cards.values_list("id", "device_id") if device}
     return SeriesSet(
@@ -77,6 +77,6 @@ def _card_lines(window: Window, means: Buckets, devices: dict[int, uuid.UUID]) -
         for channel in order:
             found = means.get(channel, {})
             label = f"GPU {indices.get(devices[channel], '?')}"
-            points = tuple((at, found.get(bucket, {}).get(column)) for bucket, at in window.times())
+            points = tuple((at, found.get(bucket, {}).get(column)) for bucket, at in window.bucket_times())
             lines.append(Series(measure, label, unit, points, str(devices[channel])))
     return tuple(lines)

@@ -30,7 +30,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class SeriesGap:
     """A time without readings; `end` is None while it lasts. `message` is the cluster's own sentence."""
 
     cluster_id: uuid.UUID
@@ -49,7 +49,7 @@ class SeriesSet:
     end: datetime
     step_s: int
     series: tuple[Series, ...]
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[SeriesGap, ...] = ()
     omitted: int = 0
 
     def get(self, measure: str, subject: str = "") -> Series | None:

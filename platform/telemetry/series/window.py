@@ -51,7 +51,7 @@ class Window:
         """End of the last bucket, exclusive."""
         return (self.last + 1) * self.step_ms
 
-    def times(self) -> Iterator[tuple[int, datetime]]:
+    def bucket_times(self) -> Iterator[tuple[int, datetime]]:
         """Number and start of each bucket."""
         for bucket in range(self.first, self.last + 1):
             yield bucket, from_ms(bucket * self.step_ms)

@@ -40,7 +40,7 @@ def _collect(cluster: Cluster, sink: SampleSink) -> int:
         return 0
     try:
         # A list: the backend may fail while it is read, and no network call happens in a transaction.
-        samples = list(backend_for(cluster).samples())
+        samples = list(backend_for(cluster).read_samples())
     except (BackendUnavailable, BackendMissing) as error:
         gap_open(cluster.pk, GapCause.UNREACHABLE, str(error))
         log.warning("samples_unavailable", cluster=cluster.name, error=str(error))

@@ -27,7 +27,7 @@ _GRAINS: Final[tuple[tuple[type[Any], timedelta], ...]] = (
 )
 
 
-def prune(batch: int = BATCH) -> int:
+def prune_rows(batch: int = BATCH) -> int:
     """Delete expired rows of every grain and return how many; safe to run at any time."""
     now = clock.now()
     deleted = sum(_prune_measured(model, to_ms(now - kept), batch) for model, kept in _GRAINS)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from scheduling.models import Allocation
 from telemetry.models import Channel, Scope
-from telemetry.store.holdings import Hold
+from telemetry.store.holdings import DeviceHold
 from telemetry.store.matching import ChannelKey
 
 _COLUMNS = ("id", "scope", "cluster_id", "node_id", "device_id", "allocation_id")
@@ -37,7 +37,7 @@ def _known(cluster_id: uuid.UUID) -> dict[ChannelKey, int]:
     return {_key(*row[1:]): row[0] for row in rows}
 
 
-def _new(cluster_id: uuid.UUID, key: ChannelKey, hold: Hold | None) -> Channel:
+def _new(cluster_id: uuid.UUID, key: ChannelKey, hold: DeviceHold | None) -> Channel:
     scope, first, device_id = key
     channel = Channel(scope=scope, cluster_id=cluster_id, device_id=device_id)
     if hold is not None:
@@ -53,7 +53,7 @@ def _new(cluster_id: uuid.UUID, key: ChannelKey, hold: Hold | None) -> Channel:
 
 
 def resolve_channels(
-    cluster_id: uuid.UUID, keys: Iterable[ChannelKey], holds: Mapping[ChannelKey, Hold]
+    cluster_id: uuid.UUID, keys: Iterable[ChannelKey], holds: Mapping[ChannelKey, DeviceHold]
 ) -> dict[ChannelKey, int]:
     """Return the channel id of each key; `holds` says whose a slice is.
 

@@ -18,7 +18,7 @@ from clusters.backends.base import DeviceSample
 from telemetry.models import Channel, Reading, Scope, Tick
 from telemetry.store.channels import resolve_channels
 from telemetry.store.holdings import Holdings, load_holdings
-from telemetry.store.matching import ChannelKey, Draft, Matched, card_key, match
+from telemetry.store.matching import ChannelKey, Draft, Matched, card_key, match_samples
 from telemetry.store.ticks import CardValues, tick_rows
 from telemetry.store.times import TICK_MS, floor_ms
 
@@ -42,7 +42,7 @@ class DatabaseSink:
         """
         cluster = uuid.UUID(cluster_id)
         holdings = load_holdings(cluster)
-        found = match(holdings, samples)
+        found = match_samples(holdings, samples)
         _report(cluster_id, found)
         if not found.drafts:
             return 0

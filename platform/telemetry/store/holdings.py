@@ -22,7 +22,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class DeviceHold:
     """One live slice and everyone its readings belong to. Cores in percent points, memory in MiB."""
 
     allocation_id: uuid.UUID
@@ -46,8 +46,8 @@ class Holdings:
     """Cards by device UUID, holds by pod and card, and the exclusive hold of each card by device id."""
 
     cards: dict[str, Card]
-    holds: dict[HoldKey, Hold]
-    exclusive: dict[uuid.UUID, Hold]
+    holds: dict[HoldKey, DeviceHold]
+    exclusive: dict[uuid.UUID, DeviceHold]
 
 
 def _cards(cluster_id: uuid.UUID) -> dict[str, Card]:
@@ -57,7 +57,7 @@ def _cards(cluster_id: uuid.UUID) -> dict[str, Card]:
     return {row[0]: Card(*row[1:]) for row in rows}
 
 
-def _holds(cluster_id: uuid.UUID) -> dict[HoldKey, Hold]:
+def _holds(cluster_id: uuid.UUID) -> dict[HoldKey, DeviceHold]:
     rows = DeviceSlice.unscoped.filter(
         released=False, allocation__released_at__isnull=True, allocation__node__cluster_id=cluster_id
     ).values_list(
@@ -75,7 +75,7 @@ def _holds(cluster_id: uuid.UUID) -> dict[HoldKey, Hold]:
         "memory_mib",
         "exclusive",
     )
-    return {(row[0], row[1], row[2]): Hold(*row[3:]) for row in rows}
+    return {(row[0], row[1], row[2]): DeviceHold(*row[3:]) for row in rows}
 
 
 def load_holdings(cluster_id: uuid.UUID) -> Holdings:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from clusters.backends.base import DeviceSample
 from telemetry.models import Scope
-from telemetry.store.holdings import Card, Hold, Holdings
+from telemetry.store.holdings import Card, DeviceHold, Holdings
 from telemetry.store.times import to_ms
 
 ChannelKey = tuple[Scope, uuid.UUID, uuid.UUID | None]
@@ -38,7 +38,7 @@ class Matched:
     """What a batch came to: drafts, once per key and time; and what belongs to nobody known."""
 
     drafts: dict[tuple[ChannelKey, int], Draft] = field(default_factory=dict)
-    holds: dict[ChannelKey, Hold] = field(default_factory=dict)
+    holds: dict[ChannelKey, DeviceHold] = field(default_factory=dict)
     samples: int = 0
     unknown_devices: set[str] = field(default_factory=set)
     unknown_pods: set[str] = field(default_factory=set)
@@ -65,7 +65,7 @@ def _card_draft(card: Card, sample: DeviceSample) -> Draft:
     )
 
 
-def _add_hold(found: Matched, hold: Hold, sample: DeviceSample) -> None:
+def _add_hold(found: Matched, hold: DeviceHold, sample: DeviceSample) -> None:
     key = (Scope.SLICE, hold.allocation_id, hold.device_id)
     found.holds[key] = hold
     found.add(
@@ -80,7 +80,7 @@ def _add_hold(found: Matched, hold: Hold, sample: DeviceSample) -> None:
     )
 
 
-def match(holdings: Holdings, samples: Iterable[DeviceSample]) -> Matched:
+def match_samples(holdings: Holdings, samples: Iterable[DeviceSample]) -> Matched:
     """Assign each sample to a card, or to one pod's hold on it.
 
     Where the backend reads whole cards only, the reading of a card that one pod holds exclusively is

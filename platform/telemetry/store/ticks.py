@@ -25,7 +25,7 @@ class CardValues:
 
 
 @dataclass(slots=True)
-class Totals:
+class TickTotals:
     """Running sums over cards."""
 
     cards: int = 0
@@ -87,12 +87,12 @@ def tick_rows(
 
     A node none of whose cards answered gets no row: that is a gap, not a zero.
     """
-    whole = Totals()
-    by_node: dict[uuid.UUID, Totals] = {}
+    whole = TickTotals()
+    by_node: dict[uuid.UUID, TickTotals] = {}
     for card in cards:
         reading = values.get((card.node_id, card.device_id))
         whole.add(card, reading)
-        by_node.setdefault(card.node_id, Totals()).add(card, reading)
+        by_node.setdefault(card.node_id, TickTotals()).add(card, reading)
     rows = [
         totals.row(channels[Scope.NODE, node_id, None], at_ms)
         for node_id, totals in by_node.items()

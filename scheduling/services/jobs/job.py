@@ -57,8 +57,8 @@ def job_submit(
     with transaction.atomic():
         job = create_rows(rows)
         note_submissions(acting_user, [job])
-        faults.point("submit.before_commit")
-    faults.point("submit.after_commit")
+        faults.fault_point("submit.before_commit")
+    faults.fault_point("submit.after_commit")
     job.workspace = workspace
     return job
 
@@ -74,10 +74,10 @@ def note_submissions(acting_user: User, jobs: Sequence[Job]) -> None:
         acting_user,
         "job.submit",
         entity="job",
-        changes=[audit_log.Change(job.pk, job.workspace_id, after=values) for job, values in after],
+        changes=[audit_log.FieldChange(job.pk, job.workspace_id, after=values) for job, values in after],
     )
     for cell_id in sorted({job.queue.cell_id for job in jobs}):
-        outbox.hint(outbox.Topic.CYCLE, cell_id, delay_s=_TOGETHER_S)
+        outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=_TOGETHER_S)
 
 
 def job_cancel(*, acting_user: User, job: Job, expected: int | None = None) -> Job:
@@ -156,7 +156,7 @@ def _resume(user: User, job: Job) -> None:
         reason_help=[],
         reason_at=now,
     )
-    outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
+    outbox.add_hint(outbox.Topic.CYCLE, job.queue.cell_id)
     _record(user, "job.resume", job)
 
 
@@ -187,7 +187,7 @@ def _reprioritise(user: User, job: Job, priority: PriorityClass) -> None:
         priority_class=priority,
         priority=priority.value,
     )
-    outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
+    outbox.add_hint(outbox.Topic.CYCLE, job.queue.cell_id)
     _record(
         user,
         "job.priority",
@@ -202,7 +202,7 @@ def _leave_queue(job: Job, to: JobState, code: str, user: User, now: datetime, *
     transition(job, to, code=code, now=now, actor=user.get_username(), **(cleared | fields))
     # What was promised to it goes to others, and whoever stood behind it moves up.
     job_lifecycle.end_claims([job])
-    outbox.hint(outbox.Topic.CYCLE, job.queue.cell_id)
+    outbox.add_hint(outbox.Topic.CYCLE, job.queue.cell_id)
 
 
 def _record(
@@ -212,7 +212,7 @@ def _record(
     after: dict[str, Any] | None = None,
     before: dict[str, Any] | None = None,
 ) -> None:
-    audit_log.record(
+    audit_log.record_action(
         user,
         action,
         entity="job",

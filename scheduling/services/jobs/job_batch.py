@@ -58,7 +58,7 @@ def jobs_submit(
     Raises: PermissionDenied, NotFound; Conflict for an archived workspace.
     """
     entries = [Entry(body) for body in bodies]
-    with row_scope.together():
+    with row_scope.read_transaction():
         _check(entries, Checks(acting_user, workspace))
         _refuse_taken(entries, workspace)
     if not rehearse:

@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 
 from foundation.core.errors import FieldError, Invalid, Refused
 from foundation.sql import row_scope
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import Queue
 from scheduling.job_file import TASKS_MAX, JobSpec
 from scheduling.models import WAITING_STATES, Job, PriorityClass, PriorityGrant
@@ -36,13 +36,13 @@ REQUEST_TASKS_MAX: Final = TASKS_MAX
 _FEW_TASKS: Final = 10
 MIN_RUN_MAX_S: Final = getattr(settings, "ALLOTMENT_MIN_RUN_MAX_S", 3600)
 """The longest protection from preemption a job may ask for."""
-_QUEUE: Final = Kept(
+_QUEUE: Final = PreparedQuery(
     lambda workspace, name: Queue.unscoped.filter(
         workspace=workspace, name=name, closed_at__isnull=True
     ).order_by()
 )
-_PRIORITY: Final = Kept(lambda name: PriorityClass.unscoped.filter(name=name).order_by())
-_PENDING: Final[Kept[tuple[Any, ...]]] = Kept(
+_PRIORITY: Final = PreparedQuery(lambda name: PriorityClass.unscoped.filter(name=name).order_by())
+_PENDING: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     # Counted through the queues: their index knows the state, the workspace's does not.
     lambda workspace: (
         Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES)
@@ -54,7 +54,7 @@ _PENDING: Final[Kept[tuple[Any, ...]]] = Kept(
 )
 
 
-_PENDING_TASKS: Final[Kept[tuple[Any, ...]]] = Kept(
+_PENDING_TASKS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda workspace: (
         Job.unscoped.filter(queue__workspace=workspace, state__in=WAITING_STATES)
         .order_by()
@@ -177,7 +177,7 @@ class Checks:
             raise TooManyTasks(message % numbers, numbers=numbers)
 
 
-@row_scope.together()
+@row_scope.read_transaction()
 def job_check(
     *, acting_user: User, workspace: Tenant, spec: JobSpec, policy: Effective | None = None
 ) -> Submission:

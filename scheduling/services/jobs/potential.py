@@ -13,7 +13,7 @@ from typing import Final
 
 from clusters.models import Cell
 from foundation.core import clock
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import Queue
 from scheduling import engine
 from scheduling.engine_input.config import engine_config
@@ -23,7 +23,7 @@ from scheduling.services.jobs.feasibility import Misfit
 from scheduling.snapshots import empty_snapshot, names_in, with_names
 
 Version = tuple[int, int]
-_VERSION: Final = Kept(
+_VERSION: Final = PreparedQuery(
     lambda cell: Cell.unscoped.filter(pk=cell).order_by().values_list("inventory_version", "quota_version")
 )
 

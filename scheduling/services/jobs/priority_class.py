@@ -13,7 +13,7 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.identifiers import is_dns_label
-from foundation.sql.versions import advance
+from foundation.sql.versions import advance_version
 from scheduling.models import PriorityClass
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -65,7 +65,7 @@ def priority_class_update(
     """
     permissions.require(acting_user, Permission.QUEUE_EDIT)
     before = _described(priority_class)
-    advance(priority_class, expected=expected)
+    advance_version(priority_class, expected=expected)
     if value is not None:
         priority_class.value = _value(value)
     if description is not None:
@@ -101,7 +101,7 @@ def _described(found: PriorityClass) -> dict[str, Any]:
 
 
 def _note(actor: Actor, verb: str, found: PriorityClass, before: dict[str, Any] | None) -> None:
-    audit_log.record(
+    audit_log.record_action(
         actor,
         f"priority-class.{verb}",
         entity="priority-class",

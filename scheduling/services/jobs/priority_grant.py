@@ -60,7 +60,7 @@ def _has(tenant: Tenant | None, priority_class: PriorityClass) -> bool:
 
 def _record(acting_user: Actor, action: str, grant: PriorityGrant) -> None:
     named = {"tenant": grant.tenant.slug, "priority_class": grant.priority_class.name}
-    audit_log.record(
+    audit_log.record_action(
         acting_user,
         action,
         entity="priority-grant",

@@ -9,7 +9,7 @@ from django.db import transaction
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
-from foundation.sql.versions import advance, require_current
+from foundation.sql.versions import advance_version, require_current
 from scheduling.models import WorkspacePolicy
 from scheduling.policy.stating import Statement, check
 from scheduling.selectors.workspace_policy import path_policies
@@ -45,7 +45,7 @@ def policy_set(
         policy.version = 1
         policy.save(force_insert=True)
     else:
-        advance(policy, expected=expected)
+        advance_version(policy, expected=expected)
         policy.save(update_fields=list(statement.values()))
     _note(acting_user, "policy.set", policy, before, _described(policy))
     return policy
@@ -61,7 +61,7 @@ def policy_delete(*, acting_user: Actor, tenant: Tenant, expected: int | None = 
     policy = WorkspacePolicy.unscoped.filter(tenant=tenant).select_related("tenant").first()
     if policy is None:
         raise NotFound
-    advance(policy, expected=expected)
+    advance_version(policy, expected=expected)
     _note(acting_user, "policy.delete", policy, _described(policy), None)
     policy.delete()
 
@@ -78,7 +78,7 @@ def _note(
     before: dict[str, Any] | None,
     after: dict[str, Any] | None,
 ) -> None:
-    audit_log.record(
+    audit_log.record_action(
         actor,
         action,
         entity="policy",

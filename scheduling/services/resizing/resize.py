@@ -113,14 +113,14 @@ def _ask(user: User, task: Task, mib: int) -> MemoryResize:
         deadline_at=now + WITHIN,
     )
     _tell(user, job, task, made, now)
-    outbox.hint(outbox.Topic.EXECUTE, allocation.node.cluster_id)
+    outbox.add_hint(outbox.Topic.EXECUTE, allocation.node.cluster_id)
     return made
 
 
 def _tell(user: User, job: Job, task: Task, made: MemoryResize, now: datetime) -> None:
     told = {"role": task.role.name, "index": task.index, "from": made.from_mib, "to": made.to_mib}
     advance(job, code="resizing", now=now, actor=made.asked_by, numbers=told)
-    audit_log.record(
+    audit_log.record_action(
         user,
         "job.resize",
         entity="job",

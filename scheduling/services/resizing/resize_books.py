@@ -32,7 +32,7 @@ def charge_memory(
     else:
         ledger_free({key: -more}, now=now)
         devices_give_back(amounts)
-        outbox.hint(outbox.Topic.FREED, job.queue.cell_id)
+        outbox.add_hint(outbox.Topic.FREED, job.queue.cell_id)
     allocation.charge = {**allocation.charge, _MEMORY: allocation.charge.get(_MEMORY, 0) + more}
     allocation.revision += 1
     allocation.save(update_fields=["charge", "revision"])

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from clusters.backends.base import Outcome, OutcomeKind
+from clusters.backends.base import OutcomeKind, PodOutcome
 from foundation.messaging import outbox
-from foundation.sql.prepared import KeptUpdate
+from foundation.sql.prepared import PreparedUpdate
 from scheduling.lifecycle.transitions import note
 from scheduling.models import Allocation, DeviceSlice, Job, MemoryResize, ResizeState
 from scheduling.services.resizing.resize_books import charge_memory
@@ -19,7 +19,7 @@ from scheduling.services.resizing.resize_books import charge_memory
 POD_GONE: Final = "POD_GONE"
 """A refusal that is none: the pod's end is seen elsewhere, and everything comes back with it."""
 NOT_CONFIRMED: Final = "NOT_CONFIRMED"
-_ENDED: Final = KeptUpdate(
+_ENDED: Final = PreparedUpdate(
     lambda allocations, now: MemoryResize.unscoped.filter(
         allocation__pk__any_of=allocations, ended_at__isnull=True
     ).order_by(),
@@ -45,11 +45,11 @@ def resize_give_up(*, resize_id: uuid.UUID, now: datetime) -> bool:
         _save(resize, state=ResizeState.TAKING_BACK)
         DeviceSlice.unscoped.filter(allocation=resize.allocation).update(wanted_mib=resize.from_mib)
         _note(resize, "resize_overdue", now)
-        outbox.hint(outbox.Topic.EXECUTE, resize.allocation.node.cluster_id)
+        outbox.add_hint(outbox.Topic.EXECUTE, resize.allocation.node.cluster_id)
     return True
 
 
-def resize_settle(*, resize_id: uuid.UUID, asked: ResizeState, outcome: Outcome, now: datetime) -> bool:
+def resize_settle(*, resize_id: uuid.UUID, asked: ResizeState, outcome: PodOutcome, now: datetime) -> bool:
     """Write down what the cluster answered to a change that was in state `asked`; returns whether it is over.
 
     What nobody has done is charged no longer. When a change cannot be taken back, the greater amount stays
@@ -77,7 +77,7 @@ def _charge(resize: MemoryResize, mib: int, now: datetime) -> None:
     DeviceSlice.unscoped.filter(allocation=allocation).update(wanted_mib=None)
 
 
-def _conclude(resize: MemoryResize, stands: bool, outcome: Outcome, now: datetime) -> None:
+def _conclude(resize: MemoryResize, stands: bool, outcome: PodOutcome, now: datetime) -> None:
     if stands:
         _save(resize, state=ResizeState.DONE, ended_at=now)
         _note(resize, "resized", now)

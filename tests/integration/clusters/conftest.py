@@ -23,10 +23,10 @@ from clusters.backends.base import (
     Inventory,
     NodeFact,
     ObservedBatch,
-    Outcome,
     OutcomeKind,
     PodEvent,
     PodObservation,
+    PodOutcome,
     PodPhase,
     TaskRef,
     TaskSpec,
@@ -68,7 +68,7 @@ class Harness:
         self.look()  # the first batch is a list, which tells nothing of pods that have come and gone
 
     def node(self, name: str) -> NodeFact:
-        return next(node for node in self.backend.inventory().nodes if node.name == name)
+        return next(node for node in self.backend.read_inventory().nodes if node.name == name)
 
     def spec(self, name: str, node: str = "whole-01", cards: int = 1, **changes: object) -> TaskSpec:
         """A pod on the first `cards` cards of a node; `changes` replace fields of the spec."""
@@ -95,7 +95,7 @@ class Harness:
             name, node="slice-01", devices=(DeviceGrant(card.uuid, cores, memory_mib),), **changes
         )
 
-    def place(self, *specs: TaskSpec, limit_s: float = 60) -> list[Outcome]:
+    def place(self, *specs: TaskSpec, limit_s: float = 60) -> list[PodOutcome]:
         """Ask for pods until each answer is known, as the platform's sweep does."""
         outcomes = self.backend.ensure_many(specs)
         passed = 0.0
@@ -106,20 +106,20 @@ class Harness:
             outcomes = self.backend.ensure_many(specs)
         return outcomes
 
-    def resize(self, spec: TaskSpec, memory_mib: int, limit_s: float = 60) -> Outcome:
+    def resize(self, spec: TaskSpec, memory_mib: int, limit_s: float = 60) -> PodOutcome:
         """Ask for another memory until the answer is known, as the platform's sweep does."""
         wanted = [replace(grant, memory_mib=memory_mib) for grant in spec.devices]
-        outcome, passed = self.backend.resize(spec.ref, wanted), 0.0
+        outcome, passed = self.backend.resize_devices(spec.ref, wanted), 0.0
         while outcome.kind is OutcomeKind.UNKNOWN:
             assert passed < limit_s, f"not known after {limit_s} s: {outcome}"
             self.pass_time(1)
             passed += 1
-            outcome = self.backend.resize(spec.ref, wanted)
+            outcome = self.backend.resize_devices(spec.ref, wanted)
         return outcome
 
     def look(self) -> dict[str, PodObservation]:
         """Observe as the platform does, from the last cursor, and return the latest of each pod name."""
-        batch = self.backend.observe(self.cursor)
+        batch = self.backend.observe_pods(self.cursor)
         self.cursor = batch.cursor
         for seen in batch.observations:
             if isinstance(seen, PodObservation):
@@ -151,40 +151,40 @@ class Scripted(ClusterBackend):
         self._backend, self._kubelets, self.capabilities = backend, kubelets, backend.capabilities
         self.resizes = False
 
-    def ensure(self, spec: TaskSpec) -> Outcome:
+    def ensure_pod(self, spec: TaskSpec) -> PodOutcome:
         return self.ensure_many([spec])[0]
 
-    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[Outcome]:
+    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[PodOutcome]:
         for spec in specs:
             self._kubelets.scripts.setdefault((spec.ref.namespace, spec.ref.name), spec.simulate)
         return self._backend.ensure_many(specs)
 
-    def inventory(self) -> Inventory:
-        return self._backend.inventory()
+    def read_inventory(self) -> Inventory:
+        return self._backend.read_inventory()
 
-    def remove(self, ref: TaskRef, grace_s: int) -> Outcome:
-        return self._backend.remove(ref, grace_s)
+    def remove_pod(self, ref: TaskRef, grace_s: int) -> PodOutcome:
+        return self._backend.remove_pod(ref, grace_s)
 
-    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[PodOutcome]:
         return self._backend.remove_many(refs, grace_s)
 
-    def resize(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
+    def resize_devices(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
         self.resizes = True
-        return self._backend.resize(ref, devices)
+        return self._backend.resize_devices(ref, devices)
 
-    def dissolve(self, gangs: Sequence[GangRef]) -> list[Outcome]:
-        return self._backend.dissolve(gangs)
+    def remove_gangs(self, gangs: Sequence[GangRef]) -> list[PodOutcome]:
+        return self._backend.remove_gangs(gangs)
 
-    def observe(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
-        return self._backend.observe(cursor, whole=whole)
+    def observe_pods(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
+        return self._backend.observe_pods(cursor, whole=whole)
 
     def pods_exist(self, refs: Sequence[TaskRef]) -> list[bool]:
         return self._backend.pods_exist(refs)
 
-    def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
-        return self._backend.events(refs)
+    def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
+        return self._backend.list_pod_events(refs)
 
-    def logs(
+    def read_logs(
         self,
         ref: TaskRef,
         *,
@@ -192,7 +192,7 @@ class Scripted(ClusterBackend):
         since: datetime | None = None,
         last: int | None = None,
     ) -> Iterator[str]:
-        return self._backend.logs(ref, follow=follow, since=since, last=last)
+        return self._backend.read_logs(ref, follow=follow, since=since, last=last)
 
 
 @contextmanager

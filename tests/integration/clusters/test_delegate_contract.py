@@ -17,15 +17,15 @@ from clusters.backends.base import OutcomeKind
 from clusters.backends.delegation import (
     Cohort,
     Delegate,
-    Group,
-    Limit,
-    Pool,
-    Priority,
+    DelegatedWorkload,
+    ProjectedCohort,
+    ProjectedFlavor,
+    ProjectedPriority,
     Projection,
     QueueRules,
-    Verdict,
+    QuotaLimit,
     VerdictKind,
-    Workload,
+    WorkloadVerdict,
 )
 from clusters.backends.registry import BackendMissing, delegate_for
 from clusters.models import ADMITS_ITSELF
@@ -40,7 +40,7 @@ POOL, ROOT, MINE, THEIRS, NORMAL, HIGH = (str(uuid.UUID(int=number)) for number 
 pytestmark = [pytest.mark.server, pytest.mark.django_db]
 
 
-def limits(cards: int) -> tuple[Limit, ...]:
+def limits(cards: int) -> tuple[QuotaLimit, ...]:
     amounts = {
         Resource.CPU: 1_000_000,
         Resource.MEMORY: 1_000_000,
@@ -48,7 +48,7 @@ def limits(cards: int) -> tuple[Limit, ...]:
         Resource.GPU_CORES: 100 * cards,
         Resource.GPU_MEMORY: None,
     }
-    return tuple(Limit(POOL, resource.value, amount) for resource, amount in amounts.items())
+    return tuple(QuotaLimit(POOL, resource.value, amount) for resource, amount in amounts.items())
 
 
 def queue(key: str, name: str, **changes: Any) -> QueueRules:
@@ -60,18 +60,18 @@ def queue(key: str, name: str, **changes: Any) -> QueueRules:
 
 
 TREE = Projection(
-    pools=(Pool(id=POOL, name="a100", node_labels={"pool": "a100"}, card_memory_mib=40_960),),
+    pools=(ProjectedFlavor(id=POOL, name="a100", node_labels={"pool": "a100"}, card_memory_mib=40_960),),
     cohorts=(Cohort(id=ROOT, name="root", parent=None),),
     queues=(queue(MINE, "team-a"), queue(THEIRS, "team-b")),
-    priorities=(Priority(NORMAL, "normal", 0), Priority(HIGH, "high", 100)),
+    priorities=(ProjectedPriority(NORMAL, "normal", 0), ProjectedPriority(HIGH, "high", 100)),
 )
 
 
-def workload(name: str, cards: int, key: str = MINE, **changes: Any) -> Workload:
-    group = Group(
+def workload(name: str, cards: int, key: str = MINE, **changes: Any) -> DelegatedWorkload:
+    group = ProjectedCohort(
         name="worker", count=cards, least=cards, cpu_millicores=1000, memory_mib=1024, cards=1, pools=(POOL,)
     )
-    asked = Workload(
+    asked = DelegatedWorkload(
         namespace="team-a" if key == MINE else "team-b",
         workspace=WORKSPACE,
         name=name,
@@ -89,15 +89,15 @@ def workload(name: str, cards: int, key: str = MINE, **changes: Any) -> Workload
 def delegate(request: pytest.FixtureRequest) -> Delegate:
     harness = request.getfixturevalue(request.param)
     found = delegate_for(harness.cluster)
-    found.project(TREE)
+    found.apply_projection(TREE)
     return found
 
 
-def verdict(delegate: Delegate, name: str, when: Callable[[Verdict], object]) -> Verdict:
+def verdict(delegate: Delegate, name: str, when: Callable[[WorkloadVerdict], object]) -> WorkloadVerdict:
     """Wait until the verdict on a workload is as it should be."""
 
-    def look() -> Verdict | None:
-        seen = {item.name: item for item in delegate.verdicts().seen}.get(name)
+    def look() -> WorkloadVerdict | None:
+        seen = {item.name: item for item in delegate.list_verdicts().seen}.get(name)
         return seen if seen is not None and when(seen) else None
 
     found = wait_until(look, f"the verdict on {name}", within_s=30)
@@ -105,7 +105,7 @@ def verdict(delegate: Delegate, name: str, when: Callable[[Verdict], object]) ->
     return found
 
 
-def is_(kind: VerdictKind) -> Callable[[Verdict], bool]:
+def is_(kind: VerdictKind) -> Callable[[WorkloadVerdict], bool]:
     return lambda seen: seen.kind is kind
 
 
@@ -120,13 +120,13 @@ def test_who_admits_has_an_engine_and_says_so(harness: Any) -> None:
 
 
 def test_what_is_in_step_is_left_alone_and_what_is_not_is_repaired(delegate: Delegate) -> None:
-    assert not delegate.project(TREE).any
+    assert not delegate.apply_projection(TREE).any
     smaller = replace(TREE, queues=(queue(MINE, "team-a", limits=limits(2), strategy="strict-fifo"),))
-    done = delegate.project(smaller)
+    done = delegate.apply_projection(smaller)
     assert len(done.repaired) == 1
     assert len(done.removed) == 2
     assert not done.refused
-    assert not delegate.project(smaller).any
+    assert not delegate.apply_projection(smaller).any
 
 
 def test_nothing_is_asked_for_in_a_namespace_that_is_not_the_workspaces(
@@ -135,72 +135,74 @@ def test_nothing_is_asked_for_in_a_namespace_that_is_not_the_workspaces(
     cluster = Cluster(kube)
     cluster.namespace("theirs")
     mine = queue(str(uuid.uuid4()), "theirs")
-    done = delegate.project(replace(TREE, queues=(*TREE.queues, mine)))
+    done = delegate.apply_projection(replace(TREE, queues=(*TREE.queues, mine)))
     ((title, message),) = done.refused.items()
     assert title.startswith("localqueues/") and "is not the workspace's" in message
-    outcome = delegate.ask(workload("stolen", 1, mine.id, namespace="theirs"))
+    outcome = delegate.create_workload(workload("stolen", 1, mine.id, namespace="theirs"))
     assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "NAMESPACE_NOT_OWNED")
     another = workload("stolen", 1, workspace=str(uuid.uuid4()))
-    assert delegate.ask(another).code == "NAMESPACE_NOT_OWNED"
+    assert delegate.create_workload(another).code == "NAMESPACE_NOT_OWNED"
     for kind in ("localqueues", "workloads"):
         assert cluster.items(f"/apis/kueue.x-k8s.io/v1beta1/namespaces/theirs/{kind}") == []
 
 
 def test_an_admission_names_pool_and_size_and_a_repeated_wish_is_one(delegate: Delegate) -> None:
     asked = workload("train", 3)
-    assert delegate.ask(asked).kind is OutcomeKind.DONE
-    assert delegate.ask(asked).kind is OutcomeKind.DONE
+    assert delegate.create_workload(asked).kind is OutcomeKind.DONE
+    assert delegate.create_workload(asked).kind is OutcomeKind.DONE
     seen = verdict(delegate, "train", is_(VerdictKind.ADMITTED))
     assert (seen.job, seen.shape, seen.attempt) == (asked.job, delegate.shape_of(asked), 1)
     assert (seen.pools, seen.counts) == ({"worker": POOL}, {"worker": 3})
-    assert len(delegate.verdicts().seen) == 1
-    delegate.withdraw(seen)
-    wait_until(lambda: not delegate.verdicts().seen, "it is withdrawn")
-    assert delegate.withdraw(seen).kind is OutcomeKind.DONE
+    assert len(delegate.list_verdicts().seen) == 1
+    delegate.delete_workload(seen)
+    wait_until(lambda: not delegate.list_verdicts().seen, "it is withdrawn")
+    assert delegate.delete_workload(seen).kind is OutcomeKind.DONE
 
 
 def test_what_has_changed_is_told_from_the_cursor_on(delegate: Delegate) -> None:
-    cursor = delegate.verdicts().cursor
+    cursor = delegate.list_verdicts().cursor
     asked = workload("train", 3)
-    delegate.ask(asked)
+    delegate.create_workload(asked)
     verdict(delegate, "train", is_(VerdictKind.ADMITTED))
-    changes = delegate.changes(cursor)
+    changes = delegate.list_changes(cursor)
     assert changes is not None
     (seen,) = changes.seen
     assert (seen.job, seen.kind, seen.pools) == (asked.job, VerdictKind.ADMITTED, {"worker": POOL})
     assert not changes.gone
-    nothing = delegate.changes(changes.cursor)
+    nothing = delegate.list_changes(changes.cursor)
     assert nothing is not None
     assert (nothing.seen, nothing.gone, nothing.cursor) == ([], frozenset(), changes.cursor)
-    delegate.withdraw(seen)
-    wait_until(lambda: not delegate.verdicts().seen, "it is withdrawn")
-    gone = delegate.changes(changes.cursor)
+    delegate.delete_workload(seen)
+    wait_until(lambda: not delegate.list_verdicts().seen, "it is withdrawn")
+    gone = delegate.list_changes(changes.cursor)
     assert gone is not None
     assert (gone.seen, gone.gone) == ([], {asked.job})
-    delegate.ask(asked)
-    again = delegate.changes(changes.cursor)
+    delegate.create_workload(asked)
+    again = delegate.list_changes(changes.cursor)
     assert again is not None
     assert ([item.job for item in again.seen], again.gone) == ([asked.job], frozenset())
 
 
 def test_a_gang_is_admitted_whole_or_not_at_all_and_told_why(delegate: Delegate) -> None:
-    delegate.ask(workload("first", 6))
+    delegate.create_workload(workload("first", 6))
     verdict(delegate, "first", is_(VerdictKind.ADMITTED))
-    delegate.ask(workload("second", 3))
+    delegate.create_workload(workload("second", 3))
     waiting = verdict(delegate, "second", lambda seen: seen.code)
     assert (waiting.kind, waiting.code) == (VerdictKind.WAITING, "WAITING_FOR_QUOTA")
     assert waiting.numbers == {"resource": "nvidia.com/gpu", "flavor": "a100", "short": "1"}
     assert not waiting.pools
-    delegate.ask(workload("never", 9, THEIRS))
+    delegate.create_workload(workload("never", 9, THEIRS))
     assert verdict(delegate, "never", lambda seen: seen.code).code == "EXCEEDS_MAX_QUOTA"
-    delegate.ask(workload("nowhere", 1, THEIRS, groups=(replace(workload("x", 1).groups[0], pools=(ROOT,)),)))
+    delegate.create_workload(
+        workload("nowhere", 1, THEIRS, groups=(replace(workload("x", 1).groups[0], pools=(ROOT,)),))
+    )
     assert verdict(delegate, "nowhere", lambda seen: seen.code).code == "NEVER_FITS"
 
 
 def test_what_is_taken_back_is_held_until_it_is_given_back(delegate: Delegate) -> None:
-    delegate.ask(workload("borrower", 8))
+    delegate.create_workload(workload("borrower", 8))
     verdict(delegate, "borrower", is_(VerdictKind.ADMITTED))
-    delegate.ask(workload("owner", 4, THEIRS))
+    delegate.create_workload(workload("owner", 4, THEIRS))
     leaving = verdict(delegate, "borrower", is_(VerdictKind.LEAVING))
     assert (leaving.code, leaving.reserved) == ("RECLAIM_NOMINAL", True)
     waiting = verdict(delegate, "owner", lambda seen: seen.code)
@@ -212,15 +214,15 @@ def test_what_is_taken_back_is_held_until_it_is_given_back(delegate: Delegate) -
 
 
 def test_a_paused_workload_is_passed_over_and_keeps_its_place(delegate: Delegate) -> None:
-    delegate.ask(workload("first", 8))
+    delegate.create_workload(workload("first", 8))
     first = verdict(delegate, "first", is_(VerdictKind.ADMITTED))
-    delegate.ask(workload("second", 8))
+    delegate.create_workload(workload("second", 8))
     waiting = verdict(delegate, "second", lambda seen: seen.code)
-    delegate.pause(waiting, paused=True)
-    delegate.withdraw(first)
-    delegate.ask(workload("third", 8))
+    delegate.set_paused(waiting, paused=True)
+    delegate.delete_workload(first)
+    delegate.create_workload(workload("third", 8))
     third = verdict(delegate, "third", is_(VerdictKind.ADMITTED))
     paused = verdict(delegate, "second", lambda seen: not seen.active)
-    delegate.pause(paused, paused=False)
-    delegate.withdraw(third)
+    delegate.set_paused(paused, paused=False)
+    delegate.delete_workload(third)
     assert verdict(delegate, "second", is_(VerdictKind.ADMITTED)).active

@@ -14,8 +14,8 @@ import pytest
 
 from clusters.backends.base import BackendUnavailable
 from clusters.backends.kubernetes import api as calls
-from clusters.backends.kubernetes.api import ATTEMPTS, Api, Denied, OutcomeUnknown, Refused
-from clusters.backends.kubernetes.breaker import FAILURES, Breaker
+from clusters.backends.kubernetes.api import ATTEMPTS, Denied, KubernetesApi, OutcomeUnknown, RequestRefused
+from clusters.backends.kubernetes.breaker import FAILURES, CircuitBreaker
 from clusters.backends.kubernetes.connection import open_client
 
 Answer = tuple[int, bytes] | str  # a status and a body, or what becomes of the connection
@@ -69,22 +69,22 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture
-def api(server: Server, tmp_path: Path) -> Api:
+def api(server: Server, tmp_path: Path) -> KubernetesApi:
     token = tmp_path / "token"
     token.write_text("t")
     address = f"http://127.0.0.1:{server.server_port}"
     client = open_client({"kind": "token", "server": address, "token_file": str(token)})
-    return Api("east", client, Breaker(), "here")
+    return KubernetesApi("east", client, CircuitBreaker(), "here")
 
 
-WRITES: list[Callable[[Api], Any]] = [
+WRITES: list[Callable[[KubernetesApi], Any]] = [
     lambda api: api.create("/x", {}),
     lambda api: api.patch("/x", {}),
     lambda api: api.delete("/x", {}),
 ]
 
 
-def test_a_read_is_tried_again_until_it_is_answered(server: Server, api: Api) -> None:
+def test_a_read_is_tried_again_until_it_is_answered(server: Server, api: KubernetesApi) -> None:
     server.answers = [(500, b"oops"), "lost", (200, b'{"a": 1}')]
     assert api.get("/x", limit=5) == {"a": 1}
     assert server.asked == [("GET", "/x?limit=5", "")] * 3
@@ -92,7 +92,7 @@ def test_a_read_is_tried_again_until_it_is_answered(server: Server, api: Api) ->
 
 @pytest.mark.parametrize("answer", [(500, b"oops"), (503, b""), (429, b""), "lost"])
 def test_a_read_that_is_never_answered_ends_after_a_few_tries(
-    server: Server, api: Api, answer: Answer
+    server: Server, api: KubernetesApi, answer: Answer
 ) -> None:
     server.answers = [answer]
     with pytest.raises(BackendUnavailable, match="GET /x"):
@@ -103,7 +103,7 @@ def test_a_read_that_is_never_answered_ends_after_a_few_tries(
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("answer", [(500, b"oops"), (504, b""), "lost"])
 def test_a_write_whose_answer_is_lost_is_not_sent_again(
-    server: Server, api: Api, write: Callable[[Api], Any], answer: Answer
+    server: Server, api: KubernetesApi, write: Callable[[KubernetesApi], Any], answer: Answer
 ) -> None:
     server.answers = [answer]
     with pytest.raises(OutcomeUnknown):
@@ -113,16 +113,16 @@ def test_a_write_whose_answer_is_lost_is_not_sent_again(
 
 @pytest.mark.parametrize("write", WRITES)
 def test_a_write_that_was_turned_away_is_sent_again(
-    server: Server, api: Api, write: Callable[[Api], Any]
+    server: Server, api: KubernetesApi, write: Callable[[KubernetesApi], Any]
 ) -> None:
     server.answers = [(429, b""), (201, b'{"a": 1}')]
     assert write(api) == {"a": 1}
     assert len(server.asked) == 2
 
 
-def test_a_refusal_carries_the_words_of_the_api(server: Server, api: Api) -> None:
+def test_a_refusal_carries_the_words_of_the_api(server: Server, api: KubernetesApi) -> None:
     server.answers = [(409, NO)]
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         api.create("/x", {"n": 1})
     assert (caught.value.status, caught.value.reason, caught.value.message) == (
         409,
@@ -132,32 +132,34 @@ def test_a_refusal_carries_the_words_of_the_api(server: Server, api: Api) -> Non
     assert server.asked == [("POST", "/x", '{"n": 1}')]
 
 
-def test_a_refusal_by_something_in_front_of_the_api_is_told_too(server: Server, api: Api) -> None:
+def test_a_refusal_by_something_in_front_of_the_api_is_told_too(server: Server, api: KubernetesApi) -> None:
     server.answers = [(404, b"<html>no such page")]
-    with pytest.raises(Refused, match="404 : <html>no such page"):
+    with pytest.raises(RequestRefused, match="404 : <html>no such page"):
         api.get("/x")
 
 
-def test_a_token_that_is_not_accepted_makes_the_cluster_unavailable(server: Server, api: Api) -> None:
+def test_a_token_that_is_not_accepted_makes_the_cluster_unavailable(
+    server: Server, api: KubernetesApi
+) -> None:
     server.answers = [(401, b"{}")]
     with pytest.raises(BackendUnavailable, match="does not accept the platform's token"):
         api.get("/x")
 
 
-def test_an_answer_that_is_no_json_is_not_believed(server: Server, api: Api) -> None:
+def test_an_answer_that_is_no_json_is_not_believed(server: Server, api: KubernetesApi) -> None:
     server.answers = [(200, b"hello")]
     with pytest.raises(BackendUnavailable, match="not JSON"):
         api.get("/x")
 
 
-def test_a_redirect_is_not_followed(server: Server, api: Api) -> None:
+def test_a_redirect_is_not_followed(server: Server, api: KubernetesApi) -> None:
     server.answers = [(302, b"hello")]
     with pytest.raises(BackendUnavailable, match="not JSON"):
         api.get("/x")
 
 
 def test_an_api_that_hangs_is_not_waited_for(
-    server: Server, api: Api, monkeypatch: pytest.MonkeyPatch
+    server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "ANSWER_S", 0.05)
     release = threading.Event()
@@ -167,15 +169,15 @@ def test_an_api_that_hangs_is_not_waited_for(
     release.set()
 
 
-def test_a_list_is_read_page_by_page(server: Server, api: Api) -> None:
+def test_a_list_is_read_page_by_page(server: Server, api: KubernetesApi) -> None:
     first = {"items": [1, 2], "metadata": {"continue": "next", "resourceVersion": "7"}}
     last = {"items": None, "metadata": {"resourceVersion": "7"}}
     server.answers = [(200, json.dumps(page).encode()) for page in (first, last)]
-    assert api.listing("/x", labelSelector="a=b") == ([1, 2], "7")
+    assert api.list_objects("/x", labelSelector="a=b") == ([1, 2], "7")
     assert server.asked[1][1] == "/x?limit=500&labelSelector=a%3Db&continue=next"
 
 
-def test_many_failures_open_the_breaker_and_nobody_is_asked(server: Server, api: Api) -> None:
+def test_many_failures_open_the_breaker_and_nobody_is_asked(server: Server, api: KubernetesApi) -> None:
     server.answers = [(500, b"")]
     for _ in range(FAILURES):
         with pytest.raises(BackendUnavailable):
@@ -204,11 +206,11 @@ def status(code: int, reason: str, message: str) -> Answer:
     ],
 )
 def test_an_object_that_is_too_large_is_refused_and_says_nothing_about_the_cluster(
-    server: Server, api: Api, answer: Answer
+    server: Server, api: KubernetesApi, answer: Answer
 ) -> None:
     server.answers = [answer]
     for _ in range(2 * FAILURES):
-        with pytest.raises(Refused, match=r"too large|larger than max|Too Large") as caught:
+        with pytest.raises(RequestRefused, match=r"too large|larger than max|Too Large") as caught:
             api.create("/x", {})
         assert caught.value.status == 413
     server.answers = [(201, b'{"a": 1}')]
@@ -220,7 +222,7 @@ def test_an_object_that_is_too_large_is_refused_and_says_nothing_about_the_clust
     [status(500, "InternalError", "Internal error occurred: failed calling webhook"), (504, b""), "lost"],
 )
 def test_what_fails_for_one_object_alone_does_not_close_the_cluster_for_others(
-    server: Server, api: Api, answer: Answer
+    server: Server, api: KubernetesApi, answer: Answer
 ) -> None:
     server.answers = [answer]
     for _ in range(2 * FAILURES):
@@ -231,7 +233,9 @@ def test_what_fails_for_one_object_alone_does_not_close_the_cluster_for_others(
 
 
 @pytest.mark.parametrize("answer", [(500, b""), "lost"])
-def test_what_fails_for_many_objects_closes_the_cluster(server: Server, api: Api, answer: Answer) -> None:
+def test_what_fails_for_many_objects_closes_the_cluster(
+    server: Server, api: KubernetesApi, answer: Answer
+) -> None:
     server.answers = [answer]
     for number in range(FAILURES):
         with pytest.raises(OutcomeUnknown):
@@ -243,7 +247,7 @@ def test_what_fails_for_many_objects_closes_the_cluster(server: Server, api: Api
 
 
 def test_an_api_server_that_is_not_ready_closes_the_cluster_whatever_was_asked(
-    server: Server, api: Api
+    server: Server, api: KubernetesApi
 ) -> None:
     server.answers = [(503, b"")]
     for _ in range(FAILURES):
@@ -263,19 +267,19 @@ def test_an_api_server_that_is_not_ready_closes_the_cluster_whatever_was_asked(
         ('forbidden: User "system:serviceaccount:allotment:allotment" cannot get path "/version"', Denied),
         ('pods "a" is forbidden: not yet ready to handle request', Denied),
         ('pods "a" is forbidden: status unknown for quota: cards', Denied),
-        ('pods "a" is forbidden: exceeded quota: cards, requested: 8, used: 0, limited: 1', Refused),
-        ('pods "a" is forbidden: violates PodSecurity "restricted:latest"', Refused),
+        ('pods "a" is forbidden: exceeded quota: cards, requested: 8, used: 0, limited: 1', RequestRefused),
+        ('pods "a" is forbidden: violates PodSecurity "restricted:latest"', RequestRefused),
         (
             'pods "a" is forbidden: unable to create new content in namespace b: it is being terminated',
-            Refused,
+            RequestRefused,
         ),
     ],
 )
 def test_what_the_platform_may_not_do_is_told_from_what_an_object_may_not_be(
-    server: Server, api: Api, message: str, kind: type[Refused]
+    server: Server, api: KubernetesApi, message: str, kind: type[RequestRefused]
 ) -> None:
     server.answers = [status(403, "Forbidden", message)]
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         api.create("/x", {})
     assert type(caught.value) is kind
     assert caught.value.message == message
@@ -283,7 +287,7 @@ def test_what_the_platform_may_not_do_is_told_from_what_an_object_may_not_be(
 
 @pytest.mark.parametrize("answer", [(200, b"{}"), (404, NO), status(403, "Forbidden", "no")])
 def test_any_answer_about_an_object_says_that_the_cluster_is_there(
-    server: Server, api: Api, answer: Answer
+    server: Server, api: KubernetesApi, answer: Answer
 ) -> None:
     server.answers = [answer]
     api.check_object("/x", 1.0)
@@ -291,7 +295,7 @@ def test_any_answer_about_an_object_says_that_the_cluster_is_there(
 
 
 @pytest.mark.parametrize("answer", [(500, b""), (503, b""), (504, b""), (429, b""), (401, b"{}"), "lost"])
-def test_a_check_asks_once(server: Server, api: Api, answer: Answer) -> None:
+def test_a_check_asks_once(server: Server, api: KubernetesApi, answer: Answer) -> None:
     server.answers = [answer]
     with pytest.raises(BackendUnavailable, match="GET /x"):
         api.check_object("/x", 1.0)
@@ -299,7 +303,7 @@ def test_a_check_asks_once(server: Server, api: Api, answer: Answer) -> None:
 
 
 def test_a_check_waits_no_longer_than_it_is_told(
-    server: Server, api: Api, monkeypatch: pytest.MonkeyPatch
+    server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = threading.Event()
     monkeypatch.setattr(_Handler, "do_GET", lambda _: release.wait(5))
@@ -310,7 +314,7 @@ def test_a_check_waits_no_longer_than_it_is_told(
     release.set()
 
 
-def test_nobody_listening_is_known_to_have_done_nothing(server: Server, api: Api) -> None:
+def test_nobody_listening_is_known_to_have_done_nothing(server: Server, api: KubernetesApi) -> None:
     server.shutdown()
     server.server_close()
     with pytest.raises(BackendUnavailable, match="no connection") as caught:
@@ -318,25 +322,27 @@ def test_nobody_listening_is_known_to_have_done_nothing(server: Server, api: Api
     assert not isinstance(caught.value, OutcomeUnknown)
 
 
-def test_lines_end_when_nothing_more_comes(server: Server, api: Api) -> None:
+def test_lines_end_when_nothing_more_comes(server: Server, api: KubernetesApi) -> None:
     server.answers = [(200, b'{"a":1}\n{"b":2}\n{"c"')]
-    assert list(api.lines("/x", 1.0, watch=1)) == [b'{"a":1}', b'{"b":2}', b'{"c"']
+    assert list(api.stream_lines("/x", 1.0, watch=1)) == [b'{"a":1}', b'{"b":2}', b'{"c"']
 
 
-@pytest.mark.parametrize(("answer", "error"), [((410, b"{}"), Refused), ("lost", BackendUnavailable)])
-def test_a_stream_that_cannot_begin(server: Server, api: Api, answer: Answer, error: type[Exception]) -> None:
+@pytest.mark.parametrize(("answer", "error"), [((410, b"{}"), RequestRefused), ("lost", BackendUnavailable)])
+def test_a_stream_that_cannot_begin(
+    server: Server, api: KubernetesApi, answer: Answer, error: type[Exception]
+) -> None:
     server.answers = [answer]
     with pytest.raises(error):
-        list(api.lines("/x", 1.0))
+        list(api.stream_lines("/x", 1.0))
 
 
 @pytest.mark.parametrize("path", ["/api/v1/nodes", "/api/v1/pods"])
 @pytest.mark.parametrize("answer", [(403, NO), (500, b"")])
 def test_a_list_that_may_not_be_read_makes_the_cluster_unavailable(
-    server: Server, api: Api, path: str, answer: Answer
+    server: Server, api: KubernetesApi, path: str, answer: Answer
 ) -> None:
     server.answers = [answer]
     with pytest.raises(BackendUnavailable, match=str(answer[0])):
-        api.listing(path)
+        api.list_objects(path)
     with pytest.raises(BackendUnavailable, match=str(answer[0])):
-        list(api.lines(f"{path}/a/log", 1.0))
+        list(api.stream_lines(f"{path}/a/log", 1.0))

@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks.support.control_plane import ControlPlane, running_controllers
 from benchmarks.support.postgres import MissingProgram
-from clusters.backends.base import Gang, GangRef, OutcomeKind, TaskRef, TaskSpec, TenantLimits
+from clusters.backends.base import GangRef, GangSpec, OutcomeKind, TaskRef, TaskSpec, TenantLimits
 from clusters.backends.kubernetes import api as calls
-from clusters.backends.kubernetes.api import Api, OutcomeUnknown
+from clusters.backends.kubernetes.api import KubernetesApi, OutcomeUnknown
 from clusters.backends.kubernetes.namespaces import namespace_labels
 from clusters.backends.registry import backend_for
 from foundation.models.installation import installation_id
@@ -35,7 +35,7 @@ def cluster(kube: ControlPlane, kept: Harness) -> Cluster:
 
 def members(kept: Harness, name: str, size: int = 2, **files: str) -> list[TaskSpec]:
     """The tasks of a gang, each on a node of its own."""
-    gang = Gang(name, size, LABELS, files)
+    gang = GangSpec(name, size, LABELS, files)
     return [
         kept.spec(f"{name}-{number}", node=f"whole-0{number + 1}", labels=LABELS | {"epoch": "1"}, gang=gang)
         for number in range(size)
@@ -66,7 +66,7 @@ def test_one_object_owns_all_pods_of_a_gang_and_its_name(kept: Harness, cluster:
 
 def test_whatever_is_made_carries_the_id_of_the_installation(kept: Harness, cluster: Cluster) -> None:
     kept.place(*(replace(spec, ref=TaskRef("own", spec.ref.name)) for spec in members(kept, "train")))
-    backend_for(kept.cluster).govern([TenantLimits("own", {"": 4}, WORKSPACE)])
+    backend_for(kept.cluster).ensure_namespaces([TenantLimits("own", {"": 4}, WORKSPACE)])
     own = "/api/v1/namespaces/own"
     kinds = ("pods", "configmaps", "services", "serviceaccounts", "resourcequotas")
     paths = [f"{own}/{kind}" for kind in kinds]
@@ -122,7 +122,7 @@ def test_files_are_read_by_every_pod_and_follow_the_gang(kept: Harness, cluster:
     kept.place(*specs)
     (mount,) = cluster.call("GET", f"{CORE}/pods/files-1")["spec"]["containers"][0]["volumeMounts"]
     assert (mount["mountPath"], mount["readOnly"]) == ("/etc/allotment", True)
-    grown = Gang("files", 3, LABELS, {"hostfile": "a slots=1\nb slots=1\n"})
+    grown = GangSpec("files", 3, LABELS, {"hostfile": "a slots=1\nb slots=1\n"})
     kept.place(*(replace(spec, gang=grown) for spec in specs))
     assert cluster.call("GET", f"{CORE}/configmaps/files")["data"] == grown.files
 
@@ -148,7 +148,7 @@ def test_lists_of_ten_thousand_tasks_have_an_object_each_that_goes_with_the_gang
         ("large-hostfile", "/etc/allotment/hostfile", "hostfile"),
         ("large-peers", "/etc/allotment/peers", "peers"),
     }
-    assert [ref.name for ref, _ in backend_for(kept.cluster).gangs()] == ["large"], (
+    assert [ref.name for ref, _ in backend_for(kept.cluster).list_gangs()] == ["large"], (
         "one gang, whatever it has"
     )
 
@@ -165,17 +165,17 @@ def test_asking_twice_makes_one_owner(kept: Harness, cluster: Cluster) -> None:
 def test_a_lost_answer_is_settled_by_looking(
     kept: Harness, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    create: Callable[..., Json] = Api.create
+    create: Callable[..., Json] = KubernetesApi.create
     lost: list[str] = []
 
-    def forgetful(self: Api, path: str, body: Json) -> Json:
+    def forgetful(self: KubernetesApi, path: str, body: Json) -> Json:
         made = create(self, path, body)
         if path.endswith(f"/{kind}") and not lost:
             lost.append(path)
             raise OutcomeUnknown("the answer was lost")
         return made
 
-    monkeypatch.setattr(calls.Api, "create", forgetful)
+    monkeypatch.setattr(calls.KubernetesApi, "create", forgetful)
     assert [outcome.kind for outcome in kept.place(*members(kept, f"lost-{kind}"))] == ["done", "done"]
     assert lost
     assert len([pod for pod in cluster.items(f"{CORE}/pods") if "lost" in pod["metadata"]["name"]]) == 2
@@ -192,7 +192,7 @@ def test_dissolving_is_idempotent_and_absence_is_done(kept: Harness, cluster: Cl
     kept.place(*members(kept, "over"))
     ref = GangRef("team", "over")
     for _ in range(2):
-        assert [outcome.kind for outcome in kept.backend.dissolve([ref])] == [OutcomeKind.DONE]
+        assert [outcome.kind for outcome in kept.backend.remove_gangs([ref])] == [OutcomeKind.DONE]
     assert cluster.answer("GET", f"{CORE}/configmaps/over")[0] == 404
 
 
@@ -207,7 +207,7 @@ def test_the_clusters_own_collector_removes_what_has_lost_its_owner(
     left = ("services/left", "pods/left-0", "pods/left-1")
     try:
         with running_controllers(kube, "garbage-collector-controller"):
-            kept.backend.dissolve([GangRef("team", "left")])
+            kept.backend.remove_gangs([GangRef("team", "left")])
 
             def collected() -> bool:
                 for path in left[1:]:  # the collector asks with a grace that only a kubelet ends

@@ -20,8 +20,8 @@ from clusters.backends.base import (
     TaskSpec,
 )
 from clusters.backends.kubernetes import api, logs, watch
-from clusters.backends.kubernetes.api import Api
-from clusters.backends.kubernetes.pods import manifest
+from clusters.backends.kubernetes.api import KubernetesApi
+from clusters.backends.kubernetes.pods import build_manifest
 from clusters.gpu import hami
 from foundation.models.installation import installation_id
 from tests.fixtures.kubelet import Cluster, Json
@@ -45,7 +45,7 @@ def annotations(cluster: Cluster, path: str) -> dict[str, str]:
 
 
 def lock(cluster: Cluster, node: str, at: datetime, pod: str, namespace: str = "team") -> None:
-    text = hami.NodeLock(at, namespace, pod).text()
+    text = hami.NodeLock(at, namespace, pod).to_annotation()
     cluster.call("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"annotations": {hami.LOCK: text}}})
 
 
@@ -72,10 +72,10 @@ def test_a_pod_is_bound_where_it_was_sent_and_holds_what_it_was_given(
 
 def test_a_pod_that_was_made_but_not_bound_is_bound_by_the_next_try(kept: Harness, cluster: Cluster) -> None:
     spec = kept.spec("a")
-    uid = kept.backend.ensure(spec).uid
+    uid = kept.backend.ensure_pod(spec).uid
     cluster.call("DELETE", f"{TEAM}/a", {"gracePeriodSeconds": 0})
-    made = cluster.call("POST", TEAM, manifest(spec, str(installation_id())))
-    outcome = kept.backend.ensure(spec)
+    made = cluster.call("POST", TEAM, build_manifest(spec, str(installation_id())))
+    outcome = kept.backend.ensure_pod(spec)
     assert (outcome.kind, outcome.uid) == (OutcomeKind.DONE, made["metadata"]["uid"])
     assert outcome.uid != uid
     assert cluster.call("GET", f"{TEAM}/a")["spec"]["nodeName"] == "whole-01"
@@ -106,11 +106,11 @@ def test_a_pod_made_after_its_hold_was_given_back_comes_to_no_node(
     kept: Harness, cluster: Cluster, spec: TaskSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def given_back() -> None:
-        assert kept.backend.remove(spec.ref, 0).kind is OutcomeKind.DONE
+        assert kept.backend.remove_pod(spec.ref, 0).kind is OutcomeKind.DONE
         assert not cluster.items(TEAM)
 
     falls_asleep_before("/pods", given_back, monkeypatch)
-    assert kept.backend.ensure(spec).kind is OutcomeKind.UNKNOWN
+    assert kept.backend.ensure_pod(spec).kind is OutcomeKind.UNKNOWN
     assert "nodeName" not in cluster.call("GET", f"{TEAM}/a")["spec"]
 
 
@@ -118,42 +118,42 @@ def test_a_pod_that_has_gone_is_not_bound_and_its_successor_not_by_its_predecess
     kept: Harness, cluster: Cluster, spec: TaskSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def made_again() -> None:
-        assert kept.backend.remove(spec.ref, 0).kind is OutcomeKind.DONE
-        cluster.call("POST", TEAM, manifest(spec, str(installation_id())))
+        assert kept.backend.remove_pod(spec.ref, 0).kind is OutcomeKind.DONE
+        cluster.call("POST", TEAM, build_manifest(spec, str(installation_id())))
 
     falls_asleep_before("/pods/a/binding", made_again, monkeypatch)
-    assert kept.backend.ensure(spec).kind is not OutcomeKind.DONE
+    assert kept.backend.ensure_pod(spec).kind is not OutcomeKind.DONE
     assert "nodeName" not in cluster.call("GET", f"{TEAM}/a")["spec"]
 
 
 def test_a_pod_on_another_node_is_told_and_left_alone(kept: Harness, cluster: Cluster) -> None:
     spec = kept.spec("a")
-    kept.backend.ensure(spec)
-    outcome = kept.backend.ensure(replace(spec, node="whole-02"))
+    kept.backend.ensure_pod(spec)
+    outcome = kept.backend.ensure_pod(replace(spec, node="whole-02"))
     assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "BOUND_ELSEWHERE")
     assert "whole-01" in outcome.message
     assert cluster.call("GET", f"{TEAM}/a")["spec"]["nodeName"] == "whole-01"
 
 
 def test_what_the_api_cannot_take_is_refused_with_its_words(kept: Harness) -> None:
-    unnamed = kept.backend.ensure(kept.spec("Not_A_Name"))
+    unnamed = kept.backend.ensure_pod(kept.spec("Not_A_Name"))
     assert (unnamed.kind, unnamed.code) == (OutcomeKind.REFUSED, "Invalid")
-    greedy = kept.backend.ensure(kept.spec("a", environment={"NVIDIA_VISIBLE_DEVICES": "all"}))
+    greedy = kept.backend.ensure_pod(kept.spec("a", environment={"NVIDIA_VISIBLE_DEVICES": "all"}))
     assert (greedy.kind, greedy.code) == (OutcomeKind.REFUSED, "INVALID")
 
 
 def test_the_end_of_a_log_that_is_cut_off_is_had(kept: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = kept.spec("a", simulate={"run_s": 30})
-    kept.backend.ensure(spec)
+    kept.backend.ensure_pod(spec)
     kept.until("a", PodPhase.SUCCEEDED)
-    whole = list(kept.backend.logs(spec.ref))
+    whole = list(kept.backend.read_logs(spec.ref))
     monkeypatch.setattr(logs, "_LONGEST_BYTES", len(whole[0]) + 5)
-    assert whole[-1] not in list(kept.backend.logs(spec.ref)), "it is cut off there"
-    assert list(kept.backend.logs(spec.ref, last=1)) == whole[-1:]
+    assert whole[-1] not in list(kept.backend.read_logs(spec.ref)), "it is cut off there"
+    assert list(kept.backend.read_logs(spec.ref, last=1)) == whole[-1:]
 
 
 def test_a_namespace_is_made_when_it_is_needed_and_shuts_its_pods_in(kept: Harness, cluster: Cluster) -> None:
-    outcome = kept.backend.ensure(kept.spec("a", ref=TaskRef("made-for-it", "a")))
+    outcome = kept.backend.ensure_pod(kept.spec("a", ref=TaskRef("made-for-it", "a")))
     assert outcome.kind is OutcomeKind.DONE
     labels = cluster.call("GET", "/api/v1/namespaces/made-for-it")["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
@@ -166,7 +166,7 @@ def test_a_quota_of_the_cluster_refuses_but_hides_no_pod_that_is_there(
     kept: Harness, cluster: Cluster
 ) -> None:
     spec = kept.spec("a")
-    first = kept.backend.ensure(spec)
+    first = kept.backend.ensure_pod(spec)
     quota = {"metadata": {"name": "no-more"}, "spec": {"hard": {"pods": "0"}}}
     quotas = "/api/v1/namespaces/team/resourcequotas"
     made = cluster.call("POST", quotas, quota)
@@ -175,8 +175,8 @@ def test_a_quota_of_the_cluster_refuses_but_hides_no_pod_that_is_there(
     )
     try:
         assert made["metadata"]["name"] == "no-more"
-        assert kept.backend.ensure(spec) == first
-        refused = kept.backend.ensure(kept.spec("b", node="whole-02"))
+        assert kept.backend.ensure_pod(spec) == first
+        refused = kept.backend.ensure_pod(kept.spec("b", node="whole-02"))
         assert (refused.kind, refused.code) == (OutcomeKind.REFUSED, "Forbidden")
         assert "no-more" in refused.message
     finally:
@@ -198,7 +198,7 @@ def test_a_lock_that_nobody_waits_for_is_taken_over(kept: Harness, cluster: Clus
 def test_a_lock_in_use_is_waited_for_and_its_holder_named(kept: Harness, cluster: Cluster) -> None:
     cluster.call("POST", ELSEWHERE, pod_of_others("foreign", "slice-01"))
     lock(cluster, "slice-01", datetime.now(UTC) - timedelta(minutes=2), "foreign", "elsewhere")
-    outcome = kept.backend.ensure(kept.sliced("b", cores=30))
+    outcome = kept.backend.ensure_pod(kept.sliced("b", cores=30))
     assert outcome.kind is OutcomeKind.UNKNOWN
     assert "elsewhere/foreign" in outcome.message
     assert "nodeName" not in cluster.call("GET", f"{TEAM}/b")["spec"]
@@ -206,7 +206,7 @@ def test_a_lock_in_use_is_waited_for_and_its_holder_named(kept: Harness, cluster
 
 
 def test_a_pod_of_ours_that_the_plugin_never_answered_makes_way(kept: Harness, cluster: Cluster) -> None:
-    kept.backend.ensure(kept.sliced("stuck", cores=30))
+    kept.backend.ensure_pod(kept.sliced("stuck", cores=30))
     kept.pass_time(0)  # the observer knows it
     cluster.call("PATCH", f"{TEAM}/stuck", {"metadata": {"annotations": {hami.PHASE: hami.PHASE_ALLOCATING}}})
     lock(cluster, "slice-01", datetime.now(UTC) - timedelta(seconds=61), "stuck")
@@ -221,18 +221,18 @@ def test_parts_of_foreign_pods_are_not_given_a_second_time(kept: Harness, cluste
     foreign = pod_of_others("foreign", "slice-01", **held)
     foreign["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
     cluster.call("POST", ELSEWHERE, foreign)
-    outcome = kept.backend.ensure(kept.sliced("b", cores=30, memory_mib=8192))
+    outcome = kept.backend.ensure_pod(kept.sliced("b", cores=30, memory_mib=8192))
     assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "CARD_FULL")
     assert "90 % and 6068 MiB left" in outcome.message
     assert hami.LOCK not in annotations(cluster, "/api/v1/nodes/slice-01")
 
 
 def test_nodes_that_come_change_and_go_are_observed(kept: Harness, cluster: Cluster) -> None:
-    cursor = kept.backend.observe(None).cursor
+    cursor = kept.backend.observe_pods(None).cursor
     cluster.node("new", {"cpu": "4", "memory": "8Gi"}, {}, {})
     cluster.call("PATCH", "/api/v1/nodes/whole-01", {"spec": {"unschedulable": True}})
     cluster.call("DELETE", "/api/v1/nodes/whole-02", {})
-    seen = kept.backend.observe(cursor).observations
+    seen = kept.backend.observe_pods(cursor).observations
     facts = {node.name: node.fact for node in seen if isinstance(node, NodeObservation)}
     assert set(facts) == {"new", "whole-01", "whole-02"}
     assert facts["whole-02"] is None
@@ -243,11 +243,13 @@ def test_nodes_that_come_change_and_go_are_observed(kept: Harness, cluster: Clus
 def test_with_a_pod_that_a_drain_took_its_node_is_known_to_be_cordoned(
     kept: Harness, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept.backend.ensure(kept.spec("a"))
-    cursor, changes = kept.backend.observe(None).cursor, watch.changes
+    kept.backend.ensure_pod(kept.spec("a"))
+    cursor, changes = kept.backend.observe_pods(None).cursor, watch.follow_changes
     nodes_done, drained = Event(), list[str]()
 
-    def in_turn(api: Api, path: str, query: Mapping[str, str | int], version: str) -> watch.Followed:
+    def in_turn(
+        api: KubernetesApi, path: str, query: Mapping[str, str | int], version: str
+    ) -> watch.Followed:
         """The nodes' watch ends, then the node is drained, and the pods' watch tells of it."""
         if path == watch.PODS:
             assert nodes_done.wait(20)
@@ -258,8 +260,8 @@ def test_with_a_pod_that_a_drain_took_its_node_is_known_to_be_cordoned(
         nodes_done.set()
         return found
 
-    monkeypatch.setattr(watch, "changes", in_turn)
-    seen = kept.backend.observe(cursor).observations
+    monkeypatch.setattr(watch, "follow_changes", in_turn)
+    seen = kept.backend.observe_pods(cursor).observations
     assert drained == ["whole-01"]
     assert [pod.phase for pod in seen if isinstance(pod, PodObservation)] == [PodPhase.GONE]
     facts = [node.fact for node in seen if isinstance(node, NodeObservation)]
@@ -270,15 +272,15 @@ def test_a_cluster_is_looked_at_again_soon_while_pods_go_and_while_more_is_told(
     kept: Harness, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = kept.spec("a")
-    kept.backend.ensure(spec)
-    known = kept.backend.observe(None)
+    kept.backend.ensure_pod(spec)
+    known = kept.backend.observe_pods(None)
     assert known.again_s is None
-    assert kept.backend.observe(known.cursor).again_s is None, "nothing has happened"
-    kept.backend.ensure(kept.spec("b", node="whole-02"))
+    assert kept.backend.observe_pods(known.cursor).again_s is None, "nothing has happened"
+    kept.backend.ensure_pod(kept.spec("b", node="whole-02"))
     cluster.call("DELETE", f"{TEAM}/a", {"gracePeriodSeconds": 0})
-    assert kept.backend.observe(known.cursor).again_s == watch._OTHERS_S
+    assert kept.backend.observe_pods(known.cursor).again_s == watch._OTHERS_S
     monkeypatch.setattr(watch, "_LONGEST_S", 0)
-    stopped = kept.backend.observe(known.cursor)
+    stopped = kept.backend.observe_pods(known.cursor)
     assert stopped.again_s == watch._REST_S
     assert len([seen for seen in stopped.observations if isinstance(seen, PodObservation)]) == 1
 
@@ -287,7 +289,7 @@ def test_pods_of_others_are_never_told_as_ours(kept: Harness, cluster: Cluster) 
     cluster.call("POST", ELSEWHERE, pod_of_others("foreign", "whole-01"))
     assert "foreign" not in kept.look()
     assert not [
-        seen for seen in kept.backend.observe(None).observations if not isinstance(seen, NodeObservation)
+        seen for seen in kept.backend.observe_pods(None).observations if not isinstance(seen, NodeObservation)
     ]
 
 
@@ -298,8 +300,8 @@ def noted(name: str, uid: str, **fields: Json | str | int) -> Json:
 
 
 def test_what_the_cluster_notes_about_pods_is_told_by_pod(kept: Harness, cluster: Cluster) -> None:
-    uid = kept.backend.ensure(kept.spec("a")).uid
-    kept.backend.ensure(kept.spec("ab", node="whole-02"))
+    uid = kept.backend.ensure_pod(kept.spec("a")).uid
+    kept.backend.ensure_pod(kept.spec("ab", node="whole-02"))
     seen = "2026-03-02T07:59:30Z"
     missing = 'MountVolume.SetUp failed: configmap "c" not found'
     mount = {
@@ -320,7 +322,9 @@ def test_what_the_cluster_notes_about_pods_is_told_by_pod(kept: Harness, cluster
     ):
         cluster.call("POST", events, body)
     try:
-        found = sorted(kept.backend.events([TaskRef("team", "a"), TaskRef("team", "c")]), key=lambda e: e.at)
+        found = sorted(
+            kept.backend.list_pod_events([TaskRef("team", "a"), TaskRef("team", "c")]), key=lambda e: e.at
+        )
         assert [(event.reason, event.count, event.warning, event.ref.uid) for event in found] == [
             ("FailedMount", 4, True, uid),
             ("Scheduled", 3, False, "another"),
@@ -330,7 +334,7 @@ def test_what_the_cluster_notes_about_pods_is_told_by_pod(kept: Harness, cluster
             "2026-03-02T07:59:45.500000+00:00",
         ]
         assert found[0].message == missing
-        (other,) = kept.backend.events([TaskRef("team", "ab")])
+        (other,) = kept.backend.list_pod_events([TaskRef("team", "ab")])
         assert other.message == "image x"
     finally:
         cluster.call("DELETE", events, {})

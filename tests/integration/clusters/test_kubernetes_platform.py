@@ -10,8 +10,12 @@ import pytest
 
 from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import DeviceGrant, TaskRef, TaskSpec
-from clusters.backends.kubernetes.namespaces import account, namespace_labels, policy
-from clusters.backends.kubernetes.pods import MANAGED, manifest
+from clusters.backends.kubernetes.namespaces import (
+    build_network_policy,
+    build_service_account,
+    namespace_labels,
+)
+from clusters.backends.kubernetes.pods import MANAGED, build_manifest
 from clusters.gpu import hami
 from tests.fixtures.kubelet import Cluster, Json
 from tests.fixtures.wait import wait_until
@@ -23,7 +27,7 @@ WORKSPACE: Final = "0190a3b4-0000-7000-8000-000000000002"
 NAMESPACES: Final = "/api/v1/namespaces"
 TEAM: Final = f"{NAMESPACES}/own-team"
 NETWORKS: Final = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
-POD: Final = manifest(
+POD: Final = build_manifest(
     TaskSpec(
         ref=TaskRef("own-team", "p"),
         node="n1",
@@ -167,7 +171,7 @@ def test_it_makes_nothing_in_namespaces_of_others(cluster: Cluster, namespace: s
         f"{place}/resourcequotas": named,
         f"{place}/serviceaccounts": {"metadata": {"name": "allotment-task", "labels": MANAGED},
                                      "automountServiceAccountToken": False},
-        NETWORKS.format(namespace): policy(INSTALLATION)[2],
+        NETWORKS.format(namespace): build_network_policy(INSTALLATION)[2],
     }  # fmt: skip
     for path, body in attempts.items():
         status, text = answer(cluster, "POST", path, body)
@@ -207,7 +211,7 @@ def test_in_its_own_namespace_it_says_who_runs_the_cluster_and_nothing_else(clus
 
 
 def test_what_surrounds_a_workspace_is_made_and_brought_back(cluster: Cluster) -> None:
-    for root, kind, body in (account(INSTALLATION), policy(INSTALLATION)):
+    for root, kind, body in (build_service_account(INSTALLATION), build_network_policy(INSTALLATION)):
         path = f"{root}/namespaces/own-team/{kind}"
         assert answer(cluster, "POST", path, body)[0] in (201, 409)
     back = {"metadata": {"labels": MANAGED}}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks.support.control_plane import ControlPlane
-from clusters.backends.base import DeviceGrant, Outcome, OutcomeKind, PodPhase, TaskSpec
+from clusters.backends.base import DeviceGrant, OutcomeKind, PodOutcome, PodPhase, TaskSpec
 from clusters.gpu import hami
-from clusters.gpu.live_memory import ANSWER, WANTED, Answer, AnswerState, parse_answer
+from clusters.gpu.live_memory import ANSWER, WANTED, AnswerState, MemoryAnswer, parse_answer
 from telemetry.agent.settle import Changed
 from tests.builders.regions import put_region, region
 from tests.fixtures.agents import token
@@ -38,9 +38,9 @@ def admin(kube: ControlPlane) -> Cluster:
     return Cluster(kube)
 
 
-def ask(harness: Any, spec: TaskSpec, mib: int) -> Outcome:
+def ask(harness: Any, spec: TaskSpec, mib: int) -> PodOutcome:
     wanted = [replace(grant, memory_mib=mib) for grant in spec.devices]
-    outcome: Outcome = harness.backend.resize(spec.ref, wanted)
+    outcome: PodOutcome = harness.backend.resize_devices(spec.ref, wanted)
     return outcome
 
 
@@ -55,7 +55,7 @@ def books(admin: Cluster) -> int:
     return share.memory_mib
 
 
-def answer(admin: Cluster) -> Answer:
+def answer(admin: Cluster) -> MemoryAnswer:
     return parse_answer(pod(admin)["metadata"]["annotations"][ANSWER])
 
 
@@ -110,14 +110,16 @@ def test_an_agent_that_read_a_wish_before_it_was_taken_back_changes_nothing(
     stale = pod(admin)
     assert ask(kept, running, 8192).kind is OutcomeKind.DONE
     with pytest.raises(Changed):
-        kept.agents.agent(NODE).api.annotate(stale, {ANSWER: Answer("x", AnswerState.TAKEN).text()})
+        kept.agents.agent(NODE).api.annotate_pod(
+            stale, {ANSWER: MemoryAnswer("x", AnswerState.TAKEN).to_annotation()}
+        )
     kept.agents.step()
     assert kept.agents.limits("a") == [8192]
 
 
 def test_a_watching_agent_answers_within_its_watch(kept: Any, running: TaskSpec, admin: Cluster) -> None:
     agent = kept.agents.agent(NODE)
-    watching = threading.Thread(target=agent.round, kwargs={"most_s": 3})
+    watching = threading.Thread(target=agent.watch_once, kwargs={"most_s": 3})
     watching.start()
     ask(kept, running, 10_000)
     wait_until(lambda: kept.agents.limits("a") == [10_000], "the agent has seen the wish", within_s=20)
@@ -146,7 +148,7 @@ def test_a_wish_that_the_account_may_not_write_is_asked_for_again_and_was_not_ma
 def test_a_pod_that_was_not_given_parts_of_cards_has_nothing_to_change(kept: Any) -> None:
     spec = kept.spec("whole")
     kept.place(spec)
-    outcome = kept.backend.resize(spec.ref, [DeviceGrant(spec.devices[0].uuid, 100, 10)])
+    outcome = kept.backend.resize_devices(spec.ref, [DeviceGrant(spec.devices[0].uuid, 100, 10)])
     assert (outcome.kind, outcome.code) == (OutcomeKind.REFUSED, "NOT_ITS_CARD")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.support.control_plane import ControlPlane
-from clusters.backends.base import Gang, OutcomeKind, TaskSpec
+from clusters.backends.base import GangSpec, OutcomeKind, TaskSpec
 from scheduling.job_file import load_text, parse_job
 from tests.fixtures.kubelet import Cluster, Json
 from tests.integration.clusters.conftest import Harness
@@ -24,7 +24,7 @@ def told(kept: Harness, text: str = FULL) -> TaskSpec:
     job = parse_job(load_text(text))
     options = {**job.runtime, **job.roles[0].container, "volumes": job.volumes, "tolerations": [TOLERATION]}
     spec = kept.spec("a", environment=job.environment, options=options)
-    return replace(spec, gang=Gang("served", 2, spec.labels, {"hostfile": "a\n"}))
+    return replace(spec, gang=GangSpec("served", 2, spec.labels, {"hostfile": "a\n"}))
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_a_running_slice_gets_another_memory(able: Any, mib: int) -> None:
     spec = running(able, "a", 8192)
     assert able.resize(spec, mib).kind is OutcomeKind.DONE
     # Asked again it is still so, and the pod is the same one.
-    assert able.backend.resize(spec.ref, wanted(spec, mib)).kind is OutcomeKind.DONE
+    assert able.backend.resize_devices(spec.ref, wanted(spec, mib)).kind is OutcomeKind.DONE
     assert able.look()["a"].phase is PodPhase.RUNNING
     assert not fits(able, "b", ROOM - mib + 1)
     assert fits(able, "c", ROOM - mib)
@@ -58,7 +58,7 @@ def test_a_running_slice_gets_another_memory(able: Any, mib: int) -> None:
 @able_ones
 def test_what_holds_already_is_done_at_once(able: Any) -> None:
     spec = running(able, "a", 8192)
-    assert able.backend.resize(spec.ref, wanted(spec, 8192)).kind is OutcomeKind.DONE
+    assert able.backend.resize_devices(spec.ref, wanted(spec, 8192)).kind is OutcomeKind.DONE
 
 
 @able_ones
@@ -74,7 +74,7 @@ def test_one_size_follows_another(able: Any) -> None:
 def test_the_greater_amount_is_kept_from_others_until_it_is_there(able: Any, now: int, later: int) -> None:
     spec = running(able, "a", now)
     able.agents_sleep()
-    assert able.backend.resize(spec.ref, wanted(spec, later)).kind is OutcomeKind.UNKNOWN
+    assert able.backend.resize_devices(spec.ref, wanted(spec, later)).kind is OutcomeKind.UNKNOWN
     assert not fits(able, "b", ROOM - 20_000 + 1)
 
 
@@ -82,9 +82,9 @@ def test_the_greater_amount_is_kept_from_others_until_it_is_there(able: Any, now
 def test_what_nobody_has_begun_is_taken_back_at_once(able: Any) -> None:
     spec = running(able, "a", 8192)
     able.agents_sleep()
-    assert able.backend.resize(spec.ref, wanted(spec, 20_000)).kind is OutcomeKind.UNKNOWN
+    assert able.backend.resize_devices(spec.ref, wanted(spec, 20_000)).kind is OutcomeKind.UNKNOWN
     for _ in range(2):
-        assert able.backend.resize(spec.ref, wanted(spec, 8192)).kind is OutcomeKind.DONE
+        assert able.backend.resize_devices(spec.ref, wanted(spec, 8192)).kind is OutcomeKind.DONE
     assert fits(able, "b", ROOM - 8192)
 
 
@@ -102,14 +102,14 @@ def test_more_than_the_card_has_left_is_refused(able: Any) -> None:
 def test_a_pod_that_is_gone_is_refused(able: Any) -> None:
     spec = running(able, "a", 8192)
     other = replace(spec.ref, uid="another")
-    assert able.backend.resize(other, wanted(spec, 4096)).code == "POD_GONE"
-    able.backend.remove(spec.ref, 0)
+    assert able.backend.resize_devices(other, wanted(spec, 4096)).code == "POD_GONE"
+    able.backend.remove_pod(spec.ref, 0)
     able.until("a", PodPhase.GONE)
-    assert able.backend.resize(spec.ref, wanted(spec, 4096)).code == "POD_GONE"
+    assert able.backend.resize_devices(spec.ref, wanted(spec, 4096)).code == "POD_GONE"
 
 
 @able_ones
 def test_a_card_of_others_is_refused(able: Any) -> None:
     spec = running(able, "a", 8192)
     other = able.node("slice-01").devices[1].uuid
-    assert able.backend.resize(spec.ref, [DeviceGrant(other, 30, 4096)]).code == "NOT_ITS_CARD"
+    assert able.backend.resize_devices(spec.ref, [DeviceGrant(other, 30, 4096)]).code == "NOT_ITS_CARD"

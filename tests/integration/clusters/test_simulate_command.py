@@ -106,6 +106,6 @@ def test_the_registry_knows_what_it_can_serve(sim: Any) -> None:
 def test_a_fault_and_its_end_may_be_told_twice(sim: Any) -> None:
     for _ in range(2):
         faults.node_fail(sim.cluster.pk, "whole-01")
-    cursor = sim.backend.observe(None).cursor
+    cursor = sim.backend.observe_pods(None).cursor
     faults.node_fail(sim.cluster.pk, "whole-01")
-    assert not sim.backend.observe(cursor).observations
+    assert not sim.backend.observe_pods(cursor).observations

@@ -67,14 +67,14 @@ def together(act: Any, items: list[Any]) -> list[Any]:
 
 
 def test_one_name_asked_for_by_many_makes_one_pod(crowd: Any) -> None:
-    outcomes = together(crowd.backend.ensure, [crowd.spec("a")] * 12)
+    outcomes = together(crowd.backend.ensure_pod, [crowd.spec("a")] * 12)
     assert {outcome.kind for outcome in outcomes} == {OutcomeKind.DONE}
     assert len({outcome.uid for outcome in outcomes}) == 1
     assert SimulatedPod.unscoped.count() == 1
 
 
 def test_a_card_is_never_held_twice(crowd: Any) -> None:
-    together(crowd.backend.ensure, [crowd.spec(f"p{number}") for number in range(12)])
+    together(crowd.backend.ensure_pod, [crowd.spec(f"p{number}") for number in range(12)])
     assert SimulatedPod.unscoped.filter(holds=True).count() == 1
     assert SimulatedPod.unscoped.filter(reason="OutOfnvidia.com/gpu").count() == 11
 
@@ -85,14 +85,14 @@ def test_changes_are_numbered_once_and_no_observer_misses_one(crowd: Any, travel
     cursor = crowd.cursor
 
     def act(spec: Any) -> Any:
-        crowd.backend.ensure(spec)
-        return crowd.backend.observe(cursor)
+        crowd.backend.ensure_pod(spec)
+        return crowd.backend.observe_pods(cursor)
 
     together(act, specs)
     traveller.shift(timedelta(seconds=60))
-    together(lambda _: crowd.backend.observe(None), list(range(12)))
-    together(lambda n: crowd.backend.remove(TaskRef("team", f"p{n}"), 0), list(range(0, 30, 2)))
-    while (batch := crowd.backend.observe(cursor)).observations:
+    together(lambda _: crowd.backend.observe_pods(None), list(range(12)))
+    together(lambda n: crowd.backend.remove_pod(TaskRef("team", f"p{n}"), 0), list(range(0, 30, 2)))
+    while (batch := crowd.backend.observe_pods(cursor)).observations:
         cursor = batch.cursor
         seen |= {pod.ref.name: pod.phase for pod in batch.observations if isinstance(pod, PodObservation)}
     assert len(seen) == 30

@@ -17,7 +17,7 @@ ADMISSION = "UnexpectedAdmissionError"
 
 def admitted(sim: Any, spec: Any) -> str:
     """Why the kubelet failed a pod; empty if it took it."""
-    sim.backend.ensure(spec)
+    sim.backend.ensure_pod(spec)
     return str(sim.look()[spec.ref.name].reason)
 
 
@@ -54,8 +54,8 @@ def test_pods_in_one_call_are_admitted_one_after_the_other(sim: Any) -> None:
 
 
 def test_pods_of_a_failed_node_are_frozen_until_it_recovers(sim: Any) -> None:
-    sim.backend.ensure(sim.spec("short", simulate={"run_s": 30, "exit_code": 4}))
-    sim.backend.ensure(sim.spec("long", devices=(sim.spec("x", cards=2).devices[1],), simulate={}))
+    sim.backend.ensure_pod(sim.spec("short", simulate={"run_s": 30, "exit_code": 4}))
+    sim.backend.ensure_pod(sim.spec("long", devices=(sim.spec("x", cards=2).devices[1],), simulate={}))
     sim.until("short", PodPhase.RUNNING)
     sim.until("long", PodPhase.RUNNING)
     faults.node_fail(sim.cluster.pk, "whole-01")
@@ -75,13 +75,13 @@ def test_pods_of_a_failed_node_are_frozen_until_it_recovers(sim: Any) -> None:
 def test_a_pod_removed_from_a_failed_node_is_lost_and_then_gone(sim: Any) -> None:
     for name, card in (("before", 0), ("during", 1)):
         device = sim.spec("x", cards=2).devices[card]
-        sim.backend.ensure(sim.spec(name, devices=(device,), simulate={}))
+        sim.backend.ensure_pod(sim.spec(name, devices=(device,), simulate={}))
         sim.until(name, PodPhase.RUNNING)
-    sim.backend.remove(TaskRef("team", "before"), 600)
+    sim.backend.remove_pod(TaskRef("team", "before"), 600)
     faults.node_fail(sim.cluster.pk, "whole-01")
     sim.pass_time(1200)
     assert sim.look()["before"].phase is PodPhase.RUNNING  # nobody confirms the end
-    sim.backend.remove(TaskRef("team", "during"), 30)
+    sim.backend.remove_pod(TaskRef("team", "during"), 30)
     assert (sim.look()["during"].phase, sim.look()["during"].reason) == (PodPhase.FAILED, "NodeLost")
     sim.until("during", PodPhase.GONE, limit_s=31)
     faults.node_recover(sim.cluster.pk, "whole-01")
@@ -89,18 +89,18 @@ def test_a_pod_removed_from_a_failed_node_is_lost_and_then_gone(sim: Any) -> Non
 
 
 def test_a_removal_repeated_during_the_failure_comes_to_an_end(sim: Any) -> None:
-    sim.backend.ensure(sim.spec("a", simulate={}))
+    sim.backend.ensure_pod(sim.spec("a", simulate={}))
     sim.until("a", PodPhase.RUNNING)
-    sim.backend.remove(TaskRef("team", "a"), 600)
+    sim.backend.remove_pod(TaskRef("team", "a"), 600)
     faults.node_fail(sim.cluster.pk, "whole-01")
-    sim.backend.remove(TaskRef("team", "a"), 30)
+    sim.backend.remove_pod(TaskRef("team", "a"), 30)
     assert sim.until("a", PodPhase.GONE, limit_s=31).phase is PodPhase.GONE
 
 
 def test_a_cordoned_node_says_so_and_recovers(sim: Any) -> None:
-    cursor = sim.backend.observe(None).cursor
+    cursor = sim.backend.observe_pods(None).cursor
     faults.node_cordon(sim.cluster.pk, "whole-02")
-    (seen,) = sim.backend.observe(cursor).observations
+    (seen,) = sim.backend.observe_pods(cursor).observations
     assert isinstance(seen, NodeObservation)
     assert seen.fact is not None
     assert seen.fact.cordoned
@@ -112,8 +112,8 @@ def test_a_cordoned_node_says_so_and_recovers(sim: Any) -> None:
 
 def test_a_failed_card_takes_its_pods_with_it_and_nobody_else(sim: Any) -> None:
     first, second = sim.spec("x", cards=2).devices
-    sim.backend.ensure(sim.spec("hit", devices=(first,)))
-    sim.backend.ensure(sim.spec("spared", devices=(second,)))
+    sim.backend.ensure_pod(sim.spec("hit", devices=(first,)))
+    sim.backend.ensure_pod(sim.spec("spared", devices=(second,)))
     sim.until("hit", PodPhase.RUNNING)
     faults.device_fail(sim.cluster.pk, first.uuid)
     faults.device_fail(sim.cluster.pk, first.uuid)
@@ -128,23 +128,23 @@ def test_a_failed_card_takes_its_pods_with_it_and_nobody_else(sim: Any) -> None:
 
 
 def test_a_card_that_fails_during_a_removal_does_not_stop_it(sim: Any) -> None:
-    sim.backend.ensure(sim.spec("a", simulate={}))
+    sim.backend.ensure_pod(sim.spec("a", simulate={}))
     sim.until("a", PodPhase.RUNNING)
-    sim.backend.remove(TaskRef("team", "a"), 300)
+    sim.backend.remove_pod(TaskRef("team", "a"), 300)
     faults.device_fail(sim.cluster.pk, sim.spec("x").devices[0].uuid)
     assert sim.look()["a"].phase is PodPhase.FAILED
     assert sim.until("a", PodPhase.GONE, limit_s=301)
 
 
 def test_an_api_server_that_does_not_answer_loses_nothing(sim: Any) -> None:
-    sim.backend.ensure(sim.spec("a", simulate={"run_s": 30}))
+    sim.backend.ensure_pod(sim.spec("a", simulate={"run_s": 30}))
     faults.set_reachable(sim.cluster.pk, False)
     for call in (
-        sim.backend.inventory,
-        sim.backend.samples,
-        lambda: sim.backend.observe(None),
-        lambda: sim.backend.ensure(sim.sliced("b", cores=1)),
-        lambda: sim.backend.remove(TaskRef("team", "a"), 1),
+        sim.backend.read_inventory,
+        sim.backend.read_samples,
+        lambda: sim.backend.observe_pods(None),
+        lambda: sim.backend.ensure_pod(sim.sliced("b", cores=1)),
+        lambda: sim.backend.remove_pod(TaskRef("team", "a"), 1),
     ):
         with pytest.raises(BackendUnavailable):
             call()

@@ -14,11 +14,11 @@ from clusters.backends.simulated import faults
 
 
 def cards(sim: Any) -> dict[str, DeviceSample]:
-    return {sample.device_uuid: sample for sample in sim.backend.samples() if sample.pod is None}
+    return {sample.device_uuid: sample for sample in sim.backend.read_samples() if sample.pod is None}
 
 
 def slices(sim: Any) -> dict[str, DeviceSample]:
-    return {sample.pod.name: sample for sample in sim.backend.samples() if sample.pod is not None}
+    return {sample.pod.name: sample for sample in sim.backend.read_samples() if sample.pod is not None}
 
 
 def test_an_idle_card_is_cool_and_empty(sim: Any) -> None:
@@ -32,7 +32,7 @@ def test_an_idle_card_is_cool_and_empty(sim: Any) -> None:
 
 
 def test_a_busy_card_stays_within_its_bounds_and_moves_smoothly(sim: Any) -> None:
-    sim.backend.ensure(sim.spec("a", simulate={"gpu_utilisation": 0.7}))
+    sim.backend.ensure_pod(sim.spec("a", simulate={"gpu_utilisation": 0.7}))
     card = sim.spec("x").devices[0]
     sim.until("a", PodPhase.RUNNING)
     curve = []
@@ -53,7 +53,7 @@ def test_a_busy_card_stays_within_its_bounds_and_moves_smoothly(sim: Any) -> Non
 
 
 def test_a_card_cools_down_after_its_pod(sim: Any) -> None:
-    sim.backend.ensure(sim.spec("a", simulate={"run_s": 300}))
+    sim.backend.ensure_pod(sim.spec("a", simulate={"run_s": 300}))
     uuid = sim.spec("x").devices[0].uuid
     sim.until("a", PodPhase.SUCCEEDED, limit_s=400)
     hot = cards(sim)[uuid]
@@ -67,8 +67,8 @@ def test_a_card_cools_down_after_its_pod(sim: Any) -> None:
 
 
 def test_a_slice_keeps_to_its_share(sim: Any) -> None:
-    sim.backend.ensure(sim.sliced("a", cores=30, memory_mib=10_000, simulate={"gpu_utilisation": 1.0}))
-    sim.backend.ensure(sim.sliced("b", cores=70, memory_mib=20_000, simulate={"gpu_utilisation": 1.0}))
+    sim.backend.ensure_pod(sim.sliced("a", cores=30, memory_mib=10_000, simulate={"gpu_utilisation": 1.0}))
+    sim.backend.ensure_pod(sim.sliced("b", cores=70, memory_mib=20_000, simulate={"gpu_utilisation": 1.0}))
     sim.until("a", PodPhase.RUNNING)
     sim.until("b", PodPhase.RUNNING)
     for _ in range(60):
@@ -86,18 +86,18 @@ def test_a_slice_keeps_to_its_share(sim: Any) -> None:
 
 
 def test_reading_twice_gives_the_same_and_needs_few_queries(sim: Any) -> None:
-    sim.backend.ensure(sim.spec("a"))
+    sim.backend.ensure_pod(sim.spec("a"))
     sim.pass_time(30)
-    first = list(sim.backend.samples())
+    first = list(sim.backend.read_samples())
     with CaptureQueriesContext(connection) as queries:
-        assert list(sim.backend.samples()) == first
+        assert list(sim.backend.read_samples()) == first
     assert len(queries) <= 4
 
 
 def test_failed_nodes_and_cards_give_no_reading(sim: Any) -> None:
     faults.node_fail(sim.cluster.pk, "whole-01")
     faults.device_fail(sim.cluster.pk, sim.node("whole-02").devices[0].uuid)
-    assert {sample.node for sample in sim.backend.samples()} == {
+    assert {sample.node for sample in sim.backend.read_samples()} == {
         "whole-02",
         "whole-03",
         "slice-01",
@@ -108,12 +108,12 @@ def test_failed_nodes_and_cards_give_no_reading(sim: Any) -> None:
 
 def test_logs_follow_the_life_of_the_pod(sim: Any) -> None:
     ref = TaskRef("team", "a")
-    sim.backend.ensure(sim.spec("a", simulate={"run_s": 60, "exit_code": 2}))
-    assert list(sim.backend.logs(ref)) == []
+    sim.backend.ensure_pod(sim.spec("a", simulate={"run_s": 60, "exit_code": 2}))
+    assert list(sim.backend.read_logs(ref)) == []
     sim.until("a", PodPhase.FAILED)
     sim.pass_time(1)
-    lines = list(sim.backend.logs(ref))
-    assert lines == list(sim.backend.logs(ref, follow=True))
+    lines = list(sim.backend.read_logs(ref))
+    assert lines == list(sim.backend.read_logs(ref, follow=True))
     assert "python train.py on whole-01" in lines[0]
     assert sum("loss" in line for line in lines) == 6
     assert lines[-1].endswith("exit code 2")
@@ -121,18 +121,18 @@ def test_logs_follow_the_life_of_the_pod(sim: Any) -> None:
 
 def test_logs_go_on_after_the_time_of_any_line(sim: Any) -> None:
     faults.set_speed(sim.cluster.pk, 30)  # then few of the times are whole milliseconds
-    sim.backend.ensure(sim.spec("a", simulate={"run_s": 60}))
+    sim.backend.ensure_pod(sim.spec("a", simulate={"run_s": 60}))
     sim.until("a", PodPhase.SUCCEEDED)
     sim.pass_time(1)
-    lines = list(sim.backend.logs(TaskRef("team", "a")))
+    lines = list(sim.backend.read_logs(TaskRef("team", "a")))
     for told, line in enumerate(lines, 1):
         since = datetime.fromisoformat(line.split(" ")[0])
-        assert list(sim.backend.logs(TaskRef("team", "a"), since=since)) == lines[told:]
+        assert list(sim.backend.read_logs(TaskRef("team", "a"), since=since)) == lines[told:]
 
 
 def test_following_logs_ends_with_the_pod(sim: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("clusters.backends.simulated.logs.time.sleep", sim.pass_time)
-    sim.backend.ensure(sim.spec("a", simulate={"run_s": 60}))
-    lines = list(sim.backend.logs(TaskRef("team", "a"), follow=True))
+    sim.backend.ensure_pod(sim.spec("a", simulate={"run_s": 60}))
+    lines = list(sim.backend.read_logs(TaskRef("team", "a"), follow=True))
     sim.pass_time(1)
-    assert lines == list(sim.backend.logs(TaskRef("team", "a")))
+    assert lines == list(sim.backend.read_logs(TaskRef("team", "a")))

@@ -20,7 +20,7 @@ from tests.fixtures.postgres import PostgresServer
 
 def write(count: int = 1) -> list[AuditRecord]:
     return [
-        audit_log.record(
+        audit_log.record_action(
             SYSTEM, "job.submit", entity="job", entity_id=str(number), after={"share": 0.1, "名": "值"}
         )
         for number in range(count)
@@ -41,16 +41,16 @@ def unguarded(db: None) -> Iterator[None]:
 
 @pytest.mark.django_db
 def test_what_was_written_holds_and_grows() -> None:
-    assert (chain.verify().sealed, chain.verify().broken) == (0, None)
+    assert (chain.verify_chain().sealed, chain.verify_chain().broken) == (0, None)
     write(3)
-    assert chain.verify().unsealed == 3
+    assert chain.verify_chain().unsealed == 3
 
-    assert chain.seal(limit=2) == 2
-    assert chain.seal() == 1
+    assert chain.seal_records(limit=2) == 2
+    assert chain.seal_records() == 1
     write(1)
-    assert (chain.seal(), chain.seal()) == (1, 0)
+    assert (chain.seal_records(), chain.seal_records()) == (1, 0)
 
-    verdict = chain.verify()
+    verdict = chain.verify_chain()
     assert (verdict.sealed, verdict.broken, verdict.unsealed) == (4, None, 0)
     assert verdict.head == f"4:{AuditSeal.unscoped.get(number=4).hash}"
 
@@ -61,11 +61,11 @@ def test_a_record_of_a_transaction_that_ended_late_is_sealed_then() -> None:
     moved = AuditRecord.unscoped.filter(pk=first.pk)
     late = moved.get()
     moved.delete()
-    chain.seal()
+    chain.seal_records()
     late.save(force_insert=True)
 
-    assert chain.seal() == 1
-    assert chain.verify().broken is None
+    assert chain.seal_records() == 1
+    assert chain.verify_chain().broken is None
     assert list(AuditSeal.unscoped.order_by("number").values_list("record_id", flat=True)) == [
         second.pk,
         first.pk,
@@ -78,7 +78,7 @@ def test_a_record_of_a_transaction_that_ended_late_is_sealed_then() -> None:
 )
 def test_the_first_changed_record_is_named(column: str) -> None:
     records = write(4)
-    chain.seal()
+    chain.seal_records()
     other = {
         "tenant_id": records[0].pk,
         "before": {"a": 1},
@@ -89,24 +89,24 @@ def test_the_first_changed_record_is_named(column: str) -> None:
     for row in records[2:]:
         AuditRecord.unscoped.filter(pk=row.pk).update(**{column: other.get(column, "else")})
 
-    verdict = chain.verify()
+    verdict = chain.verify_chain()
     assert (verdict.sealed, verdict.broken) == (2, Break(3, str(records[2].pk), "CHANGED"))
 
 
 @pytest.mark.usefixtures("unguarded")
 def test_what_is_missing_is_named() -> None:
     records = write(4)
-    chain.seal()
-    head = chain.verify().head
+    chain.seal_records()
+    head = chain.verify_chain().head
 
     AuditRecord.unscoped.filter(pk=records[1].pk).delete()
-    assert chain.verify().broken == Break(2, str(records[1].pk), "MISSING_RECORD")
+    assert chain.verify_chain().broken == Break(2, str(records[1].pk), "MISSING_RECORD")
     AuditSeal.unscoped.filter(number=1).delete()
-    assert chain.verify().broken == Break(1, "", "MISSING_SEAL")
+    assert chain.verify_chain().broken == Break(1, "", "MISSING_SEAL")
     AuditSeal.unscoped.all().delete()
-    assert chain.verify().broken is None, "an end that was cut off shows only against a noted head"
+    assert chain.verify_chain().broken is None, "an end that was cut off shows only against a noted head"
     number, _, seal = head.partition(":")
-    assert chain.verify((int(number), seal)).broken == Break(1, "", "MISSING_SEAL")
+    assert chain.verify_chain((int(number), seal)).broken == Break(1, "", "MISSING_SEAL")
 
 
 @pytest.mark.usefixtures("unguarded")
@@ -129,7 +129,7 @@ def test_the_command_tells_and_fails(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.server
 def test_postgresql_refuses_to_change_or_remove(on_postgres: PostgresServer) -> None:
     write(1)
-    chain.seal()
+    chain.seal_records()
 
     for table in ("foundation_auditrecord", "foundation_auditseal"):
         column = "action" if table.endswith("record") else "hash"
@@ -140,7 +140,7 @@ def test_postgresql_refuses_to_change_or_remove(on_postgres: PostgresServer) -> 
                 connection.cursor() as cursor,
             ):
                 cursor.execute(statement)
-    assert chain.verify().broken is None
+    assert chain.verify_chain().broken is None
 
 
 @pytest.mark.server
@@ -148,13 +148,13 @@ def test_many_writers_and_sealers_make_one_chain(on_postgres: PostgresServer) ->
     def work(number: int) -> None:
         try:
             for _ in range(10):
-                write(1) if number % 2 else chain.seal()
+                write(1) if number % 2 else chain.seal_records()
         finally:
             connection.close()
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
-    chain.seal()
+    chain.seal_records()
 
-    verdict = chain.verify()
+    verdict = chain.verify_chain()
     assert (verdict.sealed, verdict.broken, verdict.unsealed) == (40, None, 0)

@@ -44,7 +44,9 @@ def heads_file(settings: LazySettings, tmp_path: Path) -> Path:
 
 
 def write(count: int) -> list[AuditRecord]:
-    return [audit_log.record(SYSTEM, "job.submit", entity="job", entity_id=str(n)) for n in range(count)]
+    return [
+        audit_log.record_action(SYSTEM, "job.submit", entity="job", entity_id=str(n)) for n in range(count)
+    ]
 
 
 def recompute(key: Callable[[str, int, AuditRecord], str]) -> None:
@@ -66,8 +68,8 @@ def plain(before: str, number: int, record: AuditRecord) -> str:
     "forge",
     [
         plain,
-        lambda *made: chain.digest(b"", *made),
-        lambda *made: chain.digest(b"guess" * 20, *made),
+        lambda *made: chain.seal_digest(b"", *made),
+        lambda *made: chain.seal_digest(b"guess" * 20, *made),
     ],
     ids=["plain", "empty-key", "other-key"],
 )
@@ -75,17 +77,17 @@ def test_a_chain_that_was_computed_anew_does_not_verify(
     forge: Callable[[str, int, AuditRecord], str],
 ) -> None:
     records = write(3)
-    chain.seal()
+    chain.seal_records()
     AuditRecord.unscoped.filter(pk=records[1].pk).update(actor_name="somebody else")
     recompute(forge)
-    assert chain.verify().broken == Break(1, str(records[0].pk), "CHANGED")
+    assert chain.verify_chain().broken == Break(1, str(records[0].pk), "CHANGED")
 
 
 def test_a_seal_of_a_key_that_is_not_configured_is_named() -> None:
     records = write(2)
-    chain.seal()
+    chain.seal_records()
     AuditSeal.unscoped.filter(number=2).update(key_id="00000000")
-    assert chain.verify().broken == Break(2, str(records[1].pk), "UNKNOWN_KEY")
+    assert chain.verify_chain().broken == Break(2, str(records[1].pk), "UNKNOWN_KEY")
 
 
 def test_a_seal_without_a_key_cannot_be_stored() -> None:
@@ -96,19 +98,21 @@ def test_a_seal_without_a_key_cannot_be_stored() -> None:
 
 def test_a_key_can_be_replaced_and_old_seals_still_verify(settings: LazySettings) -> None:
     write(2)
-    chain.seal()
+    chain.seal_records()
     settings.ALLOTMENT_AUDIT_KEYS = ["n" * 50, *settings.ALLOTMENT_AUDIT_KEYS]
     write(2)
-    chain.seal()
-    assert (chain.verify().sealed, chain.verify().broken) == (4, None)
+    chain.seal_records()
+    assert (chain.verify_chain().sealed, chain.verify_chain().broken) == (4, None)
     assert AuditSeal.unscoped.values("key_id").distinct().count() == 2
     settings.ALLOTMENT_AUDIT_KEYS = settings.ALLOTMENT_AUDIT_KEYS[:1]
-    assert chain.verify().broken == Break(1, str(AuditSeal.unscoped.get(number=1).record_id), "UNKNOWN_KEY")
+    assert chain.verify_chain().broken == Break(
+        1, str(AuditSeal.unscoped.get(number=1).record_id), "UNKNOWN_KEY"
+    )
 
 
 def test_the_key_is_not_in_the_database(settings: LazySettings) -> None:
     write(1)
-    chain.seal()
+    chain.seal_records()
     with connection.cursor() as cursor:
         tables = connection.introspection.table_names(cursor)
         texts = []
@@ -130,7 +134,7 @@ def test_an_end_that_was_cut_off_is_noticed_and_stays_noticed(heads_file: Path) 
         seal_audit()
         assert check_audit_head().ok
         cut(records[2:])
-        assert chain.verify().broken is None
+        assert chain.verify_chain().broken is None
         for _ in range(3):
             write(2)
             traveller.shift(120)
@@ -159,7 +163,7 @@ def test_the_head_is_noted_once_a_minute_and_when_it_is_new(heads_file: Path) ->
 
 def test_the_command_reads_heads_out_of_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records = write(3)
-    chain.seal()
+    chain.seal_records()
     log = tmp_path / "worker.log"
     lines = (f'{{"event": "audit head", "head": "{seal}:{row.hash}"}}' for seal, row in _seals().items())
     log.write_text("\n".join(["{}", *lines, "12:34:56 nothing"]))

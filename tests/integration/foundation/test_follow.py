@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from foundation.messaging import due_hints, outbox
-from foundation.messaging.due_hints import followed
+from foundation.messaging.due_hints import drain_due_hints
 from foundation.messaging.outbox import Topic
 from foundation.models import Hint
 
@@ -30,9 +30,9 @@ def left() -> list[str]:
 
 
 def test_what_a_task_asks_for_is_done_where_it_ran(worked: list[str]) -> None:
-    with followed():
-        outbox.hint(Topic.CYCLE, "cell-1")
-        outbox.hint(Topic.CYCLE, "cell-2")
+    with drain_due_hints():
+        outbox.add_hint(Topic.CYCLE, "cell-1")
+        outbox.add_hint(Topic.CYCLE, "cell-2")
         assert worked == []
 
     assert worked == ["cell-1", "cell-2"]
@@ -40,9 +40,9 @@ def test_what_a_task_asks_for_is_done_where_it_ran(worked: list[str]) -> None:
 
 
 def test_other_topics_are_left_to_those_who_read_their_queue(worked: list[str]) -> None:
-    with followed():
-        outbox.hint(Topic.EXECUTE, "cluster-1")
-        outbox.hint(Topic.CYCLE, "cell-1")
+    with drain_due_hints():
+        outbox.add_hint(Topic.EXECUTE, "cluster-1")
+        outbox.add_hint(Topic.CYCLE, "cell-1")
 
     assert worked == ["cell-1"]
     assert left() == ["execute:cluster-1"]
@@ -53,17 +53,17 @@ def test_what_is_due_soon_is_waited_for_and_what_is_due_later_is_not(
 ) -> None:
     monkeypatch.setitem(outbox._workers, Topic.OBSERVE.value, worked.append)
     due_hints.take_up([Topic.OBSERVE])
-    with followed():
-        outbox.hint(Topic.OBSERVE, "cluster-1", delay_s=0.02)
-        outbox.hint(Topic.OBSERVE, "cluster-2", delay_s=60)
+    with drain_due_hints():
+        outbox.add_hint(Topic.OBSERVE, "cluster-1", delay_s=0.02)
+        outbox.add_hint(Topic.OBSERVE, "cluster-2", delay_s=60)
 
     assert worked == ["cluster-1"]
     assert left() == ["observe-later:cluster-2"]
 
 
 def test_the_next_cycle_is_not_waited_for(worked: list[str]) -> None:
-    with followed():
-        outbox.hint(Topic.CYCLE, "cell-1", delay_s=0.02)
+    with drain_due_hints():
+        outbox.add_hint(Topic.CYCLE, "cell-1", delay_s=0.02)
 
     assert worked == []
     assert left() == ["cycle-later:cell-1"]
@@ -71,23 +71,23 @@ def test_the_next_cycle_is_not_waited_for(worked: list[str]) -> None:
 
 def test_the_work_on_a_hint_may_ask_for_more(monkeypatch: pytest.MonkeyPatch, worked: list[str]) -> None:
     def work(key: str) -> None:
-        with followed():  # as the task itself has it
+        with drain_due_hints():  # as the task itself has it
             worked.append(key)
             if len(worked) < 3:
-                outbox.hint(Topic.CYCLE, f"{key}+")
+                outbox.add_hint(Topic.CYCLE, f"{key}+")
 
     monkeypatch.setitem(outbox._workers, Topic.CYCLE.value, work)
-    with followed():
-        outbox.hint(Topic.CYCLE, "cell")
+    with drain_due_hints():
+        outbox.add_hint(Topic.CYCLE, "cell")
 
     assert worked == ["cell", "cell+", "cell++"]
 
 
 def test_it_ends_some_time(monkeypatch: pytest.MonkeyPatch, worked: list[str]) -> None:
     monkeypatch.setattr(due_hints, "_LONGEST_S", 0.05)
-    monkeypatch.setitem(outbox._workers, Topic.CYCLE.value, lambda key: outbox.hint(Topic.CYCLE, key))
-    with followed():
-        outbox.hint(Topic.CYCLE, "cell-1")
+    monkeypatch.setitem(outbox._workers, Topic.CYCLE.value, lambda key: outbox.add_hint(Topic.CYCLE, key))
+    with drain_due_hints():
+        outbox.add_hint(Topic.CYCLE, "cell-1")
 
     assert left() == ["cycle:cell-1"]
 
@@ -97,9 +97,9 @@ def test_work_that_fails_leaves_the_other_hints(monkeypatch: pytest.MonkeyPatch,
         raise RuntimeError(key)
 
     monkeypatch.setitem(outbox._workers, Topic.CYCLE.value, fail)
-    with pytest.raises(RuntimeError, match="cell-1"), followed():
-        outbox.hint(Topic.CYCLE, "cell-1")
-        outbox.hint(Topic.CYCLE, "cell-2")
+    with pytest.raises(RuntimeError, match="cell-1"), drain_due_hints():
+        outbox.add_hint(Topic.CYCLE, "cell-1")
+        outbox.add_hint(Topic.CYCLE, "cell-2")
 
     assert left() == ["cycle:cell-2"]
 
@@ -121,23 +121,23 @@ def test_the_relay_is_told_at_once_of_what_others_do_and_once_of_what_is_left(
     worked: list[str], told: list[str]
 ) -> None:
     rings = 1 if connection.vendor == "postgresql" else 0
-    with followed():
-        outbox.hint(Topic.EXECUTE, "cluster-1")
+    with drain_due_hints():
+        outbox.add_hint(Topic.EXECUTE, "cluster-1")
         assert len(told) == rings
-        outbox.hint(Topic.CYCLE, "cell-1", delay_s=60)
-        outbox.hint(Topic.CYCLE, "cell-2", delay_s=60)
+        outbox.add_hint(Topic.CYCLE, "cell-1", delay_s=60)
+        outbox.add_hint(Topic.CYCLE, "cell-2", delay_s=60)
         assert len(told) == rings
 
     assert len(told) == 2 * rings
 
 
 def test_the_relay_is_told_once_of_what_is_asked_for_again(told: list[str]) -> None:
-    outbox.hint(Topic.CYCLE, "cell")
-    outbox.hint(Topic.CYCLE, "cell")
-    outbox.hint(Topic.CYCLE, "cell", delay_s=60)
-    outbox.hint(Topic.CYCLE, "cell", delay_s=90)
+    outbox.add_hint(Topic.CYCLE, "cell")
+    outbox.add_hint(Topic.CYCLE, "cell")
+    outbox.add_hint(Topic.CYCLE, "cell", delay_s=60)
+    outbox.add_hint(Topic.CYCLE, "cell", delay_s=90)
     rings = 1 if connection.vendor == "postgresql" else 0
     assert len(told) == 2 * rings
 
-    outbox.hint(Topic.CYCLE, "cell", delay_s=30)  # sooner
+    outbox.add_hint(Topic.CYCLE, "cell", delay_s=30)  # sooner
     assert len(told) == 3 * rings

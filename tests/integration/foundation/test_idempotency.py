@@ -15,35 +15,35 @@ from foundation.core.identifiers import new_id
 from foundation.models import IdempotencyKey
 from foundation.web import idempotency
 from foundation.web.idempotency import (
-    Answer,
     KeyInUse,
     KeyReused,
     Repeatable,
+    StoredAnswer,
     answer_once,
     checked_key,
-    fingerprint,
+    content_fingerprint,
     idempotency_prune,
 )
 from tests.fixtures.postgres import PostgresServer
 
 SCOPE = new_id()
-ONE = Repeatable(SCOPE, "jobs", "abc", fingerprint({"a": 1, "b": 2}))
+ONE = Repeatable(SCOPE, "jobs", "abc", content_fingerprint({"a": 1, "b": 2}))
 
 
-def done() -> Answer:
-    return Answer(201, {"made": True})
+def done() -> StoredAnswer:
+    return StoredAnswer(201, {"made": True})
 
 
 @pytest.mark.django_db
 def test_the_second_time_the_first_answer_is_given() -> None:
     calls: list[int] = []
 
-    def make() -> Answer:
+    def make() -> StoredAnswer:
         calls.append(1)
-        return Answer(202, {"number": len(calls)}, {"Location": "/x"})
+        return StoredAnswer(202, {"number": len(calls)}, {"Location": "/x"})
 
-    assert answer_once(ONE, make) == (Answer(202, {"number": 1}, {"Location": "/x"}), False)
-    assert answer_once(ONE, make) == (Answer(202, {"number": 1}, {"Location": "/x"}), True)
+    assert answer_once(ONE, make) == (StoredAnswer(202, {"number": 1}, {"Location": "/x"}), False)
+    assert answer_once(ONE, make) == (StoredAnswer(202, {"number": 1}, {"Location": "/x"}), True)
 
 
 @pytest.mark.django_db
@@ -58,7 +58,7 @@ def test_the_same_key_with_another_body_is_refused_and_elsewhere_it_is_another_k
 
 @pytest.mark.django_db
 def test_a_refused_request_leaves_its_key_free() -> None:
-    def refuse() -> Answer:
+    def refuse() -> StoredAnswer:
         raise Invalid("no")
 
     with pytest.raises(Invalid):
@@ -68,8 +68,8 @@ def test_a_refused_request_leaves_its_key_free() -> None:
 
 
 def test_order_of_keys_does_not_change_a_fingerprint() -> None:
-    assert fingerprint({"a": 1, "b": [1, 2]}) == fingerprint({"b": [1, 2], "a": 1})
-    assert fingerprint({"a": 1}) != fingerprint({"a": 2})
+    assert content_fingerprint({"a": 1, "b": [1, 2]}) == content_fingerprint({"b": [1, 2], "a": 1})
+    assert content_fingerprint({"a": 1}) != content_fingerprint({"a": 2})
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\nb"])
@@ -94,12 +94,12 @@ def test_who_asks_again_while_the_first_runs_waits_and_is_then_told_so(
     monkeypatch.setattr(idempotency, "WAIT_MS", 100)
     started, go_on = threading.Event(), threading.Event()
 
-    def slow() -> Answer:
+    def slow() -> StoredAnswer:
         started.set()
         assert go_on.wait(30)
         return done()
 
-    def first() -> tuple[Answer, bool]:
+    def first() -> tuple[StoredAnswer, bool]:
         try:
             return answer_once(ONE, slow)
         finally:

@@ -11,7 +11,7 @@ from django.db import DataError, connection
 from django.db.models import F, QuerySet
 from django.test.utils import CaptureQueriesContext
 
-from foundation.sql.prepared import Kept, KeptUpdate
+from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from quotas.models import Queue
 from scheduling.models import Job
 from tenants.models import Tenant
@@ -39,7 +39,7 @@ def _of_workspace(workspace: uuid.UUID, name: str) -> QuerySet[Job]:
 
 
 def test_models_come_with_what_they_refer_to(w: World) -> None:
-    kept = Kept(_of_workspace)
+    kept = PreparedQuery(_of_workspace)
     made = jobs.job(w.queue, w.editor, "alpha")
     jobs.job(w.queue, w.editor, "beta")
 
@@ -66,7 +66,7 @@ def test_tuples_of_a_union(w: World) -> None:
 
     values = (w.workspace.pk, w.other_workspace.pk)
 
-    assert sorted(Kept(shape)(*values)) == sorted(tuple(row) for row in shape(*values))
+    assert sorted(PreparedQuery(shape)(*values)) == sorted(tuple(row) for row in shape(*values))
 
 
 @pytest.mark.server
@@ -87,7 +87,7 @@ def test_times_are_read_as_they_were_written(on_postgres: PostgresServer) -> Non
 
 @pytest.mark.server
 def test_what_is_asked_again_is_planned_once_and_told_each_time(on_postgres: PostgresServer) -> None:
-    kept = Kept(lambda slug: Tenant.unscoped.filter(slug=slug).order_by().values_list("pk"))
+    kept = PreparedQuery(lambda slug: Tenant.unscoped.filter(slug=slug).order_by().values_list("pk"))
     with CaptureQueriesContext(connection) as asked:
         for _ in range(4):
             kept("team-a")
@@ -106,7 +106,7 @@ def test_lists_of_any_length_share_one_statement(w: World) -> None:
         shapes.append(keys)
         return Job.unscoped.filter(pk__any_of=keys).order_by("pk").select_related("queue")
 
-    kept: Kept[Job] = Kept(shape)
+    kept: PreparedQuery[Job] = PreparedQuery(shape)
     made = [jobs.job(w.queue, w.editor).pk for _ in range(9)]
 
     for count in range(10):
@@ -117,7 +117,7 @@ def test_lists_of_any_length_share_one_statement(w: World) -> None:
 
 
 def test_times_and_numbers_may_be_asked_for(w: World) -> None:
-    kept = Kept(
+    kept = PreparedQuery(
         lambda before, version: (
             Job.unscoped.filter(submitted_at__lt=before, version__lte=version)
             .order_by("pk")
@@ -136,7 +136,7 @@ def test_times_and_numbers_may_be_asked_for(w: World) -> None:
 
 
 def test_what_is_annotated_comes_with_the_model(w: World) -> None:
-    named: Kept[Any] = Kept(
+    named: PreparedQuery[Any] = PreparedQuery(
         lambda workspace: (
             Job.unscoped.filter(workspace=workspace)
             .annotate(rule=F("runtime__rule"))
@@ -154,7 +154,7 @@ def test_what_is_annotated_comes_with_the_model(w: World) -> None:
 
 
 def test_only_the_rows_that_are_meant_get_the_values_of_the_call(w: World) -> None:
-    note = KeptUpdate(
+    note = PreparedUpdate(
         lambda workspace, name, at: Job.unscoped.filter(workspace=workspace, name=name, deadline_at=None),
         lambda workspace, name, at: {"deadline_at": at, "version": F("version") + 1, "end_reason": name},
     )

@@ -18,7 +18,7 @@ def test_work_longer_than_the_lease_keeps_it(
 ) -> None:
     monkeypatch.setattr(settings, "ALLOTMENT_LEASE_S", 0.3)
     cell = Cell.unscoped.create(name="c")
-    with leases.held(Cell, cell.pk) as epoch:
+    with leases.hold_lease(Cell, cell.pk) as epoch:
         taken = Cell.unscoped.get(pk=cell.pk).lease_until
         assert taken is not None
 
@@ -27,7 +27,7 @@ def test_work_longer_than_the_lease_keeps_it(
             return until is not None and (until - taken).total_seconds() > 2 * settings.ALLOTMENT_LEASE_S
 
         wait_until(outlived, "the lease was renewed beyond its first end", within_s=10)
-        with leases.held(Cell, cell.pk) as other:
+        with leases.hold_lease(Cell, cell.pk) as other:
             assert other is None
         assert Cell.unscoped.get(pk=cell.pk).epoch == epoch
     assert Cell.unscoped.get(pk=cell.pk).lease_until is None
@@ -39,7 +39,7 @@ def test_a_holder_that_slept_through_its_lease_knows_it(
     cell = Cell.unscoped.create(name="c")
     leases.require_held()  # under no lease there is nothing to lose
 
-    with leases.held(Cell, cell.pk):
+    with leases.hold_lease(Cell, cell.pk):
         leases.require_held()
         late = leases._seconds() + settings.ALLOTMENT_LEASE_S + 1
         with monkeypatch.context() as asleep:

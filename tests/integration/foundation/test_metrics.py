@@ -42,8 +42,8 @@ def test_jobs_cards_leases_and_signs_of_life(client: Client, scraped: Callable[[
     jobs.job(here.queue, here.editor)
     running = jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=2)])
     jobs.allocate(running, here.nodes[0])
-    outbox.hint(outbox.Topic.CYCLE, here.cell.pk)
-    health.beat("worker")
+    outbox.add_hint(outbox.Topic.CYCLE, here.cell.pk)
+    health.record_heartbeat("worker")
     Cell.unscoped.update(lease_until=clock.now() - timedelta(seconds=5))
 
     found = scraped()
@@ -87,7 +87,7 @@ def test_figures_that_cannot_be_read_are_told_and_take_no_others_with_them(
         raise RuntimeError
 
     monkeypatch.setitem(metrics._figures, "scheduling", fail)
-    health.beat("worker")
+    health.record_heartbeat("worker")
     found = scraped()
     assert found["allotment_figures_failed", "scheduling"] == 1
     assert ("allotment_heartbeat_age_seconds", "worker") in found

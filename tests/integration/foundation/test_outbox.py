@@ -26,35 +26,35 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def test_many_changes_make_one_message(published: list[str]) -> None:
     for _ in range(5):
-        outbox.hint(Topic.CYCLE, "cell-1")
-    outbox.hint(Topic.CYCLE, "cell-2")
+        outbox.add_hint(Topic.CYCLE, "cell-1")
+    outbox.add_hint(Topic.CYCLE, "cell-2")
 
     assert outbox.publish_due() == 2
     assert published == ["cell-1", "cell-2"]
-    assert not outbox.unpublished().exists()
+    assert not outbox.unpublished_hints().exists()
 
 
 def test_a_delayed_hint_waits(published: list[str]) -> None:
-    outbox.hint(Topic.CYCLE, "cell-1", delay_s=60)
+    outbox.add_hint(Topic.CYCLE, "cell-1", delay_s=60)
 
     assert outbox.publish_due() == 0
     assert Hint.unscoped.count() == 1
 
 
 def test_what_is_wanted_at_once_does_not_wait_for_what_is_wanted_later(published: list[str]) -> None:
-    outbox.hint(Topic.CYCLE, "cell-1", delay_s=60)
-    outbox.hint(Topic.CYCLE, "cell-1")
+    outbox.add_hint(Topic.CYCLE, "cell-1", delay_s=60)
+    outbox.add_hint(Topic.CYCLE, "cell-1")
 
     assert outbox.publish_due() == 1
     assert published == ["cell-1"]
-    assert outbox.unpublished().count() == 1
+    assert outbox.unpublished_hints().count() == 1
 
 
 def test_of_two_that_are_wanted_later_the_sooner_counts(published: list[str]) -> None:
-    outbox.hint(Topic.CYCLE, "cell-1", delay_s=60)
-    outbox.hint(Topic.CYCLE, "cell-1", delay_s=0.001)
-    outbox.hint(Topic.CYCLE, "cell-1", delay_s=600)
-    outbox.hint(Topic.CYCLE, "cell-2", delay_s=600)
+    outbox.add_hint(Topic.CYCLE, "cell-1", delay_s=60)
+    outbox.add_hint(Topic.CYCLE, "cell-1", delay_s=0.001)
+    outbox.add_hint(Topic.CYCLE, "cell-1", delay_s=600)
+    outbox.add_hint(Topic.CYCLE, "cell-2", delay_s=600)
 
     assert Hint.unscoped.count() == 2
     wait_until(outbox.publish_due, "the sooner one is due")
@@ -64,9 +64,9 @@ def test_of_two_that_are_wanted_later_the_sooner_counts(published: list[str]) ->
 def test_the_next_hint_tells_its_time() -> None:
     assert outbox.due_in() is None
 
-    outbox.hint(Topic.CYCLE, "cell-1", delay_s=60)
+    outbox.add_hint(Topic.CYCLE, "cell-1", delay_s=60)
     later = outbox.due_in()
-    outbox.hint(Topic.CYCLE, "cell-2")
+    outbox.add_hint(Topic.CYCLE, "cell-2")
     at_once = outbox.due_in()
 
     assert later is not None and 50 < later <= 60
@@ -75,7 +75,7 @@ def test_the_next_hint_tells_its_time() -> None:
 
 def test_a_hint_of_a_rolled_back_change_is_never_published(published: list[str]) -> None:
     with pytest.raises(RuntimeError), transaction.atomic():
-        outbox.hint(Topic.CYCLE, "cell-1")
+        outbox.add_hint(Topic.CYCLE, "cell-1")
         raise RuntimeError
 
     assert outbox.publish_due() == 0
@@ -84,11 +84,11 @@ def test_a_hint_of_a_rolled_back_change_is_never_published(published: list[str])
 
 def test_a_broker_that_fails_loses_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(key: str) -> None:
-        outbox.hint(Topic.CYCLE, "cell-1")  # somebody wishes the same meanwhile
+        outbox.add_hint(Topic.CYCLE, "cell-1")  # somebody wishes the same meanwhile
         raise ConnectionError
 
     monkeypatch.setitem(outbox._publishers, Topic.CYCLE.value, refuse)
-    outbox.hint(Topic.CYCLE, "cell-1")
+    outbox.add_hint(Topic.CYCLE, "cell-1")
 
     with pytest.raises(ConnectionError):
         outbox.publish_due()
@@ -108,10 +108,10 @@ def test_what_a_relay_died_over_is_published_later(
 
     monkeypatch.setitem(outbox._publishers, Topic.EXECUTE.value, die)
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
-        outbox.hint(Topic.EXECUTE, "cell-1")
+        outbox.add_hint(Topic.EXECUTE, "cell-1")
         with pytest.raises(KeyboardInterrupt):
             outbox.publish_due()
-        outbox.hint(Topic.EXECUTE, "cell-1")
+        outbox.add_hint(Topic.EXECUTE, "cell-1")
         monkeypatch.setitem(outbox._publishers, Topic.EXECUTE.value, published.append)
 
         assert outbox.publish_due() == 1, "the new wish waits for nobody"
@@ -125,33 +125,33 @@ def test_what_a_relay_died_over_is_published_later(
 
 def test_one_message_at_a_time_is_under_way_until_somebody_takes_it(published: list[str]) -> None:
     for _ in range(2):
-        outbox.hint(Topic.CYCLE, "cell-1")
+        outbox.add_hint(Topic.CYCLE, "cell-1")
         assert outbox.publish_due() == 1
     assert published == ["cell-1"]
 
-    outbox.answered([Topic.CYCLE], "cell-1")
-    outbox.hint(Topic.CYCLE, "cell-1")
+    outbox.clear_hints([Topic.CYCLE], "cell-1")
+    outbox.add_hint(Topic.CYCLE, "cell-1")
     assert outbox.publish_due() == 1
     assert published == ["cell-1", "cell-1"]
 
 
 def test_what_is_put_off_comes_again_and_so_does_what_is_asked_for_anew(published: list[str]) -> None:
-    outbox.hint(Topic.CYCLE, "cell-1")
+    outbox.add_hint(Topic.CYCLE, "cell-1")
     assert outbox.publish_due() == 1
 
     outbox.put_off(Topic.CYCLE, "cell-1", delay_s=60)
     assert [hint.topic for hint in Hint.unscoped.all()] == ["cycle-put-off"]
-    outbox.hint(Topic.CYCLE, "cell-1")
+    outbox.add_hint(Topic.CYCLE, "cell-1")
     assert outbox.publish_due() == 1
     assert published == ["cell-1", "cell-1"]
 
 
 def test_what_was_put_off_is_hastened_and_nothing_else(published: list[str]) -> None:
-    outbox.hint(Topic.CYCLE, "cell-1", delay_s=0.5)
+    outbox.add_hint(Topic.CYCLE, "cell-1", delay_s=0.5)
     outbox.put_off(Topic.CYCLE, "cell-2", delay_s=0.5)
     outbox.put_off(Topic.CYCLE, "cell-3", delay_s=0.5)
     for key in ("cell-1", "cell-2"):
-        outbox.hasten(Topic.CYCLE, key)
+        outbox.hasten_hint(Topic.CYCLE, key)
 
     assert outbox.publish_due() == 1
     assert published == ["cell-2"]
@@ -159,7 +159,7 @@ def test_what_was_put_off_is_hastened_and_nothing_else(published: list[str]) -> 
 
 def test_a_message_that_nobody_takes_is_sent_again(published: list[str]) -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
-        outbox.hint(Topic.CYCLE, "cell-1")
+        outbox.add_hint(Topic.CYCLE, "cell-1")
         assert outbox.publish_due() == 1
         traveller.shift(1)
         assert outbox.publish_due() == 0
@@ -174,7 +174,7 @@ def test_what_may_be_published_beside_its_like_is(
 ) -> None:
     monkeypatch.setitem(outbox._publishers, Topic.EXECUTE.value, published.append)
     for _ in range(2):
-        outbox.hint(Topic.EXECUTE, "cluster-1")
+        outbox.add_hint(Topic.EXECUTE, "cluster-1")
         assert outbox.publish_due() == 1
     assert published == ["cluster-1", "cluster-1"]
     assert not Hint.unscoped.exists()
@@ -183,7 +183,7 @@ def test_what_may_be_published_beside_its_like_is(
 @pytest.mark.parametrize("topic", ["invented", "invented-later", "cycle-invented", "cycles", "cycl", ""])
 def test_hints_that_only_a_newer_relay_knows_stay_for_it(published: list[str], topic: str) -> None:
     unknown = Hint.unscoped.create(topic=topic, key="cell-9", not_before=clock.now())
-    outbox.hint(Topic.CYCLE, "cell-1")
+    outbox.add_hint(Topic.CYCLE, "cell-1")
 
     assert outbox.publish_due() == 1
     assert published == ["cell-1"]
@@ -217,13 +217,13 @@ def test_a_message_that_cannot_be_published_stops_no_other(
     monkeypatch.setitem(outbox._publishers, topic.value, choose)
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         for key in ("a", "broken", "c"):
-            outbox.hint(topic, key)
+            outbox.add_hint(topic, key)
 
         assert outbox.publish_due() == 2
         assert told == ["a", "c"]
         assert outbox.publish_due() == 0, "it is not tried again without a pause"
 
-        outbox.hint(topic, "d")
+        outbox.add_hint(topic, "d")
         assert outbox.publish_due() == 1
         traveller.shift(10)
         monkeypatch.setitem(outbox._publishers, topic.value, told.append)

@@ -27,7 +27,7 @@ import django, sys
 django.setup()
 from django.conf import settings
 from allotment.settings import environment
-settings.CACHES = {"default": environment.cache(sys.argv[1])}
+settings.CACHES = {"default": environment.cache_settings(sys.argv[1])}
 settings.ALLOTMENT_RATES = {"read": 40}
 from datetime import UTC, datetime
 from foundation.core import clock
@@ -39,7 +39,7 @@ print(sum(not counter.count("read", "key:1", 1).exceeded for _ in range(30)))
 
 @pytest.fixture
 def shared(valkey: ValkeyServer, settings: LazySettings) -> Iterator[ValkeyServer]:
-    settings.CACHES = {"default": environment.cache(valkey.url)}
+    settings.CACHES = {"default": environment.cache_settings(valkey.url)}
     settings.ALLOTMENT_RATES = {"read": LIMIT}
     yield valkey
     cache.close()

@@ -34,7 +34,7 @@ def test_a_committed_hint_ends_the_wait(on_postgres: PostgresServer) -> None:
         waiting = pool.submit(relay)
         assert listening.wait(20)
         with transaction.atomic():
-            outbox.hint(Topic.CYCLE, "cell-1")
+            outbox.add_hint(Topic.CYCLE, "cell-1")
         assert waiting.result(20) == 1
 
 
@@ -48,6 +48,6 @@ def test_a_connection_that_is_lost_is_made_anew(on_postgres: PostgresServer) -> 
     bell.wait()
     bell.listen()
 
-    outbox.hint(Topic.CYCLE, "cell-1")
+    outbox.add_hint(Topic.CYCLE, "cell-1")
     assert outbox.Hint.unscoped.count() == 1
     connection.close()

@@ -20,7 +20,7 @@ from kombu.serialization import loads, prepare_accept_content
 
 from allotment.celery import app
 from allotment.settings import environment
-from foundation.messaging.shared_cache import JsonSerializer, KeptRedisCache
+from foundation.messaging.shared_cache import JsonSerializer, SharedRedisCache
 from foundation.web import rate_limit
 from tests.fixtures.valkey import ValkeyServer
 
@@ -41,7 +41,7 @@ class Planted:
 @pytest.fixture
 def shared(valkey: ValkeyServer, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The cache on a real server, and the server's own client."""
-    settings.CACHES = {"default": environment.cache(valkey.url)}
+    settings.CACHES = {"default": environment.cache_settings(valkey.url)}
     settings.ALLOTMENT_RATES = {"read": 9, "write": 9, "sign-in": 9}
     monkeypatch.setattr(rate_limit, "counter", rate_limit._Counter())
     yield caches["default"]._cache.get_client(None, write=True)  # type: ignore[attr-defined]
@@ -95,9 +95,9 @@ def test_values_come_back_as_they_were_kept(shared: Any) -> None:
 
 
 def test_no_option_brings_another_serializer_back() -> None:
-    entry = environment.cache("redis://127.0.0.1:1/0")
-    assert entry["BACKEND"].endswith("KeptRedisCache")
-    made = KeptRedisCache(entry["LOCATION"], {"OPTIONS": {"serializer": "no.such.Serializer"}})
+    entry = environment.cache_settings("redis://127.0.0.1:1/0")
+    assert entry["BACKEND"].endswith("SharedRedisCache")
+    made = SharedRedisCache(entry["LOCATION"], {"OPTIONS": {"serializer": "no.such.Serializer"}})
     assert isinstance(made._cache._serializer, JsonSerializer)
 
 
@@ -124,7 +124,7 @@ def test_no_setting_names_a_serializer_that_runs_code(module: str, tmp_path: Pat
     told = subprocess.run(
         [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True
     )
-    cache_of = "LocMemCache" if module == "test" else "KeptRedisCache"
+    cache_of = "LocMemCache" if module == "test" else "SharedRedisCache"
     assert told.stdout.strip() == (
         f"['{cache_of}'] django.contrib.sessions.serializers.JSONSerializer "
         "django.contrib.sessions.backends.db django.contrib.messages.storage.fallback.FallbackStorage "

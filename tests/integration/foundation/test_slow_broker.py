@@ -22,7 +22,7 @@ def test_who_wishes_the_same_while_it_is_published_waits_for_nobody(
         try:
             with transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute("SET LOCAL lock_timeout = '2s'")
-                outbox.hint(Topic.EXECUTE, "cell-1")
+                outbox.add_hint(Topic.EXECUTE, "cell-1")
         finally:
             connection.close()
 
@@ -31,7 +31,7 @@ def test_who_wishes_the_same_while_it_is_published_waits_for_nobody(
             another.submit(wish).result()
 
     monkeypatch.setitem(outbox._publishers, Topic.EXECUTE.value, publish)
-    outbox.hint(Topic.EXECUTE, "cell-1")
+    outbox.add_hint(Topic.EXECUTE, "cell-1")
 
     assert outbox.publish_due() == 1
 

@@ -32,7 +32,7 @@ def web_process_of(user: User) -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute(f"SET ROLE {WEB_ROLE}")
     try:
-        with row_scope.acting(scope_of(user)):
+        with row_scope.use_scope(scope_of(user)):
             yield
     finally:
         with connection.cursor() as cursor:

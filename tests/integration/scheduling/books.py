@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from clusters.models import Device, Node, SimulatedPod
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from quotas.models import LedgerEntry
 from scheduling.models import (
     HOLDING_STATES,
@@ -26,23 +26,27 @@ _LIVE = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ACTIVE = {TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING}
 
 # Asked after every step of thousands: writing each into SQL anew takes ten times as long as its answer.
-_HELD = Kept(
+_HELD = PreparedQuery(
     lambda: Allocation.unscoped.filter(released_at__isnull=True).select_related("attempt__job__queue")
 )
-_HOLDING_PODS = Kept(lambda: SimulatedPod.unscoped.filter(holds=True).values_list("namespace", "name"))
-_SHORT_PODS = Kept(lambda: SimulatedPod.unscoped.filter(reason__startswith="OutOf"))
-_LEDGER = Kept(lambda: LedgerEntry.unscoped.values_list("node_id", "flavor_id", "resource", "used"))
-_NODES = Kept(lambda: Node.unscoped.all())
-_CARDS = Kept(lambda: Device.unscoped.all())
-_PARTS = Kept(
+_HOLDING_PODS = PreparedQuery(
+    lambda: SimulatedPod.unscoped.filter(holds=True).values_list("namespace", "name")
+)
+_SHORT_PODS = PreparedQuery(lambda: SimulatedPod.unscoped.filter(reason__startswith="OutOf"))
+_LEDGER = PreparedQuery(lambda: LedgerEntry.unscoped.values_list("node_id", "flavor_id", "resource", "used"))
+_NODES = PreparedQuery(lambda: Node.unscoped.all())
+_CARDS = PreparedQuery(lambda: Device.unscoped.all())
+_PARTS = PreparedQuery(
     lambda: DeviceSlice.unscoped.filter(allocation__released_at__isnull=True).values_list(
         "device_id", "cores", "memory_mib"
     )
 )
-_ATTEMPTS = Kept(lambda: Attempt.unscoped.filter(ended_at__isnull=True).values_list("job_id"))
-_TASKS = Kept(lambda: Task.unscoped.values_list("job_id", "state"))
-_PRESENT = Kept(lambda: Allocation.unscoped.filter(removed_at__isnull=True).select_related("attempt"))
-_MISPROMISED = Kept(
+_ATTEMPTS = PreparedQuery(lambda: Attempt.unscoped.filter(ended_at__isnull=True).values_list("job_id"))
+_TASKS = PreparedQuery(lambda: Task.unscoped.values_list("job_id", "state"))
+_PRESENT = PreparedQuery(
+    lambda: Allocation.unscoped.filter(removed_at__isnull=True).select_related("attempt")
+)
+_MISPROMISED = PreparedQuery(
     lambda: (
         Job.unscoped.filter(claim__isnull=False)
         # Of a job that moves: until it is back in line.
@@ -50,7 +54,7 @@ _MISPROMISED = Kept(
         .values_list("name", "state")
     )
 )
-_JOBS = Kept(lambda: Job.unscoped.all())
+_JOBS = PreparedQuery(lambda: Job.unscoped.all())
 
 
 def assert_books() -> None:

@@ -84,7 +84,7 @@ def test_the_last_two_tasks_of_a_job_end_in_two_clusters(on_postgres: PostgresSe
     elsewhere = clusters.cluster(here.cell, "far")
     far = clusters.node(clusters.flavor(elsewhere, "h100"))
     job, (one, two) = running(here, here.nodes[0], far)
-    outbox.hint(outbox.Topic.CYCLE, here.cell.pk)  # there already, so that neither waits for the other's
+    outbox.add_hint(outbox.Topic.CYCLE, here.cell.pk)  # there already, so that neither waits for the other's
 
     def end(cluster: Cluster, allocation: Allocation) -> None:
         found = seen(allocation, PodPhase.SUCCEEDED, 0)

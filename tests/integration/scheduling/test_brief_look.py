@@ -10,7 +10,7 @@ from django.db import connection
 
 from clusters.models import SimulatedPod
 from foundation.core import clock
-from foundation.messaging.outbox import Topic, hint
+from foundation.messaging.outbox import Topic, add_hint
 from foundation.models import Hint
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
@@ -131,7 +131,7 @@ def test_a_brief_look_leaves_the_cycle_that_somebody_asked_for_to_come(
     scene = Scene(traveller)
     Hint.unscoped.all().delete()
     for topic in (Topic.CYCLE, Topic.FREED):
-        hint(topic, scene.cell.pk)
+        add_hint(topic, scene.cell.pk)
     cycle._took_s.pop(scene.cell.pk, None)  # on a busy machine the next would come too soon
     traveller.shift(later_s)
     assert cycle.cycle_run(cell_id=scene.cell.pk, freed=True) is not None

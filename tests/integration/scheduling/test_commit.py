@@ -49,7 +49,7 @@ def admit(world: World, job: Job, node: Node, cards: list[int]) -> em.Decision:
 
 def commit(world: World, *decisions: em.Decision, epoch: int | None = None) -> int:
     taken = cell_snapshot(world.cell.pk)
-    with leases.held(Cell, world.cell.pk) as held:
+    with leases.hold_lease(Cell, world.cell.pk) as held:
         assert held is not None
         result = em.CycleResult(decisions=decisions, outcomes=())
         return commit_cycle(
@@ -138,7 +138,7 @@ def test_a_job_cancelled_meanwhile_is_not_admitted() -> None:
     taken = cell_snapshot(here.cell.pk)
     transition(job, JobState.CANCELLED, code="cancelled", now=clock.now())
 
-    with leases.held(Cell, here.cell.pk) as epoch:
+    with leases.hold_lease(Cell, here.cell.pk) as epoch:
         assert epoch is not None
         result = em.CycleResult(decisions=(decision,), outcomes=())
         done = commit_cycle(cell_id=here.cell.pk, epoch=epoch, taken=taken, result=result, now=clock.now())

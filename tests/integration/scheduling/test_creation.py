@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import time_machine
 
-from clusters.backends.base import PUT_OFF, UNREACHABLE, Outcome, OutcomeKind, TaskSpec
+from clusters.backends.base import PUT_OFF, UNREACHABLE, OutcomeKind, PodOutcome, TaskSpec
 from clusters.backends.simulated import backend as simulated
 from clusters.models import Cluster, ClusterHealth, Node
 from scheduling.execution import execute
@@ -19,18 +19,18 @@ from scheduling.services.cycle import cycle_run
 from tests.builders.stage import Stage, state
 
 pytestmark = pytest.mark.django_db
-LOST = Outcome.unknown("POST /pods: 500 Internal error occurred: failed calling webhook")
+LOST = PodOutcome.unknown("POST /pods: 500 Internal error occurred: failed calling webhook")
 
 
 class Creations:
     """What the cluster answers for the pods of one job, and how often it was asked for them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.answer: Outcome | None = LOST
+        self.answer: PodOutcome | None = LOST
         self.asked = 0
         ensure_many = simulated.SimulatedBackend.ensure_many
 
-        def faulty(backend: simulated.SimulatedBackend, specs: Sequence[TaskSpec]) -> list[Outcome]:
+        def faulty(backend: simulated.SimulatedBackend, specs: Sequence[TaskSpec]) -> list[PodOutcome]:
             stuck = {n for n, spec in enumerate(specs) if spec.ref.name.startswith("stuck")}
             self.asked += len(stuck)
             if self.answer is None:
@@ -128,7 +128,7 @@ def test_silence_of_the_cluster_is_not_held_against_a_job(
     job = stage.submit("stuck", run_s=900)
     cycle_run(cell_id=stage.cell.pk)
     if way == "nothing was sent":
-        creations.answer = Outcome.unknown("no connection", UNREACHABLE)
+        creations.answer = PodOutcome.unknown("no connection", UNREACHABLE)
     else:
         Cluster.unscoped.update(health=ClusterHealth.UNREACHABLE)
     for _ in range(ASKED_AT_MOST + 1):
@@ -139,7 +139,7 @@ def test_silence_of_the_cluster_is_not_held_against_a_job(
 
 
 def test_a_job_that_only_waits_for_others_is_never_evicted_for_it(stage: Stage, creations: Creations) -> None:
-    creations.answer = Outcome.unknown("others of its workspace had no answer in this round", PUT_OFF)
+    creations.answer = PodOutcome.unknown("others of its workspace had no answer in this round", PUT_OFF)
     job = stage.submit("stuck", run_s=900)
     stage.run(60)
     assert creations.asked > ASKED_AT_MOST

@@ -9,7 +9,7 @@ import time_machine
 from django.db import connection
 
 from foundation.core import clock
-from foundation.messaging.outbox import Topic, hint
+from foundation.messaging.outbox import Topic, add_hint
 from foundation.models import Hint
 from scheduling.services import cycle
 from tests.builders import clusters
@@ -71,9 +71,9 @@ def test_quota_that_came_back_waits_for_nobody_where_writers_do_not_wait_for_eac
 def test_a_cycle_answers_all_who_asked_before_it() -> None:
     cell, other = clusters.cell(), clusters.cell("other")
     for asked in (cell, other):
-        hint(Topic.CYCLE, asked.pk)
-        hint(Topic.CYCLE, asked.pk, delay_s=5)
-        hint(Topic.FREED, asked.pk)
+        add_hint(Topic.CYCLE, asked.pk)
+        add_hint(Topic.CYCLE, asked.pk, delay_s=5)
+        add_hint(Topic.FREED, asked.pk)
 
     assert cycle.cycle_run(cell_id=cell.pk) is not None
     assert {key for (key,) in Hint.unscoped.values_list("key")} == {str(other.pk)}

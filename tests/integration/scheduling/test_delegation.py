@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import time_machine
 
-from clusters.backends.base import BackendUnavailable, Outcome
+from clusters.backends.base import BackendUnavailable, PodOutcome
 from clusters.backends.delegation import (
-    Changes,
+    DelegatedWorkload,
     Projected,
     Projection,
-    Verdict,
     VerdictKind,
-    Verdicts,
-    Workload,
+    WorkloadChanges,
+    WorkloadVerdict,
+    WorkloadVerdicts,
 )
 from clusters.models import BackendKind, GpuMode, Node
 from foundation.core import clock
@@ -40,41 +40,41 @@ pytestmark = pytest.mark.django_db
 class Engine:
     """An engine of a cluster's own that says what a test has it say."""
 
-    said: dict[str, Verdict] = field(default_factory=dict)
-    asked: list[Workload] = field(default_factory=list)
+    said: dict[str, WorkloadVerdict] = field(default_factory=dict)
+    asked: list[DelegatedWorkload] = field(default_factory=list)
     done: list[tuple[str, str]] = field(default_factory=list)
-    answer: Outcome = field(default_factory=Outcome.done)
+    answer: PodOutcome = field(default_factory=PodOutcome.done)
     silent: bool = False
-    news: Changes | None = None
+    news: WorkloadChanges | None = None
 
-    def project(self, wanted: Projection) -> Projected:
+    def apply_projection(self, wanted: Projection) -> Projected:
         return Projected()
 
-    def shape_of(self, workload: Workload) -> str:
+    def shape_of(self, workload: DelegatedWorkload) -> str:
         return "shape"
 
-    def ask(self, workload: Workload) -> Outcome:
+    def create_workload(self, workload: DelegatedWorkload) -> PodOutcome:
         self.asked.append(workload)
         return self.answer
 
-    def pause(self, verdict: Verdict, *, paused: bool) -> Outcome:
+    def set_paused(self, verdict: WorkloadVerdict, *, paused: bool) -> PodOutcome:
         self.done.append(("pause" if paused else "go on", verdict.name))
-        return Outcome.done()
+        return PodOutcome.done()
 
-    def give_back(self, verdict: Verdict, *, attempt: int) -> Outcome:
+    def give_back(self, verdict: WorkloadVerdict, *, attempt: int) -> PodOutcome:
         self.done.append((f"give back for {attempt}", verdict.name))
-        return Outcome.done()
+        return PodOutcome.done()
 
-    def withdraw(self, verdict: Verdict) -> Outcome:
+    def delete_workload(self, verdict: WorkloadVerdict) -> PodOutcome:
         self.done.append(("withdraw", verdict.name))
-        return Outcome.done()
+        return PodOutcome.done()
 
-    def verdicts(self) -> Verdicts:
+    def list_verdicts(self) -> WorkloadVerdicts:
         if self.silent:
             raise BackendUnavailable("nobody there")
-        return Verdicts(list(self.said.values()), "1")
+        return WorkloadVerdicts(list(self.said.values()), "1")
 
-    def changes(self, cursor: str) -> Changes | None:
+    def list_changes(self, cursor: str) -> WorkloadChanges | None:
         if self.silent:
             raise BackendUnavailable("nobody there")
         return self.news
@@ -88,7 +88,7 @@ class Engine:
         }  # fmt: skip
         if pool is not None:
             values |= {"pools": {"main": str(pool.pk)}, "counts": {"main": job.roles.get().replicas}}
-        self.said[str(job.pk)] = Verdict(**{**values, **more})
+        self.said[str(job.pk)] = WorkloadVerdict(**{**values, **more})
 
 
 @pytest.fixture
@@ -315,7 +315,7 @@ def test_what_can_never_be_asked_for_says_why(here: World, engine: Engine) -> No
     instance = jobs.job(here.queue, here.editor, roles=(jobs.RoleOf(mode=GpuRequestMode.MIG),))
     instance.roles.update(gpu_profile="1g.5gb")  # of which no flavor of the queue has any
     taken = jobs.job(here.queue, here.editor)
-    engine.answer = Outcome.refused("NAME_TAKEN", "somebody else's")
+    engine.answer = PodOutcome.refused("NAME_TAKEN", "somebody else's")
     delegation_run(cluster_id=here.cluster.pk)
     assert (state(instance), instance.reason) == (JobState.QUEUED, "NEVER_FITS")
     assert (state(taken), taken.reason_numbers["told"]) == (JobState.QUEUED, "somebody else's")
@@ -346,7 +346,7 @@ def test_news_of_one_job_counts_those_before_it_and_moves_nobody_else(here: Worl
         jobs.job(here.queue, here.editor, name, roles=(jobs.RoleOf(cards=3),)) for name in ("first", "second")
     )
     engine.say(second, VerdictKind.ADMITTED, pool=here.flavor)
-    engine.news = Changes([engine.said[str(second.pk)]], "2")
+    engine.news = WorkloadChanges([engine.said[str(second.pk)]], "2")
     assert delegation_listen(cluster_id=here.cluster.pk) == 1
     assert (engine.asked, engine.done) == ([], [("withdraw", "second")])
     assert (state(first), first.reason) == (JobState.QUEUED, "PENDING_EVALUATION")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 import time_machine
 
-from clusters.backends.base import Capabilities, GangRef, Outcome
+from clusters.backends.base import Capabilities, GangRef, PodOutcome
 from clusters.backends.simulated.backend import SimulatedBackend
 from scheduling.execution.gangs import note_left
 from scheduling.lifecycle.job_lifecycle import begin_eviction
@@ -26,13 +26,13 @@ class Shared(SimulatedBackend):
     capabilities = Capabilities(gangs=True)
     there: dict[GangRef, Mapping[str, str]] = {}
 
-    def dissolve(self, gangs: object) -> list[Outcome]:
+    def remove_gangs(self, gangs: object) -> list[PodOutcome]:
         refs = list(gangs)  # type: ignore[call-overload]
         for ref in refs:
             self.there.pop(ref, None)
-        return [Outcome.done() for _ in refs]
+        return [PodOutcome.done() for _ in refs]
 
-    def gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
+    def list_gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
         return list(self.there.items())
 
 

@@ -37,7 +37,7 @@ def decided(stage: Stage) -> tuple[CellSnapshot, em.CycleResult]:
 
 
 def commit(stage: Stage, taken: CellSnapshot, result: em.CycleResult) -> Committed:
-    with leases.held(Cell, stage.cell.pk) as epoch:
+    with leases.hold_lease(Cell, stage.cell.pk) as epoch:
         assert epoch is not None
         return commit_cycle(cell_id=stage.cell.pk, epoch=epoch, taken=taken, result=result, now=clock.now())
 

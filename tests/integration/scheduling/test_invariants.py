@@ -178,7 +178,7 @@ class Pipeline(RuleBasedStateMachine):
 
     @rule(which=_some, service=st.sampled_from([job_cancel, job_suspend]))
     def cycle_overtaken_by_a_user(self, which: int, service: Callable[..., Job]) -> None:
-        with leases.held(Cell, self.cell.pk) as epoch:
+        with leases.hold_lease(Cell, self.cell.pk) as epoch:
             assert epoch is not None
             taken, now = cell_snapshot(self.cell.pk), clock.now()
             result = engine.run_cycle(taken.snapshot, engine_config(), Instant(now.timestamp()))
@@ -203,7 +203,7 @@ class Pipeline(RuleBasedStateMachine):
         cluster = Cluster.unscoped.get(pk=self.cluster.pk)
         now = clock.now()
         with contextlib.suppress(BackendUnavailable):
-            self._late.append((backend_for(cluster).observe(None if whole else cluster.cursor), now))
+            self._late.append((backend_for(cluster).observe_pods(None if whole else cluster.cursor), now))
 
     @rule()
     def apply_what_was_seen(self) -> None:
@@ -236,7 +236,7 @@ class Pipeline(RuleBasedStateMachine):
         if pods:
             pod = pods[which % len(pods)]
             with contextlib.suppress(BackendUnavailable):
-                backend_for(self.cluster).remove(TaskRef(pod.namespace, pod.name), 1)
+                backend_for(self.cluster).remove_pod(TaskRef(pod.namespace, pod.name), 1)
 
     @rule(answers=st.booleans())
     def api(self, answers: bool) -> None:
@@ -317,7 +317,7 @@ def _cluster(cell: Cell) -> Cluster:
             mode=GpuMode(group.mode),
             node_selector=selector,
         )
-    inventory_sync(cluster=cluster, inventory=backend_for(cluster).inventory())
+    inventory_sync(cluster=cluster, inventory=backend_for(cluster).read_inventory())
     return cluster
 
 

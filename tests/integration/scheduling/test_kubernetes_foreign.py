@@ -80,7 +80,7 @@ def test_what_has_ended_holds_nothing_though_its_object_is_there(stage: KubeStag
 
 def test_parts_of_cards_and_daemons_are_counted(stage: KubeStage) -> None:
     held = "GPU-0,NVIDIA,30000,80:;"
-    lock = hami.NodeLock(clock.now(), "theirs", "cut").text()  # for the device plugin to serve it
+    lock = hami.NodeLock(clock.now(), "theirs", "cut").to_annotation()  # for the device plugin to serve it
     stage.api.call("PATCH", "/api/v1/nodes/cut-1", {"metadata": {"annotations": {hami.LOCK: lock}}})
     amounts = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "30000", "nvidia.com/gpucores": "80"}
     foreign(stage, "cut", "cut-1", amounts, annotations={hami.ALLOCATED: held, hami.TO_ALLOCATE: held})

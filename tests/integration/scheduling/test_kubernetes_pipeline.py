@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.support.control_plane import ControlPlane
-from clusters.backends.base import Gang
+from clusters.backends.base import GangSpec
 from clusters.backends.kubernetes.gangs import gang_ensure
 from clusters.backends.registry import backend_for
 from clusters.gpu import hami
@@ -60,7 +60,11 @@ def test_what_a_late_worker_makes_again_of_an_ended_job_is_removed(stage: KubeSt
     (kept,) = stage.shared()
     # By a worker that lost its lease before it came to the pod; and by nobody that is known here.
     strange = {"allotment.io/job": str(uuid.uuid4()), "allotment.io/attempt": "1"}
-    for gang in (late.gang, Gang("unknown-1", 2, strange), Gang("strange-1", 2, {"allotment.io/job": "x"})):
+    for gang in (
+        late.gang,
+        GangSpec("unknown-1", 2, strange),
+        GangSpec("strange-1", 2, {"allotment.io/job": "x"}),
+    ):
         assert gang is not None
         gang_ensure(backend._api, "team-a", str(ended.workspace_id), gang)  # type: ignore[attr-defined]
     assert note_left(stage.cluster, backend) == [gang_name(ended, 1)]

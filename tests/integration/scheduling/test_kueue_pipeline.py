@@ -170,7 +170,7 @@ def test_what_the_cluster_has_forgotten_is_listed_again(
 
     Hint.unscoped.all().delete()
     with monkeypatch.context() as patched:
-        patched.setattr(watch, "changes", forgotten)
+        patched.setattr(watch, "follow_changes", forgotten)
         assert delegation_listen(cluster_id=stage.cluster.pk) == 0
     assert [hint.topic for hint in Hint.unscoped.all()] == [outbox.Topic.DELEGATE]
 
@@ -212,7 +212,7 @@ def test_nobody_follows_what_another_has_read_meanwhile(stage: KueueStage) -> No
     job = stage.start("train", jobs.RoleOf(cards=8), run_s=900)
     delegation_run(cluster_id=stage.cluster.pk)
     wait_until(lambda: _is(stage, job, "Admitted"), "Kueue has admitted it", within_s=30)
-    with leases.held(type(stage.cluster), stage.cluster.pk):
+    with leases.hold_lease(type(stage.cluster), stage.cluster.pk):
         assert delegation_listen(cluster_id=stage.cluster.pk) == 0, "somebody else is at it"
     assert state(job) == JobState.QUEUED
     assert delegation_listen(cluster_id=stage.cluster.pk) == 1

@@ -40,9 +40,9 @@ def test_what_many_have_is_left_to_the_list(w: World) -> None:
 def test_names_of_others_are_not_searched(w: World) -> None:
     found = {}
     for who in (w.viewer, w.outsider, w.platform_admin):
-        with row_scope.acting(scope_of(who)):
+        with row_scope.use_scope(scope_of(who)):
             found[who] = jobs_named(w.workspace.pk, "bert", most=9)
-    with row_scope.acting(row_scope.NOTHING):
+    with row_scope.use_scope(row_scope.NOTHING):
         assert jobs_named(w.workspace.pk, "bert", most=9) == []
 
     assert [len(found[who] or []) for who in (w.viewer, w.outsider, w.platform_admin)] == [1, 0, 1]

@@ -14,7 +14,7 @@ from clusters.backends.simulated import faults
 from clusters.backends.simulated.backend import SimulatedBackend
 from clusters.models import Cluster, ClusterHealth
 from foundation.core import clock
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 from scheduling.execution import cluster_health, pod_events
 from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply
@@ -115,7 +115,7 @@ def test_a_volume_that_does_not_come_is_read_from_the_events(
 ) -> None:
     job = starting(stage)
     told: list[PodEvent] = []
-    monkeypatch.setattr(SimulatedBackend, "events", lambda _, refs: told)
+    monkeypatch.setattr(SimulatedBackend, "list_pod_events", lambda _, refs: told)
     held = Allocation.unscoped.get()
     ref = TaskRef(held.namespace, held.pod_name)
 
@@ -138,7 +138,9 @@ def test_more_jobs_than_one_call_looks_at_keep_their_reasons(
     monkeypatch.setattr(obstacles, "_LIMIT", 2)
     for name in ("_KEPT_UP", "_TOLD"):
         monkeypatch.setattr(
-            obstacles, name, {key: Kept(kept._shape) for key, kept in getattr(obstacles, name).items()}
+            obstacles,
+            name,
+            {key: PreparedQuery(kept._shape) for key, kept in getattr(obstacles, name).items()},
         )
     stuck = [stage.submit(f"job-{n}", jobs.RoleOf(replicas=1 + n % 2 * 2)) for n in range(5)]
     node = stage.cluster.nodes.order_by("name")[0]

@@ -319,7 +319,7 @@ def test_a_pod_deleted_by_hand_sends_the_job_back() -> None:
         stage.run(15)
         traveller.shift(15)
         allocation = Allocation.unscoped.get(task__job=job)
-        backend_for(stage.cluster).remove(TaskRef(allocation.namespace, allocation.pod_name), 1)
+        backend_for(stage.cluster).remove_pod(TaskRef(allocation.namespace, allocation.pod_name), 1)
 
         stage.run(90)
         assert state(job) == JobState.RUNNING

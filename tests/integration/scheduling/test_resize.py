@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import time_machine
 
-from clusters.backends.base import Outcome
+from clusters.backends.base import PodOutcome
 from clusters.backends.registry import backend_for
 from clusters.backends.simulated.backend import SimulatedBackend
 from clusters.models import Device, Flavor, GpuMode, SimulatedCluster, SimulatedPod
@@ -108,11 +108,11 @@ def used(monkeypatch: pytest.MonkeyPatch) -> dict[Any, int]:
 
 
 @pytest.fixture
-def unanswered(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
+def unanswered(monkeypatch: pytest.MonkeyPatch) -> list[PodOutcome]:
     """The cluster has heard nothing of what is asked; answers that a test puts here are given in turn."""
-    answers: list[Outcome] = []
-    lost = Outcome.unknown("nobody answers")
-    monkeypatch.setattr(SimulatedBackend, "resize", lambda *_: answers.pop(0) if answers else lost)
+    answers: list[PodOutcome] = []
+    lost = PodOutcome.unknown("nobody answers")
+    monkeypatch.setattr(SimulatedBackend, "resize_devices", lambda *_: answers.pop(0) if answers else lost)
     return answers
 
 
@@ -332,9 +332,9 @@ def test_who_may_cancel_may_change_it_and_nobody_else(stage: Slices) -> None:
     slice_memory_resize(acting_user=admin, task=stage.task("a"), memory_mib=9000)
 
 
-def test_what_the_cluster_refuses_is_given_back(stage: Slices, unanswered: list[Outcome]) -> None:
+def test_what_the_cluster_refuses_is_given_back(stage: Slices, unanswered: list[PodOutcome]) -> None:
     task = stage.running()
-    unanswered.append(Outcome.refused("BELOW_USE", "its processes use 9 MiB"))
+    unanswered.append(PodOutcome.refused("BELOW_USE", "its processes use 9 MiB"))
     made = stage.settled(stage.ask(task, 20_000))
     assert (made.state, made.code, made.message) == (
         ResizeState.REFUSED,
@@ -349,7 +349,7 @@ def test_what_the_cluster_refuses_is_given_back(stage: Slices, unanswered: list[
 
 @pytest.mark.parametrize("mib", [20_000, 4096])
 def test_what_is_not_confirmed_in_time_is_taken_back(
-    stage: Slices, unanswered: list[Outcome], mib: int
+    stage: Slices, unanswered: list[PodOutcome], mib: int
 ) -> None:
     task = stage.running()
     made = stage.ask(task, mib)
@@ -360,17 +360,17 @@ def test_what_is_not_confirmed_in_time_is_taken_back(
     assert made.state == ResizeState.TAKING_BACK
     assert "resize_overdue" in codes(task.job)
     # Silence frees nothing: only when the cluster says so is it over.
-    unanswered.append(Outcome.done())
+    unanswered.append(PodOutcome.done())
     made = stage.settled(made)
     assert (made.state, made.code) == (ResizeState.REFUSED, "NOT_CONFIRMED")
     assert stage.charged() == 8192
 
 
-def test_growth_that_cannot_be_taken_back_was_done(stage: Slices, unanswered: list[Outcome]) -> None:
+def test_growth_that_cannot_be_taken_back_was_done(stage: Slices, unanswered: list[PodOutcome]) -> None:
     made = stage.ask(stage.running(), 20_000)
     for _ in range(45):
         stage.round()
-    unanswered.append(Outcome.refused("BELOW_USE", "its processes use 19000 MiB"))
+    unanswered.append(PodOutcome.refused("BELOW_USE", "its processes use 19000 MiB"))
     assert stage.settled(made).state == ResizeState.DONE
     assert stage.charged() == 20_000
 
@@ -380,18 +380,18 @@ def test_a_late_answer_to_what_was_given_up_is_not_taken_for_one_to_the_taking_b
     now = datetime.now(UTC)
     assert resize_give_up(resize_id=made.pk, now=now)
     assert not resize_give_up(resize_id=made.pk, now=now)
-    assert not resize_settle(resize_id=made.pk, asked=ResizeState.ASKED, outcome=Outcome.done(), now=now)
+    assert not resize_settle(resize_id=made.pk, asked=ResizeState.ASKED, outcome=PodOutcome.done(), now=now)
     assert stage.charged() == 20_000
-    assert resize_settle(resize_id=made.pk, asked=ResizeState.TAKING_BACK, outcome=Outcome.done(), now=now)
+    assert resize_settle(resize_id=made.pk, asked=ResizeState.TAKING_BACK, outcome=PodOutcome.done(), now=now)
     assert not resize_settle(
-        resize_id=made.pk, asked=ResizeState.TAKING_BACK, outcome=Outcome.done(), now=now
+        resize_id=made.pk, asked=ResizeState.TAKING_BACK, outcome=PodOutcome.done(), now=now
     )
     assert stage.charged() == 8192
 
 
 @pytest.mark.parametrize("mib", [20_000, 4096])
 def test_a_pod_that_ends_first_releases_everything_once(
-    stage: Slices, unanswered: list[Outcome], mib: int
+    stage: Slices, unanswered: list[PodOutcome], mib: int
 ) -> None:
     task = stage.running()
     made = stage.ask(task, mib)
@@ -447,6 +447,6 @@ def test_the_dialog_is_told_what_there_is(stage: Slices, used: dict[Any, int]) -
 
 def test_a_new_reading_of_the_inventory_keeps_what_was_granted(stage: Slices) -> None:
     stage.settled(stage.ask(stage.running(), 20_000))
-    inventory_sync(cluster=stage.cluster, inventory=backend_for(stage.cluster).inventory())
+    inventory_sync(cluster=stage.cluster, inventory=backend_for(stage.cluster).read_inventory())
     assert_books()
     assert Flavor.unscoped.get().card_memory_mib == CARD

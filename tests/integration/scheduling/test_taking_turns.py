@@ -9,7 +9,7 @@ from clusters.backends.base import ObservedBatch
 from clusters.backends.simulated.backend import SimulatedBackend
 from clusters.models import Cluster
 from foundation.core import clock
-from foundation.messaging.outbox import Topic, hint
+from foundation.messaging.outbox import Topic, add_hint
 from foundation.models import Hint
 from scheduling.execution import execute
 from scheduling.execution.execute import execute_cluster
@@ -26,14 +26,14 @@ def put_off(topic: Topic, cluster: Cluster) -> QuerySet[Hint]:
 def test_execution_that_met_an_observation_is_due_when_that_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, _ = pipeline.simulated_cluster(clusters.cell(), nodes=1)
     waiting: list[bool] = []
-    observe = SimulatedBackend.observe
+    observe = SimulatedBackend.observe_pods
 
     def meanwhile(backend: SimulatedBackend, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
         execute_cluster(cluster_id=cluster.pk)
         waiting.append(put_off(Topic.EXECUTE, cluster).filter(not_before__gt=clock.now()).exists())
         return observe(backend, cursor, whole=whole)
 
-    monkeypatch.setattr(SimulatedBackend, "observe", meanwhile)
+    monkeypatch.setattr(SimulatedBackend, "observe_pods", meanwhile)
     observe_cluster(cluster_id=cluster.pk)
 
     assert waiting == [True]
@@ -65,7 +65,7 @@ def test_an_observation_that_met_nobody_wakes_nobody() -> None:
 
 def test_what_may_wait_is_not_hastened() -> None:
     cluster, _ = pipeline.simulated_cluster(clusters.cell(), nodes=1)
-    hint(Topic.EXECUTE, cluster.pk, delay_s=1.0)
+    add_hint(Topic.EXECUTE, cluster.pk, delay_s=1.0)
     observe_cluster(cluster_id=cluster.pk)
 
     assert Hint.unscoped.get(topic="execute-later").not_before > clock.now()

@@ -9,7 +9,7 @@ import time_machine
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from clusters.backends.base import Outcome, PodObservation, PodPhase, TaskRef, TaskSpec
+from clusters.backends.base import PodObservation, PodOutcome, PodPhase, TaskRef, TaskSpec
 from clusters.backends.simulated.backend import SimulatedBackend
 from foundation.core import clock
 from foundation.models import Hint
@@ -67,11 +67,11 @@ def test_who_holds_what_others_wait_for_leaves_first_and_what_has_ended_last(
     order: list[str] = []
     remove, ensure = SimulatedBackend.remove_many, SimulatedBackend.ensure_many
 
-    def removed(backend: SimulatedBackend, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+    def removed(backend: SimulatedBackend, refs: Sequence[TaskRef], grace_s: int) -> list[PodOutcome]:
         order.extend(f"remove {ref.name.split('-')[0]}" for ref in refs)
         return remove(backend, refs, grace_s)
 
-    def ensured(backend: SimulatedBackend, specs: Sequence[TaskSpec]) -> list[Outcome]:
+    def ensured(backend: SimulatedBackend, specs: Sequence[TaskSpec]) -> list[PodOutcome]:
         order.extend(f"make {spec.ref.name.split('-')[0]}" for spec in specs)
         return ensure(backend, specs)
 
@@ -103,7 +103,7 @@ def test_the_next_look_comes_when_the_next_pod_ends_however_long_this_one_took(
         observe_cluster(cluster_id=stage.cluster.pk)
         cycle_run(cell_id=stage.cell.pk)
         execute_cluster(cluster_id=stage.cluster.pk)
-        observe = SimulatedBackend.observe
+        observe = SimulatedBackend.observe_pods
         ends: list[float] = []
 
         def slow(backend: SimulatedBackend, cursor: str | None, *, whole: bool = False) -> object:
@@ -111,7 +111,7 @@ def test_the_next_look_comes_when_the_next_pod_ends_however_long_this_one_took(
             ends.append(clock.now().timestamp() + (batch.again_s or 0))
             return batch
 
-        monkeypatch.setattr(SimulatedBackend, "observe", slow)
+        monkeypatch.setattr(SimulatedBackend, "observe_pods", slow)
         monkeypatch.setattr("scheduling.execution.observe.pods_apply", lambda **_: traveller.shift(0.25))
         Hint.unscoped.all().delete()
         observe_cluster(cluster_id=stage.cluster.pk)

@@ -26,7 +26,7 @@ class Scripted:
         self.failing = ""
         self.silent = False
 
-    def samples(self) -> Iterator[DeviceSample]:
+    def read_samples(self) -> Iterator[DeviceSample]:
         at = self.bench.clock_now()
         for sample in [] if self.silent else self.bench.batch(at):
             yield sample

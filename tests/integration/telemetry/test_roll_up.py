@@ -8,7 +8,7 @@ import pytest
 
 from telemetry import tasks
 from telemetry.models import Channel, Reading, RollUp, TelemetryGap, Tick
-from telemetry.services.prune import prune
+from telemetry.services.prune import prune_rows
 from telemetry.services.roll_up import roll_up
 from telemetry.store.times import to_ms
 from tests.integration.telemetry.conftest import START, Bench
@@ -85,7 +85,7 @@ def test_channels_go_when_nothing_speaks_of_them(bench: Bench) -> None:
     assert Channel.unscoped.filter(job_id__isnull=False).exists()
     bench.clock.move_to(START + timedelta(days=31))
     for _ in range(3):
-        prune()
+        prune_rows()
     assert not Channel.unscoped.exists()
 
 
@@ -96,7 +96,7 @@ def test_pruning_goes_in_batches_and_comes_to_an_end(bench: Bench, batch: int) -
     runs = 0
     while Reading.unscoped.exists():
         before = Reading.unscoped.count()
-        prune(batch)
+        prune_rows(batch)
         assert before - Reading.unscoped.count() <= 6 * (batch + 5)  # whole instants go together
         runs += 1
         assert runs <= 20
@@ -107,5 +107,5 @@ def test_old_gaps_go_and_open_ones_stay(bench: Bench) -> None:
     old = START - timedelta(days=31)
     TelemetryGap.unscoped.create(cluster=cluster, started_at=old, ended_at=old, cause="empty")
     TelemetryGap.unscoped.create(cluster=cluster, started_at=old, cause="unreachable")
-    prune()
+    prune_rows()
     assert TelemetryGap.unscoped.get().cause == "unreachable"

@@ -27,7 +27,7 @@ def simulated() -> tuple[Cluster, Flavor]:
     group = NodeGroup(prefix="node-", nodes=1, cards=2, card_model="A100-40G", card_memory_mib=40_960)
     build_cluster(cluster, node_groups=[group])
     flavor = clusters.flavor(cluster)
-    inventory_sync(cluster=cluster, inventory=backend_for(cluster).inventory())
+    inventory_sync(cluster=cluster, inventory=backend_for(cluster).read_inventory())
     return cluster, flavor
 
 
@@ -47,7 +47,7 @@ def ensure(cluster: Cluster, allocation: Allocation) -> None:
         workspace=str(allocation.attempt.job.workspace_id),
         simulate={"run_s": 3600, "gpu_utilisation": 0.8},
     )
-    assert backend_for(cluster).ensure(spec).kind == "done"
+    assert backend_for(cluster).ensure_pod(spec).kind == "done"
 
 
 @pytest.mark.django_db

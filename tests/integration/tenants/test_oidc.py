@@ -15,7 +15,7 @@ from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.db import DataError
 from django.test import Client
 
-from allotment.settings.oidc import provider
+from allotment.settings.oidc import provider_settings
 from foundation.models import AuditRecord
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -43,7 +43,7 @@ def issuer() -> Iterator[str]:
 @pytest.fixture
 def sign_in(issuer: str, settings: Any) -> SignIn:
     """Go from the sign-in page to the provider and back as a persona; the client and the last answer."""
-    settings.SOCIALACCOUNT_PROVIDERS = provider(
+    settings.SOCIALACCOUNT_PROVIDERS = provider_settings(
         issuer, oidc_provider.CLIENT_ID, oidc_provider.CLIENT_SECRET, "Acme SSO"
     )
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.backends.simulated import chance
-from clusters.backends.simulated.load import HEAT_S, Curve, cooled
+from clusters.backends.simulated.load import HEAT_S, LoadCurve, has_cooled
 from clusters.backends.simulated.script import Script
 
 
 def test_the_same_names_give_the_same_number() -> None:
-    assert chance.fraction("a", 1) == chance.fraction("a", 1)
-    assert chance.fraction("ab", "c") != chance.fraction("a", "bc")
-    values = [chance.between(10, 20, "pod", n) for n in range(1000)]
+    assert chance.random_fraction("a", 1) == chance.random_fraction("a", 1)
+    assert chance.random_fraction("ab", "c") != chance.random_fraction("a", "bc")
+    values = [chance.random_between(10, 20, "pod", n) for n in range(1000)]
     assert 10 <= min(values) < 10.1
     assert 19.9 < max(values) < 20
     assert 14.5 < sum(values) / 1000 < 15.5
@@ -52,25 +52,25 @@ def test_a_script_names_what_is_out_of_range(key: str, value: object) -> None:
     st.floats(min_value=0, max_value=1e6),
 )
 def test_load_stays_between_nothing_and_everything(mean: float, at_s: float, age_s: float) -> None:
-    curve = Curve.of("pod", mean)
-    assert 0 <= curve.busy(at_s, age_s) <= 1
-    assert 0 <= curve.memory(1000, age_s) <= 1000
+    curve = LoadCurve.for_pod("pod", mean)
+    assert 0 <= curve.compute_share(at_s, age_s) <= 1
+    assert 0 <= curve.memory_used(1000, age_s) <= 1000
     for ended_s in (None, 0.0, age_s):
-        assert 0 <= curve.lagging(at_s, age_s, ended_s, HEAT_S) <= 1
+        assert 0 <= curve.lagged_share(at_s, age_s, ended_s, HEAT_S) <= 1
 
 
 def test_load_rises_from_nothing_and_never_jumps() -> None:
-    curve = Curve.of("pod", 0.7)
-    values = [curve.busy(1.8e9 + age, age) for age in range(600)]
+    curve = LoadCurve.for_pod("pod", 0.7)
+    values = [curve.compute_share(1.8e9 + age, age) for age in range(600)]
     assert values[0] == 0
     assert max(abs(b - a) for a, b in pairwise(values)) < 0.05
     assert 0.6 < sum(values[120:]) / len(values[120:]) < 0.8
 
 
 def test_heat_ends_after_the_pod() -> None:
-    curve = Curve.of("pod", 0.7)
-    heats = [curve.lagging(1.8e9 + s, 900 + s, s, HEAT_S) for s in range(0, 400, 20)]
+    curve = LoadCurve.for_pod("pod", 0.7)
+    heats = [curve.lagged_share(1.8e9 + s, 900 + s, s, HEAT_S) for s in range(0, 400, 20)]
     assert all(later < earlier for earlier, later in pairwise(heats))
     assert heats[-1] < 0.001
-    assert cooled(400)
-    assert not cooled(60)
+    assert has_cooled(400)
+    assert not has_cooled(60)

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from foundation.core.bounded_parsing import Bounds, Fields, TextError, load_json, load_yaml, read_yaml
+from foundation.core.bounded_parsing import (
+    ParseBounds,
+    TextError,
+    YamlMapping,
+    load_json,
+    load_yaml,
+    read_yaml,
+)
 
-SMALL = Bounds(size=1000, nodes=20, depth=4, keys=5, text=50)
+SMALL = ParseBounds(size=1000, nodes=20, depth=4, keys=5, text=50)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +75,7 @@ def test_what_is_out_of_bounds_is_refused_with_its_line(text: str, code: str, li
 
 
 def test_a_number_of_many_digits_is_refused_and_such_a_text_is_not() -> None:
-    wide = Bounds(size=10_000)
+    wide = ParseBounds(size=10_000)
 
     for number in ("9" * 65, "-" + "1" * 5000, "0x" + "f" * 5000, "1." + "0" * 70):
         with pytest.raises(TextError, match="digits"):
@@ -82,7 +89,7 @@ def test_a_number_of_many_digits_is_refused_and_such_a_text_is_not() -> None:
 def test_nodes_know_their_lines_and_keep_keys_that_are_there_twice() -> None:
     node = read_yaml("a: 1\nb:\n  - x\na: 2\n", SMALL)
 
-    assert isinstance(node, Fields)
+    assert isinstance(node, YamlMapping)
     assert [(key.text, key.line) for key, _ in node.entries] == [("a", 1), ("b", 2), ("a", 4)]
 
 

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from foundation.core.garbage_collection import uncollected
+from foundation.core.garbage_collection import gc_paused
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -14,7 +14,7 @@ def test_the_search_rests_and_is_as_before_afterwards(before: bool) -> None:
     known = gc.isenabled()
     try:
         (gc.enable if before else gc.disable)()
-        with pytest.raises(KeyError), uncollected():
+        with pytest.raises(KeyError), gc_paused():
             assert not gc.isenabled()
             raise KeyError
         assert gc.isenabled() is before

@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 
 from clusters.backends.base import DeviceSample, TaskRef
 from telemetry.models import Scope
-from telemetry.store.holdings import Card, Hold, Holdings
-from telemetry.store.matching import match
+from telemetry.store.holdings import Card, DeviceHold, Holdings
+from telemetry.store.matching import match_samples
 
 AT = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 NODE, CARD_A, CARD_B = (uuid.UUID(int=n) for n in (1, 2, 3))
 
 
-def hold(number: int, device: uuid.UUID, *, cores: int, exclusive: bool) -> Hold:
+def hold(number: int, device: uuid.UUID, *, cores: int, exclusive: bool) -> DeviceHold:
     ids = [uuid.UUID(int=100 * number + n) for n in range(5)]
-    return Hold(ids[0], device, NODE, *ids[1:], cores, 20_000, exclusive)
+    return DeviceHold(ids[0], device, NODE, *ids[1:], cores, 20_000, exclusive)
 
 
 def holdings() -> Holdings:
@@ -37,14 +37,14 @@ def sample(device: str, use: float, pod: str = "") -> DeviceSample:
 
 
 def test_a_pods_sample_becomes_a_reading_of_its_slice_with_its_grant() -> None:
-    found = match(holdings(), [sample("GPU-a", 12.5, "p1")])
+    found = match_samples(holdings(), [sample("GPU-a", 12.5, "p1")])
     (draft,) = found.drafts.values()
     assert draft.key == (Scope.SLICE, uuid.UUID(int=100), CARD_A)
     assert (draft.cores_used, draft.cores_allocated, draft.memory_allocated_mib) == (12.5, 30, 20_000)
 
 
 def test_a_card_that_one_pod_holds_alone_reads_for_that_pod_too() -> None:
-    found = match(holdings(), [sample("GPU-b", 80.0)])
+    found = match_samples(holdings(), [sample("GPU-b", 80.0)])
     by_scope = {draft.key[0]: draft for draft in found.drafts.values()}
     assert set(by_scope) == {Scope.CARD, Scope.SLICE}
     assert by_scope[Scope.SLICE].cores_used == 80.0
@@ -52,18 +52,18 @@ def test_a_card_that_one_pod_holds_alone_reads_for_that_pod_too() -> None:
 
 
 def test_the_pods_own_reading_goes_before_that_of_the_card() -> None:
-    found = match(holdings(), [sample("GPU-b", 80.0), sample("GPU-b", 71.0, "p2")])
+    found = match_samples(holdings(), [sample("GPU-b", 80.0), sample("GPU-b", 71.0, "p2")])
     slices = [draft for draft in found.drafts.values() if draft.key[0] == Scope.SLICE]
     assert [draft.cores_used for draft in slices] == [71.0]
 
 
 def test_a_shared_card_reads_for_nobody() -> None:
-    found = match(holdings(), [sample("GPU-a", 80.0)])
+    found = match_samples(holdings(), [sample("GPU-a", 80.0)])
     assert [draft.key[0] for draft in found.drafts.values()] == [Scope.CARD]
 
 
 def test_strangers_are_counted_and_the_rest_is_kept() -> None:
-    found = match(
+    found = match_samples(
         holdings(), [sample("GPU-x", 1.0), sample("GPU-a", 1.0, "gone"), sample("GPU-a", 5.0, "p1")]
     )
     assert found.unknown_devices == {"GPU-x"}
@@ -72,5 +72,5 @@ def test_strangers_are_counted_and_the_rest_is_kept() -> None:
 
 
 def test_a_sample_that_comes_twice_in_one_batch_counts_once() -> None:
-    found = match(holdings(), [sample("GPU-a", 5.0), sample("GPU-a", 6.0)])
+    found = match_samples(holdings(), [sample("GPU-a", 5.0), sample("GPU-a", 6.0)])
     assert [draft.cores_used for draft in found.drafts.values()] == [5.0]

@@ -8,7 +8,15 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from allotment.setup.first_use import ADMIN, CELL, ROOT, FirstUse, Installation, Part, installation_init
+from allotment.setup.first_use import (
+    ADMIN,
+    CELL,
+    ROOT,
+    FirstUse,
+    SetupInstallation,
+    SetupStep,
+    installation_init,
+)
 from tenants.management.results import USAGE, read_password, refusals, write_json
 
 _NEXT = "next: allotment cluster add NAME --path KUBECONFIG"
@@ -66,7 +74,7 @@ def _wanted(options: dict[str, Any]) -> FirstUse:
     )
 
 
-def _told(found: Installation) -> dict[str, Any]:
+def _told(found: SetupInstallation) -> dict[str, Any]:
     told: dict[str, Any] = {
         name: {"names": list(part.names), "created": part.created}
         for name, part in (("admin", found.admin), ("cell", found.cell), ("tenant", found.tenant))
@@ -76,7 +84,7 @@ def _told(found: Installation) -> dict[str, Any]:
     return told
 
 
-def _text(found: Installation) -> str:
+def _text(found: SetupInstallation) -> str:
     parts = (("platform admin", found.admin), ("cell", found.cell), ("root tenant", found.tenant))
     lines = [_line(title, part) for title, part in parts]
     if found.admin.password:
@@ -89,5 +97,5 @@ def _text(found: Installation) -> str:
     return "\n".join([*lines, _NEXT])
 
 
-def _line(title: str, part: Part) -> str:
+def _line(title: str, part: SetupStep) -> str:
     return f"{title}: {', '.join(part.names)} ({'created' if part.created else 'there already'})"

@@ -20,7 +20,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 
 from clusters.backends.base import BackendUnavailable
 from clusters.backends.kubernetes import answers
-from clusters.backends.kubernetes.breaker import Breaker
+from clusters.backends.kubernetes.breaker import CircuitBreaker
 from foundation.messaging import leases
 from foundation.monitoring.counters import Counter, Histogram
 
@@ -46,7 +46,7 @@ _FAILURES: Final = Counter(
 )
 
 
-class Refused(BackendUnavailable):
+class RequestRefused(BackendUnavailable):
     """The API said no. `status` is HTTP's, `reason` the API's word for it, such as AlreadyExists.
 
     A write that was refused is known not to have happened. Of a read nothing more is learnt than from
@@ -58,7 +58,7 @@ class Refused(BackendUnavailable):
         self.status, self.reason, self.message = status, reason, message
 
 
-class Denied(Refused):
+class Denied(RequestRefused):
     """The API does not let the platform's account do this, or not yet: an API server that has just started
     denies everything until it has read its roles.
 
@@ -66,7 +66,7 @@ class Denied(Refused):
     """
 
 
-class Elsewhere(Exception):
+class NameTaken(Exception):
     """A name, or the object of that name, is somebody else's; `code` and the text say by what."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -89,23 +89,23 @@ class _AskAgain(Exception):
         self.wait_s, self.of_object = wait_s, of_object
 
 
-class Api:
+class KubernetesApi:
     """One cluster's API, safe to share among threads.
 
     `cluster` is its name, `installation` the id that objects made here carry. `subject` names what all
     calls are about, such as a namespace, or "" for nothing: the breaker counts its failures once.
-    Every method raises `Refused` when the API says no, and `BackendUnavailable` when it says nothing.
+    Every method raises `RequestRefused` when the API says no, and `BackendUnavailable` when it says nothing.
     """
 
     def __init__(
-        self, cluster: str, client: ApiClient, breaker: Breaker, installation: str, subject: str = ""
+        self, cluster: str, client: ApiClient, breaker: CircuitBreaker, installation: str, subject: str = ""
     ) -> None:
         self.cluster, self.installation = cluster, installation
         self._client, self._breaker, self._subject = client, breaker, subject
 
-    def for_subject(self, subject: str) -> Api:
+    def for_subject(self, subject: str) -> KubernetesApi:
         """The same API, for calls that are all about one thing."""
-        return Api(self.cluster, self._client, self._breaker, self.installation, subject)
+        return KubernetesApi(self.cluster, self._client, self._breaker, self.installation, subject)
 
     def check_object(self, path: str, answer_s: float) -> None:
         """Ask for one object, once, and wait `answer_s` seconds at most; any answer about it will do.
@@ -115,16 +115,16 @@ class Api:
         try:
             self._once("GET", path, None, {}, answer_s)
         except _AskAgain as error:
-            self._breaker.failed()
+            self._breaker.record_failure()
             raise BackendUnavailable(str(error)) from error
-        except Refused:
+        except RequestRefused:
             return
 
     def get(self, path: str, **query: str | int) -> Json:
         """Read one object."""
         return self._call("GET", path, query=query)
 
-    def listing(self, path: str, **query: str | int) -> tuple[list[Json], str]:
+    def list_objects(self, path: str, **query: str | int) -> tuple[list[Json], str]:
         """Read a whole list, page by page: its items, and the version to watch from."""
         page = self.get(path, limit=_PAGE, **query)
         items: list[Json] = page.get("items") or []
@@ -145,19 +145,19 @@ class Api:
         """Ask for the end of an object."""
         return self._call("DELETE", path, options)
 
-    def lines(self, path: str, idle_s: float, **query: str | int) -> Iterator[bytes]:
+    def stream_lines(self, path: str, idle_s: float, **query: str | int) -> Iterator[bytes]:
         """The lines of a streamed answer, until it ends or nothing has come for `idle_s` seconds."""
         answer = None
         try:
             answer = self._open("GET", path, query, None, idle_s)
             if answer.status >= 400:
                 raise _refusal(answer, answer.data)
-            self._breaker.succeeded()
+            self._breaker.record_success()
             yield from _split(answer)
         except ReadTimeoutError:
             return
         except (HTTPError, ApiException) as error:
-            self._breaker.failed()
+            self._breaker.record_failure()
             raise BackendUnavailable(f"GET {path}: {error}") from error
         finally:
             if answer is not None:
@@ -171,7 +171,7 @@ class Api:
                 return self._once(method, path, body, query or {})
             except _AskAgain as error:
                 _FAILURES.add(cluster=self.cluster, kind="unanswered")
-                self._breaker.failed(self._subject if error.of_object else "")
+                self._breaker.record_failure(self._subject if error.of_object else "")
                 if attempt == ATTEMPTS:
                     raise BackendUnavailable(str(error)) from error
                 backoff_s = _BACKOFF_S * 2**attempt * random.uniform(0.5, 1.0)
@@ -201,7 +201,7 @@ class Api:
             raise _AskAgain(f"{call}: {answer.status}", _retry_after_s(answer))
         if answer.status >= _SERVER_ERROR:
             raise self._failed(call, answer, data, reads=reads)
-        self._breaker.succeeded()
+        self._breaker.record_success()
         if answer.status == _UNAUTHORISED:
             raise BackendUnavailable(f"{call}: the cluster does not accept the platform's token")
         if answer.status >= 400:
@@ -212,8 +212,8 @@ class Api:
         """What an answer of 500 or more means: the cluster is down, or this object is more than it takes."""
         refusal = _refusal(answer, data)
         if answers.is_too_large(refusal.message):
-            self._breaker.succeeded()
-            return Refused(answers.TOO_LARGE, "RequestEntityTooLarge", refusal.message)
+            self._breaker.record_success()
+            return RequestRefused(answers.TOO_LARGE, "RequestEntityTooLarge", refusal.message)
         of_object = answer.status != _UNAVAILABLE
         message = f"{call}: {answer.status} {refusal.message}".rstrip()
         return self._lost(message, reads=reads, of_object=of_object)
@@ -223,13 +223,13 @@ class Api:
         if reads:
             return _AskAgain(message, of_object=of_object)
         _FAILURES.add(cluster=self.cluster, kind="unanswered")
-        self._breaker.failed(self._subject if of_object else "")
+        self._breaker.record_failure(self._subject if of_object else "")
         return OutcomeUnknown(message)
 
     def _check_breaker(self) -> None:
         """Raises: BackendUnavailable while too many calls have failed."""
         try:
-            self._breaker.check()
+            self._breaker.check_closed()
         except BackendUnavailable:
             _FAILURES.add(cluster=self.cluster, kind="held-back")
             raise
@@ -270,14 +270,14 @@ def _require_held(call: str) -> None:
         raise BackendUnavailable(f"{call}: not sent: {error}") from error
 
 
-def _refusal(answer: BaseHTTPResponse, data: bytes) -> Refused:
+def _refusal(answer: BaseHTTPResponse, data: bytes) -> RequestRefused:
     try:
         status = json.loads(data)
         reason, message = str(status.get("reason", "")), str(status.get("message", ""))
         denied = answers.is_denied(answer.status, message)
-        return (Denied if denied else Refused)(answer.status, reason, message)
+        return (Denied if denied else RequestRefused)(answer.status, reason, message)
     except (ValueError, AttributeError):  # not the API but something in front of it
-        return Refused(answer.status, "", data[:300].decode(errors="replace"))
+        return RequestRefused(answer.status, "", data[:300].decode(errors="replace"))
 
 
 def _parsed(call: str, data: bytes) -> Json:

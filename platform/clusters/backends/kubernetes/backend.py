@@ -20,9 +20,9 @@ from clusters.backends.base import (
     Inventory,
     NamespaceState,
     ObservedBatch,
-    Outcome,
     Owner,
     PodEvent,
+    PodOutcome,
     TaskRef,
     TaskSpec,
     TenantLimits,
@@ -38,8 +38,8 @@ from clusters.backends.kubernetes import (
     tenants,
     watch,
 )
-from clusters.backends.kubernetes.api import Api
-from clusters.backends.kubernetes.breaker import Breaker
+from clusters.backends.kubernetes.api import KubernetesApi
+from clusters.backends.kubernetes.breaker import CircuitBreaker
 from clusters.backends.kubernetes.connection import open_client
 from clusters.models import Cluster
 from foundation.models.installation import installation_id
@@ -72,32 +72,32 @@ class KubernetesBackend(ClusterBackend):
         except BackendUnavailable:
             self._api.check_object(_CHECKED, _CHECK_S)
 
-    def inventory(self) -> Inventory:
-        return watch.inventory(self._api)
+    def read_inventory(self) -> Inventory:
+        return watch.read_inventory(self._api)
 
-    def ensure(self, spec: TaskSpec) -> Outcome:
+    def ensure_pod(self, spec: TaskSpec) -> PodOutcome:
         return placing.ensure_many(self._api, [spec])[0]
 
-    def remove(self, ref: TaskRef, grace_s: int) -> Outcome:
-        return removing.remove(self._api, ref, grace_s)
+    def remove_pod(self, ref: TaskRef, grace_s: int) -> PodOutcome:
+        return removing.remove_pod(self._api, ref, grace_s)
 
-    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[Outcome]:
+    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[PodOutcome]:
         return placing.ensure_many(self._api, specs)
 
-    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[PodOutcome]:
         return removing.remove_many(self._api, refs, grace_s)
 
-    def resize(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
-        return resizing.resize(self._api, ref, devices)
+    def resize_devices(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
+        return resizing.resize_devices(self._api, ref, devices)
 
-    def dissolve(self, gangs: Sequence[GangRef]) -> list[Outcome]:
-        return removing.dissolve(self._api, gangs)
+    def remove_gangs(self, gangs: Sequence[GangRef]) -> list[PodOutcome]:
+        return removing.remove_gangs(self._api, gangs)
 
-    def gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
-        return gangs.gangs(self._api)
+    def list_gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
+        return gangs.list_gangs(self._api)
 
-    def observe(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
-        return watch.observe(self._api, cursor, whole=whole)
+    def observe_pods(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
+        return watch.observe_pods(self._api, cursor, whole=whole)
 
     def read_identity(self) -> str:
         return owning.read_identity(self._api)
@@ -115,11 +115,11 @@ class KubernetesBackend(ClusterBackend):
         return removing.pods_exist(self._api, refs)
 
     def list_objects(self, kind: str) -> list[Mapping[str, Any]]:
-        items, _ = self._api.listing(f"/api/v1/{kind}")
+        items, _ = self._api.list_objects(f"/api/v1/{kind}")
         return list(items)
 
-    def govern(self, limits: Sequence[TenantLimits]) -> Governed:
-        return tenants.govern(self._api, limits)
+    def ensure_namespaces(self, limits: Sequence[TenantLimits]) -> Governed:
+        return tenants.ensure_namespaces(self._api, limits)
 
     def namespace_state(self, name: str, workspace: str) -> NamespaceState:
         return tenants.namespace_state(self._api, name, workspace)
@@ -127,14 +127,14 @@ class KubernetesBackend(ClusterBackend):
     def namespace_adopt(self, name: str, workspace: str) -> None:
         tenants.adopt_namespace(self._api, name, workspace)
 
-    def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
-        return events.events(self._api, refs)
+    def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
+        return events.list_pod_events(self._api, refs)
 
-    def samples(self) -> Iterable[DeviceSample]:
+    def read_samples(self) -> Iterable[DeviceSample]:
         """None: the agents on the nodes report for themselves."""
         return ()
 
-    def logs(
+    def read_logs(
         self,
         ref: TaskRef,
         *,
@@ -142,11 +142,11 @@ class KubernetesBackend(ClusterBackend):
         since: datetime | None = None,
         last: int | None = None,
     ) -> Iterator[str]:
-        return logs.logs(self._api, ref, follow=follow, since=since, last=last)
+        return logs.read_logs(self._api, ref, follow=follow, since=since, last=last)
 
 
 @lru_cache(maxsize=64)
-def _api(cluster: str, connection: str, installation: str, process: int) -> Api:
+def _api(cluster: str, connection: str, installation: str, process: int) -> KubernetesApi:
     """One client and one breaker per cluster and process: connections do not survive a fork."""
     del process  # it only tells one entry from another
-    return Api(cluster, open_client(json.loads(connection)), Breaker(), installation)
+    return KubernetesApi(cluster, open_client(json.loads(connection)), CircuitBreaker(), installation)

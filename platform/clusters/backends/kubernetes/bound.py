@@ -32,7 +32,7 @@ Amounts = Counter[str]
 
 def bound_pod(item: Json) -> BoundPod:
     """What a pod's object says it holds."""
-    metadata, asked = item["metadata"], requests(item["spec"])
+    metadata, asked = item["metadata"], sum_requests(item["spec"])
     shares = _shares(item)
     labels: Mapping[str, str] = metadata.get("labels") or {}
     owner: Json = next(iter(metadata.get("ownerReferences") or ()), {})
@@ -58,7 +58,7 @@ def bound_pod(item: Json) -> BoundPod:
     )
 
 
-def requests(spec: Json) -> Amounts:
+def sum_requests(spec: Json) -> Amounts:
     """What the scheduler counts for a pod: CPU in millicores, memory in bytes, all else in pieces.
 
     The greater of what its containers ask for together and of what each step of its start needs, where

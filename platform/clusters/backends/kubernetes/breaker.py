@@ -15,7 +15,7 @@ FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
 
 
-class Breaker:
+class CircuitBreaker:
     """Counts failures in a row; open, it refuses at once, and lets one call through after each pause.
 
     Safe to share among threads. `clock` gives seconds that never go back.
@@ -29,7 +29,7 @@ class Breaker:
         self._pause_s = FIRST_PAUSE_S
         self._open_until = 0.0
 
-    def check(self) -> None:
+    def check_closed(self) -> None:
         """Raises: BackendUnavailable while it is open; the one call let through moves the next on."""
         with self._guard:
             if self._failures < FAILURES:
@@ -41,13 +41,13 @@ class Breaker:
                 )
             self._hold_back()
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """The cluster answered, whatever the answer was."""
         with self._guard:
             self._failures, self._pause_s = 0, FIRST_PAUSE_S
             self._subjects.clear()
 
-    def failed(self, subject: str = "") -> None:
+    def record_failure(self, subject: str = "") -> None:
         """The cluster did not answer, or could not.
 
         `subject` names what the call was about and what may be the cause, such as a namespace: its failures

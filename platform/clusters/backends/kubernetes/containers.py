@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from clusters.backends.base import GANG_FOLDER, Gang, TaskSpec, Variable
+from clusters.backends.base import GANG_FOLDER, GangSpec, TaskSpec, Variable
 from clusters.backends.kubernetes.api import Json
 from clusters.gpu.reserved import (
     NO_DEVICES,
@@ -40,7 +40,7 @@ class SpecInvalid(ValueError):
     """A task that no pod can be made of, with the reason."""
 
 
-def container(spec: TaskSpec, cards: Mapping[str, str], environment: Mapping[str, str]) -> Json:
+def build_container(spec: TaskSpec, cards: Mapping[str, str], environment: Mapping[str, str]) -> Json:
     """The one container of a task: `cards` it may use, and the `environment` that goes with them.
 
     Raises: SpecInvalid.
@@ -68,7 +68,7 @@ def container(spec: TaskSpec, cards: Mapping[str, str], environment: Mapping[str
     return {key: value for key, value in found.items() if value}
 
 
-def volumes(spec: TaskSpec) -> list[Json]:
+def build_volumes(spec: TaskSpec) -> list[Json]:
     """What the pod mounts: the volumes of the job file, and the files of its gang."""
     found = [{"name": f"volume-{number}", **_source(one)} for number, one in enumerate(_volumes(spec))]
     if spec.gang is not None and spec.gang.files:
@@ -76,7 +76,7 @@ def volumes(spec: TaskSpec) -> list[Json]:
     return found
 
 
-def config_maps(gang: Gang) -> dict[str, dict[str, str]]:
+def config_maps(gang: GangSpec) -> dict[str, dict[str, str]]:
     """The files of a gang by the name of the ConfigMap that holds them; the first owns the others.
 
     An attempt's files do not change in number or size while its pods run, so all pods look at the same place.
@@ -87,7 +87,7 @@ def config_maps(gang: Gang) -> dict[str, dict[str, str]]:
     return {gang.name: {}, **apart}
 
 
-def _of_files(gang: Gang) -> Iterator[tuple[Json, Json]]:
+def _of_files(gang: GangSpec) -> Iterator[tuple[Json, Json]]:
     """The volumes with a gang's files and how each is mounted: the folder, or each file that stands apart."""
     maps = config_maps(gang)
     if len(maps) == 1:

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from clusters.backends.base import PodEvent, TaskRef
-from clusters.backends.kubernetes.api import Api, Json
+from clusters.backends.kubernetes.api import Json, KubernetesApi
 from clusters.backends.kubernetes.workers import Workers
 
 
-def events(api: Api, refs: Sequence[TaskRef]) -> list[PodEvent]:
+def list_pod_events(api: KubernetesApi, refs: Sequence[TaskRef]) -> list[PodEvent]:
     """The events of each pod that the cluster still has, an hour's by default. Raises: BackendUnavailable."""
     with Workers() as workers:
         found = list(workers.map(lambda ref: _of_pod(api, ref), refs))
     return [event for of_pod in found for event in of_pod]
 
 
-def _of_pod(api: Api, ref: TaskRef) -> list[PodEvent]:
+def _of_pod(api: KubernetesApi, ref: TaskRef) -> list[PodEvent]:
     selector = f"involvedObject.kind=Pod,involvedObject.name={ref.name}"
-    items, _ = api.listing(f"/api/v1/namespaces/{ref.namespace}/events", fieldSelector=selector)
+    items, _ = api.list_objects(f"/api/v1/namespaces/{ref.namespace}/events", fieldSelector=selector)
     return [_event(ref, item) for item in items]
 
 

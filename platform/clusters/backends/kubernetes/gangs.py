@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from clusters.backends.base import BackendUnavailable, Gang, GangRef, Outcome
-from clusters.backends.kubernetes.api import Api, Elsewhere, Json, Refused
+from clusters.backends.base import BackendUnavailable, GangRef, GangSpec, PodOutcome
+from clusters.backends.kubernetes.api import Json, KubernetesApi, NameTaken, RequestRefused
 from clusters.backends.kubernetes.containers import config_maps
-from clusters.backends.kubernetes.making import make
+from clusters.backends.kubernetes.making import ensure_object
 from clusters.backends.kubernetes.pods import SELECTOR, is_of_another, labels_of, own_labels
 
 _NOT_FOUND: Final = 404
 
 
-def gang_ensure(api: Api, namespace: str, workspace: str, gang: Gang) -> Json:
+def gang_ensure(api: KubernetesApi, namespace: str, workspace: str, gang: GangSpec) -> Json:
     """The owner of a gang's pods, with its files as they are now.
 
     Raises: Elsewhere when its name is taken, or the namespace is not the workspace's; Refused;
@@ -34,18 +34,20 @@ def gang_ensure(api: Api, namespace: str, workspace: str, gang: Gang) -> Json:
     first, *more = config_maps(gang).items()
     owner = _config_map(api, namespace, workspace, _metadata(api, namespace, gang), first[1])
     for name, files in more:
-        owned = {"name": name, "ownerReferences": [reference(owner)]}
+        owned = {"name": name, "ownerReferences": [owner_reference(owner)]}
         _config_map(api, namespace, workspace, {**_metadata(api, namespace, gang), **owned}, files)
     if gang.size > 1:
         service = _service(api, namespace, gang, owner)
-        _ours(api, make(api, f"{path}/services", service, workspace), service)
+        _ours(api, ensure_object(api, f"{path}/services", service, workspace), service)
     return owner
 
 
-def _config_map(api: Api, namespace: str, workspace: str, metadata: Json, files: Mapping[str, str]) -> Json:
+def _config_map(
+    api: KubernetesApi, namespace: str, workspace: str, metadata: Json, files: Mapping[str, str]
+) -> Json:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     wanted: Json = {"metadata": metadata, "data": dict(files)}
-    found = _ours(api, make(api, path, wanted, workspace), wanted)
+    found = _ours(api, ensure_object(api, path, wanted, workspace), wanted)
     there = found.get("data") or {}
     if there != wanted["data"]:
         gone = dict.fromkeys(there.keys() - wanted["data"].keys())
@@ -53,22 +55,22 @@ def _config_map(api: Api, namespace: str, workspace: str, metadata: Json, files:
     return found
 
 
-def gang_dissolve(api: Api, ref: GangRef) -> Outcome:
+def gang_dissolve(api: KubernetesApi, ref: GangRef) -> PodOutcome:
     """Remove the owner, and with it whatever is still there of its gang; absent is done."""
     try:
         path = f"/api/v1/namespaces/{ref.namespace}/configmaps/{ref.name}"
         api.delete(path, {"propagationPolicy": "Background"})
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != _NOT_FOUND:
-            return Outcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+            return PodOutcome.refused(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
-        return Outcome.unknown(str(error))
-    return Outcome.done()
+        return PodOutcome.unknown(str(error))
+    return PodOutcome.done()
 
 
-def gangs(api: Api) -> list[tuple[GangRef, Mapping[str, str]]]:
+def list_gangs(api: KubernetesApi) -> list[tuple[GangRef, Mapping[str, str]]]:
     """The owners that are there, with the labels that their gangs gave. Raises: BackendUnavailable."""
-    owners, _ = api.listing("/api/v1/configmaps", labelSelector=SELECTOR)
+    owners, _ = api.list_objects("/api/v1/configmaps", labelSelector=SELECTOR)
     return [
         (GangRef(owner["metadata"]["namespace"], owner["metadata"]["name"]), labels_of(owner))
         for owner in owners
@@ -76,7 +78,7 @@ def gangs(api: Api) -> list[tuple[GangRef, Mapping[str, str]]]:
     ]
 
 
-def reference(owner: Json) -> Json:
+def owner_reference(owner: Json) -> Json:
     """How an object names its owner; as a controller, so that a drained node's pods are not left alone."""
     metadata = owner["metadata"]
     return {
@@ -88,9 +90,9 @@ def reference(owner: Json) -> Json:
     }
 
 
-def _service(api: Api, namespace: str, gang: Gang, owner: Json) -> Json:
+def _service(api: KubernetesApi, namespace: str, gang: GangSpec, owner: Json) -> Json:
     return {
-        "metadata": {**_metadata(api, namespace, gang), "ownerReferences": [reference(owner)]},
+        "metadata": {**_metadata(api, namespace, gang), "ownerReferences": [owner_reference(owner)]},
         "spec": {
             "clusterIP": "None",
             "selector": dict(gang.labels),
@@ -99,13 +101,13 @@ def _service(api: Api, namespace: str, gang: Gang, owner: Json) -> Json:
     }
 
 
-def _metadata(api: Api, namespace: str, gang: Gang) -> Json:
+def _metadata(api: KubernetesApi, namespace: str, gang: GangSpec) -> Json:
     labels = {**gang.labels, **own_labels(api.installation)}
     return {"name": gang.name, "namespace": namespace, "labels": labels}
 
 
-def _ours(api: Api, found: Json, wanted: Json) -> Json:
+def _ours(api: KubernetesApi, found: Json, wanted: Json) -> Json:
     if labels_of(found) != labels_of(wanted) or is_of_another(found, api.installation):
         name = f"{found['metadata']['namespace']}/{found['metadata']['name']}"
-        raise Elsewhere("NAME_TAKEN", f"an object {name} with other labels exists")
+        raise NameTaken("NAME_TAKEN", f"an object {name} with other labels exists")
     return found

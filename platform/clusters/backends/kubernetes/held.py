@@ -19,7 +19,7 @@ from clusters.gpu.hami import CardShare
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ContainerRequest:
     """What the containers of a pod ask for: cards, and MiB and percent points of each; 0 is not said."""
 
     cards: int = 0
@@ -27,7 +27,7 @@ class Asked:
     cores: int = 0
 
 
-def asked_of(pod: Json) -> Asked:
+def asked_of(pod: Json) -> ContainerRequest:
     """The cards that all containers of a pod ask for together, and the most that one asks for of a card."""
     cards = memory_mib = cores = 0
     for limits in _limits(pod["spec"]):
@@ -36,7 +36,7 @@ def asked_of(pod: Json) -> Asked:
             cards += count
             memory_mib = max(memory_mib, _whole(limits.get(MEMORY)))
             cores = max(cores, _whole(limits.get(CORES)))
-    return Asked(cards, memory_mib, cores)
+    return ContainerRequest(cards, memory_mib, cores)
 
 
 def shares_of(pod: Json) -> list[CardShare]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from clusters.backends.base import TaskRef
 from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Api, Refused
+from clusters.backends.kubernetes.api import KubernetesApi, RequestRefused
 from clusters.backends.kubernetes.containers import CONTAINER
 
 _QUIET_S: Final = 10.0
@@ -18,8 +18,8 @@ _LONGEST_BYTES: Final = 16 * 1024 * 1024
 _NOTHING: Final = (400, 404)
 
 
-def logs(
-    api: Api,
+def read_logs(
+    api: KubernetesApi,
     ref: TaskRef,
     *,
     follow: bool = False,
@@ -39,11 +39,13 @@ def logs(
     if since is not None:
         query["sinceTime"] = f"{since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"  # whole seconds: see below
     try:
-        for line in api.lines(pods.path(ref.namespace, ref.name) + "/log", _wait_s(follow), **query):
+        for line in api.stream_lines(
+            pods.pod_path(ref.namespace, ref.name) + "/log", _wait_s(follow), **query
+        ):
             text = line.decode(errors="replace").rstrip("\r")
             if since is None or _at(text) > since:
                 yield text
-    except Refused as error:
+    except RequestRefused as error:
         if error.status not in _NOTHING:
             raise
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Api, Json, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.api import Json, KubernetesApi, OutcomeUnknown, RequestRefused
 from clusters.backends.kubernetes.namespaces import namespace_ensure
 
 _FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
 
 
-def make(api: Api, collection: str, body: Json, workspace: str) -> Json:
+def ensure_object(api: KubernetesApi, collection: str, body: Json, workspace: str) -> Json:
     """The object of the body's name, made now or before; the namespace of the workspace is made when it is
     missing.
 
@@ -20,35 +20,35 @@ def make(api: Api, collection: str, body: Json, workspace: str) -> Json:
     try:
         try:
             return api.create(collection, body)
-        except Refused as error:
+        except RequestRefused as error:
             if not _homeless(error):
                 raise
             namespace_ensure(api, metadata["namespace"], workspace)
             return api.create(collection, body)
     except OutcomeUnknown:
-        return find(api, collection, metadata["name"])
-    except Refused as error:
+        return get_object(api, collection, metadata["name"])
+    except RequestRefused as error:
         # A quota that is used up refuses a name before it is seen that the name exists.
         if error.status not in (_CONFLICT, _FORBIDDEN):
             raise
         try:
-            return find(api, collection, metadata["name"])
+            return get_object(api, collection, metadata["name"])
         except OutcomeUnknown:
             raise error from None
 
 
-def find(api: Api, collection: str, name: str) -> Json:
+def get_object(api: KubernetesApi, collection: str, name: str) -> Json:
     """The object of that name. Raises: OutcomeUnknown if there is none yet."""
     try:
         return api.get(f"{collection}/{name}")
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != _NOT_FOUND:
             raise
         # A lost call may still be carried out: the next try finds the object, or makes it.
         raise OutcomeUnknown(f"{collection}/{name} is not there yet") from error
 
 
-def _homeless(error: Refused) -> bool:
+def _homeless(error: RequestRefused) -> bool:
     """Whether the namespace is missing, or its account: somebody may have made the one without the other."""
     return error.status == _NOT_FOUND or (
         error.status == _FORBIDDEN and pods.SERVICE_ACCOUNT in error.message

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.conf import settings
 
-from clusters.backends.kubernetes.api import Api, Elsewhere, Json, Refused
+from clusters.backends.kubernetes.api import Json, KubernetesApi, NameTaken, RequestRefused
 from clusters.backends.kubernetes.pods import MANAGED, SERVICE_ACCOUNT, is_of_another, own_labels
 
 # Pods of tenants may not leave their sandbox, whatever their images would like.
@@ -42,13 +42,13 @@ def namespace_labels(installation: str, workspace: str) -> dict[str, str]:
     return {**own_labels(installation), WORKSPACE: workspace, **_RESTRICTED}
 
 
-def account(installation: str) -> Body:
+def build_service_account(installation: str) -> Body:
     """The account that pods run under: it may do nothing, and no token of it is mounted."""
     metadata = {"name": SERVICE_ACCOUNT, "labels": own_labels(installation)}
     return "/api/v1", "serviceaccounts", {"metadata": metadata, "automountServiceAccountToken": False}
 
 
-def policy(installation: str) -> Body:
+def build_network_policy(installation: str) -> Body:
     """Who may talk to whom: in from the own workspace alone; out to anywhere but what is denied.
 
     Jobs read data and models from wherever these are, so what goes out is open. The addresses where clouds
@@ -71,21 +71,21 @@ def policy(installation: str) -> Body:
     return POLICIES, "networkpolicies", {"metadata": metadata, "spec": spec}
 
 
-def namespace_found(api: Api, name: str, workspace: str) -> Json:
+def namespace_found(api: KubernetesApi, name: str, workspace: str) -> Json:
     """The namespace of a workspace, made when it is missing, before anything is made in it.
 
     Raises: Elsewhere if it is not the workspace's; Refused; BackendUnavailable.
     """
     try:
         found = api.get(f"{NAMESPACES}/{name}")
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != _NOT_FOUND:
             raise
         return namespace_ensure(api, name, workspace)
     return check_owned(api, found, workspace)
 
 
-def namespace_ensure(api: Api, name: str, workspace: str) -> Json:
+def namespace_ensure(api: KubernetesApi, name: str, workspace: str) -> Json:
     """Make the namespace of a workspace, or see that it is one, with its account and its policy.
 
     Raises: Elsewhere if it is not the workspace's, and then nothing is made in it; Refused;
@@ -94,12 +94,12 @@ def namespace_ensure(api: Api, name: str, workspace: str) -> Json:
     labels = namespace_labels(api.installation, workspace)
     _create(api, NAMESPACES, {"metadata": {"name": name, "labels": labels}})
     found = check_owned(api, api.get(f"{NAMESPACES}/{name}"), workspace)
-    for root, kind, body in (account(api.installation), policy(api.installation)):
+    for root, kind, body in (build_service_account(api.installation), build_network_policy(api.installation)):
         _create(api, f"{root}/namespaces/{name}/{kind}", body)
     return found
 
 
-def check_owned(api: Api, namespace: Json, workspace: str) -> Json:
+def check_owned(api: KubernetesApi, namespace: Json, workspace: str) -> Json:
     """The namespace itself, if the platform keeps it for this workspace.
 
     The name alone says nothing: anybody may have made a namespace of that name, with secrets in it.
@@ -108,14 +108,14 @@ def check_owned(api: Api, namespace: Json, workspace: str) -> Json:
     if is_owned(api, namespace, workspace):
         return namespace
     name = namespace["metadata"]["name"]
-    raise Elsewhere(
+    raise NameTaken(
         NOT_OWNED,
         f"namespace {name} was there before and is not the workspace's; nothing is made in it. An operator "
         f"hands it over: allotment namespace adopt {api.cluster} {name}",
     )
 
 
-def is_owned(api: Api, namespace: Json, workspace: str) -> bool:
+def is_owned(api: KubernetesApi, namespace: Json, workspace: str) -> bool:
     """Whether a namespace carries the labels by which this installation keeps it for the workspace."""
     labels = namespace["metadata"].get("labels") or {}
     return (
@@ -123,7 +123,7 @@ def is_owned(api: Api, namespace: Json, workspace: str) -> bool:
     )
 
 
-def is_unmarked(api: Api, namespace: Json) -> bool:
+def is_unmarked(api: KubernetesApi, namespace: Json) -> bool:
     """Whether the platform made a namespace before namespaces said whose they are."""
     labels = namespace["metadata"].get("labels") or {}
     return (
@@ -133,9 +133,9 @@ def is_unmarked(api: Api, namespace: Json) -> bool:
     )
 
 
-def _create(api: Api, path: str, body: Json) -> None:
+def _create(api: KubernetesApi, path: str, body: Json) -> None:
     try:
         api.create(path, body)
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != _EXISTS:
             raise

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from clusters.backends.base import BackendUnavailable, Owner
-from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.backends.kubernetes.api import Json, KubernetesApi, RequestRefused
 from clusters.backends.kubernetes.pods import own_labels
 
 NAMESPACE: Final = "allotment"
@@ -19,16 +19,16 @@ _CONFIGMAPS: Final = f"{_NAMESPACES}/{NAMESPACE}/configmaps"
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
-def read_identity(api: Api) -> str:
+def read_identity(api: KubernetesApi) -> str:
     """The uid of a namespace that every cluster has and nobody can make anew. Raises: BackendUnavailable."""
     return str(api.get(f"{_NAMESPACES}/kube-system")["metadata"]["uid"])
 
 
-def read_owner(api: Api) -> Owner | None:
+def read_owner(api: KubernetesApi) -> Owner | None:
     """What the object says; None if there is none. Raises: BackendUnavailable."""
     try:
         found = api.get(f"{_CONFIGMAPS}/{NAME}")
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != _NOT_FOUND:
             raise
         return None
@@ -46,7 +46,7 @@ def read_owner(api: Api) -> Owner | None:
     )
 
 
-def write_owner(api: Api, wanted: Owner) -> None:
+def write_owner(api: KubernetesApi, wanted: Owner) -> None:
     """Write the object: a new one, or that of `wanted.version`. Raises: BackendUnavailable."""
     data = {
         "installation": wanted.installation,
@@ -61,25 +61,25 @@ def write_owner(api: Api, wanted: Owner) -> None:
             api.patch(f"{_CONFIGMAPS}/{NAME}", {"metadata": metadata, "data": data})
         else:
             _create(api, {"metadata": metadata, "data": data})
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != _CONFLICT:
             raise
         raise BackendUnavailable("somebody else has just said who runs this cluster") from error
 
 
-def remove_owner(api: Api) -> None:
+def remove_owner(api: KubernetesApi) -> None:
     """Remove the object; absent is done. Raises: BackendUnavailable."""
     try:
         api.delete(f"{_CONFIGMAPS}/{NAME}", {})
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != _NOT_FOUND:
             raise
 
 
-def _create(api: Api, body: Json) -> None:
+def _create(api: KubernetesApi, body: Json) -> None:
     try:
         api.create(_CONFIGMAPS, body)
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != _NOT_FOUND:
             raise
         # Without the platform's label, by which a namespace is a workspace's and held to the rules for those.

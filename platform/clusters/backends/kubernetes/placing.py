@@ -23,18 +23,25 @@ from clusters.backends.base import (
     UNKNOWN,
     UNREACHABLE,
     BackendUnavailable,
-    Gang,
-    Outcome,
+    GangSpec,
     OutcomeKind,
+    PodOutcome,
     TaskSpec,
 )
 from clusters.backends.kubernetes import pods, shares
-from clusters.backends.kubernetes.api import Api, Denied, Elsewhere, Json, OutcomeUnknown, Refused
-from clusters.backends.kubernetes.bound import requests
+from clusters.backends.kubernetes.api import (
+    Denied,
+    Json,
+    KubernetesApi,
+    NameTaken,
+    OutcomeUnknown,
+    RequestRefused,
+)
+from clusters.backends.kubernetes.bound import sum_requests
 from clusters.backends.kubernetes.containers import SpecInvalid
-from clusters.backends.kubernetes.gangs import gang_ensure, reference
+from clusters.backends.kubernetes.gangs import gang_ensure, owner_reference
 from clusters.backends.kubernetes.held import shares_of
-from clusters.backends.kubernetes.making import find, make
+from clusters.backends.kubernetes.making import ensure_object, get_object
 from clusters.backends.kubernetes.namespaces import namespace_found
 from clusters.backends.kubernetes.workers import Workers
 from clusters.gpu.hami import HamiFormatError
@@ -60,13 +67,13 @@ class _Unanswered:
         gangs = self._gangs[spec.ref.namespace]
         return gangs[_gang_name(spec)] >= _OF_A_GANG or len(gangs) >= _OF_A_NAMESPACE
 
-    def note(self, spec: TaskSpec, outcome: Outcome) -> None:
+    def note(self, spec: TaskSpec, outcome: PodOutcome) -> None:
         """Count an outcome, if it is one."""
         if outcome.kind is OutcomeKind.UNKNOWN and outcome.code == UNKNOWN:
             self._gangs[spec.ref.namespace][_gang_name(spec)] += 1
 
 
-def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
+def ensure_many(api: KubernetesApi, specs: Sequence[TaskSpec]) -> list[PodOutcome]:
     """Make each pod exist; one outcome per spec, in their order.
 
     Pods that share the cards of one node are placed one after the other, all others side by side. The
@@ -77,7 +84,7 @@ def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
     lanes: defaultdict[object, list[int]] = defaultdict(list)
     for number, spec in enumerate(specs):
         lanes[spec.node if pods.on_shares(spec) else number].append(number)
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, PodOutcome] = {}
     unanswered = _Unanswered()
     with Workers() as workers:
         gangs = {_gang(spec): spec.gang for spec in specs}
@@ -96,7 +103,7 @@ def ensure_many(api: Api, specs: Sequence[TaskSpec]) -> list[Outcome]:
                 spec = specs[number]
                 if unanswered.enough(spec):
                     text = "others of its workspace had no answer in this round"
-                    outcomes[number] = Outcome.unknown(text, PUT_OFF)
+                    outcomes[number] = PodOutcome.unknown(text, PUT_OFF)
                     continue
                 # What fails for one workspace alone does not close the cluster for others.
                 outcome = _ensure(api.for_subject(spec.ref.namespace), spec, owners[_gang(spec)])
@@ -118,38 +125,43 @@ def _gang(spec: TaskSpec) -> tuple[str, str, str]:
     return (spec.ref.namespace, spec.workspace, name)
 
 
-def _owner(api: Api, home: Future[Json], key: tuple[str, str, str], gang: Gang | None) -> Json:
+def _owner(api: KubernetesApi, home: Future[Json], key: tuple[str, str, str], gang: GangSpec | None) -> Json:
     namespace = home.result()
     if gang is None or gang.alone:
         return namespace
     return gang_ensure(api, key[0], key[1], gang)
 
 
-def _ensure(api: Api, spec: TaskSpec, owner: Future[Json]) -> Outcome:
+def _ensure(api: KubernetesApi, spec: TaskSpec, owner: Future[Json]) -> PodOutcome:
     try:
-        manifest = pods.manifest(spec, api.installation, owner=reference(owner.result()))
-        pod = _ours(api, make(api, pods.path(spec.ref.namespace), manifest, spec.workspace), spec, manifest)
-        faults.point("kubernetes.after_create")
+        manifest = pods.build_manifest(spec, api.installation, owner=owner_reference(owner.result()))
+        pod = _ours(
+            api,
+            ensure_object(api, pods.pod_path(spec.ref.namespace), manifest, spec.workspace),
+            spec,
+            manifest,
+        )
+        faults.fault_point("kubernetes.after_create")
         _bind(api, spec, pod)
-        faults.point("kubernetes.after_bind")
+        faults.fault_point("kubernetes.after_bind")
     except SpecInvalid as error:
-        return Outcome.refused("INVALID", str(error))
+        return PodOutcome.refused("INVALID", str(error))
     except HamiFormatError as error:
-        return Outcome.refused("CARDS_UNREADABLE", str(error))
+        return PodOutcome.refused("CARDS_UNREADABLE", str(error))
     except shares.NoRoom as error:
-        return Outcome.refused("CARD_FULL", str(error))
-    except Elsewhere as error:
-        return Outcome.refused(error.code, str(error))
+        return PodOutcome.refused("CARD_FULL", str(error))
+    except NameTaken as error:
+        return PodOutcome.refused(error.code, str(error))
     except (Denied, OutcomeUnknown) as error:
-        return Outcome.unknown(str(error))
-    except Refused as error:
-        return Outcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+        return PodOutcome.unknown(str(error))
+    except RequestRefused as error:
+        return PodOutcome.refused(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
-        return Outcome.unknown(str(error), UNREACHABLE)
-    return Outcome.done(pod["metadata"]["uid"])
+        return PodOutcome.unknown(str(error), UNREACHABLE)
+    return PodOutcome.done(pod["metadata"]["uid"])
 
 
-def _ours(api: Api, pod: Json, spec: TaskSpec, wanted: Json) -> Json:
+def _ours(api: KubernetesApi, pod: Json, spec: TaskSpec, wanted: Json) -> Json:
     """The pod, if it was made for this task: the answer was lost, or the database was.
 
     One of the same job and attempt for another hold, of which a restored database does not know, is adopted
@@ -164,7 +176,7 @@ def _ours(api: Api, pod: Json, spec: TaskSpec, wanted: Json) -> Json:
     taken = said != asked or pods.is_of_another(pod, api.installation)
     if taken or not (same or _is_as_wanted(pod, spec, wanted)):
         name = f"{spec.ref.namespace}/{spec.ref.name}"
-        raise Elsewhere("NAME_TAKEN", f"a pod {name} that was made for something else exists")
+        raise NameTaken("NAME_TAKEN", f"a pod {name} that was made for something else exists")
     return pod
 
 
@@ -177,12 +189,12 @@ def _is_as_wanted(pod: Json, spec: TaskSpec, wanted: Json) -> bool:
         return False
     return (
         pod["spec"].get("nodeName", "") in ("", spec.node)
-        and requests(pod["spec"]) == requests(wanted["spec"])
+        and sum_requests(pod["spec"]) == sum_requests(wanted["spec"])
         and held in ([], [(share.uuid, share.cores, share.memory_mib) for share in shares])
     )
 
 
-def _bind(api: Api, spec: TaskSpec, pod: Json) -> None:
+def _bind(api: KubernetesApi, spec: TaskSpec, pod: Json) -> None:
     if _bound(pod, spec):
         return
     binding: Json = {
@@ -193,13 +205,13 @@ def _bind(api: Api, spec: TaskSpec, pod: Json) -> None:
         "target": {"apiVersion": "v1", "kind": "Node", "name": spec.node},
     }
     if pods.on_shares(spec):
-        binding["metadata"]["annotations"] = shares.reserve(api, spec)
+        binding["metadata"]["annotations"] = shares.reserve_shares(api, spec)
     try:
-        api.create(pods.path(spec.ref.namespace, spec.ref.name) + "/binding", binding)
-    except (OutcomeUnknown, Refused) as error:
-        if isinstance(error, Refused) and error.status != _CONFLICT:
+        api.create(pods.pod_path(spec.ref.namespace, spec.ref.name) + "/binding", binding)
+    except (OutcomeUnknown, RequestRefused) as error:
+        if isinstance(error, RequestRefused) and error.status != _CONFLICT:
             raise
-        if not _bound(find(api, pods.path(spec.ref.namespace), spec.ref.name), spec):
+        if not _bound(get_object(api, pods.pod_path(spec.ref.namespace), spec.ref.name), spec):
             raise
 
 
@@ -207,5 +219,5 @@ def _bound(pod: Json, spec: TaskSpec) -> bool:
     node = pod["spec"].get("nodeName", "")
     if node and node != spec.node:
         name = f"{spec.ref.namespace}/{spec.ref.name}"
-        raise Elsewhere("BOUND_ELSEWHERE", f"pod {name} is bound to {node}, not to {spec.node}")
+        raise NameTaken("BOUND_ELSEWHERE", f"pod {name} is bound to {node}, not to {spec.node}")
     return bool(node)

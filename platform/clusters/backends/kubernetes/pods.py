@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from clusters.backends.base import GRACE_S, DeviceGrant, PodObservation, PodPhase, TaskRef, TaskSpec
 from clusters.backends.kubernetes.api import Json
-from clusters.backends.kubernetes.containers import SpecInvalid, container, volumes
+from clusters.backends.kubernetes.containers import SpecInvalid, build_container, build_volumes
 from clusters.backends.kubernetes.nodes import GPU, MIG
 from clusters.gpu import hami
 from clusters.gpu.named import counted_profile, is_named_by_node
@@ -27,7 +27,7 @@ _ENDED: Final = {"Succeeded": PodPhase.SUCCEEDED, "Failed": PodPhase.FAILED}
 _SHARES: Final = {"GPU_CORE_UTILIZATION_POLICY": "force", "CUDA_TASK_PRIORITY": "1"}
 
 
-def path(namespace: str, name: str = "") -> str:
+def pod_path(namespace: str, name: str = "") -> str:
     """The address of a pod, or of all pods of a namespace."""
     return f"/api/v1/namespaces/{namespace}/pods" + (f"/{name}" if name else "")
 
@@ -42,7 +42,7 @@ def own_labels(installation: str) -> dict[str, str]:
     return {**MANAGED, INSTALLATION: installation}
 
 
-def manifest(spec: TaskSpec, installation: str, owner: Json | None = None) -> Json:
+def build_manifest(spec: TaskSpec, installation: str, owner: Json | None = None) -> Json:
     """The pod of a task, not bound to any node yet; `owner` names its gang's object. Raises: SpecInvalid."""
     shared = on_shares(spec)
     metadata: Json = {
@@ -52,7 +52,7 @@ def manifest(spec: TaskSpec, installation: str, owner: Json | None = None) -> Js
     }
     if owner is not None:
         metadata["ownerReferences"] = [owner]
-    main = container(spec, _cards(spec.devices), _SHARES if shared else {})
+    main = build_container(spec, _cards(spec.devices), _SHARES if shared else {})
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _pod_spec(spec, main)}
 
 
@@ -73,7 +73,7 @@ def _pod_spec(spec: TaskSpec, main: Json) -> Json:
         "tolerations": list(spec.options.get("tolerations", ())),
         "imagePullSecrets": [{"name": name} for name in spec.options.get("image_pull_secrets", ())],
         "containers": [main],
-        "volumes": volumes(spec),
+        "volumes": build_volumes(spec),
     }
     if spec.gang is not None and spec.gang.size > 1:
         # By these the gang's service gives it a name that its peers find.
@@ -103,7 +103,7 @@ def labels_of(pod: Json) -> dict[str, str]:
     return {key: value for key, value in labels.items() if key not in _ADDED}
 
 
-def observation(pod: Json, now: datetime, *, gone: bool = False) -> PodObservation:
+def read_observation(pod: Json, now: datetime, *, gone: bool = False) -> PodObservation:
     """What a pod's object tells. `gone`: it was its last; `now` is when it was seen to be."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     container = (status.get("containerStatuses") or [{}])[0]

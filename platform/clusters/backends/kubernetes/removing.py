@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clusters.backends.base import HOLD, BackendUnavailable, GangRef, Outcome, TaskRef
+from clusters.backends.base import HOLD, BackendUnavailable, GangRef, PodOutcome, TaskRef
 from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.backends.kubernetes.api import Json, KubernetesApi, RequestRefused
 from clusters.backends.kubernetes.gangs import gang_dissolve
 from clusters.backends.kubernetes.workers import Workers
 from foundation.core import faults
@@ -15,13 +15,13 @@ from foundation.core import faults
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
-def remove_many(api: Api, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+def remove_many(api: KubernetesApi, refs: Sequence[TaskRef], grace_s: int) -> list[PodOutcome]:
     """Ask for the end of each pod; one outcome per reference, in their order."""
     with Workers() as workers:
-        return list(workers.map(lambda ref: remove(api, ref, grace_s), refs))
+        return list(workers.map(lambda ref: remove_pod(api, ref, grace_s), refs))
 
 
-def remove(api: Api, ref: TaskRef, grace_s: int) -> Outcome:
+def remove_pod(api: KubernetesApi, ref: TaskRef, grace_s: int) -> PodOutcome:
     """Ask for the end of one pod; absent is done, and so is a successor of the same name."""
     options: dict[str, Any] = {"gracePeriodSeconds": max(grace_s, 0)}
     try:
@@ -29,28 +29,28 @@ def remove(api: Api, ref: TaskRef, grace_s: int) -> Outcome:
         if not uid and ref.hold:
             found = pod_found(api, ref.namespace, ref.name)
             if found is None or not _is_meant(found, ref):
-                return Outcome.done()
+                return PodOutcome.done()
             uid = found["metadata"]["uid"]
         if uid:
             options["preconditions"] = {"uid": uid}
-        deleted = api.delete(pods.path(ref.namespace, ref.name), options)
-        faults.point("kubernetes.after_delete")
-    except Refused as error:
+        deleted = api.delete(pods.pod_path(ref.namespace, ref.name), options)
+        faults.fault_point("kubernetes.after_delete")
+    except RequestRefused as error:
         if error.status in (_NOT_FOUND, _CONFLICT):
-            return Outcome.done()
-        return Outcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+            return PodOutcome.done()
+        return PodOutcome.refused(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
-        return Outcome.unknown(str(error))
-    return Outcome.done(str((deleted.get("metadata") or {}).get("uid") or ref.uid))
+        return PodOutcome.unknown(str(error))
+    return PodOutcome.done(str((deleted.get("metadata") or {}).get("uid") or ref.uid))
 
 
-def pods_exist(api: Api, refs: Sequence[TaskRef]) -> list[bool]:
+def pods_exist(api: KubernetesApi, refs: Sequence[TaskRef]) -> list[bool]:
     """Whether each pod exists, read one by one. Raises: Refused; BackendUnavailable."""
     with Workers() as workers:
         return list(workers.map(lambda ref: _is_there(api, ref), refs))
 
 
-def _is_there(api: Api, ref: TaskRef) -> bool:
+def _is_there(api: KubernetesApi, ref: TaskRef) -> bool:
     found = pod_found(api, ref.namespace, ref.name)
     return found is not None and _is_meant(found, ref)
 
@@ -63,17 +63,17 @@ def _is_meant(found: Json, ref: TaskRef) -> bool:
     return not ref.hold or (metadata.get("labels") or {}).get(HOLD, ref.hold) == ref.hold
 
 
-def pod_found(api: Api, namespace: str, name: str) -> Json | None:
+def pod_found(api: KubernetesApi, namespace: str, name: str) -> Json | None:
     """The pod of that name, None if there is none. Raises: Refused; BackendUnavailable."""
     try:
-        return api.get(pods.path(namespace, name))
-    except Refused as error:
+        return api.get(pods.pod_path(namespace, name))
+    except RequestRefused as error:
         if error.status != _NOT_FOUND:
             raise
         return None
 
 
-def dissolve(api: Api, gangs: Sequence[GangRef]) -> list[Outcome]:
+def remove_gangs(api: KubernetesApi, gangs: Sequence[GangRef]) -> list[PodOutcome]:
     """Remove what gangs had in common; one outcome per reference, in their order."""
     with Workers() as workers:
         return list(workers.map(lambda ref: gang_dissolve(api, ref), gangs))

@@ -14,9 +14,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clusters.backends.base import BackendUnavailable, DeviceGrant, Outcome, TaskRef
+from clusters.backends.base import BackendUnavailable, DeviceGrant, PodOutcome, TaskRef
 from clusters.backends.kubernetes import pods, shares
-from clusters.backends.kubernetes.api import Api, Denied, Json, Refused
+from clusters.backends.kubernetes.api import Denied, Json, KubernetesApi, RequestRefused
 from clusters.gpu import hami
 from clusters.gpu.hami import CardShare
 from clusters.gpu.live_memory import (
@@ -24,7 +24,7 @@ from clusters.gpu.live_memory import (
     Amounts,
     AnswerState,
     LiveMemoryFormatError,
-    Wanted,
+    WantedMemory,
     began_with,
     in_effect,
     last_answer,
@@ -35,35 +35,35 @@ from foundation.core import faults
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
-def resize(api: Api, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
+def resize_devices(api: KubernetesApi, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
     """Have a pod's cards limited to these amounts; done when that holds, and nothing else is under way."""
-    gone = Outcome.refused("POD_GONE", f"pod {ref.namespace}/{ref.name} has ended")
+    gone = PodOutcome.refused("POD_GONE", f"pod {ref.namespace}/{ref.name} has ended")
     pod: Json | None = None
     try:
-        pod = api.get(pods.path(ref.namespace, ref.name))
+        pod = api.get(pods.pod_path(ref.namespace, ref.name))
         if ref.uid not in ("", pod["metadata"]["uid"]) or pods.has_ended(pod):
             return gone
         return _step(api, pod, {grant.uuid: grant.memory_mib for grant in devices})
     except shares.NoRoom as error:
-        return Outcome.refused("CARD_FULL", str(error))
+        return PodOutcome.refused("CARD_FULL", str(error))
     except (hami.HamiFormatError, LiveMemoryFormatError) as error:
-        return Outcome.refused("CARDS_UNREADABLE", str(error))
+        return PodOutcome.refused("CARDS_UNREADABLE", str(error))
     except Denied as error:
-        return Outcome.unknown(str(error))
-    except Refused as error:
+        return PodOutcome.unknown(str(error))
+    except RequestRefused as error:
         if error.status == _NOT_FOUND:
             return gone
         if pod is None or error.status == _CONFLICT or WANTED in _annotations(pod):
-            return Outcome.unknown(str(error))  # what was asked for before may still be carried out
-        return Outcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+            return PodOutcome.unknown(str(error))  # what was asked for before may still be carried out
+        return PodOutcome.refused(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
-        return Outcome.unknown(str(error))
+        return PodOutcome.unknown(str(error))
 
 
-def _step(api: Api, pod: Json, target: Amounts) -> Outcome:
+def _step(api: KubernetesApi, pod: Json, target: Amounts) -> PodOutcome:
     held = _held(pod)
     if missing := sorted(target.keys() - held.keys()):
-        return Outcome.refused("NOT_ITS_CARD", f"the pod holds no part of card {missing[0]}")
+        return PodOutcome.refused("NOT_ITS_CARD", f"the pod holds no part of card {missing[0]}")
     wish, there = _wish(pod), in_effect(pod, target) == target
     if wish is not None and wish.memory_mib == target:
         return _follow(api, pod, wish, there=there)
@@ -71,28 +71,28 @@ def _step(api: Api, pod: Json, target: Amounts) -> Outcome:
         return _ask(api, pod, target)
     if wish is not None:  # nobody took what is wanted now, and from here on nobody can
         _write(api, pod, target, allocated=target)
-    return Outcome.done(str(pod["metadata"]["uid"]))
+    return PodOutcome.done(str(pod["metadata"]["uid"]))
 
 
-def _follow(api: Api, pod: Json, wish: Wanted, *, there: bool) -> Outcome:
+def _follow(api: KubernetesApi, pod: Json, wish: WantedMemory, *, there: bool) -> PodOutcome:
     """What has become of a wish. `there`: what it asks for was in effect before."""
-    answer, target, done = last_answer(pod), wish.memory_mib, Outcome.done(str(pod["metadata"]["uid"]))
+    answer, target, done = last_answer(pod), wish.memory_mib, PodOutcome.done(str(pod["metadata"]["uid"]))
     if answer is None or answer.token != wish.token:
-        return done if there else Outcome.unknown("the agent of its node has not answered")
+        return done if there else PodOutcome.unknown("the agent of its node has not answered")
     if answer.state is AnswerState.TAKEN:
-        return Outcome.unknown("the agent of its node is about to change it")
+        return PodOutcome.unknown("the agent of its node is about to change it")
     if answer.state is AnswerState.REFUSED:
         # It must not be tried later: the pod is to keep what it has.
         now = in_effect(pod, target) or target
         _write(api, pod, now, allocated=now)
-        return Outcome.refused(answer.code or "REFUSED", answer.message)
+        return PodOutcome.refused(answer.code or "REFUSED", answer.message)
     held = _held(pod)
     if any(held[card].memory_mib != mib for card, mib in target.items()):
         _write(api, pod, None, allocated=target)
     return done
 
 
-def _ask(api: Api, pod: Json, target: Amounts) -> Outcome:
+def _ask(api: KubernetesApi, pod: Json, target: Amounts) -> PodOutcome:
     """Write the wish; what more of a card is wanted is booked at once. Raises: NoRoom, Refused."""
     held = _held(pod)
     most = {card: max(mib, held[card].memory_mib) for card, mib in target.items()}
@@ -100,24 +100,24 @@ def _ask(api: Api, pod: Json, target: Amounts) -> Outcome:
     if grown:
         shares.check_room(api, pod, [DeviceGrant(card, held[card].cores, most[card]) for card in grown])
     _write(api, pod, target, allocated=most)
-    faults.point("kubernetes.after_resize")
-    return Outcome.unknown("asked of the agent of its node")
+    faults.fault_point("kubernetes.after_resize")
+    return PodOutcome.unknown("asked of the agent of its node")
 
 
-def _write(api: Api, pod: Json, wanted: Amounts | None, *, allocated: Amounts) -> None:
+def _write(api: KubernetesApi, pod: Json, wanted: Amounts | None, *, allocated: Amounts) -> None:
     """Write the wish, and HAMi's books, on exactly this pod as it was read. Raises: Refused."""
     metadata = pod["metadata"]
     annotations: dict[str, Any] = {hami.ALLOCATED: _books(pod, allocated)}
     if wanted is not None:
         # What the pod began with needs no wish: its container starts that way.
         began = all(mib == began_with(pod) for mib in wanted.values()) and last_answer(pod) is None
-        annotations[WANTED] = None if began else Wanted(uuid.uuid4().hex, wanted).text()
+        annotations[WANTED] = None if began else WantedMemory(uuid.uuid4().hex, wanted).to_annotation()
     known = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    path = pods.path(metadata["namespace"], metadata["name"])
+    path = pods.pod_path(metadata["namespace"], metadata["name"])
     api.patch(path, {"metadata": {**known, "annotations": annotations}})
 
 
-def _wish(pod: Json) -> Wanted | None:
+def _wish(pod: Json) -> WantedMemory | None:
     text = _annotations(pod).get(WANTED)
     return parse_wanted(text) if text else None
 

@@ -17,8 +17,8 @@ import structlog
 
 from clusters.backends.base import BackendUnavailable, DeviceGrant, TaskSpec
 from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Api, Json, Refused
-from clusters.backends.kubernetes.held import Asked, asked_of, shares_of
+from clusters.backends.kubernetes.api import Json, KubernetesApi, RequestRefused
+from clusters.backends.kubernetes.held import ContainerRequest, asked_of, shares_of
 from clusters.gpu import hami
 from clusters.gpu.hami import CardShare, RegisteredCard
 from foundation.core import clock, faults
@@ -36,13 +36,13 @@ class NoRoom(Exception):
     """The part does not fit on the card beside what is there already; the message says what is left."""
 
 
-def reserve(api: Api, spec: TaskSpec) -> dict[str, str]:
+def reserve_shares(api: KubernetesApi, spec: TaskSpec) -> dict[str, str]:
     """Take the node's lock for this pod and return the annotations that its binding carries.
 
     Raises: NoRoom; BackendUnavailable while another pod keeps the lock; Refused.
     """
     node = _lock(api, spec)
-    faults.point("kubernetes.locked")
+    faults.fault_point("kubernetes.locked")
     try:
         _check_room(api, node, spec.devices, but=(spec.ref.namespace, spec.ref.name))
     except NoRoom:
@@ -60,18 +60,18 @@ def reserve(api: Api, spec: TaskSpec) -> dict[str, str]:
     }
 
 
-def _lock(api: Api, spec: TaskSpec) -> Json:
+def _lock(api: KubernetesApi, spec: TaskSpec) -> Json:
     """Compare and swap until the lock is ours; returns the node as it is then."""
     deadline = time.monotonic() + _WAIT_S
     while True:
         node, now = api.get(f"/api/v1/nodes/{spec.node}"), clock.now()
         holder = _holder(node)
         ours = holder is not None and holder.held_by(spec.ref.namespace, spec.ref.name)
-        if ours or holder is None or holder.expired(now) or _settled(api, holder, now):
+        if ours or holder is None or holder.is_expired(now) or _settled(api, holder, now):
             lock = hami.NodeLock(now, spec.ref.namespace, spec.ref.name)
             try:
-                return _write_lock(api, node, lock.text())
-            except Refused as error:
+                return _write_lock(api, node, lock.to_annotation())
+            except RequestRefused as error:
                 if error.status != _CONFLICT:
                     raise
         elif time.monotonic() > deadline:
@@ -81,14 +81,14 @@ def _lock(api: Api, spec: TaskSpec) -> Json:
             time.sleep(_POLL_S)
 
 
-def _unlock(api: Api, spec: TaskSpec) -> None:
+def _unlock(api: KubernetesApi, spec: TaskSpec) -> None:
     """Give the lock back if it is still ours."""
     node = api.get(f"/api/v1/nodes/{spec.node}")
     holder = _holder(node)
     if holder is not None and holder.held_by(spec.ref.namespace, spec.ref.name):
         try:
             _write_lock(api, node, None)
-        except Refused as error:
+        except RequestRefused as error:
             if error.status != _CONFLICT:  # somebody else's now
                 raise
 
@@ -98,16 +98,16 @@ def _holder(node: Json) -> hami.NodeLock | None:
     return hami.parse_lock(text) if text else None
 
 
-def _write_lock(api: Api, node: Json, text: str | None) -> Json:
+def _write_lock(api: KubernetesApi, node: Json, text: str | None) -> Json:
     metadata = {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": {hami.LOCK: text}}
     return api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": metadata})
 
 
-def _settled(api: Api, holder: hami.NodeLock, now: datetime) -> bool:
+def _settled(api: KubernetesApi, holder: hami.NodeLock, now: datetime) -> bool:
     """Whether the plugin is done with the pod that the lock names, or never will be."""
     try:
-        pod = api.get(pods.path(holder.namespace, holder.pod))
-    except Refused as error:
+        pod = api.get(pods.pod_path(holder.namespace, holder.pod))
+    except RequestRefused as error:
         if error.status != _NOT_FOUND:
             raise
         return True
@@ -121,29 +121,29 @@ def _settled(api: Api, holder: hami.NodeLock, now: datetime) -> bool:
     return False
 
 
-def _end(api: Api, pod: Json) -> None:
+def _end(api: KubernetesApi, pod: Json) -> None:
     metadata = pod["metadata"]
     options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
     try:
-        api.delete(pods.path(metadata["namespace"], metadata["name"]), options)
-    except Refused as error:
+        api.delete(pods.pod_path(metadata["namespace"], metadata["name"]), options)
+    except RequestRefused as error:
         if error.status not in (_NOT_FOUND, _CONFLICT):
             raise
 
 
-def check_room(api: Api, pod: Json, wanted: Sequence[DeviceGrant]) -> None:
+def check_room(api: KubernetesApi, pod: Json, wanted: Sequence[DeviceGrant]) -> None:
     """Whether a pod may hold that much of its cards beside what others hold. Raises: NoRoom."""
     metadata = pod["metadata"]
     node = api.get(f"/api/v1/nodes/{pod['spec']['nodeName']}")
     _check_room(api, node, wanted, but=(metadata["namespace"], metadata["name"]))
 
 
-def _check_room(api: Api, node: Json, wanted: Sequence[DeviceGrant], but: tuple[str, str]) -> None:
+def _check_room(api: KubernetesApi, node: Json, wanted: Sequence[DeviceGrant], but: tuple[str, str]) -> None:
     """A second line behind the ledger: what others hold of each card, by the cluster's own word."""
     name = node["metadata"]["name"]
     register = (node["metadata"].get("annotations") or {}).get(hami.REGISTER, "")
     cards = {card.uuid: card for card in hami.parse_register(register)}
-    on_node, _ = api.listing("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")
+    on_node, _ = api.list_objects("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")
     cores, memory = _held(on_node, cards, [grant.uuid for grant in wanted], but=but)
     for grant in wanted:
         card = cards.get(grant.uuid)
@@ -168,7 +168,7 @@ def _held(
     """
     cores: defaultdict[str, int] = defaultdict(int)
     memory: defaultdict[str, int] = defaultdict(int)
-    unread: list[Asked] = []
+    unread: list[ContainerRequest] = []
     for pod in on_node:
         metadata = pod["metadata"]
         if pods.has_ended(pod) or (metadata["namespace"], metadata["name"]) == but:
@@ -187,7 +187,7 @@ def _held(
 
 
 def _add_unread(
-    asked: Asked,
+    asked: ContainerRequest,
     cards: Mapping[str, RegisteredCard],
     wanted: Sequence[str],
     cores: dict[str, int],

@@ -20,16 +20,16 @@ from typing import Any, Final
 from kubernetes.utils.quantity import parse_quantity
 
 from clusters.backends.base import Governed, NamespaceState, TenantLimits
-from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.backends.kubernetes.api import Json, KubernetesApi, RequestRefused
 from clusters.backends.kubernetes.namespaces import (
     NAMESPACES,
     POLICIES,
     Body,
-    account,
+    build_network_policy,
+    build_service_account,
     is_owned,
     is_unmarked,
     namespace_labels,
-    policy,
 )
 from clusters.backends.kubernetes.nodes import GPU, MIG
 from clusters.backends.kubernetes.pods import SELECTOR, own_labels
@@ -44,12 +44,14 @@ _KEPT: Final = ("spec", "automountServiceAccountToken")
 _LISTS: Final = ("/api/v1/serviceaccounts", "/api/v1/resourcequotas", f"{POLICIES}/networkpolicies")
 
 
-def govern(api: Api, limits: Sequence[TenantLimits]) -> Governed:
+def ensure_namespaces(api: KubernetesApi, limits: Sequence[TenantLimits]) -> Governed:
     """Make what is missing and bring back what has changed. Raises: BackendUnavailable."""
-    there, _ = api.listing(NAMESPACES, labelSelector=SELECTOR)
+    there, _ = api.list_objects(NAMESPACES, labelSelector=SELECTOR)
     namespaces = {item["metadata"]["name"]: item for item in there}
     found = {
-        _key(path, item): item for path in _LISTS for item in api.listing(path, labelSelector=SELECTOR)[0]
+        _key(path, item): item
+        for path in _LISTS
+        for item in api.list_objects(path, labelSelector=SELECTOR)[0]
     }
     created: list[str] = []
     repaired: dict[str, Mapping[str, Change]] = {}
@@ -70,7 +72,7 @@ def govern(api: Api, limits: Sequence[TenantLimits]) -> Governed:
             known = namespace if path == NAMESPACES else found.get((path, title))
             try:
                 done = _bring_back(api, collection, body, known)
-            except Refused as error:
+            except RequestRefused as error:
                 refused[title] = error.message
                 continue
             if done is None:
@@ -80,19 +82,19 @@ def govern(api: Api, limits: Sequence[TenantLimits]) -> Governed:
     return Governed(tuple(created), repaired, refused, tuple(unmarked))
 
 
-def adopt_namespace(api: Api, name: str, workspace: str) -> None:
+def adopt_namespace(api: KubernetesApi, name: str, workspace: str) -> None:
     """Mark a namespace that is there as that of a workspace, whosever it was. Raises: BackendUnavailable."""
     labels = namespace_labels(api.installation, workspace)
     api.patch(f"{NAMESPACES}/{name}", {"metadata": {"labels": labels}})
-    for root, kind, body in (account(api.installation), policy(api.installation)):
+    for root, kind, body in (build_service_account(api.installation), build_network_policy(api.installation)):
         _bring_back(api, f"{root}/namespaces/{name}/{kind}", body, None)
 
 
-def namespace_state(api: Api, name: str, workspace: str) -> NamespaceState:
+def namespace_state(api: KubernetesApi, name: str, workspace: str) -> NamespaceState:
     """Whose a namespace is, seen from a workspace. Raises: BackendUnavailable."""
     try:
         namespace = api.get(f"{NAMESPACES}/{name}")
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != _NOT_FOUND:
             raise
         return NamespaceState.ABSENT
@@ -103,7 +105,7 @@ def namespace_state(api: Api, name: str, workspace: str) -> NamespaceState:
 
 def _surrounded(found: Mapping[tuple[str, str], Json], namespace: str) -> bool:
     """Whether a namespace has the account and the network policy that the platform makes with it."""
-    own = (_place(namespace, body) for body in (account(""), policy("")))
+    own = (_place(namespace, body) for body in (build_service_account(""), build_network_policy("")))
     return all((path, title) in found for title, path, _, _ in own)
 
 
@@ -112,7 +114,11 @@ def _wanted(installation: str, item: TenantLimits) -> Iterator[tuple[str, str, s
     labels = namespace_labels(installation, item.workspace)
     title, content = f"namespaces/{item.namespace}", {"metadata": {"name": item.namespace, "labels": labels}}
     yield title, NAMESPACES, NAMESPACES, content
-    for body in (account(installation), policy(installation), _quota(item.cards, installation)):
+    for body in (
+        build_service_account(installation),
+        build_network_policy(installation),
+        _quota(item.cards, installation),
+    ):
         yield _place(item.namespace, body)
 
 
@@ -137,13 +143,15 @@ def _quota(cards: Mapping[str, int], installation: str) -> Body:
     return "/api/v1", "resourcequotas", {"metadata": metadata, "spec": {"hard": hard}}
 
 
-def _bring_back(api: Api, collection: str, body: Json, known: Json | None) -> dict[str, Change] | None:
+def _bring_back(
+    api: KubernetesApi, collection: str, body: Json, known: Json | None
+) -> dict[str, Change] | None:
     """What had changed and was brought back, by field; None if the object was made."""
     address = f"{collection}/{body['metadata']['name']}"
     if known is None:
         try:
             api.create(collection, body)
-        except Refused as error:
+        except RequestRefused as error:
             if error.status != _EXISTS:
                 raise
             known = api.get(address)  # without our label, or it came meanwhile

@@ -30,7 +30,7 @@ from clusters.backends.base import (
     in_order,
 )
 from clusters.backends.kubernetes import pods
-from clusters.backends.kubernetes.api import Api, Json, Refused
+from clusters.backends.kubernetes.api import Json, KubernetesApi, RequestRefused
 from clusters.backends.kubernetes.bound import bound_pod
 from clusters.backends.kubernetes.nodes import node_fact
 from clusters.backends.kubernetes.removing import pod_found
@@ -55,7 +55,7 @@ class TooOld(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     """The last state of an object, and when it was seen; `gone`: it was deleted, or is no longer selected."""
 
     item: Json
@@ -66,14 +66,14 @@ class Change:
 class Followed(NamedTuple):
     """What changed, the version reached, and whether it was stopped there while `more` came."""
 
-    found: list[Change]
+    found: list[ObjectChange]
     version: str
     more: bool
 
 
-def inventory(api: Api) -> Inventory:
+def read_inventory(api: KubernetesApi) -> Inventory:
     """Every node, in the order of their names."""
-    nodes, _ = api.listing(_NODES)
+    nodes, _ = api.list_objects(_NODES)
     return Inventory(tuple(sorted((node_fact(node, api.cluster) for node in nodes), key=_name)))
 
 
@@ -81,7 +81,7 @@ def _name(fact: NodeFact) -> str:
     return fact.name
 
 
-def observe(api: Api, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
+def observe_pods(api: KubernetesApi, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
     """Changes since `cursor`; all there is if it is none, unknown or too old.
 
     `whole`: beside them every pod of the platform and every node, read after the changes.
@@ -96,16 +96,16 @@ def observe(api: Api, cursor: str | None, *, whole: bool = False) -> ObservedBat
     return _everything(api)
 
 
-def _everything(api: Api) -> ObservedBatch:
+def _everything(api: KubernetesApi) -> ObservedBatch:
     # From the version of the first list on all is watched: what changed meanwhile is told again.
-    others, version = api.listing(PODS, **_OTHERS)
+    others, version = api.list_objects(PODS, **_OTHERS)
     batch, ours = _lists(api, version)
     # The objects of others are as many as the cluster has pods: they are not kept until they are counted.
     theirs = tuple(_named(item, partial(_same, bound_pod(item))) for item in others if _holds(item))
     return replace(batch, bound=BoundPods(theirs + _bound_pods(ours), complete=True))
 
 
-def _with_lists(api: Api, changed: ObservedBatch) -> ObservedBatch:
+def _with_lists(api: KubernetesApi, changed: ObservedBatch) -> ObservedBatch:
     batch, ours = _lists(api, changed.cursor.partition(".")[0])
     listed = _bound_pods(ours)
     known = {pod.uid for pod in listed}
@@ -114,12 +114,12 @@ def _with_lists(api: Api, changed: ObservedBatch) -> ObservedBatch:
     return replace(batch, bound=bound, again_s=changed.again_s)
 
 
-def _lists(api: Api, version: str) -> tuple[ObservedBatch, list[Json]]:
+def _lists(api: KubernetesApi, version: str) -> tuple[ObservedBatch, list[Json]]:
     """Every pod of the platform and every node; pods are watched from `version` on."""
     now = clock.now()
-    ours, _ = api.listing(PODS, **_OURS)
-    nodes, nodes_version = api.listing(_NODES)
-    seen: list[Observation] = [pods.observation(item, now) for item in ours if _is_observed(api, item)]
+    ours, _ = api.list_objects(PODS, **_OURS)
+    nodes, nodes_version = api.list_objects(_NODES)
+    seen: list[Observation] = [pods.read_observation(item, now) for item in ours if _is_observed(api, item)]
     seen += [_node(api, item, now, False) for item in nodes]
     return ObservedBatch(in_order(seen), f"{version}.{nodes_version}", complete=True), ours
 
@@ -142,16 +142,16 @@ def _holds(item: Json) -> bool:
     return bool(item["spec"].get("nodeName")) and not pods.has_ended(item)
 
 
-def _is_observed(api: Api, item: Json) -> bool:
+def _is_observed(api: KubernetesApi, item: Json) -> bool:
     """Whether news of a pod may concern a task: it is known by its scheduler, which no pod can change, and
     is not said to be of another installation."""
     ours = item["spec"].get("schedulerName") == pods.SCHEDULER
     return ours and not pods.is_of_another(item, api.installation)
 
 
-def _changes(api: Api, pods_version: str, nodes_version: str) -> ObservedBatch:
+def _changes(api: KubernetesApi, pods_version: str, nodes_version: str) -> ObservedBatch:
     def follow(source: tuple[str, Mapping[str, str | int]], version: str) -> Followed:
-        return changes(api, *source, version)
+        return follow_changes(api, *source, version)
 
     with ThreadPoolExecutor(max_workers=2) as both:
         pods_seen, nodes_seen = both.map(follow, _SOURCES, (pods_version, nodes_version))
@@ -161,7 +161,7 @@ def _changes(api: Api, pods_version: str, nodes_version: str) -> ObservedBatch:
         nodes_seen = _after(nodes_seen, follow(_ALL_NODES, nodes_seen.version))
     changed = [_confirmed(api, change) for change in pods_seen.found]
     seen: list[Observation] = [
-        pods.observation(change.item, change.at, gone=change.gone)
+        pods.read_observation(change.item, change.at, gone=change.gone)
         for change in changed
         if _is_observed(api, change.item)
     ]
@@ -174,7 +174,7 @@ def _changes(api: Api, pods_version: str, nodes_version: str) -> ObservedBatch:
     return ObservedBatch(in_order(seen), cursor, again_s=_again_s(api, pods_seen), bound=bound)
 
 
-def _confirmed(api: Api, change: Change) -> Change:
+def _confirmed(api: KubernetesApi, change: ObjectChange) -> ObjectChange:
     """A pod that was neither told to end nor has ended is gone only if it is not there when asked for: what
     hides an object from a watch is told as its deletion, too."""
     metadata = change.item["metadata"]
@@ -186,13 +186,13 @@ def _confirmed(api: Api, change: Change) -> Change:
     return replace(change, item=found, gone=False)
 
 
-def _again_s(api: Api, seen: Followed) -> float | None:
+def _again_s(api: KubernetesApi, seen: Followed) -> float | None:
     if seen.more:
         return _REST_S
     return _OTHERS_S if _any_gone(api, seen) else None
 
 
-def _any_gone(api: Api, seen: Followed) -> bool:
+def _any_gone(api: KubernetesApi, seen: Followed) -> bool:
     return any(change.gone and _is_observed(api, change.item) for change in seen.found)
 
 
@@ -202,23 +202,23 @@ def _after(first: Followed, then: Followed) -> Followed:
     return Followed(list(latest.values()), then.version, then.more)
 
 
-def changes(api: Api, path: str, query: Mapping[str, str | int], version: str) -> Followed:
+def follow_changes(api: KubernetesApi, path: str, query: Mapping[str, str | int], version: str) -> Followed:
     """The last state of each object that changed after `version`.
 
     Raises: TooOld; Refused; BackendUnavailable.
     """
-    latest: dict[str, Change] = {}
+    latest: dict[str, ObjectChange] = {}
     more = False
     watching = {**query, "watch": 1, "resourceVersion": version, "timeoutSeconds": _AT_MOST_S}
     until = time.monotonic() + _LONGEST_S
     try:
-        for line in api.lines(path, _IDLE_S, **watching):
+        for line in api.stream_lines(path, _IDLE_S, **watching):
             kind, item = _event(line)
             version = str(item["metadata"]["resourceVersion"])
-            latest[item["metadata"]["uid"]] = Change(item, kind == "DELETED", clock.now())
+            latest[item["metadata"]["uid"]] = ObjectChange(item, kind == "DELETED", clock.now())
             if more := time.monotonic() > until:
                 break
-    except Refused as error:
+    except RequestRefused as error:
         if error.status == _GONE:
             raise TooOld from error
         raise
@@ -238,7 +238,7 @@ def _event(line: bytes) -> tuple[str, Json]:
     return kind, item
 
 
-def _node(api: Api, item: Json, now: datetime, gone: bool) -> Observation:
+def _node(api: KubernetesApi, item: Json, now: datetime, gone: bool) -> Observation:
     return NodeObservation(item["metadata"]["name"], None if gone else node_fact(item, api.cluster), now)
 
 

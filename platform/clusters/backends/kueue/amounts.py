@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from clusters.backends.delegation import Limit, Pool
+from clusters.backends.delegation import ProjectedFlavor, QuotaLimit
 from clusters.backends.kubernetes.nodes import GPU
 from clusters.backends.kueue.names import name_of
 from foundation.core.quantities import WHOLE_CARD, Resource
@@ -40,7 +40,7 @@ _Triple = tuple[int | None, int | None, int | None]
 _NOTHING: Final[_Triple] = (0, None, None)
 
 
-def quantity(text: object) -> Decimal | None:
+def parse_quantity(text: object) -> Decimal | None:
     """The value of a quantity as Kubernetes writes it, None of anything else."""
     found = _QUANTITY.fullmatch(str(text))
     if found is None or found[2] not in _SUFFIXES:
@@ -48,7 +48,7 @@ def quantity(text: object) -> Decimal | None:
     return Decimal(found[1]) * _SUFFIXES[found[2]]
 
 
-def requests(
+def task_requests(
     *, cpu_millicores: int, memory_mib: int, cards: int, cores: int, gpu_memory_mib: int
 ) -> dict[str, str]:
     """What one task counts."""
@@ -57,8 +57,10 @@ def requests(
     return asked | {name: str(amount) for name, amount in parts.items() if amount}
 
 
-def flavors(pools: Sequence[Pool], limits: Iterable[Limit], *, bounded: bool) -> list[dict[str, Any]]:
-    """`flavors` of the one resource group of a queue or cohort; `bounded`: it has a parent to borrow from."""
+def flavor_quotas(
+    pools: Sequence[ProjectedFlavor], limits: Iterable[QuotaLimit], *, bounded: bool
+) -> list[dict[str, Any]]:
+    """Return the `flavors` of a queue or cohort; `bounded`: it has a parent to borrow from."""
     known: dict[tuple[str, str], _Triple] = {
         (limit.pool, limit.resource): (limit.nominal, limit.borrowing, limit.lending) for limit in limits
     }
@@ -71,7 +73,7 @@ def flavors(pools: Sequence[Pool], limits: Iterable[Limit], *, bounded: bool) ->
     ]
 
 
-def _counted(pool: Pool, known: Mapping[tuple[str, str], _Triple]) -> list[tuple[str, _Triple]]:
+def _counted(pool: ProjectedFlavor, known: Mapping[tuple[str, str], _Triple]) -> list[tuple[str, _Triple]]:
     def has(resource: Resource) -> _Triple:
         return known.get((pool.id, resource.value), _NOTHING)
 

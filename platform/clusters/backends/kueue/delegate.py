@@ -7,17 +7,24 @@ from typing import Any, Final
 
 import structlog
 
-from clusters.backends.base import BackendUnavailable, Outcome, OutcomeKind
+from clusters.backends.base import BackendUnavailable, OutcomeKind, PodOutcome
 from clusters.backends.delegation import (
-    Changes,
+    DelegatedWorkload,
     Projected,
     Projection,
-    Verdict,
-    Verdicts,
-    Workload,
+    WorkloadChanges,
+    WorkloadVerdict,
+    WorkloadVerdicts,
 )
 from clusters.backends.kubernetes import watch
-from clusters.backends.kubernetes.api import Api, Denied, Elsewhere, Json, OutcomeUnknown, Refused
+from clusters.backends.kubernetes.api import (
+    Denied,
+    Json,
+    KubernetesApi,
+    NameTaken,
+    OutcomeUnknown,
+    RequestRefused,
+)
 from clusters.backends.kubernetes.namespaces import namespace_found
 from clusters.backends.kueue import projecting
 from clusters.backends.kueue.names import (
@@ -27,10 +34,10 @@ from clusters.backends.kueue.names import (
     VERSION,
     is_ours,
     key_of,
-    labels,
     marked_again,
-    path,
-    selector,
+    object_path,
+    owner_labels,
+    owner_selector,
 )
 from clusters.backends.kueue.objects import FLAVORS
 from clusters.backends.kueue.workloads import (
@@ -38,9 +45,9 @@ from clusters.backends.kueue.workloads import (
     MOST_GROUPS,
     REQUEUED,
     RESERVED,
-    manifest,
+    build_workload,
+    read_verdict,
     shape_of,
-    verdict,
 )
 from foundation.core import clock
 
@@ -52,24 +59,24 @@ _NOT_FOUND, _CONFLICT = 404, 409
 class KueueDelegate:
     """Kueue of one cluster; `owner` is the cluster's id."""
 
-    def __init__(self, api: Api, owner: str) -> None:
+    def __init__(self, api: KubernetesApi, owner: str) -> None:
         self._api, self._owner = api, owner
 
-    def project(self, wanted: Projection) -> Projected:
+    def apply_projection(self, wanted: Projection) -> Projected:
         """Cohorts, ClusterQueues, LocalQueues, ResourceFlavors and WorkloadPriorityClasses, in step."""
-        return projecting.project(self._api, self._owner, wanted)
+        return projecting.apply_projection(self._api, self._owner, wanted)
 
-    def shape_of(self, workload: Workload) -> str:
+    def shape_of(self, workload: DelegatedWorkload) -> str:
         """What it depends on, in short."""
         return shape_of(workload)
 
-    def ask(self, workload: Workload) -> Outcome:
+    def create_workload(self, workload: DelegatedWorkload) -> PodOutcome:
         """Make the Workload; what has become of one of that name is told by its verdict."""
         if len(workload.groups) > MOST_GROUPS:
-            return Outcome.refused("NEVER_FITS", f"Kueue takes {MOST_GROUPS} roles at most")
+            return PodOutcome.refused("NEVER_FITS", f"Kueue takes {MOST_GROUPS} roles at most")
         body, place = (
-            manifest(workload, self._owner, self._api.installation),
-            path(WORKLOADS, namespace=workload.namespace),
+            build_workload(workload, self._owner, self._api.installation),
+            object_path(WORKLOADS, namespace=workload.namespace),
         )
 
         def create() -> Json:
@@ -78,23 +85,23 @@ class KueueDelegate:
 
         try:
             made = _done(create, but=_CONFLICT)
-        except Elsewhere as error:
-            return Outcome.refused(error.code, str(error))
+        except NameTaken as error:
+            return PodOutcome.refused(error.code, str(error))
         return self._ours(workload) if made.kind is OutcomeKind.DONE and not made.uid else made
 
-    def _ours(self, workload: Workload) -> Outcome:
+    def _ours(self, workload: DelegatedWorkload) -> PodOutcome:
         """Whether the Workload of that name, which was there already, is one of ours."""
-        place = path(WORKLOADS, workload.name, workload.namespace)
+        place = object_path(WORKLOADS, workload.name, workload.namespace)
         found = self._api.get(place)
         if self._own(found) is not None:
-            return Outcome.done(found["metadata"]["uid"])
-        return Outcome.refused("NAME_TAKEN", f"a Workload {workload.name} exists that is not ours")
+            return PodOutcome.done(found["metadata"]["uid"])
+        return PodOutcome.refused("NAME_TAKEN", f"a Workload {workload.name} exists that is not ours")
 
-    def pause(self, verdict: Verdict, *, paused: bool) -> Outcome:
+    def set_paused(self, verdict: WorkloadVerdict, *, paused: bool) -> PodOutcome:
         """Deactivate or activate it."""
         return _done(lambda: self._api.patch(_place(verdict), {"spec": {"active": not paused}}))
 
-    def give_back(self, verdict: Verdict, *, attempt: int) -> Outcome:
+    def give_back(self, verdict: WorkloadVerdict, *, attempt: int) -> PodOutcome:
         """Clear its admission, as the owner of a job does once the job has stopped.
 
         In this order: an admission that is seen under the old number is given back once more, which is
@@ -111,23 +118,23 @@ class KueueDelegate:
 
         return _done(write)
 
-    def withdraw(self, verdict: Verdict) -> Outcome:
+    def delete_workload(self, verdict: WorkloadVerdict) -> PodOutcome:
         """Delete it."""
         options = {"preconditions": {"uid": verdict.content["metadata"]["uid"]}}
         return _done(lambda: self._api.delete(_place(verdict), options), but=_NOT_FOUND)
 
-    def verdicts(self) -> Verdicts:
+    def list_verdicts(self) -> WorkloadVerdicts:
         """Every Workload in our queues, once Kueue itself has given a sign of life."""
         self._hear()
         names = self._names()
-        found, version = self._api.listing(path(WORKLOADS))
+        found, version = self._api.list_objects(object_path(WORKLOADS))
         owned = ((item, self._own(item)) for item in found)
         seen = [
-            verdict(own or item, names, ours=own is not None)
+            read_verdict(own or item, names, ours=own is not None)
             for item, own in owned
             if own is not None or key_of(item["spec"].get("queueName", ""))
         ]
-        return Verdicts(seen, version)
+        return WorkloadVerdicts(seen, version)
 
     def _own(self, item: Json, job: str = "") -> Json | None:
         """The Workload, with our labels, if it is one of ours, also when somebody took them off.
@@ -142,14 +149,14 @@ class KueueDelegate:
             log.warning("labels were taken off a workload", cluster=self._api.cluster, name=name)
         return own
 
-    def _still_there(self, change: watch.Change) -> Json | None:
+    def _still_there(self, change: watch.ObjectChange) -> Json | None:
         """A Workload that a watch no longer selects, as it is now if it was not deleted."""
         metadata = change.item["metadata"]
         if not change.gone or metadata.get("deletionTimestamp"):
             return None
         try:
-            found = self._api.get(path(WORKLOADS, metadata["name"], metadata["namespace"]))
-        except Refused as error:
+            found = self._api.get(object_path(WORKLOADS, metadata["name"], metadata["namespace"]))
+        except RequestRefused as error:
             if error.status != _NOT_FOUND:
                 raise
             return None
@@ -157,22 +164,22 @@ class KueueDelegate:
             return None
         return self._own(found, metadata["labels"].get(JOB, ""))
 
-    def changes(self, cursor: str) -> Changes | None:
+    def list_changes(self, cursor: str) -> WorkloadChanges | None:
         """Those of our Workloads that the API's watch tells of; what it tells has happened, so Kueue need
         not be heard."""
-        ours = {"labelSelector": selector(self._owner)}
+        ours = {"labelSelector": owner_selector(self._owner)}
         try:
-            found, version, _ = watch.changes(self._api, path(WORKLOADS), ours, cursor)
+            found, version, _ = watch.follow_changes(self._api, object_path(WORKLOADS), ours, cursor)
         except watch.TooOld:
             return None
         names = self._names() if found else {}
         there = [self._still_there(change) if change.gone else change.item for change in found]
-        seen = [verdict(item, names) for item in there if item is not None]
+        seen = [read_verdict(item, names) for item in there if item is not None]
         gone = {change.item["metadata"]["labels"].get(JOB, "") for change in found if change.gone}
-        return Changes(seen, version, frozenset(gone - {item.job for item in seen}))  # it may be back
+        return WorkloadChanges(seen, version, frozenset(gone - {item.job for item in seen}))  # it may be back
 
     def _names(self) -> dict[str, str]:
-        flavors, _ = self._api.listing(path(FLAVORS), labelSelector=selector(self._owner))
+        flavors, _ = self._api.list_objects(object_path(FLAVORS), labelSelector=owner_selector(self._owner))
         return {key_of(item["metadata"]["name"]): _title(item) for item in flavors}
 
     def _hear(self) -> None:
@@ -182,34 +189,34 @@ class KueueDelegate:
         """
         metadata = {
             "name": f"allotment-heard-{self._owner}",
-            "labels": labels(self._owner, self._api.installation),
+            "labels": owner_labels(self._owner, self._api.installation),
         }
         body = {"apiVersion": VERSION, "kind": "ResourceFlavor", "metadata": metadata}
         try:
-            self._api.create(path(FLAVORS) + "?dryRun=All", body)
+            self._api.create(object_path(FLAVORS) + "?dryRun=All", body)
         except OutcomeUnknown as error:
             raise BackendUnavailable(f"Kueue does not answer: {error}") from error
 
 
-def _done(call: Callable[[], Any], *, but: int = 0) -> Outcome:
+def _done(call: Callable[[], Any], *, but: int = 0) -> PodOutcome:
     """What became of a call; `but` is the refusal that means it is as it should be."""
     try:
         found = call()
     except Denied as error:
-        return Outcome.unknown(str(error))
-    except Refused as error:
+        return PodOutcome.unknown(str(error))
+    except RequestRefused as error:
         if error.status == but:
-            return Outcome.done()
+            return PodOutcome.done()
         if error.status == _CONFLICT:
-            return Outcome.unknown(error.message)  # it has changed since it was read
-        return Outcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+            return PodOutcome.unknown(error.message)  # it has changed since it was read
+        return PodOutcome.refused(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
-        return Outcome.unknown(str(error))
-    return Outcome.done(str((found.get("metadata") or {}).get("uid", "")))
+        return PodOutcome.unknown(str(error))
+    return PodOutcome.done(str((found.get("metadata") or {}).get("uid", "")))
 
 
-def _place(verdict: Verdict) -> str:
-    return path(WORKLOADS, verdict.name, verdict.namespace)
+def _place(verdict: WorkloadVerdict) -> str:
+    return object_path(WORKLOADS, verdict.name, verdict.namespace)
 
 
 def _title(item: Json) -> str:

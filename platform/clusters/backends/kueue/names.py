@@ -41,7 +41,7 @@ def key_of(name: str) -> str:
     return str(uuid.UUID(found[1])) if found else ""
 
 
-def labels(owner: str, installation: str) -> dict[str, str]:
+def owner_labels(owner: str, installation: str) -> dict[str, str]:
     """What our objects carry."""
     return {**own_labels(installation), OWNER: owner}
 
@@ -51,7 +51,7 @@ def _mark(owner: str) -> dict[str, str]:
     return {**MANAGED, OWNER: owner}
 
 
-def selector(owner: str) -> str:
+def owner_selector(owner: str) -> str:
     """Finds our objects of one cluster."""
     return ",".join(f"{key}={value}" for key, value in _mark(owner).items())
 
@@ -71,11 +71,11 @@ def marked_again(found: Json, owner: str, installation: str, job: str = "") -> J
         job = annotations.get(JOB, job)
     elif not job:
         return None
-    own = {**(metadata.get("labels") or {}), **labels(owner, installation), JOB: job}
+    own = {**(metadata.get("labels") or {}), **owner_labels(owner, installation), JOB: job}
     return {**found, "metadata": {**metadata, "labels": own}}
 
 
-def path(plural: str, name: str = "", namespace: str = "") -> str:
+def object_path(plural: str, name: str = "", namespace: str = "") -> str:
     """The address of an object, or of all of its kind."""
     place = f"/namespaces/{namespace}" if namespace else ""
     return f"{GROUP}{place}/{plural}" + (f"/{name}" if name else "")

@@ -6,11 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from clusters.backends.delegation import Cohort, Limit, Pool, Priority, Projection, QueueRules
+from clusters.backends.delegation import (
+    Cohort,
+    ProjectedFlavor,
+    ProjectedPriority,
+    Projection,
+    QueueRules,
+    QuotaLimit,
+)
 from clusters.backends.kubernetes.api import Json
 from clusters.backends.kubernetes.namespaces import WORKSPACE
-from clusters.backends.kueue.amounts import COVERED, flavors
-from clusters.backends.kueue.names import POOL, TITLE, VERSION, labels, name_of
+from clusters.backends.kueue.amounts import COVERED, flavor_quotas
+from clusters.backends.kueue.names import POOL, TITLE, VERSION, name_of, owner_labels
 
 FLAVORS: Final = "resourceflavors"
 PRIORITIES: Final = "workloadpriorityclasses"
@@ -38,7 +45,7 @@ _WORDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProjectedObject:
     """An object as it is to be: None is to be absent, what it does not mention is left to others.
 
     `workspace`: the id of whom its namespace has to belong to.
@@ -55,7 +62,7 @@ class Wanted:
         return self.plural, self.namespace, str(self.content["metadata"]["name"])
 
 
-def objects(projection: Projection, owner: str, installation: str) -> list[Wanted]:
+def projected_objects(projection: Projection, owner: str, installation: str) -> list[ProjectedObject]:
     """Every object of the projection, those that others refer to first."""
     pools = {pool.id: pool for pool in projection.pools}
     made = [_flavor(pool) for pool in projection.pools]
@@ -64,18 +71,22 @@ def objects(projection: Projection, owner: str, installation: str) -> list[Wante
     made += [_cluster_queue(item, pools) for item in projection.queues]
     made += [_local_queue(item) for item in projection.queues]
     for item in made:
-        item.content["metadata"]["labels"] = labels(owner, installation)
+        item.content["metadata"]["labels"] = owner_labels(owner, installation)
     return sorted(made, key=lambda item: (IN_ORDER.index(item.plural), *item.key))
 
 
-def _wanted(plural: str, kind: str, key: str, title: str, content: Json, namespace: str = "") -> Wanted:
+def _wanted(
+    plural: str, kind: str, key: str, title: str, content: Json, namespace: str = ""
+) -> ProjectedObject:
     metadata = {"name": name_of(key), "annotations": {TITLE: title}}
     if namespace:
         metadata["namespace"] = namespace
-    return Wanted(plural, namespace, {"apiVersion": VERSION, "kind": kind, "metadata": metadata, **content})
+    return ProjectedObject(
+        plural, namespace, {"apiVersion": VERSION, "kind": kind, "metadata": metadata, **content}
+    )
 
 
-def _flavor(pool: Pool) -> Wanted:
+def _flavor(pool: ProjectedFlavor) -> ProjectedObject:
     spec = {
         "nodeLabels": {**pool.node_labels, POOL: name_of(pool.id)},
         "nodeTaints": [dict(taint) for taint in pool.taints],
@@ -84,12 +95,12 @@ def _flavor(pool: Pool) -> Wanted:
     return _wanted(FLAVORS, "ResourceFlavor", pool.id, pool.name, {"spec": spec})
 
 
-def _priority(item: Priority) -> Wanted:
+def _priority(item: ProjectedPriority) -> ProjectedObject:
     content = {"value": item.value, "description": item.name}
     return _wanted(PRIORITIES, "WorkloadPriorityClass", item.id, item.name, content)
 
 
-def _cohort(item: Cohort, pools: Mapping[str, Pool]) -> Wanted:
+def _cohort(item: Cohort, pools: Mapping[str, ProjectedFlavor]) -> ProjectedObject:
     own = [pools[key] for key in sorted({limit.pool for limit in item.limits})]
     spec = {
         "parentName": name_of(item.parent) if item.parent else None,
@@ -99,7 +110,7 @@ def _cohort(item: Cohort, pools: Mapping[str, Pool]) -> Wanted:
     return _wanted(COHORTS, "Cohort", item.id, item.name, {"spec": spec})
 
 
-def _cluster_queue(item: QueueRules, pools: Mapping[str, Pool]) -> Wanted:
+def _cluster_queue(item: QueueRules, pools: Mapping[str, ProjectedFlavor]) -> ProjectedObject:
     when = [_WORDS[item.when_can_borrow], _WORDS[item.when_can_preempt]]
     preferred = set(when) == {"TryNextFlavor"}  # elsewhere Kueue takes no preference
     fungibility = {
@@ -137,13 +148,13 @@ def _preemption(item: QueueRules) -> Json:
     }
 
 
-def _groups(pools: list[Pool], limits: Iterable[Limit], *, bounded: bool) -> list[Json]:
+def _groups(pools: list[ProjectedFlavor], limits: Iterable[QuotaLimit], *, bounded: bool) -> list[Json]:
     if not pools:
         return []
-    return [{"coveredResources": list(COVERED), "flavors": flavors(pools, limits, bounded=bounded)}]
+    return [{"coveredResources": list(COVERED), "flavors": flavor_quotas(pools, limits, bounded=bounded)}]
 
 
-def _local_queue(item: QueueRules) -> Wanted:
+def _local_queue(item: QueueRules) -> ProjectedObject:
     content = {"spec": {"clusterQueue": name_of(item.id)}}
     made = _wanted(LOCAL_QUEUES, "LocalQueue", item.id, item.name, content, item.namespace)
     return replace(made, workspace=item.workspace)

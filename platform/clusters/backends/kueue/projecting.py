@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clusters.backends.delegation import Projected, Projection
-from clusters.backends.kubernetes.api import Api, Elsewhere, Json, Refused
+from clusters.backends.kubernetes.api import Json, KubernetesApi, NameTaken, RequestRefused
 from clusters.backends.kubernetes.namespaces import namespace_found
 from clusters.backends.kubernetes.pods import is_of_another, is_ours
-from clusters.backends.kueue.amounts import quantity
-from clusters.backends.kueue.names import path, selector
-from clusters.backends.kueue.objects import IN_ORDER, Wanted, objects
+from clusters.backends.kueue.amounts import parse_quantity
+from clusters.backends.kueue.names import object_path, owner_selector
+from clusters.backends.kueue.objects import IN_ORDER, ProjectedObject, projected_objects
 
 _NOT_FOUND, _CONFLICT = 404, 409
 _WHOLE: Final = frozenset({"nodeLabels", "matchLabels"})
@@ -25,15 +25,15 @@ _WHOLE: Final = frozenset({"nodeLabels", "matchLabels"})
 Key = tuple[str, str, str]
 
 
-def project(api: Api, owner: str, projection: Projection) -> Projected:
+def apply_projection(api: KubernetesApi, owner: str, projection: Projection) -> Projected:
     """Compare and repair. Raises: BackendUnavailable."""
     done = Projected()
     there = _there(api, owner)
-    wanted = {item.key: item for item in objects(projection, owner, api.installation)}
+    wanted = {item.key: item for item in projected_objects(projection, owner, api.installation)}
     for key, item in wanted.items():
         if key not in there:
             _create(api, item, done)
-        elif patch := difference(item.content, there[key]):
+        elif patch := merge_patch(item.content, there[key]):
             _repair(api, item, patch, done)
     for plural in reversed(IN_ORDER):
         for key in sorted(key for key in there if key[0] == plural and key not in wanted):
@@ -42,31 +42,31 @@ def project(api: Api, owner: str, projection: Projection) -> Projected:
     return done
 
 
-def _there(api: Api, owner: str) -> dict[Key, Json]:
+def _there(api: KubernetesApi, owner: str) -> dict[Key, Json]:
     found: dict[Key, Json] = {}
     for plural in IN_ORDER:
-        items, _ = api.listing(path(plural), labelSelector=selector(owner))
+        items, _ = api.list_objects(object_path(plural), labelSelector=owner_selector(owner))
         for item in items:
             metadata = item["metadata"]
             found[plural, metadata.get("namespace", ""), metadata["name"]] = item
     return found
 
 
-def _create(api: Api, item: Wanted, done: Projected) -> None:
+def _create(api: KubernetesApi, item: ProjectedObject, done: Projected) -> None:
     plural, namespace, name = item.key
     content = _stated(item.content)
     try:
         if namespace:
             namespace_found(api, namespace, item.workspace)
-        api.create(path(plural, namespace=namespace), content)
+        api.create(object_path(plural, namespace=namespace), content)
         done.created.append(_title(item))
-    except Elsewhere as error:
+    except NameTaken as error:
         done.refused[_title(item)] = str(error)
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != _CONFLICT:
             done.refused[_title(item)] = error.message
             return
-        _adopt(api, item, api.get(path(plural, name, namespace)), done)
+        _adopt(api, item, api.get(object_path(plural, name, namespace)), done)
 
 
 def _stated(content: Json) -> Json:
@@ -78,40 +78,40 @@ def _stated(content: Json) -> Json:
     }
 
 
-def _adopt(api: Api, item: Wanted, found: Json, done: Projected) -> None:
+def _adopt(api: KubernetesApi, item: ProjectedObject, found: Json, done: Projected) -> None:
     """Take over what we made when the cluster was registered before; anything else is not ours."""
     if not is_ours(found) or is_of_another(found, api.installation):
         done.refused[_title(item)] = "an object of that name exists that is not ours"
-    elif patch := difference(item.content, found):
+    elif patch := merge_patch(item.content, found):
         _repair(api, item, patch, done)
 
 
-def _repair(api: Api, item: Wanted, patch: Json, done: Projected) -> None:
+def _repair(api: KubernetesApi, item: ProjectedObject, patch: Json, done: Projected) -> None:
     plural, namespace, name = item.key
     try:
-        api.patch(path(plural, name, namespace), patch)
+        api.patch(object_path(plural, name, namespace), patch)
         done.repaired.append(_title(item))
-    except Refused as error:
+    except RequestRefused as error:
         done.refused[_title(item)] = error.message
 
 
-def _remove(api: Api, key: Key, found: Json, done: Projected) -> None:
+def _remove(api: KubernetesApi, key: Key, found: Json, done: Projected) -> None:
     plural, namespace, name = key
     try:
-        api.delete(path(plural, name, namespace), {"preconditions": {"uid": found["metadata"]["uid"]}})
-    except Refused as error:
+        api.delete(object_path(plural, name, namespace), {"preconditions": {"uid": found["metadata"]["uid"]}})
+    except RequestRefused as error:
         if error.status not in (_NOT_FOUND, _CONFLICT):
             done.refused[f"{plural}/{name}"] = error.message
             return
     done.removed.append(f"{plural}/{name}")
 
 
-def _title(item: Wanted) -> str:
+def _title(item: ProjectedObject) -> str:
     plural, _, name = item.key
     return f"{plural}/{name}"
 
 
-def difference(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Json:
+def merge_patch(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Json:
     """A merge patch that brings `found` to all that `wanted` says; empty if it is there already.
 
     Quantities are equal by their value, since the API writes them in its own way.
@@ -120,7 +120,7 @@ def difference(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Json:
     for key, value in wanted.items():
         other = found.get(key)
         if isinstance(value, Mapping) and (isinstance(other, Mapping) or other is None):
-            more = difference(value, other or {})
+            more = merge_patch(value, other or {})
             if key in _WHOLE:
                 more |= dict.fromkeys(sorted((other or {}).keys() - value.keys()))
             if more:
@@ -133,11 +133,11 @@ def difference(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Json:
 def _same(wanted: Any, found: Any) -> bool:
     """Whether a value is there; nothing is the same as nothing said."""
     if isinstance(wanted, Mapping):
-        return isinstance(found, Mapping) and not difference(wanted, found) and wanted.keys() == found.keys()
+        return isinstance(found, Mapping) and not merge_patch(wanted, found) and wanted.keys() == found.keys()
     if isinstance(wanted, list):
         there = found or []
         return len(wanted) == len(there) and all(map(_same, wanted, there))
     if wanted == found:
         return True
-    amounts = quantity(wanted), quantity(found)
+    amounts = parse_quantity(wanted), parse_quantity(found)
     return None not in amounts and amounts[0] == amounts[1]

@@ -15,9 +15,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clusters.backends.delegation import Group, Verdict, VerdictKind, Workload
+from clusters.backends.delegation import DelegatedWorkload, ProjectedCohort, VerdictKind, WorkloadVerdict
 from clusters.backends.kubernetes.api import Json
-from clusters.backends.kueue.amounts import requests
+from clusters.backends.kueue.amounts import task_requests
 from clusters.backends.kueue.names import (
     ATTEMPT,
     JOB,
@@ -27,8 +27,8 @@ from clusters.backends.kueue.names import (
     TITLE,
     VERSION,
     key_of,
-    labels,
     name_of,
+    owner_labels,
 )
 
 MOST_GROUPS: Final = 8
@@ -63,7 +63,7 @@ _REASONS: Final = (
 _MISSING: Final = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
 
 
-def manifest(workload: Workload, owner: str, installation: str) -> Json:
+def build_workload(workload: DelegatedWorkload, owner: str, installation: str) -> Json:
     """The Workload of a job, which waits."""
     spec = {
         "queueName": name_of(workload.queue),
@@ -81,7 +81,7 @@ def manifest(workload: Workload, owner: str, installation: str) -> Json:
         "metadata": {
             "name": workload.name,
             "namespace": workload.namespace,
-            "labels": {**labels(owner, installation), JOB: workload.job},
+            "labels": {**owner_labels(owner, installation), JOB: workload.job},
             "annotations": {
                 TITLE: workload.name,
                 SHAPE: shape_of(workload),
@@ -95,14 +95,14 @@ def manifest(workload: Workload, owner: str, installation: str) -> Json:
     }
 
 
-def shape_of(workload: Workload) -> str:
+def shape_of(workload: DelegatedWorkload) -> str:
     """Changes with whatever an admission depends on."""
     told = [workload.queue, workload.priority_class, workload.priority, *map(_pod_set, workload.groups)]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _pod_set(group: Group) -> Json:
-    asked = requests(
+def _pod_set(group: ProjectedCohort) -> Json:
+    asked = task_requests(
         cpu_millicores=group.cpu_millicores,
         memory_mib=group.memory_mib,
         cards=group.cards,
@@ -130,7 +130,7 @@ def _pod_set(group: Group) -> Json:
     return pod_set
 
 
-def verdict(found: Json, names: Mapping[str, str], *, ours: bool = True) -> Verdict:
+def read_verdict(found: Json, names: Mapping[str, str], *, ours: bool = True) -> WorkloadVerdict:
     """What a Workload's conditions say; `names` of flavors by id, for people. One of others has no job."""
     metadata, spec, status = found["metadata"], found["spec"], found.get("status") or {}
     annotations = metadata.get("annotations") or {}
@@ -144,7 +144,7 @@ def verdict(found: Json, names: Mapping[str, str], *, ours: bool = True) -> Verd
     elif kind is VerdictKind.WAITING:
         code, numbers, told = _why(conditions.get(RESERVED) or {}, names)
     assigned = (status.get("admission") or {}).get("podSetAssignments") or ()
-    return Verdict(
+    return WorkloadVerdict(
         namespace=metadata["namespace"],
         name=metadata["name"],
         job=(metadata.get("labels") or {}).get(JOB, "") if ours else "",
@@ -183,7 +183,7 @@ def _rule(conditions: Mapping[str, Json]) -> str:
 
 
 def _why(reserved: Json, names: Mapping[str, str]) -> tuple[str, dict[str, int | str], str]:
-    told = readable(reserved.get("message", ""), names)
+    told = replace_flavor_names(reserved.get("message", ""), names)
     if reserved.get("status") == "True":
         return "NO_ROOM", {}, told  # quota is there, and a check of the cluster's own is not done
     code = next((code for pattern, code in _REASONS if pattern.search(told)), "")
@@ -193,7 +193,7 @@ def _why(reserved: Json, names: Mapping[str, str]) -> tuple[str, dict[str, int |
     return code, numbers, told
 
 
-def readable(told: str, names: Mapping[str, str]) -> str:
+def replace_flavor_names(told: str, names: Mapping[str, str]) -> str:
     """A sentence of Kueue's with flavors by the names that people know."""
     return re.sub(r"allotment-[0-9a-f]{32}", lambda found: names.get(key_of(found[0]), found[0]), told)
 

@@ -39,7 +39,7 @@ class CardUse:
 
 @dataclass(slots=True)
 class Kubelet:
-    """One node as its kubelet sees it; `admit` books what it lets in."""
+    """One node as its kubelet sees it; `admit_pod` books what it lets in."""
 
     name: str
     ready: bool
@@ -49,7 +49,7 @@ class Kubelet:
     cpu_used: int = 0
     memory_used: int = 0
 
-    def book(self, cpu: int, memory: int, grants: Iterable[DeviceGrant]) -> None:
+    def reserve_resources(self, cpu: int, memory: int, grants: Iterable[DeviceGrant]) -> None:
         """Count a pod that holds its resources here, whether or not they were there to give."""
         self.cpu_used += cpu
         self.memory_used += memory
@@ -59,11 +59,11 @@ class Kubelet:
                 card.memory_mib += grant.memory_mib
                 card.holders += 1
 
-    def admit(self, spec: TaskSpec) -> Rejection | None:
+    def admit_pod(self, spec: TaskSpec) -> Rejection | None:
         """Check a pod; book it and return None, or say why it fails."""
         rejection = self._readiness() or self._devices(spec.devices) or self._node(spec)
         if rejection is None:
-            self.book(spec.cpu_millicores, spec.memory_mib, spec.devices)
+            self.reserve_resources(spec.cpu_millicores, spec.memory_mib, spec.devices)
         return rejection
 
     def _readiness(self) -> Rejection | None:

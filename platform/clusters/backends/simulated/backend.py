@@ -12,8 +12,8 @@ from clusters.backends.base import (
     DeviceSample,
     Inventory,
     ObservedBatch,
-    Outcome,
     PodEvent,
+    PodOutcome,
     TaskRef,
     TaskSpec,
 )
@@ -32,34 +32,34 @@ class SimulatedBackend(ClusterBackend):
     def __init__(self, cluster: Cluster) -> None:
         self._cluster_id = cluster.pk
 
-    def inventory(self) -> Inventory:
-        return watch.inventory(self._cluster_id)
+    def read_inventory(self) -> Inventory:
+        return watch.read_inventory(self._cluster_id)
 
-    def ensure(self, spec: TaskSpec) -> Outcome:
+    def ensure_pod(self, spec: TaskSpec) -> PodOutcome:
         return pods.ensure_many(self._cluster_id, [spec])[0]
 
-    def remove(self, ref: TaskRef, grace_s: int) -> Outcome:
+    def remove_pod(self, ref: TaskRef, grace_s: int) -> PodOutcome:
         return pods.remove_many(self._cluster_id, [ref], grace_s)[0]
 
-    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[Outcome]:
+    def ensure_many(self, specs: Sequence[TaskSpec]) -> list[PodOutcome]:
         return pods.ensure_many(self._cluster_id, specs)
 
-    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+    def remove_many(self, refs: Sequence[TaskRef], grace_s: int) -> list[PodOutcome]:
         return pods.remove_many(self._cluster_id, refs, grace_s)
 
-    def resize(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
-        return resizing.resize(self._cluster_id, ref, devices)
+    def resize_devices(self, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
+        return resizing.resize_devices(self._cluster_id, ref, devices)
 
-    def observe(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
-        return watch.observe(self._cluster_id, None if whole else cursor)
+    def observe_pods(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
+        return watch.observe_pods(self._cluster_id, None if whole else cursor)
 
-    def events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
-        return events.events(self._cluster_id, refs)
+    def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
+        return events.list_pod_events(self._cluster_id, refs)
 
-    def samples(self) -> Iterable[DeviceSample]:
-        return samples.samples(self._cluster_id)
+    def read_samples(self) -> Iterable[DeviceSample]:
+        return samples.read_samples(self._cluster_id)
 
-    def logs(
+    def read_logs(
         self,
         ref: TaskRef,
         *,
@@ -67,4 +67,4 @@ class SimulatedBackend(ClusterBackend):
         since: datetime | None = None,
         last: int | None = None,
     ) -> Iterator[str]:
-        return logs.logs(self._cluster_id, ref, follow=follow, since=since, last=last)
+        return logs.read_logs(self._cluster_id, ref, follow=follow, since=since, last=last)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 
 
-def fraction(*names: object) -> float:
+def random_fraction(*names: object) -> float:
     """A number in [0, 1) that depends on nothing but `names`."""
     text = "\x1f".join(map(str, names)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest()) / 2**48
 
 
-def between(low: float, high: float, *names: object) -> float:
+def random_between(low: float, high: float, *names: object) -> float:
     """A number in [low, high) that depends on nothing but `names`."""
-    return low + (high - low) * fraction(*names)
+    return low + (high - low) * random_fraction(*names)

@@ -7,20 +7,20 @@ from collections.abc import Iterator, Sequence
 
 from clusters.backends.base import PodEvent, TaskRef
 from clusters.backends.simulated import life
-from clusters.backends.simulated.state import Moment
+from clusters.backends.simulated.state import ClusterState
 from clusters.models import SimulatedPod
 
 
-def events(cluster_id: uuid.UUID, refs: Sequence[TaskRef]) -> list[PodEvent]:
+def list_pod_events(cluster_id: uuid.UUID, refs: Sequence[TaskRef]) -> list[PodEvent]:
     """The events of those pods, gone ones among them. Raises: BackendUnavailable."""
-    moment = life.advance(cluster_id)
+    moment = life.advance_cluster(cluster_id)
     wanted = {(ref.namespace, ref.name) for ref in refs}
     rows = SimulatedPod.unscoped.filter(simulation=moment.row, name__in=[ref.name for ref in refs])
     found = [pod for pod in rows.order_by("begun_ms", "id") if (pod.namespace, pod.name) in wanted]
     return [event for pod in found for event in _events(moment, pod)]
 
 
-def _events(moment: Moment, pod: SimulatedPod) -> Iterator[PodEvent]:
+def _events(moment: ClusterState, pod: SimulatedPod) -> Iterator[PodEvent]:
     ref = TaskRef(pod.namespace, pod.name, pod.uid)
     real = moment.timeline.real_at
     bound = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node_name}"

@@ -14,7 +14,7 @@ from django.db.models import F
 
 from clusters.backends.simulated import life
 from clusters.backends.simulated.pods import NODE_LOST
-from clusters.backends.simulated.state import Moment, locked
+from clusters.backends.simulated.state import ClusterState, lock_state
 from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
 from foundation.core.errors import Invalid, NotFound
 
@@ -24,7 +24,7 @@ _ABORTED: Final = 134  # SIGABRT: how CUDA programs end when their card is lost
 
 def node_fail(cluster_id: uuid.UUID, name: str) -> None:
     """Make a node not ready and freeze its pods. Raises `NotFound`; a failed node stays failed."""
-    with locked(cluster_id) as moment:
+    with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         node = _node(moment, name)
         if node.failed:
@@ -35,7 +35,7 @@ def node_fail(cluster_id: uuid.UUID, name: str) -> None:
 
 def node_cordon(cluster_id: uuid.UUID, name: str) -> None:
     """Close a node to new pods, as a scheduler sees it; the kubelet still takes what is bound."""
-    with locked(cluster_id) as moment:
+    with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         node = _node(moment, name)
         if not node.cordoned:
@@ -44,7 +44,7 @@ def node_cordon(cluster_id: uuid.UUID, name: str) -> None:
 
 def node_recover(cluster_id: uuid.UUID, name: str) -> None:
     """Make a node ready and open again. Raises `NotFound`; a healthy node is left alone."""
-    with locked(cluster_id) as moment:
+    with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         node = _node(moment, name)
         if not node.failed and not node.cordoned:
@@ -56,7 +56,7 @@ def node_recover(cluster_id: uuid.UUID, name: str) -> None:
 
 def device_fail(cluster_id: uuid.UUID, device_uuid: str) -> None:
     """Make a card unhealthy and fail the pods on it. Raises `NotFound`."""
-    with locked(cluster_id) as moment:
+    with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         device = _device(moment, device_uuid)
         if not device.healthy:
@@ -70,7 +70,7 @@ def device_fail(cluster_id: uuid.UUID, device_uuid: str) -> None:
         ]
         if hit and not device.node.failed:
             message = f"GPU {device_uuid} has fallen off the bus (Xid 79)"
-            life.fail(
+            life.fail_pods(
                 SimulatedPod.unscoped.filter(id__in=hit),
                 moment,
                 moment.next_change(),
@@ -82,7 +82,7 @@ def device_fail(cluster_id: uuid.UUID, device_uuid: str) -> None:
 
 def device_recover(cluster_id: uuid.UUID, device_uuid: str) -> None:
     """Make a card healthy again. Raises `NotFound`."""
-    with locked(cluster_id) as moment:
+    with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         device = _device(moment, device_uuid)
         if not device.healthy:
@@ -91,7 +91,7 @@ def device_recover(cluster_id: uuid.UUID, device_uuid: str) -> None:
 
 def set_speed(cluster_id: uuid.UUID, speed: float) -> None:
     """Let run times, start-up and deletion pass `speed` times as fast from now on. Raises `Invalid`."""
-    with locked(cluster_id) as moment:
+    with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         try:
             timeline = moment.timeline.with_speed(speed, moment.at)
@@ -102,33 +102,33 @@ def set_speed(cluster_id: uuid.UUID, speed: float) -> None:
 
 def set_reachable(cluster_id: uuid.UUID, reachable: bool) -> None:
     """Let the API server answer or not; the cluster itself goes on either way."""
-    with locked(cluster_id, even_unreachable=True) as moment:
+    with lock_state(cluster_id, even_unreachable=True) as moment:
         moment.row.reachable = reachable
 
 
-def _resolve(moment: Moment, name: str) -> None:
+def _resolve(moment: ClusterState, name: str) -> None:
     change = moment.next_change()
     frozen = _holders(moment, name)
     over = frozen.filter(terminating=False, phase=SimulatedPhase.RUNNING, frozen_ms__lte=moment.sim_ms)
-    life.finish(over, change, ended_ms=moment.sim_ms)
+    life.finish_pods(over, change, ended_ms=moment.sim_ms)
     frozen.filter(terminating=True).update(next_ms=moment.sim_ms, frozen_ms=None)
     life.advance_locked(moment)
     message = "The node stopped reporting and was restarted; its containers were lost"
-    life.fail(_holders(moment, name), moment, change, reason=NODE_LOST, message=message)
+    life.fail_pods(_holders(moment, name), moment, change, reason=NODE_LOST, message=message)
 
 
-def _holders(moment: Moment, node_name: str) -> life.Pods:
+def _holders(moment: ClusterState, node_name: str) -> life.Pods:
     return SimulatedPod.unscoped.filter(simulation=moment.row, node_name=node_name, holds=True)
 
 
-def _node(moment: Moment, name: str) -> SimulatedNode:
+def _node(moment: ClusterState, name: str) -> SimulatedNode:
     node = SimulatedNode.unscoped.filter(simulation=moment.row, name=name).first()
     if node is None:
         raise NotFound(f"no node {name!r} on this cluster")
     return node
 
 
-def _device(moment: Moment, device_uuid: str) -> SimulatedDevice:
+def _device(moment: ClusterState, device_uuid: str) -> SimulatedDevice:
     devices = SimulatedDevice.unscoped.select_related("node")
     device = devices.filter(node__simulation=moment.row, uuid=device_uuid).first()
     if device is None:
@@ -136,14 +136,14 @@ def _device(moment: Moment, device_uuid: str) -> SimulatedDevice:
     return device
 
 
-def _mark(moment: Moment, node: SimulatedNode, **states: bool) -> None:
+def _mark(moment: ClusterState, node: SimulatedNode, **states: bool) -> None:
     for field, value in states.items():
         setattr(node, field, value)
     node.change, node.changed_ms = moment.next_change(), moment.sim_ms
     node.save(update_fields=["change", "changed_ms", *states])
 
 
-def _mark_device(moment: Moment, device: SimulatedDevice, *, healthy: bool) -> None:
+def _mark_device(moment: ClusterState, device: SimulatedDevice, *, healthy: bool) -> None:
     device.healthy = healthy
     device.save(update_fields=["healthy"])
     _mark(moment, device.node)  # a card is reported with its node

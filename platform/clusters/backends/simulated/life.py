@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from django.db.models import Case, F, Max, QuerySet, Value, When
 
-from clusters.backends.simulated.state import Moment, locked, look
+from clusters.backends.simulated.state import ClusterState, lock_state, read_state
 from clusters.models import SimulatedPhase, SimulatedPod
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 
 Pods = QuerySet[SimulatedPod]
 
@@ -26,17 +26,17 @@ _PRUNE_EVERY: Final = timedelta(minutes=5)
 _TOMBSTONES_KEPT: Final = timedelta(hours=1)
 
 
-def advance(cluster_id: uuid.UUID) -> Moment:
+def advance_cluster(cluster_id: uuid.UUID) -> ClusterState:
     """Carry out every transition that is due. Nothing is locked or written when none is."""
-    moment = look(cluster_id)
+    moment = read_state(cluster_id)
     if not _is_due(moment):
         return moment
-    with locked(cluster_id) as moment:
+    with lock_state(cluster_id) as moment:
         advance_locked(moment)
     return moment
 
 
-def advance_locked(moment: Moment) -> None:
+def advance_locked(moment: ClusterState) -> None:
     """The same for a caller that holds the lock."""
     if not _is_due(moment):
         return
@@ -55,7 +55,7 @@ def advance_locked(moment: Moment) -> None:
         next_ms=F("next_ms") + F("run_ms"),  # null without a run time: runs until removed
         change=change,
     )
-    finish(due.filter(terminating=False, phase=SimulatedPhase.RUNNING), change)
+    finish_pods(due.filter(terminating=False, phase=SimulatedPhase.RUNNING), change)
     due.filter(terminating=True).update(
         phase=SimulatedPhase.GONE,
         holds=False,
@@ -67,7 +67,7 @@ def advance_locked(moment: Moment) -> None:
     _prune(moment)
 
 
-def next_in_s(moment: Moment) -> float | None:
+def next_in_s(moment: ClusterState) -> float | None:
     """Real seconds until the next transition is due, `SOONEST_S` at least; None when none is to come."""
     found = _NEXT.first(moment.row.pk)
     if found is None:
@@ -76,7 +76,7 @@ def next_in_s(moment: Moment) -> float | None:
     return max((moment.timeline.real_at(next_ms) - moment.at).total_seconds(), SOONEST_S)
 
 
-def finish(pods: Pods, change: int, *, ended_ms: int | None = None) -> int:
+def finish_pods(pods: Pods, change: int, *, ended_ms: int | None = None) -> int:
     """End running pods as their exit code says, at `ended_ms` or else when they were due."""
     ended = F("next_ms") if ended_ms is None else Value(ended_ms)
     return pods.update(
@@ -94,8 +94,8 @@ def finish(pods: Pods, change: int, *, ended_ms: int | None = None) -> int:
     )
 
 
-def fail(
-    pods: Pods, moment: Moment, change: int, *, reason: str, message: str, code: int | None = None
+def fail_pods(
+    pods: Pods, moment: ClusterState, change: int, *, reason: str, message: str, code: int | None = None
 ) -> int:
     """End pods now, whatever they were doing; a removal under way goes on."""
     return pods.update(
@@ -116,14 +116,14 @@ def _due_at(simulation: uuid.UUID, sim_ms: int) -> Pods:
     return SimulatedPod.unscoped.filter(simulation=simulation, next_ms__lte=sim_ms)
 
 
-def _due(moment: Moment) -> Pods:
+def _due(moment: ClusterState) -> Pods:
     return _due_at(moment.row.pk, moment.sim_ms)
 
 
-_ANY_DUE: Final = Kept(
+_ANY_DUE: Final = PreparedQuery(
     lambda simulation, sim_ms: _due_at(simulation, sim_ms).order_by().values_list("pk")[:1]
 )
-_NEXT: Final[Kept[tuple[Any, ...]]] = Kept(
+_NEXT: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda simulation: (
         SimulatedPod.unscoped.filter(simulation=simulation, next_ms__isnull=False)
         .order_by("next_ms")
@@ -132,11 +132,11 @@ _NEXT: Final[Kept[tuple[Any, ...]]] = Kept(
 )
 
 
-def _is_due(moment: Moment) -> bool:
+def _is_due(moment: ClusterState) -> bool:
     return bool(_ANY_DUE(moment.row.pk, moment.sim_ms))
 
 
-def _prune(moment: Moment) -> None:
+def _prune(moment: ClusterState) -> None:
     row = moment.row
     if row.pruned_at is not None and moment.at - row.pruned_at < _PRUNE_EVERY:
         return

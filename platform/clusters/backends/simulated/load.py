@@ -21,7 +21,7 @@ _RIPPLE: Final = 0.04
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class LoadCurve:
     """The shape of one pod's load; `mean` is a share (0..1) of the compute it was granted."""
 
     mean: float
@@ -32,27 +32,27 @@ class Curve:
     memory_share: float
 
     @classmethod
-    def of(cls, pod: str, mean: float) -> Self:
+    def for_pod(cls, pod: str, mean: float) -> Self:
         return cls(
             mean=mean,
-            swell_s=chance.between(420, 900, pod, "swell"),
-            swell_at=chance.fraction(pod, "swell-at"),
-            ripple_s=chance.between(35, 90, pod, "ripple"),
-            ripple_at=chance.fraction(pod, "ripple-at"),
-            memory_share=chance.between(0.55, 0.95, pod, "memory"),
+            swell_s=chance.random_between(420, 900, pod, "swell"),
+            swell_at=chance.random_fraction(pod, "swell-at"),
+            ripple_s=chance.random_between(35, 90, pod, "ripple"),
+            ripple_at=chance.random_fraction(pod, "ripple-at"),
+            memory_share=chance.random_between(0.55, 0.95, pod, "memory"),
         )
 
-    def busy(self, at_s: float, age_s: float) -> float:
+    def compute_share(self, at_s: float, age_s: float) -> float:
         """Share (0..1) of the granted compute in use at `at_s` since 1970, `age_s` after the start."""
         swell = _SWELL * math.sin(math.tau * (at_s / self.swell_s + self.swell_at))
         ripple = _RIPPLE * math.sin(math.tau * (at_s / self.ripple_s + self.ripple_at))
         return min(1.0, max(0.0, self.mean * (1.0 + swell + ripple))) * _approach(age_s, WARM_UP_S)
 
-    def memory(self, grant_mib: int, age_s: float) -> int:
+    def memory_used(self, grant_mib: int, age_s: float) -> int:
         """MiB in use of a grant: soon at a steady share of it, as frameworks keep what they took."""
         return int(grant_mib * self.memory_share * _approach(age_s, WARM_UP_S / 4))
 
-    def lagging(self, at_s: float, age_s: float, ended_s: float | None, lag_s: float) -> float:
+    def lagged_share(self, at_s: float, age_s: float, ended_s: float | None, lag_s: float) -> float:
         """The load (0..1) as something feels it that follows with the time constant `lag_s`.
 
         `ended_s`: seconds since the end, None while it runs.
@@ -60,11 +60,11 @@ class Curve:
         since_end_s = ended_s or 0.0
         felt_age, last_s = age_s - since_end_s, at_s - since_end_s
         # The waves are slow against the lag, so only their delay matters, not their damping.
-        felt = self.busy(last_s - min(lag_s, felt_age), felt_age) * _approach(felt_age, lag_s)
+        felt = self.compute_share(last_s - min(lag_s, felt_age), felt_age) * _approach(felt_age, lag_s)
         return felt if ended_s is None else felt * math.exp(-ended_s / lag_s)
 
 
-def cooled(ended_s: float) -> bool:
+def has_cooled(ended_s: float) -> bool:
     """Whether nothing of a pod's heat is left so long after its end."""
     return ended_s >= _COOLED_S
 

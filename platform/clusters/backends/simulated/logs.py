@@ -12,7 +12,7 @@ from typing import Final
 
 from clusters.backends.base import TaskRef
 from clusters.backends.simulated import chance, life
-from clusters.backends.simulated.state import Moment
+from clusters.backends.simulated.state import ClusterState
 from clusters.models import SimulatedPhase, SimulatedPod
 
 _STEP_S: Final = 10  # simulated seconds between two lines of progress
@@ -20,7 +20,7 @@ _MOST_STEPS: Final = 500  # a pod that ran for days prints its last part only
 _POLL_S: Final = 1.0
 
 
-def logs(
+def read_logs(
     cluster_id: uuid.UUID,
     ref: TaskRef,
     *,
@@ -35,7 +35,7 @@ def logs(
     `follow` the lines go on until the pod has ended.
     """
     while True:
-        moment = life.advance(cluster_id)
+        moment = life.advance_cluster(cluster_id)
         pod = _find(moment, ref)
         if pod is None:
             return
@@ -49,14 +49,14 @@ def logs(
         time.sleep(_POLL_S)
 
 
-def _find(moment: Moment, ref: TaskRef) -> SimulatedPod | None:
+def _find(moment: ClusterState, ref: TaskRef) -> SimulatedPod | None:
     pods = SimulatedPod.unscoped.filter(simulation=moment.row, namespace=ref.namespace, name=ref.name)
     if ref.uid:
         pods = pods.filter(uid=ref.uid)
     return pods.exclude(phase=SimulatedPhase.GONE).first()
 
 
-def _lines(moment: Moment, pod: SimulatedPod) -> Iterator[tuple[datetime, str]]:
+def _lines(moment: ClusterState, pod: SimulatedPod) -> Iterator[tuple[datetime, str]]:
     """All lines there are so far, in order, no two at the same time."""
     if pod.started_ms is None:
         return
@@ -74,9 +74,11 @@ def _lines(moment: Moment, pod: SimulatedPod) -> Iterator[tuple[datetime, str]]:
 
 
 def _progress(name: str, step: int) -> str:
-    floor = chance.between(0.8, 2.2, name, "floor")
-    loss = floor + 6.0 * math.exp(-step / 40) + chance.between(-0.03, 0.03, name, step)
-    rate = chance.between(2400, 2600, name, "rate") + chance.between(-60, 60, name, step, "rate")
+    floor = chance.random_between(0.8, 2.2, name, "floor")
+    loss = floor + 6.0 * math.exp(-step / 40) + chance.random_between(-0.03, 0.03, name, step)
+    rate = chance.random_between(2400, 2600, name, "rate") + chance.random_between(
+        -60, 60, name, step, "rate"
+    )
     return f"step {step * 20} loss {loss:.4f} {rate:.0f} tokens/s"
 
 

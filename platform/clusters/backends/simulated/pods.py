@@ -10,14 +10,14 @@ from typing import Any, Final, TypeVar
 from django.db.models import BigIntegerField, Case, ExpressionWrapper, F, Q, Value, When
 from django.db.models.expressions import Combinable
 
-from clusters.backends.base import DeviceGrant, Outcome, TaskRef, TaskSpec
+from clusters.backends.base import DeviceGrant, PodOutcome, TaskRef, TaskSpec
 from clusters.backends.simulated import chance, life
 from clusters.backends.simulated.admission import CardUse, Kubelet, Rejection
 from clusters.backends.simulated.script import Script
-from clusters.backends.simulated.state import Moment, locked
+from clusters.backends.simulated.state import ClusterState, lock_state
 from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
 from foundation.sql.bulk import insert_rows
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 
 NODE_LOST: Final = "NodeLost"
 _CHUNK: Final = 500  # names in one query: SQLite bounds the parameters of a statement
@@ -25,20 +25,20 @@ _PENDING_MS: Final = (200, 1000)
 _START_MS: Final = (1000, 6000)
 _LIVE: Final = ~Q(phase=SimulatedPhase.GONE)
 
-_NAMED: Final = Kept(
+_NAMED: Final = PreparedQuery(
     lambda names, simulation: SimulatedPod.unscoped.filter(
         _LIVE, simulation=simulation, name__any_of=names
     ).only("id", "namespace", "name", "uid", "labels")
 )
-_NODES: Final = Kept(
+_NODES: Final = PreparedQuery(
     lambda names, simulation: SimulatedNode.unscoped.filter(simulation=simulation, name__any_of=names)
 )
-_CARDS: Final[Kept[Any]] = Kept(
+_CARDS: Final[PreparedQuery[Any]] = PreparedQuery(
     lambda names, simulation: SimulatedDevice.unscoped.filter(
         node__simulation=simulation, node__name__any_of=names
     ).annotate(node_name=F("node__name"))
 )
-_HOLDERS: Final = Kept(
+_HOLDERS: Final = PreparedQuery(
     lambda names, simulation: SimulatedPod.unscoped.filter(
         simulation=simulation, holds=True, node_name__any_of=names
     ).values_list("node_name", "cpu_millicores", "memory_mib", "devices", "resize_mib")
@@ -48,11 +48,11 @@ T = TypeVar("T")
 Key = tuple[str, str]  # namespace, name
 
 
-def ensure_many(cluster_id: uuid.UUID, specs: Sequence[TaskSpec]) -> list[Outcome]:
+def ensure_many(cluster_id: uuid.UUID, specs: Sequence[TaskSpec]) -> list[PodOutcome]:
     """Create the pods that do not exist, pass each by its kubelet; one outcome per spec."""
     if not specs:
         return []
-    with locked(cluster_id) as moment:
+    with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         known = {(pod.namespace, pod.name): pod for pod in _existing(moment, [spec.ref for spec in specs])}
         kubelets = _kubelets(moment, sorted({spec.node for spec in specs}))
@@ -62,11 +62,11 @@ def ensure_many(cluster_id: uuid.UUID, specs: Sequence[TaskSpec]) -> list[Outcom
     return outcomes
 
 
-def remove_many(cluster_id: uuid.UUID, refs: Sequence[TaskRef], grace_s: int) -> list[Outcome]:
+def remove_many(cluster_id: uuid.UUID, refs: Sequence[TaskRef], grace_s: int) -> list[PodOutcome]:
     """Begin the end of the pods; they hold their cards until they are gone. Absent ones count as done."""
     if not refs:
         return []
-    with locked(cluster_id) as moment:
+    with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         known = {(pod.namespace, pod.name): pod for pod in _existing(moment, refs)}
         targets = [known.get((ref.namespace, ref.name)) for ref in refs]
@@ -78,17 +78,17 @@ def remove_many(cluster_id: uuid.UUID, refs: Sequence[TaskRef], grace_s: int) ->
         for chunk in _chunks(ids):
             _terminate(moment, SimulatedPod.unscoped.filter(id__in=chunk), max(grace_s, 0))
         life.advance_locked(moment)  # without grace they are gone at once
-    return [Outcome.done(pod.uid if pod else "") for pod in meant]
+    return [PodOutcome.done(pod.uid if pod else "") for pod in meant]
 
 
-def _terminate(moment: Moment, pods: life.Pods, grace_s: int) -> None:
+def _terminate(moment: ClusterState, pods: life.Pods, grace_s: int) -> None:
     down = SimulatedNode.unscoped.filter(simulation=moment.row, failed=True).values("name")
     lost = pods.filter(holds=True, node_name__in=down)
     if lost.exists():
         # No kubelet answers for them. The removal stands for the fencing of the node, after which its
         # containers are known to be dead.
         message = "The node stopped reporting; the pod was failed when it was removed"
-        life.fail(lost, moment, moment.next_change(), reason=NODE_LOST, message=message)
+        life.fail_pods(lost, moment, moment.next_change(), reason=NODE_LOST, message=message)
     leaving = _leaving_ms(moment.sim_ms, grace_s)
     longer = Q(next_ms=None) | Q(next_ms__gt=leaving)  # a second call may shorten the grace, never extend it
     pods.filter(longer, terminating=True).update(next_ms=leaving)
@@ -112,29 +112,29 @@ def _leaving_ms(now_ms: int, grace_s: int) -> Combinable:
 
 
 def _ensure(
-    moment: Moment,
+    moment: ClusterState,
     spec: TaskSpec,
     known: dict[Key, SimulatedPod],
     kubelets: dict[str, Kubelet],
     created: list[SimulatedPod],
-) -> Outcome:
+) -> PodOutcome:
     key = (spec.ref.namespace, spec.ref.name)
     if (present := known.get(key)) is not None:
         if present.labels == dict(spec.labels):
-            return Outcome.done(present.uid)
-        return Outcome.refused("NAME_TAKEN", f"a pod {key[0]}/{key[1]} with other labels exists")
+            return PodOutcome.done(present.uid)
+        return PodOutcome.refused("NAME_TAKEN", f"a pod {key[0]}/{key[1]} with other labels exists")
     try:
         script = Script.read(spec.simulate)
     except ValueError as error:
-        return Outcome.refused("INVALID", str(error))
+        return PodOutcome.refused("INVALID", str(error))
     kubelet = kubelets.get(spec.node) or Kubelet(spec.node, ready=False, cpu_millicores=0, memory_mib=0)
-    pod = _pod(moment, spec, script, kubelet.admit(spec))
+    pod = _pod(moment, spec, script, kubelet.admit_pod(spec))
     known[key] = pod
     created.append(pod)
-    return Outcome.done(pod.uid)
+    return PodOutcome.done(pod.uid)
 
 
-def _pod(moment: Moment, spec: TaskSpec, script: Script, rejection: Rejection | None) -> SimulatedPod:
+def _pod(moment: ClusterState, spec: TaskSpec, script: Script, rejection: Rejection | None) -> SimulatedPod:
     change, now_ms, name = moment.next_change(), moment.sim_ms, spec.ref.name
     pending_ms, start_ms = _delays(name, script)
     uid = uuid.uuid5(moment.row.id, f"{spec.ref.namespace}/{name}/{change}")
@@ -152,7 +152,7 @@ def _pod(moment: Moment, spec: TaskSpec, script: Script, rejection: Rejection | 
         command=list(spec.command),
         start_ms=start_ms,
         run_ms=script.run_ms,
-        leave_permille=int(chance.between(0, 1000, name, "leave")),
+        leave_permille=int(chance.random_between(0, 1000, name, "leave")),
         utilisation=script.utilisation,
         exit_code=script.exit_code,
         phase=SimulatedPhase.PENDING,
@@ -171,10 +171,12 @@ def _delays(name: str, script: Script) -> tuple[int, int]:
     """Simulated milliseconds that a pod is pending, and then starting."""
     if script.start_ms is not None:
         return 0, script.start_ms
-    return int(chance.between(*_PENDING_MS, name, "pending")), int(chance.between(*_START_MS, name, "start"))
+    return int(chance.random_between(*_PENDING_MS, name, "pending")), int(
+        chance.random_between(*_START_MS, name, "start")
+    )
 
 
-def _existing(moment: Moment, refs: Sequence[TaskRef]) -> Iterator[SimulatedPod]:
+def _existing(moment: ClusterState, refs: Sequence[TaskRef]) -> Iterator[SimulatedPod]:
     wanted = {(ref.namespace, ref.name) for ref in refs}
     for chunk in _chunks(sorted({name for _, name in wanted})):
         for pod in _NAMED.for_any(chunk, moment.row.pk):
@@ -182,7 +184,7 @@ def _existing(moment: Moment, refs: Sequence[TaskRef]) -> Iterator[SimulatedPod]
                 yield pod
 
 
-def _kubelets(moment: Moment, names: Sequence[str]) -> dict[str, Kubelet]:
+def _kubelets(moment: ClusterState, names: Sequence[str]) -> dict[str, Kubelet]:
     """The named nodes with everything that is held on them."""
     kubelets: dict[str, Kubelet] = {}
     for chunk in _chunks(names):
@@ -192,11 +194,11 @@ def _kubelets(moment: Moment, names: Sequence[str]) -> dict[str, Kubelet]:
             kubelets[device.node_name].cards[device.uuid] = CardUse(device)
         for name, cpu, memory, devices, resize_mib in _HOLDERS.for_any(chunk, moment.row.pk):
             if (kubelet := kubelets.get(name)) is not None:
-                kubelet.book(cpu, memory, at_most(grants(devices), resize_mib))
+                kubelet.reserve_resources(cpu, memory, at_most(read_grants(devices), resize_mib))
     return kubelets
 
 
-def grants(devices: Iterable[tuple[str, int, int]]) -> list[DeviceGrant]:
+def read_grants(devices: Iterable[tuple[str, int, int]]) -> list[DeviceGrant]:
     """Read the `devices` column of a pod."""
     return [DeviceGrant(card, cores, memory_mib) for card, cores, memory_mib in devices]
 
@@ -206,7 +208,7 @@ def at_most(held: Sequence[DeviceGrant], resize_mib: int | None) -> list[DeviceG
     return [replace(grant, memory_mib=max(grant.memory_mib, resize_mib or 0)) for grant in held]
 
 
-def kubelet_of(moment: Moment, node: str) -> Kubelet | None:
+def kubelet_of(moment: ClusterState, node: str) -> Kubelet | None:
     """A node with everything that is held on it."""
     return _kubelets(moment, [node]).get(node)
 

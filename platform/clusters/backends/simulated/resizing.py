@@ -6,47 +6,47 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-from clusters.backends.base import DeviceGrant, Outcome, TaskRef
+from clusters.backends.base import DeviceGrant, PodOutcome, TaskRef
 from clusters.backends.simulated import chance, life, pods
-from clusters.backends.simulated.state import Moment, locked
+from clusters.backends.simulated.state import ClusterState, lock_state
 from clusters.models import GpuMode, SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
 
 _DELAY_MS: Final = (500, 2000)
 _ENDED: Final = (SimulatedPhase.SUCCEEDED, SimulatedPhase.FAILED, SimulatedPhase.GONE)
 
 
-def resize(cluster_id: uuid.UUID, ref: TaskRef, devices: Sequence[DeviceGrant]) -> Outcome:
+def resize_devices(cluster_id: uuid.UUID, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
     """Ask for another memory, or see whether what was asked for is done by now."""
-    with locked(cluster_id) as moment:
+    with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         named = SimulatedPod.unscoped.filter(
             simulation=moment.row, namespace=ref.namespace, name=ref.name
         ).exclude(phase__in=_ENDED)
         pod = named.first()
         if pod is None or ref.uid not in ("", pod.uid):
-            return Outcome.refused("POD_GONE", f"pod {ref.namespace}/{ref.name} has ended")
+            return PodOutcome.refused("POD_GONE", f"pod {ref.namespace}/{ref.name} has ended")
         wanted = {grant.uuid: grant.memory_mib for grant in devices}
         if wanted.keys() != {card for card, _, _ in pod.devices} or len(set(wanted.values())) != 1:
-            return Outcome.refused("NOT_ITS_CARD", "all cards of the pod are named, with the same amount")
+            return PodOutcome.refused("NOT_ITS_CARD", "all cards of the pod are named, with the same amount")
         outcome = _step(moment, pod, next(iter(wanted.values())))
         pod.save(update_fields=["devices", "resize_mib", "resize_ms"])
     return outcome
 
 
-def _step(moment: Moment, pod: SimulatedPod, mib: int) -> Outcome:
+def _step(moment: ClusterState, pod: SimulatedPod, mib: int) -> PodOutcome:
     _carry_out(moment, pod)
     if all(now == mib for _, _, now in pod.devices):
         pod.resize_mib = pod.resize_ms = None  # what else was asked for is taken back
-        return Outcome.done(pod.uid)
+        return PodOutcome.done(pod.uid)
     if pod.resize_mib != mib:
         if refusal := _no_room(moment, pod, mib):
             return refusal
         pod.resize_mib = mib
-        pod.resize_ms = moment.sim_ms + int(chance.between(*_DELAY_MS, pod.name, "resize"))
-    return Outcome.unknown("the node has not done it yet")
+        pod.resize_ms = moment.sim_ms + int(chance.random_between(*_DELAY_MS, pod.name, "resize"))
+    return PodOutcome.unknown("the node has not done it yet")
 
 
-def _carry_out(moment: Moment, pod: SimulatedPod) -> None:
+def _carry_out(moment: ClusterState, pod: SimulatedPod) -> None:
     """Do what is due, unless the node is down."""
     if pod.resize_ms is None or pod.resize_ms > moment.sim_ms:
         return
@@ -56,18 +56,18 @@ def _carry_out(moment: Moment, pod: SimulatedPod) -> None:
     pod.resize_mib = pod.resize_ms = None
 
 
-def _no_room(moment: Moment, pod: SimulatedPod, mib: int) -> Outcome | None:
+def _no_room(moment: ClusterState, pod: SimulatedPod, mib: int) -> PodOutcome | None:
     """What keeps a pod from growing, None for nothing."""
     cards = SimulatedDevice.unscoped.filter(node__simulation=moment.row, node__name=pod.node_name)
     if cards.filter(uuid__in=[card for card, _, _ in pod.devices]).exclude(mode=GpuMode.SLICE).exists():
-        return Outcome.refused("NOT_ITS_CARD", "a whole card has all of its memory")
+        return PodOutcome.refused("NOT_ITS_CARD", "a whole card has all of its memory")
     kubelet = pods.kubelet_of(moment, pod.node_name)
-    for grant in pods.at_most(pods.grants(pod.devices), pod.resize_mib):
+    for grant in pods.at_most(pods.read_grants(pod.devices), pod.resize_mib):
         card = kubelet.cards.get(grant.uuid) if kubelet else None
         if card is None:
-            return Outcome.refused("CARD_FULL", f"node {pod.node_name} has no card {grant.uuid}")
+            return PodOutcome.refused("CARD_FULL", f"node {pod.node_name} has no card {grant.uuid}")
         free = card.device.memory_mib - card.memory_mib + grant.memory_mib
         if mib > free:
             there = f"card {grant.uuid} of node {pod.node_name} has {free} MiB for it"
-            return Outcome.refused("CARD_FULL", f"{there}; {mib} MiB were asked for")
+            return PodOutcome.refused("CARD_FULL", f"{there}; {mib} MiB were asked for")
     return None

@@ -17,8 +17,8 @@ from django.db.models import Q
 
 from clusters.backends.base import DeviceSample, TaskRef
 from clusters.backends.simulated import chance, life
-from clusters.backends.simulated.load import HEAT_S, POWER_S, Curve, cooled
-from clusters.backends.simulated.state import Moment
+from clusters.backends.simulated.load import HEAT_S, POWER_S, LoadCurve, has_cooled
+from clusters.backends.simulated.state import ClusterState
 from clusters.models import SimulatedDevice, SimulatedPod
 
 _DRIVER_MIB: Final = 4
@@ -53,13 +53,13 @@ class _Load:
     slices: list[Slice] = field(default_factory=list)
 
     def sample(
-        self, moment: Moment, node: str, device_uuid: str, model: str, memory_mib: int
+        self, moment: ClusterState, node: str, device_uuid: str, model: str, memory_mib: int
     ) -> DeviceSample:
         idle_w, limit_w = _power(model)
         heat = min(1.0, sum(part.heat for part in self.slices))
         power = min(1.0, sum(part.power for part in self.slices))
-        idle_c = chance.between(30.0, 35.0, device_uuid, "idle")
-        rise_c = chance.between(0.85, 1.0, device_uuid, "cooling") * _HOTTEST_RISE_C
+        idle_c = chance.random_between(30.0, 35.0, device_uuid, "idle")
+        rise_c = chance.random_between(0.85, 1.0, device_uuid, "cooling") * _HOTTEST_RISE_C
         running = [part for part in self.slices if part.running]
         return DeviceSample(
             at=moment.at,
@@ -72,12 +72,12 @@ class _Load:
         )
 
 
-def samples(cluster_id: uuid.UUID) -> list[DeviceSample]:
+def read_samples(cluster_id: uuid.UUID) -> list[DeviceSample]:
     """Read every card that answers, in the order of nodes and card indices."""
-    return list(_readings(life.advance(cluster_id)))
+    return list(_readings(life.advance_cluster(cluster_id)))
 
 
-def _readings(moment: Moment) -> Iterator[DeviceSample]:
+def _readings(moment: ClusterState) -> Iterator[DeviceSample]:
     loads = _loads(moment)
     devices = SimulatedDevice.unscoped.filter(
         node__simulation=moment.row, node__failed=False, healthy=True
@@ -99,7 +99,7 @@ def _readings(moment: Moment) -> Iterator[DeviceSample]:
                 )
 
 
-def _loads(moment: Moment) -> dict[str, _Load]:
+def _loads(moment: ClusterState) -> dict[str, _Load]:
     """What stands or lately stood on each card, by its UUID."""
     timeline, now_s = moment.timeline, moment.at.timestamp()
     since = timeline.sim_at(moment.at - timedelta(minutes=10))
@@ -112,26 +112,32 @@ def _loads(moment: Moment) -> dict[str, _Load]:
     ):
         age_s = now_s - timeline.real_at(started_ms).timestamp()
         ended_s = None if ended_ms is None else now_s - timeline.real_at(ended_ms).timestamp()
-        if ended_s is not None and cooled(ended_s):
+        if ended_s is not None and has_cooled(ended_s):
             continue
         ref = TaskRef(namespace, name, uid)
         for device_uuid, cores, memory_mib in devices:
-            curve = Curve.of(f"{name}/{device_uuid}", mean)
+            curve = LoadCurve.for_pod(f"{name}/{device_uuid}", mean)
             loads[device_uuid].slices.append(_slice(ref, curve, cores, memory_mib, now_s, age_s, ended_s))
     return loads
 
 
 def _slice(
-    ref: TaskRef, curve: Curve, cores: int, memory_mib: int, now_s: float, age_s: float, ended_s: float | None
+    ref: TaskRef,
+    curve: LoadCurve,
+    cores: int,
+    memory_mib: int,
+    now_s: float,
+    age_s: float,
+    ended_s: float | None,
 ) -> Slice:
     share, running = cores / 100, ended_s is None
     return Slice(
         pod=ref,
         running=running,
-        utilisation=share * curve.busy(now_s, age_s) if running else 0.0,
-        memory_mib=curve.memory(memory_mib, age_s) if running else 0,
-        heat=share * curve.lagging(now_s, age_s, ended_s, HEAT_S),
-        power=share * curve.lagging(now_s, age_s, ended_s, POWER_S),
+        utilisation=share * curve.compute_share(now_s, age_s) if running else 0.0,
+        memory_mib=curve.memory_used(memory_mib, age_s) if running else 0,
+        heat=share * curve.lagged_share(now_s, age_s, ended_s, HEAT_S),
+        power=share * curve.lagged_share(now_s, age_s, ended_s, POWER_S),
     )
 
 

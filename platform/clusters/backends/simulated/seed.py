@@ -63,7 +63,7 @@ DEMO: Final = (
 )
 
 
-def large(nodes: int = 200) -> tuple[NodeGroup, ...]:
+def large_cluster(nodes: int = 200) -> tuple[NodeGroup, ...]:
     """A cluster of `nodes` machines with eight A100 each, for measuring."""
     return (
         NodeGroup(

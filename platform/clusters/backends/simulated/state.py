@@ -20,11 +20,11 @@ from clusters.backends.base import BackendUnavailable
 from clusters.backends.simulated.timeline import Timeline
 from clusters.models import SimulatedCluster
 from foundation.core import clock
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 
 
 @dataclass(slots=True)
-class Moment:
+class ClusterState:
     """A simulated cluster at one moment: real time `at`, simulated time `sim_ms`."""
 
     row: SimulatedCluster
@@ -33,7 +33,7 @@ class Moment:
     sim_ms: int
 
     @classmethod
-    def of(cls, row: SimulatedCluster) -> Moment:
+    def from_row(cls, row: SimulatedCluster) -> ClusterState:
         timeline, at = Timeline.from_json(row.anchors), clock.now()
         return cls(row, timeline, at, timeline.sim_at(at))
 
@@ -47,18 +47,18 @@ def _rows(cluster: uuid.UUID) -> QuerySet[SimulatedCluster]:
     return SimulatedCluster.unscoped.filter(cluster_id=cluster).order_by()
 
 
-_ROW: Final = Kept(_rows)
-_LOCKED_ROW: Final = Kept(lambda cluster: _rows(cluster).select_for_update())
+_ROW: Final = PreparedQuery(_rows)
+_LOCKED_ROW: Final = PreparedQuery(lambda cluster: _rows(cluster).select_for_update())
 
 
-def look(cluster_id: uuid.UUID) -> Moment:
+def read_state(cluster_id: uuid.UUID) -> ClusterState:
     """Read the cluster without locking it. Raises `BackendUnavailable` if it does not answer."""
     row = _ROW.first(cluster_id)
-    return Moment.of(_answering(row))
+    return ClusterState.from_row(_answering(row))
 
 
 @contextmanager
-def locked(cluster_id: uuid.UUID, *, even_unreachable: bool = False) -> Iterator[Moment]:
+def lock_state(cluster_id: uuid.UUID, *, even_unreachable: bool = False) -> Iterator[ClusterState]:
     """Hold the cluster in one transaction; what the caller did to `row` is saved at its end.
 
     Raises `BackendUnavailable` if the cluster does not answer, unless `even_unreachable`.
@@ -68,7 +68,7 @@ def locked(cluster_id: uuid.UUID, *, even_unreachable: bool = False) -> Iterator
         if row is None or not even_unreachable:
             row = _answering(row)
         before = (row.last_change, row.pruned_at, row.reachable, row.anchors)
-        yield Moment.of(row)
+        yield ClusterState.from_row(row)
         if before != (row.last_change, row.pruned_at, row.reachable, row.anchors):
             row.save(update_fields=["last_change", "pruned_at", "pruned_to", "reachable", "anchors"])
 

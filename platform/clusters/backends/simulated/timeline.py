@@ -26,7 +26,7 @@ class Anchor(NamedTuple):
     speed: float
 
 
-def milliseconds(at: datetime) -> int:
+def to_milliseconds(at: datetime) -> int:
     """Whole milliseconds since 1970 of an aware time."""
     return (at - _EPOCH) // timedelta(milliseconds=1)
 
@@ -40,7 +40,7 @@ class Timeline:
     @classmethod
     def begin(cls, at: datetime, speed: float = 1.0) -> Timeline:
         """A clock at zero. Raises `ValueError` for a speed outside (0, MAX_SPEED]."""
-        return cls((Anchor(0, milliseconds(at), _checked(speed)),))
+        return cls((Anchor(0, to_milliseconds(at), _checked(speed)),))
 
     @classmethod
     def from_json(cls, rows: Iterable[Iterable[float]]) -> Timeline:
@@ -57,7 +57,7 @@ class Timeline:
 
     def sim_at(self, at: datetime) -> int:
         """Simulated milliseconds at a real time; zero before the cluster was built."""
-        real_ms = milliseconds(at)
+        real_ms = to_milliseconds(at)
         last = bisect.bisect_right(self.anchors, real_ms, key=lambda anchor: anchor.real_ms) - 1
         anchor = self.anchors[max(last, 0)]
         return max(anchor.sim_ms + int((real_ms - anchor.real_ms) * anchor.speed), self.anchors[0].sim_ms)
@@ -72,7 +72,7 @@ class Timeline:
     def with_speed(self, speed: float, at: datetime) -> Timeline:
         """The same clock running at `speed` from `at` on. Raises `ValueError` as `begin` does."""
         last = self.anchors[-1]
-        real_ms = max(milliseconds(at), last.real_ms)  # the host's clock may have been set back
+        real_ms = max(to_milliseconds(at), last.real_ms)  # the host's clock may have been set back
         anchor = Anchor(last.sim_ms + int((real_ms - last.real_ms) * last.speed), real_ms, _checked(speed))
         return Timeline((*self.anchors, anchor)[-_KEPT:])
 

@@ -21,9 +21,9 @@ from clusters.backends.base import (
     in_order,
 )
 from clusters.backends.simulated import life
-from clusters.backends.simulated.state import Moment
+from clusters.backends.simulated.state import ClusterState
 from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
-from foundation.sql.prepared import Kept
+from foundation.sql.prepared import PreparedQuery
 
 _ALL: Final = -1  # below every change number
 _POD_COLUMNS = (
@@ -43,16 +43,16 @@ def _changed(simulation: uuid.UUID, since: int) -> QuerySet[SimulatedPod]:
     return SimulatedPod.unscoped.filter(simulation=simulation, change__gt=since)
 
 
-_CHANGED: Final = Kept(lambda *given: _changed(*given).values_list(*_POD_COLUMNS))
-_LIVE: Final = Kept(
+_CHANGED: Final = PreparedQuery(lambda *given: _changed(*given).values_list(*_POD_COLUMNS))
+_LIVE: Final = PreparedQuery(
     lambda *given: _changed(*given).exclude(phase=SimulatedPhase.GONE).values_list(*_POD_COLUMNS)
 )
-_NODES: Final = Kept(
+_NODES: Final = PreparedQuery(
     lambda simulation, since: SimulatedNode.unscoped.filter(simulation=simulation, change__gt=since).order_by(
         "name"
     )
 )
-_CARDS: Final[Kept[tuple[Any, ...]]] = Kept(
+_CARDS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda simulation, since: (
         SimulatedDevice.unscoped.filter(node__simulation=simulation, node__change__gt=since)
         .order_by("node", "index")
@@ -61,19 +61,19 @@ _CARDS: Final[Kept[tuple[Any, ...]]] = Kept(
 )
 
 
-def inventory(cluster_id: uuid.UUID) -> Inventory:
+def read_inventory(cluster_id: uuid.UUID) -> Inventory:
     """Every node with its cards, in the order of their names."""
-    moment = life.advance(cluster_id)
+    moment = life.advance_cluster(cluster_id)
     return Inventory(tuple(fact for _, fact in _nodes(moment, _ALL)))
 
 
-def observe(cluster_id: uuid.UUID, cursor: str | None) -> ObservedBatch:
+def observe_pods(cluster_id: uuid.UUID, cursor: str | None) -> ObservedBatch:
     """Everything since `cursor`, oldest first; all there is if the cursor is none, unknown or too old.
 
     The number is read before the rows. A change in between is reported now and again next time, which
     the contract allows; the other order would lose it.
     """
-    moment = life.advance(cluster_id)
+    moment = life.advance_cluster(cluster_id)
     since = _number(cursor)
     complete = not moment.row.pruned_to <= since <= moment.row.last_change
     since = _ALL if complete else since
@@ -91,7 +91,7 @@ def _number(cursor: str | None) -> int:
     return int(cursor) if cursor and cursor.isascii() and cursor.isdigit() else _ALL
 
 
-def _pod(moment: Moment, row: dict[str, Any]) -> PodObservation:
+def _pod(moment: ClusterState, row: dict[str, Any]) -> PodObservation:
     phase = PodPhase(row["phase"])
     usual = {PodPhase.FAILED: "Error", PodPhase.SUCCEEDED: "Completed"}.get(phase, "")
     return PodObservation(
@@ -105,7 +105,7 @@ def _pod(moment: Moment, row: dict[str, Any]) -> PodObservation:
     )
 
 
-def _nodes(moment: Moment, since: int) -> list[tuple[SimulatedNode, NodeFact]]:
+def _nodes(moment: ClusterState, since: int) -> list[tuple[SimulatedNode, NodeFact]]:
     nodes = _NODES(moment.row.pk, since)
     cards: defaultdict[uuid.UUID, list[DeviceFact]] = defaultdict(list)
     for node_id, *card in _CARDS(moment.row.pk, since) if nodes else ():

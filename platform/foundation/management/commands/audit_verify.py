@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from foundation.audit import audit_log, chain, chain_heads
-from foundation.audit.chain import Break, Verdict
+from foundation.audit.chain import Break, ChainVerdict
 from foundation.audit.chain_heads import Head
 from foundation.core.actor import SYSTEM
 
@@ -45,8 +45,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        chain.seal(limit=sys.maxsize)
-        verdict = chain.verify(options["expect"])
+        chain.seal_records(limit=sys.maxsize)
+        verdict = chain.verify_chain(options["expect"])
         lost = None if options["accept"] else _first_lost(_heads(options["heads"]))
         if verdict.broken is None and lost is not None:
             verdict = replace(verdict, broken=Break(lost.number, "", "HEAD_LOST"))
@@ -87,14 +87,14 @@ def _accept() -> None:
         return
     with transaction.atomic():
         before = str(chain_heads.noted_head() or "")
-        audit_log.record(
+        audit_log.record_action(
             SYSTEM, "audit.accept", entity="audit", entity_id=str(head.number),
             before={"head": before}, after={"head": str(head)},
         )  # fmt: skip
         chain_heads.accept_head(head)
 
 
-def _sentence(verdict: Verdict) -> str:
+def _sentence(verdict: ChainVerdict) -> str:
     broken = verdict.broken
     if broken is None:
         return f"{verdict.sealed} records are as they were written. Head: {verdict.head}"

@@ -72,7 +72,7 @@ class Command(BaseCommand):
 
     def _beat(self) -> None:
         try:
-            health.beat("relay")
+            health.record_heartbeat("relay")
             counters.write_due()
         except DatabaseError as error:
             log.warning("relay could not report", error=str(error))

@@ -112,11 +112,11 @@ def test_a_lock_names_its_pod_and_expires() -> None:
     now = datetime(2026, 8, 21, 6, 20, 39, tzinfo=UTC)
     lock = hami.parse_lock("2026-08-21T06:20:39Z,team-a,job-1-0")
     assert lock == NodeLock(now, "team-a", "job-1-0")
-    assert lock.text() == "2026-08-21T06:20:39Z,team-a,job-1-0"
+    assert lock.to_annotation() == "2026-08-21T06:20:39Z,team-a,job-1-0"
     assert lock.held_by("team-a", "job-1-0")
     assert not lock.held_by("team-a", "job-1-1")
-    assert not lock.expired(now + timedelta(minutes=5))
-    assert lock.expired(now + timedelta(minutes=5, seconds=1))
+    assert not lock.is_expired(now + timedelta(minutes=5))
+    assert lock.is_expired(now + timedelta(minutes=5, seconds=1))
 
 
 def test_an_old_lock_is_a_time_alone() -> None:

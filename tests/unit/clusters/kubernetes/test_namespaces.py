@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from clusters.backends.kubernetes.namespaces import policy
+from clusters.backends.kubernetes.namespaces import build_network_policy
 
 DENIED = {
     "AWS, Azure, Google, Oracle and most others": "169.254.169.254",
@@ -29,7 +29,7 @@ DENIED = {
 
 def reachable(address: str, port: int = 80) -> bool:
     """Whether the policy lets a connection out to an address outside of the cluster's pods."""
-    _, _, body = policy("i")
+    _, _, body = build_network_policy("i")
     assert set(body["spec"]["policyTypes"]) == {"Ingress", "Egress"}
     return any(_permits(rule, address, port) for rule in body["spec"]["egress"])
 
@@ -63,7 +63,7 @@ def test_names_are_looked_up_wherever_they_are_served() -> None:
 @override_settings(ALLOTMENT_DENIED_NETWORKS=["10.96.0.1/32", "169.254.0.0/16", "fd00:7::/64"])
 def test_an_installation_denies_more() -> None:
     assert [reachable(address) for address in ("10.96.0.1", "10.96.0.2", "fd00:7::1")] == [False, True, False]
-    _, _, body = policy("i")
+    _, _, body = build_network_policy("i")
     for block in (peer["ipBlock"] for peer in body["spec"]["egress"][1]["to"]):
         networks = [ip_network(text) for text in block["except"]]
         # The API server takes only true parts of the whole.
@@ -72,6 +72,6 @@ def test_an_installation_denies_more() -> None:
 
 
 def test_nobody_comes_in_from_another_namespace() -> None:
-    _, _, body = policy("i")
+    _, _, body = build_network_policy("i")
     assert body["spec"]["podSelector"] == {}
     assert body["spec"]["ingress"] == [{"from": [{"podSelector": {}}]}]

@@ -11,9 +11,9 @@ from clusters.backends.base import (
     PUT_OFF,
     UNKNOWN,
     UNREACHABLE,
-    Gang,
-    Outcome,
+    GangSpec,
     OutcomeKind,
+    PodOutcome,
     TaskRef,
     TaskSpec,
 )
@@ -23,13 +23,13 @@ from clusters.backends.kubernetes import placing
 class Calls:
     """An API of which no call is made; counts the pods that were asked for, by workspace."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: dict[str, Outcome]) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: dict[str, PodOutcome]) -> None:
         self.asked: Counter[str] = Counter()
         self.subjects: set[str] = set()
 
-        def ensure(api: Any, spec: TaskSpec, owner: Any) -> Outcome:
+        def ensure(api: Any, spec: TaskSpec, owner: Any) -> PodOutcome:
             self.asked[spec.ref.namespace] += 1
-            return answers.get(spec.ref.namespace, Outcome.done("uid"))
+            return answers.get(spec.ref.namespace, PodOutcome.done("uid"))
 
         monkeypatch.setattr(placing, "_ensure", ensure)
         monkeypatch.setattr(placing, "_owner", lambda *_: {})
@@ -54,14 +54,14 @@ def pods(namespace: str, gangs: int, each: int) -> list[TaskSpec]:
             environment={},
             labels={},
             workspace="w",
-            gang=Gang(f"g{gang}", each, {}),
+            gang=GangSpec(f"g{gang}", each, {}),
         )
         for gang in range(gangs)
         for index in range(each)
     ]
 
 
-LOST = Outcome.unknown("500")
+LOST = PodOutcome.unknown("500")
 
 
 @pytest.mark.parametrize(("gangs", "each", "most"), [(1, 100, 3), (100, 1, 4), (10, 10, 12)])
@@ -85,7 +85,7 @@ def test_few_are_asked_for_in_vain_of_one_workspace_and_all_of_others(
 def test_a_cluster_that_does_not_answer_at_all_is_not_held_against_a_workspace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    silent = Outcome.unknown("no connection", UNREACHABLE)
+    silent = PodOutcome.unknown("no connection", UNREACHABLE)
     api = Calls(monkeypatch, {"bad": silent})
     outcomes = placing.ensure_many(api, pods("bad", 1, 100))  # type: ignore[arg-type]
     assert {outcome.code for outcome in outcomes} == {UNREACHABLE}

@@ -29,7 +29,7 @@ SLICE = replace(SPEC, devices=(DeviceGrant("GPU-a", 30, 20_480),))
 
 
 def test_whole_cards_are_a_count() -> None:
-    pod = pods.manifest(SPEC, "here")
+    pod = pods.build_manifest(SPEC, "here")
     (container,) = pod["spec"]["containers"]
     amounts = {"cpu": "4000m", "memory": "8192Mi", "nvidia.com/gpu": "2"}
     assert container["resources"] == {"requests": amounts, "limits": amounts}
@@ -40,7 +40,7 @@ def test_whole_cards_are_a_count() -> None:
 
 
 def test_a_part_of_a_card_is_told_to_the_node_and_enforced() -> None:
-    pod = pods.manifest(SLICE, "here")
+    pod = pods.build_manifest(SLICE, "here")
     (container,) = pod["spec"]["containers"]
     limits = container["resources"]["limits"]
     assert (limits["nvidia.com/gpu"], limits["nvidia.com/gpumem"], limits["nvidia.com/gpucores"]) == (
@@ -54,7 +54,7 @@ def test_a_part_of_a_card_is_told_to_the_node_and_enforced() -> None:
 
 
 def test_a_task_without_cards_asks_for_none() -> None:
-    (container,) = pods.manifest(replace(SPEC, devices=()), "here")["spec"]["containers"]
+    (container,) = pods.build_manifest(replace(SPEC, devices=()), "here")["spec"]["containers"]
     assert set(container["resources"]["limits"]) == {"cpu", "memory"}
 
 
@@ -69,7 +69,7 @@ def test_a_task_without_cards_asks_for_none() -> None:
     ids=["none", "whole", "part", "instance"],
 )
 def test_a_container_without_cards_is_shown_none_whatever_its_image_says(devices: Any, void: bool) -> None:
-    (container,) = pods.manifest(replace(SPEC, devices=devices), "here")["spec"]["containers"]
+    (container,) = pods.build_manifest(replace(SPEC, devices=devices), "here")["spec"]["containers"]
     said = [one for one in container["env"] if one["name"] == "NVIDIA_VISIBLE_DEVICES"]
     # With cards the device plugin says which, and what the pod says would come before it.
     assert said == ([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}] if void else [])
@@ -77,19 +77,19 @@ def test_a_container_without_cards_is_shown_none_whatever_its_image_says(devices
 
 def test_paths_of_mounts_reach_the_cluster_in_their_plain_form() -> None:
     spec = replace(SPEC, options={"volumes": [{"claim": "c", "mount": "//data/./x/../y/"}]})
-    (container,) = pods.manifest(spec, "here")["spec"]["containers"]
+    (container,) = pods.build_manifest(spec, "here")["spec"]["containers"]
     assert container["volumeMounts"][0]["mountPath"] == "/data/y"
 
 
 def test_an_image_without_a_command_runs_its_own() -> None:
-    (container,) = pods.manifest(replace(SPEC, command=()), "here")["spec"]["containers"]
+    (container,) = pods.build_manifest(replace(SPEC, command=()), "here")["spec"]["containers"]
     assert "command" not in container
 
 
 def test_unequal_parts_of_cards_are_refused() -> None:
     unequal = (DeviceGrant("GPU-a", 30, 1024), DeviceGrant("GPU-b", 40, 1024))
     with pytest.raises(SpecInvalid, match="same part"):
-        pods.manifest(replace(SPEC, devices=unequal), "here")
+        pods.build_manifest(replace(SPEC, devices=unequal), "here")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_unequal_parts_of_cards_are_refused() -> None:
 )
 def test_an_environment_that_would_get_more_than_was_granted_is_refused(name: str) -> None:
     with pytest.raises(SpecInvalid, match=name):
-        pods.manifest(replace(SPEC, environment={name: "all"}), "here")
+        pods.build_manifest(replace(SPEC, environment={name: "all"}), "here")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_requests_are_limits_unless_the_job_says_otherwise(
 ) -> None:
     cpu, memory = amounts
     spec = replace(SPEC, cpu_millicores=cpu, memory_mib=memory, devices=(), options={"limits": limits})
-    (container,) = pods.manifest(spec, "here")["spec"]["containers"]
+    (container,) = pods.build_manifest(spec, "here")["spec"]["containers"]
     assert container["resources"] == {"requests": requests, "limits": most}
 
 
@@ -141,10 +141,10 @@ def test_requests_are_limits_unless_the_job_says_otherwise(
 )
 def test_what_would_get_more_than_was_granted_is_refused_wherever_it_hides(options: dict[str, Any]) -> None:
     with pytest.raises(SpecInvalid):
-        pods.manifest(replace(SPEC, options=options), "here")
+        pods.build_manifest(replace(SPEC, options=options), "here")
 
 
-METADATA = pods.manifest(SPEC, "here")["metadata"]
+METADATA = pods.build_manifest(SPEC, "here")["metadata"]
 
 
 def pod(state: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
@@ -177,12 +177,12 @@ WAITING = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}
     ],
 )  # fmt: skip
 def test_phases(seen: dict[str, Any], phase: PodPhase, at: str, code: int | None, reason: str) -> None:
-    told = pods.observation(seen, NOW)
+    told = pods.read_observation(seen, NOW)
     assert (told.phase, f"{told.at:%H:%M:%S}", told.exit_code, told.reason) == (phase, at, code, reason)
 
 
 def test_gone_keeps_what_was_known_and_takes_the_time_of_seeing() -> None:
-    told = pods.observation(pod(KILLED, phase="Failed"), NOW, gone=True)
+    told = pods.read_observation(pod(KILLED, phase="Failed"), NOW, gone=True)
     assert (told.phase, told.at, told.exit_code, told.ref) == (
         PodPhase.GONE,
         NOW,
@@ -193,4 +193,4 @@ def test_gone_keeps_what_was_known_and_takes_the_time_of_seeing() -> None:
 
 def test_a_clock_ahead_of_ours_does_not_make_the_future() -> None:
     ahead = {"running": {"startedAt": "2026-11-22T12:05:00Z"}}
-    assert pods.observation(pod(ahead, phase="Running"), NOW).at == NOW
+    assert pods.read_observation(pod(ahead, phase="Running"), NOW).at == NOW

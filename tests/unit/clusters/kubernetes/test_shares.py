@@ -38,7 +38,7 @@ class Listed:
     def get(self, path: str) -> Json:
         return NODE
 
-    def listing(self, path: str, **query: str) -> tuple[list[Json], str]:
+    def list_objects(self, path: str, **query: str) -> tuple[list[Json], str]:
         return self._pods, "1"
 
 

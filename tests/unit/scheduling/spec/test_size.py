@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import Gang, TaskRef, TaskSpec
+from clusters.backends.base import GangSpec, TaskRef, TaskSpec
 from clusters.backends.kubernetes.containers import config_maps
-from clusters.backends.kubernetes.pods import manifest
+from clusters.backends.kubernetes.pods import build_manifest
 from foundation.core.errors import Invalid, TooLarge
 from scheduling.execution.peers import Peers, peers_of
 from scheduling.job_file import JobSpec, parse_job
@@ -42,7 +42,7 @@ def pod_of(spec: JobSpec) -> int:
         environment=spec.environment,
         labels=labels,
         workspace="w",
-        gang=Gang("one-1", 1, labels),
+        gang=GangSpec("one-1", 1, labels),
         options={
             **spec.runtime,
             **role.container,
@@ -50,7 +50,7 @@ def pod_of(spec: JobSpec) -> int:
             "tolerations": spec.placement.get("tolerations", ()),
         },
     )
-    return len(json.dumps(manifest(task, "0" * 32)).encode())
+    return len(json.dumps(build_manifest(task, "0" * 32)).encode())
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def gang_of(name: str, tasks: int, kind: str = "mpi", role: str = "worker-group"
 def test_a_job_of_ten_thousand_tasks_has_files_that_a_cluster_stores(kind: str) -> None:
     peers = gang_of("weather-forecast", 10_000, kind)
     assert len(peers.hosts) == 10_000
-    gang = Gang(gang_name(peers.job, 1000), len(peers.hosts), {}, peers.files)
+    gang = GangSpec(gang_name(peers.job, 1000), len(peers.hosts), {}, peers.files)
     maps = config_maps(gang)
     assert {file: text for files in maps.values() for file, text in files.items()} == peers.files
     for files in maps.values():

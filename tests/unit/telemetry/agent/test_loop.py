@@ -23,13 +23,13 @@ class Script:
     def __init__(self, *lists: Any, watch: Any = ()) -> None:
         self._lists, self._watch, self.watched = list(lists), watch, []
 
-    def pods(self, node: str) -> tuple[list[Any], str]:
+    def list_pods(self, node: str) -> tuple[list[Any], str]:
         answer = self._lists.pop(0) if self._lists else Ended()
         if isinstance(answer, Exception):
             raise answer
         return answer, "7"
 
-    def changes(self, node: str, version: str, *, seconds: int) -> Iterator[Any]:
+    def follow_pods(self, node: str, version: str, *, seconds: int) -> Iterator[Any]:
         self.watched.append((version, seconds))
         for item in self._watch:
             if isinstance(item, Exception):
@@ -48,7 +48,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             raise Changed("somebody was faster")
         return bool(pod != "owed")
 
-    monkeypatch.setattr("telemetry.agent.loop.settle", settle)
+    monkeypatch.setattr("telemetry.agent.loop.settle_pod", settle)
     return seen
 
 

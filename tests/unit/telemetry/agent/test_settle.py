@@ -13,15 +13,15 @@ import pytest
 from clusters.gpu.live_memory import (
     ANSWER,
     WANTED,
-    Answer,
     AnswerState,
     LiveMemoryFormatError,
-    Wanted,
+    MemoryAnswer,
+    WantedMemory,
     in_effect,
     parse_answer,
     parse_wanted,
 )
-from telemetry.agent.settle import Changed, settle
+from telemetry.agent.settle import Changed, settle_pod
 from tests.builders.regions import limits_mib, put_region, region
 
 POD = "4a1f6c1e-7f5b-4a51-9f0e-6d1b1d8f0c55"
@@ -33,10 +33,10 @@ class Pods:
     """The API: what is there, and what was written. `before_write` is done before the next write."""
 
     pod: dict[str, Any]
-    written: list[Answer] = field(default_factory=list)
+    written: list[MemoryAnswer] = field(default_factory=list)
     before_write: list[Any] = field(default_factory=list)
 
-    def annotate(self, pod: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
+    def annotate_pod(self, pod: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
         while self.before_write:
             self.before_write.pop(0)()
         if pod["metadata"]["resourceVersion"] != self.pod["metadata"]["resourceVersion"]:
@@ -51,7 +51,7 @@ class Pods:
         metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
 
     def want(self, mib: int, token: str) -> None:
-        self.wants(**{WANTED: Wanted(token, {CARD: mib}).text()})
+        self.wants(**{WANTED: WantedMemory(token, {CARD: mib}).to_annotation()})
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def pods() -> Pods:
 
 
 def look(pods: Pods, root: Path) -> bool:
-    return settle(pods, root, copy.deepcopy(pods.pod))
+    return settle_pod(pods, root, copy.deepcopy(pods.pod))
 
 
 def states(pods: Pods) -> list[str]:
@@ -108,7 +108,7 @@ def test_a_container_that_starts_again_gets_it_back(pods: Pods, tmp_path: Path) 
 def test_an_agent_that_died_after_taking_is_followed_by_one_that_goes_on(pods: Pods, tmp_path: Path) -> None:
     file = put_region(tmp_path, POD, region({CARD: 3000}))
     pods.want(5000, "t1")
-    pods.wants(**{ANSWER: Answer("t1", AnswerState.TAKEN, {CARD: 5000}).text()})
+    pods.wants(**{ANSWER: MemoryAnswer("t1", AnswerState.TAKEN, {CARD: 5000}).to_annotation()})
     assert in_effect(pods.pod, [CARD]) is None
     assert look(pods, tmp_path)
     assert limits_mib(file) == [5000]
@@ -181,7 +181,7 @@ def test_a_wish_refused_after_an_unfinished_one_tells_the_most_that_may_be(
     pods: Pods, tmp_path: Path
 ) -> None:
     put_region(tmp_path, POD, region({CARD: 5000}, used_mib=[{CARD: 4000}]))
-    pods.wants(**{ANSWER: Answer("t1", AnswerState.TAKEN, {CARD: 5000}).text()})
+    pods.wants(**{ANSWER: MemoryAnswer("t1", AnswerState.TAKEN, {CARD: 5000}).to_annotation()})
     pods.want(3000, "t2")
     assert look(pods, tmp_path)
     assert pods.written[-1].code == "BELOW_USE"
