@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from scheduling.engine.quota.fit import Oracle
     from scheduling.engine.quota.flavors import Mismatch
     from scheduling.engine.quota.reduce import Counts, full_counts, largest
-    from scheduling.engine.session.config import EngineConfig, Explain
+    from scheduling.engine.session.config import EngineConfig, ExplainScope
     from scheduling.engine.session.plugin_sets import Action, PluginSet
     from scheduling.engine.state.books import SnapshotError
     from scheduling.engine.state.charges import chosen_charges, demand
@@ -107,7 +107,7 @@ __all__ = [
     "Delta",
     "DevicePicker",
     "EngineConfig",
-    "Explain",
+    "ExplainScope",
     "FairSharing",
     "FlavorChoice",
     "FlavorPut",
@@ -185,7 +185,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "session.config": "EngineConfig Explain",
+    "session.config": "EngineConfig ExplainScope",
     "stream_moves": "Plan",
     "cycle": "never_fits run_cycle",
     "model.options": (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from scheduling.engine.actions.admission.action import Admission
 from scheduling.engine.actions.admission.nominate import Victims
-from scheduling.engine.actions.consolidate import Consolidate
-from scheduling.engine.actions.elastic import Elastic
-from scheduling.engine.actions.idle import Idle
-from scheduling.engine.actions.pressure import Pressure
-from scheduling.engine.actions.stale_gang import StaleGang
-from scheduling.engine.actions.time_limit import TimeLimit
+from scheduling.engine.actions.consolidation.action import Consolidation
+from scheduling.engine.actions.elastic.action import ElasticResize
+from scheduling.engine.actions.housekeeping.idle import IdleEviction
+from scheduling.engine.actions.housekeeping.node_pressure import NodePressureEviction
+from scheduling.engine.actions.housekeeping.stale_gang import StaleGangEviction
+from scheduling.engine.actions.housekeeping.time_limit import TimeLimitEviction
 from scheduling.engine.model.registry import Registry
 from scheduling.engine.order.orders import ORDERS
 from scheduling.engine.order.protocols import Order
@@ -20,7 +20,7 @@ from scheduling.engine.placement.scores.devices import DEVICE_PICKERS
 from scheduling.engine.placement.scores.packing_scores import SCORES
 from scheduling.engine.placement.scores.preferences import PREFERENCES
 from scheduling.engine.session.config import EngineConfig, resolve_cycle_order, resolve_plugins
-from scheduling.engine.session.plugin_sets import Action, PluginSet, Toolbox
+from scheduling.engine.session.plugin_sets import Action, PluginSet, ResolvedPlugins
 from scheduling.engine.session.session import Session
 
 ADMISSIONS: tuple[Action[Session], ...] = (
@@ -30,12 +30,12 @@ ADMISSIONS: tuple[Action[Session], ...] = (
 )
 
 HOUSEKEEPING: tuple[Action[Session], ...] = (
-    Pressure(),
-    StaleGang(),
-    TimeLimit(),
-    Idle(),
-    Elastic(),
-    Consolidate(),
+    NodePressureEviction(),
+    StaleGangEviction(),
+    TimeLimitEviction(),
+    IdleEviction(),
+    ElasticResize(),
+    Consolidation(),
 )
 
 BUILTIN = PluginSet(
@@ -47,7 +47,7 @@ BUILTIN = PluginSet(
 )
 
 
-def resolve_config(config: EngineConfig) -> Toolbox:
+def resolve_config(config: EngineConfig) -> ResolvedPlugins:
     """Everything that the configuration names, looked up among its plug-ins or the built-in ones.
 
     Raises:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scheduling.engine.actions.advice.advise import advised_ever
-from scheduling.engine.actions.advice.cycle import advise
-from scheduling.engine.actions.advice.trial import Possible
-from scheduling.engine.actions.waiting import explain_rest
+from scheduling.engine.actions.advice.advise import advise_never_fitting
+from scheduling.engine.actions.advice.cycle import advise_waiting_jobs
+from scheduling.engine.actions.advice.trial import FeasibilityTrial
+from scheduling.engine.actions.explain_waiting import explain_waiting_jobs
 from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import CycleResult, Instant, Job, Outcome
-from scheduling.engine.placement.feasibility import never_fits_outcome
-from scheduling.engine.session.config import EngineConfig, Explain
-from scheduling.engine.session.plugin_sets import Toolbox
+from scheduling.engine.placement.feasibility import explain_never_fits
+from scheduling.engine.session.config import EngineConfig, ExplainScope
+from scheduling.engine.session.plugin_sets import ResolvedPlugins
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -35,10 +35,10 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
     with snapshot.statement():
         for action in session.tools.actions:
             _timed(config.stopwatch, timings, action.name, lambda run=action.run: run(session))  # type: ignore[misc]
-        if config.explain is Explain.ALL:
-            _timed(config.stopwatch, timings, "explain", lambda: explain_rest(session))
+        if config.explain is ExplainScope.ALL:
+            _timed(config.stopwatch, timings, "explain", lambda: explain_waiting_jobs(session))
             if config.advise_for != "":
-                _timed(config.stopwatch, timings, "advise", lambda: advise(session))
+                _timed(config.stopwatch, timings, "advise", lambda: advise_waiting_jobs(session))
     outcomes = tuple(map(session.outcomes.__getitem__, _answered(session)))
     session.counters["considered"] = len(outcomes)
     return CycleResult(
@@ -59,14 +59,14 @@ def start_session(snapshot: Snapshot, config: EngineConfig, now: Instant) -> Ses
     return Session(snapshot, config, _tools(snapshot, config), now)
 
 
-def _tools(snapshot: Snapshot, config: EngineConfig) -> Toolbox:
+def _tools(snapshot: Snapshot, config: EngineConfig) -> ResolvedPlugins:
     """The resolved configuration; kept with the snapshot, as most cycles have that of the last one."""
-    known = snapshot.kept.get(Toolbox)
+    known = snapshot.kept.get(ResolvedPlugins)
     if isinstance(known, tuple) and known[0] is config:
-        tools: Toolbox = known[1]
+        tools: ResolvedPlugins = known[1]
         return tools
     tools = resolve_config(config)
-    snapshot.kept[Toolbox] = (config, tools)
+    snapshot.kept[ResolvedPlugins] = (config, tools)
     return tools
 
 
@@ -91,8 +91,12 @@ def never_fits(snapshot: Snapshot, job: Job, config: EngineConfig = DEFAULT_CONF
         KeyError: when the snapshot does not have the job's queue.
     """
     queue, rule = snapshot.queues[job.queue], resolve_config(config).rule
-    outcome = never_fits_outcome(snapshot, rule, queue, job)
-    return None if outcome is None else advised_ever(Possible(snapshot, rule), queue, job, outcome)
+    outcome = explain_never_fits(snapshot, rule, queue, job)
+    return (
+        None
+        if outcome is None
+        else advise_never_fitting(FeasibilityTrial(snapshot, rule), queue, job, outcome)
+    )
 
 
 def _timed(

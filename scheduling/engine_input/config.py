@@ -56,4 +56,4 @@ def brief_config() -> engine.EngineConfig:
     Raises: ConfigError, as `engine_config`.
     """
     actions = tuple(name for name in ACTIONS if name != "consolidate")
-    return replace(engine_config(), actions=actions, while_room=True, explain=engine.Explain.CONSIDERED)
+    return replace(engine_config(), actions=actions, while_room=True, explain=engine.ExplainScope.CONSIDERED)

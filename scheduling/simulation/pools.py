@@ -14,7 +14,7 @@ from scheduling.engine import (
     BackfillOptions,
     ConsolidationOptions,
     EngineConfig,
-    Explain,
+    ExplainScope,
     FairSharing,
     Snapshot,
 )
@@ -65,11 +65,11 @@ POLICIES = {
     "shared-sjf": PoolPolicy(False, "shortest", Strategy.STRICT_FIFO),
     "quota": PoolPolicy(False, "fifo", Strategy.BEST_EFFORT_FIFO, guaranteed=True),
 }
-SHARING = EngineConfig(heads_per_queue=None, explain=Explain.CONSIDERED)
+SHARING = EngineConfig(heads_per_queue=None, explain=ExplainScope.CONSIDERED)
 GUARANTEEING = EngineConfig(
     actions=("admit", "consolidate"),
     heads_per_queue=None,
-    explain=Explain.CONSIDERED,
+    explain=ExplainScope.CONSIDERED,
     fair_sharing=FairSharing(),
     # Who moves begins again here, and nobody owns what a borrower would gain by that. For who does own it
     # nothing is left untried: no cycle is too long in virtual time.

@@ -12,7 +12,7 @@ from scheduling.engine import (
     BackfillOptions,
     ConsolidationOptions,
     EngineConfig,
-    Explain,
+    ExplainScope,
     HousekeepingOptions,
     PreemptionOptions,
     Snapshot,
@@ -94,7 +94,7 @@ def config(world: World, action: str) -> EngineConfig:
         housekeeping=HousekeepingOptions(
             stale_grace_s=world.grace_s, grow_past_waiting=True, surplus_later=True, grown_per_cycle=None
         ),
-        explain=Explain.CONSIDERED,
+        explain=ExplainScope.CONSIDERED,
     )
 
 

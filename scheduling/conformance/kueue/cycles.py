@@ -22,7 +22,7 @@ from scheduling.conformance.kueue.workloads import Reading, moment
 from scheduling.engine import (
     BackfillOptions,
     EngineConfig,
-    Explain,
+    ExplainScope,
     FairSharing,
     Nominate,
     RoomOptions,
@@ -141,7 +141,7 @@ class Cycles:
                 leave_unreplaced=self._gate("TASFailedNodeReplacementFailFast"),
             ),
             topology=options_from(self._gates),
-            explain=Explain.CONSIDERED,
+            explain=ExplainScope.CONSIDERED,
             trace=True,
         )
 

@@ -87,11 +87,13 @@ def _together(job: Job, role: Role) -> tuple[TopologyRule, ...]:
     return tuple(rule for rule in named if rule.mode is TopologyMode.REQUIRED)
 
 
-Dead = frozenset[tuple[str, str]]
+InfeasibleFlavors = frozenset[tuple[str, str]]
 """Roles and the flavors that would not hold their smallest size even if they were empty."""
 
 
-def could_stand(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Dead | None:
+def find_infeasible_flavors(
+    snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job
+) -> InfeasibleFlavors | None:
     """In which flavors of the queue which roles of a job could never stand; None where no cluster has a
     flavor for each role, so that the job never fits."""
     given = {role.name: offers(snapshot, rule, queue, job, role) for role in job.roles}
@@ -113,7 +115,7 @@ def could_stand(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job)
     )
 
 
-def never_fits_outcome(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Outcome | None:
+def explain_never_fits(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Outcome | None:
     """The NEVER_FITS outcome of a job, or None when one cluster has a flavor that could hold each role."""
     given = {role.name: offers(snapshot, rule, queue, job, role) for role in job.roles}
     for role in job.roles:

@@ -21,11 +21,11 @@ from scheduling.engine.order.orders import fair_chain
 from scheduling.engine.order.protocols import Order
 from scheduling.engine.placement.filters.vetoes import VETOES
 from scheduling.engine.placement.placer import PlacementRule
-from scheduling.engine.session.plugin_sets import PluginSet, Toolbox
+from scheduling.engine.session.plugin_sets import PluginSet, ResolvedPlugins
 from scheduling.engine.topology import TopologyOptions
 
 
-class Explain(StrEnum):
+class ExplainScope(StrEnum):
     """`all`: an outcome for every waiting job. `considered`: only for those that had a turn."""
 
     ALL = "all"
@@ -34,7 +34,7 @@ class Explain(StrEnum):
 
 # A hundredth of a wish is worth more than all that foresight, which counts in cards, tells two nodes
 # apart by: it decides among nodes that grant a task the same wishes.
-BEFORE_PACKING = 1_000
+PREFERENCE_WEIGHT = 1_000
 DEFAULT_POLICIES = (
     ("compact", (("compact", 1), ("affinity", 10))),
     ("spread", (("spread", 1), ("affinity", 10))),
@@ -43,7 +43,7 @@ DEFAULT_POLICIES = (
     ("packing", (("packing", 1),)),
     ("clustering", (("clustering", 1),)),
     ("fgd", (("fgd", 1),)),
-    ("default", (("foresight", 1), ("affinity", BEFORE_PACKING), ("topology", BEFORE_PACKING))),
+    ("default", (("foresight", 1), ("affinity", PREFERENCE_WEIGHT), ("topology", PREFERENCE_WEIGHT))),
     ("affinity", (("affinity", 10), ("compact", 1))),
     ("topology", (("topology", 10), ("affinity", 10), ("compact", 1))),
     ("reuse", (("reuse", 10), ("affinity", 10), ("compact", 1))),
@@ -91,14 +91,14 @@ class EngineConfig:
     topology: TopologyOptions = field(default_factory=TopologyOptions)
     consolidation: ConsolidationOptions = field(default_factory=ConsolidationOptions)
     housekeeping: HousekeepingOptions = field(default_factory=HousekeepingOptions)
-    explain: Explain = Explain.ALL
+    explain: ExplainScope = ExplainScope.ALL
     advise_for: str | None = None
     trace: bool = False
     plugins: PluginSet | None = None
     stopwatch: Callable[[], float] | None = None
 
 
-def resolve_plugins(config: EngineConfig, plugins: PluginSet) -> Toolbox:
+def resolve_plugins(config: EngineConfig, plugins: PluginSet) -> ResolvedPlugins:
     """The plug-ins that the configuration names, out of `plugins`.
 
     Raises:
@@ -127,7 +127,7 @@ def resolve_plugins(config: EngineConfig, plugins: PluginSet) -> Toolbox:
         topology=config.topology,
         beside_own=config.room.beside_own,
     )
-    return Toolbox(
+    return ResolvedPlugins(
         actions=tuple(plugins.actions.get(name) for name in config.actions),
         rule=rule,
         orderings={

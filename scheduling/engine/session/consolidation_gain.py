@@ -8,7 +8,7 @@ from scheduling.engine.gang.moves import MovePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
+class ConsolidationGain:
     """What consolidation would do for one job: cards that it would get, tasks and jobs that would move,
     and the GPU-seconds of work that the movers would do again."""
 
@@ -16,4 +16,4 @@ class Gain:
     tasks: int
     jobs: int
     gpu_seconds: float
-    opening: MovePlan
+    plan: MovePlan

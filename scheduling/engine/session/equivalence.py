@@ -9,13 +9,13 @@ from scheduling.engine.model import HelpCode, Job, Outcome, PlacementRules
 from scheduling.engine.state.charges import ANYWHERE
 from scheduling.engine.state.snapshot import Snapshot
 
-KEPT = 1024
+MAX_CACHED = 1024
 
-Kind = tuple[str, int, str]
+AnswerKey = tuple[str, int, str]
 """A queue, the equivalence of some of its jobs, and what holds these up besides."""
 
 
-def asked(job: Job) -> Hashable:
+def request_key(job: Job) -> Hashable:
     """Equal for jobs that ask for the same, whoever they are and whatever has become of them."""
     return (
         tuple(
@@ -54,7 +54,7 @@ def _besides(job: Job) -> tuple[Hashable, ...]:
     )
 
 
-class Likes:
+class EquivalenceClasses:
     """The equivalence of jobs as small numbers, kept from cycle to cycle for jobs that did not change."""
 
     def __init__(self) -> None:
@@ -67,15 +67,15 @@ class Likes:
         # Asked of every waiting job in every cycle.
         return known[1] if known is not None and known[0] is job else self._numbered(job)[1]
 
-    def asked_by(self, job: Job) -> int:
-        """Equal for two jobs for which `asked` is equal."""
+    def request_class_of(self, job: Job) -> int:
+        """Equal for two jobs for which `request_key` is equal."""
         known = self._of.get(job.id)
         return known[2] if known is not None and known[0] is job else self._numbered(job)[2]
 
     def _numbered(self, job: Job) -> tuple[Job, int, int]:
         known = self._of.get(job.id)
         if known is None or known[0] is not job:
-            wanted = self._number(asked(job))
+            wanted = self._number(request_key(job))
             known = self._of[job.id] = (job, self._number((wanted, *_besides(job))), wanted)
         return known
 
@@ -88,7 +88,7 @@ class Likes:
         return len(self._of) + len(self._numbers)
 
 
-class Refusals:
+class AnswerCache:
     """Answers of jobs that wait, kept from cycle to cycle: as long as those of a queue that are alike are
     told the same, each keeps the answer that it has, and whoever stores answers sees at once that it does.
 
@@ -97,26 +97,29 @@ class Refusals:
     """
 
     def __init__(self) -> None:
-        self._of: dict[Kind, Told] = {}
-        self.seen: dict[Kind, str] = {}
+        self._of: dict[AnswerKey, SharedAnswers] = {}
+        self.seen: dict[AnswerKey, str] = {}
 
-    def told(self, queue: str, like: int, outcome: Outcome, held_up: str = "") -> Mapping[str, Outcome]:
-        """This answer for any job of a queue, by its id, given to one with the equivalence `like`; `held_up`
+    def answers_for(
+        self, queue: str, job_class: int, outcome: Outcome, held_up: str = ""
+    ) -> Mapping[str, Outcome]:
+        """This answer for any job of a queue, by its id, given to one with the equivalence `job_class`;
+        `held_up`
         is what keeps these from a turn."""
-        kind = queue, like, held_up
+        kind = queue, job_class, held_up
         known = self._of.get(kind)
-        if known is None or _said(known.found) != _said(outcome):
-            known = self._of[kind] = Told(outcome, untried(outcome))
+        if known is None or _said(known.computed) != _said(outcome):
+            known = self._of[kind] = SharedAnswers(outcome, without_untried_help(outcome))
         self.seen.setdefault(kind, outcome.job)
         return known
 
-    def of(self, kind: Kind) -> Told:
+    def get_answers(self, kind: AnswerKey) -> SharedAnswers:
         """What jobs of a kind that was seen are told."""
         return self._of[kind]
 
-    def tell(self, kind: Kind, told: Told) -> None:
+    def replace_answers(self, kind: AnswerKey, answers: SharedAnswers) -> None:
         """Tell jobs of a kind something else from now on."""
-        self._of[kind] = told
+        self._of[kind] = answers
 
     @property
     def size(self) -> int:
@@ -124,7 +127,7 @@ class Refusals:
         return sum(map(len, self._of.values()))
 
 
-TRIED = frozenset(
+HELP_TO_TRY = frozenset(
     {
         HelpCode.ASK_FEWER_CARDS,
         HelpCode.ASK_FEWER_TASKS,
@@ -139,9 +142,9 @@ TRIED = frozenset(
 """Recommendations that are told only once they were tried."""
 
 
-def untried(outcome: Outcome) -> Outcome:
+def without_untried_help(outcome: Outcome) -> Outcome:
     """The outcome without the recommendations that nobody has tried."""
-    ways = tuple(way for way in outcome.help if way.code not in TRIED)
+    ways = tuple(way for way in outcome.help if way.code not in HELP_TO_TRY)
     return outcome if len(ways) == len(outcome.help) else replace(outcome, help=ways)
 
 
@@ -150,19 +153,19 @@ def _said(outcome: Outcome) -> tuple[object, ...]:
     return outcome.status, outcome.reason, outcome.numbers, outcome.help
 
 
-class Told(dict[str, Outcome]):
+class SharedAnswers(dict[str, Outcome]):
     """One answer for every job that was told so, made when it is first asked for.
 
-    `found` is what the cycle found out, `first` what is told. `tried_at` is in which state of the cell its
-    recommendations were tried, None where that is still to be done.
+    `computed` is what the cycle found out, `reported` what is told. `tried_at` is in which state of the cell
+    its recommendations were tried, None where that is still to be done.
     """
 
     def __init__(self, found: Outcome, first: Outcome, tried_at: int | None = None) -> None:
         super().__init__()
-        self.found, self.first, self.tried_at = found, first, tried_at
+        self.computed, self.reported, self.tried_at = found, first, tried_at
 
     def __missing__(self, job_id: str) -> Outcome:
-        first = self.first
+        first = self.reported
         # As often as there are jobs: `replace` takes three times as long.
         told = self[job_id] = Outcome(
             job=job_id, status=first.status, reason=first.reason, numbers=first.numbers, help=first.help
@@ -170,25 +173,25 @@ class Told(dict[str, Outcome]):
         return told
 
 
-def refusals_of(snapshot: Snapshot) -> Refusals:
+def answer_cache_of(snapshot: Snapshot) -> AnswerCache:
     """The answers kept with a snapshot; made anew where most are of jobs that are gone."""
-    known = snapshot.job_memo.get(Refusals)
-    if not isinstance(known, Refusals) or known.size > KEPT + 2 * len(snapshot.jobs):
-        known = snapshot.job_memo[Refusals] = Refusals()
+    known = snapshot.job_memo.get(AnswerCache)
+    if not isinstance(known, AnswerCache) or known.size > MAX_CACHED + 2 * len(snapshot.jobs):
+        known = snapshot.job_memo[AnswerCache] = AnswerCache()
     known.seen = {}
     return known
 
 
-def likes_of(snapshot: Snapshot) -> Likes:
+def equivalence_classes_of(snapshot: Snapshot) -> EquivalenceClasses:
     """The numbers of a snapshot; made anew where most of them belong to jobs that are gone.
 
     What was kept by number goes with them.
     """
-    known = snapshot.job_memo.get(Likes)
-    if not isinstance(known, Likes) or known.size > KEPT + 4 * len(snapshot.jobs):
-        known = snapshot.job_memo[Likes] = Likes()
+    known = snapshot.job_memo.get(EquivalenceClasses)
+    if not isinstance(known, EquivalenceClasses) or known.size > MAX_CACHED + 4 * len(snapshot.jobs):
+        known = snapshot.job_memo[EquivalenceClasses] = EquivalenceClasses()
         snapshot.memo.clear()
-        snapshot.job_memo.pop(Refusals, None)
+        snapshot.job_memo.pop(AnswerCache, None)
         snapshot.limits_memo.clear()
     return known
 

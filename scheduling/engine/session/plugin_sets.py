@@ -37,7 +37,7 @@ class PluginSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Toolbox:
+class ResolvedPlugins:
     """The plug-ins of one configuration, resolved and in their configured order."""
 
     actions: tuple[Action[Any], ...]

@@ -22,30 +22,32 @@ from scheduling.engine.model.registry import ConfigError
 from scheduling.engine.order.orders import Preempting, candidate_key, job_key
 from scheduling.engine.order.protocols import Candidate, Order
 from scheduling.engine.order.users import Users
-from scheduling.engine.placement.feasibility import Dead
+from scheduling.engine.placement.feasibility import InfeasibleFlavors
 from scheduling.engine.placement.index.workload import Census, Workload
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.preemption.search import VictimSearch
-from scheduling.engine.session.allowances import Allowances
 from scheduling.engine.session.config import EngineConfig
-from scheduling.engine.session.consolidation_gain import Gain
-from scheduling.engine.session.equivalence import likes_of, refusals_of
-from scheduling.engine.session.plugin_sets import Toolbox
-from scheduling.engine.session.queue_ranks import QueueRanks, ranks_of
+from scheduling.engine.session.consolidation_gain import ConsolidationGain
+from scheduling.engine.session.equivalence import answer_cache_of, equivalence_classes_of
+from scheduling.engine.session.plugin_sets import ResolvedPlugins
+from scheduling.engine.session.queue_classes import QueueClasses, class_index_of
+from scheduling.engine.session.user_allowances import UserAllowances
 from scheduling.engine.state.lines import JobKey, Line
 from scheduling.engine.state.snapshot import Snapshot
 
-STICKY: Order = Preempting()
+PREEMPTORS_FIRST: Order = Preempting()
 T = TypeVar("T")
-Usage = Mapping[FlavorResource, int]
+FlavorUsage = Mapping[FlavorResource, int]
 
-Table = dict[tuple[Hashable, ...], T]
+MemoTable = dict[tuple[Hashable, ...], T]
 
 
 class Session:
     """One cycle in progress. Actions read it, decide inside statements, and record here."""
 
-    def __init__(self, snapshot: Snapshot, config: EngineConfig, tools: Toolbox, now: Instant) -> None:
+    def __init__(
+        self, snapshot: Snapshot, config: EngineConfig, tools: ResolvedPlugins, now: Instant
+    ) -> None:
         self.snapshot = snapshot
         self.config = config
         self.now = now
@@ -53,28 +55,38 @@ class Session:
         self.decisions: list[Decision] = []
         self.outcomes: dict[str, Outcome] = {}
         # Those of them that lack nothing but room.
-        self.roomless: set[str] = set()
+        self.lacking_room: set[str] = set()
         self.counters: Counter[str] = Counter()
         self.considered: list[Considered] = []
-        self.likes = likes_of(snapshot)
-        self.refusals = refusals_of(snapshot)
-        self._ranks = ranks_of(snapshot, self.likes)
+        self.equivalence = equivalence_classes_of(snapshot)
+        self.answers = answer_cache_of(snapshot)
+        self._ranks = class_index_of(snapshot, self.equivalence)
         # By what a job asks for and where: that it never fits, the flavors in which it does not, that it is
         # beyond limits, what it is charged in its first choice, and its smallest size in each flavor.
-        self.never: Table[Outcome | None] = _table(snapshot.memo, "never", self.likes, self.tools.rule)
-        self.dead: Table[Dead] = _table(snapshot.memo, "dead", self.likes, self.tools.rule)
-        self.beyond: Table[Outcome | None] = _table(snapshot.memo, "beyond", self.likes, self.tools.rule)
-        self.first_choice: Table[Usage] = _table(snapshot.limits_memo, "first choice", self.likes)
-        self.least: Table[list[tuple[str, Usage]]] = _table(snapshot.limits_memo, "least", self.likes)
+        self.never_fitting: MemoTable[Outcome | None] = _table(
+            snapshot.memo, "never", self.equivalence, self.tools.rule
+        )
+        self.infeasible_flavors: MemoTable[InfeasibleFlavors] = _table(
+            snapshot.memo, "dead", self.equivalence, self.tools.rule
+        )
+        self.beyond_limits: MemoTable[Outcome | None] = _table(
+            snapshot.memo, "beyond", self.equivalence, self.tools.rule
+        )
+        self.first_choice: MemoTable[FlavorUsage] = _table(
+            snapshot.limits_memo, "first choice", self.equivalence
+        )
+        self.smallest_usages: MemoTable[list[tuple[str, FlavorUsage]]] = _table(
+            snapshot.limits_memo, "least", self.equivalence
+        )
         self.users = Users(snapshot, config.user_shares, now)
-        self.allowances = Allowances(snapshot, now)
+        self.allowances = UserAllowances(snapshot, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)
         self._taught = _placer(snapshot, self.tools)
         self._victims: VictimSearch | None = None
         # The job for which the admission ended, and the moves that are to open room for it.
-        self.moves: tuple[Queue, Job, Gain] | None = None
+        self.planned_moves: tuple[Queue, Job, ConsolidationGain] | None = None
 
-    def queues(self) -> Iterator[Queue]:
+    def sorted_queues(self) -> Iterator[Queue]:
         """All queues by id."""
         return (self.snapshot.queues[key] for key in sorted(self.snapshot.queues))
 
@@ -101,7 +113,7 @@ class Session:
             )
         return self._victims
 
-    def line(self, queue: Queue) -> Line:
+    def pending_jobs(self, queue: Queue) -> Line:
         """The waiting jobs of a queue in its order.
 
         Raises:
@@ -118,21 +130,21 @@ class Session:
         """
         return job_key(self._criteria(queue))
 
-    def ranks(self, queue: Queue) -> QueueRanks:
+    def queue_classes(self, queue: Queue) -> QueueClasses:
         """The waiting jobs of a queue by what they are like, each rank in the queue's order.
 
         Raises:
             ConfigError: when the queue's ordering is not configured.
         """
-        if len(self.line(queue)):
+        if len(self.pending_jobs(queue)):
             self.users.count(queue)  # what is used before anything of this queue is decided
         chain = self._chain(queue)
-        return self._ranks.of(queue.id, chain, job_key(chain))
+        return self._ranks.get_queue(queue.id, chain, job_key(chain))
 
     def _chain(self, queue: Queue) -> tuple[Order, ...]:
         chain = self._criteria(queue)
         # Where a line is not strict, nobody is to overtake a job for which others are leaving.
-        return chain if queue.strategy is Strategy.STRICT_FIFO else (STICKY, *chain)
+        return chain if queue.strategy is Strategy.STRICT_FIFO else (PREEMPTORS_FIRST, *chain)
 
     def _criteria(self, queue: Queue) -> tuple[Order, ...]:
         chain = self.tools.orderings.get(queue.ordering)
@@ -142,30 +154,30 @@ class Session:
             )
         return chain
 
-    def in_order(self, candidates: list[Candidate]) -> list[Candidate]:
+    def sort_candidates(self, candidates: list[Candidate]) -> list[Candidate]:
         """Heads of different queues in the order in which they are processed."""
         return sorted(candidates, key=self._cycle_key)
 
-    def record(self, outcome: Outcome) -> None:
+    def record_outcome(self, outcome: Outcome) -> None:
         """Note how a job leaves the cycle; a later action may replace it."""
         self.outcomes[outcome.job] = outcome
         if outcome.reason is Reason.NO_ROOM:
-            self.roomless.add(outcome.job)
+            self.lacking_room.add(outcome.job)
         else:
-            self.roomless.discard(outcome.job)
+            self.lacking_room.discard(outcome.job)
 
-    def record_alike(self, answers: Mapping[str, Outcome]) -> None:
+    def record_outcomes(self, answers: Mapping[str, Outcome]) -> None:
         """Note what jobs are told that were not told anything before, and all the same."""
         self.outcomes.update(answers)
         if any(outcome.reason is Reason.NO_ROOM for outcome in islice(answers.values(), 1)):
-            self.roomless.update(answers)
+            self.lacking_room.update(answers)
 
-    def job(self, job_id: str) -> Job:
+    def get_job(self, job_id: str) -> Job:
         """A job of the snapshot."""
         return self.snapshot.jobs[job_id]
 
 
-def _placer(snapshot: Snapshot, tools: Toolbox) -> Placer:
+def _placer(snapshot: Snapshot, tools: ResolvedPlugins) -> Placer:
     """Placement over the snapshot's fleet by the configured plug-ins.
 
     Policies that learn do so here, from the jobs and the fleet as they are before anything is decided:
@@ -188,7 +200,7 @@ def _usual(snapshot: Snapshot) -> Workload:
     return census.follow(snapshot.jobs, snapshot.changes).coarse()
 
 
-def _table(memo: dict[Hashable, object], *name: Hashable) -> Table[Any]:
+def _table(memo: dict[Hashable, object], *name: Hashable) -> MemoTable[Any]:
     """What is kept under a name from cycle to cycle, as long as the memo holds."""
     found = memo.setdefault(name, {})
     assert isinstance(found, dict)  # noqa: S101 - nobody else keeps anything under such a name

@@ -19,9 +19,9 @@ from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.rounds import Rounds
 from scheduling.engine.actions.admission.settle import Settler
 from scheduling.engine.actions.admission.tournament import Tournament
-from scheduling.engine.actions.contender import Contender, Inside, Tree, estimate
-from scheduling.engine.actions.standing import lasting_refusal
-from scheduling.engine.actions.turn import Turn
+from scheduling.engine.actions.head_estimate import HeadEstimate, OwnQuotaFit, Tree, estimate_head
+from scheduling.engine.actions.lasting_refusals import find_lasting_refusal
+from scheduling.engine.actions.queue_cursor import QueueCursor
 from scheduling.engine.model import Job, Outcome, OutcomeStatus, Queue, StopPolicy
 from scheduling.engine.model.options import Nominate
 from scheduling.engine.order.orders import OWNED
@@ -49,7 +49,7 @@ class _Run:
         self._victims = victims
         self._outlook = Outlook(session.snapshot)
         self._claims = Claims(session)
-        self._owners: dict[str, Inside] = {}
+        self._owners: dict[str, OwnQuotaFit] = {}
         nominator = Nominator(session, victims)
         self._docket = Docket(session, nominator, self._outlook, self._claims)
         self._settler = Settler(session, self._docket, self._outlook, victims)
@@ -60,8 +60,8 @@ class _Run:
             drain(session, self._outlook)
         self._keep_promises()
         turns = {
-            queue.id: Turn(session, queue, self._outlook.unseen, partial(self._foregone, queue))
-            for queue in session.queues()
+            queue.id: QueueCursor(session, queue, self._outlook.unseen, partial(self._foregone, queue))
+            for queue in session.sorted_queues()
             if queue.stop_policy is StopPolicy.NONE
         }
         if session.config.nominate is Nominate.ONCE:
@@ -71,21 +71,21 @@ class _Run:
             self._each_in_turn(turns)
         self._outlook.present()
         for job_id in self._claims.lost():
-            self._docket.ledger.withdraw(session.job(job_id))
+            self._docket.ledger.withdraw(session.get_job(job_id))
             session.outcomes.pop(job_id, None)
 
     def _keep_promises(self) -> None:
         for claim, job, queue in self._claims.due():
-            if not self._session.allowances.allows(job, claim.allocations):
+            if not self._session.allowances.is_allowed(job, claim.allocations):
                 continue
             if stands(self._session.snapshot, claim.allocations):
-                self._session.record(self._docket.honour(queue, job, claim.allocations))
+                self._session.record_outcome(self._docket.honour(queue, job, claim.allocations))
         for outcome in self._claims.book():
-            self._session.record(outcome)
+            self._session.record_outcome(outcome)
 
     # The order across queues
 
-    def _each_in_turn(self, turns: dict[str, Turn]) -> None:
+    def _each_in_turn(self, turns: dict[str, QueueCursor]) -> None:
         """Always the best head, whose queue's next job follows at once.
 
         Heads are compared by what will be used once all that leaves has left.
@@ -100,14 +100,14 @@ class _Run:
             decided = len(self._session.decisions)
             contender = order.pop()
             self._hear(turns[contender.queue], contender.job)
-            if self._session.moves is not None:
+            if self._session.planned_moves is not None:
                 self._session.counters["unheard"] += sum(turn.head is not None for turn in turns.values())
                 return
             if len(self._session.decisions) == decided != full_at:
                 full_at = decided
                 if self._is_over(turns):
                     return
-            jobs = (self._session.job(decision.job) for decision in self._session.decisions[decided:])
+            jobs = (self._session.get_job(decision.job) for decision in self._session.decisions[decided:])
             changed = dict.fromkeys(job.queue for job in jobs if job.queue in queues)
             for name in changed:
                 order.touch(queues[name].quota_node)
@@ -116,61 +116,61 @@ class _Run:
                 if turn is not None and turn.head is not None:
                     order.put(self._contender(turn))
 
-    def _contender(self, turn: Turn) -> Contender:
+    def _contender(self, turn: QueueCursor) -> HeadEstimate:
         """Who stands for a queue: the head, but where that would borrow the first job that stays inside what
         the queue owns, so that no borrower gets a place for which it would then have to ask others."""
         session, tree = self._session, self._session.snapshot.quota
         assert turn.head is not None  # noqa: S101 - asked of turns that go on
-        head = estimate(session, tree, turn.queue, turn.head)
+        head = estimate_head(session, tree, turn.queue, turn.head)
         if not head.borrow_level:
             return head
-        if lasting_refusal(session, turn.queue, turn.head) is not None:
+        if find_lasting_refusal(session, turn.queue, turn.head) is not None:
             return replace(head, borrow_level=0)
-        owner = turn.first_where(self._inside(turn.queue))
+        owner = turn.find_first_with(self._inside(turn.queue))
         if owner is None:
             return head
         # What goes before it in its own queue keeps the start that it would keep at its turn.
         if self._docket.keep_start(turn.queue, turn.head) is not None:
             return replace(head, borrow_level=0)
-        turn.bring_forward(owner)
-        return estimate(session, tree, turn.queue, owner)
+        turn.promote_job(owner)
+        return estimate_head(session, tree, turn.queue, owner)
 
-    def _inside(self, queue: Queue) -> Inside:
+    def _inside(self, queue: Queue) -> OwnQuotaFit:
         known = self._owners.get(queue.id)
         if known is None:
-            known = self._owners[queue.id] = Inside(self._session, queue)
+            known = self._owners[queue.id] = OwnQuotaFit(self._session, queue)
         return known
 
-    def _is_over(self, turns: dict[str, Turn]) -> bool:
+    def _is_over(self, turns: dict[str, QueueCursor]) -> bool:
         """Whether the round ends here: only those have a turn who may find room, and there is none. What is
         booked is room, too, for those who go before its holder."""
         if not self._session.config.while_room or self._claims:
             return False
         left = [turn for turn in turns.values() if turn.head is not None]
-        if any(self._docket.may_start(turn.queue, turn.left()) for turn in left):
+        if any(self._docket.may_start(turn.queue, turn.remaining_candidates()) for turn in left):
             return False
         self._session.counters["unheard"] += len(left)
         return True
 
-    def _order(self, tree: Tree, contenders: Iterable[Contender]) -> Rounds | Tournament:
+    def _order(self, tree: Tree, contenders: Iterable[HeadEstimate]) -> Rounds | Tournament:
         chain = self._session.tools.cycle_order
         if self._session.config.fair_sharing is None:
             return Rounds(tree, chain, contenders)
         return Tournament(tree, (OWNED, *chain), contenders)
 
-    def _together(self, turns: dict[str, Turn]) -> None:
+    def _together(self, turns: dict[str, QueueCursor]) -> None:
         """All heads are judged before the first is processed; who holds quota already goes first."""
         settlements = self._settler.nominated()
         while (heads := _heads(turns)) or settlements:
             entries = {}
             for queue, job in heads:
-                lasting = lasting_refusal(self._session, queue, job)
+                lasting = find_lasting_refusal(self._session, queue, job)
                 if lasting is None:
                     entries[queue.id] = self._docket.nominated(queue, job)
                 else:
                     self._answer(turns[queue.id], lasting)
             contenders = (
-                Contender(
+                HeadEstimate(
                     job=entry.job,
                     leaf=entry.queue.quota_node,
                     queue=name,
@@ -185,10 +185,12 @@ class _Run:
             for contender in self._lineup(contenders):
                 self._answer(turns[contender.queue], self._docket.process(entries[contender.queue]))
 
-    def _lineup(self, contenders: Iterable[Contender]) -> Iterable[Contender]:
+    def _lineup(self, contenders: Iterable[HeadEstimate]) -> Iterable[HeadEstimate]:
         if self._session.config.fair_sharing is None:
             by_id = {contender.job.id: contender for contender in contenders}
-            ordered = self._session.in_order([Candidate(c.job, c.borrow_level) for c in by_id.values()])
+            ordered = self._session.sort_candidates(
+                [Candidate(c.job, c.borrow_level) for c in by_id.values()]
+            )
             yield from (by_id[candidate.job.id] for candidate in ordered)
             return
         tournament = Tournament(self._session.snapshot.quota, self._session.tools.cycle_order, contenders)
@@ -199,8 +201,8 @@ class _Run:
 
     # One turn
 
-    def _hear(self, turn: Turn, job: Job) -> None:
-        outcome = lasting_refusal(self._session, turn.queue, job)
+    def _hear(self, turn: QueueCursor, job: Job) -> None:
+        outcome = find_lasting_refusal(self._session, turn.queue, job)
         self._answer(turn, self._docket.hear(turn.queue, job) if outcome is None else outcome)
 
     def _foregone(self, queue: Queue, job: Job) -> Outcome | None:
@@ -209,7 +211,7 @@ class _Run:
         evicted = job.evictions or job.drained
         if not evicted or self._session.config.nominate is Nominate.ONCE:
             return None
-        if lasting_refusal(self._session, queue, job) is not None:
+        if find_lasting_refusal(self._session, queue, job) is not None:
             return None
         outcome = self._docket.foregone(queue, job)
         if outcome is not None:
@@ -218,15 +220,15 @@ class _Run:
 
     def _told(self, outcome: Outcome) -> None:
         self._session.counters["tried"] += 1
-        self._session.record(outcome)
+        self._session.record_outcome(outcome)
 
-    def _answer(self, turn: Turn, outcome: Outcome) -> None:
+    def _answer(self, turn: QueueCursor, outcome: Outcome) -> None:
         self._told(outcome)
         if outcome.status is OutcomeStatus.ADMITTED:
-            turn.admitted()
+            turn.advance_after_admission()
         else:
-            turn.failed(outcome)
+            turn.advance_after_refusal(outcome)
 
 
-def _heads(turns: dict[str, Turn]) -> list[tuple[Queue, Job]]:
+def _heads(turns: dict[str, QueueCursor]) -> list[tuple[Queue, Job]]:
     return [(turn.queue, turn.head) for turn in turns.values() if turn.head is not None]

@@ -19,7 +19,7 @@ from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.nominate import Ask, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.spare import kept_free
-from scheduling.engine.actions.contender import estimate
+from scheduling.engine.actions.head_estimate import estimate_head
 from scheduling.engine.gang import RefusalCache
 from scheduling.engine.gang.bounds import FreedAmounts, SlotBounds, WantedSlots
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, Queue
@@ -174,7 +174,7 @@ class Ahead:
     def _left_of_nominal(self, entry: Entry) -> dict[FlavorResource, Amount]:
         """What a job would leave of what its queue owns, in the state as it is."""
         tree, leaf = self._snapshot.quota, entry.queue.quota_node
-        usage = estimate(self._session, tree, entry.queue, entry.job).usage
+        usage = estimate_head(self._session, tree, entry.queue, entry.job).usage
         owned = {key: tree.subtree_quota(leaf, key) for key, amount in usage.items() if amount}
         return {
             key: None if nominal is None else nominal - tree.usage(leaf, key) - usage[key]
@@ -227,7 +227,7 @@ class Ahead:
 
     @property
     def _bounds(self) -> SlotBounds:
-        return SlotBounds(self._snapshot, self._session.placer, self._session.likes)
+        return SlotBounds(self._snapshot, self._session.placer, self._session.equivalence)
 
     @cached_property
     def _ending(self) -> list[Allocation]:

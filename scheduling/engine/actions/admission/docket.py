@@ -195,7 +195,7 @@ class Docket:
                 return self.ledger.refuse(entry, refusal, Verdict.GATED)
             gain = cheaper_moves(self._session, entry, self._effort) if entry.targets and may_move else None
             if gain is not None:
-                self._session.moves = entry.queue, entry.job, gain
+                self._session.planned_moves = entry.queue, entry.job, gain
                 return self.ledger.refuse(entry, Refusal(Reason.NO_ROOM), Verdict.NO_ROOM)
             verdict = Verdict.PREEMPTING if entry.targets else Verdict.DEFERRED
             self._backfill.served(entry)

@@ -10,7 +10,7 @@ from scheduling.engine.session.session import Session
 def drain(session: Session, outlook: Outlook) -> None:
     """Tell the running jobs of each queue on `hold-and-drain` to leave, by id."""
     snapshot = session.snapshot
-    for queue in session.queues():
+    for queue in session.sorted_queues():
         if queue.stop_policy is not StopPolicy.HOLD_AND_DRAIN:
             continue
         for job_id in snapshot.holders(queue.id):

@@ -9,14 +9,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 from scheduling.engine.actions.admission.entry import Entry
-from scheduling.engine.actions.gains import Gains
+from scheduling.engine.actions.consolidation.search import ConsolidationSearch
 from scheduling.engine.gang.moves import SearchBudget
 from scheduling.engine.quota.assignment import Mode
-from scheduling.engine.session.consolidation_gain import Gain
+from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
 
 
-def cheaper_moves(session: Session, entry: Entry, effort: SearchBudget) -> Gain | None:
+def cheaper_moves(session: Session, entry: Entry, effort: SearchBudget) -> ConsolidationGain | None:
     """The moves that open room for a job with victims and lose less than these; None where none do.
 
     Only for a job that stays inside its queue's nominal and lacks nothing but room: the quota that a victim
@@ -28,6 +28,6 @@ def cheaper_moves(session: Session, entry: Entry, effort: SearchBudget) -> Gain 
         return None
     if entry.mode is not Mode.FIT or entry.assignment.borrow_level or session.snapshot.holds(entry.job.id):
         return None
-    gain = Gains(session, effort).of(entry.queue, entry.job)
+    gain = ConsolidationSearch(session, effort).find_gain(entry.queue, entry.job)
     lost = entry.found.numbers.get("gpu_seconds", 0)
     return gain if gain is not None and gain.gpu_seconds < float(lost) else None

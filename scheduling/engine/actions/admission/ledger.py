@@ -51,7 +51,7 @@ class Ledger:
             )
         )
         session.users.charge(entry.queue, entry.job, placed)
-        session.allowances.give(entry.job, placed)
+        session.allowances.record_use(entry.job, placed)
         self._trace(entry, Verdict.ADMITTED)
         return admitted(entry.job, len(placed))
 
@@ -63,7 +63,7 @@ class Ledger:
         until = Instant(session.now + session.config.preemption.claim_s)
         for allocation in entry.placed:
             self._snapshot.take(allocation)
-        session.allowances.give(entry.job, entry.placed)
+        session.allowances.record_use(entry.job, entry.placed)
         session.decisions.append(
             Decision(
                 kind=DecisionKind.PARK,
@@ -85,7 +85,7 @@ class Ledger:
 
     def withdraw(self, job: Job) -> None:
         """A promise that somebody before it in the line took over."""
-        self._session.allowances.take_back(job.id)
+        self._session.allowances.forget_claim(job.id)
         self._session.decisions.append(Decision(kind=DecisionKind.PARK, job=job.id))
 
     def borrowed(self, queue: Queue) -> Borrowed:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduling.engine.actions.admission.entry import Entry, protected
-from scheduling.engine.actions.standing import dead_for
+from scheduling.engine.actions.lasting_refusals import infeasible_flavors_of
 from scheduling.engine.gang import Counting, GangPlacer, RefusalCache, find_uniform_minimum, smallest_gang
 from scheduling.engine.model import (
     Allocation,
@@ -109,7 +109,7 @@ class Nominator:
     def quota_of(self, queue: Queue, job: Job, dead: Barred | None = None) -> Assignment:
         """What a job's smallest size would get of all flavors without anybody leaving; `dead` as in `Ask`."""
         ask = Ask(RefusalCache(), leave=False)
-        barred = dead_for(self._session, queue, job) if dead is None else dead
+        barred = infeasible_flavors_of(self._session, queue, job) if dead is None else dead
         return self._assignment(queue, job, ask, smallest_gang(job), barred, None)
 
     def place(
@@ -131,7 +131,11 @@ class Nominator:
         """One size, refused where the job's allowances do not hold it."""
         mark = statement.checkpoint()
         entry = self._at(statement, queue, job, ask, replaced, counts)
-        over = self._session.allowances.over(job, entry.assignment.usage) if job.allowances else None
+        over = (
+            self._session.allowances.find_exceeded_cap(job, entry.assignment.usage)
+            if job.allowances
+            else None
+        )
         if over is None or entry.refusal is not None:
             return entry
         statement.rollback(mark)
@@ -152,7 +156,9 @@ class Nominator:
         for key in replaced:
             statement.release(key)
         shunned = frozenset((role.name, flavor) for role in job.roles for flavor in ask.shunned)
-        barred = shunned | (dead_for(self._session, queue, job) if ask.dead is None else ask.dead)
+        barred = shunned | (
+            infeasible_flavors_of(self._session, queue, job) if ask.dead is None else ask.dead
+        )
 
         def entry_without(barred: Barred) -> Entry:
             assignment = self._assignment(queue, job, ask, counts, barred, held)

@@ -17,7 +17,7 @@ class Outright:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._bounds = SlotBounds(session.snapshot, session.placer, session.likes)
+        self._bounds = SlotBounds(session.snapshot, session.placer, session.equivalence)
         # For how many tasks of a shape there was no room; at present nothing is freed within a cycle.
         self._full: dict[Board, int] = {}
 

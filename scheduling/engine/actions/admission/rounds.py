@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from scheduling.engine.actions.contender import Contender, Tree, reach
+from scheduling.engine.actions.head_estimate import HeadEstimate, Tree, compute_borrow_level
 from scheduling.engine.order.orders import candidate_key
 from scheduling.engine.order.protocols import Candidate, Order
 
@@ -21,10 +21,10 @@ from scheduling.engine.order.protocols import Candidate, Order
 class Rounds:
     """The contenders of one cycle over one tree; at most one for each leaf."""
 
-    def __init__(self, tree: Tree, chain: Sequence[Order], contenders: Iterable[Contender]) -> None:
+    def __init__(self, tree: Tree, chain: Sequence[Order], contenders: Iterable[HeadEstimate]) -> None:
         self._tree = tree
         self._key = candidate_key(chain)
-        self._heads: dict[str, Contender] = {}
+        self._heads: dict[str, HeadEstimate] = {}
         self._turns: Counter[tuple[int, str]] = Counter()
         # Leaves by the part of the tree below the root that they are in: how far one of them reaches up
         # depends on the others.
@@ -38,7 +38,7 @@ class Rounds:
     def __bool__(self) -> bool:
         return bool(self._heads)
 
-    def put(self, contender: Contender) -> None:
+    def put(self, contender: HeadEstimate) -> None:
         """Let a job stand for its leaf, in place of any other."""
         self._parts[self._part_of(contender.leaf)][contender.leaf] = None
         self._heads[contender.leaf] = contender
@@ -50,7 +50,7 @@ class Rounds:
             if other in self._heads:
                 self._place(self._heads[other])
 
-    def pop(self) -> Contender:
+    def pop(self) -> HeadEstimate:
         """Take out the job that goes next.
 
         Raises:
@@ -63,8 +63,8 @@ class Rounds:
                 self._turns[place[0], leaf] += 1
                 return self._heads.pop(leaf)
 
-    def _place(self, contender: Contender) -> None:
-        level = reach(self._tree, contender.leaf, contender.usage)
+    def _place(self, contender: HeadEstimate) -> None:
+        level = compute_borrow_level(self._tree, contender.leaf, contender.usage)
         place = (level, self._turns[level, contender.leaf], *self._key(Candidate(contender.job, level)))
         if self._places.get(contender.leaf) != place:
             self._places[contender.leaf] = place

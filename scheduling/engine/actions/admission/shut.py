@@ -20,7 +20,7 @@ _POLICY = 2.5
 
 def shut_flavors(session: Session, queue: Queue, job: Job) -> Mapping[str, Refusal]:
     """The flavors that a job is not allowed, or in which it would leave too little unused, and why."""
-    return {**short_of_spare(session, queue, job), **session.allowances.refused(queue, job)}
+    return {**short_of_spare(session, queue, job), **session.allowances.find_refused_flavors(queue, job)}
 
 
 def all_shut(session: Session, queue: Queue, shut: Mapping[str, Refusal]) -> bool:

@@ -17,7 +17,7 @@ from scheduling.engine.gang import smallest_gang
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Queue, Reason
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.quota.verdict import for_each, may_borrow
-from scheduling.engine.session.session import Session, Usage
+from scheduling.engine.session.session import FlavorUsage, Session
 from scheduling.engine.state.charges import asked_of
 
 # Room is left in whole cards: less than one would keep a small cluster from being used in full.
@@ -71,18 +71,18 @@ def kept_free(session: Session, queue: Queue, job: Job, key: FlavorResource) -> 
     return owned * session.config.preemption.spare_permille * job.evictions // (1000 * card) * card
 
 
-def _least(session: Session, queue: Queue, job: Job) -> Sequence[tuple[str, Usage]]:
+def _least(session: Session, queue: Queue, job: Job) -> Sequence[tuple[str, FlavorUsage]]:
     """What the smallest size of a job is charged in each flavor of its queue."""
     if session.snapshot.jobs.get(job.id) is not job:
         # A job as it might be is not kept.
         return _worked_out(session, queue, job)
-    key = (queue.id, session.likes.asked_by(job))
-    if key not in session.least:
-        session.least[key] = _worked_out(session, queue, job)
-    return session.least[key]
+    key = (queue.id, session.equivalence.request_class_of(job))
+    if key not in session.smallest_usages:
+        session.smallest_usages[key] = _worked_out(session, queue, job)
+    return session.smallest_usages[key]
 
 
-def _worked_out(session: Session, queue: Queue, job: Job) -> list[tuple[str, Usage]]:
+def _worked_out(session: Session, queue: Queue, job: Job) -> list[tuple[str, FlavorUsage]]:
     counts, flavors = smallest_gang(job), map(session.snapshot.flavors.get, queue.flavors)
     return [(flavor.id, asked_of(job, counts, flavor)) for flavor in flavors if flavor is not None]
 
@@ -100,7 +100,7 @@ def _short(
     session: Session,
     queue: Queue,
     job: Job,
-    usage: Usage,
+    usage: FlavorUsage,
     *,
     charged: bool,
     of: Container[str] | None = None,
@@ -126,7 +126,7 @@ def _short(
     return _told(gaps, {} if charged else _missing(tree, leaf, usage), queue, job)
 
 
-def _missing(tree: QuotaTree[FlavorResource], leaf: str, usage: Usage) -> dict[str, int]:
+def _missing(tree: QuotaTree[FlavorResource], leaf: str, usage: FlavorUsage) -> dict[str, int]:
     """By resource, what has to come back before quota lets a job in at all."""
     found = ((key, amount, tree.available(leaf, key)) for key, amount in usage.items() if amount)
     return {key.resource: amount - had for key, amount, had in found if had is not None and had < amount}

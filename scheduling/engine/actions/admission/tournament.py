@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
-from scheduling.engine.actions.contender import Contender, Tree
+from scheduling.engine.actions.head_estimate import HeadEstimate, Tree
 from scheduling.engine.order.orders import candidate_key
 from scheduling.engine.order.protocols import Candidate, Order
 
@@ -34,7 +34,7 @@ class _Point:
     depth: int
     above: _Point | None
     used: int = 0
-    winner: Contender | None = None
+    winner: HeadEstimate | None = None
     entry: _Entry | None = None
     heap: list[_Entry] = field(default_factory=list)
 
@@ -42,10 +42,10 @@ class _Point:
 class Tournament:
     """The contenders of one cycle over one tree; at most one for each leaf."""
 
-    def __init__(self, tree: Tree, chain: Sequence[Order], contenders: Iterable[Contender]) -> None:
+    def __init__(self, tree: Tree, chain: Sequence[Order], contenders: Iterable[HeadEstimate]) -> None:
         self._tree = tree
         self._key = candidate_key(chain)
-        self._heads: dict[str, Contender] = {}
+        self._heads: dict[str, HeadEstimate] = {}
         self._points: dict[str, _Point] = {}
         self._roots: list[_Point] = []
         self._paths: dict[str, tuple[str, ...]] = {}
@@ -58,7 +58,7 @@ class Tournament:
     def __bool__(self) -> bool:
         return bool(self._heads)
 
-    def put(self, contender: Contender) -> None:
+    def put(self, contender: HeadEstimate) -> None:
         """Let a job stand for its leaf, in place of any other."""
         if contender.leaf not in self._paths:
             self._grow(contender.leaf)
@@ -72,7 +72,7 @@ class Tournament:
             point.used += 1
         self._open[leaf] = None
 
-    def pop(self) -> Contender:
+    def pop(self) -> HeadEstimate:
         """Take out the job that goes next.
 
         Roots share no quota, so between them only the jobs themselves are compared.
@@ -120,7 +120,7 @@ class Tournament:
             point.entry = (self._at(node, point.winner), node)
             heappush(point.above.heap, point.entry)
 
-    def _first(self, heap: list[_Entry]) -> Contender | None:
+    def _first(self, heap: list[_Entry]) -> HeadEstimate | None:
         while heap:
             point = self._points[heap[0][1]]
             if point.entry is heap[0]:
@@ -128,7 +128,7 @@ class Tournament:
             heappop(heap)
         return None
 
-    def _at(self, node: str, contender: Contender) -> tuple[Any, ...]:
+    def _at(self, node: str, contender: HeadEstimate) -> tuple[Any, ...]:
         """The contender's place in the order among the children of the node's parent."""
         used = self._points[node].used
         key = (node, contender.job.id)
@@ -137,11 +137,11 @@ class Tournament:
             known = self._known[key] = (used, self._judged(node, contender))
         return known[1]
 
-    def _judged(self, node: str, contender: Contender) -> tuple[Any, ...]:
+    def _judged(self, node: str, contender: HeadEstimate) -> tuple[Any, ...]:
         more = self._tree.carried(contender.leaf, node, contender.usage)
         borrows = self._tree.borrows_any(node, contender.usage, more)
         share = self._tree.share(node, more)
         return self._key(Candidate(contender.job, contender.borrow_level, borrows, share))
 
-    def _outright(self, contender: Contender) -> tuple[Any, ...]:
+    def _outright(self, contender: HeadEstimate) -> tuple[Any, ...]:
         return self._key(Candidate(contender.job, contender.borrow_level))

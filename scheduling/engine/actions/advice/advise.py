@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from foundation.core.quantities import Resource
-from scheduling.engine.actions.advice.changes import follow, role_of
-from scheduling.engine.actions.advice.trial import Possible, Trial, helps
+from scheduling.engine.actions.advice.changes import apply_help, find_role
+from scheduling.engine.actions.advice.trial import FeasibilityTrial, StartTrial, is_improvement
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Outcome, Queue, Reason
 from scheduling.engine.placement.explain import CHOSEN_BY_USER
 from scheduling.engine.placement.index.question import members
-from scheduling.engine.session.equivalence import TRIED
+from scheduling.engine.session.equivalence import HELP_TO_TRY
 
 _PLACES = (HelpCode.LOOSEN_PLACEMENT, HelpCode.ASK_OTHER_MODEL, HelpCode.ASK_OTHER_PROFILE)
 _SIZES = (HelpCode.ASK_FEWER_CARDS, HelpCode.ASK_FEWER_TASKS)
@@ -26,25 +26,27 @@ _LACKS = (Reason.NO_ROOM, Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED)
 _After = Callable[[Job], Reason | None]
 
 
-def advised(trial: Trial, queue: Queue, job: Job, outcome: Outcome) -> Outcome:
+def advise_outcome(trial: StartTrial, queue: Queue, job: Job, outcome: Outcome) -> Outcome:
     """The outcome of a job that waits, with the recommendations that work for it."""
-    return _Advice(trial, queue, job, outcome, lambda other: trial.reason(queue, other)).outcome()
+    return _Advice(trial, queue, job, outcome, lambda other: trial.reason_to_wait(queue, other)).outcome()
 
 
-def advised_ever(trial: Possible, queue: Queue, job: Job, outcome: Outcome) -> Outcome:
+def advise_never_fitting(trial: FeasibilityTrial, queue: Queue, job: Job, outcome: Outcome) -> Outcome:
     """The same of a job that never fits, where it is asked only what would let it start some day."""
-    return _Advice(trial, queue, job, outcome, lambda other: trial.ever(queue, other)).outcome()
+    return _Advice(trial, queue, job, outcome, lambda other: trial.reason_when_empty(queue, other)).outcome()
 
 
 class _Advice:
     """The recommendations of one outcome; `after` says what a changed job would wait for."""
 
-    def __init__(self, trial: Possible, queue: Queue, job: Job, outcome: Outcome, after: _After) -> None:
+    def __init__(
+        self, trial: FeasibilityTrial, queue: Queue, job: Job, outcome: Outcome, after: _After
+    ) -> None:
         assert outcome.reason is not None  # noqa: S101 - a job that starts needs no help
         self._snapshot, self._queue, self._job, self._told = trial.snapshot, queue, job, outcome
         self._reason: Reason = outcome.reason
         self._after, self._trial = after, trial
-        self._role = role_of(job, str(outcome.numbers.get("role", "")))
+        self._role = find_role(job, str(outcome.numbers.get("role", "")))
 
     def outcome(self) -> Outcome:
         """The outcome with what works."""
@@ -53,14 +55,14 @@ class _Advice:
             ways = self._combined()
         ways += self._raised()
         ways.sort(key=lambda way: "also" in way.numbers or "with" in way.numbers)
-        rest = tuple(way for way in self._told.help if way.code not in TRIED)
+        rest = tuple(way for way in self._told.help if way.code not in HELP_TO_TRY)
         return replace(self._told, help=(*ways, *rest))
 
     # One at a time
 
     def _tried(self) -> Iterator[Help]:
         for way in self._told.help:
-            if way.code not in TRIED or way.code in (HelpCode.RAISE_QUOTA, *_SIZES):
+            if way.code not in HELP_TO_TRY or way.code in (HelpCode.RAISE_QUOTA, *_SIZES):
                 continue
             if way.code is HelpCode.ASK_LESS:
                 found = self._largest(self._job, self._amounts(way))
@@ -68,9 +70,9 @@ class _Advice:
                     yield found
                 continue
             named = self._named(way)
-            changed = follow(self._job, named)
+            changed = apply_help(self._job, named)
             after = self._reason if changed is None else self._after(changed)
-            if changed is not None and helps(self._reason, after):
+            if changed is not None and is_improvement(self._reason, after):
                 yield self._then(named, after)
         for sizes in (self._cards(), self._tasks()):
             found = self._largest(self._job, sizes)
@@ -84,14 +86,14 @@ class _Advice:
 
         def after(place: int) -> Reason | None:
             if place not in known:
-                changed = follow(job, ways[place])
+                changed = apply_help(job, ways[place])
                 known[place] = self._reason if changed is None else self._after(changed)
             return known[place]
 
         goods: list[Callable[[Reason | None], bool]] = [lambda reason: reason is None]
         # While it is only for now that a job lacks something, to ask for less has to be of use now.
         if self._reason not in _LACKS:
-            goods.append(lambda reason: helps(self._reason, reason))
+            goods.append(lambda reason: is_improvement(self._reason, reason))
         for good in goods:
             place = _first(len(ways), lambda place, good=good: good(after(place)))  # type: ignore[misc]
             if place is not None:
@@ -152,7 +154,7 @@ class _Advice:
         """What the user could give up of where the job runs, as far as it is needed, and if need be less of
         something else besides."""
         ways = [*_rules_of(self._job), *map(self._named, self._told.help)]
-        ways = [way for way in ways if way.code in _PLACES and follow(self._job, way) is not None]
+        ways = [way for way in ways if way.code in _PLACES and apply_help(self._job, way) is not None]
         best = self._needed(ways)
         if best is not None:
             return _together(best)
@@ -160,7 +162,7 @@ class _Advice:
         less = (way for way in self._told.help if way.code is HelpCode.ASK_LESS)
         for sizes in (self._cards(), self._tasks(), *map(self._amounts, less)):
             found = self._largest(job, sizes) if ways else None
-            changed = None if found is None else follow(self._job, found)
+            changed = None if found is None else apply_help(self._job, found)
             if found is not None and changed is not None:
                 kept = self._without_needless(changed, ways)
                 # What is left of them may do less than all of them.
@@ -172,7 +174,7 @@ class _Advice:
 
     def _needed(self, ways: list[Help]) -> list[Help] | None:
         """Those without which the rest does not help; None where not even all of them do."""
-        if not ways or not helps(self._reason, self._after(self._all(ways))):
+        if not ways or not is_improvement(self._reason, self._after(self._all(ways))):
             return None
         kept = self._without_needless(self._job, ways)
         after = self._after(self._all(kept))
@@ -181,7 +183,7 @@ class _Advice:
     def _without_needless(self, job: Job, ways: list[Help]) -> list[Help]:
         for way in ways:
             rest = [other for other in ways if other is not way]
-            if helps(self._reason, self._after(self._all(rest, job))):
+            if is_improvement(self._reason, self._after(self._all(rest, job))):
                 ways = rest
         return ways
 
@@ -189,13 +191,13 @@ class _Advice:
         """The job after all of these."""
         changed = self._job if job is None else job
         for way in ways:
-            changed = follow(changed, way) or changed
+            changed = apply_help(changed, way) or changed
         return changed
 
     def _raised(self) -> list[Help]:
         """More quota, of all that is short at once."""
         ways = [way for way in self._told.help if way.code is HelpCode.RAISE_QUOTA]
-        if not ways or not isinstance(self._trial, Trial):
+        if not ways or not isinstance(self._trial, StartTrial):
             return []
         raised = {
             FlavorResource(str(way.numbers["flavor"]), str(way.numbers["resource"])): int(
@@ -203,15 +205,15 @@ class _Advice:
             )
             for way in ways
         }
-        after = self._trial.reason(self._queue, self._job, raised)
-        return [self._then(way, after) for way in ways] if helps(self._reason, after) else []
+        after = self._trial.reason_to_wait(self._queue, self._job, raised)
+        return [self._then(way, after) for way in ways] if is_improvement(self._reason, after) else []
 
     def _then(self, way: Help, after: Reason | None) -> Help:
         """A recommendation with what becomes of the job: it starts, or waits for something else."""
         if after is not None:
             return Help(way.code, {**way.numbers, "also": after.value})
         # Of what lets it start some day nobody has asked whether that would be at once.
-        return Help(way.code, {**way.numbers, "starts": 1}) if isinstance(self._trial, Trial) else way
+        return Help(way.code, {**way.numbers, "starts": 1}) if isinstance(self._trial, StartTrial) else way
 
     def _named(self, way: Help) -> Help:
         """A recommendation with the role that it is about."""
@@ -225,7 +227,7 @@ def _rules_of(job: Job) -> Iterator[Help]:
     """All rules of placement of a job, to be given up one by one."""
     for veto in CHOSEN_BY_USER:
         way = Help(HelpCode.LOOSEN_PLACEMENT, {"veto": veto})
-        if follow(job, way) != job:
+        if apply_help(job, way) != job:
             yield way
 
 

@@ -30,7 +30,7 @@ _WITHOUT: dict[str, Callable[[PlacementRules], PlacementRules]] = {
 }
 
 
-def follow(job: Job, way: Help) -> Job | None:
+def apply_help(job: Job, way: Help) -> Job | None:
     """The job after one recommendation; None where it says nothing that the job could change."""
     numbers, name = way.numbers, str(way.numbers.get("role", ""))
     match way.code:
@@ -56,7 +56,7 @@ def follow(job: Job, way: Help) -> Job | None:
     return None
 
 
-def role_of(job: Job, name: str) -> Role | None:
+def find_role(job: Job, name: str) -> Role | None:
     """The role of this name; the only one where no name is given."""
     if not name:
         return job.roles[0] if len(job.roles) == 1 else None
@@ -64,7 +64,7 @@ def role_of(job: Job, name: str) -> Role | None:
 
 
 def _with_role(job: Job, name: str, change: Callable[[Role], Role | None]) -> Job | None:
-    role = role_of(job, name)
+    role = find_role(job, name)
     changed = None if role is None else change(role)
     if role is None or changed is None or changed == role:
         return None

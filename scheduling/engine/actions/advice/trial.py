@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from scheduling.engine.actions.admission.nominate import Ask, Nominator, Victims
 from scheduling.engine.actions.admission.shut import all_shut, shut_flavors, told_over_all
 from scheduling.engine.actions.admission.spare import too_little_spare
-from scheduling.engine.actions.standing import beyond_limits, is_simple
+from scheduling.engine.actions.lasting_refusals import find_beyond_limits, has_single_flavor_tasks
 from scheduling.engine.gang import RefusalCache
 from scheduling.engine.model import FlavorResource, Job, JobState, Queue, Reason, StopPolicy
-from scheduling.engine.placement.feasibility import Dead, could_stand
+from scheduling.engine.placement.feasibility import InfeasibleFlavors, find_infeasible_flavors
 from scheduling.engine.placement.placer import PlacementRule
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.snapshot import Snapshot
 
-GRAVITY = (
+REASONS_BY_SEVERITY = (
     Reason.NO_ROOM,
     Reason.WAITING_FOR_BORROWED,
     Reason.WAITING_FOR_QUOTA,
@@ -27,30 +27,30 @@ GRAVITY = (
 """From what is lacking least to what is most fundamental; other reasons come before all of them."""
 
 
-def helps(before: Reason, after: Reason | None) -> bool:
+def is_improvement(before: Reason, after: Reason | None) -> bool:
     """Whether what a job waits for then is less fundamental than what it waited for before."""
     return after is None or _gravity(after) < _gravity(before)
 
 
 def _gravity(reason: Reason) -> int:
-    return GRAVITY.index(reason) if reason in GRAVITY else -1
+    return REASONS_BY_SEVERITY.index(reason) if reason in REASONS_BY_SEVERITY else -1
 
 
-class Possible:
+class FeasibilityTrial:
     """Tries jobs in the empty cell."""
 
     def __init__(self, snapshot: Snapshot, rule: PlacementRule) -> None:
         self.snapshot, self._rule = snapshot, rule
-        self.made = 0
+        self.trial_count = 0
 
-    def ever(self, queue: Queue, job: Job) -> Reason | None:
+    def reason_when_empty(self, queue: Queue, job: Job) -> Reason | None:
         """NEVER_FITS, or None where the job could start there."""
-        self.made += 1
-        possible = could_stand(self.snapshot, self._rule, queue, job)
+        self.trial_count += 1
+        possible = find_infeasible_flavors(self.snapshot, self._rule, queue, job)
         return Reason.NEVER_FITS if possible is None else None
 
 
-class Trial(Possible):
+class StartTrial(FeasibilityTrial):
     """Tries jobs in the state at the end of a cycle; changes nothing, and keeps nothing by job."""
 
     def __init__(self, session: Session) -> None:
@@ -58,7 +58,7 @@ class Trial(Possible):
         self._session = session
         self._nominator = Nominator(session, Victims.NONE)
 
-    def reason(
+    def reason_to_wait(
         self, queue: Queue, job: Job, raised: Mapping[FlavorResource, int] | None = None
     ) -> Reason | None:
         """What the job would wait for, were it the only one that does; None where it would start.
@@ -70,16 +70,16 @@ class Trial(Possible):
 
     def _reason(self, queue: Queue, job: Job) -> Reason | None:
         session = self._session
-        dead: Dead = frozenset()
-        self.made += 1
-        if is_simple(session, queue):
-            possible = could_stand(self.snapshot, self._rule, queue, job)
+        dead: InfeasibleFlavors = frozenset()
+        self.trial_count += 1
+        if has_single_flavor_tasks(session, queue):
+            possible = find_infeasible_flavors(self.snapshot, self._rule, queue, job)
             if possible is None:
                 return Reason.NEVER_FITS
             dead = possible
-            if beyond_limits(session, queue, job, dead) is not None:
+            if find_beyond_limits(session, queue, job, dead) is not None:
                 return Reason.EXCEEDS_MAX_QUOTA
-        if session.allowances.denied(queue, job, dead) is not None:
+        if session.allowances.find_denial(queue, job, dead) is not None:
             return Reason.POLICY_DENIED
         if queue.stop_policy is not StopPolicy.NONE:
             return Reason.QUEUE_STOPPED
@@ -98,7 +98,9 @@ class Trial(Possible):
             refusal = told_over_all(quota, shut, refusal) or next(iter(shut.values()))
         return None if refusal is None else refusal.reason
 
-    def _refusal(self, queue: Queue, job: Job, shunned: frozenset[str], dead: Dead) -> Refusal | None:
+    def _refusal(
+        self, queue: Queue, job: Job, shunned: frozenset[str], dead: InfeasibleFlavors
+    ) -> Refusal | None:
         session = self._session
         ask = Ask(RefusalCache(), leave=False, shunned=shunned, dead=dead)
         with session.snapshot.statement() as statement:

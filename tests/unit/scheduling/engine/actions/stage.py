@@ -18,7 +18,7 @@ from scheduling.engine import (
     Snapshot,
     run_cycle,
 )
-from scheduling.engine.actions.advice.changes import follow
+from scheduling.engine.actions.advice.changes import apply_help
 from scheduling.engine.model import (
     Claim,
     CycleResult,
@@ -95,7 +95,7 @@ class Stage:
     def starts_with(self, asked: Job, *ways: Help) -> bool:
         """Whether a job starts in the next cycle once all of these recommendations are followed."""
         for way in ways:
-            changed = follow(asked, way)
+            changed = apply_help(asked, way)
             assert changed is not None
             asked = changed
         self.put(JobPut(asked))

@@ -6,7 +6,7 @@ import pytest
 
 from scheduling.engine import EngineConfig, never_fits
 from scheduling.engine.actions.advice import cycle as advice
-from scheduling.engine.actions.advice.trial import Trial
+from scheduling.engine.actions.advice.trial import StartTrial
 from scheduling.engine.model import (
     GpuMode,
     Help,
@@ -139,38 +139,38 @@ class TestBounds:
     def made(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """The jobs that were tried, one entry for each trial."""
         seen: list[str] = []
-        known = Trial._reason
+        known = StartTrial._reason
 
-        def tried(trial: Trial, queue: Queue, job: Job) -> Reason | None:
+        def tried(trial: StartTrial, queue: Queue, job: Job) -> Reason | None:
             seen.append(job.id)
             return known(trial, queue, job)
 
-        monkeypatch.setattr(Trial, "_reason", tried)
+        monkeypatch.setattr(StartTrial, "_reason", tried)
         return seen
 
     def test_so_many_trials_are_made_in_a_cycle_and_all_come_to_their_turn(
         self, made: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(advice, "MOST", 64)
+        monkeypatch.setattr(advice, "MAX_TRIALS", 64)
         stage, most = self.shapes(60), 0
         for _ in range(12):
             before = len(made)
             result = stage.cycle()
             most = max(most, len(made) - before)
-        assert 0 < most <= advice.SAVED * 64 + 16
-        assert len(made) <= (12 + advice.SAVED) * 64 + 16
+        assert 0 < most <= advice.SAVED_CYCLES * 64 + 16
+        assert len(made) <= (12 + advice.SAVED_CYCLES) * 64 + 16
         assert all(ways_of(found) for found in result.outcomes)
 
     def test_they_are_a_small_part_of_what_a_cycle_tries(
         self, made: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(advice, "NODES_ALWAYS", 1)
+        monkeypatch.setattr(advice, "MIN_NODES_TRIED", 1)
         stage, cycles, turns = self.shapes(60), 40, 0
         for number in range(cycles):
             stage.submit(job(f"new{number:03}", "b", at=number))  # the state of the cell is another one
             turns += stage.cycle().counters["tried"]
         allowed = turns / advice.TURNS_PER_TRIAL
-        assert 0.5 * allowed <= len(made) <= (1 + advice.SAVED / cycles) * allowed + 16
+        assert 0.5 * allowed <= len(made) <= (1 + advice.SAVED_CYCLES / cycles) * allowed + 16
 
     def test_what_was_tried_is_not_tried_again_while_nothing_changes(self, made: list[str]) -> None:
         stage = self.shapes(4)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from scheduling.engine import Snapshot
-from scheduling.engine.actions.consolidate import Consolidate
+from scheduling.engine.actions.consolidation.action import Consolidation
 from scheduling.engine.cycle import start_session
 from scheduling.engine.model import CycleResult, Decision, DecisionKind, Instant, Job, Reason
 from scheduling.engine.model.options import ConsolidationOptions, FairSharing
 from scheduling.engine.session.config import EngineConfig
-from scheduling.engine.session.consolidation_gain import Gain
+from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
 from tests.unit.scheduling.engine.builders import NOW, flavor, job, node, outcome, quotas, role
 from tests.unit.scheduling.engine.gang.test_parts import member
@@ -231,7 +231,9 @@ def test_what_if_tells_the_gain_and_changes_nothing() -> None:
     snapshot = running_world(nodes(4, 4), where, [run("old", 2, 1), saved, waits(3)])
     before = snapshot.to_json()
     with snapshot.statement():
-        gain = Consolidate().what_if(start_session(snapshot, EngineConfig(), NOW), snapshot.jobs["wait"])
+        gain = Consolidation().preview_gain(
+            start_session(snapshot, EngineConfig(), NOW), snapshot.jobs["wait"]
+        )
     assert gain is not None
     assert (gain.cards, gain.tasks, gain.jobs, gain.gpu_seconds) == (3, 1, 1, 200.0)
     assert snapshot.to_json() == before
@@ -257,14 +259,14 @@ def test_who_was_told_to_leave_is_not_moved() -> None:
     snapshot = two_halves(waits(3))
     session = start_session(snapshot, EngineConfig(), NOW)
     with snapshot.statement():
-        assert moved_by(Consolidate().what_if(session, snapshot.jobs["wait"])) == ["new"]
+        assert moved_by(Consolidation().preview_gain(session, snapshot.jobs["wait"])) == ["new"]
         session.decisions.append(Decision(kind=DecisionKind.EVICT, job="new"))
-        assert moved_by(Consolidate().what_if(session, snapshot.jobs["wait"])) == ["old"]
+        assert moved_by(Consolidation().preview_gain(session, snapshot.jobs["wait"])) == ["old"]
 
 
-def moved_by(gain: Gain | None) -> list[str]:
+def moved_by(gain: ConsolidationGain | None) -> list[str]:
     assert gain is not None
-    return [move.before.job for move in gain.opening.moves]
+    return [move.before.job for move in gain.plan.moves]
 
 
 @pytest.mark.parametrize("fair", [None, FairSharing()])

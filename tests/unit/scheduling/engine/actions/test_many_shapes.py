@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.engine import Explain, FairSharing
-from scheduling.engine.actions import consolidate, gains, make_way, standing, waiting
+from scheduling.engine import ExplainScope, FairSharing
+from scheduling.engine.actions import explain_waiting, lasting_refusals
 from scheduling.engine.actions.admission.outright import Outright
-from scheduling.engine.actions.contender import Inside
+from scheduling.engine.actions.consolidation import action, evict_and_move, search
+from scheduling.engine.actions.head_estimate import OwnQuotaFit
 from scheduling.engine.model import Job, Reason
-from scheduling.engine.placement.feasibility import could_stand
+from scheduling.engine.placement.feasibility import find_infeasible_flavors
 from tests.unit.scheduling.engine.actions.stage import ADMIT, Stage
 from tests.unit.scheduling.engine.builders import job, node, quotas, role, world
 
@@ -39,7 +40,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     def judged(*args: object, **facts: object) -> object:
         seen["judged"] += 1
-        return could_stand(*args, **facts)  # type: ignore[arg-type]
+        return find_infeasible_flavors(*args, **facts)  # type: ignore[arg-type]
 
     def counted(kind: type, name: str) -> None:
         known = getattr(kind, name)
@@ -50,8 +51,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(kind, name, call)
 
-    monkeypatch.setattr(standing, "could_stand", judged)
-    counted(gains.Gains, "of")
+    monkeypatch.setattr(lasting_refusals, "find_infeasible_flavors", judged)
+    counted(search.ConsolidationSearch, "find_gain")
     counted(Outright, "may_find_room")
     return seen
 
@@ -62,18 +63,18 @@ def test_so_many_shapes_are_judged_and_priced_in_one_cycle(calls: Counter[str]) 
     stage.cycle()
     tried = WHOLE.heads_per_queue
     assert tried is not None
-    assert calls["judged"] <= waiting.SHAPES_WORKED_OUT + tried < SHAPES
-    assert calls["of"] <= consolidate.SHAPES_PRICED
+    assert calls["judged"] <= explain_waiting.MAX_NEW_SHAPES + tried < SHAPES
+    assert calls["find_gain"] <= action.MAX_SHAPES_PER_USER
     calls.clear()
     stage.cycle()
-    assert calls["judged"] <= waiting.SHAPES_WORKED_OUT
+    assert calls["judged"] <= explain_waiting.MAX_NEW_SHAPES
 
 
 def test_after_some_cycles_each_job_knows_whether_it_can_ever_start(calls: Counter[str]) -> None:
     stage = crowd()
     stage.cycle()
     assert stage.outcome("huge").reason is Reason.IN_LINE
-    for _ in range(SHAPES // waiting.SHAPES_WORKED_OUT):
+    for _ in range(SHAPES // explain_waiting.MAX_NEW_SHAPES):
         stage.cycle()
     assert stage.outcome("huge").reason is Reason.NEVER_FITS
     calls.clear()
@@ -95,9 +96,11 @@ def test_the_place_in_the_line_follows_those_who_leave_it() -> None:
 
 def test_jobs_of_another_user_are_priced_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     priced: list[str] = []
-    known = gains.Gains.of
+    known = search.ConsolidationSearch.find_gain
     monkeypatch.setattr(
-        gains.Gains, "of", lambda self, queue, job: (priced.append(job.id), known(self, queue, job))[1]
+        search.ConsolidationSearch,
+        "find_gain",
+        lambda self, queue, job: (priced.append(job.id), known(self, queue, job))[1],
     )
     stage = crowd(job("other", "a", role(1, 1, cpu=1), at=SHAPES + 1, user="two"))
     stage.cycle()
@@ -106,7 +109,7 @@ def test_jobs_of_another_user_are_priced_all_the_same(monkeypatch: pytest.Monkey
 
 def test_a_short_cycle_looks_for_room_for_as_many_as_it_could_try(calls: Counter[str]) -> None:
     stage = crowd()
-    stage.config = replace(WHOLE, actions=("admit",), while_room=True, explain=Explain.CONSIDERED)
+    stage.config = replace(WHOLE, actions=("admit",), while_room=True, explain=ExplainScope.CONSIDERED)
     stage.cycle()
     assert stage.config.heads_per_queue is not None
     assert calls["may_find_room"] <= stage.config.heads_per_queue + 1
@@ -116,8 +119,10 @@ def test_a_queue_that_borrows_looks_for_a_job_that_does_not_through_each_shape_o
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: Counter[str] = Counter()
-    known = Inside.ever
-    monkeypatch.setattr(Inside, "ever", lambda self, job: (asked.update([job.id]), known(self, job))[1])
+    known = OwnQuotaFit.may_ever_hold
+    monkeypatch.setattr(
+        OwnQuotaFit, "may_ever_hold", lambda self, job: (asked.update([job.id]), known(self, job))[1]
+    )
     stage = crowd(nominal=0)
     stage.cycle()
     assert stage.outcome("j000").reason is Reason.WAITING_FOR_BORROWED
@@ -126,17 +131,17 @@ def test_a_queue_that_borrows_looks_for_a_job_that_does_not_through_each_shape_o
 
 def test_who_may_ask_nobody_to_leave_looks_at_no_nodes_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[str] = []
-    known = gains.Gains.sets
+    known = search.ConsolidationSearch.clearable_sets
     monkeypatch.setattr(
-        gains.Gains,
-        "sets",
+        search.ConsolidationSearch,
+        "clearable_sets",
         lambda self, hardest, job, *rest: (searched.append(job.id), known(self, hardest, job, *rest))[1],
     )
     asked: list[str] = []
-    make = make_way.make_way
+    make = evict_and_move.find_evictions_and_moves
     monkeypatch.setattr(
-        consolidate,
-        "make_way",
+        action,
+        "find_evictions_and_moves",
         lambda session, wanting, given: (asked.append(wanting.job.id), make(session, wanting, given))[1],
     )
     crowd().cycle()

@@ -13,7 +13,7 @@ from quotas.tree import Branch, Limits, QuotaTree
 from scheduling.engine import EngineConfig, FairSharing, cycle_order
 from scheduling.engine.actions.admission.rounds import Rounds
 from scheduling.engine.actions.admission.tournament import Tournament
-from scheduling.engine.actions.contender import Contender, reach
+from scheduling.engine.actions.head_estimate import HeadEstimate, compute_borrow_level
 from scheduling.engine.model import FlavorResource
 from tests.unit.scheduling.engine.builders import job
 
@@ -39,11 +39,11 @@ def tree(nominal: Mapping[str, int], weights: Mapping[str, int] | None = None) -
     )
 
 
-def contender(name: str, amount: int = 1, **facts: int) -> Contender:
-    return Contender(job=job(name, name, **facts), leaf=name, queue=name, usage={CARDS: amount})
+def contender(name: str, amount: int = 1, **facts: int) -> HeadEstimate:
+    return HeadEstimate(job=job(name, name, **facts), leaf=name, queue=name, usage={CARDS: amount})
 
 
-def winners(quota: QuotaTree[FlavorResource], *contenders: Contender) -> list[str]:
+def winners(quota: QuotaTree[FlavorResource], *contenders: HeadEstimate) -> list[str]:
     tournament = Tournament(quota, CHAIN, contenders)
     found = []
     while tournament:
@@ -144,7 +144,7 @@ def test_rounds_remember_nothing_that_is_not_so_any_more(
     heads = {name: contender(name, 1 + index) for index, name in enumerate("abcde")}
     rounds, turns = Rounds(quota, CLASSICAL, heads.values()), Counter[tuple[int, str]]()
     for leaf, amount, priority in steps:
-        levels = {name: reach(quota, name, head.usage) for name, head in heads.items()}
+        levels = {name: compute_borrow_level(quota, name, head.usage) for name, head in heads.items()}
         ranked = sorted(
             heads, key=lambda name: (levels[name], turns[levels[name], name], -heads[name].job.priority, name)
         )

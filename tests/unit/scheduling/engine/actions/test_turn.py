@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Delta, EngineConfig, JobGone, JobPut, Snapshot, run_cycle
-from scheduling.engine.actions.turn import Turn
+from scheduling.engine.actions.queue_cursor import QueueCursor
 from scheduling.engine.cycle import start_session
 from scheduling.engine.model import Instant, Job, Outcome, OutcomeStatus, Reason
 from scheduling.engine.order.users import Users
-from scheduling.engine.session.queue_ranks import QueueRanks
+from scheduling.engine.session.queue_classes import QueueClasses
 from tests.unit.scheduling.engine.builders import NOW, job, node, quotas, role, world
 
 
@@ -33,10 +33,10 @@ def test_only_those_before_the_last_head_are_told() -> None:
     sizes = {"x1": 4, "y1": 3, "x2": 4, "y2": 3, "z1": 2, "x3": 4}
     snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
     session = start_session(snapshot, EngineConfig(heads_per_queue=3), NOW)
-    turn, heads = Turn(session, snapshot.queues["a"]), list[str]()
+    turn, heads = QueueCursor(session, snapshot.queues["a"]), list[str]()
     while turn.head is not None:
         heads.append(turn.head.id)
-        turn.failed(waits(turn.head.id))
+        turn.advance_after_refusal(waits(turn.head.id))
     assert heads == ["x1", "y1", "z1"]
     assert {name: told.job for name, told in session.outcomes.items()} == {"x2": "x2", "y2": "y2"}
 
@@ -45,8 +45,8 @@ def test_without_a_bound_all_are_told_but_those_not_ready() -> None:
     late = replace(asking("x3", 4, 3), backoff_until=Instant(NOW + 1))
     snapshot = cell(asking("x1", 4, 1), asking("x2", 4, 2), late, asking("x4", 4, 4))
     session = start_session(snapshot, EngineConfig(), NOW)
-    turn = Turn(session, snapshot.queues["a"], lambda: {"x4"})
-    turn.failed(waits("x1"))
+    turn = QueueCursor(session, snapshot.queues["a"], lambda: {"x4"})
+    turn.advance_after_refusal(waits("x1"))
     assert turn.head is None
     assert list(session.outcomes) == ["x2"]
 
@@ -57,24 +57,24 @@ class Among:
 
     names: set[str]
 
-    def renew(self) -> bool:
+    def refresh(self) -> bool:
         return False
 
-    def ever(self, job: Job) -> bool:
+    def may_ever_hold(self, job: Job) -> bool:
         return job.id in self.names
 
-    now = ever
+    holds_now = may_ever_hold
 
 
 def test_one_that_is_like_a_job_that_waits_is_passed_over_though_it_has_no_turn() -> None:
     sizes = {"x1": 4, "y1": 3, "x2": 4, "z1": 2}
     snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
     session = start_session(snapshot, EngineConfig(), NOW)
-    turn = Turn(session, snapshot.queues["a"], lambda: {"x2"})
-    turn.failed(waits("x1"))
-    assert turn.first_where(Among(set())) is None
-    turn.failed(waits("y1"))
-    turn.failed(waits("z1"))
+    turn = QueueCursor(session, snapshot.queues["a"], lambda: {"x2"})
+    turn.advance_after_refusal(waits("x1"))
+    assert turn.find_first_with(Among(set())) is None
+    turn.advance_after_refusal(waits("y1"))
+    turn.advance_after_refusal(waits("z1"))
     assert turn.head is None
 
 
@@ -82,13 +82,13 @@ def test_the_job_that_is_sought_goes_before_the_head_and_nobody_loses_the_turn()
     sizes = {"x1": 4, "y1": 3, "x2": 4, "y2": 3, "z1": 2, "z2": 2}
     snapshot = cell(*(asking(name, cards, at) for at, (name, cards) in enumerate(sizes.items())))
     session = start_session(snapshot, EngineConfig(heads_per_queue=None), NOW)
-    turn, heads = Turn(session, snapshot.queues["a"]), list[str]()
-    found = turn.first_where(Among({"z1", "z2"}))
+    turn, heads = QueueCursor(session, snapshot.queues["a"]), list[str]()
+    found = turn.find_first_with(Among({"z1", "z2"}))
     assert found is not None and found.id == "z1"
-    turn.bring_forward(found)
+    turn.promote_job(found)
     while turn.head is not None:
         heads.append(turn.head.id)
-        turn.admitted()
+        turn.advance_after_admission()
     assert heads == ["z1", "x1", "y1", "x2", "y2", "z2"]
 
 
@@ -103,22 +103,22 @@ def test_the_ranks_that_are_kept_are_those_that_would_be_made_anew(
 ) -> None:
     kept, config = cell(), EngineConfig()
     line = kept.queues["a"]
-    start_session(kept, config, NOW).ranks(line)
+    start_session(kept, config, NOW).queue_classes(line)
     for number, user, cards, at in steps:
         name = f"j{number}"
         known = kept.jobs.get(name)
         come = JobPut(replace(asking(name, cards + 1, at), user=f"u{user}"))
         kept.apply(Delta((JobGone(name) if known is not None and at % 3 == 0 else come,)))
-        follows = start_session(kept, config, NOW).ranks(line)
-        anew = start_session(cell(*kept.jobs.values()), config, NOW).ranks(line)
+        follows = start_session(kept, config, NOW).queue_classes(line)
+        anew = start_session(cell(*kept.jobs.values()), config, NOW).queue_classes(line)
         assert _shown(follows, kept) == _shown(anew, kept)
 
 
-def _shown(ranks: QueueRanks, snapshot: Snapshot) -> object:
+def _shown(ranks: QueueClasses, snapshot: Snapshot) -> object:
     """The jobs of each rank, the ranks of each user in their order, and those that are alike."""
     ids = {kind: tuple(lined) for kind, lined in ranks.lines.items()}
-    users = {user: [(entry, ids[kind]) for entry, kind in own] for user, own in ranks.of_user.items() if own}
-    return users, {frozenset(ids[kind] for kind in kinds) for kinds in ranks.alike.values()}
+    users = {user: [(entry, ids[kind]) for entry, kind in own] for user, own in ranks.by_user.items() if own}
+    return users, {frozenset(ids[kind] for kind in kinds) for kinds in ranks.by_class.values()}
 
 
 def test_what_is_kept_follows_jobs_that_came_changed_and_left() -> None:

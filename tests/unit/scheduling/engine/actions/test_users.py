@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scheduling.engine import Delta, EngineConfig, UsagePut, UserShares
-from scheduling.engine.actions.turn import Turn
+from scheduling.engine.actions.queue_cursor import QueueCursor
 from scheduling.engine.cycle import start_session
 from scheduling.engine.model import Instant, Job, ResourceAmount, UserUsage
 from scheduling.engine.order.users import Users, accrued
@@ -104,7 +104,7 @@ def test_a_job_that_waits_for_leavers_keeps_its_place_at_the_head() -> None:
     made = Stage(world([node("n1", 2)], [job("a0", priority=5), job("b0", preempting=True)]))
     line = made.snapshot.queues["a"]
     session = start_session(made.snapshot, made.config, NOW)
-    turn = Turn(session, line)
+    turn = QueueCursor(session, line)
     assert turn.head is not None and turn.head.id == "b0"
-    turn.admitted()
+    turn.advance_after_admission()
     assert turn.head is not None and turn.head.id == "a0"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduling.engine import Explain
+from scheduling.engine import ExplainScope
 from scheduling.engine.model import OutcomeStatus
 from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage
 from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role, world
 
-BRIEF = replace(ADMIT, while_room=True, explain=Explain.CONSIDERED)
+BRIEF = replace(ADMIT, while_room=True, explain=ExplainScope.CONSIDERED)
 
 
 def full(cards: int = 2) -> Stage:

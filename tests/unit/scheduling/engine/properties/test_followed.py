@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from foundation.core.quantities import Resource
 from scheduling.engine import AllocationGone, AllocationPut, Change, Delta, JobGone, JobPut, NodePut, Snapshot
-from scheduling.engine.actions.growing import Growers
-from scheduling.engine.actions.lenders import Lenders, lenders_of
-from scheduling.engine.actions.occupants import Occupants, occupants_of
+from scheduling.engine.actions.consolidation.node_occupancy import NodeOccupancy, node_occupancy_of
+from scheduling.engine.actions.elastic.growth import GrowableJobIndex
+from scheduling.engine.actions.elastic.surplus_index import SurplusIndex, surplus_index_of
 from scheduling.engine.model import Allocation, Charge, DeviceSlice, Job, JobState
-from scheduling.engine.session.equivalence import likes_of
+from scheduling.engine.session.equivalence import equivalence_classes_of
 from tests.unit.scheduling.engine.actions.worlds import live
 from tests.unit.scheduling.engine.builders import job, node, quotas, role, world
 from tests.unit.scheduling.engine.properties.laws import law
@@ -95,28 +95,28 @@ steps = st.lists(
 )
 
 
-def of_occupants(known: Occupants) -> object:
+def of_occupants(known: NodeOccupancy) -> object:
     found = []
     for name in NODES:
-        alone = known.alone(name)
+        alone = known.sole_occupancy(name)
         parts = sorted((job.id, job.priority, [one.id for one in part.tasks]) for job, part in alone.parts)
-        found.append((name, sorted(known.on(name)), parts, alone.cards, alone.cores))
+        found.append((name, sorted(known.jobs_on(name)), parts, alone.cards, alone.cores))
     return found
 
 
-def of_lenders(known: Lenders, snapshot: Snapshot) -> object:
+def of_lenders(known: SurplusIndex, snapshot: Snapshot) -> object:
     found = []
     for team in TEAMS:
         for priority in PRIORITIES:
-            surplus = known.surplus(snapshot, team, priority)
+            surplus = known.find_surplus(snapshot, team, priority)
             freed = [column.tolist() for column in surplus.freed]
             found.append(([one.id for one in surplus.tasks], freed, surplus.charged))
     return found
 
 
-def of_growers(known: Growers, snapshot: Snapshot) -> object:
-    growers = [grower for kind in known.follow(snapshot) for grower in kind]
-    return sorted((one.rank, one.more, sorted(one.flavors)) for one in growers)
+def of_growers(known: GrowableJobIndex, snapshot: Snapshot) -> object:
+    growers = [grower for kind in known.follow_changes(snapshot) for grower in kind]
+    return sorted((one.rank, one.missing, sorted(one.flavors)) for one in growers)
 
 
 @given(steps)
@@ -127,8 +127,8 @@ def test_what_is_followed_equals_what_is_looked_up(taken: list[Step]) -> None:
         [entry(number) for number in range(JOBS)],
         teams={team: quotas(100) for team in TEAMS},
     )
-    likes, queues = likes_of(snapshot), list(snapshot.queues.values())
-    growers = Growers(likes, queues)
+    likes, queues = equivalence_classes_of(snapshot), list(snapshot.queues.values())
+    growers = GrowableJobIndex(likes, queues)
     standing = [task(entry(number), index, index) for number, tasks in enumerate(AT_FIRST) for index in tasks]
     snapshot.apply(Delta(tuple(AllocationPut(one) for one in standing)))
     for kind, number, place in taken:
@@ -137,12 +137,12 @@ def test_what_is_followed_equals_what_is_looked_up(taken: list[Step]) -> None:
             for one in snapshot.held(f"j{place % JOBS}"):
                 statement.release(one.id)
             if number % 2:
-                of_occupants(occupants_of(snapshot))
-                of_lenders(lenders_of(snapshot), snapshot)
-                growers.follow(snapshot)
-        fresh, looked_up = Occupants(snapshot), Lenders()
-        fresh.follow()
-        looked_up.follow(snapshot)
-        assert of_occupants(occupants_of(snapshot)) == of_occupants(fresh)
-        assert of_lenders(lenders_of(snapshot), snapshot) == of_lenders(looked_up, snapshot)
-        assert of_growers(growers, snapshot) == of_growers(Growers(likes, queues), snapshot)
+                of_occupants(node_occupancy_of(snapshot))
+                of_lenders(surplus_index_of(snapshot), snapshot)
+                growers.follow_changes(snapshot)
+        fresh, looked_up = NodeOccupancy(snapshot), SurplusIndex()
+        fresh.follow_changes()
+        looked_up.follow_changes(snapshot)
+        assert of_occupants(node_occupancy_of(snapshot)) == of_occupants(fresh)
+        assert of_lenders(surplus_index_of(snapshot), snapshot) == of_lenders(looked_up, snapshot)
+        assert of_growers(growers, snapshot) == of_growers(GrowableJobIndex(likes, queues), snapshot)

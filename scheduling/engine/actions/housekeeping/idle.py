@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from scheduling.engine.actions.leaving import evict, running_among
+from scheduling.engine.actions.eviction import evict_job, find_running_among
 from scheduling.engine.model import EvictRule
 from scheduling.engine.session.session import Session
 
 
-class Idle:
+class IdleEviction:
     """Evicts jobs whose cards have been measured doing nothing for too long.
 
     A job that nobody measured is not idle, and one without cards never is.
@@ -17,7 +17,7 @@ class Idle:
 
     def run(self, session: Session) -> None:
         """Judge every live job that is known to be idle."""
-        for job, staying in running_among(session, session.snapshot.watch.idle):
+        for job, staying in find_running_among(session, session.snapshot.watch.idle):
             limit = session.config.housekeeping.idle_s if job.max_idle_s is None else job.max_idle_s
             cards = sum(len(task.slices) for task in staying)
             if job.idle_since is None or limit < 0 or not cards:
@@ -25,4 +25,4 @@ class Idle:
             idle_for = session.now - job.idle_since
             if idle_for >= limit:
                 numbers = {"cards": cards, "idle_s": int(idle_for), "limit_s": limit}
-                evict(session, job, EvictRule.IDLE, numbers)
+                evict_job(session, job, EvictRule.IDLE, numbers)

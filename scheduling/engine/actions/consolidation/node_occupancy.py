@@ -11,7 +11,7 @@ from scheduling.engine.model import Job, JobState
 from scheduling.engine.state.snapshot import Snapshot
 
 
-class Alone(NamedTuple):
+class SoleOccupancy(NamedTuple):
     """The parts of jobs of which all tasks stand on one node, and the cards and core units they hold."""
 
     parts: tuple[tuple[Job, MovablePart], ...]
@@ -19,7 +19,7 @@ class Alone(NamedTuple):
     cores: int
 
 
-class Occupants:
+class NodeOccupancy:
     """The jobs of a snapshot by the nodes on which their tasks stand, with the parts in which they move.
 
     Jobs that are never moved have no parts; how long the others ran is not looked at here.
@@ -30,14 +30,14 @@ class Occupants:
         self._on: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._nodes: dict[str, tuple[str, ...]] = {}
         self._parts: dict[str, tuple[MovablePart, ...]] = {}
-        self._alone: dict[str, Alone] = {}
+        self._alone: dict[str, SoleOccupancy] = {}
         self._seen = -1
 
-    def on(self, node: str) -> Iterable[str]:
+    def jobs_on(self, node: str) -> Iterable[str]:
         """The ids of the jobs of which something stands on a node, in no particular order."""
         return self._on.get(node, ())
 
-    def parts(self, job_id: str) -> tuple[MovablePart, ...]:
+    def parts_of_job(self, job_id: str) -> tuple[MovablePart, ...]:
         """The parts in which a job could be moved."""
         known = self._parts.get(job_id)
         if known is None:
@@ -50,20 +50,25 @@ class Occupants:
             self._parts[job_id] = known
         return known
 
-    def alone(self, node: str) -> Alone:
+    def sole_occupancy(self, node: str) -> SoleOccupancy:
         """What stands on a node with nothing of it elsewhere."""
         known = self._alone.get(node)
         if known is None:
             jobs = self._snapshot.jobs
-            here = [(name, part) for name in self.on(node) for part in self.parts(name) if part.node == node]
-            known = self._alone[node] = Alone(
+            here = [
+                (name, part)
+                for name in self.jobs_on(node)
+                for part in self.parts_of_job(name)
+                if part.node == node
+            ]
+            known = self._alone[node] = SoleOccupancy(
                 tuple((jobs[name], part) for name, part in here),
                 sum(part.cards for _, part in here),
                 sum(part.cores for _, part in here),
             )
         return known
 
-    def follow(self) -> None:
+    def follow_changes(self) -> None:
         """Bring everything up to date with what the snapshot shows."""
         snapshot = self._snapshot
         changed: Iterable[str] | None = None if self._seen < 0 else snapshot.changes.since(self._seen)
@@ -86,10 +91,10 @@ class Occupants:
                 self._nodes[job_id] = nodes
 
 
-def occupants_of(snapshot: Snapshot) -> Occupants:
+def node_occupancy_of(snapshot: Snapshot) -> NodeOccupancy:
     """Who stands where in a snapshot now."""
-    known = snapshot.kept.get(Occupants)
-    if not isinstance(known, Occupants):
-        known = snapshot.kept[Occupants] = Occupants(snapshot)
-    known.follow()
+    known = snapshot.kept.get(NodeOccupancy)
+    if not isinstance(known, NodeOccupancy):
+        known = snapshot.kept[NodeOccupancy] = NodeOccupancy(snapshot)
+    known.follow_changes()
     return known

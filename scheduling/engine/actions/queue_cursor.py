@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Protocol
 
 from scheduling.engine.model import Job, Outcome, Queue, Reason, Strategy
-from scheduling.engine.session.queue_ranks import Kind
+from scheduling.engine.session.queue_classes import ClassKey
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.lines import Entry, Line
 
@@ -20,11 +20,11 @@ _Place = tuple[float, Entry]
 class _Rank:
     """Jobs of one user that are alike, in the queue's order; those before `at` had their turn.
 
-    `told`: what its jobs are told once their turn has come, where they are like one that waits. `leads` is
-    whether the ranks of its user that come after it are still left out.
+    `answers_for`: what its jobs are told once their turn has come, where they are like one that waits.
+    `leads` is whether the ranks of its user that come after it are still left out.
     """
 
-    kind: Kind
+    kind: ClassKey
     line: Line
     at: int = 0
     told: Mapping[str, Outcome] | None = None
@@ -45,20 +45,20 @@ class _Reached:
     seen: int = 0
 
 
-class Sought(Protocol):
+class SoughtProperty(Protocol):
     """A property of jobs that all that are alike have, or none; it may come and go within a cycle."""
 
-    def renew(self) -> bool:
+    def refresh(self) -> bool:
         """Look at how things stand; whether some jobs may have it that never had it before."""
 
-    def ever(self, job: Job) -> bool:
+    def may_ever_hold(self, job: Job) -> bool:
         """Whether a job has it, or may have had it at an earlier look."""
 
-    def now(self, job: Job) -> bool:
+    def holds_now(self, job: Job) -> bool:
         """Whether a job has it as things stand."""
 
 
-class Turn:
+class QueueCursor:
     """One queue's place in the round: whose turn it is, and when the queue is done for this cycle.
 
     Of the ranks of each user only those take part that have a job at the head or are the next to have one:
@@ -69,27 +69,28 @@ class Turn:
         self,
         session: Session,
         queue: Queue,
-        unseen: Callable[[], Set[str]] = frozenset,
-        foregone: Callable[[Job], Outcome | None] = lambda job: None,
+        hidden_jobs: Callable[[], Set[str]] = frozenset,
+        find_precluded: Callable[[Job], Outcome | None] = lambda job: None,
     ) -> None:
-        """`unseen` are the jobs of which tasks of an earlier attempt still hold something that is not shown,
-        `foregone` gives the answer of one that cannot start whoever goes before it: it never comes to the
-        head."""
+        """`hidden_jobs` are the jobs of which tasks of an earlier attempt still hold something that is not
+        shown,
+        `find_precluded` gives the answer of one that cannot start whoever goes before it: it never comes to
+        the head."""
         self.queue = queue
-        self._unseen = unseen
-        self._foregone = foregone
+        self._unseen = hidden_jobs
+        self._foregone = find_precluded
         self._session = session
-        self._known = session.ranks(queue)
+        self._known = session.queue_classes(queue)
         self._ranks: list[_Rank] = []
         # Ranks that take part, by number. Those that are over drop out of `_open`.
-        self._number: dict[Kind, int] = {}
+        self._number: dict[ClassKey, int] = {}
         self._open: dict[int, _Rank] = {}
         self._answered: set[int] = set()
         # Heaps of the ranks by the place of their next job: those that are judged, and those that are told.
         # What a user used only grows within a cycle, so that no place is before the one that is noted.
         self._ahead: list[tuple[_Place, int]] = []
         self._passed: list[tuple[_Place, int]] = []
-        self._users = {user: _Reached() for user in self._known.of_user}
+        self._users = {user: _Reached() for user in self._known.by_user}
         for user in self._users:
             self._bring(user)
         self._tries_left = session.config.heads_per_queue
@@ -99,21 +100,21 @@ class Turn:
         self._found = 0
         self._advance()
 
-    def admitted(self) -> None:
+    def advance_after_admission(self) -> None:
         """The head has started: the next one follows, where the configuration refills."""
         if self._session.config.refill:
             self._advance()
         else:
             self._close()
 
-    def failed(self, outcome: Outcome) -> None:
+    def advance_after_refusal(self, outcome: Outcome) -> None:
         """The head waits: it blocks a strict queue, and its like are not tried again."""
         if self.head is not None and self._goes_on(self.head, outcome):
             self._advance()
         else:
             self._close()
 
-    def left(self) -> Iterator[Job]:
+    def remaining_candidates(self) -> Iterator[Job]:
         """The head, and of those that are alike and had no answer yet the first: as many as may be tried,
         in the queue's order."""
         if self.head is None:
@@ -122,14 +123,14 @@ class Turn:
         begun = sorted(place for place, number in self._ahead if self._ranks[number].told is None)
         coming = merge(begun, *map(self._behind, self._users))
         for _, (_, job_id) in islice(coming, self._tries_left):
-            yield self._session.job(job_id)
+            yield self._session.get_job(job_id)
 
-    def first_where(self, sought: Sought) -> Job | None:
+    def find_first_with(self, sought: SoughtProperty) -> Job | None:
         """The first job after the head that is like no other that was judged and has what is sought. None in
         a queue that starts in order alone."""
         if self.head is None or self.queue.strategy is Strategy.STRICT_FIFO:
             return None
-        if sought.renew():
+        if sought.refresh():
             for reached in self._users.values():
                 reached.seen = reached.at
         for user in self._users:
@@ -144,16 +145,17 @@ class Turn:
                 rank.at += 1
             if rank.over:
                 del self._open[number]
-            elif sought.now(self._session.job(rank.line.at(rank.at))):
+            elif sought.holds_now(self._session.get_job(rank.line.at(rank.at))):
                 place = self._place(rank), number
                 best = place if best is None else min(best, place)
         if best is None:
             return None
         (_, (_, job_id)), self._found = best
-        return self._session.job(job_id)
+        return self._session.get_job(job_id)
 
-    def bring_forward(self, job: Job) -> None:
-        """Let the job that `first_where` named last stand at the head; the one that stood there follows."""
+    def promote_job(self, job: Job) -> None:
+        """Let the job that `find_first_with` named last stand at the head; the one that stood there
+        follows."""
         assert self.head is not None  # noqa: S101 - it was asked for beside a head
         number, at = self._from
         self._ranks[number].at = at
@@ -168,7 +170,7 @@ class Turn:
 
     def _bring(self, user: str) -> None:
         """Let the next rank of a user take part, once the one before it has come to the head."""
-        reached, ranks = self._users[user], self._known.of_user[user]
+        reached, ranks = self._users[user], self._known.by_user[user]
         while reached.at < len(ranks):
             kind = ranks[reached.at][1]
             reached.at += 1
@@ -176,7 +178,7 @@ class Turn:
                 self._ranks[self._take_in(kind)].leads = True
                 return
 
-    def _take_in(self, kind: Kind) -> int:
+    def _take_in(self, kind: ClassKey) -> int:
         """Let a rank take part, if it does not yet; its number."""
         number = self._number.get(kind)
         if number is None:
@@ -186,31 +188,31 @@ class Turn:
             self._stand(self._ahead, number)
         return number
 
-    def _seek(self, user: str, sought: Sought) -> None:
+    def _seek(self, user: str, sought: SoughtProperty) -> None:
         """Take in the first rank of a user that has what is sought and does not take part yet."""
-        reached, ranks = self._users[user], self._known.of_user[user]
+        reached, ranks = self._users[user], self._known.by_user[user]
         without, jobs = self._without_turn(), self._session.snapshot.jobs
         reached.seen = max(reached.seen, reached.at)
         for place in range(reached.seen, len(ranks)):
             (_, job_id), kind = ranks[place]
             job = jobs[job_id]
-            if not sought.ever(job) or not self._is_ready(kind) or kind in self._number:
+            if not sought.may_ever_hold(job) or not self._is_ready(kind) or kind in self._number:
                 reached.seen += reached.seen == place
             elif any(job_id in those for those in without):
                 # What comes after it there may be the first.
                 self._take_in(kind)
-            elif sought.now(job):
+            elif sought.holds_now(job):
                 self._take_in(kind)
                 return
 
     def _behind(self, user: str) -> Iterator[_Place]:
         """The places of the ranks of a user that do not take part yet, in order."""
         load = self._load(user)
-        for entry, kind in islice(self._known.of_user[user], self._users[user].at, None):
+        for entry, kind in islice(self._known.by_user[user], self._users[user].at, None):
             if kind not in self._number and self._is_ready(kind):
                 yield load, entry
 
-    def _is_ready(self, kind: Kind) -> bool:
+    def _is_ready(self, kind: ClassKey) -> bool:
         return kind.ready_at is None or kind.ready_at <= self._session.now
 
     # Who is next
@@ -219,13 +221,13 @@ class Turn:
         """Note that a job waits; whether the next one of its queue may be looked at."""
         # Of two like jobs the second finds other victims than the first, or nobody left to leave.
         if outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
-            like = self._session.likes.class_of(job)
-            told = self._session.refusals.told(self.queue.id, like, outcome)
+            like = self._session.equivalence.class_of(job)
+            told = self._session.answers.answers_for(self.queue.id, like, outcome)
             if job.id in self._session.outcomes:
                 self._session.outcomes[job.id] = told[job.id]
             if like not in self._answered:
                 self._answered.add(like)
-                for kind in filter(self._is_ready, self._known.alike.get(like, ())):
+                for kind in filter(self._is_ready, self._known.by_class.get(like, ())):
                     number = self._take_in(kind)
                     self._ranks[number].told = told
                     self._stand(self._passed, number)
@@ -270,7 +272,7 @@ class Turn:
             self._from = number, rank.at
             rank.at += 1
             self._stand(self._ahead, number)
-            return place, self._session.job(place[1][1])
+            return place, self._session.get_job(place[1][1])
         return None
 
     def _stand(self, heap: list[tuple[_Place, int]], number: int) -> None:
@@ -310,7 +312,7 @@ class Turn:
         for job_id in {job_id for those in self._without_turn() for job_id in those & answers.keys()}:
             del answers[job_id]
         self._session.counters["skipped_as_equivalent"] += len(answers)
-        self._session.record_alike(answers)
+        self._session.record_outcomes(answers)
 
     def _without_turn(self) -> tuple[Set[str], ...]:
         """Jobs that have no turn: they were answered, or an earlier attempt still holds something."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from scheduling.engine.actions.standing import dead_for, is_worked_out, lasting_refusal
+from scheduling.engine.actions.lasting_refusals import (
+    find_lasting_refusal,
+    infeasible_flavors_of,
+    is_lasting_refusal_known,
+)
 from scheduling.engine.model import (
     Help,
     HelpCode,
@@ -17,26 +21,26 @@ from scheduling.engine.model import (
     StopPolicy,
     Strategy,
 )
-from scheduling.engine.session.equivalence import KEPT
+from scheduling.engine.session.equivalence import MAX_CACHED
 from scheduling.engine.session.session import Session
 
 # Of how many differently shaped jobs of one user in one queue a cycle works out anew whether they could ever
 # start. Until then they are told their place in the line, so that nobody makes a cycle long by asking for
 # each job in another way.
-SHAPES_WORKED_OUT = 128
+MAX_NEW_SHAPES = 128
 
 # Reasons that jobs that are alike have in common, wherever they stand in the line.
-LASTING = (Reason.NEVER_FITS, Reason.EXCEEDS_MAX_QUOTA)
+LASTING_REASONS = (Reason.NEVER_FITS, Reason.EXCEEDS_MAX_QUOTA)
 
 _Known = tuple[Job, int, Outcome, bool]
 """A job, how many were ahead of it, what it was told, and whether it was worked out that it could start."""
 
 
-def explain_rest(session: Session) -> None:
+def explain_waiting_jobs(session: Session) -> None:
     """Record an outcome for each waiting job that has none, the most fundamental reason first."""
     outcomes, waiting, denied = session.outcomes, OutcomeStatus.WAITING, Reason.POLICY_DENIED
-    for queue in session.queues():
-        line, ahead = session.line(queue), 0
+    for queue in session.sorted_queues():
+        line, ahead = session.pending_jobs(queue), 0
         # Mostly all have been told already, and there may be thousands.
         if all(map(outcomes.__contains__, line)):
             continue
@@ -47,7 +51,7 @@ def explain_rest(session: Session) -> None:
             if known is None:
                 kept = rest.kept(job_id, head, ahead)
                 if kept is None:
-                    session.record(rest.explain(session.job(job_id), head=head, ahead=ahead))
+                    session.record_outcome(rest.explain(session.get_job(job_id), head=head, ahead=ahead))
                 else:
                     outcomes[job_id] = kept
                 ahead += 1
@@ -64,7 +68,7 @@ class _Rest:
         self._session, self._queue, self._jobs = session, queue, session.snapshot.jobs
         known = session.snapshot.memo.setdefault(("in line", queue.id), {})
         assert isinstance(known, dict)  # noqa: S101 - nobody else keeps anything under such a name
-        if len(known) > KEPT + 2 * len(session.line(queue)):
+        if len(known) > MAX_CACHED + 2 * len(session.pending_jobs(queue)):
             known.clear()
         self._in_line: dict[str, _Known] = known
         self._shapes: Counter[str] = Counter()
@@ -72,36 +76,38 @@ class _Rest:
         self._strict = queue.strategy is Strategy.STRICT_FIFO
 
     def explain(self, job: Job, *, head: str | None, ahead: int) -> Outcome:
-        """What a job is told; `head` and `ahead` as for `explain`."""
+        """What a job is told; `head` and `ahead` as for `explain_job`."""
         session = self._session
-        outcome = explain(session, self._queue, job, head=head, ahead=ahead, shapes=self._shapes)
+        outcome = explain_job(session, self._queue, job, head=head, ahead=ahead, shapes=self._shapes)
         lasts = not job.allowances and not job.barred and job.backoff_until is None
         if outcome.reason is Reason.IN_LINE and lasts:
             # What is not worked out while the user may have more of it will not be before the next cycle.
-            worked_out = self._shapes[job.user] < SHAPES_WORKED_OUT or is_worked_out(
+            worked_out = self._shapes[job.user] < MAX_NEW_SHAPES or is_lasting_refusal_known(
                 session, self._queue, job
             )
             self._in_line[job.id] = job, ahead, outcome, worked_out
         else:
             self._in_line.pop(job.id, None)
-        if outcome.reason not in LASTING:
+        if outcome.reason not in LASTING_REASONS:
             return outcome
         held_up = f"{job.state} {_is_backing_off(session, job)}"
-        return session.refusals.told(self._queue.id, session.likes.class_of(job), outcome, held_up)[job.id]
+        return session.answers.answers_for(
+            self._queue.id, session.equivalence.class_of(job), outcome, held_up
+        )[job.id]
 
     def kept(self, job_id: str, head: str | None, ahead: int) -> Outcome | None:
         """What a job was told before, where that still holds; asked of thousands in every cycle."""
         known = self._in_line.get(job_id)
         if known is None or known[1] != ahead or known[0] is not self._jobs[job_id]:
             return None
-        if not known[3] and self._shapes[known[0].user] < SHAPES_WORKED_OUT:
+        if not known[3] and self._shapes[known[0].user] < MAX_NEW_SHAPES:
             return None
         if job_id in self._holding or (self._strict and head is not None):
             return None
         return known[2]
 
 
-def explain(
+def explain_job(
     session: Session, queue: Queue, job: Job, *, head: str | None, ahead: int, shapes: Counter[str]
 ) -> Outcome:
     """Why a job that was not tried waits; `head` is the job that blocks a strict queue, if one does.
@@ -109,15 +115,15 @@ def explain(
     `shapes` counts by user for how many shapes it was worked out whether they could ever start.
     """
     lasting = None
-    known = is_worked_out(session, queue, job)
-    if known or shapes[job.user] < SHAPES_WORKED_OUT:
+    known = is_lasting_refusal_known(session, queue, job)
+    if known or shapes[job.user] < MAX_NEW_SHAPES:
         shapes[job.user] += not known
-        lasting = lasting_refusal(session, queue, job)
+        lasting = find_lasting_refusal(session, queue, job)
     if lasting is not None:
         return lasting
     denied = None
     if job.allowances or job.barred:
-        denied = session.allowances.denied(queue, job, dead_for(session, queue, job))
+        denied = session.allowances.find_denial(queue, job, infeasible_flavors_of(session, queue, job))
     if denied is not None:
         return Outcome(job=job.id, status=OutcomeStatus.WAITING, reason=denied.reason, numbers=denied.numbers)
     position = ahead + 1

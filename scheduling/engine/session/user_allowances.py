@@ -23,7 +23,7 @@ from scheduling.engine.model import (
     Reason,
     ResourceName,
 )
-from scheduling.engine.placement.feasibility import Dead
+from scheduling.engine.placement.feasibility import InfeasibleFlavors
 from scheduling.engine.placement.index.clusters import queue_clusters
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.state.charges import asked_of, demand, summed
@@ -32,7 +32,7 @@ from scheduling.engine.state.snapshot import Snapshot
 _Sums = Mapping[ResourceName, int]
 
 
-class Allowances:
+class UserAllowances:
     """What one cycle gives to jobs that are limited."""
 
     def __init__(self, snapshot: Snapshot, now: Instant) -> None:
@@ -43,23 +43,23 @@ class Allowances:
             claim, job = snapshot.claims[job_id], snapshot.jobs.get(job_id)
             due = job is not None and job.state is JobState.QUEUED and claim.until > now
             # What its caps do not hold any more is not given, and so is nothing that others have less by.
-            if job is not None and due and self.allows(job, claim.allocations):
-                self.give(job, claim.allocations)
+            if job is not None and due and self.is_allowed(job, claim.allocations):
+                self.record_use(job, claim.allocations)
 
-    def give(self, job: Job, allocations: Iterable[Allocation]) -> None:
+    def record_use(self, job: Job, allocations: Iterable[Allocation]) -> None:
         """Count what a job gets, in place of what it was promised."""
         if job.allowances:
-            self.take_back(job.id)
+            self.forget_claim(job.id)
             usage = summed(charge for allocation in allocations for charge in allocation.charges)
             self._given[job.id] = job, _by_resource(usage)
             self._count(job, self._given[job.id][1], 1)
 
-    def take_back(self, job_id: str) -> None:
+    def forget_claim(self, job_id: str) -> None:
         """A promise that is none any more."""
         if job_id in self._given:
             self._count(*self._given.pop(job_id), -1)
 
-    def refused(self, queue: Queue, job: Job) -> dict[str, Refusal]:
+    def find_refused_flavors(self, queue: Queue, job: Job) -> dict[str, Refusal]:
         """The flavors of a queue in which even the job's smallest size is not allowed, and why."""
         if not job.allowances and not job.barred:
             return {}
@@ -69,13 +69,18 @@ class Allowances:
             flavor = self._snapshot.flavors.get(name)
             if name in barred:
                 found[name] = _spent(barred[name])
-            elif flavor is not None and (over := self.over(job, asked_of(job, counts, flavor))) is not None:
+            elif (
+                flavor is not None
+                and (over := self.find_exceeded_cap(job, asked_of(job, counts, flavor))) is not None
+            ):
                 found[name] = over
         return found
 
-    def denied(self, queue: Queue, job: Job, dead: Dead = frozenset()) -> Refusal | None:
+    def find_denial(
+        self, queue: Queue, job: Job, infeasible: InfeasibleFlavors = frozenset()
+    ) -> Refusal | None:
         """Why the job is not allowed to start, whichever flavors of the queue its roles get in one cluster;
-        None where it is allowed somewhere. `dead` flavors of a role do not count."""
+        None where it is allowed somewhere. `infeasible` flavors of a role do not count."""
         if not job.allowances and not job.barred:
             return None
         flavors = self._snapshot.flavors
@@ -85,7 +90,8 @@ class Allowances:
         for cluster in clusters or ("",):
             near = [each for each in known if not (clusters and each.placed and each.cluster != cluster)]
             living = {
-                role.name: [each for each in near if (role.name, each.id) not in dead] for role in job.roles
+                role.name: [each for each in near if (role.name, each.id) not in infeasible]
+                for role in job.roles
             }
             if not all(living.values()):
                 continue
@@ -109,7 +115,7 @@ class Allowances:
                 least[cap.resource] += each * counts[role.name]
         return self._beyond(job, least)
 
-    def over(self, job: Job, usage: Mapping[FlavorResource, int]) -> Refusal | None:
+    def find_exceeded_cap(self, job: Job, usage: Mapping[FlavorResource, int]) -> Refusal | None:
         """The first cap that a job would go beyond with this use."""
         return self._beyond(job, _by_resource(usage)) if job.allowances else None
 
@@ -122,11 +128,11 @@ class Allowances:
                 return _above(cap, cap.held + given, more)
         return None
 
-    def allows(self, job: Job, allocations: tuple[Allocation, ...]) -> bool:
+    def is_allowed(self, job: Job, allocations: tuple[Allocation, ...]) -> bool:
         """Whether a job may have these."""
         usage = summed(charge for allocation in allocations for charge in allocation.charges)
         barred = {item.flavor for item in job.barred}
-        return barred.isdisjoint(key.flavor for key in usage) and self.over(job, usage) is None
+        return barred.isdisjoint(key.flavor for key in usage) and self.find_exceeded_cap(job, usage) is None
 
     def _count(self, job: Job, sums: _Sums, sign: int) -> None:
         for cap in job.allowances:

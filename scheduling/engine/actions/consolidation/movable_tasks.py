@@ -8,54 +8,54 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from scheduling.engine.actions.occupants import occupants_of
+from scheduling.engine.actions.consolidation.node_occupancy import node_occupancy_of
 from scheduling.engine.gang.moves import MovablePart, MovableUnit
 from scheduling.engine.model import DecisionKind, Job
 from scheduling.engine.preemption.loss import running_for, unsaved
 from scheduling.engine.quota.verdict import capped
 from scheduling.engine.session.session import Session
 
-TOLD = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
+CHANGED_BY_DECISION = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
 
 
-class Movers:
+class MovableTasks:
     """The units that may move in one cycle: nobody moves twice, and nobody who was told to leave."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._occupants = occupants_of(session.snapshot)
-        self._told = {decision.job for decision in session.decisions if decision.kind in TOLD}
+        self._occupants = node_occupancy_of(session.snapshot)
+        self._told = {decision.job for decision in session.decisions if decision.kind in CHANGED_BY_DECISION}
 
-    def told(self, jobs: Iterable[str]) -> None:
+    def exclude_jobs(self, jobs: Iterable[str]) -> None:
         """These stay where they are from now on."""
         self._told.update(jobs)
 
-    def beside(self, job: Job) -> Beside:
+    def units_for(self, job: Job) -> JobMovableUnits:
         """Those who may move for a job, as things stand."""
-        self._occupants.follow()
-        return Beside(self, job)
+        self._occupants.follow_changes()
+        return JobMovableUnits(self, job)
 
-    def touching(self, nodes: Iterable[str], job: Job) -> list[MovableUnit]:
+    def find_units_touching(self, nodes: Iterable[str], job: Job) -> list[MovableUnit]:
         """Units with a task on one of these nodes that may move for a job, in the order of taking them up."""
-        self._occupants.follow()
+        self._occupants.follow_changes()
         near, jobs = set(nodes), self._session.snapshot.jobs
-        movers = dict.fromkeys(name for node in near for name in self._occupants.on(node))
+        movers = dict.fromkeys(name for node in near for name in self._occupants.jobs_on(node))
         found = [
             self._unit(jobs[job_id], part)
             for job_id in movers
-            for part in self._occupants.parts(job_id)
+            for part in self._occupants.parts_of_job(job_id)
             if self._may_move(jobs[job_id], job) and any(task.node in near for task in part.tasks)
         ]
         return sorted(found, key=_cheapest if self._session.config.consolidation.cheapest_first else _newest)
 
     def units_only_on(self, node: str, job: Job) -> list[MovableUnit]:
         """Units of which all tasks stand on a node and that may move for a job."""
-        parts = self._occupants.alone(node).parts
+        parts = self._occupants.sole_occupancy(node).parts
         return [self._unit(mover, part) for mover, part in parts if self._may_move(mover, job)]
 
     def max_freeable(self, node: str, *, whole: bool) -> int:
         """How many cards or core units are free at most when all units are gone that stand there alone."""
-        alone = self._occupants.alone(node)
+        alone = self._occupants.sole_occupancy(node)
         return alone.cards if whole else alone.cores
 
     def _unit(self, job: Job, part: MovablePart) -> MovableUnit:
@@ -70,19 +70,19 @@ class Movers:
         return not guarded and not capped(mover, session.config.preemption.eviction_cap)
 
 
-class Beside(NamedTuple):
+class JobMovableUnits(NamedTuple):
     """Who may move for one job."""
 
-    movers: Movers
+    movable_tasks: MovableTasks
     job: Job
 
     def units_only_on(self, node: str) -> list[MovableUnit]:
         """Units of which all tasks stand on a node."""
-        return self.movers.units_only_on(node, self.job)
+        return self.movable_tasks.units_only_on(node, self.job)
 
     def max_freeable(self, node: str, *, whole: bool) -> int:
         """How many cards or core units become free there at most."""
-        return self.movers.max_freeable(node, whole=whole)
+        return self.movable_tasks.max_freeable(node, whole=whole)
 
 
 def _newest(unit: MovableUnit) -> tuple[int, float, str]:

@@ -15,10 +15,10 @@ from scheduling.engine.preemption.loss import charged
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.snapshot import Snapshot
 
-Givers = list[tuple[Job, Sequence[Allocation]]]
+SurplusByJob = list[tuple[Job, Sequence[Allocation]]]
 
 
-class Surplus:
+class SurplusTasks:
     """Tasks that can be spared, in the order in which they would leave, and what they would free."""
 
     def __init__(self, fleet: Fleet, tasks: Sequence[Allocation]) -> None:
@@ -30,18 +30,18 @@ class Surplus:
         return charged(self.tasks)
 
 
-class Lenders:
+class SurplusIndex:
     """The surplus of a snapshot's queues."""
 
     def __init__(self) -> None:
-        self._givers: dict[str, Givers] = {}
-        self._surplus: dict[str, dict[int, Surplus]] = {}
+        self._givers: dict[str, SurplusByJob] = {}
+        self._surplus: dict[str, dict[int, SurplusTasks]] = {}
         self._queues: dict[str, str] = {}
         self._spares: dict[str, Sequence[Allocation]] = {}
         self._rows: Mapping[str, int] | None = None
         self._seen = -1
 
-    def follow(self, snapshot: Snapshot) -> None:
+    def follow_changes(self, snapshot: Snapshot) -> None:
         """Forget what has changed since the last call."""
         changed = None if self._rows is not snapshot.fleet.row else snapshot.changes.since(self._seen)
         self._seen, self._rows = snapshot.changes.number, snapshot.fleet.row
@@ -56,7 +56,7 @@ class Lenders:
             if job is not None and job_id in snapshot.watch.elastic[job.queue]:
                 self._forget(job.queue)
 
-    def surplus(self, snapshot: Snapshot, queue_id: str, priority: int) -> Surplus:
+    def find_surplus(self, snapshot: Snapshot, queue_id: str, priority: int) -> SurplusTasks:
         """What jobs of a queue can spare for one of such a priority that waits.
 
         Jobs of lower priority give first, then the newest.
@@ -68,7 +68,7 @@ class Lenders:
             if givers is None:
                 givers = self._givers[queue_id] = self._listed(snapshot, queue_id)
             tasks = [task for giver, spare in givers if giver.priority <= priority for task in spare]
-            found = known[priority] = Surplus(snapshot.fleet, tasks)
+            found = known[priority] = SurplusTasks(snapshot.fleet, tasks)
         return found
 
     def _forget(self, queue_id: str | None) -> None:
@@ -76,8 +76,8 @@ class Lenders:
             self._givers.pop(queue_id, None)
             self._surplus.pop(queue_id, None)
 
-    def _listed(self, snapshot: Snapshot, queue_id: str) -> Givers:
-        found: Givers = []
+    def _listed(self, snapshot: Snapshot, queue_id: str) -> SurplusByJob:
+        found: SurplusByJob = []
         for job_id in snapshot.watch.elastic[queue_id]:
             job = snapshot.jobs[job_id]
             if job.preemptible and (spare := self._spare(job, snapshot)):
@@ -95,10 +95,10 @@ class Lenders:
         return known
 
 
-def lenders_of(snapshot: Snapshot) -> Lenders:
+def surplus_index_of(snapshot: Snapshot) -> SurplusIndex:
     """The lenders of a snapshot, up to date."""
-    known = snapshot.kept.get(Lenders)
-    if not isinstance(known, Lenders):
-        known = snapshot.kept[Lenders] = Lenders()
-    known.follow(snapshot)
+    known = snapshot.kept.get(SurplusIndex)
+    if not isinstance(known, SurplusIndex):
+        known = snapshot.kept[SurplusIndex] = SurplusIndex()
+    known.follow_changes(snapshot)
     return known

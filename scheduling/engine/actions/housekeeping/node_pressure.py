@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.engine.actions.leaving import release, running_among
+from scheduling.engine.actions.eviction import evict_tasks, find_running_among
 from scheduling.engine.model import Allocation, EvictRule, Job, QosClass
 from scheduling.engine.session.session import Session
 
@@ -10,7 +10,7 @@ BEST_EFFORT, ABOVE_REQUEST, UNMEASURED, WITHIN_REQUEST = range(4)
 CLASSES = ("best-effort", "above-request", "unmeasured", "within-request")
 
 
-class Pressure:
+class NodePressureEviction:
     """On each node under pressure one task is told to leave, as Kubernetes' quality classes order it.
 
     Best effort first, then burstable tasks above their request, then those that nobody measured, then
@@ -29,7 +29,7 @@ class Pressure:
             return
         victims: dict[str, list[tuple[Job, Allocation]]] = {node_id: [] for node_id in pressed}
         held = [task for task in session.snapshot.allocations.values() if task.node in pressed]
-        for job, tasks in running_among(session, {task.job for task in held}):
+        for job, tasks in find_running_among(session, {task.job for task in held}):
             for task in tasks:
                 if task.node in victims:
                     victims[task.node].append((job, task))
@@ -45,7 +45,7 @@ class Pressure:
                 "pressure": ",".join(sorted(pressed[node_id].pressure)),
                 "class": CLASSES[_class(job, task)],
             }
-            release(session, job, (task,), EvictRule.NODE_PRESSURE, numbers=numbers)
+            evict_tasks(session, job, (task,), EvictRule.NODE_PRESSURE, numbers=numbers)
 
 
 def _class(job: Job, task: Allocation) -> int:

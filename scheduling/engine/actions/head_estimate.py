@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quotas.tree import QuotaTree
 from scheduling.engine.model import FlavorResource, Job, Queue
-from scheduling.engine.session.session import Session, Usage
+from scheduling.engine.session.session import FlavorUsage, Session
 from scheduling.engine.state.charges import asked_of
 
 Tree = QuotaTree[FlavorResource]
@@ -15,7 +15,7 @@ UNLIMITED = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
+class HeadEstimate:
     """A job of a queue. `leaf` is the queue's quota node, `usage` what the job would be charged."""
 
     job: Job
@@ -25,19 +25,19 @@ class Contender:
     borrow_level: int = 0
 
 
-def reach(tree: Tree, leaf: str, usage: Mapping[FlavorResource, int]) -> int:
+def compute_borrow_level(tree: Tree, leaf: str, usage: Mapping[FlavorResource, int]) -> int:
     """How far up the tree a leaf would have to reach for this much more; 0 inside its own quota."""
     return max((tree.borrow_level(leaf, key, amount) for key, amount in usage.items()), default=0)
 
 
-def estimate(session: Session, tree: Tree, queue: Queue, job: Job) -> Contender:
+def estimate_head(session: Session, tree: Tree, queue: Queue, job: Job) -> HeadEstimate:
     """A job as it would be if it got the first flavor of each group: its first choice."""
     usage, leaf = _first_choice(session, queue, job), queue.quota_node
-    level = reach(tree, leaf, usage)
-    return Contender(job=job, leaf=leaf, queue=queue.id, usage=usage, borrow_level=level)
+    level = compute_borrow_level(tree, leaf, usage)
+    return HeadEstimate(job=job, leaf=leaf, queue=queue.id, usage=usage, borrow_level=level)
 
 
-class Inside:
+class OwnQuotaFit:
     """Which jobs of one queue stay inside what it owns. Asked of thousands, so what is free there is worked
     out once for each look, and the most that was free at any look is kept."""
 
@@ -48,7 +48,7 @@ class Inside:
         # What the last job had too little of is mostly what the next one lacks.
         self._scarce: FlavorResource | None = None
 
-    def renew(self) -> bool:
+    def refresh(self) -> bool:
         """Look at what is free; whether more is than at any look before."""
         more = False
         for key in self._now:
@@ -57,11 +57,11 @@ class Inside:
                 self._most[key], more = room, True
         return more
 
-    def ever(self, job: Job) -> bool:
+    def may_ever_hold(self, job: Job) -> bool:
         """Whether a job would have stayed inside with the most that was free at any look."""
         return self._fits(job, self._most)
 
-    def now(self, job: Job) -> bool:
+    def holds_now(self, job: Job) -> bool:
         """Whether it stays inside now."""
         return self._fits(job, self._now)
 
@@ -84,14 +84,14 @@ class Inside:
         return UNLIMITED if room is None else room
 
 
-def _first_choice(session: Session, queue: Queue, job: Job) -> Usage:
-    known, key = session.first_choice, (queue.id, session.likes.asked_by(job))
+def _first_choice(session: Session, queue: Queue, job: Job) -> FlavorUsage:
+    known, key = session.first_choice, (queue.id, session.equivalence.request_class_of(job))
     if key not in known:
         known[key] = _charged_first(session, queue, job)
     return known[key]
 
 
-def _charged_first(session: Session, queue: Queue, job: Job) -> Usage:
+def _charged_first(session: Session, queue: Queue, job: Job) -> FlavorUsage:
     usage: dict[FlavorResource, int] = {}
     full = {role.name: max(0, role.replicas - role.ended) for role in job.roles}
     for group in queue.groups:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from scheduling.engine.actions.give_up import GivingUp
-from scheduling.engine.actions.growing import Growing
+from scheduling.engine.actions.elastic.growth import JobGrowth
+from scheduling.engine.actions.elastic.release_surplus import SurplusRelease
 from scheduling.engine.gang.attempt import StartAttempt
 from scheduling.engine.gang.bounds import SlotBounds
 from scheduling.engine.model import DecisionKind
 from scheduling.engine.session.session import Session
 
 
-class Elastic:
+class ElasticResize:
     """Surplus is lent: it goes to jobs that run when nobody waits for it, and comes back when one does.
 
     Giving up: for a waiting job, tasks of elastic jobs of the same queue and of no higher priority that
@@ -25,8 +25,8 @@ class Elastic:
     def run(self, session: Session) -> None:
         """Give up first, then grow."""
         attempt = StartAttempt(session.snapshot, session.placer, session.config.preemption.eviction_cap)
-        bounds = SlotBounds(session.snapshot, session.placer, session.likes)
-        GivingUp(session, attempt, bounds).run()
+        bounds = SlotBounds(session.snapshot, session.placer, session.equivalence)
+        SurplusRelease(session, attempt, bounds).release_surplus()
         moving = any(decision.kind is DecisionKind.MIGRATE for decision in session.decisions)
         if not moving:
-            Growing(session, attempt, bounds).run()
+            JobGrowth(session, attempt, bounds).grow_jobs()

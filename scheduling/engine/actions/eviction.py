@@ -21,14 +21,14 @@ from scheduling.engine.session.session import Session
 from scheduling.engine.state.snapshot import Snapshot
 
 
-def running(
+def find_running_jobs(
     session: Session, only: Queue | None = None, may: Callable[[Job], bool] | None = None
 ) -> Iterator[tuple[Job, tuple[Allocation, ...]]]:
     """Live jobs with the tasks that hold something and were not told to leave, queue by queue.
 
     `may` picks jobs before their tasks are looked up.
     """
-    for queue in session.queues() if only is None else (only,):
+    for queue in session.sorted_queues() if only is None else (only,):
         for job_id in session.snapshot.holders(queue.id):
             job = session.snapshot.jobs.get(job_id)
             if job is None or job.state is not JobState.LIVE or job.queue != queue.id:
@@ -39,8 +39,8 @@ def running(
                 yield job, staying
 
 
-def running_among(session: Session, ids: Iterable[str]) -> list[tuple[Job, tuple[Allocation, ...]]]:
-    """As `running`, of some jobs alone."""
+def find_running_among(session: Session, ids: Iterable[str]) -> list[tuple[Job, tuple[Allocation, ...]]]:
+    """As `find_running_jobs`, of some jobs alone."""
     jobs = (job for job_id in ids if (job := session.snapshot.jobs.get(job_id)) is not None)
     live = sorted((job.queue, job.id, job) for job in jobs if job.state is JobState.LIVE)
     found = ((job, _staying(session.snapshot, job_id)) for _, job_id, job in live)
@@ -51,16 +51,16 @@ def _staying(snapshot: Snapshot, job_id: str) -> tuple[Allocation, ...]:
     return tuple(task for task in snapshot.held(job_id) if not task.leaving)
 
 
-def evict(session: Session, job: Job, rule: EvictRule, numbers: Numbers | None = None) -> None:
+def evict_job(session: Session, job: Job, rule: EvictRule, numbers: Numbers | None = None) -> None:
     """Tell all tasks of a job to leave."""
-    told = mark(session.snapshot, session.snapshot.held(job.id))
+    told = mark_for_eviction(session.snapshot, session.snapshot.held(job.id))
     session.counters["evicted"] += 1
     session.decisions.append(
         Decision(kind=DecisionKind.EVICT, job=job.id, rule=rule, released=told, numbers=numbers or {})
     )
 
 
-def release(
+def evict_tasks(
     session: Session,
     job: Job,
     tasks: Sequence[Allocation],
@@ -74,9 +74,9 @@ def release(
     for task in tasks:
         counts[task.role] -= 1
     if rule is not None and not GangRules(job).is_satisfied(counts):
-        evict(session, job, rule, numbers)
+        evict_job(session, job, rule, numbers)
         return
-    told = mark(session.snapshot, tasks)
+    told = mark_for_eviction(session.snapshot, tasks)
     session.counters["shrunk"] += 1
     session.decisions.append(
         Decision(
@@ -90,7 +90,7 @@ def release(
     )
 
 
-def mark(snapshot: Snapshot, tasks: Iterable[Allocation]) -> tuple[str, ...]:
+def mark_for_eviction(snapshot: Snapshot, tasks: Iterable[Allocation]) -> tuple[str, ...]:
     """From now on these tasks are leaving; they hold what they hold. Returns their ids."""
     told = []
     with snapshot.statement() as statement:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from scheduling.engine.actions.gains import Gains
+from scheduling.engine.actions.consolidation.search import ConsolidationSearch
 from scheduling.engine.gang.moves import MovableUnit, MovePlan, MoveSearch
 from scheduling.engine.model import Decision, DecisionKind, FlavorResource, Job, Queue
 from scheduling.engine.placement.board import Board
@@ -19,16 +19,16 @@ from scheduling.engine.preemption.targets import Preemptor, Target
 from scheduling.engine.session.session import Session
 
 # How often the search for victims of one set of nodes looks whether that is enough.
-LOOKS = 64
+VICTIM_SEARCH_BUDGET = 64
 
 
-class Wanting(NamedTuple):
+class EntitledJob(NamedTuple):
     """A job that has a right to room: how many more tasks of each role it needs, what it will be charged,
     and the board of its hardest task with how many of them there are."""
 
     queue: Queue
     job: Job
-    more: dict[str, int]
+    missing: dict[str, int]
     usage: dict[FlavorResource, int]
     hardest: tuple[Board, int]
 
@@ -43,32 +43,34 @@ class Wanting(NamedTuple):
         return Preemptor(job=self.job, queue=self.queue, usage=self.usage, contested=self.contested)
 
 
-class Way(NamedTuple):
+class EvictAndMovePlan(NamedTuple):
     """Who leaves, what they give up, and what moves then open."""
 
     targets: tuple[Target, ...]
     released: tuple[str, ...]
-    opening: MovePlan
+    move_plan: MovePlan
 
 
-def make_way(session: Session, wanting: Wanting, gains: Gains) -> Way | None:
+def find_evictions_and_moves(
+    session: Session, entitled: EntitledJob, consolidation: ConsolidationSearch
+) -> EvictAndMovePlan | None:
     """The first of the nodes that are cheapest to clear for which it works; changes nothing."""
-    if not session.victims.may_find(wanting.preemptor):
+    if not session.victims.may_find(entitled.preemptor):
         return None
-    search = gains.search(float("inf"))
-    roster, contested = session.victims.roster, wanting.contested
+    search = consolidation.new_move_search(float("inf"))
+    roster, contested = session.victims.roster, entitled.contested
 
     def gives(unit: MovableUnit) -> bool:
-        return unit.job.queue != wanting.queue.id and roster.stood_above(unit.job.queue, contested)
+        return unit.job.queue != entitled.queue.id and roster.stood_above(unit.job.queue, contested)
 
-    sets = gains.sets(wanting.hardest, wanting.job, search, gives)
+    sets = consolidation.clearable_sets(entitled.hardest, entitled.job, search, gives)
     for taken in islice(sets, session.config.consolidation.ways_tried):
-        if gains.effort.is_spent:
+        if consolidation.budget.is_spent:
             return None
         here = frozenset(unit.job.id for unit in taken if gives(unit))
         # Whoever leaves elsewhere makes room for one that moves, but may use up what its queue has to give.
         for only in (here, None) if here else (None,):
-            way = _cleared(session, wanting, search, taken, only)
+            way = _cleared(session, entitled, search, taken, only)
             if way is not None:
                 return way
     return None
@@ -76,19 +78,21 @@ def make_way(session: Session, wanting: Wanting, gains: Gains) -> Way | None:
 
 def _cleared(
     session: Session,
-    wanting: Wanting,
+    wanting: EntitledJob,
     search: MoveSearch,
     taken: Sequence[MovableUnit],
     only: frozenset[str] | None,
-) -> Way | None:
+) -> EvictAndMovePlan | None:
     """Clear these units away: of `only` some jobs, or of all, those who may be asked leave, others move."""
     snapshot = session.snapshot
 
     def opened() -> MovePlan | None:
         staying = [unit for unit in taken if all(task.id in snapshot.allocations for task in unit.tasks)]
-        return search.try_moving(wanting.queue, wanting.job, wanting.more, staying)
+        return search.try_moving(wanting.queue, wanting.job, wanting.missing, staying)
 
-    found = session.victims.find(wanting.preemptor, lambda: opened() is not None, budget=LOOKS, only=only)
+    found = session.victims.find(
+        wanting.preemptor, lambda: opened() is not None, budget=VICTIM_SEARCH_BUDGET, only=only
+    )
     if not found.targets:
         return None
     with snapshot.statement() as statement:
@@ -100,10 +104,10 @@ def _cleared(
         for key in released:
             statement.release(key)
         opening = opened()
-    return None if opening is None else Way(found.targets, released, opening)
+    return None if opening is None else EvictAndMovePlan(found.targets, released, opening)
 
 
-def tell(session: Session, job: Job, way: Way) -> None:
+def evict_victims(session: Session, job: Job, way: EvictAndMovePlan) -> None:
     """Tell the victims to leave for a job; the snapshot shows them gone."""
     for target in way.targets:
         held = target.tasks or tuple(task.id for task in session.snapshot.held(target.job))

@@ -20,12 +20,12 @@ from scheduling.engine.model import (
     StopPolicy,
 )
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.session.equivalence import Likes
+from scheduling.engine.session.equivalence import EquivalenceClasses
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.snapshot import Snapshot
 
 # Nothing that others give up would help these, so they keep nobody from growing.
-NOT_FOR_ROOM = (
+REASONS_ROOM_NEVER_HELPS = (
     Reason.NEVER_FITS,
     Reason.EXCEEDS_MAX_QUOTA,
     Reason.POLICY_DENIED,
@@ -35,20 +35,20 @@ NOT_FOR_ROOM = (
 BROKEN, SMALLEST, LARGER = range(3)
 
 
-class Grower(NamedTuple):
-    """A job that lacks tasks: `more` of each role, to its minimum or the next step.
+class GrowableJob(NamedTuple):
+    """A job that lacks tasks: `missing` of each role, to its minimum or the next step.
 
     `size` tells gangs below their minimum from those at it and those above; `flavors` are those of its
     tasks.
     """
 
     job: Job
-    more: dict[str, int]
+    missing: dict[str, int]
     size: int
     flavors: frozenset[str]
 
     @staticmethod
-    def of(job: Job, held: Sequence[Allocation]) -> Grower | None:
+    def of_job(job: Job, held: Sequence[Allocation]) -> GrowableJob | None:
         """None for a job that is full."""
         more = find_missing_tasks(job, held)
         if not more:
@@ -56,7 +56,7 @@ class Grower(NamedTuple):
         size = (
             (LARGER if find_surplus_tasks(job, held) else SMALLEST) if is_gang_complete(job, held) else BROKEN
         )
-        return Grower(job, more, size, frozenset(task.flavor for task in held))
+        return GrowableJob(job, more, size, frozenset(task.flavor for task in held))
 
     @property
     def rank(self) -> tuple[int, int, float, str]:
@@ -64,24 +64,24 @@ class Grower(NamedTuple):
         return (-self.job.priority, self.size, self.job.submitted_at, self.job.id)
 
 
-class Growers:
+class GrowableJobIndex:
     """The running jobs of a snapshot that lack tasks, kept from cycle to cycle.
 
     They are kept by kind: those of one kind lack the same in the same flavors, so there is room for all of
     them or for none.
     """
 
-    def __init__(self, likes: Likes, queues: Sequence[Queue]) -> None:
+    def __init__(self, likes: EquivalenceClasses, queues: Sequence[Queue]) -> None:
         self._likes, self._queues = likes, queues
-        self._kinds: dict[Hashable, dict[str, Grower]] = {}
+        self._kinds: dict[Hashable, dict[str, GrowableJob]] = {}
         self._kind: dict[str, Hashable] = {}
         self._seen = -1
 
-    def stale(self, likes: Likes, queues: Sequence[Queue]) -> bool:
+    def is_stale(self, likes: EquivalenceClasses, queues: Sequence[Queue]) -> bool:
         """Whether kinds are numbered anew since, or queues were changed."""
         return likes is not self._likes or queues != self._queues
 
-    def follow(self, snapshot: Snapshot) -> list[Sequence[Grower]]:
+    def follow_changes(self, snapshot: Snapshot) -> list[Sequence[GrowableJob]]:
         """All of them as the snapshot shows them now, those of one kind together."""
         changed = None if self._seen < 0 else snapshot.changes.since(self._seen)
         self._seen = snapshot.changes.number
@@ -100,8 +100,8 @@ class Growers:
                 self._add(grower, snapshot.queues[job.queue])
         return [tuple(kind.values()) for kind in self._kinds.values()]
 
-    def _add(self, grower: Grower, queue: Queue) -> None:
-        lacking = (self._likes.class_of(grower.job), *grower.more.items())
+    def _add(self, grower: GrowableJob, queue: Queue) -> None:
+        lacking = (self._likes.class_of(grower.job), *grower.missing.items())
         kind = (lacking, queue.flavors, queue.resource_groups)
         self._kinds.setdefault(kind, {})[grower.job.id] = grower
         self._kind[grower.job.id] = kind
@@ -114,21 +114,21 @@ class Growers:
                 del self._kinds[kind]
 
 
-def _growers_of(session: Session) -> Growers:
+def _growers_of(session: Session) -> GrowableJobIndex:
     queues, snapshot = list(session.snapshot.queues.values()), session.snapshot
-    known = snapshot.kept.get(Growers)
-    if not isinstance(known, Growers) or known.stale(session.likes, queues):
-        known = snapshot.kept[Growers] = Growers(session.likes, queues)
+    known = snapshot.kept.get(GrowableJobIndex)
+    if not isinstance(known, GrowableJobIndex) or known.is_stale(session.equivalence, queues):
+        known = snapshot.kept[GrowableJobIndex] = GrowableJobIndex(session.equivalence, queues)
     return known
 
 
-def _lacking(job: Job, held: Sequence[Allocation]) -> Grower | None:
+def _lacking(job: Job, held: Sequence[Allocation]) -> GrowableJob | None:
     """None also while somebody of the job is leaving."""
     full = len(held) + sum(role.ended for role in job.roles) >= sum(role.replicas for role in job.roles)
-    return None if full or any(task.leaving for task in held) else Grower.of(job, held)
+    return None if full or any(task.leaving for task in held) else GrowableJob.of_job(job, held)
 
 
-class Growing:
+class JobGrowth:
     """Lets jobs that run grow into idle room, one task or step at a time."""
 
     def __init__(self, session: Session, attempt: StartAttempt, bounds: SlotBounds) -> None:
@@ -137,7 +137,7 @@ class Growing:
         self._kept = frozenset[str]() if past_waiting else _wanted(session)
         self._grown: dict[str, list[Allocation]] = {}
 
-    def run(self) -> None:
+    def grow_jobs(self) -> None:
         """All who can, in their order, until as many tasks were added as a cycle may add."""
         session, snapshot = self._session, self._session.snapshot
         heap = [(grower.rank, grower) for grower in self._roomy_ones() if self._may(grower)]
@@ -147,40 +147,40 @@ class Growing:
             _, grower = heapq.heappop(heap)
             if not self._grow(grower):
                 continue
-            larger = Grower.of(grower.job, snapshot.held(grower.job.id))
+            larger = GrowableJob.of_job(grower.job, snapshot.held(grower.job.id))
             if larger is not None and self._kept.isdisjoint(larger.flavors):
                 heapq.heappush(heap, (larger.rank, larger))
         for job_id, placed in self._grown.items():
             session.counters["grown"] += len(placed)
             session.decisions.append(Decision(kind=DecisionKind.GROW, job=job_id, allocations=tuple(placed)))
 
-    def _roomy_ones(self) -> Iterator[Grower]:
+    def _roomy_ones(self) -> Iterator[GrowableJob]:
         """Jobs that run or were admitted in this cycle, of which nobody is leaving, and that lack tasks for
         which there is room: growing only makes it less."""
         session, snapshot = self._session, self._session.snapshot
         admitted = (decision.job for decision in session.decisions if decision.kind is DecisionKind.ADMIT)
-        found = (_lacking(session.job(job_id), snapshot.held(job_id)) for job_id in admitted)
-        kinds = _growers_of(session).follow(snapshot)
+        found = (_lacking(session.get_job(job_id), snapshot.held(job_id)) for job_id in admitted)
+        kinds = _growers_of(session).follow_changes(snapshot)
         for kind in (*kinds, *((grower,) for grower in found if grower is not None)):
             if self._roomy(kind[0]):
                 yield from kind
 
-    def _may(self, grower: Grower) -> bool:
+    def _may(self, grower: GrowableJob) -> bool:
         """Whether nobody who waits comes first; a gang below its minimum waits for nobody."""
         return grower.size == BROKEN or self._kept.isdisjoint(grower.flavors)
 
-    def _roomy(self, grower: Grower) -> bool:
+    def _roomy(self, grower: GrowableJob) -> bool:
         queue = self._session.snapshot.queues[grower.job.queue]
-        _, wanted = self._bounds.locate_missing(queue, grower.job, grower.more)
+        _, wanted = self._bounds.locate_missing(queue, grower.job, grower.missing)
         return wanted is None or self._bounds.fits_now(wanted)
 
-    def _grow(self, grower: Grower) -> bool:
+    def _grow(self, grower: GrowableJob) -> bool:
         """One step of one job."""
         queue = self._session.snapshot.queues[grower.job.queue]
         if not self._roomy(grower):
             return False
         with self._session.snapshot.statement() as statement:
-            seats = self._attempt.start_job(statement, queue, grower.job, grower.more)
+            seats = self._attempt.start_job(statement, queue, grower.job, grower.missing)
             if isinstance(seats, Refusal) or not seats:
                 return False
             statement.commit()
@@ -191,14 +191,14 @@ class Growing:
 def _wanted(session: Session) -> frozenset[str]:
     """The flavors that a waiting job could be given."""
     flavors: set[str] = set()
-    for queue in session.queues():
+    for queue in session.sorted_queues():
         if queue.stop_policy is not StopPolicy.NONE:
             continue
-        for job_id in session.line(queue):
+        for job_id in session.pending_jobs(queue):
             known = session.outcomes.get(job_id)
-            if session.job(job_id).state is not JobState.QUEUED:
+            if session.get_job(job_id).state is not JobState.QUEUED:
                 continue
-            if known is not None and (known.reason is None or known.reason in NOT_FOR_ROOM):
+            if known is not None and (known.reason is None or known.reason in REASONS_ROOM_NEVER_HELPS):
                 continue
             flavors.update(name for group in queue.groups for name in group.flavors)
             break

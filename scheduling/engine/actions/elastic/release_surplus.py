@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from quotas.tree import at_least
-from scheduling.engine.actions.hopes import Hopes
-from scheduling.engine.actions.leaving import release
-from scheduling.engine.actions.lenders import Surplus, lenders_of
+from scheduling.engine.actions.elastic.surplus_feasibility import SurplusFeasibility
+from scheduling.engine.actions.elastic.surplus_index import SurplusTasks, surplus_index_of
+from scheduling.engine.actions.eviction import evict_tasks
 from scheduling.engine.gang.attempt import StartAttempt
 from scheduling.engine.gang.bounds import SlotBounds, WantedSlots
 from scheduling.engine.gang.shrink import ShrinkPlan, ShrinkRequest, find_shrink_plan
@@ -29,33 +29,33 @@ from scheduling.engine.model import (
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.charges import asked_of
 
-SURPLUS_HELPS = (Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED, Reason.NO_ROOM)
-JOBS_TRIED = 16
+REASONS_SURPLUS_HELPS = (Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED, Reason.NO_ROOM)
+MAX_SHAPES_PER_QUEUE = 16
 
 
-class GivingUp:
+class SurplusRelease:
     """Lets elastic jobs give up what they can spare for jobs that then start."""
 
     def __init__(self, session: Session, attempt: StartAttempt, bounds: SlotBounds) -> None:
         self._session, self._attempt, self._bounds = session, attempt, bounds
-        self._lenders = lenders_of(session.snapshot)
-        self._asking = {queue.id: jobs for queue in session.queues() if (jobs := self._heard(queue))}
+        self._lenders = surplus_index_of(session.snapshot)
+        self._asking = {queue.id: jobs for queue in session.sorted_queues() if (jobs := self._heard(queue))}
         lots = dict.fromkeys((name, job.priority) for name, jobs in self._asking.items() for job in jobs)
         self._lots = {lot: number for number, lot in enumerate(lots)}
-        self._hopes = Hopes(bounds, [self._surplus(*lot).freed for lot in lots])
+        self._hopes = SurplusFeasibility(bounds, [self._surplus(*lot).freed for lot in lots])
 
-    def run(self) -> None:
+    def release_surplus(self) -> None:
         """For the waiting jobs of each queue in its order, so many differently shaped ones."""
         for name, jobs in self._asking.items():
             queue = self._session.snapshot.queues[name]
-            tries, failed = JOBS_TRIED, set[int]()
+            tries, failed = MAX_SHAPES_PER_QUEUE, set[int]()
             for job in jobs:
-                like = self._session.likes.class_of(job)
+                like = self._session.equivalence.class_of(job)
                 if like in failed or not tries:
                     continue
                 tries -= 1
                 if self._make_way(queue, job):
-                    self._lenders.follow(self._session.snapshot)
+                    self._lenders.follow_changes(self._session.snapshot)
                     failed.clear()
                 else:
                     failed.add(like)
@@ -68,8 +68,8 @@ class GivingUp:
             return found
         if not session.snapshot.watch.elastic[queue.id]:
             return found
-        for job_id in session.line(queue):
-            job, known = session.job(job_id), session.outcomes.get(job_id)
+        for job_id in session.pending_jobs(queue):
+            job, known = session.get_job(job_id), session.outcomes.get(job_id)
             if known is not None and known.status is OutcomeStatus.ADMITTED:
                 continue
             if _may_ask(session, job, known):
@@ -78,8 +78,8 @@ class GivingUp:
                 break
         return found
 
-    def _surplus(self, queue_id: str, priority: int) -> Surplus:
-        return self._lenders.surplus(self._session.snapshot, queue_id, priority)
+    def _surplus(self, queue_id: str, priority: int) -> SurplusTasks:
+        return self._lenders.find_surplus(self._session.snapshot, queue_id, priority)
 
     def _make_way(self, queue: Queue, job: Job) -> bool:
         surplus = self._surplus(queue.id, job.priority)
@@ -96,19 +96,19 @@ class GivingUp:
         self._carry_out(job, found)
         return True
 
-    def _near(self, queue: Queue, job: Job, wanted: WantedSlots, surplus: Surplus) -> WantedSlots:
+    def _near(self, queue: Queue, job: Job, wanted: WantedSlots, surplus: SurplusTasks) -> WantedSlots:
         """Where there may be seats enough for a job when all of the surplus is given up."""
         lot = self._lots[queue.id, job.priority]
-        hopeful = (each for each in wanted if self._hopes.any(*each, lot))
+        hopeful = (each for each in wanted if self._hopes.may_suffice(*each, lot))
         return tuple(each for each in hopeful if self._bounds.may_fit_after((each,), surplus.freed))
 
     def _any_affordable(
-        self, queue: Queue, job: Job, more: dict[str, int], near: WantedSlots, surplus: Surplus
+        self, queue: Queue, job: Job, more: dict[str, int], near: WantedSlots, surplus: SurplusTasks
     ) -> bool:
         flavors = (board.question.flavor for board, _ in near)
         return any(self._affordable(queue, asked_of(job, more, flavor), surplus) for flavor in flavors)
 
-    def _affordable(self, queue: Queue, asked: dict[FlavorResource, int], surplus: Surplus) -> bool:
+    def _affordable(self, queue: Queue, asked: dict[FlavorResource, int], surplus: SurplusTasks) -> bool:
         tree, leaf, freed = self._session.snapshot.quota, queue.quota_node, surplus.charged
         # What counts at a parent is lower by that much at most.
         return all(
@@ -122,7 +122,7 @@ class GivingUp:
         for task in found.released:
             by_job[task.job].append(task)
         for giver in sorted(by_job):
-            release(session, session.job(giver), by_job[giver], beneficiary=job.id)
+            evict_tasks(session, session.get_job(giver), by_job[giver], beneficiary=job.id)
         with session.snapshot.statement() as statement:
             for seat in found.allocations:
                 statement.allocate(seat)
@@ -137,7 +137,7 @@ class GivingUp:
                 numbers=numbers,
             )
         )
-        session.record(
+        session.record_outcome(
             Outcome(
                 job=job.id,
                 status=OutcomeStatus.WAITING,
@@ -151,5 +151,5 @@ def _may_ask(session: Session, job: Job, known: Outcome | None) -> bool:
     if job.state is not JobState.QUEUED or job.id in session.snapshot.claims:
         return False
     ready = job.backoff_until is None or job.backoff_until <= session.now
-    helped = known is None or known.reason in SURPLUS_HELPS
+    helped = known is None or known.reason in REASONS_SURPLUS_HELPS
     return ready and helped and not session.snapshot.holds(job.id)

@@ -15,7 +15,11 @@ from scheduling.engine.model import (
     Queue,
     Role,
 )
-from scheduling.engine.placement.feasibility import Dead, could_stand, never_fits_outcome
+from scheduling.engine.placement.feasibility import (
+    InfeasibleFlavors,
+    explain_never_fits,
+    find_infeasible_flavors,
+)
 from scheduling.engine.placement.index.clusters import queue_clusters
 from scheduling.engine.quota.verdict import Shortage, beyond_ceiling, capped
 from scheduling.engine.session.session import Session
@@ -23,58 +27,66 @@ from scheduling.engine.state.charges import summed, task_charges, times
 from scheduling.engine.state.shape import resolve
 
 
-def lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
+def find_lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
     """NEVER_FITS or EXCEEDS_MAX_QUOTA, or None when the job could start some day.
 
     Each is worked out once for all jobs that ask for the same: one depends on nodes and flavors alone,
     the other on limits besides.
     """
-    if not is_simple(session, queue):
+    if not has_single_flavor_tasks(session, queue):
         return None
     flavors, own = _keys(session, queue, job)
-    if flavors not in session.never:
+    if flavors not in session.never_fitting:
         _judge(session, queue, job, flavors)
-    known = session.never[flavors]
+    known = session.never_fitting[flavors]
     if known is None:
-        if own not in session.beyond:
-            session.beyond[own] = beyond_limits(session, queue, job, dead_for(session, queue, job))
-        known = session.beyond[own]
+        if own not in session.beyond_limits:
+            session.beyond_limits[own] = find_beyond_limits(
+                session, queue, job, infeasible_flavors_of(session, queue, job)
+            )
+        known = session.beyond_limits[own]
     return known if known is None or known.job == job.id else replace(known, job=job.id)
 
 
-def dead_for(session: Session, queue: Queue, job: Job) -> Dead:
+def infeasible_flavors_of(session: Session, queue: Queue, job: Job) -> InfeasibleFlavors:
     """The roles of a job with the flavors of its queue in which they could never stand: none of what is said
     of a job that waits is about these. Nothing where resources come from several flavors."""
-    if len(queue.flavors) < 2 or not is_simple(session, queue):
+    if len(queue.flavors) < 2 or not has_single_flavor_tasks(session, queue):
         return frozenset()
     flavors, _ = _keys(session, queue, job)
-    if flavors not in session.dead:
+    if flavors not in session.infeasible_flavors:
         _judge(session, queue, job, flavors)
-    return session.dead[flavors]
+    return session.infeasible_flavors[flavors]
 
 
 def _judge(session: Session, queue: Queue, job: Job, flavors: tuple[Hashable, ...]) -> None:
     """Work out where a job could stand, and what it is told where that is nowhere."""
     snapshot, rule = session.snapshot, session.tools.rule
-    dead = could_stand(snapshot, rule, queue, job)
-    session.dead[flavors] = frozenset() if dead is None else dead
-    session.never[flavors] = None if dead is not None else never_fits_outcome(snapshot, rule, queue, job)
+    dead = find_infeasible_flavors(snapshot, rule, queue, job)
+    session.infeasible_flavors[flavors] = frozenset() if dead is None else dead
+    session.never_fitting[flavors] = (
+        None if dead is not None else explain_never_fits(snapshot, rule, queue, job)
+    )
 
 
-def is_worked_out(session: Session, queue: Queue, job: Job) -> bool:
-    """Whether `lasting_refusal` knows the answer for such a job without looking at any node."""
+def is_lasting_refusal_known(session: Session, queue: Queue, job: Job) -> bool:
+    """Whether `find_lasting_refusal` knows the answer for such a job without looking at any node."""
     flavors, own = _keys(session, queue, job)
-    return flavors in session.never and (session.never[flavors] is not None or own in session.beyond)
+    return flavors in session.never_fitting and (
+        session.never_fitting[flavors] is not None or own in session.beyond_limits
+    )
 
 
 def _keys(session: Session, queue: Queue, job: Job) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
-    asked = session.likes.asked_by(job)
+    asked = session.equivalence.request_class_of(job)
     # At its cap a job has other limits than one that asks for the same.
     at_cap = capped(job, session.config.preemption.eviction_cap)
     return (queue.flavors, asked), (queue.id, asked, job.evictions if at_cap else -1)
 
 
-def beyond_limits(session: Session, queue: Queue, job: Job, dead: Dead) -> Outcome | None:
+def find_beyond_limits(
+    session: Session, queue: Queue, job: Job, infeasible: InfeasibleFlavors
+) -> Outcome | None:
     """What is beyond the limits in each cluster of the queue; a single role may look at all of them."""
     flavors = session.snapshot.flavors
     tried = queue_clusters(flavors, queue) if len(job.roles) > 1 else ()
@@ -84,14 +96,14 @@ def beyond_limits(session: Session, queue: Queue, job: Job, dead: Dead) -> Outco
     alive = [
         names
         for names in each
-        if all(any((role.name, name) not in dead for name in names) for role in job.roles)
+        if all(any((role.name, name) not in infeasible for name in names) for role in job.roles)
     ]
-    found = [_beyond_limits_of(session, queue, job, names, dead) for names in alive]
+    found = [_beyond_limits_of(session, queue, job, names, infeasible) for names in alive]
     return found[0] if found and all(found) else None
 
 
 def _beyond_limits_of(
-    session: Session, queue: Queue, job: Job, flavors: Sequence[str], dead: Dead
+    session: Session, queue: Queue, job: Job, flavors: Sequence[str], dead: InfeasibleFlavors
 ) -> Outcome | None:
     own: dict[FlavorResource, int] = {}
     for place, role in enumerate(job.roles):
@@ -150,7 +162,7 @@ def _beyond(
     return beyond_ceiling(session.snapshot.quota, queue, job, charges, own, cap)
 
 
-def is_simple(session: Session, queue: Queue) -> bool:
+def has_single_flavor_tasks(session: Session, queue: Queue) -> bool:
     """Whether all resources come from one flavor with nodes; of other queues the search itself tells."""
     known = (session.snapshot.flavors.get(name) for name in queue.flavors)
     return not queue.resource_groups and all(f.placed and not f.counted for f in known if f is not None)

@@ -17,7 +17,7 @@ from scheduling.engine.state.fleet import Bools
 NOTHING = FreedAmounts(*np.zeros((3, 0), np.int64))
 
 
-class Hopes:
+class SurplusFeasibility:
     """What several lots of freed amounts, numbered from 0, could do as the snapshot stood at first.
 
     What is taken since can only make it less: a lot without hope then has none later.
@@ -31,7 +31,7 @@ class Hopes:
         self._freed = FreedAmounts(*(np.concatenate(column) for column in columns))
         self._known: dict[tuple[Board, int], Bools] = {}
 
-    def any(self, board: Board, needed: int, lot: int) -> bool:
+    def may_suffice(self, board: Board, needed: int, lot: int) -> bool:
         """False where so many tasks find too few seats even with a lot freed."""
         known = self._known.get((board, needed))
         if known is None:

@@ -1,0 +1,1 @@
+"""This package moves running tasks together so that a pending job fits."""

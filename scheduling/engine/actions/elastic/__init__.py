@@ -1,0 +1,1 @@
+"""This package shrinks elastic jobs for pending ones and grows them into idle capacity."""
