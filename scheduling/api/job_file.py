@@ -1,155 +1,100 @@
-"""The job file as the schema of the REST API; `scheduling.job_file` reads it."""
+"""The job file as the schema of the REST API, out of the declaration of its fields."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 from rest_framework import serializers
 
-from scheduling.job_file.container import GRACE_MAX_S, PULL_POLICIES
-from scheduling.models import JobKind
+from scheduling.job_file.describing import describe, field_default
+from scheduling.job_file.environment import Variables
+from scheduling.job_file.field import Field
+from scheduling.job_file.fields import ALL, FIELDS, fields_below
+from scheduling.job_file.kinds import (
+    Choice,
+    Flag,
+    Kind,
+    Labels,
+    NodeTerms,
+    Number,
+    Part,
+    Parts,
+    Percent,
+    PodTerms,
+    Text,
+    Texts,
+    Whole,
+    Wholes,
+)
 
-_QUANTITY = "As Kubernetes writes it."
-
-
-class GpuFileSerializer(serializers.Serializer[Any]):
-    cards = serializers.IntegerField(default=1, min_value=0, max_value=64)
-    mode = serializers.ChoiceField(choices=["whole", "slice", "mig"], default="whole")
-    cores = serializers.IntegerField(required=False, help_text="Slices: percent of each card, 1 to 100.")
-    memory = serializers.CharField(required=False, help_text="Slices: of each card, in Mi, Gi or %.")
-    model = serializers.ListField(child=serializers.CharField(), required=False, help_text="Any of these.")
-    profile = serializers.CharField(required=False, max_length=40, help_text="MIG instances: 2g.10gb.")
-
-
-class LimitsFileSerializer(serializers.Serializer[Any]):
-    cpu = serializers.CharField(required=False)
-    memory = serializers.CharField(required=False)
-
-
-class ResourcesFileSerializer(serializers.Serializer[Any]):
-    cpu = serializers.CharField(required=False, help_text=f"{_QUANTITY} 8, 0.5 or 500m.")
-    memory = serializers.CharField(required=False, help_text=f"{_QUANTITY} 64Gi.")
-    gpu = GpuFileSerializer(required=False)
-    exclusive_cpus = serializers.BooleanField(default=False, help_text="Whole CPUs for each task alone.")
-    limits = LimitsFileSerializer(required=False, help_text="How far a task may go beyond what it asks for.")
+_PLAIN: Final = (Whole, Number, Text)
 
 
-class HttpFileSerializer(serializers.Serializer[Any]):
-    path = serializers.CharField(default="/")
-    port = serializers.IntegerField(min_value=1, max_value=65_535)
-    scheme = serializers.ChoiceField(choices=["HTTP", "HTTPS"], required=False)
+def _wire_field(field: Field) -> Any:
+    kind, options = field.kind, _options(field)
+    match kind:
+        case Parts():
+            return _component(kind.name)(many=True, **options)
+        case Part():
+            return _component(kind.name)(**options)
+        case Texts():
+            child = serializers.CharField(max_length=kind.length, allow_blank=not kind.forms)
+            return serializers.ListField(child=child, max_length=kind.most, **options)
+        case Wholes():
+            number = serializers.IntegerField(min_value=kind.low, max_value=kind.high)
+            return serializers.ListField(child=number, max_length=kind.most, **options)
+        case Labels():
+            return serializers.DictField(child=serializers.CharField(allow_blank=True), **options)
+        case Variables() | NodeTerms() | PodTerms():
+            return serializers.DictField(child=serializers.JSONField(), **options)
+    return _scalar(kind, options)
 
 
-class ActionFileSerializer(serializers.Serializer[Any]):
-    command = serializers.ListField(child=serializers.CharField(), required=False)
-    http = HttpFileSerializer(required=False)
+def _scalar(kind: Kind, options: dict[str, Any]) -> Any:
+    match kind:
+        case Whole():
+            return serializers.IntegerField(min_value=kind.low, max_value=kind.high, **options)
+        case Percent():
+            return serializers.IntegerField(min_value=1, max_value=100, **options)
+        case Number():
+            return serializers.FloatField(min_value=kind.low, max_value=kind.high, **options)
+        case Flag():
+            return serializers.BooleanField(**options)
+        case Choice():
+            names = list(zip(kind.among, kind.labels or kind.among, strict=True))
+            return serializers.ChoiceField(choices=names, **options)
+        case Text():
+            return serializers.CharField(max_length=kind.limit, allow_blank=not kind.forms, **options)
+    return serializers.CharField(**options)
 
 
-class ProbeFileSerializer(ActionFileSerializer):
-    """Exactly one of `command`, `http` and `tcp`."""
-
-    tcp = serializers.IntegerField(required=False, min_value=1, max_value=65_535, help_text="A port.")
-    delay_s = serializers.IntegerField(required=False, min_value=0)
-    period_s = serializers.IntegerField(required=False, min_value=1)
-    timeout_s = serializers.IntegerField(required=False, min_value=1)
-    failures = serializers.IntegerField(required=False, min_value=1)
-    successes = serializers.IntegerField(required=False, min_value=1)
-
-
-class ProbesFileSerializer(serializers.Serializer[Any]):
-    startup = ProbeFileSerializer(required=False)
-    readiness = ProbeFileSerializer(required=False)
-    liveness = ProbeFileSerializer(required=False)
+def _options(field: Field) -> dict[str, Any]:
+    """Whether a field has to be there, what counts where it is not, and what it means."""
+    options: dict[str, Any] = {"help_text": describe(field)} if describe(field) else {}
+    if field.default is not None:
+        return options | {"default": field_default(field)}
+    options["required"] = bool(field.required)
+    if not field.required and isinstance(field.kind, _PLAIN):
+        options["allow_null"] = True
+    return options
 
 
-class PreStopFileSerializer(ActionFileSerializer):
-    """Exactly one of `command`, `http` and `sleep_s`."""
-
-    sleep_s = serializers.IntegerField(required=False, min_value=1, max_value=300)
+_PATHS: Final = {field.kind.name: field.path for field in reversed(ALL) if isinstance(field.kind, Part)}
+"""The first mapping of each component: what has the same name has the same fields."""
 
 
-class RoleFileSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(required=False, max_length=40)
-    replicas = serializers.IntegerField(default=1, min_value=1, max_value=4096)
-    min_replicas = serializers.IntegerField(required=False, min_value=1)
-    image = serializers.CharField(required=False, max_length=300)
-    command = serializers.ListField(child=serializers.CharField(), required=False)
-    args = serializers.ListField(child=serializers.CharField(), required=False)
-    working_directory = serializers.CharField(required=False)
-    image_pull_policy = serializers.ChoiceField(choices=PULL_POLICIES, required=False)
-    probes = ProbesFileSerializer(required=False)
-    pre_stop = PreStopFileSerializer(required=False)
-    resources = ResourcesFileSerializer(required=False)
+@cache
+def _component(name: str) -> type[serializers.Serializer[Any]]:
+    kind = FIELDS[_PATHS[name]].kind
+    one_of = kind.one_of if isinstance(kind, Part) else ()
+    said = f"Exactly one of {', '.join(f'`{key}`' for key in one_of)}." if one_of else ""
+    return _serializer(name, _PATHS[name], said)
 
 
-class SourceFileSerializer(serializers.Serializer[Any]):
-    """A secret, or a config map, of the workspace's namespace; exactly one."""
-
-    secret = serializers.CharField(required=False, max_length=253)
-    config = serializers.CharField(required=False, max_length=253)
-    prefix = serializers.CharField(max_length=63, help_text="What the variables begin with, as in HUB_.")
-    optional = serializers.BooleanField(default=False)
+def _serializer(name: str, path: str, about: str) -> type[serializers.Serializer[Any]]:
+    fields = {field.key: _wire_field(field) for field in fields_below(path)}
+    return type(f"{name}FileSerializer", (serializers.Serializer,), {"__doc__": about, **fields})
 
 
-class VolumeFileSerializer(serializers.Serializer[Any]):
-    """Exactly one of `claim`, `empty`, `config` and `secret`."""
-
-    claim = serializers.CharField(required=False, max_length=253)
-    empty = serializers.CharField(required=False, help_text="Its largest size, as in 10Gi.")
-    config = serializers.CharField(required=False, max_length=253)
-    secret = serializers.CharField(required=False, max_length=253)
-    mount = serializers.CharField(max_length=1024)
-    # A field of that name, which the class takes out before it could be mistaken for the setting.
-    read_only = serializers.BooleanField(required=False, help_text="Of a claim.")  # type: ignore[assignment]
-    sub_path = serializers.CharField(required=False, max_length=1024)
-    in_memory = serializers.BooleanField(required=False, help_text="Of an empty one.")
-    optional = serializers.BooleanField(required=False, help_text="Of a secret or a config map.")
-
-
-class SecurityFileSerializer(serializers.Serializer[Any]):
-    """Ids of the user and the groups that the programs run as; never root."""
-
-    run_as_user = serializers.IntegerField(required=False, min_value=1)
-    run_as_group = serializers.IntegerField(required=False, min_value=1)
-    fs_group = serializers.IntegerField(required=False, min_value=1)
-
-
-class GangFileSerializer(serializers.Serializer[Any]):
-    min_available = serializers.IntegerField(min_value=1, help_text="Default: the sum of min_replicas.")
-
-
-class SimulateFileSerializer(serializers.Serializer[Any]):
-    start_s = serializers.FloatField(
-        required=False, min_value=0, help_text="From creation to running; default: one to seven seconds."
-    )
-    run_s = serializers.FloatField(required=False, min_value=0, help_text="Default: until it is removed.")
-    exit_code = serializers.IntegerField(required=False, min_value=0, max_value=255)
-    gpu_utilisation = serializers.FloatField(required=False, min_value=0, max_value=1)
-
-
-class JobFileSerializer(serializers.Serializer[Any]):
-    """A job to submit."""
-
-    kind = serializers.ChoiceField(choices=JobKind.choices, default=JobKind.BATCH.value)
-    name = serializers.CharField(required=False, max_length=63, help_text="A DNS label; made when absent.")
-    queue = serializers.CharField(default="default")
-    priority_class = serializers.CharField(default="normal")
-    preemptible = serializers.BooleanField(default=True)
-    min_run_s = serializers.IntegerField(required=False, min_value=0)
-    max_run_s = serializers.IntegerField(required=False, allow_null=True, min_value=1)
-    checkpoint_interval_s = serializers.IntegerField(required=False, allow_null=True, min_value=1)
-    gang = GangFileSerializer(required=False)
-    roles = RoleFileSerializer(many=True)
-    placement = serializers.DictField(required=False)
-    lifecycle = serializers.ListField(child=serializers.DictField(), required=False)
-    environment = serializers.DictField(
-        child=serializers.JSONField(),
-        required=False,
-        help_text="By name a text, or {secret: …, key: …} or {config: …, key: …}.",
-    )
-    environment_from = SourceFileSerializer(many=True, required=False)
-    volumes = VolumeFileSerializer(many=True, required=False)
-    image_pull_secrets = serializers.ListField(child=serializers.CharField(), required=False)
-    security = SecurityFileSerializer(required=False)
-    termination_grace_s = serializers.IntegerField(required=False, min_value=0, max_value=GRACE_MAX_S)
-    simulate = SimulateFileSerializer(required=False)
+JobFileSerializer: Final = _serializer("Job", "", "A job to submit.")

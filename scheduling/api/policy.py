@@ -13,7 +13,7 @@ from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column, ColumnKind
 from scheduling.policy import Effective
 from scheduling.policy.allowed import CHOICES
-from scheduling.policy.fields import FIELDS
+from scheduling.policy.fields import LIMITED
 from scheduling.policy.stating import Statement
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
 from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
@@ -26,7 +26,7 @@ from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
 from tenants.models import Tenant
 
-_LIMITS = "By field: " + ", ".join(FIELDS) + ". Limits are written as in a job file."
+_LIMITS = "By field: " + ", ".join(LIMITED) + ". Limits are written as in a job file."
 
 
 class StatementSerializer(StrictSerializer):

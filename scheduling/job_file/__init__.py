@@ -1,23 +1,30 @@
 """The job specification: the YAML or JSON body a user writes, as typed values.
 
-`parse_job` reads it and collects every mistake at once, each with the path of its field; `to_mapping`
-turns a stored job back into the same shape.
+`fields` declares each field once. `parse_job` reads a file and collects every mistake at once, each with the
+path of its field; `to_mapping` turns a stored job back into the same shape.
 """
 
+from scheduling.job_file.field import Field
+from scheduling.job_file.fields import FIELDS
 from scheduling.job_file.job import TASKS_MAX, parse_job
 from scheduling.job_file.levels import level_label
-from scheduling.job_file.mapping import to_mapping
+from scheduling.job_file.mapping import job_columns, role_columns, spec_mapping, to_mapping
 from scheduling.job_file.text import JOB_BOUNDS, load_text
 from scheduling.job_file.types import GpuSpec, JobSpec, RoleSpec
 
 __all__ = [
+    "FIELDS",
     "JOB_BOUNDS",
     "TASKS_MAX",
+    "Field",
     "GpuSpec",
     "JobSpec",
     "RoleSpec",
+    "job_columns",
     "level_label",
     "load_text",
     "parse_job",
+    "role_columns",
+    "spec_mapping",
     "to_mapping",
 ]

@@ -4,70 +4,71 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
-from clusters.gpu.reserved import could_be_reserved, is_reserved_variable
-from scheduling.job_file.names import read_key, read_name, read_source
+from clusters.gpu.reserved import is_reserved_variable
+from scheduling.job_file.kinds import Form, Text, check_forms
 from scheduling.job_file.section import Section
+from scheduling.job_file.text_forms import NAME
 
-ENVIRONMENT_MAX: Final = 256
-ENVIRONMENT_BYTES_MAX: Final = 64 * 1024
-SOURCES: Final = ("secret", "config")
+VARIABLES_MAX: Final = 256
+BYTES_MAX: Final = 64 * 1024
+_SOURCES: Final = ("secret", "config")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY: Final = Form.of(
+    r"[-._A-Za-z0-9]+", gettext_noop("use letters, digits, dots, hyphens and underscores, as in token")
+)
 
 
-def read_environment(job: Section) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Variables:
     """By name, a text, or where it is read from as `{secret: …, key: …}` or `{config: …, key: …}`."""
-    raw = job.value("environment", {})
-    if not isinstance(raw, Mapping):
-        job.add("environment", "TYPE", _("must be a mapping of names to values"))
-        return {}
-    if len(raw) > ENVIRONMENT_MAX:
-        message = _("must have at most %(limit)s entries") % {"limit": ENVIRONMENT_MAX}
-        job.add("environment", "TOO_LONG", message)
-        return {}
-    found: dict[str, Any] = {}
-    for key, value in raw.items():
-        path = f"environment.{key}"
-        if not _VARIABLE.fullmatch(str(key)):
-            job.add(path, "FORMAT", _("use letters, digits and underscores, as in MY_KEY"))
-        elif is_reserved_variable(str(key)):
-            job.add(path, "RESERVED", _("the platform sets it, or leaves it unset on purpose"))
-        elif isinstance(value, Mapping):
-            found[str(key)] = _entry(Section.read(value, path, (*SOURCES, "key", "optional"), job.problems))
-        elif isinstance(value, bool) or not isinstance(value, str | int | float):
-            job.add(path, "TYPE", _("must be text; put it in quotes"))
-        else:
-            found[str(key)] = str(value)
-    if sum(len(key) + len(str(value).encode()) for key, value in found.items()) > ENVIRONMENT_BYTES_MAX:
-        limits = {"limit": ENVIRONMENT_BYTES_MAX // 1024}
-        job.add("environment", "TOO_LONG", _("must have at most %(limit)s KiB in all") % limits)
-    return found
+
+    words: ClassVar[str] = "mapping of names to a text, `{secret: …, key: …}` or `{config: …, key: …}`"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        raw = part.value(key, {})
+        if not isinstance(raw, Mapping):
+            part.add(key, "TYPE", _("must be a mapping of names to values"))
+            return {}
+        if len(raw) > VARIABLES_MAX:
+            part.add(key, "TOO_LONG", _("must have at most %(limit)s entries") % {"limit": VARIABLES_MAX})
+            return {}
+        found = {str(name): _value(part, f"{key}.{name}", str(name), value) for name, value in raw.items()}
+        said = {name: value for name, value in found.items() if value is not None}
+        if sum(len(name) + len(str(value).encode()) for name, value in said.items()) > BYTES_MAX:
+            part.add(
+                key, "TOO_LONG", _("must have at most %(limit)s KiB in all") % {"limit": BYTES_MAX // 1024}
+            )
+        return said
 
 
-def read_environment_from(job: Section) -> list[dict[str, Any]]:
-    """Whole secrets and config maps, each of whose keys becomes a variable behind a prefix."""
-    found = []
-    for index, raw in enumerate(job.items("environment_from", limit=16)):
-        path = f"environment_from.{index}"
-        part = Section.read(raw, path, (*SOURCES, "prefix", "optional"), job.problems)
-        kind, prefix = read_source(part, SOURCES), part.text("prefix", limit=63)
-        if not _VARIABLE.fullmatch(prefix):
-            # Without one, a key of a secret could be named like any variable, the platform's among them.
-            part.add("prefix", "REQUIRED", _("say what the variables begin with, as in HUB_"))
-        elif could_be_reserved(prefix):
-            part.add("prefix", "RESERVED", _("choose another prefix: the platform's own variables begin so"))
-        found.append({kind: read_name(part, kind), "prefix": prefix, **_optional(part)})
-    return found
+def _value(part: Section, path: str, name: str, value: Any) -> Any:
+    """What a variable is; None where that was noted as a mistake."""
+    if not _VARIABLE.fullmatch(name):
+        part.add(path, "FORMAT", _("use letters, digits and underscores, as in MY_KEY"))
+    elif is_reserved_variable(name):
+        part.add(path, "RESERVED", _("the platform sets it, or leaves it unset on purpose"))
+    elif isinstance(value, Mapping):
+        return _entry(Section.read(value, part.at(path), (*_SOURCES, "key", "optional"), part.problems))
+    elif isinstance(value, bool) or not isinstance(value, str | int | float):
+        part.add(path, "TYPE", _("must be text; put it in quotes"))
+    else:
+        return str(value)
+    return None
 
 
 def _entry(part: Section) -> dict[str, Any]:
-    kind = read_source(part, SOURCES)
-    return {kind: read_name(part, kind), "key": read_key(part, "key"), **_optional(part)}
-
-
-def _optional(part: Section) -> dict[str, bool]:
-    """Whether the job starts without it; left out where it does not."""
-    return {"optional": True} if part.flag("optional", default=False) else {}
+    named = [source for source in _SOURCES if part.has(source)]
+    if len(named) != 1:
+        sentence = _("name exactly one of: %(choices)s") % {"choices": ", ".join(_SOURCES)}
+        part.problems.add(part.path, "REQUIRED", sentence)
+    source = named[0] if named else _SOURCES[0]
+    found: dict[str, Any] = {source: Text(253, (NAME,)).read(part, source, "")}
+    found["key"] = part.text("key", limit=253)
+    check_forms(part, "key", found["key"], (_KEY,))
+    return found | ({"optional": True} if part.flag("optional", default=False) else {})

@@ -8,11 +8,12 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from foundation.core.errors import FieldError, Invalid
-from foundation.core.identifiers import is_dns_label, new_id
-from scheduling.job_file.container import JOB_KEYS, read_runtime
-from scheduling.job_file.environment import read_environment
+from foundation.core.identifiers import new_id
+from scheduling.job_file.fields import keys_below, pod_fields
+from scheduling.job_file.kinds import Whole
 from scheduling.job_file.lifecycle import read_lifecycle
 from scheduling.job_file.placement import read_placement
+from scheduling.job_file.reading import open_part, read_columns, read_field, read_said
 from scheduling.job_file.roles import read_roles
 from scheduling.job_file.section import Problems, Section
 from scheduling.job_file.size import check_file_size, check_host_lists, check_pod_sizes, compact_json
@@ -20,46 +21,34 @@ from scheduling.job_file.types import JobSpec, RoleSpec
 from scheduling.job_file.volumes import read_volumes
 from scheduling.models import JobKind
 
-KEYS: Final = (
-    "kind", "name", "queue", "priority_class", "preemptible", "min_run_s", "max_run_s",
-    "checkpoint_interval_s", "gang", "roles", "placement", "lifecycle", "environment", "volumes", "simulate",
-    *JOB_KEYS,
-)  # fmt: skip
 STATIC_CPUS: Final = {"allotment.io/cpu-manager": "static"}
 """The label of nodes whose kubelet gives whole CPUs to guaranteed pods."""
 TASKS_MAX: Final = 10_000
-_LONGEST_S: Final = 10 * 365 * 86_400
 
 
 def parse_job(body: Any) -> JobSpec:
     """Read a job file.
 
-    Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each mistake, in the file's order; TooLarge.
+    Raises: Invalid (code SPEC_INVALID) with one `FieldError` for each mistake; TooLarge.
     """
     text = compact_json(body)
     check_file_size(text)
     _check_text(text)
     problems = Problems()
-    job = Section.read(body, "", KEYS, problems)
+    job = Section.read(body, "", keys_below(""), problems)
+    columns = read_columns(job, "")
+    columns["kind"] = JobKind(columns["kind"])
+    columns["name"] = columns["name"] or f"{columns['kind'].value}-{new_id().hex[-8:]}"
     roles = read_roles(job)
-    kind = JobKind(job.choice("kind", JobKind.values, default=JobKind.BATCH))
     spec = JobSpec(
-        name=_name(job, kind),
-        kind=kind,
-        queue=job.text("queue", default="default", limit=63),
-        priority_class=job.text("priority_class", default="normal", limit=63),
-        preemptible=job.flag("preemptible", default=True),
+        **columns,
         roles=roles,
-        min_available=_min_available(job, sum(r.min_replicas for r in roles), sum(r.replicas for r in roles)),
-        min_run_s=job.integer("min_run_s", default=0, high=_LONGEST_S),
-        max_run_s=job.optional_integer("max_run_s", low=1, high=_LONGEST_S),
-        checkpoint_interval_s=job.optional_integer("checkpoint_interval_s", low=1, high=_LONGEST_S),
+        min_available=_min_available(job, roles),
         placement=_placement(job, roles),
         lifecycle=read_lifecycle(job, tuple(role.name for role in roles)),
-        environment=read_environment(job),
         volumes=read_volumes(job),
-        runtime=read_runtime(job),
-        simulate=_simulate(job),
+        runtime=read_said(job, pod_fields("")),
+        simulate=read_field(job, "simulate") or {},
     )
     check_pod_sizes(
         job,
@@ -82,21 +71,13 @@ def _check_text(text: str) -> None:
         raise Invalid(message, code="SPEC_INVALID", errors=[FieldError("", "TEXT", message)])
 
 
-def _name(job: Section, kind: JobKind) -> str:
-    if not job.has("name"):
-        return f"{kind.value}-{new_id().hex[-8:]}"
-    name = job.text("name", limit=63)
-    if name and not is_dns_label(name):
-        job.add("name", "FORMAT", _("use lower-case letters, digits and hyphens, as in train-1"))
-    return name
-
-
-def _min_available(job: Section, least: int, most: int) -> int:
-    gang = job.section("gang", ("min_available",))
+def _min_available(job: Section, roles: Sequence[RoleSpec]) -> int:
+    least, most = sum(role.min_replicas for role in roles), sum(role.replicas for role in roles)
+    gang = open_part(job, "gang")
     if most > TASKS_MAX:
         job.add("roles", "RANGE", _("a job has at most %(limit)s tasks") % {"limit": TASKS_MAX})
         return least
-    return gang.integer("min_available", default=least, low=1, high=max(most, 1))
+    return int(Whole(1, max(most, 1)).read(gang, "min_available", least))
 
 
 def _placement(job: Section, roles: Sequence[RoleSpec]) -> dict[str, Any]:
@@ -105,14 +86,3 @@ def _placement(job: Section, roles: Sequence[RoleSpec]) -> dict[str, Any]:
     if any(role.container.get("exclusive_cpus") for role in roles):
         found["node_selector"] = {**found.get("node_selector", {}), **STATIC_CPUS}
     return found
-
-
-def _simulate(job: Section) -> dict[str, Any]:
-    part = job.section("simulate", ("start_s", "run_s", "exit_code", "gpu_utilisation"))
-    values = {
-        "start_s": part.number("start_s", low=0, high=_LONGEST_S),
-        "run_s": part.number("run_s", low=0, high=_LONGEST_S),
-        "exit_code": part.integer("exit_code", default=0, high=255) if part.has("exit_code") else None,
-        "gpu_utilisation": part.number("gpu_utilisation", low=0, high=1),
-    }
-    return {key: value for key, value in values.items() if value is not None}

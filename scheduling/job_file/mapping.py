@@ -1,71 +1,132 @@
-"""A stored job back into the shape of a job file: for the API, and to submit it again."""
+"""Between a specification, the rows of a job and a job file, by the declaration of the fields."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from scheduling.job_file.fields import fields_below
+from scheduling.job_file.kinds import Cpu, Memory
 from scheduling.job_file.memory import written_memory
+from scheduling.job_file.types import GpuSpec, JobSpec, RoleSpec
 from scheduling.models import GpuRequestMode, Job, JobRole
+
+_SPREAD: Final = ("gang", "roles.resources")
+"""Mappings whose fields have columns of their own."""
+_ELSEWHERE: Final = ("roles", "queue", "priority_class", "roles.resources.gpu")
+"""Fields that are no column: rows of their own, keys of other rows, and the cards' several columns."""
+
+
+def _columns(path: str) -> tuple[str, ...]:
+    names: list[str] = []
+    for field in fields_below(path):
+        if field.path in _SPREAD:
+            names += _columns(field.path)
+        elif not field.for_pods and field.path not in _ELSEWHERE:
+            names.append(field.name)
+    return tuple(names)
+
+
+JOB_COLUMNS: Final = _columns("")
+ROLE_COLUMNS: Final = _columns("roles")
+
+
+def job_columns(spec: JobSpec) -> dict[str, Any]:
+    """What a specification says of the columns of a job's row."""
+    return {name: _stored(getattr(spec, name)) for name in (*JOB_COLUMNS, "runtime")}
+
+
+def role_columns(role: RoleSpec) -> dict[str, Any]:
+    """What it says of those of a role's."""
+    found = {name: _stored(getattr(role, name)) for name in (*ROLE_COLUMNS, "container")}
+    gpu = role.gpu
+    if gpu is None:
+        return found | {"gpu_mode": GpuRequestMode.NONE}
+    return found | {
+        "gpu_mode": gpu.mode,
+        "gpu_cards": gpu.cards,
+        "gpu_cores": gpu.cores,
+        "gpu_memory_mib": gpu.memory_mib,
+        "gpu_memory_percent": gpu.memory_percent,
+        "gpu_models": list(gpu.models),
+        "gpu_profile": gpu.profile,
+    }
 
 
 def to_mapping(job: Job, roles: Sequence[JobRole] | None = None) -> dict[str, Any]:
-    """The specification of `job`, with every default written out.
+    """The job file of a stored job, with every default written out.
 
     `roles` in their order saves the query. `queue` and `priority_class` should be selected.
     """
     rows = list(job.roles.all()) if roles is None else list(roles)
-    return {
-        "kind": job.kind,
-        "name": job.name,
+    own = {
         "queue": job.queue.name,
         "priority_class": job.priority_class.name,
-        "preemptible": job.preemptible,
-        "min_run_s": job.min_run_s,
-        "max_run_s": job.max_run_s,
-        "checkpoint_interval_s": job.checkpoint_interval_s,
-        "gang": {"min_available": job.min_available},
-        "roles": [_role(role) for role in rows],
-        "placement": job.placement,
-        "lifecycle": job.lifecycle,
-        "environment": job.environment,
-        "volumes": job.volumes,
-        **job.runtime,
-        "simulate": job.simulate,
+        "roles": [_role(role, _stored_cards(role)) for role in rows],
     }
+    return _written("", job, job.runtime, own)
 
 
-def _role(role: JobRole) -> dict[str, Any]:
-    resources: dict[str, Any] = {"cpu": _cpu(role.cpu_millicores), "memory": written_memory(role.memory_mib)}
-    if role.gpu_mode != GpuRequestMode.NONE:
-        resources["gpu"] = _gpu(role)
-    container = dict(role.container)
-    for key in ("limits", "exclusive_cpus"):
-        if key in container:
-            resources[key] = container.pop(key)
-    return {
-        "name": role.name,
-        "replicas": role.replicas,
-        "min_replicas": role.min_replicas,
-        "image": role.image,
-        "command": role.command,
-        **container,
-        "resources": resources,
+def spec_mapping(spec: JobSpec) -> dict[str, Any]:
+    """The job file of a specification, with every default written out."""
+    own = {
+        "queue": spec.queue,
+        "priority_class": spec.priority_class,
+        "roles": [_role(role, role.gpu) for role in spec.roles],
     }
+    return _written("", spec, spec.runtime, own)
 
 
-def _cpu(millicores: int) -> str:
-    return f"{millicores}m" if millicores % 1000 else str(millicores // 1000)
+def _written(path: str, row: Any, pods: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping at `path` out of the columns of `row`; `pods` is its JSON for the makers of pods."""
+    found: dict[str, Any] = {}
+    for field in fields_below(path):
+        key = field.key
+        if field.path in _ELSEWHERE or field.for_pods:
+            source = own if field.path in _ELSEWHERE else pods
+            if key in source:
+                found[key] = source[key]
+        elif field.path in _SPREAD:
+            found[key] = _written(field.path, row, pods, own)
+        else:
+            value = getattr(row, field.name)
+            found[key] = field.kind.text(value) if isinstance(field.kind, Cpu | Memory) else value
+    return found
 
 
-def _gpu(role: JobRole) -> dict[str, Any]:
-    gpu: dict[str, Any] = {"cards": role.gpu_cards, "mode": role.gpu_mode}
-    if role.gpu_mode == GpuRequestMode.SLICE:
-        gpu["cores"] = role.gpu_cores
-        percent = role.gpu_memory_percent
-        gpu["memory"] = f"{percent}%" if percent is not None else written_memory(role.gpu_memory_mib or 0)
-    if role.gpu_profile:
-        gpu["profile"] = role.gpu_profile
-    if role.gpu_models:
-        gpu["model"] = role.gpu_models
-    return gpu
+def _role(role: JobRole | RoleSpec, gpu: GpuSpec | None) -> dict[str, Any]:
+    return _written("roles", role, role.container, {} if gpu is None else {"gpu": _cards(gpu)})
+
+
+def _stored_cards(role: JobRole) -> GpuSpec | None:
+    if role.gpu_mode == GpuRequestMode.NONE:
+        return None
+    return GpuSpec(
+        cards=role.gpu_cards,
+        mode=GpuRequestMode(role.gpu_mode),
+        cores=role.gpu_cores,
+        memory_mib=role.gpu_memory_mib,
+        memory_percent=role.gpu_memory_percent,
+        models=tuple(role.gpu_models),
+        profile=role.gpu_profile,
+    )
+
+
+def _cards(gpu: GpuSpec) -> dict[str, Any]:
+    found: dict[str, Any] = {"cards": gpu.cards, "mode": str(gpu.mode)}
+    if gpu.mode == GpuRequestMode.SLICE:
+        percent = gpu.memory_percent
+        memory = f"{percent}%" if percent is not None else written_memory(gpu.memory_mib or 0)
+        found |= {"cores": gpu.cores, "memory": memory}
+    if gpu.profile:
+        found["profile"] = gpu.profile
+    if gpu.models:
+        found["model"] = list(gpu.models)
+    return found
+
+
+def _stored(value: Any) -> Any:
+    """A value as JSON and columns hold it."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value

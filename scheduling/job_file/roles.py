@@ -6,82 +6,93 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from foundation.core.identifiers import dns_label, is_dns_label
-from foundation.core.quantities import Mebibytes, Millicores, parse_cpu, parse_percent
+from foundation.core.identifiers import dns_label
 from scheduling.engine.model import parse_profile
-from scheduling.job_file.container import (
-    CPU_MAX,
-    MEMORY_MAX,
-    ROLE_KEYS,
-    read_container,
-    read_exclusive,
-    read_limits,
-)
-from scheduling.job_file.memory import read_memory
+from scheduling.job_file.fields import FIELDS, pod_fields
+from scheduling.job_file.kinds import Amount, Cpu, Memory
+from scheduling.job_file.reading import open_part, open_parts, read_columns, read_field, read_said
 from scheduling.job_file.section import Section
 from scheduling.job_file.types import GpuSpec, RoleSpec
 from scheduling.models import GpuRequestMode
 
-ROLES_MAX: Final = 16
-REPLICAS_MAX: Final = 4096
-CARDS_MAX: Final = 64
+_RESOURCES: Final = "roles.resources"
+_GPU: Final = "roles.resources.gpu"
 _NAME_IN_POD: Final = 12
-_MODES: Final = (GpuRequestMode.WHOLE.value, GpuRequestMode.SLICE.value, GpuRequestMode.MIG.value)
 
 
 def read_roles(job: Section) -> tuple[RoleSpec, ...]:
     """The roles of a job; there is at least one."""
-    raw = job.items("roles", limit=ROLES_MAX)
-    if not raw and not any(e.field.startswith("roles") for e in job.problems.errors):
-        job.add("roles", "REQUIRED", _("a job needs at least one role"))
-    roles = [_role(job, index, item) for index, item in enumerate(raw)]
+    before = len(job.problems.errors)
+    parts = open_parts(job, "roles")
+    if not parts and len(job.problems.errors) == before:
+        job.add("roles", "REQUIRED", _(FIELDS["roles"].required))
+    roles = tuple(_role(role, index) for index, role in enumerate(parts))
     # Pod names carry this much of a role's name, so that much must tell the roles apart.
     heads = [dns_label(role.name, _NAME_IN_POD) for role in roles]
     for index, head in enumerate(heads):
         if head in heads[:index]:
             message = _("the first %(count)s characters of each role's name must differ")
             job.add(f"roles.{index}.name", "DUPLICATE", message % {"count": _NAME_IN_POD})
-    return tuple(roles)
+    return roles
 
 
-def _role(job: Section, index: int, raw: Any) -> RoleSpec:
-    known = ("name", "replicas", "min_replicas", "image", "command", "resources", *ROLE_KEYS)
-    role = Section.read(raw, f"roles.{index}", known, job.problems)
-    name = role.text("name", default="main" if index == 0 else f"role-{index}", limit=40)
-    if not is_dns_label(name):
-        role.add("name", "FORMAT", _("use lower-case letters, digits and hyphens, as in worker"))
-    replicas = role.integer("replicas", default=1, low=1, high=REPLICAS_MAX)
-    resources = role.section("resources", ("cpu", "memory", "gpu", "limits", "exclusive_cpus"))
-    cpu = _bounded(resources, "cpu", resources.quantity("cpu", parse_cpu, Millicores(0)), CPU_MAX)
-    memory = resources.quantity("memory", read_memory, Mebibytes(0))
-    memory_mib = _bounded(resources, "memory", memory, MEMORY_MAX)
-    limits = read_limits(resources, cpu, memory_mib)
-    own = {"limits": limits, "exclusive_cpus": read_exclusive(resources, cpu, memory_mib, limits)}
-    return RoleSpec(
-        name=name,
-        replicas=replicas,
-        min_replicas=role.integer("min_replicas", default=replicas, low=1, high=replicas),
-        cpu_millicores=cpu,
-        memory_mib=memory_mib,
-        gpu=_gpu(resources) if resources.has("gpu") else None,
-        image=role.text("image"),
-        command=role.texts("command", limit=256),
-        container={**read_container(role), **{key: value for key, value in own.items() if value}},
+def _role(role: Section, index: int) -> RoleSpec:
+    columns = read_columns(role, "roles")
+    columns["name"] = columns["name"] or ("main" if index == 0 else f"role-{index}")
+    columns["command"] = tuple(columns["command"])
+    columns["min_replicas"] = _least(role, columns["min_replicas"], columns["replicas"])
+    resources = open_part(role, _RESOURCES)
+    columns |= read_columns(resources, _RESOURCES)
+    container = read_said(role, pod_fields("roles")) | read_said(resources, pod_fields(_RESOURCES))
+    spec = RoleSpec(**columns, gpu=_gpu(resources) if resources.has("gpu") else None, container=container)
+    _check_probes(role, container.get("probes", {}))
+    _check_limits(resources, spec)
+    _check_exclusive(resources, spec)
+    return spec
+
+
+def _least(role: Section, least: int | None, replicas: int) -> int:
+    if least is not None and least > replicas:
+        limits = {"low": 1, "high": replicas}
+        role.add("min_replicas", "RANGE", _("must be from %(low)s to %(high)s") % limits)
+    return replicas if least is None else min(least, replicas)
+
+
+def _check_probes(role: Section, probes: dict[str, Any]) -> None:
+    for kind, probe in probes.items():
+        if kind != "readiness" and probe.get("successes", 1) != 1:
+            message = _("only readiness may ask for more than one")
+            role.add(f"probes.{kind}.successes", "CONTRADICTION", message)
+
+
+def _check_limits(resources: Section, role: RoleSpec) -> None:
+    """A limit is how far a task may go beyond what it asks for, so it is no less than that."""
+    limits = role.container.get("limits", {})
+    kinds: tuple[tuple[str, Amount, int], ...] = (
+        ("cpu", Cpu(), role.cpu_millicores),
+        ("memory", Memory(), role.memory_mib),
     )
+    for key, kind, asked in kinds:
+        amount = kind.amount(limits[key]) if key in limits else None
+        if amount is not None and (amount < asked or amount == 0):
+            resources.add(f"limits.{key}", "RANGE", _("must not be less than what is asked for"))
 
 
-def _bounded(section: Section, key: str, amount: int, high: int) -> int:
-    if amount > high:
-        section.add(key, "RANGE", _("is more than any node could have"))
-        return 0
-    return amount
+def _check_exclusive(resources: Section, role: RoleSpec) -> None:
+    """A kubelet with the static CPU manager gives whole CPUs to guaranteed pods that ask for them."""
+    cpu = role.cpu_millicores
+    if not role.container.get("exclusive_cpus"):
+        return
+    if cpu % 1000 or not cpu or not role.memory_mib or role.container.get("limits"):
+        message = _("ask for whole CPUs and for memory, and for no limits beyond them")
+        resources.add("exclusive_cpus", "CONTRADICTION", message)
 
 
 def _gpu(resources: Section) -> GpuSpec | None:
-    gpu = resources.section("gpu", ("cards", "mode", "cores", "memory", "model", "profile"))
-    mode = GpuRequestMode(gpu.choice("mode", _MODES, default=GpuRequestMode.WHOLE.value))
-    cards = gpu.integer("cards", default=1, low=0, high=CARDS_MAX)
-    models = _models(gpu)
+    gpu = open_part(resources, _GPU)
+    mode = GpuRequestMode(read_field(gpu, f"{_GPU}.mode"))
+    cards = int(read_field(gpu, f"{_GPU}.cards"))
+    models = tuple(read_field(gpu, f"{_GPU}.model") or ())
     if mode is GpuRequestMode.MIG:
         return _instances(gpu, cards, models)
     if gpu.has("profile"):
@@ -104,7 +115,7 @@ def _gpu(resources: Section) -> GpuSpec | None:
 
 
 def _instances(gpu: Section, cards: int, models: tuple[str, ...]) -> GpuSpec | None:
-    profile = gpu.text("profile", limit=40)
+    profile = read_field(gpu, f"{_GPU}.profile")
     if not profile:
         gpu.add("profile", "REQUIRED", _("name a MIG profile, as in 2g.10gb"))
         return None
@@ -136,22 +147,14 @@ def _cores(gpu: Section) -> int:
     if str(gpu.values["cores"]).strip("% ") == "0":
         gpu.add("cores", "RANGE", _("0 would mean no limit to the layer that cuts slices; ask for 1 to 100"))
         return 1
-    return gpu.quantity("cores", lambda value: int(parse_percent(value)), 1)
+    return read_field(gpu, f"{_GPU}.cores") or 1
 
 
 def _slice_memory(gpu: Section) -> tuple[int | None, int | None]:
     if not gpu.has("memory"):
         gpu.add("memory", "REQUIRED", _("a slice names its memory, as in 20480Mi, 20Gi or 50%%") % ())
         return None, None
-    if str(gpu.values["memory"]).strip().endswith("%"):
-        return None, gpu.quantity("memory", lambda value: int(parse_percent(value)), 1)
-    amount = _bounded(gpu, "memory", gpu.quantity("memory", read_memory, Mebibytes(1)), MEMORY_MAX)
-    if amount < 1:
-        gpu.add("memory", "RANGE", _("must be more than nothing"))
-    return amount, None
-
-
-def _models(gpu: Section) -> tuple[str, ...]:
-    if isinstance(gpu.values.get("model"), str):
-        return (gpu.text("model", limit=80),)
-    return gpu.texts("model", limit=32, length=80)
+    found = read_field(gpu, f"{_GPU}.memory")
+    if isinstance(found, str):
+        return None, int(found.removesuffix("%"))
+    return found, None

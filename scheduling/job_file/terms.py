@@ -24,15 +24,32 @@ _KEY: Final = re.compile(rf"(?:[a-z0-9](?:[a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_NAME
 _VALUE: Final = re.compile(rf"(?:{_NAME})?")
 
 
-def read_expressions(
+def _expressions(
     part: Section, path: str, raw: Sequence[Any], among: Sequence[AffinityOperator] = tuple(AffinityOperator)
 ) -> list[dict[str, Any]]:
     """The expressions of one term."""
     return [_expression(part, f"{path}.{number}", item, among) for number, item in enumerate(raw)]
 
 
-def read_preferred_nodes(part: Section, affinity: Section) -> list[dict[str, Any]]:
-    """Terms for nodes that are liked better, each with its weight."""
+def read_node_terms(part: Section, key: str) -> dict[str, Any]:
+    """Required terms for nodes, each a list of expressions, and preferred ones with weights."""
+    affinity = part.section(key, ("required", "preferred"))
+    terms = []
+    for index, raw in enumerate(affinity.items("required", limit=32)):
+        path = affinity.at(f"required.{index}")
+        if isinstance(raw, Mapping):
+            term = Section.read(raw, path, ("match_expressions",), part.problems)
+            terms.append(_expressions(part, path, term.items("match_expressions", limit=32)))
+        elif isinstance(raw, list):
+            terms.append(_expressions(part, path, raw))
+        else:
+            affinity.add(f"required.{index}", "TYPE", _("must be a list of expressions"))
+    found = {"required": terms, "preferred": _preferred_nodes(part, affinity)}
+    return {kind: value for kind, value in found.items() if value}
+
+
+def _preferred_nodes(part: Section, affinity: Section) -> list[dict[str, Any]]:
+    """Terms for nodes that are preferred, each with its weight."""
     terms = []
     for number, raw in enumerate(affinity.items("preferred", limit=_TERMS_MAX)):
         path = affinity.at(f"preferred.{number}")
@@ -40,7 +57,7 @@ def read_preferred_nodes(part: Section, affinity: Section) -> list[dict[str, Any
         wishes = term.items("match_expressions", limit=32)
         if not wishes:
             term.add("match_expressions", "REQUIRED", _("say which nodes are preferred"))
-        expressions = read_expressions(part, term.at("match_expressions"), wishes)
+        expressions = _expressions(part, term.at("match_expressions"), wishes)
         terms.append({"weight": _weight(term), "match_expressions": expressions})
     return terms
 
@@ -74,7 +91,7 @@ def _pod_term(part: Section, path: str, raw: Any, weighed: bool) -> dict[str, An
     if not domain:
         message = _("name the domain: %(levels)s, or a node label")
         term.add("topology_key", "REQUIRED", message % {"levels": ", ".join(LEVELS)})
-    expressions = read_expressions(
+    expressions = _expressions(
         part, term.at("match_expressions"), term.items("match_expressions", limit=32), _OF_TASKS
     )
     found: dict[str, Any] = {"topology_key": domain}

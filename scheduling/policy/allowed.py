@@ -7,112 +7,67 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from scheduling.job_file import JobSpec
-from scheduling.job_file.volumes import SOURCES as VOLUMES
+from scheduling.job_file.field import Limited
+from scheduling.job_file.fields import ALL
+from scheduling.policy.trees import values_at
 
+File = Mapping[str, Any]
+"""A job file with every default written out."""
 Value = tuple[str, str]
 """(path in the job file, value as text)."""
 
 
-def _one(name: str, read: Callable[[JobSpec], str | None]) -> Callable[[JobSpec], Iterator[Value]]:
-    def values(spec: JobSpec) -> Iterator[Value]:
-        found = read(spec)
-        if found:
-            yield name, found
+def _declared(path: str) -> Callable[[File], Iterator[Value]]:
+    def values(file: File) -> Iterator[Value]:
+        return ((place, str(value)) for place, value in values_at(file, path) if value not in (None, ""))
 
     return values
 
 
-def _of_cards(name: str, read: Callable[[Any], Iterator[str]]) -> Callable[[JobSpec], Iterator[Value]]:
-    def values(spec: JobSpec) -> Iterator[Value]:
-        for index, role in enumerate(spec.roles):
-            if role.gpu is not None:
-                for found in read(role.gpu):
-                    yield f"roles.{index}.resources.gpu.{name}", found
-
-    return values
+def _parts(file: File) -> Iterator[Value]:
+    return ((f"placement.{name}", name) for name in file["placement"])
 
 
-def _parts(spec: JobSpec) -> Iterator[Value]:
-    return ((f"placement.{name}", name) for name in spec.placement)
-
-
-def _selector(spec: JobSpec) -> Iterator[Value]:
-    labels: Mapping[str, str] = spec.placement.get("node_selector", {})
+def _selector(file: File) -> Iterator[Value]:
+    labels: Mapping[str, str] = file["placement"].get("node_selector", {})
     return ((f"placement.node_selector.{key}", f"{key}={value}") for key, value in labels.items())
 
 
-def _tolerations(spec: JobSpec) -> Iterator[Value]:
-    for index, item in enumerate(spec.placement.get("tolerations", ())):
-        yield f"placement.tolerations.{index}.key", item.get("key", "*")
+def _tolerations(file: File) -> Iterator[Value]:
+    for place, item in values_at(file["placement"].get("tolerations", ()), "", "placement.tolerations"):
+        yield f"{place}.key", item.get("key", "*")
 
 
-def _level(spec: JobSpec) -> str | None:
-    topology: Mapping[str, str] = spec.placement.get("topology", {})
-    return topology.get("level")
+def _volumes(file: File) -> Iterator[Value]:
+    kinds = ("claim", "empty", "config", "secret")
+    for place, volume in values_at(file["volumes"], "", "volumes"):
+        yield from ((place, kind) for kind in kinds if kind in volume)
 
 
-def _volumes(spec: JobSpec) -> Iterator[Value]:
-    for index, volume in enumerate(spec.volumes):
-        yield from ((f"volumes.{index}", kind) for kind in VOLUMES if kind in volume)
-
-
-def _named_volumes(kind: str) -> Callable[[JobSpec], Iterator[Value]]:
-    def values(spec: JobSpec) -> Iterator[Value]:
-        for index, volume in enumerate(spec.volumes):
-            if kind in volume:
-                yield f"volumes.{index}.{kind}", volume[kind]
-
-    return values
-
-
-def _variables_from(kind: str) -> Callable[[JobSpec], Iterator[Value]]:
-    def values(spec: JobSpec) -> Iterator[Value]:
-        for name, value in spec.environment.items():
+def _variables_from(kind: str) -> Callable[[File], Iterator[Value]]:
+    def values(file: File) -> Iterator[Value]:
+        for name, value in file["environment"].items():
             if not isinstance(value, str) and kind in value:
                 yield f"environment.{name}.{kind}", value[kind]
-        for index, source in enumerate(spec.runtime.get("environment_from", ())):
-            if kind in source:
-                yield f"environment_from.{index}.{kind}", source[kind]
+        yield from values_at(file, f"environment_from.{kind}")
 
     return values
 
 
-def _pull_secrets(spec: JobSpec) -> Iterator[Value]:
-    names = enumerate(spec.runtime.get("image_pull_secrets", ()))
-    return ((f"image_pull_secrets.{index}", name) for index, name in names)
-
-
-def _pull_policies(spec: JobSpec) -> Iterator[Value]:
-    for index, role in enumerate(spec.roles):
-        if policy := role.container.get("image_pull_policy"):
-            yield f"roles.{index}.image_pull_policy", policy
-
-
-def _user(spec: JobSpec) -> str | None:
-    return str(spec.runtime.get("security", {}).get("run_as_user", "")) or None
-
-
-CHOICES: Final[Mapping[str, Callable[[JobSpec], Iterator[Value]]]] = {
-    "kind": _one("kind", lambda spec: str(spec.kind)),
-    "queue": _one("queue", lambda spec: spec.queue),
-    "priority_class": _one("priority_class", lambda spec: spec.priority_class),
-    "roles.resources.gpu.mode": _of_cards("mode", lambda gpu: iter([str(gpu.mode)])),
-    "roles.resources.gpu.model": _of_cards("model", lambda gpu: iter(gpu.models)),
-    "roles.image_pull_policy": _pull_policies,
-    "image_pull_secrets": _pull_secrets,
-    "security.run_as_user": _one("security.run_as_user", _user),
-    "environment.secret": _variables_from("secret"),
-    "environment.config": _variables_from("config"),
+_OWN: Final[Mapping[str, Callable[[File], Iterator[Value]]]] = {
     "volumes": _volumes,
-    "volumes.claim": _named_volumes("claim"),
-    "volumes.config": _named_volumes("config"),
-    "volumes.secret": _named_volumes("secret"),
     "placement": _parts,
-    "placement.node_name": _one("placement.node_name", lambda spec: spec.placement.get("node_name")),
     "placement.node_selector": _selector,
     "placement.tolerations": _tolerations,
-    "placement.topology.level": _one("placement.topology.level", _level),
+}
+CHOICES: Final[Mapping[str, Callable[[File], Iterator[Value]]]] = {
+    **{
+        field.path: _OWN.get(field.path, _declared(field.path))
+        for field in ALL
+        if field.policy is Limited.VALUES
+    },
+    "environment.secret": _variables_from("secret"),
+    "environment.config": _variables_from("config"),
 }
 """By name, the values of a job there. What a job does not name is no value: it is left to the engine.
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-# What belongs to one mode of cards only, and is filled in for jobs of that mode.
-_OF_MODE: Final = {"cores": "slice", "memory": "slice", "profile": "mig"}
+from scheduling.job_file.fields import fields_below
+
+_MODES: Final = {field.key: field.only for field in fields_below("roles.resources.gpu") if field.only}
+"""Of the fields of cards that only some modes have, which these are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def _role(role: Any, defaults: Mapping[str, Any], path: str, filled: list[Filled
         cards = defaults["resources"].get("gpu")
         if isinstance(gpu, Mapping) and isinstance(cards, Mapping):
             mode = gpu.get("mode") or cards.get("mode") or "whole"
-            fitting = {key: value for key, value in cards.items() if _OF_MODE.get(key, mode) == mode}
+            fitting = {key: value for key, value in cards.items() if mode in _MODES.get(key, (mode,))}
             wanted["resources"]["gpu"] = fitting
     return _fill(role, wanted, path, filled)
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 
 from clusters.backends.base import GRACE_S
-from foundation.core.quantities import QuantityError, parse_cpu, parse_percent
-from scheduling.job_file import JobSpec, RoleSpec
-from scheduling.job_file.memory import read_memory
-
-LARGEST: Final = 2**31 - 1
+from scheduling.job_file import JobSpec, spec_mapping
+from scheduling.job_file.field import Limited
+from scheduling.job_file.fields import ALL, FIELDS
+from scheduling.job_file.kinds import Amount, Whole
+from scheduling.policy.trees import values_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,106 +29,75 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """`parse` reads a limit as a job file writes it; `places` finds the values of a job in that unit."""
+class LimitedField:
+    """`kind` reads a limit as a job file writes it; `places` finds the values of a job in that unit."""
 
     name: str
-    parse: Callable[[Any], int]
+    kind: Amount
     places: Callable[[JobSpec], Iterator[Found]]
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
-        raise QuantityError(gettext_noop("must be a whole number from 0 to %(high)s"), high=str(LARGEST))
-    return value
-
-
-def _percent(value: Any) -> int:
-    return int(parse_percent(value))
-
-
-def _bounded(parse: Callable[[Any], int]) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise QuantityError(gettext_noop("must be a number or text"))
-        amount = parse(value)
-        if amount > LARGEST:
-            raise QuantityError(gettext_noop("is more than any node could have"))
-        return amount
-
-    return read
-
-
-def _job(name: str, read: Callable[[JobSpec], int | None], path: str = "") -> Field:
-    return Field(name, _whole, lambda spec: iter([Found(path or name, read(spec))]))
-
-
-def _role(name: str, read: Callable[[RoleSpec], int | None], parse: Callable[[Any], int] = _whole) -> Field:
-    def places(spec: JobSpec) -> Iterator[Found]:
-        for index, role in enumerate(spec.roles):
-            yield Found(f"roles.{index}.{name}", read(role))
-
-    return Field(f"roles.{name}", parse, places)
-
-
-def _gpu(name: str, read: Callable[[Any], int | None], parse: Callable[[Any], int] = _whole) -> Field:
-    """A field of the cards of each role that asks for some; None where their mode does not have it."""
+def _declared(path: str) -> LimitedField:
+    kind = cast(Amount, FIELDS[path].kind)
 
     def places(spec: JobSpec) -> Iterator[Found]:
-        for index, role in enumerate(spec.roles):
-            amount = None if role.gpu is None else read(role.gpu)
-            path = f"roles.{index}.resources.gpu.{name}"
-            if amount is not None:
-                yield Found(path, amount)
-            elif name == "memory" and role.gpu is not None and role.gpu.memory_percent is not None:
-                yield Found(path, None, unit_differs=True)
+        for place, value in values_at(spec_mapping(spec), path):
+            yield Found(place, None if value is None else kind.amount(value))
 
-    return Field(f"roles.resources.gpu.{name}", parse, places)
+    return LimitedField(path, kind, _OWN.get(path, places))
 
 
-def _retries(spec: JobSpec) -> Iterator[Found]:
-    for index, rule in enumerate(spec.lifecycle):
-        if "max" in rule:
-            yield Found(f"lifecycle.{index}.max", int(rule["max"]))
-
-
-def _limit(name: str, asked: Callable[[RoleSpec], int], parse: Callable[[Any], int]) -> Field:
+def _up_to(key: str, column: str) -> Callable[[JobSpec], Iterator[Found]]:
     """How far a task may go beyond what it asks for; that itself, where the role says nothing."""
+    path = f"resources.limits.{key}"
+    kind = cast(Amount, FIELDS[f"roles.{path}"].kind)
 
-    def read(role: RoleSpec) -> int:
-        said = role.container.get("limits", {}).get(name)
-        return asked(role) if said is None else parse(said)
+    def places(spec: JobSpec) -> Iterator[Found]:
+        for index, role in enumerate(spec.roles):
+            said = role.container.get("limits", {}).get(key)
+            amount = getattr(role, column) if said is None else kind.amount(said)
+            yield Found(f"roles.{index}.{path}", amount)
 
-    return _role(f"resources.limits.{name}", read, parse)
-
-
-def _empty_volumes(spec: JobSpec) -> Iterator[Found]:
-    for index, volume in enumerate(spec.volumes):
-        if "empty" in volume:
-            yield Found(f"volumes.{index}.empty", int(read_memory(volume["empty"])))
+    return places
 
 
-_ALL: Final = (
-    _job("min_run_s", lambda spec: spec.min_run_s),
-    _job("max_run_s", lambda spec: spec.max_run_s),
-    _job("checkpoint_interval_s", lambda spec: spec.checkpoint_interval_s),
-    _job("gang.min_available", lambda spec: spec.min_available),
-    _role("replicas", lambda role: role.replicas),
-    _role("min_replicas", lambda role: role.min_replicas),
-    _role("resources.cpu", lambda role: role.cpu_millicores, _bounded(parse_cpu)),
-    _role("resources.memory", lambda role: role.memory_mib, _bounded(read_memory)),
-    _limit("cpu", lambda role: role.cpu_millicores, _bounded(parse_cpu)),
-    _limit("memory", lambda role: role.memory_mib, _bounded(read_memory)),
-    _gpu("cards", lambda gpu: gpu.cards),
-    _gpu("cores", lambda gpu: gpu.cores or None, _percent),
-    _gpu("memory", lambda gpu: gpu.memory_mib, _bounded(read_memory)),
-    Field("lifecycle.max", _whole, _retries),
-    Field("volumes.empty", _bounded(read_memory), _empty_volumes),
-    _job("termination_grace_s", lambda spec: spec.runtime.get("termination_grace_s", GRACE_S)),
-    _job("total.tasks", lambda spec: spec.task_count, "roles"),
-    _job("total.gpu.cards", lambda spec: spec.demand().get("gpu.cards", 0), "roles"),
+def _cores(spec: JobSpec) -> Iterator[Found]:
+    """A whole card has all its cores; how many an instance has depends on the flavor."""
+    for index, role in enumerate(spec.roles):
+        if role.gpu is not None and role.gpu.cores:
+            yield Found(f"roles.{index}.resources.gpu.cores", role.gpu.cores)
+
+
+def _card_memory(spec: JobSpec) -> Iterator[Found]:
+    for index, role in enumerate(spec.roles):
+        gpu = role.gpu
+        if gpu is not None and (gpu.memory_mib is not None or gpu.memory_percent is not None):
+            path = f"roles.{index}.resources.gpu.memory"
+            yield Found(path, gpu.memory_mib, unit_differs=gpu.memory_mib is None)
+
+
+def _grace(spec: JobSpec) -> Iterator[Found]:
+    yield Found("termination_grace_s", spec.runtime.get("termination_grace_s", GRACE_S))
+
+
+_OWN: Final[Mapping[str, Callable[[JobSpec], Iterator[Found]]]] = {
+    "roles.resources.gpu.cores": _cores,
+    "roles.resources.gpu.memory": _card_memory,
+    "roles.resources.limits.cpu": _up_to("cpu", "cpu_millicores"),
+    "roles.resources.limits.memory": _up_to("memory", "memory_mib"),
+    "termination_grace_s": _grace,
+}
+"""Fields of which something counts where a job says nothing, or that not every mode of cards has."""
+TOTALS: Final = (
+    LimitedField("total.tasks", Whole(), lambda spec: iter([Found("roles", spec.task_count)])),
+    LimitedField(
+        "total.gpu.cards", Whole(), lambda spec: iter([Found("roles", spec.demand().get("gpu.cards", 0))])
+    ),
 )
-FIELDS: Final = {field.name: field for field in _ALL}
+LIMITED: Final[Mapping[str, LimitedField]] = {
+    **{field.path: _declared(field.path) for field in ALL if field.policy is Limited.AMOUNT},
+    **{total.name: total for total in TOTALS},
+}
 CAPPED: Final = frozenset({"min_run_s"})
 """Asked for beyond the maximum, these are cut to it and not refused: protection is a wish."""
 
@@ -139,9 +107,9 @@ def amount_of(name: str, value: Any) -> int:
 
     Raises: QuantityError with the sentence for whoever wrote it; KeyError for no such field.
     """
-    return FIELDS[name].parse(value)
+    return LIMITED[name].kind.amount(value)
 
 
 def unknown_field() -> str:
-    """The sentence for a name that is none of `FIELDS`."""
-    return _("A policy cannot limit this; it limits: %(known)s") % {"known": ", ".join(FIELDS)}
+    """The sentence for a name that is none of `LIMITED`."""
+    return _("A policy cannot limit this; it limits: %(known)s") % {"known": ", ".join(LIMITED)}

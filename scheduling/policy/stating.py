@@ -14,7 +14,7 @@ from foundation.core.quantities import QuantityError
 from scheduling.job_file import parse_job
 from scheduling.policy.allowed import CHOICES, unknown_choice
 from scheduling.policy.combine import Stated, combine
-from scheduling.policy.fields import FIELDS, amount_of, unknown_field
+from scheduling.policy.fields import LIMITED, amount_of, unknown_field
 from scheduling.policy.trees import put, value_at
 from tenants.models import Tenant
 
@@ -101,7 +101,7 @@ def _times(statement: Statement) -> Iterator[FieldError]:
 def _limits(statement: Statement) -> Iterator[FieldError]:
     for side, limits in (("minimum", statement.minimum), ("maximum", statement.maximum)):
         for name, value in limits.items():
-            if name not in FIELDS:
+            if name not in LIMITED:
                 yield FieldError(f"{side}.{name}", "UNKNOWN", unknown_field())
                 continue
             try:

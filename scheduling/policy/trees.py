@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 
@@ -24,6 +24,19 @@ def value_at(tree: Mapping[str, Any], path: str) -> Any:
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
+
+
+def values_at(tree: Any, path: str, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that a job file has at a declared path, each with its place, which counts list entries."""
+    if isinstance(tree, list | tuple):
+        for index, item in enumerate(tree):
+            yield from values_at(item, path, f"{place}.{index}")
+    elif not path:
+        yield place, tree
+    elif isinstance(tree, Mapping):
+        key, _dot, rest = path.partition(".")
+        if key in tree:
+            yield from values_at(tree[key], rest, f"{place}.{key}" if place else key)
 
 
 def put(tree: dict[str, Any], path: str, value: Any) -> None:

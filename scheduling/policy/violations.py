@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from django.utils.translation import gettext as _
 
 from foundation.core.errors import FieldError
-from scheduling.job_file import JobSpec
+from scheduling.job_file import JobSpec, spec_mapping
 from scheduling.policy.allowed import CHOICES
 from scheduling.policy.combine import Effective, Limit, Patterns
-from scheduling.policy.fields import CAPPED, FIELDS, Found
+from scheduling.policy.fields import CAPPED, LIMITED, Found
 
 
 def violations(spec: JobSpec, policy: Effective) -> list[FieldError]:
@@ -20,7 +20,7 @@ def violations(spec: JobSpec, policy: Effective) -> list[FieldError]:
 
 def _below(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
     for name, limit in policy.minimum.items():
-        for found in FIELDS[name].places(spec):
+        for found in LIMITED[name].places(spec):
             if found.unit_differs:
                 yield _other_unit(found, limit)
             elif found.amount is not None and found.amount < limit.amount:
@@ -30,7 +30,7 @@ def _below(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
 
 def _above(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
     for name, limit in policy.maximum.items():
-        for found in FIELDS[name].places(spec) if name not in CAPPED else ():
+        for found in LIMITED[name].places(spec) if name not in CAPPED else ():
             if found.unit_differs and name not in policy.minimum:
                 yield _other_unit(found, limit)
             elif not found.unit_differs and (found.amount is None or found.amount > limit.amount):
@@ -55,8 +55,9 @@ def _images(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
 
 
 def _values(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
+    file = spec_mapping(spec) if policy.allowed else {}
     for name, rules in policy.allowed.items():
-        for path, value in CHOICES[name](spec):
+        for path, value in CHOICES[name](file):
             for rule in rules:
                 if not _matches(value, rule.patterns):
                     known = ", ".join(rule.patterns) or "–"

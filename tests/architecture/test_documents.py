@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scheduling.job_file.describing import fields_page
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
@@ -19,6 +21,11 @@ def test_every_variable_is_described() -> None:
     internal = {"ALLOTMENT_PENDING_JOBS_MAX", "ALLOTMENT_MIN_RUN_MAX_S"}  # Django settings, not variables
     of_tasks = {"ALLOTMENT_JOB"}  # told to a job's own processes: `docs/jobs.md`
     assert variables - internal - of_tasks <= described
+
+
+def test_the_page_of_the_fields_of_a_job_file_is_current() -> None:
+    page = (ROOT / "docs" / "job-file.md").read_text()
+    assert page == fields_page(), "run: allotment job fields > docs/job-file.md"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -2,68 +2,122 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, cast
 
 from django import forms
+from django.forms import BoundField
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import FieldError
-from frontend.pages.jobs.job_values import FormValues, field_of, read_rest, rest_text
+from frontend.pages.jobs.job_values import (
+    OF_JOB,
+    OF_ROLE,
+    FormValues,
+    field_of,
+    named_rest,
+    read_rest,
+    rest_text,
+)
 from frontend.texts.labels import JOB_KINDS
 from quotas.selectors.pool import Pool
+from scheduling.job_file import Field
+from scheduling.job_file.environment import Variables
+from scheduling.job_file.kinds import Choice, Flag, Labels, Percent, Whole
 from scheduling.models import PriorityClass
 
 ROLES_MAX: Final = 8
-_DIGITS: Final = {"inputmode": "numeric", "autocomplete": "off"}
+_OFFERED: Final = ("queue", "priority_class")
+"""Fields that are chosen among what the workspace has."""
+_NUMBERS: Final = (Whole, Percent)
 
 
-def _text(label: Any, help_text: Any = "", **attributes: str) -> forms.CharField:
+@dataclass(frozen=True, slots=True)
+class ShownField:
+    """One field of the form; `gpu` is one of the cards, shown with the `modes` alone, or with any."""
+
+    bound: BoundField
+    unit: str
+    is_flag: bool
+    gpu: bool
+    modes: tuple[str, ...]
+
+
+class DeclaredForm(forms.Form):
+    """A form with an input for each of some declared fields of the job file.
+
+    It is bound from the start: errors are added from the parser, and typed text always stays.
+    """
+
+    declared: ClassVar[Sequence[Field]] = ()
+
+    def __init__(self, values: Mapping[str, Any], *, prefix: str | None = None) -> None:
+        super().__init__(dict(values), prefix=prefix)
+        self.fields |= {field.input_name: _input(field) for field in self.declared}
+
+    def group(self) -> dict[str, list[ShownField]]:
+        """The fields of the form by the groups that it shows."""
+        groups: defaultdict[str, list[ShownField]] = defaultdict(list)
+        for field in self.declared:
+            unit = _translated(field.unit) if field.unit.isalpha() and len(field.unit) > 1 else field.unit
+            of_cards = ".gpu." in field.path
+            groups[str(field.form)].append(
+                ShownField(
+                    self[field.input_name], str(unit), isinstance(field.kind, Flag), of_cards, field.only
+                )
+            )
+        return dict(groups)
+
+
+def _translated(text: str) -> Any:
+    return gettext_lazy(text) if text else ""
+
+
+def _input(field: Field) -> forms.Field:
+    """The input for a field: everything is text until the parser of job files has read it."""
+    said: dict[str, Any] = {"label": _translated(field.label), "required": False}
+    match field.kind:
+        case Flag():
+            return forms.BooleanField(**said)
+        case Choice():
+            return forms.ChoiceField(
+                choices=[(name, JOB_KINDS.get(name, name)) for name in field.kind.among], **said
+            )
+        case Labels() | Variables():
+            lines = (
+                _("One label=value per line.")
+                if isinstance(field.kind, Labels)
+                else _("One NAME=value per line.")
+            )
+            return forms.CharField(widget=forms.Textarea(attrs={"rows": 3}), help_text=lines, **said)
+    if field.path in _OFFERED:
+        return forms.ChoiceField(**said)
+    attributes = {"inputmode": "numeric"} if isinstance(field.kind, _NUMBERS) else {}
+    attributes |= {"placeholder": field.example} if field.example else {}
     widget = forms.TextInput(attrs={"autocomplete": "off", **attributes})
-    return forms.CharField(label=label, help_text=help_text, required=False, widget=widget)
+    return forms.CharField(widget=widget, help_text=_help(field), **said)
 
 
-def _lines(label: Any, help_text: Any) -> forms.CharField:
-    widget = forms.Textarea(attrs={"rows": 3})
-    return forms.CharField(label=label, help_text=help_text, required=False, widget=widget)
+def _help(field: Field) -> str:
+    """What a field means, and what counts where it is left empty."""
+    empty = _("Empty: %(otherwise)s.") % {"otherwise": _(field.otherwise)} if field.otherwise else ""
+    return " ".join(text for text in (_(field.help) if field.help else "", empty) if text)
 
 
-class MainForm(forms.Form):
+class MainForm(DeclaredForm):
     """What belongs to the job as a whole."""
 
-    name = _text(gettext_lazy("Name"), gettext_lazy("Lower-case letters, digits, hyphens; made up if empty."))
-    kind = forms.ChoiceField(label=gettext_lazy("Kind"), choices=list(JOB_KINDS.items()), required=False)
-    queue = forms.ChoiceField(label=gettext_lazy("Queue"), required=False)
-    priority_class = forms.ChoiceField(label=gettext_lazy("Priority"), required=False)
-    preemptible = forms.BooleanField(
-        label=gettext_lazy("May give way to others: only such jobs may borrow"), required=False
-    )
-    max_run_s = _text(
-        gettext_lazy("Longest run time"), gettext_lazy("86400 is a day; empty is no limit."), **_DIGITS
-    )
-    min_run_s = _text(gettext_lazy("Protected from preemption for"), gettext_lazy("At most 3600."), **_DIGITS)
-    checkpoint_interval_s = _text(
-        gettext_lazy("Saves a checkpoint every"), gettext_lazy("As far as the program does."), **_DIGITS
-    )
-    min_available = _text(
-        gettext_lazy("Starts with at least"), gettext_lazy("Empty: when every task has its place."), **_DIGITS
-    )
-    environment = _lines(gettext_lazy("Environment"), gettext_lazy("One NAME=value per line."))
-    node_selector = _lines(
-        gettext_lazy("Only on nodes with these labels"), gettext_lazy("One label=value per line.")
-    )
-    run_s = _text(gettext_lazy("Runs for"), **_DIGITS)
-    gpu_utilisation = _text(gettext_lazy("Uses of its GPUs"), gettext_lazy("From 0 to 1, as in 0.7."))
-    exit_code = _text(gettext_lazy("Ends with exit code"), gettext_lazy("0 is success."), **_DIGITS)
+    declared = OF_JOB
     rest = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def __init__(
         self, *, queues: Iterable[str], classes: Iterable[PriorityClass], values: Mapping[str, Any]
     ) -> None:
-        # Bound from the start: errors are added from the spec, and typed text always stays.
-        super().__init__(dict(values))
+        super().__init__(values)
         self._offer("queue", [(name, name) for name in queues])
         self._offer("priority_class", [(one.name, f"{one.name} ({one.value})") for one in classes])
         self.full_clean()
@@ -76,21 +130,11 @@ class MainForm(forms.Form):
         cast(forms.ChoiceField, self.fields[name]).choices = choices
 
 
-class RoleForm(forms.Form):
+class RoleForm(DeclaredForm):
     """One role: how many tasks, and what each of them gets."""
 
-    name = _text(gettext_lazy("Role"))
-    replicas = _text(gettext_lazy("Tasks"), **_DIGITS)
-    min_replicas = _text(gettext_lazy("At least"), **_DIGITS)
-    image = _text(gettext_lazy("Image"), "", placeholder="pytorch/pytorch:2.8")
-    command = _text(gettext_lazy("Command"), "", placeholder="python train.py")
-    cpu = _text(gettext_lazy("CPU per task"))
-    role_memory = _text(gettext_lazy("Memory per task"), gettext_lazy("As in 64Gi or 512Mi."))
+    declared = OF_ROLE
     gpu = forms.ChoiceField(label=gettext_lazy("GPU"), required=False)
-    cards = _text(gettext_lazy("GPUs per task"), **_DIGITS)
-    cores = _text(gettext_lazy("Compute of each"), **_DIGITS)
-    memory = _text(gettext_lazy("Memory of each"), gettext_lazy("As in 20Gi, 20480Mi or 50%."))
-    profile = _text(gettext_lazy("Profile"), gettext_lazy("As in 1g.10gb."))
     more = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *, place: int, pools: Sequence[Pool], values: Mapping[str, Any]) -> None:
@@ -136,12 +180,8 @@ class JobForm:
         self.roles = [
             RoleForm(place=place, pools=pools, values=role) for place, role in enumerate(values.roles)
         ]
-        placement = values.rest.get("placement")
-        inner = placement if isinstance(placement, Mapping) else {}
-        named = {f"placement.{key}" for key in inner} | {
-            key for key in values.rest if key != "placement" or not inner
-        }
-        self.kept = sorted({*named, *(key for role in values.roles for key in role.get("more") or ())})
+        of_roles = (name for role in values.roles for name in named_rest(role.get("more") or {}, "roles."))
+        self.kept = sorted({*named_rest(values.rest), *of_roles})
         self.other: list[str] = []
 
     def add_errors(self, errors: Iterable[FieldError]) -> None:
@@ -159,12 +199,21 @@ class JobForm:
 
 def read(data: QueryDict) -> FormValues:
     """The values that were posted."""
-    main: dict[str, Any] = {name: data.get(name, "") for name in MainForm.base_fields}
-    main["preemptible"] = "preemptible" in data
-    rest = read_rest(main.pop("rest"))
+    main = _posted(data, OF_JOB)
     roles: list[dict[str, Any]] = []
     while len(roles) < ROLES_MAX and f"roles-{len(roles)}-replicas" in data:
         prefix = f"roles-{len(roles)}-"
-        role: dict[str, Any] = {name: data.get(prefix + name, "") for name in RoleForm.base_fields}
-        roles.append(role | {"more": read_rest(role["more"])})
-    return FormValues(main, roles or [{}], rest)
+        chosen = {"gpu": data.get(f"{prefix}gpu", ""), "more": read_rest(data.get(f"{prefix}more", ""))}
+        roles.append(_posted(data, OF_ROLE, prefix) | chosen)
+    return FormValues(main, roles or [{}], read_rest(data.get("rest", "")))
+
+
+def _posted(data: QueryDict, fields: Sequence[Field], prefix: str = "") -> dict[str, Any]:
+    return {
+        field.input_name: (
+            prefix + field.input_name in data
+            if isinstance(field.kind, Flag)
+            else data.get(prefix + field.input_name, "")
+        )
+        for field in fields
+    }

@@ -1,8 +1,8 @@
-"""Between the job file and the flat values of the form, in both directions.
+"""Between the job file and the flat values of the form, in both directions, by the declaration of the fields.
 
-The form knows the common fields. What a file says beyond them travels along as `rest`, and of a role as
-`more`, so that going to the form and back loses nothing. Values stay as typed: whether they are right is
-for the spec to say.
+The form shows the fields that are declared so. What a file says beyond them travels along as `rest`, and of a
+role as `more`, so that going to the form and back loses nothing. Values stay as typed: whether they are right
+is for the parser of job files to say.
 """
 
 from __future__ import annotations
@@ -16,15 +16,20 @@ from typing import Any, Final
 
 from foundation.core.bounded_parsing import ParseBounds, TextError, load_json
 from foundation.core.numbers import read_whole
+from scheduling.job_file.environment import Variables
+from scheduling.job_file.field import Field
+from scheduling.job_file.fields import ALL, FIELDS, fields_below, keys_below
+from scheduling.job_file.kinds import Cpu, Flag, Labels, Number, Percent, Texts, Whole
+from scheduling.policy.trees import merged, put, value_at
 
 Values = dict[str, Any]
 
-PLAIN: Final = ("kind", "name", "queue", "priority_class")
-NUMBERS: Final = ("min_run_s", "max_run_s", "checkpoint_interval_s")
-SIMULATE: Final = ("run_s", "gpu_utilisation", "exit_code")
-_ROLE_KEYS: Final = ("name", "replicas", "min_replicas", "image", "command", "resources")
-_MORE_RESOURCES: Final = ("limits", "exclusive_cpus")
-_GPU_KEYS: Final = ("cards", "mode", "cores", "memory", "model", "profile")
+SHOWN: Final = tuple(each for each in ALL if each.form)
+OF_JOB: Final = tuple(each for each in SHOWN if not each.path.startswith("roles."))
+OF_ROLE: Final = tuple(each for each in SHOWN if each.path.startswith("roles."))
+_GPU: Final = "resources.gpu"
+_LINES: Final = (Labels, Variables)
+_NUMBERS: Final = (Whole, Number, Percent, Cpu)
 _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,60}")
 _REST_BOUNDS: Final = ParseBounds(size=256 * 1024, nodes=20_000)
@@ -43,75 +48,42 @@ class FormValues:
 def to_form(mapping: Mapping[str, Any]) -> FormValues:
     """The values of a job file; anything that is not of the expected shape stays in `rest`."""
     body = {str(key): value for key, value in mapping.items()}
-    main: Values = {key: body.pop(key) for key in (*PLAIN, *NUMBERS) if not _nested(body.get(key))
-                    and key in body}  # fmt: skip
-    main["preemptible"] = body.pop("preemptible", True) is not False
-    main["min_available"] = _take(body, "gang", "min_available")
-    for key in SIMULATE:
-        main[key] = _take(body, "simulate", key)
-    main["environment"] = _lines(body, "environment")
-    placement = dict(body["placement"]) if isinstance(body.get("placement"), Mapping) else None
-    if placement is not None:
-        main["node_selector"] = _lines(placement, "node_selector")
-        body["placement"] = {key: value for key, value in placement.items() if value != {}}
+    main: Values = {each.input_name: _take(body, each.path, each) for each in OF_JOB}
     roles = body.pop("roles", None)
     found = [_role(role) for role in roles if isinstance(role, Mapping)] if isinstance(roles, list) else []
-    rest = {key: value for key, value in body.items() if value not in (None, {}, [], "")}
-    return FormValues(main, found or [{}], rest)
+    return FormValues(main, found or [{}], _pruned(body))
 
 
 def to_mapping(values: FormValues) -> dict[str, Any]:
     """The job file that the form stands for, in the file's usual order."""
-    main, rest = values.main, dict(values.rest)
-    found: dict[str, Any] = {key: main[key] for key in PLAIN if main.get(key)}
-    found["preemptible"] = bool(main.get("preemptible"))
-    found |= {key: _number(main[key]) for key in NUMBERS if _said(main.get(key))}
-    if _said(main.get("min_available")):
-        found["gang"] = {"min_available": _number(main["min_available"])}
-    found["roles"] = [_role_mapping(role) for role in values.roles]
-    placement = rest.get("placement") or {}
-    # A placement of another shape stays in `rest`, where the spec complains about it.
-    if isinstance(placement, Mapping):
-        rest.pop("placement", None)
-        selector = _pairs(main.get("node_selector"))
-        if chosen := {**placement, **({"node_selector": selector} if selector else {})}:
-            found["placement"] = chosen
-    environment = rest.get("environment") or {}
-    # What is read from secrets and config maps travels along; what is typed beside it counts.
-    if isinstance(environment, Mapping):
-        rest.pop("environment", None)
-        if merged := {**environment, **_pairs(main.get("environment"))}:
-            found["environment"] = merged
-    if simulate := {key: _number(main[key]) for key in SIMULATE if _said(main.get(key))}:
-        found["simulate"] = simulate
-    return found | rest
+    typed = _typed(OF_JOB, values.main, "")
+    typed["roles"] = [_role_mapping(role) for role in values.roles]
+    # What is read from secrets and config maps travels along in `rest`; what is typed beside it counts.
+    return _ordered(merged(typed, values.rest), "")
 
 
 def field_of(path: str) -> tuple[int | None, str]:
     """The form field of a path in the file: (role's place, field), or (None, "") where there is none."""
-    match path.split("."):
-        case ["roles", role, *below] if (place := read_whole(role)) is not None:
-            return _role_field(place, below)
-        case ["gang", *_]:
-            return None, "min_available"
-        case ["simulate", key, *_] if key in SIMULATE:
-            return None, key
-        case ["placement", "node_selector", *_]:
-            return None, "node_selector"
-        case [key, *_] if key in (*PLAIN, *NUMBERS, "environment"):
-            return None, key
+    place: int | None = None
+    parts = path.split(".")
+    if parts[0] == "roles" and len(parts) > 1:
+        place = read_whole(parts[1])
+        parts = ["roles", *parts[2:]]
+    for length in range(len(parts), 0, -1):
+        if name := _input_at(".".join(parts[:length])):
+            return place, name
     return None, ""
 
 
-def _role_field(place: int, below: Sequence[str]) -> tuple[int | None, str]:
-    match below:
-        case ["resources", "gpu", key, *_]:
-            return place, {"mode": "gpu", "model": "gpu"}.get(key, key if key in _GPU_KEYS else "gpu")
-        case ["resources", ("cpu" | "memory" | "gpu") as key, *_]:
-            return place, "role_memory" if key == "memory" else key
-        case [key, *_] if key in _ROLE_KEYS:
-            return place, key
-    return None, ""
+def named_rest(rest: Mapping[str, Any], above: str = "") -> list[str]:
+    """Names of what a file says beyond the form: of a mapping that the form shows in part, each key."""
+    names: list[str] = []
+    for key, value in rest.items():
+        path = f"{above}{key}"
+        inner = value if isinstance(value, Mapping) else {}
+        in_part = any(each.path.startswith(f"{path}.") for each in SHOWN)
+        names += [f"{key}.{below}" for below in inner] if in_part and inner else [key]
+    return names
 
 
 def rest_text(rest: Mapping[str, Any]) -> str:
@@ -128,61 +100,98 @@ def read_rest(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _input_at(path: str) -> str:
+    if path in ("roles.resources.gpu", "roles.resources.gpu.mode", "roles.resources.gpu.model"):
+        return "gpu"
+    declared = FIELDS.get(path)
+    if declared is None or declared.form:
+        return declared.input_name if declared else ""
+    below = fields_below(path)
+    return below[0].input_name if len(below) == 1 and below[0].form else ""
+
+
 def _role(role: Mapping[str, Any]) -> Values:
-    values = {key: role.get(key) for key in ("name", "replicas", "min_replicas", "image")}
-    command = role.get("command")
-    values["command"] = shlex.join(str(part) for part in command) if isinstance(command, list) else command
-    more = {key: value for key, value in role.items() if key not in _ROLE_KEYS}
-    resources = role.get("resources")
-    resources = resources if isinstance(resources, Mapping) else {}
-    more |= {key: resources[key] for key in _MORE_RESOURCES if key in resources}
-    values["more"] = more
-    values |= {"cpu": resources.get("cpu"), "role_memory": resources.get("memory"), "gpu": "none"}
-    gpu = resources.get("gpu")
-    if isinstance(gpu, Mapping) and gpu.get("cards", 1) != 0:
+    more = {str(key): value for key, value in role.items()}
+    values: Values = {"gpu": "none"}
+    gpu = value_at(more, _GPU)
+    if isinstance(gpu, Mapping):
         models = gpu.get("model")
         named = models if isinstance(models, list) else [models] if models else []
-        values["gpu"] = f"{gpu.get('mode', 'whole')}:{','.join(str(model) for model in named)}"
-        values |= {key: gpu.get(key) for key in ("cards", "cores", "memory", "profile")}
+        if gpu.get("cards", 1) != 0:
+            values["gpu"] = f"{gpu.get('mode', 'whole')}:{','.join(str(model) for model in named)}"
+        rest = {key: value for key, value in gpu.items() if key not in ("mode", "model")}
+        more["resources"] = {**more["resources"], "gpu": rest}
+    for each in OF_ROLE:
+        values[each.input_name] = _take(more, each.path.removeprefix("roles."), each)
+    values["more"] = _pruned(more)
     return values
 
 
 def _role_mapping(role: Values) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": role.get("name")} if role.get("name") else {}
-    found |= {key: _number(role[key]) for key in ("replicas", "min_replicas") if _said(role.get(key))}
-    if role.get("image"):
-        found["image"] = role["image"]
-    if role.get("command"):
-        found["command"] = _split(str(role["command"]))
-    resources: dict[str, Any] = {}
-    if _said(role.get("cpu")):
-        resources["cpu"] = _number(role["cpu"])
-    if _said(role.get("role_memory")):
-        resources["memory"] = role["role_memory"]
-    if gpu := _gpu_mapping(role):
-        resources["gpu"] = gpu
-    more = dict(role.get("more") or {})
-    resources |= {key: more.pop(key) for key in _MORE_RESOURCES if key in more}
-    return found | more | ({"resources": resources} if resources else {})
-
-
-def _gpu_mapping(role: Values) -> dict[str, Any]:
     mode, _colon, models = str(role.get("gpu") or "none").partition(":")
+    fields = [each for each in OF_ROLE if _GPU not in each.path or mode in (each.only or (mode,))]
     if mode == "none":
-        return {}
-    found: dict[str, Any] = {"cards": _number(role.get("cards") or 1), "mode": mode}
-    if mode == "slice":
-        found |= {"cores": _number(role["cores"])} if _said(role.get("cores")) else {}
-        found |= {"memory": role["memory"]} if _said(role.get("memory")) else {}
-    if mode == "mig" and role.get("profile"):
-        found["profile"] = role["profile"]
-    if models:
-        found["model"] = models.split(",")
+        fields = [each for each in fields if _GPU not in each.path]
+    typed = _typed(fields, role, "roles.")
+    if mode != "none":
+        put(typed, f"{_GPU}.mode", mode)
+        if value_at(typed, f"{_GPU}.cards") is None:
+            put(typed, f"{_GPU}.cards", 1)
+        if models:
+            put(typed, f"{_GPU}.model", models.split(","))
+    return _ordered(merged(typed, role.get("more") or {}), "roles")
+
+
+def _typed(fields: Sequence[Field], values: Values, above: str) -> dict[str, Any]:
+    """What was typed into these fields, in the shape of a job file."""
+    found: dict[str, Any] = {}
+    for each in fields:
+        value = values.get(each.input_name)
+        if isinstance(each.kind, Flag):
+            put(found, each.path.removeprefix(above), bool(value))
+        elif value not in (None, "") and (said := _from_text(each, value)) is not None:
+            put(found, each.path.removeprefix(above), said)
     return found
 
 
-def _said(value: object) -> bool:
-    return value not in (None, "")
+def _from_text(shown: Field, value: Any) -> Any:
+    """The value that a text stands for; None where it stands for nothing."""
+    if isinstance(shown.kind, _LINES):
+        return _pairs(value) or None
+    if isinstance(shown.kind, Texts):
+        return _split(str(value))
+    return _number(value) if isinstance(shown.kind, _NUMBERS) else value
+
+
+def _take(body: dict[str, Any], path: str, shown: Field) -> Any:
+    """Move the value at a path out of the file, as its input shows it; a value of another shape stays."""
+    head, _dot, below = path.partition(".")
+    value = body.get(head)
+    if below:
+        if not isinstance(value, Mapping):
+            return None
+        body[head] = inner = {str(key): item for key, item in value.items()}
+        return _take(inner, below, shown)
+    if isinstance(shown.kind, Flag):
+        return body.pop(head, shown.default) is not False
+    if isinstance(shown.kind, _LINES) and isinstance(value, Mapping):
+        body[head] = {name: item for name, item in value.items() if _nested(item)}
+        return "\n".join(f"{name}={item}" for name, item in value.items() if not _nested(item))
+    if isinstance(shown.kind, Texts) and isinstance(value, list):
+        return shlex.join(str(part) for part in body.pop(head))
+    return None if _nested(value) else body.pop(head, None)
+
+
+def _pruned(rest: Mapping[str, Any]) -> dict[str, Any]:
+    """What is left of a file, without what is empty."""
+    found = {key: _pruned(value) if isinstance(value, Mapping) else value for key, value in rest.items()}
+    return {key: value for key, value in found.items() if value not in (None, {}, [], "")}
+
+
+def _ordered(mapping: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The keys of a mapping in the order of a job file, unknown ones last."""
+    order = {key: place for place, key in enumerate(keys_below(path))}
+    return {key: mapping[key] for key in sorted(mapping, key=lambda key: order.get(key, len(order)))}
 
 
 def _nested(value: object) -> bool:
@@ -190,29 +199,11 @@ def _nested(value: object) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """A number where the text is one; anything else stays for the spec to complain about."""
+    """A number where the text is one; anything else stays for the parser to complain about."""
     text = str(value).strip()
     if _WHOLE_NUMBER.fullmatch(text):
         return int(text)
     return float(text) if _NUMBER.fullmatch(text) else value
-
-
-def _take(body: dict[str, Any], section: str, key: str) -> Any:
-    """Move one value out of a section of the file."""
-    part = body.get(section)
-    if not isinstance(part, Mapping) or _nested(part.get(key)):
-        return None
-    body[section] = {name: value for name, value in part.items() if name != key}
-    return part.get(key)
-
-
-def _lines(body: dict[str, Any], key: str) -> str:
-    """Move the texts of a mapping out as `KEY=value` lines."""
-    value = body.get(key)
-    if not isinstance(value, Mapping):
-        return ""
-    body[key] = {name: item for name, item in value.items() if _nested(item)}
-    return "\n".join(f"{name}={item}" for name, item in value.items() if not _nested(item))
 
 
 def _pairs(text: Any) -> dict[str, Any]:
@@ -220,7 +211,7 @@ def _pairs(text: Any) -> dict[str, Any]:
     for line in str(text or "").splitlines():
         if line.strip():
             name, equals, value = line.strip().partition("=")
-            # Without an equals sign there is no value, and the spec names the line.
+            # Without an equals sign there is no value, and the parser names the line.
             found[name.strip()] = value.strip() if equals else None
     return found
 

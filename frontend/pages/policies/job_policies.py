@@ -14,19 +14,18 @@ from django.forms import BoundField
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from foundation.core.errors import AllotmentError
 from foundation.core.numbers import read_whole
 from frontend.components import view_models
 from frontend.shell.form_actions import done, told, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
-from scheduling.job_file import load_text
+from scheduling.job_file import FIELDS, load_text
 from scheduling.models import WorkspacePolicy
 from scheduling.policy import Effective, Limit
-from scheduling.policy.fields import FIELDS
+from scheduling.policy.fields import LIMITED
 from scheduling.policy.stating import IDLE_LEAST_S, IDLE_MOST_S, START_MOST_S, Statement
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
 from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
@@ -35,25 +34,9 @@ from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import tenant_get, tenant_list, workspace_get
 
-LABELS: Final[dict[str, str | Promise]] = {
-    "max_run_s": gettext_lazy("Run time, seconds"),
-    "min_run_s": gettext_lazy("Protection from preemption, seconds"),
-    "checkpoint_interval_s": gettext_lazy("Time between checkpoints, seconds"),
-    "total.gpu.cards": gettext_lazy("GPUs of the whole job"),
-    "total.tasks": gettext_lazy("Tasks of the whole job"),
-    "gang.min_available": gettext_lazy("Tasks that must start together"),
-    "roles.replicas": gettext_lazy("Replicas of a role"),
-    "roles.min_replicas": gettext_lazy("Least replicas of a role"),
-    "roles.resources.gpu.cards": gettext_lazy("GPUs of a task"),
-    "roles.resources.gpu.cores": gettext_lazy("Compute of a slice, percent"),
-    "roles.resources.gpu.memory": gettext_lazy("GPU memory of a slice, as in 20Gi"),
-    "roles.resources.cpu": gettext_lazy("CPU of a task, as in 8 or 500m"),
-    "roles.resources.memory": gettext_lazy("Memory of a task, as in 64Gi"),
-    "roles.resources.limits.cpu": gettext_lazy("CPU that a task may go up to, as in 16"),
-    "roles.resources.limits.memory": gettext_lazy("Memory that a task may go up to, as in 96Gi"),
-    "volumes.empty": gettext_lazy("Size of an empty volume, as in 10Gi"),
-    "termination_grace_s": gettext_lazy("Time to leave when told to, seconds"),
-    "lifecycle.max": gettext_lazy("Restarts by a lifecycle rule"),
+TOTALS: Final[dict[str, str]] = {
+    "total.tasks": gettext_noop("Tasks of the whole job"),
+    "total.gpu.cards": gettext_noop("GPUs of the whole job"),
 }
 _DEEPEST: Final = 3
 
@@ -79,6 +62,15 @@ class Row:
     maximum: BoundField
     least: Limit | None
     most: Limit | None
+
+
+def limit_label(name: str) -> str:
+    """The label of something that a policy can limit, with its unit."""
+    field = FIELDS.get(name)
+    if field is None:
+        return _(TOTALS[name])
+    unit = field.unit if field.unit in ("s", "%") else ""
+    return f"{_(field.label)} ({unit})" if unit else _(field.label)
 
 
 class PolicyForm(forms.Form):
@@ -123,7 +115,7 @@ class PolicyForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in LABELS:
+        for name in LIMITED:
             for side in ("minimum", "maximum"):
                 self.fields[f"{side}.{name}"] = forms.CharField(required=False, max_length=40)
 
@@ -162,7 +154,7 @@ class PolicyForm(forms.Form):
         )
 
     def _limits(self, side: str) -> dict[str, Any]:
-        typed = {name: self.cleaned_data[f"{side}.{name}"].strip() for name in FIELDS}
+        typed = {name: self.cleaned_data[f"{side}.{name}"].strip() for name in LIMITED}
         return {
             name: text if (number := read_whole(text)) is None else number
             for name, text in typed.items()
@@ -243,8 +235,8 @@ def workspace_policy(request: HttpRequest, workspace: str) -> HttpResponse:
         "place": place,
         "effective": effective,
         "limits": [
-            (LABELS[name], effective.minimum.get(name), effective.maximum.get(name))
-            for name in LABELS
+            (limit_label(name), effective.minimum.get(name), effective.maximum.get(name))
+            for name in LIMITED
             if name in effective.minimum or name in effective.maximum
         ],
         "defaults": _text(effective),
@@ -264,14 +256,14 @@ def _show(
     effective = policy_effective(viewer=who, tenant=place)
     rows = [
         Row(
-            str(label),
+            limit_label(name),
             name,
             form[f"minimum.{name}"],
             form[f"maximum.{name}"],
             effective.minimum.get(name),
             effective.maximum.get(name),
         )
-        for name, label in LABELS.items()
+        for name in LIMITED
     ]
     frame(request, label=_("Policies"), trail=place.name)
     page = {

@@ -1,4 +1,4 @@
-"""`allotment job submit|list|get|cancel`: jobs from a shell, through the same services."""
+"""`allotment job submit|list|get|cancel|fields`: jobs from a shell, through the same services."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.table import Table
 
 from scheduling.api.serializers import JobDetailSerializer, JobSerializer, listed
 from scheduling.job_file import load_text
+from scheduling.job_file.describing import fields_page
 from scheduling.selectors.job import JobFilter, job_get, job_list
 from scheduling.services.jobs.job import job_cancel, job_submit
 from scheduling.services.jobs.job_read import job_read
@@ -22,10 +23,10 @@ from tenants.selectors.tenant import workspace_get
 
 
 class Command(BaseCommand):
-    help = "Submit, list, show or cancel jobs of a workspace"
+    help = "Submit, list, show or cancel jobs of a workspace, or list the fields of a job file"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="submit|list|get|cancel")
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="submit|list|get|cancel|fields")
         submit = verbs.add_parser("submit", help="submit a job file")
         submit.add_argument("-f", "--file", required=True, metavar="YAML", help="- reads standard input")
         listing = verbs.add_parser("list", help="list jobs, newest first")
@@ -34,7 +35,8 @@ class Command(BaseCommand):
         for verb in ("get", "cancel"):
             one = verbs.add_parser(verb, help=f"{verb} one job")
             one.add_argument("job", metavar="JOB", help="id or name")
-        for chosen in set(verbs.choices.values()):
+        listed_fields = verbs.add_parser("fields", help="what a job file may say, as Markdown")
+        for chosen in set(verbs.choices.values()) - {listed_fields}:
             chosen.add_argument("--workspace", "-w", required=True, metavar="W", help="slug")
             chosen.add_argument("--user", metavar="NAME", help="who acts; default: the first platform admin")
             chosen.add_argument(
@@ -42,6 +44,9 @@ class Command(BaseCommand):
             )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["verb"] == "fields":
+            self.stdout.write(fields_page(), ending="")
+            return
         user = acting_user(options["user"])
         with refusals(options.get("file") or ""):
             workspace = workspace_get(viewer=user, slug=options["workspace"])

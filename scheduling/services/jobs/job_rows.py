@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from foundation.core.errors import Conflict, FieldError
 from foundation.sql.bulk import insert_rows
 from quotas.models import Queue
-from scheduling.job_file import JobSpec, RoleSpec
-from scheduling.models import GpuRequestMode, Job, JobRole, JobState, PriorityClass, Task
+from scheduling.job_file import JobSpec, job_columns, role_columns
+from scheduling.models import Job, JobRole, JobState, PriorityClass, Task
 from tenants.models import User
 
 
@@ -39,27 +39,17 @@ def rows_of(
     job = Job(
         workspace_id=queue.workspace_id,
         queue=queue,
-        name=spec.name,
-        kind=spec.kind,
         state=JobState.QUEUED,
         submitted_by=submitted_by,
         priority_class=priority,
         priority=priority.value,
-        preemptible=spec.preemptible,
-        min_available=spec.min_available,
-        min_run_s=min_run_s,
-        max_run_s=spec.max_run_s,
-        checkpoint_interval_s=spec.checkpoint_interval_s,
-        placement=dict(spec.placement),
-        lifecycle=[dict(rule) for rule in spec.lifecycle],
-        environment=dict(spec.environment),
-        volumes=[dict(volume) for volume in spec.volumes],
-        runtime=dict(spec.runtime),
-        simulate=dict(spec.simulate),
         submitted_at=now,
         reason_at=now,
+        **(job_columns(spec) | {"min_run_s": min_run_s}),
     )
-    roles = [_role(job, position, role) for position, role in enumerate(spec.roles)]
+    roles = [
+        JobRole(job=job, position=position, **role_columns(role)) for position, role in enumerate(spec.roles)
+    ]
     tasks = [Task(job=job, role=role, index=index) for role in roles for index in range(role.replicas)]
     job.have_roles(roles)
     return Rows(job, roles, tasks)
@@ -97,25 +87,3 @@ def name_taken(name: str) -> NameTaken:
 def _create_parts(many: Sequence[Rows]) -> None:
     insert_rows(role for rows in many for role in rows.roles)
     insert_rows(task for rows in many for task in rows.tasks)
-
-
-def _role(job: Job, position: int, role: RoleSpec) -> JobRole:
-    row = JobRole(
-        job=job,
-        position=position,
-        name=role.name,
-        replicas=role.replicas,
-        min_replicas=role.min_replicas,
-        cpu_millicores=role.cpu_millicores,
-        memory_mib=role.memory_mib,
-        gpu_mode=GpuRequestMode.NONE,
-        image=role.image,
-        command=list(role.command),
-        container=dict(role.container),
-    )
-    if role.gpu is not None:
-        row.gpu_mode = role.gpu.mode
-        row.gpu_cards, row.gpu_cores = role.gpu.cards, role.gpu.cores
-        row.gpu_memory_mib, row.gpu_memory_percent = role.gpu.memory_mib, role.gpu.memory_percent
-        row.gpu_models, row.gpu_profile = list(role.gpu.models), role.gpu.profile
-    return row

@@ -150,7 +150,7 @@ def test_what_is_not_said_is_not_kept() -> None:
         ({"security": {"run_as_user": 0}}, "security.run_as_user", "RANGE"),
         ({"security": {"privileged": True}}, "security.privileged", "UNKNOWN"),
         ({"termination_grace_s": 301}, "termination_grace_s", "RANGE"),
-        ({"image_pull_secrets": ["_"]}, "image_pull_secrets.0.name", "FORMAT"),
+        ({"image_pull_secrets": ["_"]}, "image_pull_secrets.0", "FORMAT"),
         (role(image_pull_policy="always"), "roles.0.image_pull_policy", "CHOICE"),
         (role(working_directory="srv"), "roles.0.working_directory", "FORMAT"),
         (role(pre_stop={}), "roles.0.pre_stop", "REQUIRED"),

@@ -1,0 +1,77 @@
+"""What a job file may say, for readers: one row per field."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from scheduling.job_file.field import Field
+from scheduling.job_file.fields import ALL, FIELDS
+from scheduling.job_file.kinds import Cpu, Memory, Part
+
+_HEAD: Final = (
+    "# The fields of a job file\n\n"
+    "Every field with its type, its bounds and what counts where the file leaves it open; null is as good as"
+    " left out. A field below a list of mappings, such as `roles`, is one of each of its entries."
+    " [Job files](jobs.md) tells what they do. This page is what `allotment job fields` prints.\n\n"
+    "| field | type and bounds | where it is left open | meaning |\n|---|---|---|---|\n"
+)
+
+
+def describe(field: Field) -> str:
+    """What a field means and what counts where it is left open, in English."""
+    said = [field.help or _sentence(field.label), f"Default: {field.otherwise}." if field.otherwise else ""]
+    if field.only:
+        said.append(f"Only with {', '.join(f'`{name}`' for name in field.only)}.")
+    return " ".join(text for text in said if text)
+
+
+def field_default(field: Field) -> Any:
+    """The default of a field as a job file writes it."""
+    if isinstance(field.kind, Cpu | Memory):
+        return field.kind.text(field.default)
+    return list(field.default) if isinstance(field.default, tuple) else field.default
+
+
+def fields_page() -> str:
+    """The page of the documentation that lists every field; what mappings have in common is listed once."""
+    rows = (_row(field) for field in ALL if _first(field.parent) == field.parent)
+    return _HEAD + "".join(f"{row}\n" for row in rows)
+
+
+def _first(path: str) -> str:
+    """The first mapping that has the same fields as the one at a path."""
+    kind = FIELDS[path].kind if path else None
+    if not isinstance(kind, Part):
+        return path
+    above, _dot, key = path.rpartition(".")
+    first = next(each.path for each in ALL if isinstance(each.kind, Part) and each.kind.name == kind.name)
+    return first if first != path else ".".join(part for part in (_first(above), key) if part)
+
+
+def _row(field: Field) -> str:
+    words = field.kind.words
+    if isinstance(field.kind, Part) and (first := _first(field.path)) != field.path:
+        words += f" with the fields of `{first}`"
+    if isinstance(field.kind, Part) and field.kind.one_of:
+        words += f" with exactly one of {', '.join(f'`{key}`' for key in field.kind.one_of)}"
+    cells = (f"`{field.path}`", words, _left_open(field), _meaning(field))
+    return f"| {' | '.join(cells)} |"
+
+
+def _left_open(field: Field) -> str:
+    if field.required:
+        return "required"
+    if field.default in (None, "", ()):
+        return field.otherwise
+    value = field_default(field)
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _meaning(field: Field) -> str:
+    label = _sentence(field.label + (f" ({field.unit})" if field.unit in ("s", "%") else ""))
+    only = f"Only with {', '.join(f'`{name}`' for name in field.only)}." if field.only else ""
+    return " ".join(text for text in (label, field.help, only) if text)
+
+
+def _sentence(text: str) -> str:
+    return f"{text}." if text else ""

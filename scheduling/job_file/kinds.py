@@ -1,0 +1,355 @@
+"""The kinds of values that a job file has: what each accepts, and what is made of it.
+
+A kind reads a value out of a `Section`, which notes what is wrong with it. It does not know its field's name,
+default or meaning: those stand in `fields`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Protocol
+
+from django.utils.translation import gettext as _
+
+from foundation.core.quantities import QuantityError, gettext_noop, parse_cpu, parse_percent
+from scheduling.job_file.memory import read_memory, written_memory
+from scheduling.job_file.section import Section
+from scheduling.job_file.terms import read_labels, read_node_terms, read_pod_terms, read_selector
+
+LARGEST: Final = 2**31 - 1
+"""What a column of the database holds."""
+CPU_MAX: Final = 100_000_000
+"""Millicores; no node has as much."""
+MEMORY_MAX: Final = 1 << 30
+"""MiB; no node has as much."""
+
+
+class Kind(Protocol):
+    """One kind of value."""
+
+    @property
+    def words(self) -> str:
+        """Its type and bounds, in English, for documentation."""
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        """The value below `key`, checked and in the platform's unit; `default` where it is left open."""
+
+
+class Amount(Kind, Protocol):
+    """A kind whose values can be compared, so that a policy can limit them."""
+
+    def amount(self, value: Any) -> int:
+        """A value as somebody writes it, in the platform's unit. Raises: QuantityError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number within bounds."""
+
+    low: int = 0
+    high: int = LARGEST
+
+    @property
+    def words(self) -> str:
+        return f"whole number, {_range(self.low, self.high)}"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        if not part.has(key):
+            return default
+        return part.integer(
+            key, default=self.low if default is None else default, low=self.low, high=self.high
+        )
+
+    def amount(self, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
+            raise QuantityError(gettext_noop("must be a whole number from 0 to %(high)s"), high=str(LARGEST))
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number, whole or not, within bounds."""
+
+    low: float
+    high: float
+
+    @property
+    def words(self) -> str:
+        return f"number, {self.low:,} to {self.high:,}"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        found = part.number(key, low=self.low, high=self.high)
+        return default if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    words: ClassVar[str] = "true or false"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        return part.flag(key, default=bool(default)) if part.has(key) else default
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a text has to look like: `fits` says whether it does, `sentence` what is wrong if not."""
+
+    fits: Callable[[str], object]
+    sentence: str
+    code: str = "FORMAT"
+
+    @classmethod
+    def of(cls, pattern: str, sentence: str) -> Form:
+        """Of the texts that match a regular expression as a whole."""
+        return cls(re.compile(pattern).fullmatch, sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of at most `limit` characters, of all `forms`."""
+
+    limit: int
+    forms: tuple[Form, ...] = ()
+
+    @property
+    def words(self) -> str:
+        return f"text, at most {self.limit:,} characters"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        if not part.has(key):
+            return default
+        text = part.text(key, limit=self.limit)
+        if text == part.values[key]:
+            check_forms(part, key, text, self.forms)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    among: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        return ", ".join(f"`{option}`" for option in self.among)
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        return part.choice(key, self.among, default=default or "") or default
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """CPU in millicores; as text with its unit where `written`, which is how JSON for pods keeps it."""
+
+    written: bool = False
+    words: ClassVar[str] = "CPU: `8`, `0.5` or `500m`"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        found = _amount(part, key, parse_cpu, high=CPU_MAX)
+        return default if found is None else f"{found}m" if self.written else found
+
+    def amount(self, value: Any) -> int:
+        return _limit(value, parse_cpu)
+
+    def text(self, amount: int) -> str:
+        """An amount as a job file writes it."""
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory in MiB; as text with its unit where `written`, which is how JSON for pods keeps it."""
+
+    written: bool = False
+    low: int = 0
+    words: ClassVar[str] = "memory with its unit: `64Gi` or `20480Mi`"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        found = _amount(part, key, read_memory, low=self.low, high=MEMORY_MAX)
+        return default if found is None else f"{found}Mi" if self.written else found
+
+    def amount(self, value: Any) -> int:
+        return _limit(value, read_memory)
+
+    def text(self, amount: int) -> str:
+        """An amount as a job file writes it."""
+        return written_memory(amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Percent:
+    """A share of a card's compute in whole percent."""
+
+    words: ClassVar[str] = "percent, 1 to 100"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        found = _amount(part, key, parse_percent)
+        return default if found is None else found
+
+    def amount(self, value: Any) -> int:
+        return int(parse_percent(value))
+
+
+@dataclass(frozen=True, slots=True)
+class CardMemory(Memory):
+    """Memory of a card: in MiB, or in percent of the card and then as text."""
+
+    words: ClassVar[str] = "memory with its unit or in percent: `20480Mi`, `20Gi` or `50%`"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        value = part.values.get(key)
+        if isinstance(value, str) and value.strip().endswith("%"):
+            found = _amount(part, key, parse_percent)
+            return default if found is None else f"{found}%"
+        return Memory.read(self, part, key, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A list of at most `most` texts; where `empty` is a sentence, an empty list is refused with it."""
+
+    most: int
+    length: int = 4096
+    forms: tuple[Form, ...] = ()
+    empty: str = ""
+    one: bool = False
+    """Whether a text alone stands for a list of one."""
+
+    @property
+    def words(self) -> str:
+        alone = "text, or " if self.one else ""
+        return f"{alone}list of at most {self.most:,} texts"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        if self.one and isinstance(part.values.get(key), str):
+            return [part.text(key, limit=self.length)]
+        found = part.texts(key, limit=self.most, length=self.length)
+        for index, text in enumerate(found):
+            check_forms(part, f"{key}.{index}", text, self.forms)
+        if self.empty and part.has(key) and not found:
+            part.add(key, "REQUIRED", _(self.empty))
+        return list(found) if part.has(key) else default
+
+
+@dataclass(frozen=True, slots=True)
+class Wholes:
+    """A list of whole numbers within bounds."""
+
+    low: int
+    high: int
+    most: int
+
+    @property
+    def words(self) -> str:
+        return f"list of at most {self.most} whole numbers, {_range(self.low, self.high)} each"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        found = []
+        for index, value in enumerate(part.items(key, limit=self.most)):
+            if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
+                limits = {"low": self.low, "high": self.high}
+                sentence = _("must be a whole number from %(low)s to %(high)s") % limits
+                part.add(f"{key}.{index}", "RANGE", sentence)
+            else:
+                found.append(value)
+        return found if part.has(key) else default
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Labels and their values; `own` are those of the job's tasks, which leave the platform's alone."""
+
+    own: bool = False
+    words: ClassVar[str] = "mapping of at most 64 labels to values"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        return (read_labels if self.own else read_selector)(part, key)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerms:
+    """Conditions on nodes: `required`, and `preferred` with weights."""
+
+    words: ClassVar[str] = (
+        "`required`: terms of expressions; `preferred`: such terms with a `weight`, 1 to 100"
+    )
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        return read_node_terms(part, key)
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerms:
+    """Conditions on the tasks that run beside: `required`, and `preferred` with weights."""
+
+    words: ClassVar[str] = (
+        "`required`, and `preferred` with a `weight`: terms with `topology_key`, `match_labels`, `match_expressions`"  # noqa: E501
+    )
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        return read_pod_terms(part, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A mapping whose fields are declared below it; `one_of` names those of which exactly one is said."""
+
+    name: str
+    """Of its component in the REST schema, there followed by `File`."""
+    one_of: tuple[str, ...] = ()
+    words: ClassVar[str] = "mapping"
+
+    def read(self, part: Section, key: str, default: Any) -> Any:
+        raise NotImplementedError("its fields are read one by one")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts(Part):
+    """A list of at most `most` mappings."""
+
+    most: int = 32
+
+    @property
+    def words(self) -> str:  # type: ignore[override]
+        return f"list of at most {self.most} mappings"
+
+
+def check_forms(part: Section, key: str, text: str, forms: Sequence[Form]) -> None:
+    """Note the first form that a text does not have."""
+    for form in forms:
+        if not form.fits(text):
+            part.add(key, form.code, _(form.sentence))
+            return
+
+
+def _range(low: int, high: int) -> str:
+    return f"at least {low:,}" if high == LARGEST else f"{low:,} to {high:,}"
+
+
+def _amount(
+    part: Section, key: str, read: Callable[[Any], int], *, low: int = 0, high: int = LARGEST
+) -> int | None:
+    """An amount; None where it is left open, and where it is wrong."""
+    amount = part.quantity(key, read, None)
+    if amount is not None and amount > high:
+        part.add(key, "RANGE", _("is more than any node could have"))
+        return None
+    if amount is not None and amount < low:
+        part.add(key, "RANGE", _("must be more than nothing"))
+        return None
+    return amount
+
+
+def _limit(value: Any, read: Callable[[Any], int]) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise QuantityError(gettext_noop("must be a number or text"))
+    amount = read(value)
+    if amount > LARGEST:
+        raise QuantityError(gettext_noop("is more than any node could have"))
+    return amount

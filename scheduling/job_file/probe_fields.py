@@ -1,0 +1,65 @@
+"""The fields that probes, and what is done before a container ends, have in common."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.utils.translation import gettext_noop as _
+
+from scheduling.job_file.field import Field
+from scheduling.job_file.kinds import Choice, Part, Text, Texts, Whole
+from scheduling.job_file.text_forms import ABSOLUTE
+
+_PORT_MAX: Final = 65_535
+
+
+def action_fields(path: str) -> tuple[Field, ...]:
+    """How a container is called: a program in it, or a request to it."""
+    return (
+        Field(
+            f"{path}.command",
+            Texts(64, empty=_("name the program to run, as in [cat, /ready]")),
+            help="A program in the container, with its arguments.",
+        ),
+        Field(f"{path}.http", Part("Http"), help="A request to the container."),
+        Field(
+            f"{path}.http.path",
+            Text(1024, (ABSOLUTE,)),
+            help="Asked for below the address of the task.",
+            default="/",
+        ),
+        Field(
+            f"{path}.http.port",
+            Whole(1, _PORT_MAX),
+            help="The port of the request.",
+            required=_("name the port, as in 8080"),
+        ),
+        Field(f"{path}.http.scheme", Choice(("HTTP", "HTTPS")), help="How it is asked.", otherwise="HTTP"),
+    )
+
+
+def probe_fields(name: str, help_text: str) -> tuple[Field, ...]:
+    """How a container is asked whether it is well, in one of three respects."""
+    path = f"roles.probes.{name}"
+    return (
+        Field(path, Part("Probe", one_of=("command", "http", "tcp")), help=help_text),
+        *action_fields(path),
+        Field(f"{path}.tcp", Whole(1, _PORT_MAX), help="A port that has to accept connections."),
+        Field(
+            f"{path}.delay_s",
+            Whole(0, 3600),
+            help="Seconds from the start to the first question.",
+            otherwise="0",
+        ),
+        Field(
+            f"{path}.period_s", Whole(1, 3600), help="Seconds from one question to the next.", otherwise="10"
+        ),
+        Field(f"{path}.timeout_s", Whole(1, 300), help="Seconds in which it has to answer.", otherwise="1"),
+        Field(f"{path}.failures", Whole(1, 1000), help="So many in a row count as a failure.", otherwise="3"),
+        Field(
+            f"{path}.successes",
+            Whole(1, 100),
+            help="So many in a row count as a success; more than one for readiness alone.",
+            otherwise="1",
+        ),
+    )

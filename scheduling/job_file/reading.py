@@ -1,0 +1,81 @@
+"""Reading fields by their declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from scheduling.job_file.field import Field
+from scheduling.job_file.fields import FIELDS, fields_below, keys_below
+from scheduling.job_file.kinds import Part, Parts
+from scheduling.job_file.section import Section
+
+
+def open_part(part: Section, path: str) -> Section:
+    """The mapping that is the field at `path`, read out of the one above; an absent one is empty."""
+    return part.section(FIELDS[path].key, keys_below(path))
+
+
+def open_parts(part: Section, path: str) -> list[Section]:
+    """The mappings of the list that is the field at `path`."""
+    field = FIELDS[path]
+    listed = part.items(field.key, limit=field.kind.most if isinstance(field.kind, Parts) else 0)
+    at = part.at(field.key)
+    return [
+        Section.read(raw, f"{at}.{index}", keys_below(path), part.problems)
+        for index, raw in enumerate(listed)
+    ]
+
+
+def read_field(part: Section, path: str) -> Any:
+    """The value of the field at `path`, its default where the file leaves it open."""
+    field = FIELDS[path]
+    if isinstance(field.kind, Parts):
+        return [read_part(each, path) for each in open_parts(part, path)]
+    if isinstance(field.kind, Part):
+        return read_part(open_part(part, path), path) if part.has(field.key) else None
+    return field.kind.read(part, field.key, field.default)
+
+
+def read_columns(part: Section, path: str) -> dict[str, Any]:
+    """The plain values of the mapping at `path` that have columns of their own, by the names of these."""
+    return {
+        field.name: read_field(part, field.path)
+        for field in fields_below(path)
+        if not field.for_pods and not isinstance(field.kind, Part)
+    }
+
+
+def read_part(part: Section, path: str) -> dict[str, Any]:
+    """What the mapping at `path` says, by key; what is empty, or left open without a default, is left out.
+
+    What is missing, and what does not belong together, is noted.
+    """
+    fields = fields_below(path)
+    found = read_said(part, fields)
+    kind = FIELDS[path].kind
+    one_of = kind.one_of if isinstance(kind, Part) else ()
+    named = [key for key in one_of if part.has(key)]
+    if one_of and len(named) != 1:
+        sentence = _("name exactly one of: %(choices)s") % {"choices": ", ".join(one_of)}
+        part.problems.add(part.path, "REQUIRED", sentence)
+    for field in fields:
+        if field.required and not part.has(field.key):
+            part.add(field.key, "REQUIRED", _(field.required))
+        if named and field.only and part.has(field.key) and not set(field.only) & set(named):
+            sentence = _("only for: %(choices)s") % {"choices": ", ".join(field.only)}
+            part.add(field.key, "CONTRADICTION", sentence)
+    return found
+
+
+def read_said(part: Section, fields: Iterable[Field]) -> dict[str, Any]:
+    """The values of fields by key, without those that are empty."""
+    found = {}
+    for field in fields:
+        if part.has(field.key) or field.default is not None:
+            value = read_field(part, field.path)
+            if value is not False and value not in (None, "", [], {}, ()):
+                found[field.key] = value
+    return found
