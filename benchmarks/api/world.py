@@ -103,7 +103,7 @@ def _queues(cell: Cell, flavor: Flavor, teams: list[Tenant], count: int) -> None
     amounts = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100, Resource.GPU_MEMORY: flavor.card_memory_mib}
     limits: dict[Resource, int | None] = {**amounts, Resource.CPU: None, Resource.MEMORY: None}
     quotas = (
-        Quota(node=leaf, flavor=flavor, resource=resource, nominal=amount)
+        Quota(node=leaf, flavor=flavor, resource=resource, own_nominal=amount)
         for leaf in leaves
         for resource, amount in limits.items()
     )

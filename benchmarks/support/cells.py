@@ -271,9 +271,11 @@ def _quotas(flavor: str, cards: int) -> Iterator[Quota]:
     if flavor == "l40s":
         limited[Resource.GPU_CARDS] = 10
     for resource, each in limited.items():
-        yield Quota(flavor=flavor, resource=resource, nominal=cards * each, borrowing_limit=2 * cards * each)
-    yield Quota(flavor=flavor, resource=Resource.CPU, nominal=None)
-    yield Quota(flavor=flavor, resource=Resource.MEMORY, nominal=None)
+        yield Quota(
+            flavor=flavor, resource=resource, own_nominal=cards * each, borrowing_limit=2 * cards * each
+        )
+    yield Quota(flavor=flavor, resource=Resource.CPU, own_nominal=None)
+    yield Quota(flavor=flavor, resource=Resource.MEMORY, own_nominal=None)
 
 
 def _queue(tenant: Tenant) -> Queue:

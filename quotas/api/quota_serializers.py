@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from foundation.core.quantities import Resource
+from quotas.api.serializers import QuotaRowSerializer
 from quotas.models import Source
 from quotas.services.quota import Shrink
 from quotas.services.quota_plan import AMOUNT_MAX
@@ -23,18 +24,6 @@ class LimitsSerializer(serializers.Serializer[Any]):
     lending_limit = serializers.IntegerField(allow_null=True)
 
 
-class QuotaLineSerializer(LimitsSerializer):
-    cluster = serializers.CharField(source="flavor.cluster.name")
-    flavor = serializers.CharField(source="flavor.name")
-    resource = serializers.ChoiceField(choices=_RESOURCES)
-    nominal = serializers.IntegerField(allow_null=True, help_text="What the node has: kept and given.")
-    kept = serializers.IntegerField(allow_null=True, help_text="What it keeps for all below it to share.")
-    given = serializers.IntegerField(allow_null=True, help_text="What its children have together.")
-    allocated = serializers.IntegerField()
-    borrowed = serializers.IntegerField(help_text="Part of what is allocated, from outside of the node.")
-    lent = serializers.IntegerField(help_text="Of its own, held by others now.")
-
-
 class NodeQuotaSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField(source="node.pk")
     parent = serializers.UUIDField(source="node.parent_id", allow_null=True)  # type: ignore[assignment]
@@ -45,7 +34,7 @@ class NodeQuotaSerializer(serializers.Serializer[Any]):
     version = serializers.IntegerField(source="node.version", help_text="The ETag names it.")
     pending_jobs = serializers.IntegerField()
     pending_cards = serializers.IntegerField()
-    quotas = QuotaLineSerializer(source="lines", many=True)
+    quotas = QuotaRowSerializer(source="rows", many=True)
 
 
 class QuotaNodeSerializer(serializers.Serializer[Any]):
@@ -164,12 +153,12 @@ class RevisionSerializer(serializers.Serializer[Any]):
 
 class OverQuotaSerializer(serializers.Serializer[Any]):
     node = serializers.SerializerMethodField()
-    resource = serializers.ChoiceField(choices=_RESOURCES)
-    used = serializers.IntegerField()
+    resource = serializers.ChoiceField(source="key.resource", choices=_RESOURCES)
+    reserved = serializers.IntegerField()
     limit = serializers.IntegerField()
 
     def get_node(self, over: Any) -> str:
-        return str(self.context["names"][over.node_id])
+        return str(self.context["names"][over.key.node_id])
 
 
 class JobEffectSerializer(serializers.Serializer[Any]):

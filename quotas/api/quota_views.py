@@ -89,12 +89,12 @@ class AdminQuotaView(PlatformView):
 
     @extend_schema(
         operation_id="admin_quota_get",
-        summary="The quota of one node: what it has, keeps, gives, uses, borrows and lends",
+        summary="The quota of one node: its own, distributed, reserved, borrowed and lent",
         responses={200: NodeQuotaSerializer, **problems(400, 404)},
         tags=["quotas"],
     )
     def get(self, request: Request, node: uuid.UUID) -> Response:
-        """Answer the node with a line per flavor and resource."""
+        """Answer the node with a row per flavor and resource."""
         read_query(request, NoQuery)
         return self._shown(node)
 

@@ -45,20 +45,34 @@ class QueueSerializer(serializers.Serializer[Any]):
 
 
 class QuotaRowSerializer(serializers.Serializer[Any]):
-    """Amounts in the resource's unit: millicores, MiB, percent points of a card, cards. null: unlimited."""
+    """The quota of one node for one resource of one flavor, the same at every endpoint.
 
-    queue = serializers.CharField(help_text="Empty on the rows of the workspace itself.")
+    Amounts in the resource's unit: millicores, MiB, percent points of a card, cards. null: unlimited.
+    """
+
+    queue = serializers.CharField(help_text="Empty on the rows of a tenant itself.")
     cluster = serializers.CharField(source="flavor.cluster.name")
     flavor = serializers.CharField(source="flavor.name")
     resource = serializers.ChoiceField(choices=[resource.value for resource in Resource])
     nominal = serializers.IntegerField(
-        allow_null=True, help_text="On the rows of the workspace: with what its queues have."
+        allow_null=True, help_text="The quota of the node: own_nominal + distributed."
+    )
+    own_nominal = serializers.IntegerField(
+        allow_null=True, help_text="What it did not distribute: all below it share it."
+    )
+    distributed = serializers.IntegerField(
+        allow_null=True, help_text="The nominals of its children together; 0 at a queue."
     )
     borrowing_limit = serializers.IntegerField(allow_null=True)
     lending_limit = serializers.IntegerField(allow_null=True)
-    used = serializers.IntegerField(
-        help_text="Reserved by admitted jobs; on the rows of the workspace: by those of all its queues."
+    reserved = serializers.IntegerField(
+        help_text="Charged to the admitted jobs at and below the node, whether or not they use it."
     )
-    borrowed = serializers.IntegerField()
-    available = serializers.IntegerField(allow_null=True, help_text="What could be added now.")
-    potential = serializers.IntegerField(allow_null=True, help_text="What could be used if nobody else did.")
+    borrowed = serializers.IntegerField(help_text="The part of reserved above nominal.")
+    lent = serializers.IntegerField(help_text="The part of nominal that others reserve now.")
+    available = serializers.IntegerField(
+        allow_null=True, help_text="What could be reserved now, borrowing included."
+    )
+    potential = serializers.IntegerField(
+        allow_null=True, help_text="What could be reserved if nobody else reserved anything."
+    )

@@ -43,7 +43,7 @@ class QuotaQuery(ListQuery):
         "flavor": Column("flavor.name"),
         "resource": Column("resource"),
         "nominal": Column("nominal", ColumnKind.NUMBER),
-        "used": Column("used", ColumnKind.NUMBER),
+        "reserved": Column("reserved", ColumnKind.NUMBER),
         "borrowed": Column("borrowed", ColumnKind.NUMBER),
         "available": Column("available", ColumnKind.NUMBER),
     }
@@ -89,7 +89,7 @@ class QuotaView(WorkspaceView):
 
     @extend_schema(
         operation_id="quota_get",
-        summary="Quota of a workspace and its queues, with its use",
+        summary="Quota of a workspace and its queues, with what is reserved",
         parameters=[QuotaQuery],
         responses={200: list_of(QuotaRowSerializer), **problems(400, 404)},
         tags=["quotas"],

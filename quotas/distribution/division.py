@@ -1,8 +1,8 @@
-"""Dividing what a node has among its children, and no more.
+"""Division of a node's nominal among its children.
 
-A node *has* what it keeps for itself and what its children have: its total. Rows store what is kept,
-which is what the quota tree calculates with, so whatever is given to a child leaves the parent and the
-sum over the tree stays as it was. An admin says what a child is to have; what the parent keeps follows.
+The nominal of a node is its own nominal and the nominals of its children. Rows store the own nominal, which
+is what the quota tree calculates with, so whatever is distributed to a child leaves the parent and the sum
+over the tree stays as it was. An admin sets the nominal of a child; the own nominal of the parent follows.
 Pure arithmetic over one flavor and resource; None is unlimited.
 """
 
@@ -29,7 +29,7 @@ class Keep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A node whose children would have more than it has. `children` is what each would have."""
+    """A node whose children would have more than its nominal `has`. `children` are their nominals."""
 
     node: NodeId
     has: Amount
@@ -38,57 +38,59 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """What each node would keep for itself afterwards, and where the sums do not allow it."""
+    """The own nominal of each node after a change, and the nodes whose sums do not allow it."""
 
-    kept: Mapping[NodeId, Amount]
+    own_nominal: Mapping[NodeId, Amount]
     excesses: Sequence[Excess]
 
 
-def totals(parents: Parents, kept: Amounts) -> dict[NodeId, Amount]:
-    """What each node has: kept for itself and given to its children."""
+def totals(parents: Parents, own_nominal: Amounts) -> dict[NodeId, Amount]:
+    """Compute the nominal of each node: its own and what it distributed to its children."""
     found: dict[NodeId, Amount] = {}
     children = _children(parents)
     for node in children_first(parents):
-        total = kept.get(node, 0)
+        total = own_nominal.get(node, 0)
         for child in children[node]:
             total = plus(total, found[child])
         found[node] = total
     return found
 
 
-def divide(parents: Parents, kept: Amounts, wanted: Amounts, *, on_top: bool = False) -> Division:
-    """Give each node of `wanted` that total; every other node keeps the total it has.
+def divide(parents: Parents, own_nominal: Amounts, wanted: Amounts, *, on_top: bool = False) -> Division:
+    """Give each node of `wanted` that nominal; the nominal of every other node stays.
 
-    What a node gains leaves its parent, unless the parent's total is set as well. With `on_top` it is
-    created, or destroyed, instead: the totals of all nodes above change with it.
+    What a node gains leaves its parent, unless the parent's nominal is set as well. With `on_top` it is
+    created, or destroyed, instead: the nominals of all nodes above change with it.
     """
-    children, before = _children(parents), totals(parents, kept)
-    after = dict(kept)
+    children, before = _children(parents), totals(parents, own_nominal)
+    after = dict(own_nominal)
     excesses = []
     for node in wanted if on_top else {n for w in wanted for n in (w, parents[w]) if n is not None}:
         has = wanted.get(node, before[node])
-        given = {child: wanted.get(child, before[child]) for child in children[node]}
-        left, fits = _left(node in wanted, has, kept.get(node, 0), before, given)
-        after[node] = left
+        distributed = {child: wanted.get(child, before[child]) for child in children[node]}
+        own, fits = _own_after(node in wanted, has, own_nominal.get(node, 0), before, distributed)
+        after[node] = own
         if not fits:
-            excesses.append(Excess(node, has, given))
+            excesses.append(Excess(node, has, distributed))
     return Division(after, sorted(excesses, key=lambda excess: excess.node))
 
 
-def _left(is_set: bool, has: Amount, kept: Amount, before: Amounts, given: Amounts) -> tuple[Amount, bool]:
-    """What a node keeps when it gives that much, and whether it has that much."""
+def _own_after(
+    is_set: bool, has: Amount, own: Amount, before: Amounts, distributed: Amounts
+) -> tuple[Amount, bool]:
+    """The own nominal of a node that distributes these amounts, and whether it has that much."""
     if has is not None:
-        spent = sum(amount or 0 for amount in given.values())
-        limited = all(amount is not None for amount in given.values())
+        spent = sum(amount or 0 for amount in distributed.values())
+        limited = all(amount is not None for amount in distributed.values())
         return max(0, has - spent), limited and spent <= has
-    if is_set or kept is None:
+    if is_set or own is None:
         return None, True
-    # The total is unlimited because a child's is. It stays unlimited when that child becomes limited.
-    if any(before[child] is None and amount is not None for child, amount in given.items()):
+    # The nominal is unlimited because a child's is. It stays unlimited when that child becomes limited.
+    if any(before[child] is None and amount is not None for child, amount in distributed.items()):
         return None, True
-    # What a child gains comes first from the amount that the parent keeps, then from the unlimited rest.
-    gained = sum((amount or 0) - (before[child] or 0) for child, amount in given.items())
-    return max(0, kept - gained), True
+    # What a child gains comes first from the parent's own nominal, then from the unlimited rest.
+    gained = sum((amount or 0) - (before[child] or 0) for child, amount in distributed.items())
+    return max(0, own - gained), True
 
 
 def _children(parents: Parents) -> defaultdict[NodeId, list[NodeId]]:

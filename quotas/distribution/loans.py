@@ -1,8 +1,8 @@
-"""Loans of one flavor and resource: what is promised over time, what is lent now, and how it returns.
+"""Loans of one flavor and resource: what is planned over time, what is lent now, and how it returns.
 
 Pure arithmetic; None is unlimited.
 
-Every node has quota *of its own*, which only decisions change. What it keeps at a moment is that, plus what
+Every node has quota *of its own*, which only decisions change. Its own nominal at a moment is that, plus what
 it was lent, less what it has lent out. A decision that hands on more than a node has of its own at hand hands
 on lent quota: that is noted as *passed on*, so that it returns the way it went. Therefore the end of a loan
 takes nothing from what anybody has of their own, and there is always enough to return.
@@ -31,15 +31,15 @@ class Flow:
     amount: int
 
 
-def least_kept(kept: Amount, flows: Iterable[Flow], start: datetime, end: datetime) -> Amount:
-    """The least that a node which keeps so much now will keep from `start` until before `end`.
+def least_own_nominal(own: Amount, flows: Iterable[Flow], start: datetime, end: datetime) -> Amount:
+    """Compute the lowest own nominal of a node, which is `own` now, from `start` until before `end`.
 
     What flows at one moment flows at once: what returns then can be lent on from then.
     """
-    if kept is None:
+    if own is None:
         return None
     ordered = sorted(flows, key=lambda flow: flow.at)
-    at_start = kept + sum(flow.amount for flow in ordered if flow.at <= start)
+    at_start = own + sum(flow.amount for flow in ordered if flow.at <= start)
     least, now = at_start, at_start
     moments = sorted({flow.at for flow in ordered if start < flow.at < end})
     for moment in moments:
@@ -66,7 +66,8 @@ class StillLent(ValueError):
 
 
 class LoanBook:
-    """What each node keeps, which loans run, and what of them was passed on; changed by its methods.
+    """The own nominal of each node, the loans that run, and what of them was passed on; changed by its
+    methods.
 
     Invariant: `count_own` of every node is zero or more. Running loans are ordered by their start.
     """
@@ -74,12 +75,12 @@ class LoanBook:
     def __init__(
         self,
         parents: Parents,
-        kept: Amounts,
+        own_nominal: Amounts,
         loans: Mapping[LoanId, Loan],
         passed: Mapping[tuple[NodeId, NodeId], int],
     ) -> None:
         self.parents = parents
-        self.kept: dict[NodeId, Amount] = {node: kept.get(node, 0) for node in parents}
+        self.own_nominal: dict[NodeId, Amount] = {node: own_nominal.get(node, 0) for node in parents}
         self.loans = dict(loans)
         self.passed: Passed = dict(passed)
         self._received: Counter[NodeId] = Counter()  # by loans and passed on, less what went the other way
@@ -91,14 +92,14 @@ class LoanBook:
             self._received[source] -= amount
 
     def count_own(self, node: NodeId) -> Amount:
-        """Return what a node has of its own, whether or not it keeps it now."""
-        kept = self.kept[node]
-        return None if kept is None else kept - self._received[node]
+        """Return what a node has of its own, without loans and what was passed on of them."""
+        own = self.own_nominal[node]
+        return None if own is None else own - self._received[node]
 
     # Loans
 
     def start(self, pk: LoanId, loan: Loan) -> None:
-        """Lend what the lender keeps."""
+        """Lend from the lender's own nominal."""
         self.loans[pk] = loan
         self._note_loan(loan, 1)
         self._shift(loan.lender, loan.borrower, loan.amount)
@@ -106,8 +107,8 @@ class LoanBook:
     def end(self, pk: LoanId) -> list[LoanId]:
         """Return a loan; returns other loans that ended with it, because what they lend is no longer there.
 
-        Where the borrower does not keep enough, what it passed on returns to it, and only when that is not
-        enough what it lent out itself, the latest loan first.
+        Where the borrower's own nominal is not enough, what it passed on returns to it, and only when that is
+        not enough what it lent out itself, the latest loan first.
         """
         ended: list[LoanId] = []
         below_zero = [self._return(pk)]
@@ -115,7 +116,7 @@ class LoanBook:
             node = below_zero.pop()
             below_zero += self._recall(node)
             for other in reversed(list(self.loans)):
-                if (self.kept[node] or 0) >= 0:
+                if (self.own_nominal[node] or 0) >= 0:
                     break
                 if self.loans[other].lender == node:
                     below_zero.append(self._return(other))
@@ -137,7 +138,7 @@ class LoanBook:
         given = sorted((target for source, target in self.passed if source == node), key=str)
         for at_hand in (True, False):
             for target in given:
-                missing, keeps = -(self.kept[node] or 0), self.kept[target]
+                missing, keeps = -(self.own_nominal[node] or 0), self.own_nominal[target]
                 part = min(missing, self.passed.get((node, target), 0))
                 if at_hand and keeps is not None:
                     part = min(part, keeps)
@@ -149,33 +150,35 @@ class LoanBook:
     # Decisions
 
     def decide(self, after: Amounts, *, creators: Collection[NodeId] = ()) -> None:
-        """Have nodes keep what was decided. What one gains comes along the tree from those that lose it.
+        """Set own nominals as was decided. What a node gains comes along the tree from those that lose it.
 
         At the root, and at `creators`, it is created or destroyed instead of taken from above.
         Raises: StillLent where quota would be destroyed, or limited, that is only lent.
         """
         for node, amount in after.items():
             if amount is None:
-                self.kept[node] = None
+                self.own_nominal[node] = None
         limited = {
-            node: amount for node, amount in after.items() if amount is not None and self.kept[node] is None
+            node: amount
+            for node, amount in after.items()
+            if amount is not None and self.own_nominal[node] is None
         }
         gets: Counter[NodeId] = Counter()
         made: Counter[NodeId] = Counter()
         order = children_first(self.parents)
         for node in order:
-            kept, above = self.kept[node], self.parents[node]
-            if kept is None:
+            own, above = self.own_nominal[node], self.parents[node]
+            if own is None:
                 gets[node] = 0
                 continue
-            gets[node] += (after.get(node, kept) or 0) - kept
+            gets[node] += (after.get(node, own) or 0) - own
             if above is None or node in creators:
                 made[node] = gets.pop(node)
             else:
                 gets[above] += gets[node]
         self._carry_out(order, gets, made)
         for node, amount in limited.items():
-            self.kept[node] = amount
+            self.own_nominal[node] = amount
         self._settle()
         for node in (*made, *limited):
             if (self.count_own(node) or 0) < 0 or (node in limited and self._lent_out[node]):
@@ -200,7 +203,7 @@ class LoanBook:
             self._make(node, min(0, amount))
 
     def _make(self, node: NodeId, amount: int) -> None:
-        self.kept[node] = plus(self.kept[node], amount)
+        self.own_nominal[node] = plus(self.own_nominal[node], amount)
 
     def _hand_on(self, source: NodeId, target: NodeId, amount: int) -> None:
         """Give what was passed on in the other direction first, then what is the source's own and at hand."""
@@ -271,8 +274,8 @@ class LoanBook:
     # Bookkeeping
 
     def _shift(self, source: NodeId, target: NodeId, amount: int) -> None:
-        self.kept[source] = plus(self.kept[source], -amount)
-        self.kept[target] = plus(self.kept[target], amount)
+        self.own_nominal[source] = plus(self.own_nominal[source], -amount)
+        self.own_nominal[target] = plus(self.own_nominal[target], amount)
 
     def _note_loan(self, loan: Loan, sign: int) -> None:
         self._received[loan.borrower] += sign * loan.amount

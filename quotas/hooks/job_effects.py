@@ -11,22 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from foundation.core.actor import Actor
-from foundation.core.quantities import Resource
-from quotas.models import Queue
-from quotas.tree import Limits
-
-RowKey = tuple[uuid.UUID, uuid.UUID, Resource]
-"""(quota node, flavor, resource)."""
+from quotas.models import Queue, QuotaKey
+from quotas.tree import NodeLimits
 
 
 @dataclass(frozen=True, slots=True)
-class Overhang:
-    """More is used below a node than it is to have."""
+class OverQuota:
+    """More is reserved at and below a node than its nominal is to be."""
 
-    node_id: uuid.UUID
-    flavor_id: uuid.UUID
-    resource: Resource
-    used: int
+    key: QuotaKey
+    reserved: int
     limit: int
 
 
@@ -72,15 +66,15 @@ class Demand:
     flavor_cards: Mapping[uuid.UUID, int]
 
 
-Foresee = Callable[[uuid.UUID, Mapping[RowKey, Limits], Sequence[Overhang]], JobsEffect]
-Drain = Callable[[Actor, Sequence[Overhang]], int]
+Foresee = Callable[[uuid.UUID, Mapping[QuotaKey, NodeLimits], Sequence[OverQuota]], JobsEffect]
+Drain = Callable[[Actor, Sequence[OverQuota]], int]
 Vacate = Callable[[Actor, Queue, Queue | None], int]
 Pending = Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, Demand]]
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What scheduling can do: foresee a change, drain an overhang, count what waits, empty a queue."""
+    """What scheduling can do: foresee a change, drain what is over quota, count what waits, empty a queue."""
 
     foresee: Foresee
     drain: Drain

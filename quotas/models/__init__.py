@@ -13,6 +13,7 @@ from quotas.models.queue import (
 )
 from quotas.models.quota import LedgerEntry, Quota, QuotaNode
 from quotas.models.quota_change import QuotaChange, QuotaRevision, Source
+from quotas.models.quota_key import FlavorKey, QuotaKey
 from quotas.models.quota_request import OPEN_STATES, QuotaRequest, RequestState
 from quotas.models.user_limit import UserLimit
 
@@ -21,6 +22,7 @@ __all__ = [
     "AllocationMode",
     "Budget",
     "BudgetAction",
+    "FlavorKey",
     "GpuUse",
     "LedgerEntry",
     "Override",
@@ -34,6 +36,7 @@ __all__ = [
     "QueueFlavor",
     "Quota",
     "QuotaChange",
+    "QuotaKey",
     "QuotaNode",
     "QuotaRequest",
     "QuotaRevision",

@@ -51,15 +51,16 @@ class QuotaNode(Versioned, BaseModel):
 
 
 class Quota(BaseModel):
-    """What one node keeps of one resource in one flavor, beside what its children have.
+    """The quota of one node for one resource of one flavor, without what it distributed to its children.
 
-    `nominal` None = unlimited. `borrowing_limit` / `lending_limit` None = no limit, 0 = nothing.
+    `own_nominal` None = unlimited. `borrowing_limit` / `lending_limit` None = no limit, 0 = nothing. The
+    column of `own_nominal` has the name that processes of earlier releases read and write during an upgrade.
     """
 
     node = models.ForeignKey(QuotaNode, on_delete=models.CASCADE, related_name="quotas")
     flavor = models.ForeignKey(Flavor, on_delete=models.CASCADE, related_name="quotas")
     resource = models.CharField(max_length=20, choices=RESOURCE_CHOICES)
-    nominal = models.PositiveBigIntegerField(null=True, blank=True)
+    own_nominal = models.PositiveBigIntegerField(null=True, blank=True, db_column="nominal")
     borrowing_limit = models.PositiveBigIntegerField(null=True, blank=True)
     lending_limit = models.PositiveBigIntegerField(null=True, blank=True)
 
@@ -77,18 +78,19 @@ def _this_month() -> date:
 
 
 class LedgerEntry(models.Model):
-    """How much a queue holds now. Changed only by `quotas.services.ledger`.
+    """The quota that is reserved by the admitted jobs of one queue. Changed only by `quotas.services.ledger`.
 
-    Compute is counted over time as well: by the moment t of `month`, `core_ms` + `used` x (t - start of the
-    month) percent points x milliseconds were held in it. So holding costs nothing while it lasts, and what
-    changes `used` moves `core_ms` in the same statement; it may be below zero.
+    Compute is counted over time as well: by the moment t of `month`, `core_ms` + `reserved` x (t - start of
+    the month) percent points x milliseconds were reserved in it. So a reservation costs nothing while it
+    lasts, and what changes `reserved` moves `core_ms` in the same statement; it may be below zero. The column
+    of `reserved` has the name that processes of earlier releases read and write during an upgrade.
     """
 
     id = models.BigAutoField(primary_key=True)
     node = models.ForeignKey(QuotaNode, on_delete=models.PROTECT, related_name="ledger")
     flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="ledger")
     resource = models.CharField(max_length=20, choices=RESOURCE_CHOICES)
-    used = models.BigIntegerField(default=0)
+    reserved = models.BigIntegerField(default=0, db_column="used")
     month = models.DateField(default=_this_month)
     core_ms = models.BigIntegerField(default=0)
 
@@ -99,8 +101,8 @@ class LedgerEntry(models.Model):
         base_manager_name = "unscoped"
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["node", "flavor", "resource"], name="ledger_once_per_resource"),
-            models.CheckConstraint(condition=Q(used__gte=0), name="ledger_used_not_negative"),
+            models.CheckConstraint(condition=Q(reserved__gte=0), name="ledger_used_not_negative"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.node} {self.flavor} {self.resource}: {self.used}"
+        return f"{self.node} {self.flavor} {self.resource}: {self.reserved}"

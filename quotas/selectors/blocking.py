@@ -10,8 +10,8 @@ from clusters.models import Flavor
 from foundation.core.quantities import Resource
 from quotas.models import Queue
 from quotas.models.queue import AllocationMode
-from quotas.selectors.tree import TreeKey, TreeRows, build_tree, tree_rows
-from quotas.tree import QuotaTree
+from quotas.selectors.tree import TreeRows, build_tree, tree_rows
+from quotas.tree import FlavorResource, QuotaTree
 from quotas.tree.limits import Amount
 
 
@@ -36,12 +36,12 @@ def find_blocking_node(
     the workspace, if the queue can borrow there what the workspace gets; `borrows` says whether the job may.
     Where neither holds it is the queue. The caller has checked that the viewer may see these quotas.
     """
-    rows, keys = tree_rows(queue.cell_id), {each: (str(flavor.pk), each.value) for each in shorts}
+    rows, keys = tree_rows(queue.cell_id), {each: FlavorResource(str(flavor.pk), each) for each in shorts}
     workspace = next(node.parent_id for node in rows.nodes if node.pk == queue.node_id)
     if workspace is None:
         return Blocking(queue.node_id, {}, covered=True)
-    kept = _nominal(rows, workspace, flavor)
-    unassigned: dict[Resource, Amount] = {each: kept.get(each, 0) for each in shorts}
+    own = _own_nominal(rows, workspace, flavor)
+    unassigned: dict[Resource, Amount] = {each: own.get(each, 0) for each in shorts}
     if all(has is None or has >= shorts[each] for each, has in unassigned.items()):
         return Blocking(queue.node_id, unassigned, covered=True)
     tree = build_tree(rows)
@@ -55,14 +55,14 @@ def find_blocking_node(
     return Blocking(queue.node_id, unassigned, covered=False)
 
 
-def _nominal(rows: TreeRows, node: uuid.UUID, flavor: Flavor) -> dict[Resource, Amount]:
+def _own_nominal(rows: TreeRows, node: uuid.UUID, flavor: Flavor) -> dict[Resource, Amount]:
     quotas = rows.quotas.get(node, ())
-    return {Resource(quota.resource): quota.nominal for quota in quotas if quota.flavor_id == flavor.pk}
+    return {Resource(quota.resource): quota.own_nominal for quota in quotas if quota.flavor_id == flavor.pk}
 
 
 def _reach(
-    tree: QuotaTree[TreeKey], node: uuid.UUID, keys: Mapping[TreeKey, int]
-) -> dict[TreeKey, tuple[Amount, Amount]]:
+    tree: QuotaTree[FlavorResource], node: uuid.UUID, keys: Mapping[FlavorResource, int]
+) -> dict[FlavorResource, tuple[Amount, Amount]]:
     """What a node can use now and could use at most."""
     return {key: (tree.available(str(node), key), tree.potential(str(node), key)) for key in keys}
 

@@ -68,12 +68,12 @@ class GpuHours:
             for path in below:
                 places |= Q(node__tenant__path__startswith=path)
             rows = rows.filter(places)
-        for path, flavor, month, used, core_ms in rows.values_list(
-            "node__tenant__path", "flavor_id", "month", "used", "core_ms"
+        for path, flavor, month, reserved, core_ms in rows.values_list(
+            "node__tenant__path", "flavor_id", "month", "reserved", "core_ms"
         ):
             if month <= self.month:
                 before = core_ms if month == self.month else 0
-                self._used[path, flavor] += before + used * (to_ms(now) - since)
+                self._used[path, flavor] += before + reserved * (to_ms(now) - since)
 
     def of(self, path: str, flavor_id: uuid.UUID | None = None) -> int:
         """What a tenant and all below it used, of one flavor or of all."""

@@ -10,31 +10,28 @@ from dataclasses import dataclass
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.distribution.loans import Loan, LoanId, Passed
-from quotas.models import OverrideAmount, OverrideState, PassedQuota, QuotaChange
-
-Key = tuple[uuid.UUID, Resource]
-"""(flavor, resource)."""
+from quotas.models import FlavorKey, OverrideAmount, OverrideState, PassedQuota, QuotaChange
 
 
 @dataclass(frozen=True, slots=True)
 class LentRows:
     """Running loans by their start, and passed on quota, both by flavor and resource."""
 
-    loans: dict[Key, dict[LoanId, Loan]]
-    passed: dict[Key, Passed]
+    loans: dict[FlavorKey, dict[LoanId, Loan]]
+    passed: dict[FlavorKey, Passed]
 
 
 @row_scope.whole()
 def lent_rows(cell_id: uuid.UUID) -> LentRows:
     """Read the running loans of a cell, in two queries."""
-    loans: defaultdict[Key, dict[LoanId, Loan]] = defaultdict(dict)
+    loans: defaultdict[FlavorKey, dict[LoanId, Loan]] = defaultdict(dict)
     running = OverrideAmount.unscoped.filter(override__cell=cell_id, override__state=OverrideState.ACTIVE)
     columns = ("flavor_id", "resource", "override_id", "override__lender", "override__borrower", "amount")
     for flavor_id, resource, pk, lender, borrower, amount in running.order_by(
         "override__starts_at", "override", "pk"
     ).values_list(*columns):
         loans[flavor_id, Resource(resource)][pk] = Loan(lender, borrower, amount)
-    passed: defaultdict[Key, Passed] = defaultdict(dict)
+    passed: defaultdict[FlavorKey, Passed] = defaultdict(dict)
     rows = PassedQuota.unscoped.filter(source__cell=cell_id).order_by("pk")
     for flavor_id, resource, source, target, amount in rows.values_list(
         "flavor_id", "resource", "source_id", "target_id", "amount"
@@ -44,7 +41,7 @@ def lent_rows(cell_id: uuid.UUID) -> LentRows:
 
 
 @row_scope.whole()
-def gained_since(loans: Collection[LoanId], key: Key) -> dict[uuid.UUID, int]:
+def gained_since(loans: Collection[LoanId], key: FlavorKey) -> dict[uuid.UUID, int]:
     """By how much the totals of nodes have risen since the first of these loans started."""
     flavor_id, resource = key
     first = OverrideAmount.unscoped.filter(override__in=loans).order_by("override__started_by").first()

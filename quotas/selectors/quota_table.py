@@ -1,11 +1,12 @@
-"""The quota table of a tenant: what it has, what its children have, and what becomes of it now."""
+"""The quota of nodes as it is shown: limits, totals, what is reserved, and what could be."""
 
 from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from django.utils.translation import gettext as _
 
@@ -15,55 +16,40 @@ from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.distribution.division import totals
-from quotas.hooks.job_effects import answers
-from quotas.models import Queue, QuotaNode
+from quotas.hooks.job_effects import Demand, answers
+from quotas.models import FlavorKey, Queue, QuotaNode
 from quotas.selectors.node_names import node_names
+from quotas.selectors.quota_row import QuotaRow
 from quotas.selectors.sight import quota_tenants
-from quotas.selectors.tree import tree_rows
-from quotas.tree.limits import NOTHING, Amount, Limits, plus
+from quotas.selectors.tree import build_tree, reserved_in_subtrees, tree_rows
+from quotas.tree import FlavorResource
+from quotas.tree.limits import NOTHING, Amount, NodeLimits, plus
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
 
-Key = tuple[uuid.UUID, Resource]
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaLine:
-    """One flavor and resource of one node, in the resource's unit; None is unlimited.
-
-    `nominal` = `kept` + `given`: what the node has, what it keeps for itself, what its children have.
-    `allocated` is in use at and below it, `borrowed` the part of it above what the node has, `lent` what
-    others hold now of what the node has and leaves unused.
-    """
-
-    flavor: Flavor
-    resource: Resource
-    nominal: Amount
-    kept: Amount
-    given: Amount
-    borrowing_limit: Amount
-    lending_limit: Amount
-    allocated: int
-    borrowed: int
-    lent: int
-
 
 @dataclass(frozen=True, slots=True)
 class NodeQuota:
-    """One node with its lines, flavors by name. `pending` is what waits in the queues below it.
+    """One node with its rows, flavors by name. `pending` is what waits in the queues below it.
 
-    `pending_flavors` is by flavor the cards of the waiting jobs that may run there; one job may count in
-    several flavors, so these are never added up.
+    `rows` are those of which the node has, reserves or could reserve something. `pending_flavors` is by
+    flavor the cards of the waiting jobs that may run there; one job may count in several flavors, so these
+    are never added up.
     """
 
     node: QuotaNode
     name: str
     queue: str
-    lines: Sequence[QuotaLine]
+    rows: Sequence[QuotaRow]
     pending_jobs: int
     pending_cards: int
     pending_flavors: Mapping[uuid.UUID, int]
+
+    @property
+    def assigned_rows(self) -> list[QuotaRow]:
+        """The rows without those of what the node may only borrow."""
+        return [row for row in self.rows if row.is_assigned]
 
     @property
     def etag(self) -> str:
@@ -92,103 +78,108 @@ class QuotaTable:
                 self._children[above].append(pk)
         flavors = Flavor.unscoped.filter(cluster__cell_id=cell_id).select_related("cluster")
         self.flavors = {flavor.pk: flavor for flavor in flavors.order_by("name", "pk")}
-        self._limits: defaultdict[Key, dict[uuid.UUID, Limits]] = defaultdict(dict)
+        self._tree = build_tree(rows)
+        self._limits: defaultdict[FlavorKey, dict[uuid.UUID, NodeLimits]] = defaultdict(dict)
         for quotas in rows.quotas.values():
-            for q in quotas:
-                limits = Limits(q.nominal, q.borrowing_limit, q.lending_limit)
-                self._limits[q.flavor_id, Resource(q.resource)][q.node_id] = limits
-        self._used: defaultdict[Key, Counter[uuid.UUID]] = defaultdict(Counter)
-        for node_id, entries in rows.used.items():
-            for entry in entries:
-                self._used[entry.flavor_id, Resource(entry.resource)][node_id] += entry.used
-        self._demand = answers().pending([pk for pk, node in self.nodes.items() if node.is_queue])
+            for quota in quotas:
+                self._limits[quota.key.flavor_key][quota.node_id] = quota.limits
+        self._reserved: defaultdict[FlavorKey, Counter[uuid.UUID]] = defaultdict(Counter)
+        for key, amount in reserved_in_subtrees(rows).items():
+            self._reserved[key.flavor_key][key.node_id] = amount
+
+    @cached_property
+    @row_scope.whole()
+    def _demand(self) -> Mapping[uuid.UUID, Demand]:
+        return answers().pending([pk for pk, node in self.nodes.items() if node.is_queue])
 
     def children(self, node_id: uuid.UUID) -> Sequence[uuid.UUID]:
         """Right below a node, by name."""
         return self._children[node_id]
 
     def quotas_of(self, wanted: Sequence[uuid.UUID]) -> list[NodeQuota]:
-        """The nodes with their lines, in the order asked for."""
-        lines: dict[uuid.UUID, list[QuotaLine]] = {pk: [] for pk in wanted}
+        """Return the nodes with their rows, in the order asked for."""
+        nodes = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue").in_bulk(wanted)
+        rows = self.rows_of(
+            {pk: nodes[pk].queue.name if nodes[pk].is_queue else "" for pk in wanted if pk in nodes}
+        )
+        return [self._node_quota(nodes[pk], of) for pk, of in rows.items()]
+
+    def rows_of(self, queues: Mapping[uuid.UUID, str]) -> dict[uuid.UUID, list[QuotaRow]]:
+        """Compute the rows of nodes: flavors by name, resources in their order.
+
+        `queues` are by node the name of its queue, empty at a tenant.
+        """
+        found: dict[uuid.UUID, list[QuotaRow]] = {pk: [] for pk in queues}
         for flavor in self.flavors.values():
             for resource in Resource:
-                self._add_lines(lines, flavor, resource)
-        rows = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue").in_bulk(wanted)
-        return [self._node_quota(rows[pk], lines[pk]) for pk in wanted if pk in rows]
+                for pk, row in self._rows(queues, flavor, resource):
+                    found[pk].append(row)
+        return found
 
-    def _node_quota(self, node: QuotaNode, lines: Sequence[QuotaLine]) -> NodeQuota:
+    def _node_quota(self, node: QuotaNode, rows: Sequence[QuotaRow]) -> NodeQuota:
         below = [self._demand[leaf] for leaf in self._below(node.pk) if leaf in self._demand]
         return NodeQuota(
             node=node,
             name=self.names[node.pk],
             queue=node.queue.name if node.is_queue else "",
-            lines=lines,
+            rows=rows,
             pending_jobs=sum(demand.jobs for demand in below),
             pending_cards=sum(demand.cards for demand in below),
             pending_flavors=sum((Counter(demand.flavor_cards) for demand in below), Counter()),
         )
 
-    def _add_lines(
-        self, lines: Mapping[uuid.UUID, list[QuotaLine]], flavor: Flavor, resource: Resource
-    ) -> None:
-        limits, used = self._limits[flavor.pk, resource], self._used[flavor.pk, resource]
-        if not limits and not used:
+    def _rows(
+        self, queues: Mapping[uuid.UUID, str], flavor: Flavor, resource: Resource
+    ) -> Iterator[tuple[uuid.UUID, QuotaRow]]:
+        limits, reserved = self._limits[flavor.pk, resource], self._reserved[flavor.pk, resource]
+        if not limits and not reserved:
             return
-        has = totals(self.parents, {pk: one.nominal for pk, one in limits.items()})
-        allocated = self._allocated(used)
-        borrowed = {pk: _above(has[pk], allocated[pk]) for pk in has}
-        lent = self._lent(has, limits, allocated, borrowed)
-        for pk, found in lines.items():
-            if pk not in limits and has[pk] == 0 and not allocated[pk]:
-                continue
+        nominal = totals(self.parents, {pk: one.own_nominal for pk, one in limits.items()})
+        borrowed = {pk: _above(nominal[pk], reserved[pk]) for pk in nominal}
+        lent = self._lent(nominal, limits, reserved, borrowed) if any(borrowed.values()) else Counter()
+        key = FlavorResource(str(flavor.pk), resource)
+        for pk, queue in queues.items():
             own = limits.get(pk, NOTHING)
-            found.append(
-                QuotaLine(
-                    flavor=flavor,
-                    resource=resource,
-                    nominal=has[pk],
-                    kept=own.nominal,
-                    given=_sum(has[child] for child in self.children(pk)),
-                    borrowing_limit=own.borrowing_limit,
-                    lending_limit=own.lending_limit,
-                    allocated=allocated[pk],
-                    borrowed=borrowed[pk],
-                    lent=lent[pk],
-                )
+            row = QuotaRow(
+                queue=queue,
+                flavor=flavor,
+                resource=resource,
+                nominal=nominal[pk],
+                own_nominal=own.own_nominal,
+                distributed=_sum(nominal[child] for child in self.children(pk)),
+                borrowing_limit=own.borrowing_limit,
+                lending_limit=own.lending_limit,
+                reserved=reserved[pk],
+                lent=lent[pk],
+                available=_not_below_zero(self._tree.available(str(pk), key)),
+                potential=_not_below_zero(self._tree.potential(str(pk), key)),
+                has_limits=pk in limits,
             )
-
-    def _allocated(self, used: Mapping[uuid.UUID, int]) -> dict[uuid.UUID, int]:
-        """What is in use at and below each node."""
-        found = dict.fromkeys(self.nodes, 0)
-        for leaf, amount in used.items():
-            above: uuid.UUID | None = leaf
-            while above is not None:
-                found[above] += amount
-                above = self.parents[above]
-        return found
+            if row.is_assigned or row.potential != 0:
+                yield pk, row
 
     def _lent(
         self,
-        has: Mapping[uuid.UUID, Amount],
-        limits: Mapping[uuid.UUID, Limits],
-        allocated: Mapping[uuid.UUID, int],
+        nominal: Mapping[uuid.UUID, Amount],
+        limits: Mapping[uuid.UUID, NodeLimits],
+        reserved: Mapping[uuid.UUID, int],
         borrowed: Mapping[uuid.UUID, int],
-    ) -> dict[uuid.UUID, int]:
-        """What others hold of each node, from the root down.
+    ) -> Counter[uuid.UUID]:
+        """Compute what others reserve of each node's nominal, from the root down.
 
-        Whoever borrows takes first what a node above keeps for all below it, then what its children leave
-        unused, in proportion; rounded so that the sums agree.
+        A borrower takes first the own nominal of a node above it, then what the children of that node leave
+        free, in proportion; rounded so that the sums agree.
         """
         ordered = [pk for pk, parent in self.parents.items() if parent is None]
         for pk in ordered:
             ordered.extend(self._children[pk])
-        spare = self._spare(ordered, has, limits, allocated)
-        found = dict.fromkeys(self.nodes, 0)
+        spare = self._spare(ordered, nominal, limits, reserved)
+        found: Counter[uuid.UUID] = Counter()
         for pk in ordered:
-            children, kept = self._children[pk], limits.get(pk, NOTHING).nominal
+            children, own = self._children[pk], limits.get(pk, NOTHING).own_nominal
             inside = sum(borrowed[child] for child in children) - borrowed[pk]
             left = sum(spare[child] for child in children)
-            rest = 0 if kept is None else min(left, max(0, inside + found[pk] - kept))
+            rest = 0 if own is None else min(left, max(0, inside + found[pk] - own))
             for child in children:
                 found[child] = rest * spare[child] // left if left else 0
                 left -= spare[child]
@@ -198,16 +189,16 @@ class QuotaTable:
     def _spare(
         self,
         ordered: Sequence[uuid.UUID],
-        has: Mapping[uuid.UUID, Amount],
-        limits: Mapping[uuid.UUID, Limits],
-        allocated: Mapping[uuid.UUID, int],
+        nominal: Mapping[uuid.UUID, Amount],
+        limits: Mapping[uuid.UUID, NodeLimits],
+        reserved: Mapping[uuid.UUID, int],
     ) -> dict[uuid.UUID, int]:
-        """What each node leaves unused and may lend; `ordered` are the nodes, parents first."""
+        """Compute what each node leaves free and may lend; `ordered` are the nodes, parents first."""
         found: dict[uuid.UUID, int] = {}
         for pk in reversed(ordered):
-            own, total = limits.get(pk, NOTHING), has[pk]
-            below = (own.nominal or 0) + sum(found[child] for child in self._children[pk])
-            free = 0 if total is None else min(below, max(0, total - allocated[pk]))
+            own, total = limits.get(pk, NOTHING), nominal[pk]
+            below = (own.own_nominal or 0) + sum(found[child] for child in self._children[pk])
+            free = 0 if total is None else min(below, max(0, total - reserved[pk]))
             found[pk] = free if own.lending_limit is None else min(free, own.lending_limit)
         return found
 
@@ -218,8 +209,12 @@ class QuotaTable:
         return found
 
 
-def _above(has: Amount, used: int) -> int:
-    return 0 if has is None else max(0, used - has)
+def _above(nominal: Amount, reserved: int) -> int:
+    return 0 if nominal is None else max(0, reserved - nominal)
+
+
+def _not_below_zero(amount: Amount) -> Amount:
+    return None if amount is None else max(0, amount)
 
 
 def _sum(amounts: Iterable[Amount]) -> Amount:
@@ -268,7 +263,7 @@ def tenant_get(viewer: Actor, slug: str) -> Tenant:
 
 
 def node_quota(viewer: Actor, node: QuotaNode) -> NodeQuota:
-    """One node with its lines.
+    """One node with its rows.
 
     Raises: NotFound, PermissionDenied.
     """

@@ -1,4 +1,4 @@
-"""The quota tree of a cell as the arithmetic needs it: limits and usage, read in two queries."""
+"""The quota tree of a cell as the arithmetic needs it: limits and reserved quota, read in two queries."""
 
 from __future__ import annotations
 
@@ -11,62 +11,63 @@ from typing import Any, Final, NamedTuple
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from foundation.sql.prepared import PreparedQuery
-from quotas.models import LedgerEntry, QueueFlavor, Quota, QuotaNode
-from quotas.selectors.workspace_limits import QuotaRow, bound_workspaces
-from quotas.tree import Branch, Limits, QuotaTree
-
-TreeKey = tuple[str, str]
-"""(flavor id, resource name)."""
-
+from quotas.models import LedgerEntry, QueueFlavor, Quota, QuotaKey, QuotaNode
+from quotas.selectors.workspace_limits import StoredQuota, bound_workspaces
+from quotas.tree import Branch, FlavorResource, QuotaTree
 
 _NODES: Final = PreparedQuery(lambda cell: QuotaNode.unscoped.filter(cell_id=cell).order_by("id"))
 
 
-class UsedRow(NamedTuple):
-    """What the ledger says is used."""
+class ReservedQuota(NamedTuple):
+    """A row of the ledger: what is reserved at a queue."""
 
     node_id: uuid.UUID
     flavor_id: uuid.UUID
     resource: str
-    used: int
+    reserved: int
+
+    @property
+    def key(self) -> QuotaKey:
+        """What it is reserved of."""
+        return QuotaKey(self.node_id, self.flavor_id, Resource(self.resource))
 
 
 _QUOTAS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda cell: (
         Quota.unscoped.filter(node__cell_id=cell)
         .order_by("flavor_id", "resource")
-        .values_list(*QuotaRow._fields)
+        .values_list(*StoredQuota._fields)
     )
 )
-_USED: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
+_RESERVED: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     lambda cell: (
-        LedgerEntry.unscoped.filter(node__cell_id=cell, used__gt=0)
+        LedgerEntry.unscoped.filter(node__cell_id=cell, reserved__gt=0)
         .order_by("flavor_id", "resource")
-        .values_list(*UsedRow._fields)
+        .values_list(*ReservedQuota._fields)
     )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRows:
-    """Nodes of one cell, and per node id its quotas and what the ledger says it uses."""
+    """Nodes of one cell, and per node id its stored quotas and what the ledger says is reserved there."""
 
     nodes: list[QuotaNode]
-    quotas: Mapping[uuid.UUID, Sequence[QuotaRow]]
-    used: Mapping[uuid.UUID, Sequence[UsedRow]]
+    quotas: Mapping[uuid.UUID, Sequence[StoredQuota]]
+    reserved: Mapping[uuid.UUID, Sequence[ReservedQuota]]
 
 
 @row_scope.whole()
 def tree_rows(cell_id: uuid.UUID) -> TreeRows:
     """Read the rows of a cell's tree, in a fixed order."""
     nodes = _NODES(cell_id)
-    quotas: defaultdict[uuid.UUID, list[QuotaRow]] = defaultdict(list)
-    for quota in map(QuotaRow._make, _QUOTAS(cell_id)):
+    quotas: defaultdict[uuid.UUID, list[StoredQuota]] = defaultdict(list)
+    for quota in map(StoredQuota._make, _QUOTAS(cell_id)):
         quotas[quota.node_id].append(quota)
-    used: defaultdict[uuid.UUID, list[UsedRow]] = defaultdict(list)
-    for entry in map(UsedRow._make, _USED(cell_id)):
-        used[entry.node_id].append(entry)
-    return TreeRows(nodes, dict(quotas), dict(used))
+    reserved: defaultdict[uuid.UUID, list[ReservedQuota]] = defaultdict(list)
+    for entry in map(ReservedQuota._make, _RESERVED(cell_id)):
+        reserved[entry.node_id].append(entry)
+    return TreeRows(nodes, dict(quotas), dict(reserved))
 
 
 def engine_rows(cell_id: uuid.UUID) -> TreeRows:
@@ -90,39 +91,36 @@ def _flavors_of(nodes: Sequence[uuid.UUID]) -> dict[uuid.UUID, set[uuid.UUID]]:
     return dict(found)
 
 
-def subtree_usage(rows: TreeRows) -> Counter[tuple[uuid.UUID, uuid.UUID, Resource]]:
-    """Compute what is used at and below each node, by node, flavor and resource."""
+def reserved_in_subtrees(rows: TreeRows) -> Counter[QuotaKey]:
+    """Compute what is reserved at and below each node."""
     parents = {node.pk: node.parent_id for node in rows.nodes}
-    found: Counter[tuple[uuid.UUID, uuid.UUID, Resource]] = Counter()
-    for entries in rows.used.values():
+    found: Counter[QuotaKey] = Counter()
+    for entries in rows.reserved.values():
         for entry in entries:
             node: uuid.UUID | None = entry.node_id
             while node is not None:
-                found[node, entry.flavor_id, Resource(entry.resource)] += entry.used
+                found[entry.key._replace(node_id=node)] += entry.reserved
                 node = parents[node]
     return found
 
 
-def tree_load(cell_id: uuid.UUID) -> QuotaTree[TreeKey]:
-    """Build the cell's tree with its usage of this moment."""
+def tree_load(cell_id: uuid.UUID) -> QuotaTree[FlavorResource]:
+    """Build the cell's tree with what is reserved at this moment."""
     return build_tree(tree_rows(cell_id))
 
 
-def build_tree(rows: TreeRows) -> QuotaTree[TreeKey]:
-    """Build the tree that these rows describe, with the limits of workspaces and with their usage."""
+def build_tree(rows: TreeRows) -> QuotaTree[FlavorResource]:
+    """Build the tree that these rows describe, with the limits of workspaces and what is reserved."""
     rows = _bounded(rows)
-    tree = QuotaTree[TreeKey](
+    tree = QuotaTree[FlavorResource](
         Branch(
             id=str(node.pk),
             parent=str(node.parent_id) if node.parent_id else None,
-            limits={
-                (str(q.flavor_id), q.resource): Limits(q.nominal, q.borrowing_limit, q.lending_limit)
-                for q in rows.quotas.get(node.pk, ())
-            },
+            limits={quota.key.tree_key: quota.limits for quota in rows.quotas.get(node.pk, ())},
         )
         for node in rows.nodes
     )
-    for node_id, entries in rows.used.items():
+    for node_id, entries in rows.reserved.items():
         for entry in entries:
-            tree.add_usage(str(node_id), (str(entry.flavor_id), entry.resource), entry.used)
+            tree.add_usage(str(node_id), entry.key.tree_key, entry.reserved)
     return tree

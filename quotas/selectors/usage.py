@@ -22,13 +22,13 @@ from tenants.selectors.tenant import tenant_list
 class FlavorUsage:
     """One pool of one tenant, in percent points of a card.
 
-    `nominal` None is unlimited. `borrowed` lies within `allocated`; `lent` is nominal that others hold
+    `nominal` None is unlimited. `borrowed` lies within `reserved`; `lent` is nominal that others reserve
     now, shared among all lenders in proportion to what they leave unused.
     """
 
     flavor: Flavor
     nominal: int | None
-    allocated: int
+    reserved: int
     borrowed: int
     lent: int
 
@@ -42,8 +42,8 @@ class TenantUsage:
     flavors: Sequence[FlavorUsage]
 
     @property
-    def allocated(self) -> int:
-        return sum(part.allocated for part in self.flavors)
+    def reserved(self) -> int:
+        return sum(part.reserved for part in self.flavors)
 
     @property
     def borrowed(self) -> int:
@@ -59,16 +59,16 @@ class _Leaf:
     tenant_id: uuid.UUID
     flavor_id: uuid.UUID
     nominal: int | None = 0
-    used: int = 0
+    reserved: int = 0
     lent: int = 0
 
     @property
     def borrowed(self) -> int:
-        return 0 if self.nominal is None else max(0, self.used - self.nominal)
+        return 0 if self.nominal is None else max(0, self.reserved - self.nominal)
 
     @property
     def spare(self) -> int:
-        return 0 if self.nominal is None else max(0, self.nominal - self.used)
+        return 0 if self.nominal is None else max(0, self.nominal - self.reserved)
 
 
 def tenant_usage(*, viewer: Actor) -> list[TenantUsage]:
@@ -93,13 +93,13 @@ def _leaves() -> list[_Leaf]:
     """One entry per tenant and flavor, from two queries."""
     leaves: dict[tuple[uuid.UUID, uuid.UUID], _Leaf] = {}
     cores = Resource.GPU_CORES.value
-    rows = Quota.unscoped.filter(resource=cores).values_list("node__tenant_id", "flavor_id", "nominal")
+    rows = Quota.unscoped.filter(resource=cores).values_list("node__tenant_id", "flavor_id", "own_nominal")
     for tenant_id, flavor_id, nominal in rows:
         leaf = leaves.setdefault((tenant_id, flavor_id), _Leaf(tenant_id, flavor_id))
         leaf.nominal = None if nominal is None or leaf.nominal is None else leaf.nominal + nominal
-    used = LedgerEntry.unscoped.filter(resource=cores, used__gt=0)
-    for tenant_id, flavor_id, amount in used.values_list("node__tenant_id", "flavor_id", "used"):
-        leaves.setdefault((tenant_id, flavor_id), _Leaf(tenant_id, flavor_id)).used += amount
+    ledger = LedgerEntry.unscoped.filter(resource=cores, reserved__gt=0)
+    for tenant_id, flavor_id, amount in ledger.values_list("node__tenant_id", "flavor_id", "reserved"):
+        leaves.setdefault((tenant_id, flavor_id), _Leaf(tenant_id, flavor_id)).reserved += amount
     return sorted(leaves.values(), key=lambda leaf: (leaf.flavor_id, leaf.tenant_id))
 
 
@@ -129,7 +129,7 @@ def _flavors(
         if not paths[leaf.tenant_id].startswith(tenant.path):
             continue
         sums[leaf.flavor_id].update(
-            nominal=leaf.nominal or 0, used=leaf.used, borrowed=leaf.borrowed, lent=leaf.lent
+            nominal=leaf.nominal or 0, reserved=leaf.reserved, borrowed=leaf.borrowed, lent=leaf.lent
         )
         if leaf.nominal is None:
             unlimited.add(leaf.flavor_id)
@@ -139,7 +139,7 @@ def _flavors(
         FlavorUsage(
             flavor,
             None if pk in unlimited else sums[pk]["nominal"],
-            sums[pk]["used"],
+            sums[pk]["reserved"],
             sums[pk]["borrowed"] - inside[pk],
             sums[pk]["lent"] - inside[pk],
         )

@@ -13,21 +13,33 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from foundation.core.quantities import Resource
+from quotas.models import QuotaKey
+from quotas.tree import NodeLimits
 
 
-class QuotaRow(NamedTuple):
-    """A quota as the arithmetic needs it."""
+class StoredQuota(NamedTuple):
+    """A row of `Quota` as the arithmetic needs it."""
 
     node_id: uuid.UUID
     flavor_id: uuid.UUID
     resource: str
-    nominal: int | None
+    own_nominal: int | None
     borrowing_limit: int | None
     lending_limit: int | None
 
+    @property
+    def key(self) -> QuotaKey:
+        """What these limits apply to."""
+        return QuotaKey(self.node_id, self.flavor_id, Resource(self.resource))
 
-class Node(Protocol):
-    """What is asked of a quota node; ids rise with the time at which nodes were made."""
+    @property
+    def limits(self) -> NodeLimits:
+        """The limits as the quota tree takes them."""
+        return NodeLimits(self.own_nominal, self.borrowing_limit, self.lending_limit)
+
+
+class WorkspaceNode(Protocol):
+    """The fields of a quota node that are read here; ids rise with the time at which nodes were made."""
 
     pk: uuid.UUID
     parent_id: uuid.UUID | None
@@ -35,17 +47,17 @@ class Node(Protocol):
     limits_stand: bool
 
 
-Key = tuple[uuid.UUID, str]
-Rows = Mapping[uuid.UUID, Sequence[QuotaRow]]
+_FlavorKey = tuple[uuid.UUID, str]
+Rows = Mapping[uuid.UUID, Sequence[StoredQuota]]
 FlavorsOf = Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, set[uuid.UUID]]]
 """The flavors of queues, by their node."""
 
 
 def bound_workspaces(
-    nodes: Sequence[Node], quotas: Rows, flavors_of: FlavorsOf
-) -> dict[uuid.UUID, list[QuotaRow]]:
+    nodes: Sequence[WorkspaceNode], quotas: Rows, flavors_of: FlavorsOf
+) -> dict[uuid.UUID, list[StoredQuota]]:
     """The rows of workspaces that borrow no more than their queues were allowed together."""
-    queues: defaultdict[uuid.UUID, list[Node]] = defaultdict(list)
+    queues: defaultdict[uuid.UUID, list[WorkspaceNode]] = defaultdict(list)
     for node in sorted(nodes, key=lambda node: node.pk):
         if node.is_queue and node.parent_id is not None:
             queues[node.parent_id].append(node)
@@ -60,14 +72,14 @@ def bound_workspaces(
         limits = dict(_limits(said, unsaid, quotas, flavors))
         rows = {(row.flavor_id, row.resource): row for row in quotas.get(workspace, ())}
         for key, limit in limits.items():
-            row = rows.get(key, QuotaRow(workspace, *key, 0, None, None))
+            row = rows.get(key, StoredQuota(workspace, *key, 0, None, None))
             has = row.borrowing_limit
             rows[key] = row._replace(borrowing_limit=limit if has is None else min(has, limit))
         found[workspace] = list(rows.values())
     return found
 
 
-def _doubtful(queues: Sequence[Node], quotas: Rows) -> set[uuid.UUID]:
+def _doubtful(queues: Sequence[WorkspaceNode], quotas: Rows) -> set[uuid.UUID]:
     """Queues of which nobody said how far they reach, opened after one of which it was said."""
     found, limited = set(), False
     for node in queues:
@@ -82,9 +94,9 @@ def _limits(
     unsaid: set[uuid.UUID],
     quotas: Rows,
     flavors: Mapping[uuid.UUID, set[uuid.UUID]],
-) -> Iterator[tuple[Key, int]]:
+) -> Iterator[tuple[_FlavorKey, int]]:
     """What the queues may borrow together of what a doubtful one has no limit in."""
-    borrowing: dict[uuid.UUID, dict[Key, int | None]] = {
+    borrowing: dict[uuid.UUID, dict[_FlavorKey, int | None]] = {
         node: {
             **{(flavor, resource.value): None for flavor in flavors.get(node, ()) for resource in Resource},
             **{(row.flavor_id, row.resource): row.borrowing_limit for row in quotas.get(node, ())},

@@ -1,6 +1,6 @@
-"""The ledger: how much each queue holds, changed only here, and what holding compute adds up to by the month.
+"""The ledger: the quota that jobs of each queue reserve, changed only here, and GPU-hours by the month.
 
-Called inside the transaction that changes what is held. Sums are made first, then rows are locked in a
+Called inside the transaction that changes what is reserved. Sums are made first, then rows are locked in a
 fixed order, so that two transactions that meet cannot deadlock, and written together.
 """
 
@@ -19,7 +19,7 @@ from foundation.core.months import month_after, month_of, start_ms, to_ms
 from foundation.core.quantities import Resource
 from foundation.sql.bulk import update_rows
 from foundation.sql.prepared import PreparedQuery
-from quotas.models import GpuUse, LedgerEntry
+from quotas.models import GpuUse, LedgerEntry, QuotaKey
 
 _METERED: Final = Resource.GPU_CORES.value
 _LOCKED: Final = PreparedQuery(
@@ -27,18 +27,9 @@ _LOCKED: Final = PreparedQuery(
         LedgerEntry.unscoped.select_for_update(no_key=True)
         .filter(node__pk__any_of=nodes, flavor__pk__any_of=flavors, resource__any_of=resources)
         .order_by("pk")
-        .values_list("pk", "node_id", "flavor_id", "resource", "used", "month", "core_ms")
+        .values_list("pk", "node_id", "flavor_id", "resource", "reserved", "month", "core_ms")
     )
 )
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class LedgerKey:
-    """One row of the ledger: a queue's quota node, a flavor and a resource."""
-
-    node_id: uuid.UUID
-    flavor_id: uuid.UUID
-    resource: str
 
 
 @dataclass(slots=True)
@@ -49,12 +40,12 @@ class _Entry:
     node_id: uuid.UUID
     flavor_id: uuid.UUID
     resource: str
-    used: int
+    reserved: int
     month: date
     core_ms: int
 
 
-Amounts = Mapping[LedgerKey, int]
+Amounts = Mapping[QuotaKey, int]
 
 
 class LedgerMismatch(RuntimeError):
@@ -80,7 +71,7 @@ def ledger_reserve(amounts: Amounts, *, now: datetime) -> None:
     _change(rows, wanted, now)
 
 
-def ledger_lock(keys: Iterable[LedgerKey]) -> None:
+def ledger_lock(keys: Iterable[QuotaKey]) -> None:
     """Lock the rows of these keys, for whoever has to lock nodes or cards before it reserves."""
     _locked(set(keys))
 
@@ -96,7 +87,8 @@ def ledger_free(amounts: Amounts, *, now: datetime) -> None:
 def months_close(*, now: datetime) -> int:
     """Put away the use of months that are over, of rows that nobody touched since; returns how many."""
     old = LedgerEntry.unscoped.filter(resource=_METERED, month__lt=month_of(now)).order_by("pk")
-    keys = [LedgerKey(*row) for row in old.values_list("node_id", "flavor_id", "resource")]
+    rows = old.values_list("node_id", "flavor_id", "resource")
+    keys = [QuotaKey(node_id, flavor_id, Resource(resource)) for node_id, flavor_id, resource in rows]
     for key in keys:
         with transaction.atomic():
             _add({key: 0}, now)
@@ -109,9 +101,9 @@ def _add(changes: Amounts, now: datetime) -> None:
         _change(_locked(changes), changes, now)
 
 
-def _change(rows: Mapping[LedgerKey, _Entry], changes: Amounts, now: datetime) -> None:
+def _change(rows: Mapping[QuotaKey, _Entry], changes: Amounts, now: datetime) -> None:
     short = sorted(
-        key for key, change in changes.items() if (rows[key].used if key in rows else 0) + change < 0
+        key for key, change in changes.items() if (rows[key].reserved if key in rows else 0) + change < 0
     )
     if short:
         raise LedgerMismatch(f"cannot free {-changes[short[0]]} of {short[0]}")
@@ -119,21 +111,21 @@ def _change(rows: Mapping[LedgerKey, _Entry], changes: Amounts, now: datetime) -
     if over := [use for row in metered for use in _closed_months(row, now)]:
         GpuUse.unscoped.bulk_create(over)
     for key, row in rows.items():
-        row.used += changes[key]
+        row.reserved += changes[key]
     for row in metered:
         # What is held from now on counts as if it had been held since the month began, less that time. A
         # moment just before the month of the row is no trouble: then it is more, not less.
         row.core_ms -= changes[_key(row)] * (to_ms(now) - start_ms(row.month))
-    written = [(row.pk, row.used, row.month, row.core_ms) for row in rows.values()]
-    update_rows(LedgerEntry, ("used", "month", "core_ms"), written)
+    written = [(row.pk, row.reserved, row.month, row.core_ms) for row in rows.values()]
+    update_rows(LedgerEntry, ("reserved", "month", "core_ms"), written)
 
 
-def _locked(keys: Collection[LedgerKey]) -> dict[LedgerKey, _Entry]:
+def _locked(keys: Collection[QuotaKey]) -> dict[QuotaKey, _Entry]:
     """Lock the rows of these keys, in one order."""
     if not keys:
         return {}
     nodes, flavors = {key.node_id for key in keys}, {key.flavor_id for key in keys}
-    rows = _LOCKED(list(nodes), list(flavors), list({key.resource for key in keys}))
+    rows = _LOCKED(list(nodes), list(flavors), list({str(key.resource) for key in keys}))
     held = ((_key(row), row) for row in (_Entry(*values) for values in rows))
     return {key: row for key, row in held if key in keys}
 
@@ -142,16 +134,16 @@ def _closed_months(row: _Entry, now: datetime) -> Iterator[GpuUse]:
     """Bring a row into the month of `now`; yields the sum of each month before it."""
     while row.month < month_of(now):
         following = month_after(row.month)
-        total = row.core_ms + row.used * (start_ms(following) - start_ms(row.month))
+        total = row.core_ms + row.reserved * (start_ms(following) - start_ms(row.month))
         if total:
             yield GpuUse(node_id=row.node_id, flavor_id=row.flavor_id, month=row.month, core_ms=total)
         row.month, row.core_ms = following, 0
 
 
-def _key(row: _Entry) -> LedgerKey:
-    return LedgerKey(row.node_id, row.flavor_id, row.resource)
+def _key(row: _Entry) -> QuotaKey:
+    return QuotaKey(row.node_id, row.flavor_id, Resource(row.resource))
 
 
-def charges(node_id: uuid.UUID, flavor_id: uuid.UUID, charge: Mapping[str, int]) -> Counter[LedgerKey]:
-    """The ledger rows that one allocation's charge touches."""
-    return Counter({LedgerKey(node_id, flavor_id, resource): amount for resource, amount in charge.items()})
+def charges(node_id: uuid.UUID, flavor_id: uuid.UUID, charge: Mapping[str, int]) -> Counter[QuotaKey]:
+    """Return the ledger rows that one allocation's charge touches."""
+    return Counter({QuotaKey(node_id, flavor_id, Resource(name)): amount for name, amount in charge.items()})

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from foundation.core.quantities import Resource
 from quotas.distribution.loans import LoanBook
-from quotas.models import Override, OverrideAmount
-from quotas.selectors.lent_quota import Key
+from quotas.models import FlavorKey, Override, OverrideAmount
 from quotas.services.quota_plan import QuotaTables
 
 
@@ -20,13 +19,13 @@ from quotas.services.quota_plan import QuotaTables
 class Returned:
     """The books after a loan ended, and the other loans that ended with it, in their order."""
 
-    books: dict[Key, LoanBook]
+    books: dict[FlavorKey, LoanBook]
     others: list[uuid.UUID]
 
 
 def return_loan(loan: Override, tables: QuotaTables) -> Returned:
     """Work out the end of a loan. Where it is short of what was lent on, that loan ends too, as a whole."""
-    books: dict[Key, LoanBook] = {}
+    books: dict[FlavorKey, LoanBook] = {}
     ending = [loan.pk]
     for pk in ending:
         for flavor_id, resource in OverrideAmount.unscoped.filter(override=pk).values_list(

@@ -1,8 +1,8 @@
 """Loans: quota that a node lends to another for a while, and that returns by itself.
 
-A loan moves what the lender keeps to what the borrower keeps, so at every moment the tree is divided as
-if an admin had done it. `overrides_sweep` starts and ends what is due by the rows, whenever it runs: a
-tick that was missed costs time and nothing else.
+A loan moves own nominal from the lender to the borrower, so at every moment the tree is divided as if an
+admin had done it. `overrides_sweep` starts and ends what is due by the rows, whenever it runs: a tick that
+was missed costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from foundation.sql.versions import advance_version
 from quotas.distribution.division import way_up
-from quotas.distribution.loans import Loan, least_kept
+from quotas.distribution.loans import Loan, least_own_nominal
 from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode, Source
 from quotas.selectors.node_names import node_names
 from quotas.selectors.override import flows_of
@@ -145,12 +145,12 @@ def override_move_end(
     advance_version(found, expected=version)
     before, found.ends_at = found.ends_at, ends_at
     for item in _items(found) if ends_at > before else ():
-        kept = tables.kept(item.flavor.pk, item.resource)[found.lender_id]
+        own = tables.own_nominals(item.flavor.pk, item.resource)[found.lender_id]
         # Its own return is among what flows: what comes back then has to be there to stay away.
         flows = flows_of(found.lender_id, item.flavor.pk, item.resource)
-        least = least_kept(kept, flows, before, ends_at)
+        least = least_own_nominal(own, flows, before, ends_at)
         if least is not None and least < item.amount:
-            raise _short(found.lender, item, kept or 0, least, field="ends_at")
+            raise _short(found.lender, item, own or 0, least, field="ends_at")
     found.save(update_fields=["ends_at"])
     times = {"before": {"ends_at": before.isoformat()}, "after": {"ends_at": ends_at.isoformat()}}
     _record(acting_user, "loan.move-end", found, **times)
@@ -254,27 +254,29 @@ def _check_sums(
     amounts: Sequence[LoanAmount],
     window: tuple[datetime, datetime],
 ) -> None:
-    """What the lender keeps must be enough at every moment, with all that it lends and gets besides."""
+    """The own nominal of the lender must be enough at every moment, with all that it lends and gets
+    besides.
+    """
     for item in amounts:
-        if tables.kept(item.flavor.pk, item.resource)[borrower.pk] is None:
+        if tables.own_nominals(item.flavor.pk, item.resource)[borrower.pk] is None:
             message = _("%(node)s has no limit there, so it needs no loan.")
             raise _wrong(item, "UNLIMITED", message % {"node": node_names([borrower.pk])[borrower.pk]})
-        kept = tables.kept(item.flavor.pk, item.resource)[lender.pk]
+        own = tables.own_nominals(item.flavor.pk, item.resource)[lender.pk]
         flows = flows_of(lender.pk, item.flavor.pk, item.resource)
-        least = least_kept(kept, flows, *window)
+        least = least_own_nominal(own, flows, *window)
         if least is not None and least < item.amount:
-            raise _short(lender, item, kept or 0, least)
+            raise _short(lender, item, own or 0, least)
 
 
-def _short(lender: QuotaNode, item: LoanAmount, kept: int, least: int, *, field: str = "") -> LenderShort:
+def _short(lender: QuotaNode, item: LoanAmount, own: int, least: int, *, field: str = "") -> LenderShort:
     values = {
         "node": node_names([lender.pk])[lender.pk],
-        "kept": amount_words(item.resource, kept),
+        "kept": amount_words(item.resource, own),
         "flavor": item.flavor.name,
         "least": amount_words(item.resource, max(0, least)),
         "asked": amount_words(item.resource, item.amount),
     }
-    if least == kept:
+    if least == own:
         sentence = _("%(node)s keeps %(kept)s of %(flavor)s for itself, and would lend %(asked)s.") % values
     else:
         sentence = (
@@ -285,7 +287,7 @@ def _short(lender: QuotaNode, item: LoanAmount, kept: int, least: int, *, field:
             % values
         )
     error = FieldError(field or f"{item.place}amount", LenderShort.code, sentence)
-    numbers = {"kept": kept, "least": least, "asked": item.amount, "resource": item.resource.value}
+    numbers = {"own_nominal": own, "least": least, "asked": item.amount, "resource": item.resource.value}
     return LenderShort(sentence, numbers=numbers, errors=[error])
 
 
@@ -304,9 +306,9 @@ def _between(tables: QuotaTables, one: uuid.UUID, other: uuid.UUID) -> list[Quot
 def _start(acting_user: Actor, override: Override, tables: QuotaTables) -> None:
     items = _items(override)
     for item in items:
-        kept = tables.kept(item.flavor.pk, item.resource)[override.lender_id]
-        if kept is not None and kept < item.amount:
-            raise _short(override.lender, item, kept, kept)
+        own = tables.own_nominals(item.flavor.pk, item.resource)[override.lender_id]
+        if own is not None and own < item.amount:
+            raise _short(override.lender, item, own, own)
     loan_books = {}
     for item in items:
         key = item.flavor.pk, item.resource

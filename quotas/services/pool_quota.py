@@ -14,7 +14,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError
 from foundation.core.quantities import Resource
 from quotas.distribution.division import Keep
-from quotas.models import Source
+from quotas.models import QuotaKey, Source
 from quotas.selectors.pool_size import PoolSize, pool_sizes
 from quotas.services.quota import quota_change, quota_node_ensure
 from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount, QuotaTables, quota_plan
@@ -62,7 +62,7 @@ def root_quota_cover(
     for flavor in flavors:
         size = pool_sizes([flavor])[flavor.pk]
         for resource in Resource:
-            has = tables.total(node.pk, flavor.pk, resource)
+            has = tables.nominal(QuotaKey(node.pk, flavor.pk, resource))
             wanted = _wanted(resource, size, has, node_resources)
             if has is not None and (wanted is None or wanted > has):
                 amounts.append(QuotaAmount(flavor, resource, wanted, Keep.AS_IS, Keep.AS_IS))

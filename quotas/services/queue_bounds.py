@@ -23,7 +23,7 @@ def bound_flavors(acting_user: Actor, queue: Queue, flavors: Sequence[Flavor]) -
         return False
     said = set(Quota.unscoped.filter(node=queue.node_id).values_list("flavor_id", "resource"))
     Quota.unscoped.bulk_create(
-        Quota(node_id=queue.node_id, flavor=flavor, resource=resource.value, nominal=0, borrowing_limit=0)
+        Quota(node_id=queue.node_id, flavor=flavor, resource=resource.value, own_nominal=0, borrowing_limit=0)
         for flavor in flavors
         for resource in Resource
         if (flavor.pk, resource.value) not in said

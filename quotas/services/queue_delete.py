@@ -80,7 +80,7 @@ def _require_unbound(queue: Queue) -> None:
 
 
 def _give_back(acting_user: Actor, queue: Queue) -> None:
-    rows = Quota.unscoped.filter(node=queue.node_id).exclude(nominal=0).select_related("flavor__cluster")
+    rows = Quota.unscoped.filter(node=queue.node_id).exclude(own_nominal=0).select_related("flavor__cluster")
     amounts = [QuotaAmount(row.flavor, Resource(row.resource), 0) for row in rows.order_by("pk")]
     if amounts:
         node = QuotaNode.unscoped.select_related("tenant__parent").get(pk=queue.node_id)

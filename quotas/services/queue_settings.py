@@ -95,9 +95,9 @@ def _reorder(queue: Queue, flavors: Sequence[Flavor]) -> list[str]:
         message = _("A queue needs flavors, each once.")
         raise Invalid(message, errors=[FieldError("flavors", "REQUIRED", message)])
     leaving = [row.flavor for row in rows if row.flavor_id not in {one.pk for one in flavors}]
-    held = LedgerEntry.unscoped.filter(node_id=queue.node_id, flavor__in=leaving, used__gt=0).select_related(
-        "flavor"
-    )
+    held = LedgerEntry.unscoped.filter(
+        node_id=queue.node_id, flavor__in=leaving, reserved__gt=0
+    ).select_related("flavor")
     for usage in held.order_by("flavor__name")[:1]:
         message = _("Jobs of the queue hold something of %(flavor)s.") % {"flavor": usage.flavor}
         raise Conflict(message, code="FLAVOR_IN_USE", errors=[FieldError("flavors", "IN_USE", message)])

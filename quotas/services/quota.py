@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
@@ -21,13 +22,12 @@ from foundation.sql import row_scope
 from foundation.sql.versions import advance_version, require_current
 from quotas.distribution.division import Keep
 from quotas.hooks import job_effects
-from quotas.hooks.job_effects import Overhang
+from quotas.hooks.job_effects import OverQuota
 from quotas.models import PassedQuota, Quota, QuotaChange, QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
 from quotas.services.errors import BelowUse
-from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount, QuotaPlan, quota_plan
+from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount, QuotaLimits, QuotaPlan, quota_plan
 from quotas.texts.amounts import amount_words
-from quotas.tree import Limits
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
@@ -117,7 +117,7 @@ def quota_change(
     """
     Cell.unscoped.select_for_update().get(pk=cell_id)
     plan = quota_check(acting_user=acting_user, cell_id=cell_id, changes=changes, on_top=on_top)
-    if plan.overhangs and shrink is None:
+    if plan.over_quota and shrink is None:
         raise _below_use(plan)
     said = [change.node.pk for change in changes if change.node.is_queue and _names_limits(change)]
     if said:
@@ -129,7 +129,7 @@ def quota_change(
         acting_user, plan, reason=reason, source=source, expected=expected, on_top=on_top, reverts=reverts
     )
     if shrink is Shrink.DRAIN:
-        job_effects.answers().drain(acting_user, plan.overhangs)
+        job_effects.answers().drain(acting_user, plan.over_quota)
     return revision
 
 
@@ -219,12 +219,11 @@ def require_decider(acting_user: Actor, node: QuotaNode, *, limits: bool) -> Non
 
 
 def _write(plan: QuotaPlan, revision: QuotaRevision, expected: Mapping[uuid.UUID, int | None]) -> None:
-    touched = QuotaNode.unscoped.filter(pk__in={key[0] for key in plan.rows})
+    touched = QuotaNode.unscoped.filter(pk__in={key.node_id for key in plan.rows})
     for node in touched.order_by("pk"):
         advance_version(node, expected=expected.get(node.pk))
-    for (node_id, flavor_id, resource), limits in plan.rows.items():
-        key: dict[str, Any] = {"node_id": node_id, "flavor_id": flavor_id, "resource": resource.value}
-        Quota.unscoped.update_or_create(**key, defaults=_values(limits))
+    for key, limits in plan.rows.items():
+        Quota.unscoped.update_or_create(**key._asdict(), defaults=asdict(limits))
     QuotaChange.unscoped.bulk_create(_change_row(revision, change) for change in plan.changes)
 
 
@@ -268,7 +267,7 @@ def _change_row(revision: QuotaRevision, change: Planned) -> QuotaChange:
     )
 
 
-def _values(limits: Limits) -> dict[str, int | None]:
+def _values(limits: QuotaLimits) -> dict[str, int | None]:
     return {
         "nominal": limits.nominal,
         "borrowing_limit": limits.borrowing_limit,
@@ -299,24 +298,24 @@ def _limit_name(change: Planned) -> str:
 
 
 def _below_use(plan: QuotaPlan) -> BelowUse:
-    names = node_names({over.node_id for over in plan.overhangs})
+    names = node_names({over.key.node_id for over in plan.over_quota})
     flavors = {change.flavor.pk: change.flavor for change in plan.changes}
     errors = [
-        FieldError("shrink", BelowUse.code, _overhang_sentence(over, names, flavors))
-        for over in plan.overhangs
+        FieldError("shrink", BelowUse.code, _over_quota_sentence(over, names, flavors))
+        for over in plan.over_quota
     ]
     choice = _("Choose what becomes of it: drain tells jobs to leave now, let_run once others need it.")
-    first = plan.overhangs[0]
-    numbers = {"used": first.used, "limit": first.limit, "resource": first.resource.value}
+    first = plan.over_quota[0]
+    numbers = {"reserved": first.reserved, "limit": first.limit, "resource": first.key.resource.value}
     return BelowUse(f"{errors[0].message} {choice}", numbers=numbers, errors=errors)
 
 
-def _overhang_sentence(
-    over: Overhang, names: Mapping[uuid.UUID, str], flavors: Mapping[uuid.UUID, Flavor]
+def _over_quota_sentence(
+    over: OverQuota, names: Mapping[uuid.UUID, str], flavors: Mapping[uuid.UUID, Flavor]
 ) -> str:
     return _("%(node)s uses %(used)s of %(flavor)s, and would have %(limit)s.") % {
-        "node": names[over.node_id],
-        "used": amount_words(Resource(over.resource), over.used),
-        "flavor": flavors[over.flavor_id].name,
-        "limit": amount_words(Resource(over.resource), over.limit),
+        "node": names[over.key.node_id],
+        "used": amount_words(Resource(over.key.resource), over.reserved),
+        "flavor": flavors[over.key.flavor_id].name,
+        "limit": amount_words(Resource(over.key.resource), over.limit),
     }

@@ -18,11 +18,12 @@ from quotas.files import FileFormat, FileRow, PoolRow, Problems, Row, read_rows,
 from quotas.models import QuotaNode, QuotaRevision, Source
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import pool_sizes
-from quotas.selectors.quota_table import QuotaLine, QuotaTable
+from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.quota_table import QuotaTable
 from quotas.selectors.sight import quota_tenants
 from quotas.services.quota import Shrink, quota_change, quota_check
 from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount
-from quotas.services.quota_short import pool_amounts, short_of_lines
+from quotas.services.quota_short import pool_amounts, short_of_rows
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
@@ -119,8 +120,8 @@ def _rows_of(table: QuotaTable, seen: set[uuid.UUID], *, short: bool) -> list[Ro
     )
     rows: list[Row] = []
     for of in table.quotas_of([node.pk for node in ordered]):
-        for flavor, group in groupby(of.lines, key=lambda line: line.flavor):
-            lines = list(group)
+        for flavor, group in groupby(of.assigned_rows, key=lambda row: row.flavor):
+            limits = list(group)
             place = {
                 "line": 0,
                 "tenant": slugs[of.node.tenant_id],
@@ -129,19 +130,19 @@ def _rows_of(table: QuotaTable, seen: set[uuid.UUID], *, short: bool) -> list[Ro
                 "flavor": flavor.name,
             }
             if short:
-                fields, lines = short_of_lines(flavor, lines, sizes[flavor.pk])
+                fields, limits = short_of_rows(flavor, limits, sizes[flavor.pk])
                 rows += [PoolRow(**place, **fields)] if fields else []
-            rows += [_file_row(place, line) for line in lines]
+            rows += [_file_row(place, row) for row in limits]
     return rows
 
 
-def _file_row(place: Mapping[str, Any], line: QuotaLine) -> FileRow:
+def _file_row(place: Mapping[str, Any], row: QuotaRow) -> FileRow:
     return FileRow(
         **place,
-        resource=line.resource,
-        nominal=line.nominal,
-        borrowing_limit=line.borrowing_limit,
-        lending_limit=line.lending_limit,
+        resource=row.resource,
+        nominal=row.nominal,
+        borrowing_limit=row.borrowing_limit,
+        lending_limit=row.lending_limit,
     )
 
 

@@ -11,18 +11,16 @@ from clusters.models import Flavor
 from foundation.core.actor import Actor
 from quotas.distribution.division import Amounts, totals
 from quotas.distribution.loans import LoanBook, Passed
-from quotas.hooks.job_effects import RowKey
-from quotas.models import QuotaRevision, Source
-from quotas.selectors.lent_quota import Key
+from quotas.models import FlavorKey, QuotaKey, QuotaRevision, Source
 from quotas.services.quota import plan_write, write_passed
-from quotas.services.quota_plan import Planned, QuotaPlan, QuotaTables, overhangs
-from quotas.tree.limits import Limits
+from quotas.services.quota_plan import Planned, QuotaLimits, QuotaPlan, QuotaTables, find_over_quota
+from quotas.tree.limits import NodeLimits
 
 
 def quota_lent(
     acting_user: Actor,
     tables: QuotaTables,
-    books: Mapping[Key, LoanBook],
+    books: Mapping[FlavorKey, LoanBook],
     *,
     reason: str,
     source: Source,
@@ -32,8 +30,8 @@ def quota_lent(
     The caller has checked the permission and holds the cell's lock. Returns the revision, None when nothing
     changes.
     """
-    after = {key: book.kept for key, book in books.items()}
-    plan = kept_plan(tables, after, {key: book.passed for key, book in books.items()})
+    after = {key: book.own_nominal for key, book in books.items()}
+    plan = plan_own_nominals(tables, after, {key: book.passed for key, book in books.items()})
     if plan.changes:
         return plan_write(acting_user, plan, reason=reason, source=source)
     write_passed(plan)
@@ -43,41 +41,43 @@ def quota_lent(
 def quota_leave(
     acting_user: Actor, tables: QuotaTables, nodes: Collection[uuid.UUID], target: uuid.UUID, *, reason: str
 ) -> QuotaRevision | None:
-    """Have `target`, which stands above `nodes`, keep all that these keep; they have nothing then.
+    """Move the own nominals of `nodes` to `target`, which stands above them; they have nothing then.
 
     What is unlimited ends, and `target` gains nothing by it: it is no amount. None of it is lent. The caller
     has checked the permission and holds the cell's lock; `tables` are fresh. Returns the revision, None when
     nothing changes.
     """
-    after: defaultdict[Key, dict[uuid.UUID, int | None]] = defaultdict(dict)
-    for node, flavor_id, resource in tables.quotas:
-        key = flavor_id, resource
-        kept = tables.limits((node, *key)).nominal
-        if node in nodes and kept != 0:
-            after[key][node] = 0
-            above = after[key].get(target, tables.limits((target, *key)).nominal)
-            after[key][target] = None if above is None else above + (kept or 0)
-    passed: dict[Key, Passed] = {}
+    after: defaultdict[FlavorKey, dict[uuid.UUID, int | None]] = defaultdict(dict)
+    for quota in tables.quotas:
+        own, key = tables.limits(quota).own_nominal, quota.flavor_key
+        if quota.node_id in nodes and own != 0:
+            after[key][quota.node_id] = 0
+            above = after[key].get(target, tables.limits(quota._replace(node_id=target)).own_nominal)
+            after[key][target] = None if above is None else above + (own or 0)
+    passed: dict[FlavorKey, Passed] = {}
     for key, amounts in after.items():
         passed |= tables.decided(key, amounts)
-    plan = kept_plan(tables, after, passed)
+    plan = plan_own_nominals(tables, after, passed)
     return plan_write(acting_user, plan, reason=reason, source=Source.EDIT) if plan.rows else None
 
 
-def kept_plan(tables: QuotaTables, after: Mapping[Key, Amounts], passed: Mapping[Key, Passed]) -> QuotaPlan:
-    """The plan by which nodes keep so much; the totals above them follow."""
+def plan_own_nominals(
+    tables: QuotaTables, after: Mapping[FlavorKey, Amounts], passed: Mapping[FlavorKey, Passed]
+) -> QuotaPlan:
+    """Compute the plan that gives nodes these own nominals; the nominals above them follow."""
     planned: list[Planned] = []
-    rows: dict[RowKey, Limits] = {}
+    rows: dict[QuotaKey, NodeLimits] = {}
     flavors = {f.pk: f for f in Flavor.unscoped.filter(cluster__cell_id=tables.cell_id)}
     for key in sorted(after, key=lambda key: (str(key[0]), key[1])):
-        kept = tables.kept(*key)
-        now = kept | dict(after[key])
-        before, then = totals(tables.parents, kept), totals(tables.parents, now)
+        own = tables.own_nominals(*key)
+        now = own | dict(after[key])
+        before, then = totals(tables.parents, own), totals(tables.parents, now)
         for node in tables.parents:
-            was = tables.limits((node, *key))
-            if now[node] != kept[node]:
-                rows[node, key[0], key[1]] = replace(was, nominal=now[node])
+            quota = QuotaKey(node, *key)
+            was = tables.limits(quota)
+            if now[node] != own[node]:
+                rows[quota] = replace(was, own_nominal=now[node])
             if then[node] != before[node]:
-                limits = replace(was, nominal=before[node]), replace(was, nominal=then[node])
+                limits = (QuotaLimits.of_total(total[node], was) for total in (before, then))
                 planned.append(Planned(tables.nodes[node], flavors[key[0]], key[1], *limits))
-    return QuotaPlan(tables.cell_id, planned, rows, overhangs(planned, tables), passed)
+    return QuotaPlan(tables.cell_id, planned, rows, find_over_quota(planned, tables), passed)

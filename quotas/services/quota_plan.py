@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Self
 
 from django.utils.translation import gettext as _
 
@@ -16,16 +16,15 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import Resource
 from quotas.distribution.division import Amounts, Division, Excess, Keep, divide, totals
 from quotas.distribution.loans import LoanBook, Passed, StillLent
-from quotas.hooks.job_effects import Overhang, RowKey
-from quotas.models import QuotaNode
-from quotas.selectors.lent_quota import Key, LentRows, gained_since, lent_rows
+from quotas.hooks.job_effects import OverQuota
+from quotas.models import FlavorKey, QuotaKey, QuotaNode
+from quotas.selectors.lent_quota import LentRows, gained_since, lent_rows
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import OF_NODES
-from quotas.selectors.tree import TreeRows, subtree_usage, tree_rows
-from quotas.selectors.workspace_limits import QuotaRow
+from quotas.selectors.tree import TreeRows, reserved_in_subtrees, tree_rows
 from quotas.services.errors import ExceedsParent, QuotaLent
 from quotas.texts.amounts import amount_words
-from quotas.tree.limits import NOTHING, Amount, Limits
+from quotas.tree.limits import NOTHING, Amount, NodeLimits
 
 AMOUNT_MAX: Final = 2**62
 """Above this a sum of two would not fit a column."""
@@ -35,7 +34,7 @@ AMOUNT_MAX: Final = 2**62
 class QuotaAmount:
     """Limits of one flavor and resource. None is unlimited; zero is nothing; `Keep` leaves it as it is.
 
-    `nominal` is what the node has, its children included. `place` stands before the names of fields in
+    `nominal` includes what the node's children are to have. `place` stands before the names of fields in
     errors: where it was typed.
     """
 
@@ -57,26 +56,48 @@ class NodeAmounts:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaLimits:
+    """The limits of a node as people set and read them: `nominal` with its children's. None is unlimited."""
+
+    nominal: Amount
+    borrowing_limit: Amount
+    lending_limit: Amount
+
+    @classmethod
+    def of_total(cls, nominal: Amount, limits: NodeLimits) -> Self:
+        """The limits of a node whose nominal, its children's included, is `nominal`."""
+        return cls(nominal, limits.borrowing_limit, limits.lending_limit)
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
-    """One limit of one node, from and to; nominal with what its children have."""
+    """A change of the limits of one node for one resource of one flavor."""
 
     node: QuotaNode
     flavor: Flavor
     resource: Resource
-    before: Limits
-    after: Limits
+    before: QuotaLimits
+    after: QuotaLimits
+
+    @property
+    def key(self) -> QuotaKey:
+        """What the limits apply to."""
+        return QuotaKey(self.node.pk, self.flavor.pk, self.resource)
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlan:
-    """`changes` are for people, `rows` and `passed` are what is to be stored, `overhangs` what is used beyond
-    it. `passed` is the whole of what is passed on, of each flavor and resource of which something is lent."""
+    """`changes` are for people, `rows` and `passed` are what is to be stored, `over_quota` is reserved beyond
+    it.
+
+    `passed` is the whole of what is passed on, of each flavor and resource of which something is lent.
+    """
 
     cell_id: uuid.UUID
     changes: Sequence[Planned]
-    rows: Mapping[RowKey, Limits]
-    overhangs: Sequence[Overhang]
-    passed: Mapping[Key, Passed] = field(default_factory=dict)
+    rows: Mapping[QuotaKey, NodeLimits]
+    over_quota: Sequence[OverQuota]
+    passed: Mapping[FlavorKey, Passed] = field(default_factory=dict)
 
 
 class QuotaTables:
@@ -88,28 +109,27 @@ class QuotaTables:
         rows = rows or tree_rows(cell_id)
         self.nodes = {node.pk: node for node in rows.nodes}
         self.parents = {node.pk: node.parent_id for node in rows.nodes}
-        self.quotas = {
-            (q.node_id, q.flavor_id, Resource(q.resource)): q for of in rows.quotas.values() for q in of
-        }
-        self.used = subtree_usage(rows)
+        self.quotas = {quota.key: quota for of in rows.quotas.values() for quota in of}
+        self.reserved = reserved_in_subtrees(rows)
 
-    def limits(self, key: RowKey) -> Limits:
-        """As stored: the nominal is what the node keeps."""
+    def limits(self, key: QuotaKey) -> NodeLimits:
+        """Return the limits of a node as they are stored."""
         row = self.quotas.get(key)
-        return NOTHING if row is None else _limits(row)
+        return NOTHING if row is None else row.limits
 
-    def kept(self, flavor_id: uuid.UUID, resource: Resource) -> dict[uuid.UUID, Amount]:
-        return {node: self.limits((node, flavor_id, resource)).nominal for node in self.parents}
+    def own_nominals(self, flavor_id: uuid.UUID, resource: Resource) -> dict[uuid.UUID, Amount]:
+        """Return the own nominal of each node."""
+        return {node: self.limits(QuotaKey(node, flavor_id, resource)).own_nominal for node in self.parents}
 
     @cached_property
     def lent(self) -> LentRows:
         """What is lent."""
         return lent_rows(self.cell_id)
 
-    def book(self, key: Key) -> LoanBook:
+    def book(self, key: FlavorKey) -> LoanBook:
         """A new book of the loans of one flavor and resource."""
         loans = self.lent.loans.get(key, {})
-        book = LoanBook(self.parents, self.kept(*key), loans, self.lent.passed.get(key, {}))
+        book = LoanBook(self.parents, self.own_nominals(*key), loans, self.lent.passed.get(key, {}))
         if loans:
             book.complete(lambda: gained_since(loans, key))
         return book
@@ -119,20 +139,26 @@ class QuotaTables:
         """Between whom lent quota was passed on."""
         return [pair for key in self.lent.loans for pair in self.book(key).passed]
 
-    def decided(self, key: Key, after: Amounts, creators: Collection[uuid.UUID] = ()) -> dict[Key, Passed]:
-        """What is passed on once the nodes keep what was decided; empty where nothing of this is lent.
+    def decided(
+        self, key: FlavorKey, after: Amounts, creators: Collection[uuid.UUID] = ()
+    ) -> dict[FlavorKey, Passed]:
+        """Compute what is passed on with these own nominals; empty where nothing of this is lent.
 
         Raises: StillLent.
         """
         if key not in self.lent.loans and key not in self.lent.passed:
             return {}
         book = self.book(key)
-        book.decide({node: n for node, n in after.items() if n != book.kept[node]}, creators=creators)
+        book.decide({node: n for node, n in after.items() if n != book.own_nominal[node]}, creators=creators)
         return {key: book.passed}
 
-    def total(self, node: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> Amount:
-        """What a node has, its children included."""
-        return totals(self.parents, self.kept(flavor_id, resource))[node]
+    def nominal(self, key: QuotaKey) -> Amount:
+        """Return the nominal of a node, its children's included."""
+        return totals(self.parents, self.own_nominals(*key.flavor_key))[key.node_id]
+
+    def quota_limits(self, key: QuotaKey) -> QuotaLimits:
+        """Return the limits of a node as people read them."""
+        return QuotaLimits.of_total(self.nominal(key), self.limits(key))
 
 
 def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bool = False) -> QuotaPlan:
@@ -144,45 +170,43 @@ def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bo
     wanted = wanted_amounts(cell_id, changes)
     tables = QuotaTables(cell_id)
     planned: list[Planned] = []
-    rows: dict[RowKey, Limits] = {}
+    rows: dict[QuotaKey, NodeLimits] = {}
     refused: list[tuple[Excess, QuotaAmount]] = []
-    divisions: dict[Key, Division] = {}
+    divisions: dict[FlavorKey, Division] = {}
     for (flavor_id, resource), of in wanted.items():
-        kept = tables.kept(flavor_id, resource)
-        before = totals(tables.parents, kept)
+        own = tables.own_nominals(flavor_id, resource)
+        before = totals(tables.parents, own)
         nominal = {node: a.nominal for node, a in of.items() if not isinstance(a.nominal, Keep)}
-        division = divide(tables.parents, kept, nominal, on_top=on_top)
+        division = divide(tables.parents, own, nominal, on_top=on_top)
         refused += [(excess, _blamed(excess, of)) for excess in division.excesses]
         for node, amount in of.items():
-            key = (node, flavor_id, resource)
-            was = tables.limits(key)
-            now = Limits(nominal.get(node, before[node]), *_borders(amount, was))
-            then = Limits(before[node], was.borrowing_limit, was.lending_limit)
-            if now != then:
-                planned.append(Planned(tables.nodes[node], amount.flavor, resource, then, now))
+            was = QuotaLimits.of_total(before[node], tables.limits(QuotaKey(node, flavor_id, resource)))
+            now = QuotaLimits(nominal.get(node, before[node]), *_lending(amount, was))
+            if now != was:
+                planned.append(Planned(tables.nodes[node], amount.flavor, resource, was, now))
         rows |= _rows(tables, division, of, flavor_id, resource)
         divisions[flavor_id, resource] = division
     if refused:
         raise _exceeds(refused)
     passed = _passed(tables, divisions, wanted, on_top=on_top)
-    return QuotaPlan(cell_id, planned, rows, overhangs(planned, tables), passed)
+    return QuotaPlan(cell_id, planned, rows, find_over_quota(planned, tables), passed)
 
 
 def _passed(
     tables: QuotaTables,
-    divisions: Mapping[Key, Division],
-    wanted: Mapping[Key, Mapping[uuid.UUID, QuotaAmount]],
+    divisions: Mapping[FlavorKey, Division],
+    wanted: Mapping[FlavorKey, Mapping[uuid.UUID, QuotaAmount]],
     *,
     on_top: bool,
-) -> dict[Key, Passed]:
+) -> dict[FlavorKey, Passed]:
     """What is passed on after these divisions. Raises: QuotaLent."""
-    found: dict[Key, Passed] = {}
+    found: dict[FlavorKey, Passed] = {}
     for key, division in divisions.items():
         # Where a node and the one above it are set together, quota goes from one to the other.
         named = {node for node, amount in wanted[key].items() if not isinstance(amount.nominal, Keep)}
         creators = [node for node in named if tables.parents[node] not in named] if on_top else []
         try:
-            found |= tables.decided(key, division.kept, creators)
+            found |= tables.decided(key, division.own_nominal, creators)
         except StillLent as error:
             raise _still_lent(error, key, wanted[key]) from error
     return found
@@ -190,12 +214,12 @@ def _passed(
 
 def wanted_amounts(
     cell_id: uuid.UUID, changes: Sequence[NodeAmounts]
-) -> dict[tuple[uuid.UUID, Resource], dict[uuid.UUID, QuotaAmount]]:
+) -> dict[FlavorKey, dict[uuid.UUID, QuotaAmount]]:
     """What is asked for by flavor and resource, then by node.
 
     Raises: Invalid for a negative or huge amount, a flavor of another cell or one limit named twice.
     """
-    found: defaultdict[tuple[uuid.UUID, Resource], dict[uuid.UUID, QuotaAmount]] = defaultdict(dict)
+    found: defaultdict[FlavorKey, dict[uuid.UUID, QuotaAmount]] = defaultdict(dict)
     for change in changes:
         for amount in change.amounts:
             _check(cell_id, amount)
@@ -223,7 +247,7 @@ def _wrong(amount: QuotaAmount, code: str, message: str, name: str = "nominal") 
     return Invalid(message, errors=[FieldError(f"{amount.place}{name}", code, message)])
 
 
-def _borders(amount: QuotaAmount, was: Limits) -> tuple[Amount, Amount]:
+def _lending(amount: QuotaAmount, was: QuotaLimits | NodeLimits) -> tuple[Amount, Amount]:
     borrowing, lending = amount.borrowing_limit, amount.lending_limit
     return (
         was.borrowing_limit if isinstance(borrowing, Keep) else borrowing,
@@ -237,31 +261,27 @@ def _rows(
     of: Mapping[uuid.UUID, QuotaAmount],
     flavor_id: uuid.UUID,
     resource: Resource,
-) -> dict[RowKey, Limits]:
+) -> dict[QuotaKey, NodeLimits]:
     """What is stored differently afterwards."""
-    found: dict[RowKey, Limits] = {}
-    for node, kept in division.kept.items():
-        key = (node, flavor_id, resource)
+    found: dict[QuotaKey, NodeLimits] = {}
+    for node, own in division.own_nominal.items():
+        key = QuotaKey(node, flavor_id, resource)
         was = tables.limits(key)
-        borders = _borders(of[node], was) if node in of else (was.borrowing_limit, was.lending_limit)
-        now = Limits(kept, *borders)
+        now = replace(was, own_nominal=own)
+        if node in of:
+            now = NodeLimits(own, *_lending(of[node], was))
         if now != was:
             found[key] = now
     return found
 
 
-def _limits(row: QuotaRow) -> Limits:
-    return Limits(row.nominal, row.borrowing_limit, row.lending_limit)
-
-
-def overhangs(planned: Iterable[Planned], tables: QuotaTables) -> list[Overhang]:
-    """What is used beyond lowered limits."""
+def find_over_quota(planned: Iterable[Planned], tables: QuotaTables) -> list[OverQuota]:
+    """Find what is reserved beyond lowered nominals."""
     found = []
     for change in planned:
-        used = tables.used[change.node.pk, change.flavor.pk, change.resource]
-        limit, had = change.after.nominal, change.before.nominal
-        if limit is not None and (had is None or limit < had) and used > limit:
-            found.append(Overhang(change.node.pk, change.flavor.pk, change.resource, used, limit))
+        reserved, limit, had = tables.reserved[change.key], change.after.nominal, change.before.nominal
+        if limit is not None and (had is None or limit < had) and reserved > limit:
+            found.append(OverQuota(change.key, reserved, limit))
     return found
 
 
@@ -287,9 +307,8 @@ def _sums(
     excess: Excess, amount: QuotaAmount, names: Mapping[uuid.UUID, str]
 ) -> tuple[str, dict[str, int | str | None]]:
     """One sentence with both sums, and the numbers in it."""
-    given = [child for child in excess.children.values() if child is not None]
-    unlimited = len(given) < len(excess.children)
-    total = None if unlimited else sum(given)
+    limited = [child for child in excess.children.values() if child is not None]
+    total = None if len(limited) < len(excess.children) else sum(limited)
     parts = sorted((names[child], n) for child, n in excess.children.items() if n != 0)
     sentence = _(
         "%(node)s has %(has)s of %(flavor)s, and what is below it would have %(total)s together: %(parts)s."
@@ -304,7 +323,7 @@ def _sums(
     return sentence, numbers | {"flavor": amount.flavor.name, "resource": amount.resource.value}
 
 
-def _still_lent(error: StillLent, key: Key, of: Mapping[uuid.UUID, QuotaAmount]) -> QuotaLent:
+def _still_lent(error: StillLent, key: FlavorKey, of: Mapping[uuid.UUID, QuotaAmount]) -> QuotaLent:
     amount = of[error.node] if error.node in of else next(iter(of.values()))
     sentence = _("Loans that run hold %(lent)s of %(flavor)s of %(node)s; end them first.") % {
         "lent": amount_words(key[1], error.lent),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foundation.core.actor import Actor
-from quotas.hooks.job_effects import JobEffect, Overhang, answers
+from quotas.hooks.job_effects import JobEffect, OverQuota, answers
 from quotas.selectors.node_names import node_names
 from quotas.services.quota import Shrink, quota_check
 from quotas.services.quota_plan import NodeAmounts, Planned
@@ -35,7 +35,7 @@ class QuotaPreview:
 
     names: dict[uuid.UUID, str]
     changes: Sequence[Planned]
-    over_quota: Sequence[Overhang]
+    over_quota: Sequence[OverQuota]
     reclaimed: Seen
     started: Seen
     spared: Seen
@@ -58,14 +58,14 @@ def quota_preview(
     Raises: as `quota_check`.
     """
     plan = quota_check(acting_user=acting_user, cell_id=cell_id, changes=changes, on_top=on_top)
-    drained = plan.overhangs if shrink is Shrink.DRAIN else ()
+    drained = plan.over_quota if shrink is Shrink.DRAIN else ()
     jobs = answers().foresee(cell_id, plan.rows, drained)
     visible = set(permissions.tenants_with(acting_user, Permission.JOB_VIEW).values_list("pk", flat=True))
-    nodes = {change.node.pk for change in plan.changes} | {over.node_id for over in plan.overhangs}
+    nodes = {change.node.pk for change in plan.changes} | {over.key.node_id for over in plan.over_quota}
     return QuotaPreview(
         names=node_names(nodes),
         changes=plan.changes,
-        over_quota=plan.overhangs,
+        over_quota=plan.over_quota,
         reclaimed=_seen(jobs.reclaimed, visible),
         started=_seen(jobs.started, visible),
         spared=_seen(jobs.spared, visible),

@@ -23,7 +23,7 @@ from foundation.sql import row_scope
 from foundation.sql.versions import advance_version
 from quotas.distribution.division import Keep
 from quotas.hooks import request_evidence
-from quotas.models import OPEN_STATES, Override, QuotaNode, QuotaRequest, RequestState, Source
+from quotas.models import OPEN_STATES, Override, QuotaKey, QuotaNode, QuotaRequest, RequestState, Source
 from quotas.selectors.quota_request import quota_requests
 from quotas.services.errors import OfferGone, RequestNotPending, RequestOpen
 from quotas.services.override import LoanAmount, override_create
@@ -335,7 +335,7 @@ def _lend(acting_user: User, request: QuotaRequest, amounts: Sequence[QuotaAmoun
         raise Conflict(_("Nobody stands above this quota who could lend it something."))
     tables, loans = QuotaTables(node.cell_id), []
     for wanted in amounts:
-        has = tables.total(node.pk, wanted.flavor.pk, wanted.resource) or 0
+        has = tables.nominal(QuotaKey(node.pk, wanted.flavor.pk, wanted.resource)) or 0
         if not isinstance(wanted.nominal, Keep) and wanted.nominal is not None:
             loans.append(LoanAmount(wanted.flavor, wanted.resource, wanted.nominal - has, wanted.place))
     return override_create(

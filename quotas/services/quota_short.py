@@ -14,11 +14,11 @@ from foundation.core.errors import Invalid
 from foundation.core.quantities import Resource
 from quotas.distribution.division import Keep, totals
 from quotas.files import PoolRow, Problems, Share
-from quotas.models import QuotaNode
+from quotas.models import FlavorKey, QuotaNode
 from quotas.selectors.pool_size import OF_GPUS, OF_NODES, PoolSize, pool_sizes
-from quotas.selectors.quota_table import QuotaLine
+from quotas.selectors.quota_row import QuotaRow
 from quotas.services.quota_plan import QuotaAmount, QuotaTables
-from quotas.tree.limits import NOTHING, Amount, Limits
+from quotas.tree.limits import Amount
 
 Setting = int | Keep | None
 
@@ -80,18 +80,18 @@ def _unlimited_or_share(had: Mapping[uuid.UUID, Amount], node: uuid.UUID, root: 
 
 
 class _Totals:
-    """What each node of a cell has, its children included; worked out once for each flavor and resource."""
+    """The nominal of each node of a cell; computed once for each flavor and resource."""
 
     def __init__(self, cell_id: uuid.UUID) -> None:
         self._tables = QuotaTables(cell_id)
         self.root = next(pk for pk, parent in self._tables.parents.items() if parent is None)
-        self._found: dict[tuple[uuid.UUID, Resource], Mapping[uuid.UUID, Amount]] = {}
+        self._found: dict[FlavorKey, Mapping[uuid.UUID, Amount]] = {}
 
     def of(self, flavor: Flavor, resource: Resource) -> Mapping[uuid.UUID, Amount]:
         """By the keys of nodes."""
         key = (flavor.pk, resource)
         if key not in self._found:
-            self._found[key] = totals(self._tables.parents, self._tables.kept(*key))
+            self._found[key] = totals(self._tables.parents, self._tables.own_nominals(*key))
         return self._found[key]
 
 
@@ -155,15 +155,16 @@ def _share(row: PoolRow, resource: Resource, size: PoolSize, problems: Problems)
     return size.nodes[resource] * row.gpus // size.count
 
 
-def short_of_lines(
-    flavor: Flavor, lines: Sequence[QuotaLine], size: PoolSize
-) -> tuple[dict[str, Any], list[QuotaLine]]:
-    """The lines of one node and pool as the fields of the short form, and the lines that it cannot tell.
+def short_of_rows(
+    flavor: Flavor, rows: Sequence[QuotaRow], size: PoolSize
+) -> tuple[dict[str, Any], list[QuotaRow]]:
+    """Compute the fields of the short form for one node and pool, and the rows that it cannot express.
 
     No fields where the limits of the GPUs are not those of a number of GPUs.
     """
-    has = {line.resource: Limits(line.nominal, line.borrowing_limit, line.lending_limit) for line in lines}
-    limits = {resource: has.get(resource, NOTHING) for resource in (*OF_GPUS, *OF_NODES)}
+    empty = QuotaRow(queue="", flavor=flavor, resource=Resource.CPU)
+    has = {row.resource: row for row in rows}
+    limits = {resource: has.get(resource, empty) for resource in (*OF_GPUS, *OF_NODES)}
     fields: dict[str, Any] = {}
     for field, name in (
         ("gpus", "nominal"),
@@ -173,7 +174,7 @@ def short_of_lines(
         amounts = {resource: getattr(limits[resource], name) for resource in OF_GPUS}
         count = _count(amounts, size)
         if size.amounts(count) != amounts:
-            return {}, list(lines)
+            return {}, list(rows)
         fields[field] = count
     if flavor.gpu_mode == GpuMode.NONE:
         fields = {}
@@ -182,7 +183,7 @@ def short_of_lines(
         if limits[resource].borrowing_limit is None and limits[resource].lending_limit is None:
             fields[resource.value] = limits[resource].nominal
         else:
-            rest += [line for line in lines if line.resource is resource]
+            rest += [row for row in rows if row.resource is resource]
     return fields, rest
 
 

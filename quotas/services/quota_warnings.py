@@ -14,11 +14,11 @@ from clusters.models import Flavor
 from foundation.core.quantities import WHOLE_CARD, Resource
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import OF_GPUS, OF_NODES, pool_sizes
-from quotas.selectors.tree import TreeKey, TreeRows, build_tree, tree_rows
-from quotas.selectors.workspace_limits import QuotaRow
+from quotas.selectors.tree import TreeRows, build_tree, tree_rows
+from quotas.selectors.workspace_limits import StoredQuota
 from quotas.services.quota_plan import QuotaPlan, QuotaTables
 from quotas.texts.amounts import resource_words
-from quotas.tree import QuotaTree
+from quotas.tree import FlavorResource, QuotaTree
 from quotas.tree.limits import Amount
 
 NO_JOB_STARTS: Final = "NO_JOB_STARTS"
@@ -59,14 +59,10 @@ def plan_warnings(plan: QuotaPlan) -> list[QuotaWarning]:
 
 def _rows_afterwards(plan: QuotaPlan) -> TreeRows:
     rows = tree_rows(plan.cell_id)
-    quotas = {
-        node: {(quota.flavor_id, quota.resource): quota for quota in of} for node, of in rows.quotas.items()
-    }
-    for (node, flavor, resource), limits in plan.rows.items():
-        row = QuotaRow(
-            node, flavor, resource.value, limits.nominal, limits.borrowing_limit, limits.lending_limit
-        )
-        quotas.setdefault(node, {})[flavor, resource.value] = row
+    quotas = {node: {quota.key: quota for quota in of} for node, of in rows.quotas.items()}
+    for key, limits in plan.rows.items():
+        row = StoredQuota(*key, limits.own_nominal, limits.borrowing_limit, limits.lending_limit)
+        quotas.setdefault(key.node_id, {})[key] = row
     return replace(rows, quotas={node: list(of.values()) for node, of in quotas.items()})
 
 
@@ -81,10 +77,10 @@ def _queues_by_node(tables: QuotaTables) -> Mapping[uuid.UUID, list[uuid.UUID]]:
     return found
 
 
-def _missing(tree: QuotaTree[TreeKey], node: uuid.UUID, flavor: uuid.UUID) -> list[Resource]:
+def _missing(tree: QuotaTree[FlavorResource], node: uuid.UUID, flavor: uuid.UUID) -> list[Resource]:
     """Resources of which a node can never have any, while it can have some of those of a GPU."""
     most: dict[Resource, Amount] = {
-        resource: tree.potential(str(node), (str(flavor), resource.value))
+        resource: tree.potential(str(node), FlavorResource(str(flavor), resource))
         for resource in (*OF_GPUS, *OF_NODES)
     }
     has = {resource for resource, amount in most.items() if amount is None or amount > 0}

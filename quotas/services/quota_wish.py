@@ -11,10 +11,10 @@ from django.utils.translation import gettext as _
 
 from foundation.core.errors import FieldError, Invalid
 from quotas.distribution.division import Keep
-from quotas.models import QuotaNode
+from quotas.models import QuotaKey, QuotaNode
 from quotas.services.quota_amounts import amounts_of
-from quotas.services.quota_plan import NodeAmounts, QuotaAmount, QuotaTables, wanted_amounts
-from quotas.tree.limits import Amount, Limits
+from quotas.services.quota_plan import NodeAmounts, QuotaAmount, QuotaLimits, QuotaTables, wanted_amounts
+from quotas.tree.limits import Amount
 
 LIMITS = ("nominal", "borrowing_limit", "lending_limit")
 Items = Sequence[Mapping[str, Any]]
@@ -33,7 +33,7 @@ def wish(
     tables = QuotaTables(node.cell_id)
     for amount in amounts:
         _check_more(amount, _limits_now(tables, node, amount))
-        if until is not None and (_borders(amount) or amount.nominal is None):
+        if until is not None and (_limits_borrowing_or_lending(amount) or amount.nominal is None):
             message = _("Only a nominal amount can be had until some day.")
             raise Invalid(message, errors=[FieldError(f"{amount.place}nominal", "UNTIL", message)])
     return [_item(amount) for amount in amounts]
@@ -71,7 +71,7 @@ def raised(node: QuotaNode, items: Items) -> list[QuotaAmount]:
     return found
 
 
-def _check_more(amount: QuotaAmount, now: Limits) -> None:
+def _check_more(amount: QuotaAmount, now: QuotaLimits) -> None:
     named = [name for name in LIMITS if not isinstance(getattr(amount, name), Keep)]
     if not named:
         message = _("Say how much is wanted.")
@@ -89,15 +89,12 @@ def _asks(name: str, asked: Amount, has: Amount) -> bool:
     return has is not None and (asked is None or asked > has)
 
 
-def _borders(amount: QuotaAmount) -> bool:
+def _limits_borrowing_or_lending(amount: QuotaAmount) -> bool:
     return not isinstance(amount.borrowing_limit, Keep) or not isinstance(amount.lending_limit, Keep)
 
 
-def _limits_now(tables: QuotaTables, node: QuotaNode, amount: QuotaAmount) -> Limits:
-    """With the nominal that the node has, its children included."""
-    row = tables.limits((node.pk, amount.flavor.pk, amount.resource))
-    total = tables.total(node.pk, amount.flavor.pk, amount.resource)
-    return replace(row, nominal=total)
+def _limits_now(tables: QuotaTables, node: QuotaNode, amount: QuotaAmount) -> QuotaLimits:
+    return tables.quota_limits(QuotaKey(node.pk, amount.flavor.pk, amount.resource))
 
 
 def _place(amount: QuotaAmount) -> dict[str, Any]:

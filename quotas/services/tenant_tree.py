@@ -135,12 +135,12 @@ def _is_bound(node: QuotaNode, *, along: bool) -> bool:
 
 
 def _below(tenant: Tenant) -> _Sums:
-    """Nominal quota of a tenant and everything below it, by flavor and resource; None is unlimited."""
+    """Compute the nominal of a tenant by flavor and resource; None is unlimited."""
     rows = Quota.unscoped.filter(node__tenant__path__startswith=tenant.path)
     sums: defaultdict[tuple[uuid.UUID, str], int | None] = defaultdict(int)
-    for flavor_id, resource, nominal in rows.values_list("flavor_id", "resource", "nominal"):
+    for flavor_id, resource, own in rows.values_list("flavor_id", "resource", "own_nominal"):
         had = sums[flavor_id, resource]
-        sums[flavor_id, resource] = None if nominal is None or had is None else had + nominal
+        sums[flavor_id, resource] = None if own is None or had is None else had + own
     return sums
 
 

@@ -1,7 +1,8 @@
 """Pure arithmetic of hierarchical quota: no Django, no clock, whole numbers only."""
 
 from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, TreeError, UnknownNodeError
-from quotas.tree.limits import Amount, Limits, at_least
+from quotas.tree.key import FlavorResource, ResourceName
+from quotas.tree.limits import Amount, NodeLimits, at_least
 from quotas.tree.share import Share
 from quotas.tree.tree import Branch, QuotaTree
 
@@ -9,10 +10,12 @@ __all__ = [
     "Amount",
     "Branch",
     "CycleError",
-    "Limits",
+    "FlavorResource",
+    "NodeLimits",
     "NotALeafError",
     "OverdrawnError",
     "QuotaTree",
+    "ResourceName",
     "Share",
     "TreeError",
     "UnknownNodeError",

@@ -13,28 +13,28 @@ Amount = int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a node has of one resource. The default is what an absent row means: nothing of its own.
+class NodeLimits:
+    """The limits of one node for one resource. The default is what an absent row means: nothing of its own.
 
-    `borrowing_limit` caps what may be used above the node's own quota, `lending_limit` what others
-    may use of it. None is unlimited.
+    `own_nominal` is the node's quota without what it distributed to its children. `borrowing_limit` caps what
+    its subtree may use above its quota, `lending_limit` what others may use of it. None is unlimited.
 
     Raises:
         ValueError: on a negative amount.
     """
 
-    nominal: Amount = 0
+    own_nominal: Amount = 0
     borrowing_limit: Amount = None
     lending_limit: Amount = None
 
     def __post_init__(self) -> None:
-        for name in ("nominal", "borrowing_limit", "lending_limit"):
+        for name in ("own_nominal", "borrowing_limit", "lending_limit"):
             amount = getattr(self, name)
             if amount is not None and amount < 0:
                 raise ValueError(f"{name} is {amount}; a limit is not negative")
 
 
-NOTHING = Limits()
+NOTHING = NodeLimits()
 
 
 def at_least(available: Amount, asked: int) -> bool:

@@ -1,8 +1,8 @@
-"""One point of the tree: its limits, what its subtree adds up to, and what is used.
+"""One node of the quota tree: its limits, the quota of its subtree, and its usage.
 
-The formulas are those of Kueue's hierarchical quota (`resource_node.go`), extended by an unlimited
-nominal. A node keeps three numbers per key: its limits, the quota of its subtree, and its usage as
-its parent must see it.
+The formulas are those of Kueue's hierarchical quota (`pkg/cache/scheduler/resource_node.go`, SubtreeQuota,
+localQuota, Usage), extended by an unlimited nominal. Usage is what admitted jobs reserve: at a leaf all of
+it, above that what the children could not hold in their local quota.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
-from quotas.tree.limits import NOTHING, Amount, Limits, plus, smaller
+from quotas.tree.limits import NOTHING, Amount, NodeLimits, plus, smaller
 
 K = TypeVar("K", bound=Hashable)
 
@@ -30,8 +30,8 @@ class TreeNode(Generic[K]):
         "children",
         "height",
         "id",
-        "kept",
         "limits",
+        "local_quota",
         "parent",
         "stirred",
         "subtree",
@@ -39,14 +39,14 @@ class TreeNode(Generic[K]):
         "weight_milli",
     )
 
-    def __init__(self, node_id: str, limits: Mapping[K, Limits], weight_milli: int = 1000) -> None:
+    def __init__(self, node_id: str, limits: Mapping[K, NodeLimits], weight_milli: int = 1000) -> None:
         self.id = node_id
         self.weight_milli = weight_milli
-        self.limits: dict[K, Limits] = dict(limits)
+        self.limits: dict[K, NodeLimits] = dict(limits)
         self.parent: TreeNode[K] | None = None
         self.children: list[TreeNode[K]] = []
         self.subtree: dict[K, Amount] = {}
-        self.kept: dict[K, Amount] = {}
+        self.local_quota: dict[K, Amount] = {}
         self.usage: dict[K, int] = {}
         self.height = self.changes = self.stirred = 0
         # The keys of which more is used than owned, as they were after so many changes.
@@ -59,42 +59,46 @@ class TreeNode(Generic[K]):
     def copy(self) -> TreeNode[K]:
         """The node by itself, without parent and children."""
         twin = TreeNode(self.id, self.limits, self.weight_milli)
-        twin.subtree, twin.kept, twin.usage = dict(self.subtree), dict(self.kept), dict(self.usage)
+        twin.subtree, twin.local_quota, twin.usage = (
+            dict(self.subtree),
+            dict(self.local_quota),
+            dict(self.usage),
+        )
         twin.height = self.height
         return twin
 
     def quota(self, key: K) -> Amount:
-        """What the subtree owns: own nominal and what the children lend upwards."""
+        """Return the quota of the subtree: the node's own nominal and what its children lend upwards."""
         return self.subtree.get(key, 0)
 
     def used(self, key: K) -> int:
-        """What the subtree uses, without what its nodes keep for themselves and use of it."""
+        """Return the usage of the subtree without what its nodes hold in their local quota."""
         return self.usage.get(key, 0)
 
     def local(self, key: K) -> Amount:
-        """The part of the subtree's quota that others cannot have."""
-        return self.kept.get(key, 0)
+        """Return the part of the subtree's quota that may not be lent (Kueue: localQuota)."""
+        return self.local_quota.get(key, 0)
 
     def lent(self, key: K) -> int:
-        """The part of the subtree's quota that counts for the parent."""
+        """Return the part of the subtree's quota that counts for the parent."""
         quota, local = self.quota(key), self.local(key)
         return 0 if quota is None or local is None else quota - local
 
     def spill(self, key: K) -> int:
-        """The part of the usage that the parent must carry."""
+        """Return the part of the usage that counts at the parent."""
         local = self.local(key)
         return 0 if local is None else max(0, self.used(key) - local)
 
     def carried(self, key: K, extra: int) -> int:
-        """How much of more usage the parent would have to carry."""
-        local = self.kept.get(key, 0)
+        """Return how much of additional usage would count at the parent."""
+        local = self.local_quota.get(key, 0)
         if not local:
             return 0 if local is None else extra
         return max(0, extra - max(0, local - self.used(key)))
 
     def local_available(self, key: K) -> Amount:
-        """What can be added before the parent notices."""
-        local = self.kept.get(key, 0)
+        """Return what can be added to the usage before it counts at the parent."""
+        local = self.local_quota.get(key, 0)
         if not local:
             return local
         return max(0, local - self.usage.get(key, 0))
@@ -112,7 +116,7 @@ class TreeNode(Generic[K]):
         if self.parent is None:
             return quota - used
         above = self.parent.available(key, freed)
-        local = self.kept.get(key, 0) or 0
+        local = self.local_quota.get(key, 0) or 0
         borrowing = self.limits.get(key, NOTHING).borrowing_limit
         if borrowing is not None:
             above = smaller(quota - local - max(0, used - local) + borrowing, above)
@@ -176,7 +180,7 @@ class TreeNode(Generic[K]):
                 node.usage[key] = used + amount
             else:
                 del node.usage[key]
-            local, above = node.kept.get(key, 0), node.parent
+            local, above = node.local_quota.get(key, 0), node.parent
             if above is None or local is None:
                 return
             if used < local:
@@ -193,7 +197,7 @@ class TreeNode(Generic[K]):
                 node.usage[key] = used - amount
             else:
                 node.usage.pop(key, None)
-            local, above = node.kept.get(key, 0), node.parent
+            local, above = node.local_quota.get(key, 0), node.parent
             if above is None or local is None or used <= local:
                 return
             amount = min(amount, used - local)
@@ -206,16 +210,18 @@ class TreeNode(Generic[K]):
         for child in self.children:
             keys.update(child.subtree, child.usage)
         self.subtree = {key: self._gathered_quota(key) for key in keys}
-        self.kept = {key: self._withheld(key) for key in keys}
+        self.local_quota = {key: self._local_quota_of(key) for key in keys}
         if self.children:
             spills = ((key, sum(child.spill(key) for child in self.children)) for key in keys)
             self.usage = {key: amount for key, amount in spills if amount}
         self.height = 1 + max(child.height for child in self.children) if self.children else 0
 
     def _gathered_quota(self, key: K) -> Amount:
-        return plus(self.limits.get(key, NOTHING).nominal, sum(child.lent(key) for child in self.children))
+        return plus(
+            self.limits.get(key, NOTHING).own_nominal, sum(child.lent(key) for child in self.children)
+        )
 
-    def _withheld(self, key: K) -> Amount:
+    def _local_quota_of(self, key: K) -> Amount:
         quota = self.subtree[key]
         if quota is None:
             return None

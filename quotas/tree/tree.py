@@ -1,6 +1,6 @@
-"""The quota tree: who may use how much, now and at most, and who borrows.
+"""The quota tree: what each node may use, now and at most, and which nodes borrow.
 
-Usage is added at leaves and bubbles up as far as it exceeds what a node keeps for itself. Adding and
+Usage is added at leaves and counts at the nodes above as far as it exceeds their local quota. Adding and
 removing are exact inverses, so a simulation can be undone without a copy. Source of the rules:
 Kueue's hierarchical cohorts; the quota reference of this project states them as formulas.
 """
@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Generic
 
 from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, UnknownNodeError
-from quotas.tree.limits import NOTHING, Amount, Limits, plus
+from quotas.tree.limits import NOTHING, Amount, NodeLimits, plus
 from quotas.tree.node import K, TreeNode
 from quotas.tree.share import NO_SHARE, Lendable, Share, dominant, lendable
 
@@ -33,7 +33,7 @@ class Branch(Generic[K]):
 
     id: str
     parent: str | None
-    limits: Mapping[K, Limits]
+    limits: Mapping[K, NodeLimits]
     weight_milli: int = 1000
 
     def __post_init__(self) -> None:
@@ -94,16 +94,16 @@ class QuotaTree(Generic[K]):
     def __contains__(self, node_id: str) -> bool:
         return node_id in self._nodes
 
-    def limits(self, node_id: str, key: K) -> Limits:
-        """The node's own limits; nominal zero where none are set."""
+    def limits(self, node_id: str, key: K) -> NodeLimits:
+        """Return the node's own limits; an own nominal of zero where none are set."""
         return self._node(node_id).limits.get(key, NOTHING)
 
     def subtree_quota(self, node_id: str, key: K) -> Amount:
-        """Own nominal and what the children lend; at a leaf the nominal."""
+        """Return the own nominal and what the children lend; at a leaf the nominal."""
         return self._node(node_id).quota(key)
 
     def usage(self, node_id: str, key: K) -> int:
-        """What is used: at a leaf all of it, above that what the children did not keep to themselves."""
+        """Return the usage: at a leaf all of it, above that what exceeds the local quota of the children."""
         return self._node(node_id).used(key)
 
     def usages(self, node_id: str) -> dict[K, int]:
@@ -329,7 +329,7 @@ class QuotaTree(Generic[K]):
             total = {key: amount * abs(count) for key, amount in amounts.items()}
             (self.add_usages if count > 0 else self.remove_usages)(node_id, total)
 
-    def set_limits(self, node_id: str, limits: Mapping[K, Limits]) -> None:
+    def set_limits(self, node_id: str, limits: Mapping[K, NodeLimits]) -> None:
         """Replace a node's limits; everything above it follows."""
         node = self._node(node_id)
         node.limits = dict(limits)
@@ -342,12 +342,12 @@ class QuotaTree(Generic[K]):
 
     @contextmanager
     def raised(self, node_id: str, amounts: Mapping[K, int]) -> Iterator[None]:
-        """Within it the node's nominal is higher by these amounts; unlimited stays unlimited."""
+        """Raise the node's own nominal by these amounts inside the block; unlimited stays unlimited."""
         node = self._node(node_id)
         before, limits = node.limits, dict(node.limits)
         for key, amount in amounts.items():
             own = limits.get(key, NOTHING)
-            limits[key] = replace(own, nominal=plus(own.nominal, amount))
+            limits[key] = replace(own, own_nominal=plus(own.own_nominal, amount))
         if amounts:
             self.set_limits(node_id, limits)
         try:

@@ -29,7 +29,7 @@ from quotas.selectors.tree import tree_load
 from scheduling.commit import admission, giving_way
 from scheduling.commit.batch import Batch, write_decisions, write_events
 from scheduling.commit.bundles import Bundle, bundles_of
-from scheduling.commit.limits import Limits
+from scheduling.commit.limits import AdmissionLimits
 from scheduling.commit.reasons import commit_reasons
 from scheduling.engine import model as em
 from scheduling.models import Allocation, Job
@@ -120,7 +120,7 @@ class _Commit:
         jobs = _lock_jobs(bundles)
         current = {key for key, job in jobs.items() if job.version == self.taken.jobs[key].version}
         _lock_allocations(jobs, bundles)
-        limits = Limits(_admitted(bundles, jobs), self.now)
+        limits = AdmissionLimits(_admitted(bundles, jobs), self.now)
         batch = Batch(cell, self.now, self.taken, tree_load(self.cell_id), jobs, limits)
         tasks = admission.tasks_of(decision for bundle in bundles for decision in bundle.decisions)
         for bundle in bundles:

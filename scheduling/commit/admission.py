@@ -15,8 +15,8 @@ from clusters.services.grants import DeviceAmount, NodeAmount, NoLongerFree, dev
 from foundation.core.identifiers import new_id
 from foundation.sql.bulk import insert_values
 from foundation.sql.prepared import PreparedQuery, PreparedUpdate
-from quotas.selectors.tree import TreeKey
-from quotas.services.ledger import LedgerKey, ledger_reserve
+from quotas.models import QuotaKey
+from quotas.services.ledger import ledger_reserve
 from quotas.tree import QuotaTree, at_least
 from scheduling.commit.batch import CHUNK, Batch, task_key
 from scheduling.engine import model as em
@@ -81,24 +81,26 @@ def follow(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
     return _book(batch, decision, amounts_of(decision), tasks)
 
 
-def _book(batch: Batch, decision: em.Decision, amounts: Mapping[TreeKey, int], tasks: TaskIds) -> bool:
+def _book(
+    batch: Batch, decision: em.Decision, amounts: Mapping[em.FlavorResource, int], tasks: TaskIds
+) -> bool:
     job = batch.jobs[decision.job]
     if job.state != JobState.QUEUED or job.pk in batch.admitted:
         return False
     queue_node = str(job.queue.node_id)
     for key, amount in amounts.items():
         batch.tree.add_usage(queue_node, key, amount)
-        batch.ledger[LedgerKey(job.queue.node_id, uuid.UUID(key[0]), key[1])] += amount
+        batch.ledger[QuotaKey.at_node(job.queue.node_id, key)] += amount
     _collect(batch, decision, job, tasks[decision.job])
     return True
 
 
-def amounts_of(decision: em.Decision) -> dict[TreeKey, int]:
+def amounts_of(decision: em.Decision) -> dict[em.FlavorResource, int]:
     """What is charged for all its places together."""
-    amounts: Counter[TreeKey] = Counter()
+    amounts: Counter[em.FlavorResource] = Counter()
     for allocation in decision.allocations:
         for charge in allocation.charges:
-            amounts[(charge.flavor, charge.resource)] += charge.amount
+            amounts[charge.key] += charge.amount
     return dict(sorted(amounts.items()))
 
 
@@ -107,7 +109,7 @@ def fits(batch: Batch, decision: em.Decision) -> bool:
     return _fits(batch, batch.jobs[decision.job], amounts_of(decision))
 
 
-def _fits(batch: Batch, job: Job, amounts: Mapping[TreeKey, int]) -> bool:
+def _fits(batch: Batch, job: Job, amounts: Mapping[em.FlavorResource, int]) -> bool:
     node, tree = str(job.queue.node_id), batch.tree
     return all(at_least(tree.available(node, key), amount) for key, amount in amounts.items())
 
@@ -155,14 +157,14 @@ def _summary(decision: em.Decision, attempt: int) -> dict[str, Any]:
     }
 
 
-def with_loans(decision: em.Decision, tree: QuotaTree[TreeKey], node: str) -> em.Decision:
+def with_loans(decision: em.Decision, tree: QuotaTree[em.FlavorResource], node: str) -> em.Decision:
     """With what it takes its queue, of which `node` is the quota node, beyond its own quota.
 
     For an admission that is followed: whoever decided it knew nothing of the queue's quota.
     """
 
-    def beyond(key: TreeKey, amount: int) -> int:
-        own = tree.limits(node, key).nominal
+    def beyond(key: em.FlavorResource, amount: int) -> int:
+        own = tree.limits(node, key).own_nominal
         return 0 if own is None else max(tree.usage(node, key) + amount - own, 0)
 
     amounts = amounts_of(decision).items()

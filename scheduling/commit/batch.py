@@ -12,10 +12,9 @@ from typing import Any, Final
 from clusters.models import Cell
 from clusters.services.grants import DeviceAmount, NodeAmount
 from foundation.sql.bulk import insert_values
-from quotas.selectors.tree import TreeKey
-from quotas.services.ledger import LedgerKey
+from quotas.models import QuotaKey
 from quotas.tree import QuotaTree
-from scheduling.commit.limits import Limits
+from scheduling.commit.limits import AdmissionLimits
 from scheduling.engine import model as em
 from scheduling.lifecycle.journal import Step, tell_jobs
 from scheduling.models import Claim, Decision, DecisionKind, Job, JobEvent
@@ -37,9 +36,9 @@ class Batch:
     cell: Cell
     now: datetime
     taken: CellSnapshot
-    tree: QuotaTree[TreeKey]
+    tree: QuotaTree[em.FlavorResource]
     jobs: Mapping[str, Job]
-    limits: Limits
+    limits: AdmissionLimits
     attempts: list[Row] = field(default_factory=list)
     allocations: list[Row] = field(default_factory=list)
     slices: list[Row] = field(default_factory=list)
@@ -50,7 +49,7 @@ class Batch:
     unclaimed: set[uuid.UUID] = field(default_factory=set)
     evicted: list[Job] = field(default_factory=list)
     given_up: list[tuple[Job, tuple[str, ...]]] = field(default_factory=list)
-    ledger: Counter[LedgerKey] = field(default_factory=Counter)
+    ledger: Counter[QuotaKey] = field(default_factory=Counter)
     nodes: defaultdict[uuid.UUID, NodeAmount] = field(default_factory=lambda: defaultdict(NodeAmount))
     devices: defaultdict[uuid.UUID, DeviceAmount] = field(default_factory=lambda: defaultdict(DeviceAmount))
     admitted: dict[uuid.UUID, Job] = field(default_factory=dict)

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from foundation.core.quantities import Resource
-from quotas.selectors.tree import TreeKey
+from quotas.tree import FlavorResource
 from scheduling.engine_input.allowances import Allowances
 from scheduling.models import Job
 
 
-class Limits:
+class AdmissionLimits:
     """What one transaction may still give to whom. Others who admit jobs of the same workspaces wait."""
 
     def __init__(self, jobs: Iterable[Job], now: datetime) -> None:
@@ -21,7 +21,7 @@ class Limits:
         self._allowances = Allowances((places[pk] for pk in sorted(places)), now=now, locked=True)
         self._given: Counter[tuple[uuid.UUID, uuid.UUID, str]] = Counter()
 
-    def allow(self, job: Job, amounts: Mapping[TreeKey, int]) -> bool:
+    def allow(self, job: Job, amounts: Mapping[FlavorResource, int]) -> bool:
         """Whether a job may have that much; if so, it counts from now on."""
         asked: Counter[str] = Counter()
         for (_, resource), amount in amounts.items():

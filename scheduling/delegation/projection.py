@@ -18,7 +18,7 @@ from clusters.models import Cluster, Flavor
 from foundation.sql import row_scope
 from quotas.models import Queue, QueueFlavor, QuotaNode
 from quotas.selectors.tree import engine_rows
-from quotas.selectors.workspace_limits import QuotaRow
+from quotas.selectors.workspace_limits import StoredQuota
 from scheduling.models import PriorityClass
 from scheduling.snapshots.delegated import delegated_queues
 
@@ -88,9 +88,9 @@ def _pool(flavor: Flavor) -> ProjectedFlavor:
     )
 
 
-def _limits(quotas: Sequence[QuotaRow], here: set[uuid.UUID]) -> tuple[QuotaLimit, ...]:
+def _limits(quotas: Sequence[StoredQuota], here: set[uuid.UUID]) -> tuple[QuotaLimit, ...]:
     return tuple(
-        QuotaLimit(str(q.flavor_id), q.resource, q.nominal, q.borrowing_limit, q.lending_limit)
+        QuotaLimit(str(q.flavor_id), q.resource, q.own_nominal, q.borrowing_limit, q.lending_limit)
         for q in quotas
         if q.flavor_id in here
     )

@@ -24,7 +24,7 @@ from quotas.selectors.tree import tree_load
 from scheduling import engine
 from scheduling.commit import admission
 from scheduling.commit.batch import Batch, write_decisions, write_events
-from scheduling.commit.limits import Limits
+from scheduling.commit.limits import AdmissionLimits
 from scheduling.engine import model as em
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.jobs import engine_job
@@ -80,7 +80,7 @@ def _seeker(job: Job, roles: Sequence[JobRole], verdict: WorkloadVerdict) -> See
     flavors = sorted(set(verdict.pools.values()))
     amounts = _amounts(sized, verdict)
     quotas = tuple(
-        em.Quota(flavor=flavor, resource=resource.value, nominal=amounts.get((flavor, resource)))
+        em.Quota(flavor=flavor, resource=resource.value, own_nominal=amounts.get((flavor, resource)))
         for flavor in flavors
         for resource in Resource
     )
@@ -124,7 +124,7 @@ def _write(
     if job.version != taken.jobs[decision.job].version:
         return
     tree = tree_load(cell.pk)
-    batch = Batch(cell, now, taken, tree, {decision.job: job}, Limits((), now))
+    batch = Batch(cell, now, taken, tree, {decision.job: job}, AdmissionLimits((), now))
     decision = admission.with_loans(decision, tree, str(job.queue.node_id))
     explained = admission.fits(batch, decision)
     if not admission.follow(batch, decision, admission.tasks_of([decision])):

@@ -20,12 +20,13 @@ from clusters.services.foreign_sums import foreign_settle
 from clusters.services.node_marks import nodes_changed
 from foundation.messaging import outbox
 from foundation.sql.bulk import update_rows
+from quotas.models import QuotaKey
 from quotas.selectors.tree import tree_load
-from quotas.services.ledger import LedgerKey, ledger_lock
+from quotas.services.ledger import ledger_lock
 from scheduling import engine
 from scheduling.commit import admission
 from scheduling.commit.batch import Batch, write_decisions, write_events
-from scheduling.commit.limits import Limits
+from scheduling.commit.limits import AdmissionLimits
 from scheduling.engine import model as em
 from scheduling.engine_input.jobs import engine_job
 from scheduling.models import Allocation, GpuRequestMode, Job, JobRole
@@ -67,12 +68,12 @@ def book(
     live = {one.task: item for one, item in zip(found, items, strict=True) if one.held is not None}
     decision = em.Decision(kind=em.DecisionKind.ADMIT, job=str(job.pk), allocations=tuple(live.values()))
     amounts = admission.amounts_of(decision)
-    ledger_lock(LedgerKey(job.queue.node_id, uuid.UUID(key[0]), key[1]) for key in amounts)
+    ledger_lock(QuotaKey.at_node(job.queue.node_id, key) for key in amounts)
     chosen, devices = _hand_over(cluster, [one for one in found if one.held is not None])
     parts = [replace(item, slices=chosen.get(task, ())) for task, item in live.items()]
     tree = tree_load(cell.pk)
     taken = CellSnapshot(engine.Snapshot(), {str(job.pk): job}, devices, {})
-    batch = Batch(cell, now, taken, tree, {str(job.pk): job}, Limits((), now))
+    batch = Batch(cell, now, taken, tree, {str(job.pk): job}, AdmissionLimits((), now))
     decision = admission.with_loans(replace(decision, allocations=tuple(parts)), tree, str(job.queue.node_id))
     job.attempt_number = number - 1  # whatever attempts there were in between have ended
     tasks = admission.tasks_of([decision])

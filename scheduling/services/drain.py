@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from foundation.core import clock
 from foundation.core.actor import Actor
-from quotas.hooks.job_effects import Overhang
+from quotas.hooks.job_effects import OverQuota
 from quotas.models import QuotaNode
 from scheduling.engine.model import EvictRule
 from scheduling.lifecycle.job_lifecycle import begin_eviction
@@ -19,15 +19,15 @@ from scheduling.snapshots import cell_snapshot
 _RUNS = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 
 
-def quota_drain(acting_user: Actor, overhangs: Sequence[Overhang]) -> int:
+def quota_drain(acting_user: Actor, over_quota: Sequence[OverQuota]) -> int:
     """Tell jobs to leave until less than the new limits is used; returns how many were told.
 
     They go back into their queues. The caller holds the cell's lock, so that no cycle admits meanwhile.
     """
-    if not overhangs:
+    if not over_quota:
         return 0
-    cell_id = QuotaNode.unscoped.values_list("cell_id", flat=True).get(pk=overhangs[0].node_id)
-    ids = [uuid.UUID(job_id) for job_id in jobs_to_drain(cell_snapshot(cell_id).snapshot, overhangs)]
+    cell_id = QuotaNode.unscoped.values_list("cell_id", flat=True).get(pk=over_quota[0].key.node_id)
+    ids = [uuid.UUID(job_id) for job_id in jobs_to_drain(cell_snapshot(cell_id).snapshot, over_quota)]
     jobs = Job.unscoped.select_for_update(of=("self",), no_key=True).filter(pk__in=ids, state__in=_RUNS)
     told, now = 0, clock.now()
     for job in jobs.select_related("queue", "workspace").order_by("pk"):

@@ -19,6 +19,7 @@ from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.models import Queue
 from quotas.selectors.tree import tree_load
+from quotas.tree import FlavorResource
 from scheduling.models import Allocation
 
 log = structlog.get_logger(__name__)
@@ -89,7 +90,7 @@ def limits_of(cluster: Cluster) -> Iterator[TenantLimits]:
     for namespace, workspace, node in queues.values_list("workspace__slug", "workspace_id", "node_id"):
         owners[namespace] = str(workspace)
         for flavor in flavors:
-            most = tree.potential(str(node), (str(flavor.pk), Resource.GPU_CARDS))
+            most = tree.potential(str(node), FlavorResource(str(flavor.pk), Resource.GPU_CARDS))
             for name in names.get(flavor.pk, {""}):
                 cards[namespace][name] += most or 0
                 if most is None:

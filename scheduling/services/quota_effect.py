@@ -16,9 +16,9 @@ from typing import Final
 
 from foundation.core import clock
 from foundation.sql import row_scope
-from quotas.hooks.job_effects import JobEffect, JobsEffect, Overhang, RowKey
-from quotas.models import QuotaNode
-from quotas.tree import Limits
+from quotas.hooks.job_effects import JobEffect, JobsEffect, OverQuota
+from quotas.models import QuotaKey, QuotaNode
+from quotas.tree import NodeLimits
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.config import engine_config
@@ -36,8 +36,10 @@ class _TooLate(Exception):
 
 
 @row_scope.whole()
-def foresee(cell_id: uuid.UUID, rows: Mapping[RowKey, Limits], overhangs: Sequence[Overhang]) -> JobsEffect:
-    """Compute the difference that new limits make to the next cycle; `overhangs` are drained at once."""
+def foresee(
+    cell_id: uuid.UUID, rows: Mapping[QuotaKey, NodeLimits], over_quota: Sequence[OverQuota]
+) -> JobsEffect:
+    """Compute the difference that new limits make to the next cycle; `over_quota` are drained at once."""
     until = time.monotonic() + LONGEST_S
 
     def watch() -> float:
@@ -48,15 +50,15 @@ def foresee(cell_id: uuid.UUID, rows: Mapping[RowKey, Limits], overhangs: Sequen
         return at
 
     try:
-        return _foresee(cell_id, rows, overhangs, watch)
+        return _foresee(cell_id, rows, over_quota, watch)
     except _TooLate:
         return JobsEffect(timed_out=True)
 
 
 def _foresee(
     cell_id: uuid.UUID,
-    rows: Mapping[RowKey, Limits],
-    overhangs: Sequence[Overhang],
+    rows: Mapping[QuotaKey, NodeLimits],
+    over_quota: Sequence[OverQuota],
     watch: Callable[[], float],
 ) -> JobsEffect:
     config = replace(engine_config(), stopwatch=watch, advise_for="")
@@ -68,7 +70,7 @@ def _foresee(
     _shorten(changed.snapshot)
     as_is = engine.run_cycle(taken.snapshot, config, now)
     changed.snapshot.apply(engine.Delta(tuple(_puts(changed.snapshot, rows))))
-    drained = jobs_to_drain(changed.snapshot, overhangs)
+    drained = jobs_to_drain(changed.snapshot, over_quota)
     then = engine.run_cycle(changed.snapshot, config, now)
     lost, lost_as_is = _evicted(then) | set(drained), _evicted(as_is)
     begun, begun_as_is = _admitted(then), _admitted(as_is)
@@ -81,14 +83,13 @@ def _foresee(
     )
 
 
-def jobs_to_drain(snapshot: engine.Snapshot, overhangs: Iterable[Overhang]) -> list[str]:
-    """Who leaves so that less than the new limits is used, in the order of the overhangs."""
-    below = queues_below(over.node_id for over in overhangs)
+def jobs_to_drain(snapshot: engine.Snapshot, over_quota: Iterable[OverQuota]) -> list[str]:
+    """Who leaves so that less than the new limits is used, in the order of the over_quota."""
+    below = queues_below(over.key.node_id for over in over_quota)
     found: dict[str, None] = {}
-    for over in overhangs:
-        key = em.FlavorResource(str(over.flavor_id), over.resource)
-        queues = {str(pk) for pk in below[over.node_id]}
-        found |= dict.fromkeys(engine.overhang(snapshot, queues, key, over.limit))
+    for over in over_quota:
+        queues = {str(pk) for pk in below[over.key.node_id]}
+        found |= dict.fromkeys(engine.overhang(snapshot, queues, over.key.tree_key, over.limit))
     return list(found)
 
 
@@ -123,19 +124,19 @@ def _shorten(snapshot: engine.Snapshot) -> int:
     return len(beyond)
 
 
-def _puts(snapshot: engine.Snapshot, rows: Mapping[RowKey, Limits]) -> Iterable[engine.QuotaPut]:
-    by_node: defaultdict[str, dict[tuple[str, str], em.Quota]] = defaultdict(dict)
-    for (node_id, flavor_id, resource), limits in rows.items():
-        by_node[str(node_id)][str(flavor_id), resource.value] = em.Quota(
-            flavor=str(flavor_id),
-            resource=resource,
-            nominal=limits.nominal,
+def _puts(snapshot: engine.Snapshot, rows: Mapping[QuotaKey, NodeLimits]) -> Iterable[engine.QuotaPut]:
+    by_node: defaultdict[str, dict[em.FlavorResource, em.Quota]] = defaultdict(dict)
+    for key, limits in rows.items():
+        by_node[str(key.node_id)][key.tree_key] = em.Quota(
+            flavor=str(key.flavor_id),
+            resource=key.resource,
+            own_nominal=limits.own_nominal,
             borrowing_limit=limits.borrowing_limit,
             lending_limit=limits.lending_limit,
         )
     for node in snapshot.quota_nodes():
         if node.id in by_node:
-            quotas = {(quota.flavor, quota.resource): quota for quota in node.quotas} | by_node[node.id]
+            quotas = {quota.key: quota for quota in node.quotas} | by_node[node.id]
             yield engine.QuotaPut(replace(node, quotas=tuple(quotas.values())))
 
 

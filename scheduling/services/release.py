@@ -11,7 +11,8 @@ from typing import Final
 from clusters.services.grants import DeviceAmount, NodeAmount, devices_give_back, nodes_give_back
 from foundation.messaging import outbox
 from foundation.sql.prepared import PreparedQuery, PreparedUpdate
-from quotas.services.ledger import LedgerKey, charges, ledger_free
+from quotas.models import QuotaKey
+from quotas.services.ledger import charges, ledger_free
 from scheduling.models import Allocation, DeviceSlice
 from scheduling.services.resizing.resize_settle import resizes_end
 
@@ -34,7 +35,7 @@ def give_back(allocations: Sequence[Allocation], *, now: datetime) -> None:
     """
     if not allocations:
         return
-    freed: Counter[LedgerKey] = Counter()
+    freed: Counter[QuotaKey] = Counter()
     nodes: defaultdict[uuid.UUID, NodeAmount] = defaultdict(NodeAmount)
     cells: set[uuid.UUID] = set()
     for allocation in allocations:

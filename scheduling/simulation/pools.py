@@ -167,6 +167,6 @@ def _nodes(tenants: Sequence[Tenant], policy: PoolPolicy) -> list[Node]:
 def _quotas(flavor: str, cards: int) -> tuple[Quota, ...]:
     unlimited = (Resource.GPU_CORES, Resource.GPU_MEMORY)
     return (
-        Quota(flavor=flavor, resource=Resource.GPU_CARDS, nominal=cards),
-        *(Quota(flavor=flavor, resource=resource, nominal=None) for resource in unlimited),
+        Quota(flavor=flavor, resource=Resource.GPU_CARDS, own_nominal=cards),
+        *(Quota(flavor=flavor, resource=resource, own_nominal=None) for resource in unlimited),
     )

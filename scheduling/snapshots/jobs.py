@@ -98,7 +98,8 @@ def below_cap(
         asked = sum(tasks * each for tasks, each in cards)
         largest = max((each for _, each in cards), default=0)
         return not any(
-            most_cards.get(quota.flavor, 0) >= largest and (quota.nominal is None or quota.nominal >= asked)
+            most_cards.get(quota.flavor, 0) >= largest
+            and (quota.own_nominal is None or quota.own_nominal >= asked)
             for quota in own.get(job.queue, ())
         )
 

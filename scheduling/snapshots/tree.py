@@ -33,15 +33,15 @@ def engine_quota_nodes(cell_id: uuid.UUID) -> list[em.QuotaNode]:
                 em.Quota(
                     flavor=str(q.flavor_id),
                     resource=Resource(q.resource),
-                    nominal=q.nominal,
+                    own_nominal=q.own_nominal,
                     borrowing_limit=q.borrowing_limit,
                     lending_limit=q.lending_limit,
                 )
                 for q in rows.quotas.get(node.pk, ())
             ),
             usage=tuple(
-                em.Charge(str(entry.flavor_id), Resource(entry.resource), entry.used)
-                for entry in rows.used.get(node.pk, ())
+                em.Charge(str(entry.flavor_id), Resource(entry.resource), entry.reserved)
+                for entry in rows.reserved.get(node.pk, ())
             ),
             weight_milli=node.weight,
         )

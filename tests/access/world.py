@@ -165,7 +165,7 @@ def _furnish(w: AccessWorld, side: Side) -> None:
     waiting = jobs.job(queue, mia, f"train-{word}")
     held = jobs.job(queue, mia, f"serve-{word}")
     jobs.allocate(held, w.nodes[0])
-    quotas.used(queue, w.flavor, CARDS, 1)
+    quotas.reserve(queue, w.flavor, CARDS, 1)
     for made in (waiting, held):
         note(made, "noted", now=clock.now())
     rows = {

@@ -13,8 +13,17 @@ from foundation.core import clock
 from foundation.core.months import month_of, starts_at
 from foundation.core.quantities import Resource
 from foundation.models import AuditRecord, Hint, IdempotencyKey
-from quotas.models import Budget, LedgerEntry, Override, Quota, QuotaRequest, QuotaRevision, UserLimit
-from quotas.services.ledger import LedgerKey, ledger_reserve
+from quotas.models import (
+    Budget,
+    LedgerEntry,
+    Override,
+    Quota,
+    QuotaKey,
+    QuotaRequest,
+    QuotaRevision,
+    UserLimit,
+)
+from quotas.services.ledger import ledger_reserve
 from tenants.models import Role, User
 from tests.api.conftest import As
 from tests.builders import quotas, tenancy
@@ -33,7 +42,7 @@ CARDS: Final = {"flavor": "a100", "resource": "gpu.cards"}
 def anna(w: World) -> User:
     """The admin of the folder above, which keeps 10 cards for itself."""
     root = quotas.quota_node(w.cell, tenancy.root())
-    Quota.unscoped.filter(node=root, resource=Resource.GPU_CARDS.value).update(nominal=10)
+    Quota.unscoped.filter(node=root, resource=Resource.GPU_CARDS.value).update(own_nominal=10)
     return tenancy.user("anna", tenancy.root(), Role.ADMIN)
 
 
@@ -135,7 +144,9 @@ def test_the_admin_of_a_folder_asks_for_it(w: World, as_user: As) -> None:
     labs = tenancy.folder("labs")
     node = quotas.quota_node(w.cell, labs)
     lea = tenancy.user("lea", labs, Role.ADMIN)
-    Quota.unscoped.filter(node__tenant=tenancy.root(), resource=Resource.GPU_CARDS.value).update(nominal=10)
+    Quota.unscoped.filter(node__tenant=tenancy.root(), resource=Resource.GPU_CARDS.value).update(
+        own_nominal=10
+    )
     asker, decider = as_user(lea), as_user(w.platform_admin)
     body = {"node": str(node.pk), "amounts": [{**CARDS, "nominal": 4}], "reason": "a new team"}
 
@@ -169,7 +180,7 @@ def test_a_loan_over_the_api(w: World, anna: User, as_user: As) -> None:
     assert (body["state"], body["lender"]["tenant"], body["borrower"]["queue"]) == (
         "active", "team-b", "default",
     )  # fmt: skip
-    assert Quota.unscoped.get(node=w.queue.node, resource="gpu.cards").nominal == 11
+    assert Quota.unscoped.get(node=w.queue.node, resource="gpu.cards").own_nominal == 11
     assert as_user(w.viewer).get(made["Location"]).status_code == 200
     # Who is admin of one side only does not even see the other.
     assert as_user(w.admin).post(LOANS, loan(w), format="json").status_code == 404
@@ -177,7 +188,7 @@ def test_a_loan_over_the_api(w: World, anna: User, as_user: As) -> None:
     ended = client.post(f"{made['Location']}/end")
     assert (ended.status_code, ended.json()["state"]) == (200, "ended")
     assert client.post(f"{made['Location']}/end").json()["code"] == "LOAN_CLOSED"
-    assert Quota.unscoped.get(node=w.queue.node, resource="gpu.cards").nominal == 8
+    assert Quota.unscoped.get(node=w.queue.node, resource="gpu.cards").own_nominal == 8
     short = client.post(LOANS, loan(w, amounts=[{**CARDS, "amount": 9}]), format="json")
     assert (short.status_code, short.json()["code"]) == (422, "LOAN_EXCEEDS_LENDER")
 
@@ -241,7 +252,7 @@ def test_the_budget_of_a_folder_sums_what_nobody_below_sees_of_the_others(
 ) -> None:
     now = clock.now()
     for queue in (w.queue, w.other_queue):
-        key = LedgerKey(queue.node_id, w.flavor.pk, "gpu.cores")
+        key = QuotaKey(queue.node_id, w.flavor.pk, "gpu.cores")
         ledger_reserve({key: 100}, now=now)
     month_s = (now - starts_at(month_of(now))).total_seconds()
     LedgerEntry.unscoped.filter(resource="gpu.cores").update(core_ms=36_000_000 - int(month_s * 1000) * 100)
@@ -363,7 +374,7 @@ LIMIT_ROWS: Final[list[tuple[dict[str, Any], str]]] = [
 def kept() -> list[Any]:
     """What a refused request must leave as it was; what was denied is noted, and that is no change."""
     models = (QuotaRequest, Override, Budget, UserLimit, QuotaRevision, Hint, IdempotencyKey)
-    amounts = list(Quota.unscoped.order_by("pk").values_list("pk", "nominal"))
+    amounts = list(Quota.unscoped.order_by("pk").values_list("pk", "own_nominal"))
     return [*(model._base_manager.count() for model in models), amounts, audited()]
 
 
@@ -420,7 +431,7 @@ def test_that_an_offer_is_gone_is_kept_for_who_made_it(
     offer = {"offer": [{**CARDS, "nominal": 15}]}
     inbox = f"{INBOX}/{place.rsplit('/', 1)[1]}"
     assert decider.post(f"{inbox}/counter", offer, format="json").status_code == 200
-    Quota.unscoped.filter(node__tenant__parent=None).update(nominal=0)
+    Quota.unscoped.filter(node__tenant__parent=None).update(own_nominal=0)
 
     for _ in range(2):
         answer = asker.post(f"{place}/accept", **how)

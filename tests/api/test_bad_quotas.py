@@ -284,9 +284,9 @@ RULES: Final = [
 def names(w: World) -> dict[str, str]:
     """Something of each kind, by the names that the rows use; the queue uses 4 of its 8 cards."""
     Quota.unscoped.filter(node=quotas.quota_node(w.cell, tenancy.root()), resource="gpu.cards").update(
-        nominal=10
+        own_nominal=10
     )
-    quotas.used(w.queue, w.flavor, Resource.GPU_CARDS, 4)
+    quotas.reserve(w.queue, w.flavor, Resource.GPU_CARDS, 4)
     node = quotas.quota_node(w.cell, w.other_workspace)
     more = [QuotaAmount(w.flavor, Resource.CPU, Keep.AS_IS, 1000)]
     revision = quota_set(acting_user=w.platform_admin, node=node, amounts=more, version=None)

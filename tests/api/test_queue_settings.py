@@ -56,7 +56,7 @@ def test_flavors_are_reordered_and_kept_while_in_use(w: World, as_user: As) -> N
     second = clusters.flavor(w.cluster, "h100")
     client = as_user(w.admin)
     assert patch(client, flavors=["h100", "a100"]).json()["flavors"] == ["h100", "a100"]
-    LedgerEntry.unscoped.create(node_id=w.queue.node_id, flavor=second, resource="gpu.cards", used=1)
+    LedgerEntry.unscoped.create(node_id=w.queue.node_id, flavor=second, resource="gpu.cards", reserved=1)
     assert patch(client, flavors=["a100"]).json()["code"] == "FLAVOR_IN_USE"
     for wrong in (["no-such"], ["a100", "a100"], []):
         assert patch(client, flavors=wrong).status_code == 400
@@ -181,7 +181,7 @@ def test_a_queue_is_deleted_when_nobody_needs_it(w: World, as_user: As) -> None:
     assert client.get(f"/api/v1/workspaces/team-a/jobs/{over.pk}").json()["queue"] == "default"
     lines = client.get(f"/api/v1/admin/quotas/{quotas.quota_node(w.cell, w.workspace).pk}").json()["quotas"]
     cards = next(line for line in lines if line["resource"] == "gpu.cards")
-    assert (cards["nominal"], cards["kept"], cards["given"]) == (8, 8, 0)
+    assert (cards["nominal"], cards["own_nominal"], cards["distributed"]) == (8, 8, 0)
     late = {"name": "late", "queue": "default", "roles": [{}]}
     assert client.post("/api/v1/workspaces/team-a/jobs", late).json()["errors"][0]["field"] == "queue"
     again = client.post("/api/v1/workspaces/team-a/queues", {"name": "default", "flavors": ["a100"]})

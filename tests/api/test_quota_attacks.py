@@ -106,7 +106,7 @@ class Attack:
         below, found = self._below(node), []
         for flavor in self.flavors:
             rows = Quota.unscoped.filter(flavor=flavor, resource=CARDS.value, node__in=below)
-            has = sum(row.nominal or 0 for row in rows)
+            has = sum(row.own_nominal or 0 for row in rows)
             lent = OverrideAmount.unscoped.filter(flavor=flavor, override__state="active")
             for row in lent.select_related("override"):
                 has += row.amount * (row.override.lender_id in below)

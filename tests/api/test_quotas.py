@@ -24,7 +24,7 @@ CARDS = {"flavor": "a100", "resource": "gpu.cards"}
 def anna(w: World) -> User:
     """The admin of the folder above the workspaces; the folder keeps 10 cards."""
     root = quotas.quota_node(w.cell, tenancy.root())
-    Quota.unscoped.filter(node=root, resource=Resource.GPU_CARDS).update(nominal=10)
+    Quota.unscoped.filter(node=root, resource=Resource.GPU_CARDS).update(own_nominal=10)
     return tenancy.user("anna", tenancy.root(), Role.ADMIN)
 
 
@@ -38,11 +38,11 @@ def change(client: APIClient, at: str, *, query: str = "", version: str = "*", *
     return client.patch(f"{at}{query}", body, headers={"If-Match": version})
 
 
-def test_a_node_tells_what_it_has_keeps_and_gives(w: World, at: str, anna: User, as_user: As) -> None:
+def test_a_node_shows_its_own_and_its_distributed_quota(w: World, at: str, anna: User, as_user: As) -> None:
     answer = as_user(anna).get(at)
     line = next(line for line in answer.json()["quotas"] if line["resource"] == "gpu.cards")
-    assert {key: line[key] for key in ("nominal", "kept", "given", "allocated")} == {
-        "nominal": 8, "kept": 0, "given": 8, "allocated": 0,
+    assert {key: line[key] for key in ("nominal", "own_nominal", "distributed", "reserved")} == {
+        "nominal": 8, "own_nominal": 0, "distributed": 8, "reserved": 0,
     }  # fmt: skip
     assert answer.headers["ETag"] == '"0"'
 

@@ -77,7 +77,7 @@ def test_a_rehearsal_changes_nothing(stage: Stage, as_user: As) -> None:
     answer = post(as_user(stage.user), "20Gi", "?dry_run=true")
     assert answer.status_code in (200, 202), answer.content
     assert not MemoryResize.unscoped.exists()
-    assert not LedgerEntry.unscoped.filter(resource="gpu.memory").exclude(used=8192).exists()
+    assert not LedgerEntry.unscoped.filter(resource="gpu.memory").exclude(reserved=8192).exists()
     assert post(as_user(stage.user), "400Gi", "?dry_run=true").status_code == 400
 
 

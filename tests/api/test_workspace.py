@@ -124,7 +124,7 @@ def test_queues_with_flavors_in_order(w: World, as_user: As) -> None:
 def test_quota_with_use_borrowing_and_what_is_left(
     w: World, as_user: As, django_assert_max_num_queries: Any
 ) -> None:
-    quotas.used(w.queue, w.flavor, Resource.GPU_CARDS, 10)
+    quotas.reserve(w.queue, w.flavor, Resource.GPU_CARDS, 10)
     client = as_user(w.viewer)
 
     with django_assert_max_num_queries(12):
@@ -132,9 +132,9 @@ def test_quota_with_use_borrowing_and_what_is_left(
 
     cards = {row["queue"]: row for row in rows if row["resource"] == "gpu.cards"}
     queue = cards["default"]
-    assert (queue["nominal"], queue["used"], queue["borrowed"]) == (8, 10, 2)
+    assert (queue["nominal"], queue["reserved"], queue["borrowed"]) == (8, 10, 2)
     assert (queue["available"], queue["potential"]) == (6, 16)
-    assert cards[""]["used"] == 10
+    assert cards[""]["reserved"] == 10
 
 
 def test_errors_speak_the_language_of_the_caller_and_keep_their_shape(w: World, as_user: As) -> None:

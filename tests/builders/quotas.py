@@ -37,7 +37,7 @@ def quota(
         node=node,
         flavor=flavor,
         resource=resource,
-        nominal=nominal,
+        own_nominal=nominal,
         borrowing_limit=borrowing_limit,
         lending_limit=lending_limit,
     )
@@ -74,6 +74,6 @@ def queue(
     return made
 
 
-def used(of: Queue, flavor: Flavor, resource: Resource, amount: int) -> LedgerEntry:
+def reserve(of: Queue, flavor: Flavor, resource: Resource, amount: int) -> LedgerEntry:
     """Write the ledger of a queue directly."""
-    return LedgerEntry.unscoped.create(node=of.node, flavor=flavor, resource=resource, used=amount)
+    return LedgerEntry.unscoped.create(node=of.node, flavor=flavor, resource=resource, reserved=amount)

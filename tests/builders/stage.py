@@ -35,7 +35,7 @@ class Stage:
         pipeline.run_for(self.cell, self.cluster, seconds, every_s=every_s)
 
     def assert_nothing_is_held(self) -> None:
-        assert set(LedgerEntry.unscoped.values_list("used", flat=True)) <= {0}
+        assert set(LedgerEntry.unscoped.values_list("reserved", flat=True)) <= {0}
         assert not Device.unscoped.exclude(cores_granted=0, memory_granted=0, holders=0).exists()
         assert not Node.unscoped.exclude(cpu_granted=0, memory_granted=0).exists()
         assert not Allocation.unscoped.filter(released_at__isnull=True).exists()

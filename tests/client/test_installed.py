@@ -139,8 +139,10 @@ def test_a_job_from_its_file_to_its_end(stage: tuple[Shell, Cell, Cluster]) -> N
     wait_until(lambda: reached(JobState.RUNNING), "the job runs", within_s=30)
     assert "running" in shell("list", "--state", "running")[1]
     assert "found 1 GPU" in shell("logs", "train", "--task", "worker-1")[1]
-    used = [row["used"] for row in json.loads(shell("quota", "-o", "json")[1])["items"] if row["queue"]]
-    assert 2 in used
+    reserved = [
+        row["reserved"] for row in json.loads(shell("quota", "-o", "json")[1])["items"] if row["queue"]
+    ]
+    assert 2 in reserved
     wait_until(lambda: reached(JobState.SUCCEEDED), "the job has ended", within_s=30)
     out, _errors = waiting.communicate(timeout=30)
     assert (waiting.returncode, json.loads(out)["state"]) == (0, "succeeded")

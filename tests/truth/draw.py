@@ -177,12 +177,12 @@ class Draw:
                 found.append(self._quota(flavor.id, "gpu.cores", nominal, borrow, lend, 100))
                 found.append(self._quota(flavor.id, "gpu.memory", nominal, borrow, lend, flavor.card_memory))
             else:
-                found += [Quota(flavor=flavor.id, resource=r, nominal=None) for r in RESOURCES[1:3]]
+                found += [Quota(flavor=flavor.id, resource=r, own_nominal=None) for r in RESOURCES[1:3]]
             if self.chance(0.15):
                 found.append(self._quota(flavor.id, "cpu", nominal, borrow, lend, 4_000))
             else:
-                found.append(Quota(flavor=flavor.id, resource="cpu", nominal=None))
-            found.append(Quota(flavor=flavor.id, resource="memory", nominal=None))
+                found.append(Quota(flavor=flavor.id, resource="cpu", own_nominal=None))
+            found.append(Quota(flavor=flavor.id, resource="memory", own_nominal=None))
         return tuple(found)
 
     def _quota(
@@ -191,7 +191,7 @@ class Draw:
         return Quota(
             flavor=flavor,
             resource=resource,
-            nominal=nominal * unit,
+            own_nominal=nominal * unit,
             borrowing_limit=None if borrow is None else borrow * unit,
             lending_limit=None if lend is None else lend * unit,
         )
@@ -199,7 +199,7 @@ class Draw:
     def _lower(self, node: QuotaNode) -> QuotaNode:
         part = self.random.choice((2, 2, 3, 4))
         lowered = tuple(
-            quota if quota.nominal is None else replace(quota, nominal=_in_units(quota, part))
+            quota if quota.own_nominal is None else replace(quota, own_nominal=_in_units(quota, part))
             for quota in node.quotas
         )
         return replace(node, quotas=lowered)
@@ -336,5 +336,5 @@ def _in_units(quota: Quota, part: int) -> int:
     """A part of a nominal in whole cards' worth."""
     units = {"gpu.cards": 1, "gpu.cores": 100, "cpu": 4_000}
     unit = units.get(quota.resource, 40_000)
-    assert quota.nominal is not None
-    return quota.nominal // unit // part * unit
+    assert quota.own_nominal is not None
+    return quota.own_nominal // unit // part * unit

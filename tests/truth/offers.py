@@ -279,10 +279,10 @@ def _raise(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
     key = (offer.numbers["flavor"], offer.numbers["resource"])
     quotas = [q for q in node.quotas if (q.flavor, q.resource) != key]
     known = next((q for q in node.quotas if (q.flavor, q.resource) == key), None)
-    known = known or Quota(flavor=str(key[0]), resource=str(key[1]), nominal=0)
-    if known.nominal is None:
+    known = known or Quota(flavor=str(key[0]), resource=str(key[1]), own_nominal=0)
+    if known.own_nominal is None:
         return False
-    quotas.append(replace(known, nominal=known.nominal + int(offer.numbers["short"])))
+    quotas.append(replace(known, own_nominal=known.own_nominal + int(offer.numbers["short"])))
     run.limit(replace(node, quotas=tuple(quotas)))
     return True
 

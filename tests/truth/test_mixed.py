@@ -60,7 +60,7 @@ def test_all_that_is_promised_is_drawn() -> None:
 
 def cell_of(nodes: tuple[Node, ...], flavor: Flavor, *jobs: Job, nominal: int | None = None) -> Cell:
     limits = tuple(
-        Quota(flavor=flavor.id, resource=name, nominal=nominal if name == "gpu.cores" else None)
+        Quota(flavor=flavor.id, resource=name, own_nominal=nominal if name == "gpu.cores" else None)
         for name in RESOURCES
     )
     return Cell(

@@ -71,10 +71,13 @@ class QuotaRow(TypedDict):
     flavor: str
     resource: str
     nominal: int | None
+    own_nominal: int | None
+    distributed: int | None
     borrowing_limit: int | None
     lending_limit: int | None
-    used: int
+    reserved: int
     borrowed: int
+    lent: int
     available: int | None
     potential: int | None
 

@@ -16,7 +16,8 @@ from frontend.components.capacity import Meter
 from frontend.texts import reasons
 from frontend.texts.recommendations import recommendation_sentences
 from quotas.selectors.pool import Pool
-from quotas.selectors.quota import QuotaRow, workspace_quota
+from quotas.selectors.quota import workspace_quota
+from quotas.selectors.quota_row import QuotaRow
 from scheduling.job_file import JobSpec, RoleSpec
 from scheduling.policy import Filled
 from scheduling.selectors.pending import flavor_suits
@@ -116,6 +117,9 @@ def _after(who: User, workspace: Tenant, spec: JobSpec, pools: Sequence[Pool]) -
 
 def _pool_after(row: QuotaRow, asked: float) -> PoolAfter:
     meter = Meter(
-        nominal=(row.nominal or 0) / 100, allocated=row.used / 100, borrowed=row.borrowed / 100, held=asked
+        nominal=(row.nominal or 0) / 100,
+        allocated=row.reserved / 100,
+        borrowed=row.borrowed / 100,
+        held=asked,
     )
     return PoolAfter(row.flavor.name, meter, asked, None if row.available is None else row.available / 100)

@@ -22,7 +22,8 @@ from frontend.pages.jobs import advice
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
 from frontend.texts.recommendations import Recommendation, find_recommendations
-from quotas.selectors.quota import QuotaRow, workspace_quota
+from quotas.selectors.quota import workspace_quota
+from quotas.selectors.quota_row import QuotaRow
 from scheduling.models import GpuRequestMode, Job
 from scheduling.selectors.pending import flavor_suits
 from tenants.models import User
@@ -148,7 +149,7 @@ def _quota_line(row: QuotaRow, resource: str) -> str:
 
     numbers = {
         "flavor": row.flavor.name,
-        "used": amount(row.used),
+        "used": amount(row.reserved),
         "nominal": amount(row.nominal),
         "own": amount(row.own_free),
         "borrowable": amount(row.borrowable),

@@ -107,7 +107,7 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
         "workspace": place,
         "rights": rights_of(who, place),
         "pools": _pools(usage, _used_by_pool(rows, use)),
-        "allocated": usage.allocated / 100 if usage else 0,
+        "allocated": usage.reserved / 100 if usage else 0,
         "borrowed": usage.borrowed / 100 if usage else 0,
         "lent": usage.lent / 100 if usage else 0,
         "used_percent": _used_of_granted(use),
@@ -148,7 +148,7 @@ def _pools(usage: TenantUsage | None, used: Mapping[str, float]) -> list[PoolLin
             part.flavor.card_model,
             Meter(
                 nominal=(part.nominal or 0) / 100,
-                allocated=part.allocated / 100,
+                allocated=part.reserved / 100,
                 used=_used_of_pool(part, used),
                 borrowed=part.borrowed / 100,
                 lent=part.lent / 100,
@@ -156,13 +156,13 @@ def _pools(usage: TenantUsage | None, used: Mapping[str, float]) -> list[PoolLin
             part.nominal is None,
         )
         for part in (usage.flavors if usage else ())
-        if part.nominal or part.allocated or part.nominal is None
+        if part.nominal or part.reserved or part.nominal is None
     ]
 
 
 def _used_of_pool(part: FlavorUsage, used: Mapping[str, float]) -> float | None:
     """GPUs in use; None where something is allocated and nothing is measured."""
-    if part.flavor.name in used or not part.allocated:
+    if part.flavor.name in used or not part.reserved:
         return round(used.get(part.flavor.name, 0.0), 1)
     return None
 
@@ -172,7 +172,7 @@ def _queues(who: User, place: Tenant, work: Mapping[uuid.UUID, QueueWork]) -> li
     nominal: defaultdict[str, list[tuple[str, float | None]]] = defaultdict(list)
     for row in workspace_quota(who, place):
         if row.queue and row.resource == Resource.GPU_CORES:
-            held[row.queue] += row.used
+            held[row.queue] += row.reserved
             if row.nominal != 0:
                 amount = None if row.nominal is None else row.nominal / 100
                 nominal[row.queue].append((row.flavor.name, amount))

@@ -96,7 +96,7 @@ def _of(usage: TenantUsage, flavors: frozenset[uuid.UUID] | None) -> list[Flavor
 
 
 def _row(usage: TenantUsage, pools: Iterable[FlavorUsage], use: Measured, waiting: int) -> TenantRow:
-    parts = [part for part in pools if part.nominal != 0 or part.allocated]
+    parts = [part for part in pools if part.nominal != 0 or part.reserved]
     tenant = usage.tenant
     is_workspace = tenant.kind == TenantKind.WORKSPACE
     # What is measured is known by workspace, not by pool.
@@ -117,13 +117,13 @@ def _part(part: FlavorUsage, used: float | None) -> PoolPart:
         name=part.flavor.name,
         meter=Meter(
             nominal=(part.nominal or 0) / 100,
-            allocated=part.allocated / 100,
-            used=None if used is None else min(used, part.allocated) / 100,
+            allocated=part.reserved / 100,
+            used=None if used is None else min(used, part.reserved) / 100,
             borrowed=part.borrowed / 100,
             lent=part.lent / 100,
             unit=_("GPUs"),
         ),
-        allocated=labels.cards(part.allocated),
+        allocated=labels.cards(part.reserved),
         nominal=_("unlimited") if part.nominal is None else labels.cards(part.nominal),
         borrowed=labels.signed_cards(part.borrowed / 100),
         lent=labels.signed_cards(-part.lent / 100),

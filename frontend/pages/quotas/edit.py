@@ -100,9 +100,9 @@ def _over(preview: QuotaPreview) -> list[str]:
     return [
         _("%(node)s uses %(used)s and would have %(limit)s.")
         % {
-            "node": preview.names[over.node_id],
-            "used": amount_words(over.resource, over.used),
-            "limit": amount_words(over.resource, over.limit),
+            "node": preview.names[over.key.node_id],
+            "used": amount_words(over.key.resource, over.reserved),
+            "limit": amount_words(over.key.resource, over.limit),
         }
         for over in preview.over_quota
     ]

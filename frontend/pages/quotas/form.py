@@ -16,7 +16,8 @@ from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
 from quotas.distribution.division import Keep
-from quotas.selectors.quota_table import NodeQuota, QuotaLine
+from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.quota_table import NodeQuota
 from quotas.services.quota import Shrink
 from quotas.services.quota_plan import QuotaAmount
 from quotas.services.quota_short import amounts_of_gpus
@@ -79,10 +80,10 @@ class Typed:
 
 def shown(node: NodeQuota, flavor: Flavor) -> Typed:
     """The form as things are."""
-    lines = {line.resource: line for line in node.lines if line.flavor.pk == flavor.pk}
-    empty = QuotaLine(flavor, Resource.CPU, 0, 0, 0, None, None, 0, 0, 0)
+    rows = {row.resource: row for row in node.rows if row.flavor.pk == flavor.pk}
+    empty = QuotaRow(queue=node.queue, flavor=flavor, resource=Resource.CPU)
     values = {
-        f"{resource.value}.{limit}": _text(getattr(lines.get(resource, empty), limit))
+        f"{resource.value}.{limit}": _text(getattr(rows.get(resource, empty), limit))
         for resource in TITLES
         for limit in LIMITS
     }
@@ -106,7 +107,7 @@ def fill_gpus(data: Mapping[str, str], node: NodeQuota, flavor: Flavor, *, only_
     gpus = read_whole(data.get("gpus", "").strip(), most=10**6)
     if gpus is None:
         raise Invalid(_("Enter a number of whole GPUs, for example 8."))
-    had = {line.resource: line.nominal for line in node.lines if line.flavor.pk == flavor.pk}
+    had = {row.resource: row.nominal for row in node.rows if row.flavor.pk == flavor.pk}
     filled = dict(data)
     for amount in amounts_of_gpus(node.node, flavor, gpus):
         now = had.get(amount.resource, 0)

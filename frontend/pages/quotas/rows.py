@@ -16,7 +16,8 @@ from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
 from frontend.texts import formats
 from quotas.selectors.pool_size import pool_sizes
-from quotas.selectors.quota_table import NodeQuota, QuotaLine
+from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.quota_table import NodeQuota
 
 UNITS: Final[dict[Resource, tuple[str | Promise, float]]] = {
     Resource.GPU_CORES: (gettext_lazy("GPUs"), 100),
@@ -45,8 +46,8 @@ class Line:
     own: bool
     meter: Meter
     nominal: str
-    kept: str
-    allocated: str
+    own_nominal: str
+    reserved: str
     borrowed: str
     lent: str
     borrowing_limit: str
@@ -96,15 +97,15 @@ def pools(
     The first node is the tenant itself. `editing` is the node and flavor whose form is open.
     """
     flavors = {
-        line.flavor.pk: line.flavor for node in nodes for line in node.lines if line.resource == resource
+        row.flavor.pk: row.flavor for node in nodes for row in node.assigned_rows if row.resource == resource
     }
     sizes = pool_sizes(flavors.values()) if resource is Resource.GPU_CORES else {}
     found = []
     for flavor in flavors.values():
         lines = [
-            _line(node, line, links, own=index == 0, edited=editing == (node.node.pk, flavor.pk))
+            _line(node, row, links, own=index == 0, edited=editing == (node.node.pk, flavor.pk))
             for index, node in enumerate(nodes)
-            for line in (_of(node, flavor, resource),)
+            for row in (_of(node, flavor, resource),)
         ]
         edited = any(line.edited for line in lines)
         exists = sizes[flavor.pk].gpus[resource] if flavor.pk in sizes else None
@@ -123,37 +124,37 @@ def _over(nominal: int | None, exists: int | None) -> str:
     return _("Nominal quota of %(nominal)s GPUs exceeds the %(exists)s GPUs of the pool.") % numbers
 
 
-def _of(node: NodeQuota, flavor: Flavor, resource: Resource) -> QuotaLine:
-    for line in node.lines:
-        if (line.flavor.pk, line.resource) == (flavor.pk, resource):
-            return line
-    return QuotaLine(flavor, resource, 0, 0, 0, None, None, 0, 0, 0)
+def _of(node: NodeQuota, flavor: Flavor, resource: Resource) -> QuotaRow:
+    for row in node.rows:
+        if (row.flavor.pk, row.resource) == (flavor.pk, resource):
+            return row
+    return QuotaRow(queue=node.queue, flavor=flavor, resource=resource)
 
 
-def _line(node: NodeQuota, line: QuotaLine, links: Links, *, own: bool, edited: bool) -> Line:
-    resource, unit = line.resource, UNITS[line.resource]
+def _line(node: NodeQuota, row: QuotaRow, links: Links, *, own: bool, edited: bool) -> Line:
+    resource, unit = row.resource, UNITS[row.resource]
     return Line(
         node_id=node.node.pk,
         name=node.queue or node.node.tenant.name,
         url="" if own else links.open(node),
         own=own,
         meter=Meter(
-            nominal=(line.nominal or 0) / unit[1],
-            allocated=line.allocated / unit[1],
-            borrowed=line.borrowed / unit[1],
-            lent=line.lent / unit[1],
+            nominal=(row.nominal or 0) / unit[1],
+            allocated=row.reserved / unit[1],
+            borrowed=row.borrowed / unit[1],
+            lent=row.lent / unit[1],
             unit=str(unit[0]),
         ),
-        nominal=amount(resource, line.nominal),
-        kept=amount(resource, line.kept),
-        allocated=amount(resource, line.allocated),
-        borrowed=amount(resource, line.borrowed) if line.borrowed else formats.MISSING,
-        lent=amount(resource, line.lent) if line.lent else formats.MISSING,
-        borrowing_limit=amount(resource, line.borrowing_limit),
-        lending_limit=amount(resource, line.lending_limit),
-        pending=formats.number(node.pending_flavors.get(line.flavor.pk, 0))
+        nominal=amount(resource, row.nominal),
+        own_nominal=amount(resource, row.own_nominal),
+        reserved=amount(resource, row.reserved),
+        borrowed=amount(resource, row.borrowed) if row.borrowed else formats.MISSING,
+        lent=amount(resource, row.lent) if row.lent else formats.MISSING,
+        borrowing_limit=amount(resource, row.borrowing_limit),
+        lending_limit=amount(resource, row.lending_limit),
+        pending=formats.number(node.pending_flavors.get(row.flavor.pk, 0))
         if node.pending_jobs
         else formats.MISSING,
-        edit_url=links.edit(node, line.flavor),
+        edit_url=links.edit(node, row.flavor),
         edited=edited,
     )

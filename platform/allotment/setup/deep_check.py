@@ -135,12 +135,12 @@ def _ledger(sums: Counter[tuple[uuid.UUID, uuid.UUID, str]]) -> Iterator[Fault]:
     rows = LedgerEntry.unscoped.select_related("node__queue", "flavor")
     known = {(row.node_id, row.flavor_id, row.resource): row for row in rows}
     for key in sums.keys() | known.keys():
-        used = known[key].used if key in known else 0
-        if used != sums[key]:
+        reserved = known[key].reserved if key in known else 0
+        if reserved != sums[key]:
             name = (
                 f"{known[key].node} {known[key].flavor} {key[2]}" if key in known else " ".join(map(str, key))
             )
-            yield Fault("books: quota", f"{name}: {used} booked, {sums[key]} held")
+            yield Fault("books: quota", f"{name}: {reserved} booked, {sums[key]} held")
 
 
 def _nodes(cpu: Counter[uuid.UUID], memory: Counter[uuid.UUID]) -> Iterator[Fault]:

@@ -50,7 +50,7 @@ def _quota(
     room = None if limits["limit"] == UNLIMITED else max(0.0, limits["limit"] - share)
     return replace(
         quota,
-        nominal=0 if inner else round(share * unit),
+        own_nominal=0 if inner else round(share * unit),
         borrowing_limit=None if room is None else round(room * unit),
     )
 

@@ -44,7 +44,7 @@ def tree(
             parent=queues[name].get("parent") or CLUSTER,
             quotas=(
                 *(owned.quota(name, resource, flavor) for resource in UNITS),
-                *(Quota(flavor=flavor, resource=resource, nominal=None) for resource in free),
+                *(Quota(flavor=flavor, resource=resource, own_nominal=None) for resource in free),
             ),
         )
         for name in sorted(queues)
@@ -53,7 +53,7 @@ def tree(
         id=CLUSTER,
         quotas=(
             *(owned.rest(resource, capacity.get(resource, 0), flavor) for resource in UNITS),
-            *(Quota(flavor=flavor, resource=resource, nominal=None) for resource in free),
+            *(Quota(flavor=flavor, resource=resource, own_nominal=None) for resource in free),
         ),
     )
     return (top, *nodes)
@@ -100,12 +100,12 @@ class _Owned:
         whole = self._whole(name, resource)
         own = None if deserved is None else max(0, deserved - self._below(name, resource))
         room = None if limit is None or whole is None else max(0, limit - whole)
-        return Quota(flavor=flavor, resource=resource, nominal=own, borrowing_limit=room)
+        return Quota(flavor=flavor, resource=resource, own_nominal=own, borrowing_limit=room)
 
     def rest(self, resource: str, has: int, flavor: str) -> Quota:
         """What the cluster has that no queue deserves."""
         own = max(0, has - self._below(CLUSTER, resource)) if self._limited else None
-        return Quota(flavor=flavor, resource=resource, nominal=own)
+        return Quota(flavor=flavor, resource=resource, own_nominal=own)
 
     def _below(self, name: str, resource: str) -> int:
         return sum(self._whole(child, resource) or 0 for child in self._children.get(name, ()))

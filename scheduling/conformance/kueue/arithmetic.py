@@ -182,7 +182,7 @@ def _node(snapshot: Snapshot, node: str, wanted: Mapping[str, Any]) -> dict[str,
 
 def _limits(snapshot: Snapshot, node: str, key: str, row: Mapping[str, Any]) -> dict[str, Amount]:
     limits = snapshot.quota.limits(node, flavor_resource(key))
-    found = {"Nominal": _shown(limits.nominal)}
+    found = {"Nominal": _shown(limits.own_nominal)}
     for name, limit in (("BorrowingLimit", limits.borrowing_limit), ("LendingLimit", limits.lending_limit)):
         if limit is not None or name in row:
             found[name] = _shown(limit)

@@ -251,7 +251,7 @@ def _quotas(spec: Fields) -> Iterator[Quota]:
                 yield Quota(
                     flavor=key.flavor,
                     resource=key.resource,
-                    nominal=_limit(resource, "nominalQuota", key.resource, 0),
+                    own_nominal=_limit(resource, "nominalQuota", key.resource, 0),
                     borrowing_limit=_limit(resource, "borrowingLimit", key.resource, None),
                     lending_limit=_limit(resource, "lendingLimit", key.resource, None),
                 )

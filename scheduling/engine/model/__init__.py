@@ -1,5 +1,6 @@
 """The engine's data: frozen, free of behaviour, and serialisable field by field."""
 
+from quotas.tree import FlavorResource, ResourceName
 from scheduling.engine.model.inventory import (
     Device,
     Extended,
@@ -60,7 +61,6 @@ from scheduling.engine.model.outcome import Considered, CycleResult, Decision, H
 from scheduling.engine.model.profiles import MigProfile, parse_profile
 from scheduling.engine.model.quota import (
     Charge,
-    FlavorResource,
     Fungibility,
     PreemptionPolicy,
     Queue,
@@ -68,7 +68,6 @@ from scheduling.engine.model.quota import (
     QuotaNode,
     ResourceAmount,
     ResourceGroup,
-    ResourceName,
     UserUsage,
 )
 

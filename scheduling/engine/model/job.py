@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from quotas.tree import ResourceName
 from scheduling.engine.model.inventory import Extended, HostPort, Toleration
 from scheduling.engine.model.kinds import GpuMode, Instant, JobState, QosClass, TopologyMode
 from scheduling.engine.model.profiles import parse_profile
-from scheduling.engine.model.quota import Charge, ResourceName
+from scheduling.engine.model.quota import Charge
 
 
 class AffinityOperator(StrEnum):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
+from quotas.tree import FlavorResource, ResourceName
 from scheduling.engine.model.kinds import (
     AllocationMode,
     Instant,
@@ -20,16 +20,6 @@ from scheduling.engine.model.kinds import (
     Strategy,
     WhenCan,
 )
-
-ResourceName = str
-"""A platform resource (`foundation.core.quantities.Resource`), or any name that a cluster counts by."""
-
-
-class FlavorResource(NamedTuple):
-    """What a quota is kept for: one resource of one flavor."""
-
-    flavor: str
-    resource: ResourceName
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,11 +38,14 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The limits of one quota node for one resource of one flavor. None is unlimited."""
+    """The limits of one quota node for one resource of one flavor. None is unlimited.
+
+    `own_nominal` does not include what the node distributed to its children. Saved cycles call it `nominal`.
+    """
 
     flavor: str
     resource: ResourceName
-    nominal: int | None
+    own_nominal: int | None = field(metadata={"json": "nominal"})
     borrowing_limit: int | None = None
     lending_limit: int | None = None
 

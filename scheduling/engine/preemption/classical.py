@@ -140,7 +140,7 @@ class ClassicalField:
     def _strictly_under_nominal(self) -> bool:
         tree, leaf = self.contest.tree, self.contest.leaf
         for key in self.contest.preemptor.contested:
-            nominal = tree.limits(leaf, key).nominal
+            nominal = tree.limits(leaf, key).own_nominal
             if nominal is not None and tree.usage(leaf, key) >= nominal:
                 return False
         return True

@@ -1,7 +1,8 @@
 """Model objects to plain JSON values and back, driven by their type annotations.
 
-One generic pair instead of a method per class: a new field is serialised by existing. The text is
-canonical (sorted keys, no spaces), so equal objects give equal bytes.
+One generic pair instead of a method per class: a new field is serialised by existing, under its name or under
+what its metadata call `json`. The text is canonical (sorted keys, no spaces), so equal objects give equal
+bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -33,7 +34,7 @@ def encode(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: encode(getattr(value, item.name)) for item in fields(value) if item.compare}
+        return {_key(item): encode(getattr(value, item.name)) for item in fields(value) if item.compare}
     if isinstance(value, Mapping):
         return {str(key): encode(entry) for key, entry in value.items()}
     if isinstance(value, (tuple, list)):
@@ -91,23 +92,29 @@ def _plain(kind: Any) -> Decoder:
 
 def _dataclass(kind: Any) -> Decoder:
     hints = get_type_hints(kind)
-    decoders = {item.name: _decoder(hints[item.name]) for item in fields(kind) if item.init}
+    decoders = {_key(item): (item.name, _decoder(hints[item.name])) for item in fields(kind) if item.init}
 
     def build(value: Any) -> Any:
         given = {}
-        for name, entry in _checked(value, dict).items():
-            if name not in decoders:
-                raise CodecError(f"{kind.__name__} has no field {name!r}")
+        for key, entry in _checked(value, dict).items():
+            if key not in decoders:
+                raise CodecError(f"{kind.__name__} has no field {key!r}")
+            name, decoder = decoders[key]
             try:
-                given[name] = decoders[name](entry)
+                given[name] = decoder(entry)
             except ValueError as error:
-                raise CodecError(f"{kind.__name__}.{name}: {error}") from error
+                raise CodecError(f"{kind.__name__}.{key}: {error}") from error
         try:
             return kind(**given)
         except TypeError as error:
             raise CodecError(f"{kind.__name__}: {error}") from error
 
     return build
+
+
+def _key(item: Field[Any]) -> str:
+    key: str = item.metadata.get("json", item.name)
+    return key
 
 
 def _checked(value: Any, kind: Any) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
 from foundation.core.quantities import Resource
-from quotas.tree import Branch, Limits, QuotaTree
+from quotas.tree import Branch, NodeLimits, QuotaTree
 from scheduling.engine.model import (
     Allocation,
     Charge,
@@ -495,7 +495,10 @@ class Snapshot:
                 Branch(
                     node.id,
                     node.parent,
-                    {q.key: Limits(q.nominal, q.borrowing_limit, q.lending_limit) for q in node.quotas},
+                    {
+                        q.key: NodeLimits(q.own_nominal, q.borrowing_limit, q.lending_limit)
+                        for q in node.quotas
+                    },
                     node.weight_milli,
                 )
                 for node in self._quota_nodes.values()

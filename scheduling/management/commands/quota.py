@@ -11,7 +11,8 @@ from rich.table import Table
 
 from quotas.api.quota_serializers import DifferenceSerializer, NodeQuotaSerializer
 from quotas.files import FileFormat, format_of
-from quotas.selectors.quota_table import NodeQuota, QuotaLine, node_quota, quota_nodes, tenant_get
+from quotas.selectors.quota_row import QuotaRow
+from quotas.selectors.quota_table import NodeQuota, node_quota, quota_nodes, tenant_get
 from quotas.services.quota import Shrink
 from quotas.services.quota_file import (
     QuotaDifference,
@@ -108,16 +109,16 @@ def _read(file: str) -> str:
 
 
 def _node_table(nodes: list[NodeQuota]) -> Table:
-    table = _table("node", "flavor", "resource", "nominal", "kept", "allocated", "borrowed", "lent")
+    table = _table("node", "flavor", "resource", "nominal", "own nominal", "reserved", "borrowed", "lent")
     for node in nodes:
-        for line in node.lines:
-            table.add_row(node.name, line.flavor.name, line.resource.value, *_amounts(line))
+        for row in node.assigned_rows:
+            table.add_row(node.name, row.flavor.name, row.resource.value, *_amounts(row))
     return table
 
 
-def _amounts(line: QuotaLine) -> list[str]:
-    amounts = (line.nominal, line.kept, line.allocated, line.borrowed, line.lent)
-    return [amount_words(line.resource, amount) for amount in amounts]
+def _amounts(row: QuotaRow) -> list[str]:
+    amounts = (row.nominal, row.own_nominal, row.reserved, row.borrowed, row.lent)
+    return [amount_words(row.resource, amount) for amount in amounts]
 
 
 def _difference_table(found: QuotaDifference) -> Table:

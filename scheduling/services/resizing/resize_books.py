@@ -8,10 +8,11 @@ from datetime import datetime
 from clusters.services.grants import DeviceAmount, devices_give_back, devices_take
 from foundation.core.quantities import Resource
 from foundation.messaging import outbox
-from quotas.services.ledger import LedgerKey, ledger_free, ledger_reserve
+from quotas.models import QuotaKey
+from quotas.services.ledger import ledger_free, ledger_reserve
 from scheduling.models import Allocation, DeviceSlice, Job
 
-_MEMORY = Resource.GPU_MEMORY.value
+_MEMORY = Resource.GPU_MEMORY
 
 
 def charge_memory(
@@ -24,7 +25,7 @@ def charge_memory(
     """
     changes = {part: mib - part.memory_mib for part in slices}
     more = sum(changes.values())
-    key = LedgerKey(job.queue.node_id, allocation.flavor_id, _MEMORY)
+    key = QuotaKey(job.queue.node_id, allocation.flavor_id, _MEMORY)
     amounts = {part.device_id: DeviceAmount(memory_mib=abs(change)) for part, change in changes.items()}
     if more > 0:
         ledger_reserve({key: more}, now=now)

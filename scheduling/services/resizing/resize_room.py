@@ -19,9 +19,9 @@ from foundation.core.errors import FieldError, Refused
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.models import AllocationMode, Queue
-from quotas.selectors.tree import TreeKey, tree_load
+from quotas.selectors.tree import tree_load
 from quotas.tree import QuotaTree
-from scheduling.commit.limits import Limits
+from scheduling.commit.limits import AdmissionLimits
 from scheduling.engine import model as em
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.job_history import PREEMPTED, claims_of
@@ -71,8 +71,8 @@ def require_room(
         message = _("the quota of the queue allows %(most)s MiB at most now")
         raise refusal("WAITING_FOR_QUOTA", message, most=room.in_quota, asked=mib)
     more = (mib - parts[0].memory_mib) * len(parts)
-    key: TreeKey = (str(allocation.flavor_id), Resource.GPU_MEMORY.value)
-    if not Limits([job], now).allow(job, {key: more}):
+    key = em.FlavorResource(str(allocation.flavor_id), Resource.GPU_MEMORY)
+    if not AdmissionLimits([job], now).allow(job, {key: more}):
         message = _("a limit of its user does not allow %(asked)s MiB")
         raise refusal("POLICY_DENIED", message, asked=mib)
 
@@ -95,7 +95,7 @@ def _free_on(device: Device, claims: Iterable[em.Claim]) -> int:
 
 
 def _free_in_quota(job: Job, allocation: Allocation, claims: Iterable[em.Claim]) -> int | None:
-    key: TreeKey = (str(allocation.flavor_id), Resource.GPU_MEMORY.value)
+    key = em.FlavorResource(str(allocation.flavor_id), Resource.GPU_MEMORY)
     tree, leaf = tree_load(job.queue.cell_id), str(job.queue.node_id)
     _book(tree, claims, key)
     available = tree.available(leaf, key)
@@ -106,13 +106,13 @@ def _free_in_quota(job: Job, allocation: Allocation, claims: Iterable[em.Claim])
     return min((free for free in (available, inside) if free is not None), default=None)
 
 
-def _book(tree: QuotaTree[TreeKey], claims: Iterable[em.Claim], key: TreeKey) -> None:
+def _book(tree: QuotaTree[em.FlavorResource], claims: Iterable[em.Claim], key: em.FlavorResource) -> None:
     promised = [
         (place.queue, charge.amount)
         for claim in claims
         for place in claim.allocations
         for charge in place.charges
-        if (charge.flavor, charge.resource) == key
+        if charge.key == key
     ]
     named = Queue.unscoped.filter(pk__in={queue for queue, _ in promised}) if promised else ()
     leaves = {str(queue.pk): str(queue.node_id) for queue in named}

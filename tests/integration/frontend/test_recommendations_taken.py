@@ -85,7 +85,7 @@ def too_many_tasks(w: World) -> Job:
 
 def too_much_cpu(w: World) -> Job:
     rows = Quota.unscoped.filter(node=w.queue.node, resource=Resource.CPU)
-    rows.update(nominal=8_000, borrowing_limit=0)
+    rows.update(own_nominal=8_000, borrowing_limit=0)
     return waits(w, jobs.RoleOf(cards=1, replicas=2, cpu=16_000))
 
 
@@ -213,7 +213,9 @@ def queue_without_borrowing(w: World) -> Job:
 def workspace_without_borrowing(w: World) -> Job:
     """The queue may borrow, but its workspace has no more and may borrow nothing."""
     quotas.gpu_quota(quotas.quota_node(w.cell, w.workspace), w.flavor, 0, borrowing_limit=0)
-    Quota.unscoped.filter(node=quotas.quota_node(w.cell, tenancy.root())).update(nominal=F("nominal") + 10**6)
+    Quota.unscoped.filter(node=quotas.quota_node(w.cell, tenancy.root())).update(
+        own_nominal=F("own_nominal") + 10**6
+    )
     hold(w, 3)
     return waits(w, jobs.RoleOf(cards=8))
 

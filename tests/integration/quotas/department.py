@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foundation.core.quantities import Resource
-from quotas.models import Quota, QuotaNode
+from quotas.models import Quota, QuotaKey, QuotaNode
 from quotas.services.quota_plan import QuotaTables
 from tenants.models import Role, User
 from tests.builders import clusters, quotas, tenancy
@@ -30,12 +30,12 @@ class Department:
         self.adam: User = tenancy.user("adam", self.a, Role.ADMIN)
         self.ed: User = tenancy.user("ed", self.a, Role.EDITOR)
 
-    def kept(self, node: QuotaNode) -> int | None:
+    def own_nominal(self, node: QuotaNode) -> int | None:
         row = Quota.unscoped.filter(node=node, flavor=self.flavor, resource=CARDS).first()
-        return 0 if row is None else row.nominal
+        return 0 if row is None else row.own_nominal
 
     def has(self, node: QuotaNode) -> int | None:
-        return QuotaTables(self.cell.pk).total(node.pk, self.flavor.pk, CARDS)
+        return QuotaTables(self.cell.pk).nominal(QuotaKey(node.pk, self.flavor.pk, CARDS))
 
     def sums(self) -> tuple[int | None, ...]:
         """What the folder, team A and team B have."""

@@ -15,9 +15,9 @@ from django.db import connection, transaction
 from foundation.core import clock
 from foundation.core.errors import AllotmentError
 from foundation.models import AuditRecord
-from quotas.models import Budget, LedgerEntry, Override, QuotaRequest, QuotaRevision
+from quotas.models import Budget, LedgerEntry, Override, QuotaKey, QuotaRequest, QuotaRevision
 from quotas.services.budget import budgets_watch
-from quotas.services.ledger import LedgerKey, ledger_free, ledger_reserve
+from quotas.services.ledger import ledger_free, ledger_reserve
 from quotas.services.override import LoanAmount, override_create, overrides_sweep
 from quotas.services.quota_request import (
     quota_request_approve,
@@ -118,7 +118,7 @@ def test_sweeps_beside_each_other_do_each_thing_once(on_postgres: PostgresServer
 def test_the_meter_loses_nothing_among_many(on_postgres: PostgresServer) -> None:
     here = Department()
     now = clock.now()
-    key = LedgerKey(here.queue_a.node_id, here.flavor.pk, "gpu.cores")
+    key = QuotaKey(here.queue_a.node_id, here.flavor.pk, "gpu.cores")
 
     def take(number: int) -> str:
         for step in range(5):
@@ -130,4 +130,4 @@ def test_the_meter_loses_nothing_among_many(on_postgres: PostgresServer) -> None
 
     assert together(take) == ["done"] * AT_ONCE
     row = LedgerEntry.unscoped.get(resource="gpu.cores")
-    assert (row.used, row.core_ms) == (0, AT_ONCE * 5 * 100 * 10_000)
+    assert (row.reserved, row.core_ms) == (0, AT_ONCE * 5 * 100 * 10_000)

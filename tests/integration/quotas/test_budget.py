@@ -11,10 +11,10 @@ import time_machine
 from foundation.core.errors import AllotmentError, Conflict, Invalid, PermissionDenied, PreconditionFailed
 from foundation.core.quantities import Resource
 from foundation.models import AuditRecord, Hint
-from quotas.models import Budget, BudgetAction, UserLimit
+from quotas.models import Budget, BudgetAction, QuotaKey, UserLimit
 from quotas.selectors.budget import budget_list, gpu_hours_by_month, workspace_budgets
 from quotas.services.budget import budget_change, budget_create, budget_delete, budgets_watch
-from quotas.services.ledger import LedgerKey, ledger_reserve
+from quotas.services.ledger import ledger_reserve
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
 from tests.builders import tenancy
 from tests.integration.quotas.department import Department
@@ -35,7 +35,7 @@ def budget(here: Department, hours: int = 100, **more: Any) -> Budget:
 
 
 def hold(here: Department, gpus: int, at: datetime) -> None:
-    ledger_reserve({LedgerKey(here.queue_a.node_id, here.flavor.pk, "gpu.cores"): gpus * 100}, now=at)
+    ledger_reserve({QuotaKey(here.queue_a.node_id, here.flavor.pk, "gpu.cores"): gpus * 100}, now=at)
 
 
 def told() -> list[tuple[str, int]]:

@@ -64,7 +64,7 @@ def refusal(*words: str) -> tuple[int, str]:
 def root_has() -> Amounts:
     found: Amounts = {}
     for row in Quota.unscoped.filter(node__tenant__parent=None).select_related("flavor"):
-        found.setdefault(row.flavor.name, {})[row.resource] = row.nominal
+        found.setdefault(row.flavor.name, {})[row.resource] = row.own_nominal
     return found
 
 

@@ -86,13 +86,13 @@ class Company:
 
     def sums(self, lent: Counter[uuid.UUID]) -> dict[uuid.UUID, int]:
         """What each node and all below it keep, with `lent` added to what each node keeps."""
-        kept = dict(Quota.unscoped.filter(resource=CARDS.value).values_list("node_id", "nominal"))
+        own = dict(Quota.unscoped.filter(resource=CARDS.value).values_list("node_id", "own_nominal"))
         parents = dict(QuotaNode.unscoped.values_list("pk", "parent_id"))
         found: Counter[uuid.UUID] = Counter()
         for node in parents:
             at: uuid.UUID | None = node
             while at is not None:
-                found[at] += kept.get(node, 0) + lent[node]
+                found[at] += own.get(node, 0) + lent[node]
                 at = parents[at]
         return {node: found[node] for node in parents}
 
@@ -149,22 +149,22 @@ class Company:
         ).exclude(queue__closed_at__isnull=False)
         nodes = list(rows.select_related("tenant__parent", "parent").distinct().order_by("pk"))
         node = self.chance.choice(nodes) if nodes else self._node()
-        kept = Quota.unscoped.filter(node=node.parent, resource=CARDS.value).first()
-        part = self.chance.choice((1, 2, 2)) * (kept.nominal or 0) // 2 if kept else 0
+        own = Quota.unscoped.filter(node=node.parent, resource=CARDS.value).first()
+        part = self.chance.choice((1, 2, 2)) * (own.own_nominal or 0) // 2 if own else 0
         amount = self.sums(Counter())[node.pk] + part
         quota_set(acting_user=SYSTEM, node=node, amounts=[QuotaAmount(self.flavor, CARDS, amount)])
 
     def _lend(self) -> None:
-        rows = Quota.unscoped.filter(nominal__gt=0, resource=CARDS.value).order_by("pk")
+        rows = Quota.unscoped.filter(own_nominal__gt=0, resource=CARDS.value).order_by("pk")
         row = self.chance.choice(list(rows))
         lender = QuotaNode.unscoped.select_related("tenant__parent").get(pk=row.node_id)
-        kept = row.nominal or 0
+        own = row.own_nominal or 0
         start = self.chance.choice((None, clock.now() + timedelta(hours=self.chance.randint(1, 4))))
         override_create(
             acting_user=SYSTEM,
             lender=lender,
             borrower=self.chance.choice((self._node(), self._folder())),
-            amounts=[LoanAmount(self.flavor, CARDS, self.chance.randint(1, kept))],
+            amounts=[LoanAmount(self.flavor, CARDS, self.chance.randint(1, own))],
             starts_at=start,
             ends_at=clock.now() + timedelta(hours=self.chance.randint(5, 30)),
         )

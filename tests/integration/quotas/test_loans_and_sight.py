@@ -72,7 +72,7 @@ def test_what_a_borrower_out_of_sight_had_below_it_follows_a_tenant_that_moves(
     give(here, here.node, 35)
     give(here, here.node_a, 12)
     give(here, here.node_b, 8)
-    assert (here.kept(root), here.kept(here.node)) == (0, 0)
+    assert (here.own_nominal(root), here.own_nominal(here.node)) == (0, 0)
     with web_process_of(here.anna):
         tenant_move(acting_user=here.anna, tenant=mule.tenant, parent=west)
 

@@ -74,7 +74,11 @@ def test_a_loan_moves_quota_and_brings_it_back(here: Department) -> None:
     loan = lend(here, 3, None, 2)
     assert loan.state == OverrideState.ACTIVE
     assert here.sums() == (22, 5, 7)
-    assert (here.kept(here.queue_a.node), here.kept(here.node_b), here.kept(here.node)) == (5, 3, 10)
+    assert (
+        here.own_nominal(here.queue_a.node),
+        here.own_nominal(here.node_b),
+        here.own_nominal(here.node),
+    ) == (5, 3, 10)
     assert sweep(1.9) == 0
     assert sweep(2) == 1
     assert here.sums() == (22, 8, 4)
@@ -124,7 +128,7 @@ def test_loans_of_what_is_not_there_are_refused_by_sums(here: Department) -> Non
         "Team A / default keeps 8 cards of a100 for itself, of which other loans leave 3 cards in this time, "
         "and would lend 4 cards."
     )
-    assert refused.value.numbers == {"kept": 8, "least": 3, "asked": 4, "resource": "gpu.cards"}
+    assert refused.value.numbers == {"own_nominal": 8, "least": 3, "asked": 4, "resource": "gpu.cards"}
     lend(here, 3, 1, 3)
     lend(here, 8, 6, 9)
     assert Override.unscoped.count() == 3
@@ -193,10 +197,10 @@ def test_what_was_given_on_is_fetched_from_below(here: Department) -> None:
     lend(here, 3, None, 2)
     amounts = [QuotaAmount(here.flavor, CARDS, 7)]
     quota_set(acting_user=here.anna, node=here.queue_b.node, amounts=amounts)
-    assert here.kept(here.node_b) == 0
+    assert here.own_nominal(here.node_b) == 0
     sweep(2)
     assert here.sums() == (22, 8, 4)
-    assert here.kept(here.queue_b.node) == 4
+    assert here.own_nominal(here.queue_b.node) == 4
 
 
 @time_machine.travel(T0, tick=False)
@@ -208,7 +212,7 @@ def test_what_an_admin_took_away_meanwhile_returns_from_where_the_admin_put_it(h
     loan.refresh_from_db()
     assert loan.returned == {}
     assert here.sums() == (22, 8, 0)
-    assert here.kept(here.node) == 14
+    assert here.own_nominal(here.node) == 14
 
 
 @time_machine.travel(T0, tick=False)
@@ -242,10 +246,10 @@ def test_the_history_shows_both_moves_and_sends_who_wants_them_back_to_the_loan(
 @time_machine.travel(T0, tick=False)
 def test_what_runs_on_borrowed_quota_goes_on_above_it(here: Department) -> None:
     lend(here, 3, None, 2)
-    LedgerEntry.unscoped.create(node=here.queue_b.node, flavor=here.flavor, resource=CARDS.value, used=7)
+    LedgerEntry.unscoped.create(node=here.queue_b.node, flavor=here.flavor, resource=CARDS.value, reserved=7)
     assert sweep(2) == 1
     assert here.sums() == (22, 8, 4)
-    assert LedgerEntry.unscoped.get(resource=CARDS.value).used == 7
+    assert LedgerEntry.unscoped.get(resource=CARDS.value).reserved == 7
     assert SYSTEM.get_username() == QuotaRevision.unscoped.latest("pk").actor_name
 
 
@@ -258,7 +262,7 @@ def test_the_end_of_a_loan_is_paid_by_who_got_it_and_not_by_the_largest(here: De
     quota_set(acting_user=SYSTEM, node=here.node, amounts=[QuotaAmount(here.flavor, CARDS, 30)])
     for node in (quotas.quota_node(here.cell, friend.workspace), friend.node):
         quota_set(acting_user=here.anna, node=node, amounts=[QuotaAmount(here.flavor, CARDS, 18)])
-    assert (here.kept(here.node), here.has(friend.node)) == (0, 18)
+    assert (here.own_nominal(here.node), here.has(friend.node)) == (0, 18)
 
     sweep(2)
 
@@ -306,7 +310,11 @@ def test_what_a_release_before_passed_on_unnoted_returns_by_the_history(here: De
     quota_set(acting_user=here.anna, node=night.node, amounts=[QuotaAmount(here.flavor, CARDS, 3)])
     PassedQuota.unscoped.all().delete()
     sweep(2)
-    assert (here.sums(), here.kept(here.queue_b.node), here.kept(night.node)) == ((22, 8, 4), 4, 0)
+    assert (here.sums(), here.own_nominal(here.queue_b.node), here.own_nominal(night.node)) == (
+        (22, 8, 4),
+        4,
+        0,
+    )
 
 
 @time_machine.travel(T0, tick=False)
@@ -322,7 +330,7 @@ def test_a_folder_that_a_tenant_leaves_its_quota_to_pays_for_no_loan(here: Depar
     loan = lend(here, 8, None, 9, lender=outside, borrower=here.node, by=tenancy.platform_admin())
     for node, cards in ((here.node_a, 12), (here.node_b, 8)):
         quota_set(acting_user=here.anna, node=node, amounts=[QuotaAmount(here.flavor, CARDS, cards)])
-    assert here.kept(here.node) == 0
+    assert here.own_nominal(here.node) == 0
     mover = tenancy.user("mover")
     for folder in (east, west):
         role = tenancy.custom_role(folder, "Mover", "tenant.view", "tenant.edit", "quota.view")
@@ -386,4 +394,4 @@ def test_what_is_lent_among_those_that_move_binds_them_where_their_quota_stays(h
         tenant_move(acting_user=mover, tenant=here.a, parent=elsewhere)
     tenant_move(acting_user=SYSTEM, tenant=here.a, parent=elsewhere)
     override_end(acting_user=SYSTEM, override=loan)
-    assert (here.kept(here.queue_a.node), here.kept(here.node_a)) == (8, 0)
+    assert (here.own_nominal(here.queue_a.node), here.own_nominal(here.node_a)) == (8, 0)

@@ -46,8 +46,8 @@ class Department:
     def cards(self, nominal: int | Keep | None, **limits: int | None) -> list[QuotaAmount]:
         return [QuotaAmount(self.flavor, CARDS, nominal, place="amounts.0.", **limits)]
 
-    def kept(self, node: QuotaNode) -> int | None:
-        return Quota.unscoped.get(node=node, flavor=self.flavor, resource=CARDS).nominal
+    def own_nominal(self, node: QuotaNode) -> int | None:
+        return Quota.unscoped.get(node=node, flavor=self.flavor, resource=CARDS).own_nominal
 
     def set(self, tenant: Tenant, nominal: int | None, **more: object) -> QuotaRevision | None:
         return quota_set(
@@ -65,9 +65,13 @@ def here(db: None) -> Department:
 
 def test_what_a_team_gains_leaves_its_folder(here: Department) -> None:
     here.set(here.a, 12)
-    assert (here.kept(here.at(here.a)), here.kept(here.queue_a.node), here.kept(here.node)) == (4, 8, 6)
+    assert (
+        here.own_nominal(here.at(here.a)),
+        here.own_nominal(here.queue_a.node),
+        here.own_nominal(here.node),
+    ) == (4, 8, 6)
     here.set(here.a, 9)
-    assert (here.kept(here.at(here.a)), here.kept(here.node)) == (1, 9)
+    assert (here.own_nominal(here.at(here.a)), here.own_nominal(here.node)) == (1, 9)
 
 
 def test_a_save_that_gives_too_much_says_both_sums_and_changes_nothing(here: Department) -> None:
@@ -97,7 +101,7 @@ def test_several_nodes_are_saved_together_or_not_at_all(here: Department) -> Non
     give(8, 14)
     with pytest.raises(ExceedsParent):
         give(9, 14)
-    assert (here.kept(here.node), here.kept(here.at(here.b))) == (0, 10)
+    assert (here.own_nominal(here.node), here.own_nominal(here.at(here.b))) == (0, 10)
 
 
 def test_unlimited_and_zero_are_told_apart(here: Department) -> None:
@@ -106,7 +110,7 @@ def test_unlimited_and_zero_are_told_apart(here: Department) -> None:
     amounts = here.cards(Keep.AS_IS, borrowing_limit=0, lending_limit=None)
     quota_set(acting_user=here.anna, node=here.queue_a.node, amounts=amounts)
     row = Quota.unscoped.get(node=here.queue_a.node)
-    assert (row.nominal, row.borrowing_limit, row.lending_limit) == (8, 0, None)
+    assert (row.own_nominal, row.borrowing_limit, row.lending_limit) == (8, 0, None)
     amounts = here.cards(Keep.AS_IS, borrowing_limit=None, lending_limit=0)
     quota_set(acting_user=here.anna, node=here.queue_a.node, amounts=amounts)
     row.refresh_from_db()
@@ -127,18 +131,18 @@ def test_one_limit_is_not_named_twice(here: Department) -> None:
 
 def test_below_its_use_only_with_a_choice(here: Department) -> None:
     here.set(here.a, 12)
-    quotas.used(here.queue_a, here.flavor, CARDS, 10)
+    quotas.reserve(here.queue_a, here.flavor, CARDS, 10)
     with pytest.raises(BelowUse) as refused:
         here.set(here.a, 9)
     assert "Team A uses 10 cards of a100, and would have 9 cards." in refused.value.detail
     here.set(here.a, 9, shrink=Shrink.LET_RUN)
-    assert here.kept(here.at(here.a)) == 1
+    assert here.own_nominal(here.at(here.a)) == 1
 
 
 def test_raising_what_is_over_its_quota_needs_no_choice(here: Department) -> None:
-    quotas.used(here.queue_a, here.flavor, CARDS, 12)
+    quotas.reserve(here.queue_a, here.flavor, CARDS, 12)
     here.set(here.a, 10)
-    assert here.kept(here.at(here.a)) == 2
+    assert here.own_nominal(here.at(here.a)) == 2
 
 
 def test_a_version_that_is_no_longer_true_changes_nothing(here: Department) -> None:
@@ -146,7 +150,7 @@ def test_a_version_that_is_no_longer_true_changes_nothing(here: Department) -> N
     here.set(here.a, 9, version=read)
     with pytest.raises(PreconditionFailed):
         here.set(here.a, 10, version=read)
-    assert here.kept(here.at(here.a)) == 1
+    assert here.own_nominal(here.at(here.a)) == 1
     assert here.at(here.a).version == read + 1
 
 
@@ -178,10 +182,10 @@ def test_a_revert_is_a_change_of_its_own(here: Department) -> None:
     assert revision is not None
     back = quota_revert(acting_user=here.anna, revision=revision, reason="it was")
     assert back is not None
-    assert (back.reverts, here.kept(here.node), here.kept(here.at(here.a))) == (revision, 10, 0)
+    assert (back.reverts, here.own_nominal(here.node), here.own_nominal(here.at(here.a))) == (revision, 10, 0)
     again = quota_revert(acting_user=here.anna, revision=back)
     assert again is not None
-    assert here.kept(here.at(here.a)) == 4
+    assert here.own_nominal(here.at(here.a)) == 4
 
 
 def test_nobody_reverts_what_was_changed_again(here: Department) -> None:
@@ -215,8 +219,8 @@ def test_a_preview_names_who_is_told_to_leave_and_writes_nothing(here: Departmen
         shrink=Shrink.DRAIN,
     )
     assert [job.name for job in found.reclaimed.jobs] == ["important"]
-    assert [(over.used, over.limit) for over in found.over_quota] == [(4, 3)]
-    assert here.kept(here.queue_a.node) == 8
+    assert [(over.reserved, over.limit) for over in found.over_quota] == [(4, 3)]
+    assert here.own_nominal(here.queue_a.node) == 8
     assert not QuotaRevision.unscoped.exists()
 
 
@@ -258,7 +262,7 @@ def test_a_preview_names_whose_jobs_would_be_taken_back(here: Department) -> Non
         shrink=Shrink.LET_RUN,
     )
     assert [job.name for job in found.reclaimed.jobs] == ["first", "second"]
-    assert [(found.names[over.node_id], over.limit) for over in found.over_quota] == [
+    assert [(found.names[over.key.node_id], over.limit) for over in found.over_quota] == [
         ("Team A", 0),
         ("Team A / default", 0),
     ]
@@ -270,28 +274,28 @@ def running(here: Department, name: str, node: Node, *, priority: int) -> Job:
     job = jobs.job(here.queue_a, here.anna, name, roles=[jobs.RoleOf(cards=4)], priority=rank)
     jobs.allocate(job, node)
     entry = LedgerEntry.unscoped.get_or_create(node=here.queue_a.node, flavor=here.flavor, resource=CARDS)[0]
-    entry.used += 4
+    entry.reserved += 4
     entry.save()
     return job
 
 
-def test_the_table_shows_what_is_kept_given_and_used(here: Department) -> None:
-    quotas.used(here.queue_a, here.flavor, CARDS, 9)
-    quotas.used(here.queue_b, here.flavor, CARDS, 1)
+def test_the_table_shows_own_distributed_and_reserved_quota(here: Department) -> None:
+    quotas.reserve(here.queue_a, here.flavor, CARDS, 9)
+    quotas.reserve(here.queue_b, here.flavor, CARDS, 1)
     own, a, b = tenant_quota_table(here.anna, here.folder, here.cell)
-    (line,) = own.lines
-    assert (line.nominal, line.kept, line.given, line.allocated) == (22, 10, 12, 10)
-    assert (line.borrowed, line.lent) == (0, 0)
+    (row,) = own.rows
+    assert (row.nominal, row.own_nominal, row.distributed, row.reserved) == (22, 10, 12, 10)
+    assert (row.borrowed, row.lent) == (0, 0)
     # What the folder keeps for all is taken first, so nobody lends.
     assert [(n.name, *amounts(n)) for n in (a, b)] == [("Team A", 8, 1, 0), ("Team B", 4, 0, 0)]
 
 
 def test_the_table_shows_who_borrows_and_who_lends(here: Department) -> None:
-    Quota.unscoped.filter(node=here.node).update(nominal=0)
+    Quota.unscoped.filter(node=here.node).update(own_nominal=0)
     c = tenancy.workspace("team-c", here.folder)
     queue_c = quotas.queue(here.cell, c, [here.flavor])
     quotas.quota(queue_c.node, here.flavor, CARDS, 4, lending_limit=1)
-    quotas.used(here.queue_a, here.flavor, CARDS, 11)
+    quotas.reserve(here.queue_a, here.flavor, CARDS, 11)
     found = tenant_quota_table(here.anna, here.folder, here.cell)
     assert [amounts(node)[1:] for node in found] == [(0, 0), (3, 0), (0, 2), (0, 1)]
     (queue,) = tenant_quota_table(here.anna, c, here.cell)[1:]
@@ -300,15 +304,15 @@ def test_the_table_shows_who_borrows_and_who_lends(here: Department) -> None:
 
 def test_a_team_below_what_it_has_borrows_nothing_though_its_queue_does(here: Department) -> None:
     here.set(here.a, 12)
-    quotas.used(here.queue_a, here.flavor, CARDS, 10)
+    quotas.reserve(here.queue_a, here.flavor, CARDS, 10)
     own, queue = tenant_quota_table(here.anna, here.a, here.cell)
     assert (amounts(own)[1:], amounts(queue)[1:]) == ((0, 0), (2, 0))
 
 
 def amounts(node: NodeQuota) -> tuple[int | None, int, int]:
-    """Nominal, borrowed and lent of its only line."""
-    (line,) = node.lines
-    return line.nominal, line.borrowed, line.lent
+    """Nominal, borrowed and lent of its only row."""
+    (row,) = node.rows
+    return row.nominal, row.borrowed, row.lent
 
 
 def test_a_preview_that_takes_too_long_says_so(here: Department, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,4 +326,4 @@ def test_a_preview_that_takes_too_long_says_so(here: Department, monkeypatch: py
     )
     assert found.timed_out and not found.reclaimed.jobs
     # What needs no engine is told all the same.
-    assert [(over.used, over.limit) for over in found.over_quota] == [(4, 3)]
+    assert [(over.reserved, over.limit) for over in found.over_quota] == [(4, 3)]

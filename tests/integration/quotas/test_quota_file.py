@@ -70,9 +70,9 @@ def as_file(text: str, name: str = "q.yaml") -> QuotaFile:
     return QuotaFile(text, format_of(name), name)
 
 
-def kept() -> dict[str, int | None]:
+def own_nominals() -> dict[str, int | None]:
     rows = Quota.unscoped.select_related("node__tenant").order_by("pk")
-    return {f"{row.node.tenant.slug}{'/q' * row.node.is_queue}": row.nominal for row in rows}
+    return {f"{row.node.tenant.slug}{'/q' * row.node.is_queue}": row.own_nominal for row in rows}
 
 
 def test_a_file_is_applied_as_a_whole() -> None:
@@ -80,11 +80,11 @@ def test_a_file_is_applied_as_a_whole() -> None:
     assert {
         found.names[change.node.pk]: (change.before.nominal, change.after.nominal) for change in found.changes
     } == {"Research": (18, 20), "Team A / default": (8, 12), "Team A": (8, 14)}
-    assert kept() == {"root": 12, "research": 10, "team-a/q": 8}
+    assert own_nominals() == {"root": 12, "research": 10, "team-a/q": 8}
 
     (revision,) = quota_file_apply(acting_user=admin(), file=as_file(YAML), reason="new year")
 
-    assert kept() == {"root": 10, "research": 6, "team-a": 2, "team-a/q": 12}
+    assert own_nominals() == {"root": 10, "research": 6, "team-a": 2, "team-a/q": 12}
     row = Quota.unscoped.get(node__is_queue=True)
     assert (row.borrowing_limit, row.lending_limit) == (None, 0)
     assert revision.changes.count() == 3
@@ -168,7 +168,7 @@ def test_a_bad_file_is_refused_by_line_and_field(name: str, text: str, faults: l
     with pytest.raises(Invalid) as refused:
         quota_file_apply(acting_user=admin(), file=as_file(text, name))
     assert [(error.field.removeprefix(f"{name}:"), error.code) for error in refused.value.errors] == faults
-    assert kept() == {"root": 12, "research": 10, "team-a/q": 8}
+    assert own_nominals() == {"root": 12, "research": 10, "team-a/q": 8}
 
 
 def test_sums_that_do_not_hold_are_refused_with_the_line() -> None:
@@ -188,11 +188,11 @@ def run(*words: str) -> str:
 def test_the_command_shows_sets_exports_and_applies(tmp_path: Path) -> None:
     place = ("--flavor", "a100", "--resource", "gpu.cards")
     assert "8 cards → 9 cards" in run("set", "team-a", *place, "--nominal", "9", "--dry-run")
-    assert kept()["research"] == 10
+    assert own_nominals()["research"] == 10
     report = tmp_path / "report.json"
     run("set", "team-a", *place, "--nominal", "9", "--reason", "one more", "--json", str(report))
     assert json.loads(report.read_text())["changes"][0]["after"]["nominal"] == 9
-    assert kept()["research"] == 9
+    assert own_nominals()["research"] == 9
     file = tmp_path / "q.csv"
     file.write_text(
         run("export", "--format", "csv").replace("team-a,,,a100,gpu.cards,9", "team-a,,,a100,gpu.cards,10")

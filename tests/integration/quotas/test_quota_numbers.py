@@ -31,15 +31,15 @@ CORES, CPU, RAM = Resource.GPU_CORES, Resource.CPU, Resource.MEMORY
 
 def test_nominal_and_use_of_a_workspace_include_its_queues() -> None:
     here = Department()
-    Quota.unscoped.create(node=here.node_a, flavor=here.flavor, resource=CARDS, nominal=3)
+    Quota.unscoped.create(node=here.node_a, flavor=here.flavor, resource=CARDS, own_nominal=3)
     # A queue that lends nothing keeps its use to itself in the tree.
     Quota.unscoped.filter(node=here.queue_a.node).update(lending_limit=0)
-    quotas.used(here.queue_a, here.flavor, CARDS, 7)
+    quotas.reserve(here.queue_a, here.flavor, CARDS, 7)
 
     rows = {row.queue: row for row in workspace_quota(here.adam, here.a)}
 
-    assert (rows[""].nominal, rows[""].used, rows[""].borrowed) == (11, 7, 0)
-    assert (rows["default"].nominal, rows["default"].used) == (8, 7)
+    assert (rows[""].nominal, rows[""].reserved, rows[""].borrowed) == (11, 7, 0)
+    assert (rows["default"].nominal, rows["default"].reserved) == (8, 7)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -60,7 +60,7 @@ def test_totals_of_random_trees_equal_sums_by_hand(seed: int) -> None:
             quotas.quota(node, flavor, CARDS, nominal[node.pk], lending_limit=lending)
         for queue in queues:
             used[queue.node_id] = draw.randint(0, 9)
-            quotas.used(queue, flavor, CARDS, used[queue.node_id])
+            quotas.reserve(queue, flavor, CARDS, used[queue.node_id])
     admin = tenancy.platform_admin()
     for team in teams:
         mine = [node.pk for node in QuotaNode.unscoped.filter(tenant=team)]
@@ -68,7 +68,7 @@ def test_totals_of_random_trees_equal_sums_by_hand(seed: int) -> None:
         total = None if None in amounts else sum(amount or 0 for amount in amounts)
         row = next((row for row in workspace_quota(admin, team) if not row.queue), None)
         # A row that is all zero is left out.
-        found = (0, 0) if row is None else (row.nominal, row.used)
+        found = (0, 0) if row is None else (row.nominal, row.reserved)
         assert found == (total, sum(used.get(pk, 0) for pk in mine))
 
 
@@ -108,7 +108,7 @@ class Growing:
 
 def test_gpus_without_cpu_and_memory_are_warned_about_with_what_is_missing() -> None:
     here = Growing()
-    Quota.unscoped.filter(node=here.root, resource__in=(CPU, RAM)).update(nominal=0)
+    Quota.unscoped.filter(node=here.root, resource__in=(CPU, RAM)).update(own_nominal=0)
     Quota.unscoped.filter(node__tenant=here.there.workspace, resource__in=(CPU, RAM)).update(lending_limit=0)
     Quota.unscoped.filter(node__tenant=here.there.other_workspace, resource__in=(CPU, RAM)).update(
         lending_limit=0
@@ -144,14 +144,14 @@ def test_a_queue_that_may_not_borrow_what_its_workspace_has_is_named() -> None:
 def test_a_folder_whose_queues_have_unlimited_cpu_is_not_warned_about() -> None:
     """The root keeps no CPU and memory for itself; what its queues have without limit is enough."""
     here = Growing()
-    Quota.unscoped.filter(node=here.root, resource__in=(CPU, RAM)).update(nominal=0)
+    Quota.unscoped.filter(node=here.root, resource__in=(CPU, RAM)).update(own_nominal=0)
     quotas.gpu_quota(here.queue.node, here.flavor, 2)
-    Quota.unscoped.filter(node__is_queue=True, resource__in=(CPU, RAM)).update(nominal=None)
+    Quota.unscoped.filter(node__is_queue=True, resource__in=(CPU, RAM)).update(own_nominal=None)
     cards = QuotaAmount(here.flavor, Resource.GPU_CARDS, 40)
 
     assert here.preview(cards, node=here.root, on_top=True).warnings == []
 
-    Quota.unscoped.filter(node=here.queue.node, resource=CPU).update(nominal=0, borrowing_limit=0)
+    Quota.unscoped.filter(node=here.queue.node, resource=CPU).update(own_nominal=0, borrowing_limit=0)
     found = here.preview(cards, node=here.root, on_top=True)
     assert [(w.node_id, list(w.resources)) for w in found.warnings] == [(here.queue.node_id, [CPU])]
 
@@ -168,7 +168,7 @@ def test_what_whole_gpus_come_to_lets_a_job_start_and_warns_of_nothing() -> None
 
 def test_whole_gpus_below_an_unlimited_root_leave_cpu_and_memory_unlimited() -> None:
     here = Growing()
-    Quota.unscoped.filter(node=here.root, resource__in=(CPU, RAM)).update(nominal=None)
+    Quota.unscoped.filter(node=here.root, resource__in=(CPU, RAM)).update(own_nominal=None)
     named = {amount.resource: amount.nominal for amount in amounts_of_gpus(here.node, here.flavor, 2)}
     assert (named[CPU], named[RAM], named[CORES]) == (None, None, 200)
 

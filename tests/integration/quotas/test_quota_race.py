@@ -43,8 +43,8 @@ def test_no_more_is_given_than_there_is(on_postgres: PostgresServer) -> None:
         answers = list(pool.map(give, teams))
 
     assert sorted(answers) == ["QUOTA_EXCEEDS_PARENT"] * (AT_ONCE - 2) + ["done"] * 2
-    assert Quota.unscoped.get(node=root).nominal == 2
-    assert sum(quota.nominal or 0 for quota in Quota.unscoped.all()) == 10
+    assert Quota.unscoped.get(node=root).own_nominal == 2
+    assert sum(quota.own_nominal or 0 for quota in Quota.unscoped.all()) == 10
     assert QuotaRevision.unscoped.count() == 2
 
 

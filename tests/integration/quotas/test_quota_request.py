@@ -127,7 +127,7 @@ def test_approving_gives_it_and_says_who_and_why(here: Department) -> None:
         acting_user=here.anna, request=made, answer="good luck", version=made.version
     )
     assert here.sums() == (22, 12, 4)
-    assert here.kept(here.node) == 6
+    assert here.own_nominal(here.node) == 6
     assert (done.state, done.decided_by, done.answer) == (RequestState.APPROVED, here.anna, "good luck")
     revision = QuotaRevision.unscoped.get()
     assert (revision.source, revision.actor_name, done.revision) == (Source.REQUEST, "anna", revision)

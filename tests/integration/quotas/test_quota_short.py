@@ -19,7 +19,7 @@ from clusters.models import Cell, Cluster, Device, Flavor, GpuMode
 from foundation.core.errors import Invalid
 from foundation.core.quantities import Resource
 from quotas.files import FileFormat, read_rows
-from quotas.models import Quota, QuotaNode
+from quotas.models import Quota, QuotaKey, QuotaNode
 from quotas.services.errors import ExceedsParent
 from quotas.services.quota_file import QuotaFile, quota_file_apply, quota_file_check, quota_file_export
 from quotas.services.quota_plan import QuotaTables
@@ -74,7 +74,7 @@ def has(tenant: str, flavor: str, *, queue: bool = False) -> dict[str, int | Non
     node = QuotaNode.unscoped.get(tenant__slug=tenant, is_queue=queue)
     tables = QuotaTables(node.cell_id)
     pool = Flavor.unscoped.get(name=flavor)
-    return {resource.value: tables.total(node.pk, pool.pk, resource) for resource in Resource}
+    return {resource.value: tables.nominal(QuotaKey(node.pk, pool.pk, resource)) for resource in Resource}
 
 
 def faults(text: str) -> list[tuple[str, str]]:
@@ -213,7 +213,7 @@ def test_a_pool_whose_nodes_are_away_wants_an_amount() -> None:
 
 
 AMOUNT = st.none() | st.integers(0, 30)
-LIMIT = st.sampled_from(["nominal", "borrowing_limit", "lending_limit"])
+LIMIT = st.sampled_from(["own_nominal", "borrowing_limit", "lending_limit"])
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -237,10 +237,10 @@ def test_what_is_exported_short_changes_nothing_when_it_is_applied(
         for resource, each in zip((CARDS, CORES, MEMORY), of_gpu[name], strict=True):
             rows[name, resource] = {
                 field: None if n is None or each is None else n * each
-                for field, n in zip(("nominal", "borrowing_limit", "lending_limit"), limits, strict=True)
+                for field, n in zip(("own_nominal", "borrowing_limit", "lending_limit"), limits, strict=True)
             }
     for name, resource, field, amount in odd:
-        rows.setdefault((name, resource), {"nominal": 0})[field] = amount
+        rows.setdefault((name, resource), {"own_nominal": 0})[field] = amount
     for (name, resource), limits_of in rows.items():
         Quota.unscoped.create(
             node=node, flavor=Flavor.unscoped.get(name=name), resource=resource.value, **limits_of

@@ -32,15 +32,15 @@ def test_an_admin_of_a_workspace_cannot_raise_its_own_quota() -> None:
         quota_set(acting_user=here.admin, node=here.queue.node, amounts=more(here))
     with pytest.raises(PermissionDenied):
         quota_set(acting_user=here.admin, node=parent_of(here), amounts=more(here))
-    assert not Quota.unscoped.filter(nominal=1000).exists()
+    assert not Quota.unscoped.filter(own_nominal=1000).exists()
 
 
 def test_an_admin_of_a_workspace_divides_what_it_has_but_sets_no_limits() -> None:
     here = world()
     amount = QuotaAmount(here.flavor, Resource.GPU_CARDS, 5)
     quota_set(acting_user=here.admin, node=here.queue.node, amounts=[amount])
-    assert Quota.unscoped.get(node=here.queue.node, resource=Resource.GPU_CARDS).nominal == 5
-    assert Quota.unscoped.get(node=parent_of(here), resource=Resource.GPU_CARDS).nominal == 3
+    assert Quota.unscoped.get(node=here.queue.node, resource=Resource.GPU_CARDS).own_nominal == 5
+    assert Quota.unscoped.get(node=parent_of(here), resource=Resource.GPU_CARDS).own_nominal == 3
     with pytest.raises(PermissionDenied):
         quota_set(
             acting_user=here.admin,
@@ -61,7 +61,7 @@ def test_an_admin_above_it_gives_what_is_there_and_creates_nothing() -> None:
 def test_an_admin_of_the_platform_creates_quota() -> None:
     here = world()
     quota_set(acting_user=here.platform_admin, node=here.queue.node, amounts=more(here), on_top=True)
-    assert Quota.unscoped.get(nominal=1000).node == here.queue.node
+    assert Quota.unscoped.get(own_nominal=1000).node == here.queue.node
 
 
 def parent_of(here: World) -> QuotaNode:

@@ -29,7 +29,7 @@ class Tree:
         self.operator: User = tenancy.platform_admin()
 
     def use(self, name: str, cards: int) -> None:
-        quotas.used(self.queues[name], self.flavor, Resource.GPU_CORES, 100 * cards)
+        quotas.reserve(self.queues[name], self.flavor, Resource.GPU_CORES, 100 * cards)
 
     def seen(self, viewer: User | None = None) -> dict[str, TenantUsage]:
         return {usage.tenant.slug: usage for usage in tenant_usage(viewer=viewer or self.operator)}
@@ -38,7 +38,7 @@ class Tree:
 def amounts(usage: TenantUsage) -> tuple[int, int, int, int]:
     (pool,) = usage.flavors
     assert pool.nominal is not None
-    return pool.nominal, usage.allocated, usage.borrowed, usage.lent
+    return pool.nominal, usage.reserved, usage.borrowed, usage.lent
 
 
 def test_a_team_that_borrows_and_those_that_lend() -> None:

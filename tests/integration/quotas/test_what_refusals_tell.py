@@ -81,7 +81,7 @@ def test_who_divides_a_workspace_takes_that_back(here: Department) -> None:
 
     quota_revert(acting_user=here.adam, revision=revision)
 
-    assert here.kept(here.queue_a.node) == 8
+    assert here.own_nominal(here.queue_a.node) == 8
 
 
 def test_who_stands_between_two_nodes_is_not_named_to_who_cannot_see_them(here: Department) -> None:

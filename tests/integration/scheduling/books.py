@@ -33,7 +33,9 @@ _HOLDING_PODS = PreparedQuery(
     lambda: SimulatedPod.unscoped.filter(holds=True).values_list("namespace", "name")
 )
 _SHORT_PODS = PreparedQuery(lambda: SimulatedPod.unscoped.filter(reason__startswith="OutOf"))
-_LEDGER = PreparedQuery(lambda: LedgerEntry.unscoped.values_list("node_id", "flavor_id", "resource", "used"))
+_LEDGER = PreparedQuery(
+    lambda: LedgerEntry.unscoped.values_list("node_id", "flavor_id", "resource", "reserved")
+)
 _NODES = PreparedQuery(lambda: Node.unscoped.all())
 _CARDS = PreparedQuery(lambda: Device.unscoped.all())
 _PARTS = PreparedQuery(

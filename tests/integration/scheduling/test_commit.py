@@ -63,7 +63,7 @@ def commit(world: World, *decisions: em.Decision, epoch: int | None = None) -> i
 
 def used(world: World, resource: Resource) -> int:
     row = LedgerEntry.unscoped.filter(node=world.queue.node, resource=resource.value).first()
-    return row.used if row else 0
+    return row.reserved if row else 0
 
 
 def test_an_admission_takes_quota_node_and_cards_together() -> None:
@@ -94,7 +94,7 @@ def test_a_decision_above_the_quota_of_this_moment_is_dropped() -> None:
     decision = admit(here, job, here.nodes[0], [0, 1])
     # Both teams own 8 cards and may borrow: 16 in all, of which 15 are now taken.
     LedgerEntry.unscoped.create(
-        node=here.other_queue.node, flavor=here.flavor, resource=Resource.GPU_CARDS.value, used=15
+        node=here.other_queue.node, flavor=here.flavor, resource=Resource.GPU_CARDS.value, reserved=15
     )
 
     assert commit(here, decision) == 0
@@ -175,7 +175,7 @@ def test_the_database_itself_refuses_a_second_holder() -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         Device.unscoped.filter(pk=device.pk).update(cores_granted=101)
     with pytest.raises(IntegrityError), transaction.atomic():
-        LedgerEntry.unscoped.update(used=-1)
+        LedgerEntry.unscoped.update(reserved=-1)
     with pytest.raises(IntegrityError), transaction.atomic():
         Allocation.unscoped.filter(pk=other.pk).update(
             id=uuid.uuid4(), task=Allocation.unscoped.get(task__job=first).task

@@ -77,8 +77,8 @@ def left_in_a_namespace(stage: KubeStage) -> None:
 
 
 def booked_too_much(stage: KubeStage) -> None:
-    entry = LedgerEntry.unscoped.filter(used__gt=0).first()
-    LedgerEntry.unscoped.filter(pk=entry.pk).update(used=entry.used + 1)  # type: ignore[union-attr]
+    entry = LedgerEntry.unscoped.filter(reserved__gt=0).first()
+    LedgerEntry.unscoped.filter(pk=entry.pk).update(reserved=entry.reserved + 1)  # type: ignore[union-attr]
 
 
 def node_granted_too_much(stage: KubeStage) -> None:

@@ -172,7 +172,7 @@ def test_an_admission_is_placed_and_booked(here: World, engine: Engine) -> None:
     held = Allocation.unscoped.filter(attempt__job=job)
     assert {len(row.slices.all()) for row in held} == {4}
     used = LedgerEntry.unscoped.get(node=here.queue.node, resource=Resource.GPU_CARDS)
-    assert used.used == 8
+    assert used.reserved == 8
     assert not job.events.filter(code="beyond_quota").exists()
     assert Hint.unscoped.filter(topic="execute", key=str(here.cluster.pk)).exists()
 
@@ -185,7 +185,7 @@ def test_the_ledger_follows_an_admission_that_our_tree_cannot_explain(here: Worl
     delegation_run(cluster_id=here.cluster.pk)
     assert state(job) == JobState.ADMITTED
     assert job.events.get(code="beyond_quota").numbers["cluster"] == here.cluster.name
-    assert LedgerEntry.unscoped.get(node=here.queue.node, resource=Resource.GPU_CARDS).used == 8
+    assert LedgerEntry.unscoped.get(node=here.queue.node, resource=Resource.GPU_CARDS).reserved == 8
 
 
 def test_what_was_admitted_and_finds_no_room_says_so(here: World, engine: Engine) -> None:
@@ -232,7 +232,7 @@ def test_what_finds_no_room_for_long_leaves_its_quota_to_others_for_a_while(
 
 
 def test_what_goes_beyond_its_own_quota_is_booked_as_borrowed(here: World, engine: Engine) -> None:
-    Quota.unscoped.filter(node=here.queue.node, resource=Resource.GPU_CARDS).update(nominal=3)
+    Quota.unscoped.filter(node=here.queue.node, resource=Resource.GPU_CARDS).update(own_nominal=3)
     first, second = (jobs.job(here.queue, here.editor, name, roles=(jobs.RoleOf(cards=2),)) for name in "ab")
     for job in (first, second):
         engine.say(job, VerdictKind.ADMITTED, pool=here.flavor)

@@ -323,7 +323,7 @@ def _cluster(cell: Cell) -> Cluster:
 
 def _set_cards(queue: Queue, cards: int) -> None:
     for resource, each in (("gpu.cards", 1), ("gpu.cores", 100), ("gpu.memory", 40_960)):
-        Quota.unscoped.filter(node=queue.node, resource=resource).update(nominal=cards * each)
+        Quota.unscoped.filter(node=queue.node, resource=resource).update(own_nominal=cards * each)
 
 
 @pytest.mark.timeout(600)

@@ -58,7 +58,7 @@ def eviction(job: Job) -> dict[str, Any]:
 
 
 def used_cards() -> int:
-    return sum(LedgerEntry.unscoped.filter(resource="gpu.cards").values_list("used", flat=True))
+    return sum(LedgerEntry.unscoped.filter(resource="gpu.cards").values_list("reserved", flat=True))
 
 
 def test_a_drained_node_gives_its_job_to_another(stage: KubeStage) -> None:

@@ -68,8 +68,8 @@ def test_profiles_are_given_out_by_the_name_under_which_the_node_counts_them(sta
     assert asked(stage, small) == ("mixed-1", {"nvidia.com/mig-1g.10gb": "2"})
     assert asked(stage, large) == ("mixed-1", {"nvidia.com/mig-3g.40gb": "1"})
     assert asked(stage, alike) == ("single-1", {"nvidia.com/gpu": "1"})
-    mixed = LedgerEntry.unscoped.filter(node=stage.queue.node, flavor__card_model="H100", used__gt=0)
-    assert dict(mixed.values_list("resource", "used")) == {
+    mixed = LedgerEntry.unscoped.filter(node=stage.queue.node, flavor__card_model="H100", reserved__gt=0)
+    assert dict(mixed.values_list("resource", "reserved")) == {
         "gpu.cards": 3,
         "gpu.cores": 2 * 15 + 43,
         "gpu.memory": 2 * 10_240 + 40_960,

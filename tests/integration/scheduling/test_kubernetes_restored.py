@@ -95,8 +95,8 @@ def assert_books(stage: KubeStage) -> None:
     for allocation in Allocation.unscoped.filter(released_at=None):
         charged.update(allocation.charge)
     used: Counter[str] = Counter()
-    for entry in LedgerEntry.unscoped.filter(used__gt=0):
-        used[entry.resource] += entry.used
+    for entry in LedgerEntry.unscoped.filter(reserved__gt=0):
+        used[entry.resource] += entry.reserved
     assert used == charged
     held = Allocation.unscoped.filter(released_at=None, slices__released=False).values_list("slices__device")
     assert set(Device.unscoped.filter(holders__gt=0).values_list("pk")) == set(held)
@@ -246,11 +246,11 @@ def test_a_job_that_ended_since_ends_as_its_pods_say(
 def test_what_runs_is_counted_above_the_quota_of_the_backup(stage: KubeStage) -> None:
     job = stage.start("more", jobs.RoleOf(cards=CARDS, replicas=2), run_s=LONG)
     rows = Quota.unscoped.filter(resource="gpu.cards", flavor=stage.flavor)
-    before = dict(rows.values_list("pk", "nominal"))
-    rows.update(nominal=4)
+    before = dict(rows.values_list("pk", "own_nominal"))
+    rows.update(own_nominal=4)
     with restored(stage):
         for pk, nominal in before.items():
-            Quota.unscoped.filter(pk=pk).update(nominal=nominal)
+            Quota.unscoped.filter(pk=pk).update(own_nominal=nominal)
         run(stage, 24)
         there = uids(stage)
         assert len(there) == 2

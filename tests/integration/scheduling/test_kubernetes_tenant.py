@@ -134,7 +134,9 @@ def test_a_quota_of_somebody_else_is_left_as_it_is_and_named(stage: KubeStage) -
 
 def test_a_quota_that_is_lowered_here_is_lowered_there(stage: KubeStage) -> None:
     govern(stage.cluster)
-    Quota.unscoped.filter(node=stage.queue.node, resource="gpu.cards", flavor=stage.flavor).update(nominal=4)
+    Quota.unscoped.filter(node=stage.queue.node, resource="gpu.cards", flavor=stage.flavor).update(
+        own_nominal=4
+    )
     assert govern(stage.cluster)
     assert stage.api.call("GET", QUOTA)["spec"]["hard"] == {"requests.nvidia.com/gpu": "40"}
 
@@ -151,6 +153,6 @@ def test_a_namespace_of_somebody_else_is_left_as_it_is(stage: KubeStage) -> None
 
 def test_what_is_unlimited_has_no_number(stage: KubeStage) -> None:
     Quota.unscoped.filter(node=stage.queue.node, resource="gpu.cards", flavor=stage.flavor).update(
-        nominal=None
+        own_nominal=None
     )
     assert list(limits_of(stage.cluster)) == [TenantLimits("team-a", {}, str(stage.queue.workspace_id))]

@@ -240,7 +240,7 @@ def test_a_changed_quota_reaches_kueue_and_what_others_change_is_brought_back(st
     stage.step()
     name = name_of(str(stage.queue.pk))
     assert _cards(stage.queue_object(stage.queue)) == "8"
-    Quota.unscoped.filter(node=stage.queue.node, resource=Resource.GPU_CARDS).update(nominal=4)
+    Quota.unscoped.filter(node=stage.queue.node, resource=Resource.GPU_CARDS).update(own_nominal=4)
     stage.step()
     assert _cards(stage.queue_object(stage.queue)) == "4"
     stage.api.call("PATCH", f"{GROUP}/clusterqueues/{name}", {"spec": {"stopPolicy": "Hold"}})

@@ -103,7 +103,7 @@ def compare_ledger() -> None:
         charges = held.values_list("attempt__job__queue__node_id", "flavor_id", "charge")
         for node, flavor, charge in charges:
             wanted.update({(node, flavor, name): amount for name, amount in charge.items() if amount})
-        rows = LedgerEntry.unscoped.values_list("node_id", "flavor_id", "resource", "used")
+        rows = LedgerEntry.unscoped.values_list("node_id", "flavor_id", "resource", "reserved")
         found = {(node, flavor, name): used for node, flavor, name, used in rows if used}
     assert found == dict(wanted)
 
@@ -123,7 +123,7 @@ def test_sixty_four_ask_for_the_last_eight_cards(stage: Stage, post: Callable[..
     assert rush.count() == CROWD
     assert rush.filter(state__in=HOLDING_STATES).count() == FREE
     assert rush.filter(state=JobState.QUEUED).count() == CROWD - FREE
-    assert LedgerEntry.unscoped.get(node=stage.queue.node, resource="gpu.cards").used == 16
+    assert LedgerEntry.unscoped.get(node=stage.queue.node, resource="gpu.cards").reserved == 16
     assert_books()
     assert_jobs()
 

@@ -10,9 +10,9 @@ import time_machine
 
 from foundation.core.months import CORE_MS_PER_GPU_HOUR, to_ms
 from foundation.core.quantities import Resource
-from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry, Strategy, UserLimit
+from quotas.models import Budget, BudgetAction, GpuUse, LedgerEntry, QuotaKey, Strategy, UserLimit
 from quotas.selectors.budget import GpuHours
-from quotas.services.ledger import LedgerKey, LedgerMismatch, ledger_free, ledger_reserve, months_close
+from quotas.services.ledger import LedgerMismatch, ledger_free, ledger_reserve, months_close
 from scheduling.models import Allocation, Job, JobEvent, JobState
 from scheduling.services.spent_budget import stop_over_budget
 from tenants.models import Role
@@ -202,8 +202,8 @@ def test_a_new_month_opens_the_budget_again(stage: Stage) -> None:
 # The meter
 
 
-def key(stage: Stage) -> LedgerKey:
-    return LedgerKey(stage.queue.node_id, stage.flavor.pk, Resource.GPU_CORES.value)
+def key(stage: Stage) -> QuotaKey:
+    return QuotaKey(stage.queue.node_id, stage.flavor.pk, Resource.GPU_CORES.value)
 
 
 def hours(stage: Stage, now: datetime) -> float:
@@ -250,11 +250,11 @@ def test_more_than_is_held_cannot_be_freed(stage: Stage) -> None:
     ledger_reserve({key(stage): 100}, now=NOON)
     with pytest.raises(LedgerMismatch):
         ledger_free({key(stage): 101}, now=NOON)
-    assert LedgerEntry.unscoped.get(resource="gpu.cores").used == 100
+    assert LedgerEntry.unscoped.get(resource="gpu.cores").reserved == 100
 
 
 def test_use_of_others_is_not_counted(stage: Stage) -> None:
     ledger_reserve({key(stage): 100}, now=NOON)
     other = quotas.queue(stage.cell, tenancy.workspace("team-b"), [stage.flavor])
-    ledger_reserve({LedgerKey(other.node_id, stage.flavor.pk, "gpu.cores"): 700}, now=NOON)
+    ledger_reserve({QuotaKey(other.node_id, stage.flavor.pk, "gpu.cores"): 700}, now=NOON)
     assert hours(stage, NOON + timedelta(hours=1)) == 1

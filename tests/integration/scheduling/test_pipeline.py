@@ -40,7 +40,7 @@ def test_a_gang_runs_to_its_end_and_gives_everything_back() -> None:
         stage.run(0)
         assert state(job) in (JobState.ADMITTED, JobState.STARTING)
         held = LedgerEntry.unscoped.get(node=stage.queue.node, resource="gpu.cards")
-        assert held.used == 9
+        assert held.reserved == 9
 
         stage.run(60)
         assert state(job) == JobState.SUCCEEDED
@@ -168,7 +168,7 @@ def test_a_failed_task_is_started_again_where_it_was() -> None:
         stage.run(45)
         assert state(job) in (JobState.STARTING, JobState.RUNNING)
         assert codes(job).count("task_restarting") == 2
-        assert LedgerEntry.unscoped.get(node=stage.queue.node, resource="gpu.cards").used == 8
+        assert LedgerEntry.unscoped.get(node=stage.queue.node, resource="gpu.cards").reserved == 8
 
         with time_machine.travel(clock.now() + timedelta(seconds=48), tick=False):
             stage.run(90)
@@ -226,7 +226,7 @@ def test_a_cancelled_job_holds_its_cards_until_its_pods_are_gone() -> None:
 
         begin_stopping(job=job, now=clock.now())
         assert state(job) == JobState.STOPPING
-        assert LedgerEntry.unscoped.get(node=stage.queue.node, resource="gpu.cards").used == 1
+        assert LedgerEntry.unscoped.get(node=stage.queue.node, resource="gpu.cards").reserved == 1
 
         with time_machine.travel(clock.now() + timedelta(seconds=15), tick=False):
             stage.run(90)

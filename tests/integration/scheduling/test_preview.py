@@ -65,13 +65,15 @@ def test_the_answer_is_what_the_next_cycle_does(asked: tuple[int, ...], reason: 
 
 def busy(here: World, cards: int) -> None:
     """Let the ledger carry what the other team holds."""
-    quotas.used(here.other_queue, here.flavor, Resource.GPU_CARDS, cards)
+    quotas.reserve(here.other_queue, here.flavor, Resource.GPU_CARDS, cards)
 
 
 def test_those_who_wait_come_first() -> None:
     here = world()
     # Both jobs together lie within the nominal: one that borrows would be passed by one that does not.
-    Quota.unscoped.filter(node=here.queue.node, resource__startswith="gpu").update(nominal=F("nominal") * 3)
+    Quota.unscoped.filter(node=here.queue.node, resource__startswith="gpu").update(
+        own_nominal=F("own_nominal") * 3
+    )
     first = jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=8), jobs.RoleOf(name="b", cards=8)])
     submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(8))
 

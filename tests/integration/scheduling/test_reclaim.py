@@ -50,7 +50,7 @@ class Two(Stage):
 
 def used(queue: Queue) -> int:
     row = LedgerEntry.unscoped.filter(node=queue.node, resource=Resource.GPU_CARDS.value).first()
-    return row.used if row else 0
+    return row.reserved if row else 0
 
 
 def test_a_team_gets_its_own_back_and_the_borrower_waits_in_its_old_place() -> None:

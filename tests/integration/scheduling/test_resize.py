@@ -78,7 +78,7 @@ class Slices(Stage):
         return made
 
     def charged(self) -> int:
-        return sum(LedgerEntry.unscoped.filter(resource="gpu.memory").values_list("used", flat=True))
+        return sum(LedgerEntry.unscoped.filter(resource="gpu.memory").values_list("reserved", flat=True))
 
     def settled(self, made: MemoryResize, *, rounds: int = 60) -> MemoryResize:
         for _ in range(rounds):
@@ -218,7 +218,7 @@ def test_the_card_is_the_limit(stage: Slices) -> None:
 
 def test_the_quota_is_the_limit(stage: Slices) -> None:
     task = stage.running()
-    Quota.unscoped.filter(resource="gpu.memory").update(nominal=9000)
+    Quota.unscoped.filter(resource="gpu.memory").update(own_nominal=9000)
     error = refused(stage, task, 9001)
     assert (error.code, error.numbers["most"]) == ("WAITING_FOR_QUOTA", 9000)
     stage.ask(task, 9000)
@@ -229,10 +229,10 @@ def test_what_may_not_borrow_does_not_grow_by_borrowing(stage: Slices, binding: 
     task = stage.running(preemptible=binding != "not preemptible")
     own = Quota.unscoped.get(node=stage.queue.node, resource="gpu.memory")
     above = Quota.unscoped.filter(node=stage.queue.node.parent, resource="gpu.memory")
-    Quota.unscoped.filter(pk=own.pk).update(nominal=9000)
-    if not above.update(nominal=50_000):
+    Quota.unscoped.filter(pk=own.pk).update(own_nominal=9000)
+    if not above.update(own_nominal=50_000):
         Quota.unscoped.create(
-            node=stage.queue.node.parent, flavor=stage.flavor, resource="gpu.memory", nominal=50_000
+            node=stage.queue.node.parent, flavor=stage.flavor, resource="gpu.memory", own_nominal=50_000
         )
     if binding == "static":
         Queue.unscoped.update(allocation_mode=AllocationMode.STATIC)
@@ -437,7 +437,7 @@ def test_a_dead_worker_and_a_lost_message_lose_nothing(stage: Slices) -> None:
 def test_the_dialog_is_told_what_there_is(stage: Slices, used: dict[Any, int]) -> None:
     task = stage.running(cards=2)
     used[1], used[2] = 700, 900
-    Quota.unscoped.filter(resource="gpu.memory").update(nominal=50_001)
+    Quota.unscoped.filter(resource="gpu.memory").update(own_nominal=50_001)
     told = resizable(stage.task("a"))
     assert (told.cards, told.memory_mib, told.used_mib, told.under_way) == (2, 8192, 900, None)
     assert (told.room.on_card, told.room.in_quota, told.room.most) == (CARD, 25_000, 25_000)

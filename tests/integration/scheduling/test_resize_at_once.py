@@ -154,5 +154,7 @@ def test_the_end_of_a_pod_and_the_answer_of_the_cluster(stage: Stage, mib: int) 
     made.refresh_from_db()
     assert made.state in (ResizeState.DONE, ResizeState.ENDED)
     assert Device.unscoped.get(holders=1).memory_granted == 10_000
-    assert sum(LedgerEntry.unscoped.filter(resource="gpu.memory").values_list("used", flat=True)) == 10_000
+    assert (
+        sum(LedgerEntry.unscoped.filter(resource="gpu.memory").values_list("reserved", flat=True)) == 10_000
+    )
     check()

@@ -132,7 +132,7 @@ def test_a_job_that_its_own_quota_never_holds_stays_below_the_cap(
         submitted_at=em.Instant(0),
         evictions=3,
     )
-    quota = em.Quota(flavor="f", resource="gpu.cards", nominal=nominal)
+    quota = em.Quota(flavor="f", resource="gpu.cards", own_nominal=nominal)
     (found,) = below_cap(
         [job], [em.Queue(id="q", quota_node="n")], [em.QuotaNode(id="n", quotas=(quota,))], {"f": largest}
     )

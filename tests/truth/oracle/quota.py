@@ -47,7 +47,7 @@ class Tree:
         for quota in self.nodes[node].quotas:
             if (quota.flavor, quota.resource) == key:
                 return quota
-        return Quota(flavor=key[0], resource=key[1], nominal=0)
+        return Quota(flavor=key[0], resource=key[1], own_nominal=0)
 
     def children(self, node: str) -> list[str]:
         """The nodes right below."""
@@ -62,7 +62,7 @@ class Tree:
         """What a subtree owns: its own nominal and what its children lend it."""
         known = ("owned", node, key)
         if known not in self._known:
-            amount: Amount = self.limits(node, key).nominal
+            amount: Amount = self.limits(node, key).own_nominal
             for child in self.children(node):
                 amount = total(amount, self.lent(child, key))
             self._known[known] = amount

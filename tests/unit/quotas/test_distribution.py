@@ -35,7 +35,7 @@ CASES = {
     "unlimited gives unlimited": ({"left": None}, {"a": None}, {"left": None, "a": None}),
     "no unlimited from an amount": ({"left": 99}, {"a": None}, "left"),
     "unlimited returns to the parent": ({"a": None}, {"a": 4}, {"left": None, "a": 4}),
-    "a kept amount is given first": ({"left": 3, "a": None}, {"b": 3}, {"a": None, "b": 3}),
+    "an own amount is given first": ({"left": 3, "a": None}, {"b": 3}, {"a": None, "b": 3}),
     "a parent that is unlimited by a child gives more than it keeps": (
         {"left": 2, "a": None},
         {"b": 3},
@@ -55,14 +55,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("kept", "wanted", "after"), CASES.values(), ids=CASES)
-def test_division(kept: dict[str, Amount], wanted: dict[str, Amount], after: dict[str, Amount] | str) -> None:
-    found = divide(PARENTS, of_ids(kept), of_ids(wanted))
+@pytest.mark.parametrize(("own", "wanted", "after"), CASES.values(), ids=CASES)
+def test_division(own: dict[str, Amount], wanted: dict[str, Amount], after: dict[str, Amount] | str) -> None:
+    found = divide(PARENTS, of_ids(own), of_ids(wanted))
     if isinstance(after, str):
         assert [NAMES[excess.node] for excess in found.excesses] == [after]
     else:
         assert found.excesses == []
-        assert {NAMES[node]: n for node, n in found.kept.items() if n != 0} == after
+        assert {NAMES[node]: n for node, n in found.own_nominal.items() if n != 0} == after
 
 
 def test_an_excess_tells_both_sums() -> None:
@@ -73,7 +73,7 @@ def test_an_excess_tells_both_sums() -> None:
 def test_on_top_is_created_and_nothing_else_is_touched() -> None:
     found = divide(PARENTS, of_ids({"left": 1, "b": 2}), of_ids({"a": 9}), on_top=True)
     assert found.excesses == []
-    assert found.kept == of_ids({"left": 1, "b": 2, "a": 9})
+    assert found.own_nominal == of_ids({"left": 1, "b": 2, "a": 9})
 
 
 AS_IS = -1
@@ -82,21 +82,21 @@ amounts = st.one_of(st.none(), st.integers(0, 20))
 
 @settings(max_examples=60)
 @given(
-    kept=st.tuples(*[amounts] * len(PARENTS)),
+    own=st.tuples(*[amounts] * len(PARENTS)),
     wanted=st.tuples(*[st.one_of(st.just(AS_IS), amounts)] * (len(PARENTS) - 1)),
 )
 def test_whatever_is_divided_the_whole_stays_and_nobody_else_changes(
-    kept: tuple[Amount, ...], wanted: tuple[Amount, ...]
+    own: tuple[Amount, ...], wanted: tuple[Amount, ...]
 ) -> None:
-    keeps = dict(zip(PARENTS, kept, strict=True))
+    keeps = dict(zip(PARENTS, own, strict=True))
     wants = {n: amount for n, amount in zip(list(PARENTS)[1:], wanted, strict=True) if amount != AS_IS}
     before = totals(PARENTS, keeps)
     found = divide(PARENTS, keeps, wants)
     if found.excesses:
         return
-    after = totals(PARENTS, found.kept)
+    after = totals(PARENTS, found.own_nominal)
     assert after == {node: wants.get(node, before[node]) for node in PARENTS}
-    assert all(amount is None or amount >= 0 for amount in found.kept.values())
+    assert all(amount is None or amount >= 0 for amount in found.own_nominal.values())
 
 
 def of_ids(named: dict[str, Amount]) -> dict[uuid.UUID, Amount]:

@@ -21,12 +21,12 @@ TREE = {NODE[name]: NODE[PARENTS[name]] if name in PARENTS else None for name in
 A_LOAN, B_LOAN, C_LOAN = (uuid.UUID(int=number) for number in (1, 2, 3))
 
 
-def book(**kept: int | None) -> LoanBook:
-    return LoanBook(TREE, {NODE[name]: amount for name, amount in kept.items()}, {}, {})
+def book(**own: int | None) -> LoanBook:
+    return LoanBook(TREE, {NODE[name]: amount for name, amount in own.items()}, {}, {})
 
 
-def kept(of: LoanBook) -> dict[str, int | None]:
-    return {name: of.kept[NODE[name]] for name in NAMES if of.kept[NODE[name]] != 0}
+def own_nominals(of: LoanBook) -> dict[str, int | None]:
+    return {name: of.own_nominal[NODE[name]] for name in NAMES if of.own_nominal[NODE[name]] != 0}
 
 
 def lend(of: LoanBook, pk: uuid.UUID, lender: str, borrower: str, amount: int) -> None:
@@ -36,10 +36,10 @@ def lend(of: LoanBook, pk: uuid.UUID, lender: str, borrower: str, amount: int) -
 def decide(of: LoanBook, *, on_top: bool = False, **wanted: int | None) -> None:
     """As a change of quota does it: totals are wanted, and what the parents keep follows."""
     amounts = {NODE[name]: amount for name, amount in wanted.items()}
-    division = divide(TREE, of.kept, amounts, on_top=on_top)
+    division = divide(TREE, of.own_nominal, amounts, on_top=on_top)
     assert not division.excesses
     creators = [node for node in amounts if TREE[node] not in amounts] if on_top else []
-    of.decide(division.kept, creators=creators)
+    of.decide(division.own_nominal, creators=creators)
 
 
 def test_what_was_passed_on_returns_the_way_it_went() -> None:
@@ -47,10 +47,10 @@ def test_what_was_passed_on_returns_the_way_it_went() -> None:
     lend(loans, A_LOAN, "west", "east", 5)
     decide(loans, a=7)
     decide(loans, a1=6)
-    assert kept(loans) == {"a": 1, "a1": 6}
+    assert own_nominals(loans) == {"a": 1, "a1": 6}
 
     assert loans.end(A_LOAN) == []
-    assert kept(loans) == {"west": 5, "a1": 2}
+    assert own_nominals(loans) == {"west": 5, "a1": 2}
     assert loans.passed == {}
 
 
@@ -58,10 +58,10 @@ def test_who_takes_lent_quota_from_a_borrower_pays_it_back() -> None:
     loans = book(west=5, east=4)
     lend(loans, A_LOAN, "west", "a", 5)
     decide(loans, a=0)
-    assert kept(loans) == {"east": 9}
+    assert own_nominals(loans) == {"east": 9}
 
     loans.end(A_LOAN)
-    assert kept(loans) == {"west": 5, "east": 4}
+    assert own_nominals(loans) == {"west": 5, "east": 4}
 
 
 def test_what_a_node_has_of_its_own_again_stands_for_what_it_passed_on() -> None:
@@ -72,7 +72,7 @@ def test_what_a_node_has_of_its_own_again_stands_for_what_it_passed_on() -> None
     assert loans.passed == {}
 
     loans.end(A_LOAN)
-    assert kept(loans) == {"west": 3, "a": 3}
+    assert own_nominals(loans) == {"west": 3, "a": 3}
 
 
 def test_a_loan_of_what_is_no_longer_there_ends_with_what_it_came_from() -> None:
@@ -82,7 +82,7 @@ def test_a_loan_of_what_is_no_longer_there_ends_with_what_it_came_from() -> None
     lend(loans, B_LOAN, "a", "d", 3)
 
     assert loans.end(A_LOAN) == [B_LOAN]
-    assert kept(loans) == {"west": 3}
+    assert own_nominals(loans) == {"west": 3}
 
 
 def test_own_quota_that_is_lent_out_is_not_what_is_passed_on() -> None:
@@ -93,9 +93,9 @@ def test_own_quota_that_is_lent_out_is_not_what_is_passed_on() -> None:
     decide(loans, a=3)
 
     assert loans.end(A_LOAN) == []
-    assert kept(loans) == {"west": 3, "d": 5}
+    assert own_nominals(loans) == {"west": 3, "d": 5}
     loans.end(B_LOAN)
-    assert kept(loans) == {"west": 3, "east": 5}
+    assert own_nominals(loans) == {"west": 3, "east": 5}
 
 
 def test_lent_quota_is_not_destroyed() -> None:
@@ -113,7 +113,7 @@ def test_an_unlimited_lender_is_not_limited_before_its_loan_ends() -> None:
         decide(loans, west=3)
     loans.end(A_LOAN)
     decide(loans, west=3)
-    assert kept(loans) == {"root": None, "west": 3}
+    assert own_nominals(loans) == {"root": None, "west": 3}
 
 
 def test_passing_on_from_and_to_what_is_unlimited() -> None:
@@ -122,7 +122,7 @@ def test_passing_on_from_and_to_what_is_unlimited() -> None:
     decide(loans, a=3)
     decide(loans, a=None, east=None)
     loans.end(A_LOAN)
-    assert kept(loans) == {"root": None, "west": 3, "a": None, "east": None}
+    assert own_nominals(loans) == {"root": None, "west": 3, "a": None, "east": None}
 
 
 @pytest.mark.parametrize("where", ["a1", "east"])
@@ -137,7 +137,7 @@ def test_what_nobody_noted_is_worked_out(where: str) -> None:
     loans.complete(lambda: {NODE[where]: 3})
     assert all((loans.count_own(node) or 0) >= 0 for node in TREE)
     loans.end(A_LOAN)
-    assert kept(loans) == {"west": 3, "a2": 2, "b": 4}
+    assert own_nominals(loans) == {"west": 3, "a2": 2, "b": 4}
 
 
 _AMOUNT = st.integers(0, 12)
@@ -170,7 +170,7 @@ def test_lending_and_returning_change_nothing_of_ones_own(amounts: list[int], st
 def step(loans: LoanBook, number: int, kind: str, one: str, other: str, amount: int) -> int:
     """Do one step, if it can be done; returns how much was created."""
     if kind == "lend":
-        if one != other and 0 < amount <= (loans.kept[NODE[one]] or 0):
+        if one != other and 0 < amount <= (loans.own_nominal[NODE[one]] or 0):
             lend(loans, uuid.UUID(int=number), one, other, amount)
         return 0
     if kind == "end":
@@ -178,23 +178,23 @@ def step(loans: LoanBook, number: int, kind: str, one: str, other: str, amount: 
             end(loans, list(loans.loans)[amount % len(loans.loans)])
         return 0
     wanted, on_top = {NODE[one]: amount}, kind == "make"
-    division = divide(TREE, loans.kept, wanted, on_top=on_top)
+    division = divide(TREE, loans.own_nominal, wanted, on_top=on_top)
     if division.excesses:
         return 0
-    before = LoanBook(TREE, loans.kept, loans.loans, loans.passed)
+    before = LoanBook(TREE, loans.own_nominal, loans.loans, loans.passed)
     try:
-        loans.decide(division.kept, creators=list(wanted) if on_top else [])
+        loans.decide(division.own_nominal, creators=list(wanted) if on_top else [])
     except StillLent:
         loans.__dict__.update(before.__dict__)
         return 0
     near = {one} if on_top else {one, PARENTS[one]}
     assert changed(before, loans) <= near | between(before) | between(loans)
-    return sum(n or 0 for n in loans.kept.values()) - sum(n or 0 for n in before.kept.values())
+    return sum(n or 0 for n in loans.own_nominal.values()) - sum(n or 0 for n in before.own_nominal.values())
 
 
 def end(loans: LoanBook, pk: uuid.UUID) -> None:
     """Nobody but those who passed lent quota on has less of their own, and they by no more than that."""
-    before = LoanBook(TREE, loans.kept, loans.loans, loans.passed)
+    before = LoanBook(TREE, loans.own_nominal, loans.loans, loans.passed)
     loans.end(pk)
     assert changed(before, loans) <= between(before)
     for node in TREE:
@@ -212,6 +212,6 @@ def between(loans: LoanBook) -> set[str]:
 
 
 def check(loans: LoanBook, total: int) -> None:
-    assert sum(amount or 0 for amount in loans.kept.values()) == total
-    assert min(amount or 0 for amount in loans.kept.values()) >= 0
+    assert sum(amount or 0 for amount in loans.own_nominal.values()) == total
+    assert min(amount or 0 for amount in loans.own_nominal.values()) >= 0
     assert min(loans.count_own(node) or 0 for node in TREE) >= 0

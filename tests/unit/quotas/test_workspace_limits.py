@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.selectors.workspace_limits import QuotaRow, bound_workspaces
-from quotas.tree import Branch, Limits, QuotaTree
+from quotas.selectors.workspace_limits import StoredQuota, bound_workspaces
+from quotas.tree import Branch, NodeLimits, QuotaTree
 
 A100 = uuid.UUID(int=1)
 CARDS = "gpu.cards"
@@ -57,13 +57,13 @@ def test_no_number_of_queues_borrows_more_than_the_workspace_was_allowed(
 ) -> None:
     opened = [first, *more]
     nodes = [Node(ROOT, None, False), Node(WORKSPACE, ROOT, False), Node(OTHER, ROOT, False)]
-    rows = {OTHER: [QuotaRow(OTHER, A100, CARDS, 50, None, None)]}
+    rows = {OTHER: [StoredQuota(OTHER, A100, CARDS, 50, None, None)]}
     if own_limit is not None:
-        rows[WORKSPACE] = [QuotaRow(WORKSPACE, A100, CARDS, 1, own_limit, None)]
+        rows[WORKSPACE] = [StoredQuota(WORKSPACE, A100, CARDS, 1, own_limit, None)]
     for number, queue in enumerate(opened):
         node = Node(uuid.UUID(int=100 + number), limits_stand=queue.stands)
         nodes.append(node)
-        rows[node.pk] = [QuotaRow(node.pk, A100, CARDS, queue.nominal, queue.limit, None)]
+        rows[node.pk] = [StoredQuota(node.pk, A100, CARDS, queue.nominal, queue.limit, None)]
     nominal = sum(queue.nominal for queue in opened) + (own_limit is not None)
     allowed = sum(queue.limit or 0 for queue in opened)
     most = nominal + (allowed if own_limit is None else min(allowed, own_limit))
@@ -73,7 +73,7 @@ def test_no_number_of_queues_borrows_more_than_the_workspace_was_allowed(
         Branch(
             id=str(node.pk),
             parent=str(node.parent_id) if node.parent_id else None,
-            limits=dict.fromkeys([KEY], Limits(*seen[node.pk][0][3:])) if seen.get(node.pk) else {},
+            limits=dict.fromkeys([KEY], NodeLimits(*seen[node.pk][0][3:])) if seen.get(node.pk) else {},
         )
         for node in nodes
     )
@@ -86,6 +86,8 @@ def test_no_number_of_queues_borrows_more_than_the_workspace_was_allowed(
     assert used <= most
 
 
-def bounded(nodes: list[Node], rows: dict[uuid.UUID, list[QuotaRow]]) -> dict[uuid.UUID, list[QuotaRow]]:
+def bounded(
+    nodes: list[Node], rows: dict[uuid.UUID, list[StoredQuota]]
+) -> dict[uuid.UUID, list[StoredQuota]]:
     found = bound_workspaces(nodes, rows, lambda of: {pk: {A100} for pk in of})
     return {**rows, **found}

@@ -71,13 +71,13 @@ def quota_table(rows: Sequence[QuotaRow]) -> str:
             row["flavor"],
             row["resource"],
             _amount(row["nominal"]),
-            str(row["used"]),
+            str(row["reserved"]),
             str(row["borrowed"]),
             _amount(row["available"]),
         )
         for row in rows
     ]
-    heads = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "USED", "BORROWED", "AVAILABLE")
+    heads = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "RESERVED", "BORROWED", "AVAILABLE")
     return table(heads, shown, right=frozenset(heads[3:]))
 
 

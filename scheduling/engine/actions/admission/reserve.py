@@ -29,7 +29,7 @@ def to_reserve(tree: QuotaTree[FlavorResource], entry: Entry) -> dict[FlavorReso
     kept: dict[FlavorResource, int] = {}
     for key, asked in entry.assignment.usage.items():
         limits, used = tree.limits(leaf, key), tree.usage(leaf, key)
-        bound: Amount = None if limits.nominal is None else limits.nominal - used
+        bound: Amount = None if limits.own_nominal is None else limits.own_nominal - used
         if borrows:
             bound = plus(bound, limits.borrowing_limit)
         amount = smaller(asked, bound)

@@ -38,7 +38,7 @@ def there() -> World:
     """The root keeps 10 cards, each team has 8 in its queue."""
     made = world()
     root = quotas.quota_node(made.cell, tenancy.root())
-    Quota.unscoped.filter(node=root, resource=Resource.GPU_CARDS).update(nominal=10)
+    Quota.unscoped.filter(node=root, resource=Resource.GPU_CARDS).update(own_nominal=10)
     return made
 
 
@@ -171,7 +171,7 @@ def test_the_inbox_decides(there: World, anna: User) -> None:
 
 def test_too_much_is_refused_with_the_sums(there: World, anna: User) -> None:
     made = asked(there)
-    Quota.unscoped.filter(node=quotas.quota_node(there.cell, tenancy.root())).update(nominal=0)
+    Quota.unscoped.filter(node=quotas.quota_node(there.cell, tenancy.root())).update(own_nominal=0)
     refused = signed_in(anna).post(f"{INBOX}/{made.pk}", {"do": "approve"})
     assert refused.status_code == 422
     assert "Root has 16 cards of a100" in refused.content.decode()

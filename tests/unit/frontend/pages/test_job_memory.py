@@ -45,7 +45,7 @@ def ask(client: Client, memory: Any) -> str:
 
 
 def charged() -> int:
-    return sum(LedgerEntry.unscoped.filter(resource=Resource.GPU_MEMORY).values_list("used", flat=True))
+    return sum(LedgerEntry.unscoped.filter(resource=Resource.GPU_MEMORY).values_list("reserved", flat=True))
 
 
 def test_the_dialog_tells_size_and_room_and_that_it_is_experimental(client: Client, stage: Stage) -> None:

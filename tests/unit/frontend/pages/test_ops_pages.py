@@ -35,7 +35,7 @@ def there() -> World:
     made = world()
     two = jobs.job(made.queue, made.editor, "train", roles=[jobs.RoleOf(cards=2)])
     jobs.allocate(two, made.nodes[0])
-    quotas.used(made.queue, made.flavor, Resource.GPU_CORES, 200)
+    quotas.reserve(made.queue, made.flavor, Resource.GPU_CORES, 200)
     jobs.job(made.queue, made.editor, "late", reason="NO_ROOM")
     return made
 
@@ -135,7 +135,7 @@ def test_use_of_allocated_counts_measured_jobs_only(there: World, operator: Clie
         jobs.allocate(jobs.job(there.queue, there.editor, name, roles=[jobs.RoleOf(cards=1)]), there.nodes[1])
         for name in ("read", "unread")
     )
-    LedgerEntry.unscoped.update(used=400)
+    LedgerEntry.unscoped.update(reserved=400)
     device = Device.unscoped.filter(node=there.nodes[1]).first()
     assert device is not None
     channel = Channel.unscoped.create(

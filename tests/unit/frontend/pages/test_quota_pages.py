@@ -21,7 +21,7 @@ def there() -> World:
     """The root keeps 10 cards, each team has 8 in its queue."""
     made = world()
     root = quotas.quota_node(made.cell, tenancy.root())
-    Quota.unscoped.filter(node=root, resource=Resource.GPU_CARDS).update(nominal=10)
+    Quota.unscoped.filter(node=root, resource=Resource.GPU_CARDS).update(own_nominal=10)
     return made
 
 
@@ -92,7 +92,7 @@ def test_an_edit_is_saved_and_told(there: World, admin: Client) -> None:
     assert "8 cards → 9 cards" in text
     assert "one more" in text
     row = Quota.unscoped.get(node=quotas.quota_node(there.cell, there.workspace), resource="gpu.cards")
-    assert (row.nominal, row.lending_limit) == (1, 0)
+    assert (row.own_nominal, row.lending_limit) == (1, 0)
 
 
 def test_a_refused_save_says_the_sums_and_keeps_what_was_typed(there: World, admin: Client) -> None:
@@ -118,7 +118,7 @@ def test_whole_gpus_fill_in_what_belongs_together(there: World, admin: Client) -
 
 
 def test_whole_gpus_fill_in_cpu_and_memory_by_the_nodes_of_the_pool(there: World, admin: Client) -> None:
-    Quota.unscoped.filter(node=quotas.quota_node(there.cell, tenancy.root())).update(nominal=10**9)
+    Quota.unscoped.filter(node=quotas.quota_node(there.cell, tenancy.root())).update(own_nominal=10**9)
     text = admin.post(place(there), form_of(there, gpus="4", fill="1")).content.decode()
     assert f'name="cpu.nominal" value="{there.nodes[0].cpu_millicores // 2}"' in text
     assert f'name="memory.nominal" value="{there.nodes[0].memory_mib // 2}"' in text
@@ -136,7 +136,7 @@ def test_whole_gpus_that_are_no_number_are_refused_and_keep_what_was_typed(
 def test_more_quota_than_gpus_stands_on_the_page(there: World, admin: Client) -> None:
     assert "exceeds the" not in admin.get("/ops/quotas").content.decode()
     root = quotas.quota_node(there.cell, tenancy.root())
-    Quota.unscoped.filter(node=root, resource=Resource.GPU_CORES).update(nominal=1600)
+    Quota.unscoped.filter(node=root, resource=Resource.GPU_CORES).update(own_nominal=1600)
     assert (
         "Nominal quota of 32 GPUs exceeds the 16 GPUs of the pool."
         in admin.get("/ops/quotas").content.decode()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quotas.tree import Branch, Limits, QuotaTree
+from quotas.tree import Branch, NodeLimits, QuotaTree
 
 
 def canonical(resource: str, quantity: str | None) -> int | None:
@@ -21,9 +21,9 @@ def canonical(resource: str, quantity: str | None) -> int | None:
     return int(quantity) * (1000 if resource == "cpu" else 1)
 
 
-def limits_of(spec: dict[str, Any]) -> dict[str, Limits]:
+def limits_of(spec: dict[str, Any]) -> dict[str, NodeLimits]:
     return {
-        f"{flavor['name']}/{resource['name']}": Limits(
+        f"{flavor['name']}/{resource['name']}": NodeLimits(
             canonical(resource["name"], resource["nominalQuota"]),
             canonical(resource["name"], resource.get("borrowingLimit")),
             canonical(resource["name"], resource.get("lendingLimit")),

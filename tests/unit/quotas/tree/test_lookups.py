@@ -9,7 +9,7 @@ import pytest
 from quotas.tree import (
     Branch,
     CycleError,
-    Limits,
+    NodeLimits,
     NotALeafError,
     OverdrawnError,
     QuotaTree,
@@ -24,11 +24,11 @@ def company() -> QuotaTree[str]:
     """Of 7 below `dept` 4 stay there, of 4 at `a` 3 stay there; `unit` owns 1 and 3 of `dept`, `root` 14."""
     return QuotaTree(
         [
-            Branch("root", None, {GPU: Limits(10)}),
-            Branch("unit", "root", {GPU: Limits(1)}, 500),
-            Branch("dept", "unit", {GPU: Limits(4, lending_limit=3)}),
-            Branch("b", "dept", {GPU: Limits(2), CPU: Limits(None)}),
-            Branch("a", "dept", {GPU: Limits(4, lending_limit=1)}),
+            Branch("root", None, {GPU: NodeLimits(10)}),
+            Branch("unit", "root", {GPU: NodeLimits(1)}, 500),
+            Branch("dept", "unit", {GPU: NodeLimits(4, lending_limit=3)}),
+            Branch("b", "dept", {GPU: NodeLimits(2), CPU: NodeLimits(None)}),
+            Branch("a", "dept", {GPU: NodeLimits(4, lending_limit=1)}),
         ]
     )
 
@@ -61,7 +61,7 @@ def test_a_request_reaches_the_lowest_subtree_that_holds_it(
 
 
 def test_a_root_has_nobody_to_take_from() -> None:
-    quotas: QuotaTree[str] = QuotaTree([Branch("alone", None, {GPU: Limits(2)})])
+    quotas: QuotaTree[str] = QuotaTree([Branch("alone", None, {GPU: NodeLimits(2)})])
     assert [quotas.reach("alone", GPU, amount) for amount in (1, 3)] == [(0, False), (0, False)]
 
 
@@ -78,8 +78,8 @@ def test_the_tree_tells_its_shape() -> None:
 
 def test_limits_are_those_that_were_set_and_nothing_elsewhere() -> None:
     quotas = company()
-    assert quotas.limits("a", GPU) == Limits(4, lending_limit=1)
-    assert quotas.limits("a", CPU) == Limits()
+    assert quotas.limits("a", GPU) == NodeLimits(4, lending_limit=1)
+    assert quotas.limits("a", CPU) == NodeLimits()
     assert [quotas.subtree_quota(node, GPU) for node in ("a", "dept", "unit", "root")] == [4, 7, 4, 14]
 
 
@@ -119,7 +119,7 @@ def test_exactly_what_is_owned_is_not_borrowed() -> None:
 )
 def test_what_would_be_available_with_others_gone(freed: dict[str, int] | None, available: int) -> None:
     # `a` keeps 3 and uses 2 of them; 4 of the 7 at the root are used.
-    limits = {"a": Limits(4, lending_limit=1), "b": Limits(6)}
+    limits = {"a": NodeLimits(4, lending_limit=1), "b": NodeLimits(6)}
     quotas = QuotaTree(
         [Branch("root", None, {}), *(Branch(name, "root", {GPU: own}) for name, own in limits.items())]
     )
@@ -135,7 +135,7 @@ def test_a_copy_goes_its_own_way() -> None:
     twin.add_usage("b", GPU, 4)
     assert [quotas.usages(node) for node in ("a", "b", "dept")] == [{GPU: 5}, {}, {GPU: 2}]
     assert [twin.usages(node) for node in ("a", "b", "dept")] == [{GPU: 5}, {GPU: 4}, {GPU: 6}]
-    twin.set_limits("a", {GPU: Limits(9)})
+    twin.set_limits("a", {GPU: NodeLimits(9)})
     assert [twin.subtree_quota(node, GPU) for node in ("a", "dept", "root")] == [9, 15, 14]
     assert twin.usage("dept", GPU) == 9
     assert [quotas.subtree_quota(node, GPU) for node in ("a", "dept", "root")] == [4, 7, 14]
@@ -178,9 +178,9 @@ def test_an_error_names_the_node_and_says_why(
         (lambda quotas: quotas.add_usages("a", {GPU: -1}), "usage of -1 cannot be added"),
         (lambda quotas: quotas.remove_usage("a", GPU, -1), "usage of -1 cannot be removed"),
         (lambda quotas: quotas.remove_usages("a", {GPU: -1}), "usage of -1 cannot be removed"),
-        (lambda _: Limits(lending_limit=-2), "lending_limit is -2"),
-        (lambda _: Limits(0, -3), "borrowing_limit is -3"),
-        (lambda _: Limits(-4), "nominal is -4"),
+        (lambda _: NodeLimits(lending_limit=-2), "lending_limit is -2"),
+        (lambda _: NodeLimits(0, -3), "borrowing_limit is -3"),
+        (lambda _: NodeLimits(-4), "own_nominal is -4"),
     ],
 )
 def test_a_negative_amount_is_refused(act: Callable[[QuotaTree[str]], object], message: str) -> None:
@@ -202,7 +202,7 @@ def test_what_has_no_limits_is_borrowed_from_the_root() -> None:
     quotas.add_usage("a", CPU, 3)
     assert [quotas.usage(node, CPU) for node in ("a", "dept", "unit", "root")] == [3, 3, 3, 3]
     assert quotas.local_available("a", CPU) == 0
-    quotas.set_limits("b", {GPU: Limits(5)})
+    quotas.set_limits("b", {GPU: NodeLimits(5)})
     assert [quotas.usage(node, CPU) for node in ("dept", "root")] == [3, 3]
     quotas.remove_usage("a", CPU, 2)
     assert [quotas.usage(node, CPU) for node in ("a", "root")] == [1, 1]
@@ -220,27 +220,31 @@ def test_giving_back_takes_from_above_what_had_spilled_over(removed: int, usages
     assert [quotas.usage(node, GPU) for node in ("a", "dept", "unit", "root")] == [8, 5, 1, 1]
     quotas.remove_usage("a", GPU, removed)
     assert [quotas.usage(node, GPU) for node in ("a", "dept", "unit", "root")] == usages
-    quotas.set_limits("b", {GPU: Limits(2)})
+    quotas.set_limits("b", {GPU: NodeLimits(2)})
     assert [quotas.usage(node, GPU) for node in ("a", "dept", "unit", "root")] == usages
 
 
 @pytest.mark.parametrize(
     ("limits", "used", "available", "potential"),
     [
-        (Limits(4, borrowing_limit=1, lending_limit=1), 0, 3 + 2, 5),
-        (Limits(4, borrowing_limit=1, lending_limit=1), 4, 1, 5),
-        (Limits(4, borrowing_limit=1, lending_limit=1), 5, 0, 5),
-        (Limits(4, borrowing_limit=50), 0, 10, 10),
-        (Limits(4, borrowing_limit=50, lending_limit=9), 3, 7, 10),
-        (Limits(4, lending_limit=4), 1, 9, 10),
-        (Limits(4, lending_limit=5), 1, 9, 10),
+        (NodeLimits(4, borrowing_limit=1, lending_limit=1), 0, 3 + 2, 5),
+        (NodeLimits(4, borrowing_limit=1, lending_limit=1), 4, 1, 5),
+        (NodeLimits(4, borrowing_limit=1, lending_limit=1), 5, 0, 5),
+        (NodeLimits(4, borrowing_limit=50), 0, 10, 10),
+        (NodeLimits(4, borrowing_limit=50, lending_limit=9), 3, 7, 10),
+        (NodeLimits(4, lending_limit=4), 1, 9, 10),
+        (NodeLimits(4, lending_limit=5), 1, 9, 10),
     ],
 )
 def test_what_is_kept_and_what_may_be_borrowed_bound_together(
-    limits: Limits, used: int, available: int, potential: int
+    limits: NodeLimits, used: int, available: int, potential: int
 ) -> None:
     quotas = QuotaTree(
-        [Branch("root", None, {}), Branch("a", "root", {GPU: limits}), Branch("b", "root", {GPU: Limits(6)})]
+        [
+            Branch("root", None, {}),
+            Branch("a", "root", {GPU: limits}),
+            Branch("b", "root", {GPU: NodeLimits(6)}),
+        ]
     )
     quotas.add_usage("a", GPU, used)
     assert (quotas.available("a", GPU), quotas.potential("a", GPU)) == (available, potential)
@@ -298,7 +302,7 @@ def test_leaves_of_different_trees_do_not_meet() -> None:
 
 
 def test_what_is_overdrawn_by_a_booking_is_told_when_it_is_counted() -> None:
-    tree: QuotaTree[str] = QuotaTree([Branch("a", None, {"gpu": Limits(5)})])
+    tree: QuotaTree[str] = QuotaTree([Branch("a", None, {"gpu": NodeLimits(5)})])
     tree.book("a", {"gpu": 2}, 2)
     tree.book("a", {"gpu": 3}, -2)
     with pytest.raises(OverdrawnError, match="a uses 4 of gpu, not 6"):

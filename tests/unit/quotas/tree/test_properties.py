@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.tree import Branch, Limits, QuotaTree, Share, at_least
+from quotas.tree import Branch, NodeLimits, QuotaTree, Share, at_least
 
 KEY = "gpu"
 amounts = st.integers(0, 20)
 optional = st.none() | amounts
-limits = st.builds(Limits, optional | amounts, optional, optional)
+limits = st.builds(NodeLimits, optional | amounts, optional, optional)
 Usage = list[tuple[int, int]]
 
 
@@ -117,7 +117,7 @@ def test_borrow_level_is_zero_exactly_inside_the_own_quota(
 @given(trees(), steps, st.integers(0, 7), limits)
 @settings(max_examples=100, deadline=None)
 def test_an_answer_is_the_same_however_often_it_was_asked_for(
-    built: tuple[QuotaTree[str], list[str], list[str]], held: Usage, pick: int, changed: Limits
+    built: tuple[QuotaTree[str], list[str], list[str]], held: Usage, pick: int, changed: NodeLimits
 ) -> None:
     quotas, ids, leaves = built
 
@@ -164,8 +164,12 @@ of_two = st.dictionaries(st.sampled_from(("a", "b", "c")), st.integers(0, 30))
 def test_a_share_with_more_is_the_share_once_it_is_used_and_with_less_once_it_is_gone(
     held: dict[str, int], more: dict[str, int], beside: dict[str, int], nominal: int | None
 ) -> None:
-    own = {"a": Limits(nominal), "b": Limits(5)}
-    branches = [Branch("root", None, {"a": Limits(9)}), Branch("leaf", "root", own), Branch("z", "root", own)]
+    own = {"a": NodeLimits(nominal), "b": NodeLimits(5)}
+    branches = [
+        Branch("root", None, {"a": NodeLimits(9)}),
+        Branch("leaf", "root", own),
+        Branch("z", "root", own),
+    ]
     # Two keys are amounts of one resource, and the third is no part of any share.
     quotas = QuotaTree(branches, {"a": "gpu", "b": "gpu", "c": None}.get)
     quotas.add_usages("leaf", held)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.tree import Branch, Limits, QuotaTree, Share
+from quotas.tree import Branch, NodeLimits, QuotaTree, Share
 from quotas.tree.share import HIGHEST
 
 Key = tuple[str, str]
@@ -22,7 +22,7 @@ def forest(
 ) -> QuotaTree[Key]:
     """A cohort with two queues of 5 + 5 GPUs and 100 + 100 CPUs, and a queue on its own."""
     weights = weights or {}
-    own = {GPU: Limits(nominal, None, lending), CPU: Limits(100)}
+    own = {GPU: NodeLimits(nominal, None, lending), CPU: NodeLimits(100)}
     return QuotaTree(
         [
             Branch("all", None, {}),
@@ -53,8 +53,8 @@ def test_flavors_of_one_resource_are_summed() -> None:
     quotas: QuotaTree[Key] = QuotaTree(
         [
             Branch("all", None, {}),
-            Branch("a", "all", {GPU: Limits(5), OTHER: Limits(5)}),
-            Branch("b", "all", {GPU: Limits(5), OTHER: Limits(5)}),
+            Branch("a", "all", {GPU: NodeLimits(5), OTHER: NodeLimits(5)}),
+            Branch("b", "all", {GPU: NodeLimits(5), OTHER: NodeLimits(5)}),
         ],
         lambda key: key[1],
     )
@@ -81,7 +81,7 @@ def test_an_unlimited_nominal_borrows_nothing() -> None:
 
 def test_a_key_without_a_resource_takes_no_part() -> None:
     quotas: QuotaTree[Key] = QuotaTree(
-        [Branch("all", None, {GPU: Limits(10)}), Branch("a", "all", {})],
+        [Branch("all", None, {GPU: NodeLimits(10)}), Branch("a", "all", {})],
         lambda key: None if key[1] == "gpu" else key[1],
     )
     share = quotas.share("a", {GPU: 5})
@@ -91,7 +91,7 @@ def test_a_key_without_a_resource_takes_no_part() -> None:
 def test_what_can_be_lent_follows_the_limits() -> None:
     quotas = forest()
     assert quotas.share("a", {GPU: 7}).rounded == 200
-    quotas.set_limits("b", {GPU: Limits(15)})
+    quotas.set_limits("b", {GPU: NodeLimits(15)})
     assert quotas.share("a", {GPU: 7}).rounded == 100
 
 
@@ -151,13 +151,13 @@ def test_a_borrower_of_weight_zero_keeps_the_unweighted_ratio() -> None:
 
 def test_one_unit_that_can_be_lent_is_enough_for_a_share() -> None:
     quotas: QuotaTree[Key] = QuotaTree(
-        [Branch("all", None, {GPU: Limits(1)}), Branch("a", "all", {})], lambda key: key[1]
+        [Branch("all", None, {GPU: NodeLimits(1)}), Branch("a", "all", {})], lambda key: key[1]
     )
     assert quotas.share("a", {GPU: 1}).precise == 1_000
 
 
 def test_what_is_unlimited_is_passed_over_and_the_rest_counts() -> None:
-    own = {CPU: Limits(None), GPU: Limits(5)}
+    own = {CPU: NodeLimits(None), GPU: NodeLimits(5)}
     quotas: QuotaTree[Key] = QuotaTree(
         [Branch("all", None, {}), Branch("a", "all", own), Branch("b", "all", own)], lambda key: key[1]
     )

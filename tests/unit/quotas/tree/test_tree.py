@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from quotas.tree import Branch, CycleError, Limits, NotALeafError, OverdrawnError, QuotaTree, UnknownNodeError
+from quotas.tree import (
+    Branch,
+    CycleError,
+    NodeLimits,
+    NotALeafError,
+    OverdrawnError,
+    QuotaTree,
+    UnknownNodeError,
+)
 
 GPU = "gpu"
 
 
-def tree(*rows: tuple[str, str | None, Limits]) -> QuotaTree[str]:
+def tree(*rows: tuple[str, str | None, NodeLimits]) -> QuotaTree[str]:
     return QuotaTree(Branch(node, parent, {GPU: limits}) for node, parent, limits in rows)
 
 
 def two_teams(**left: int | None) -> QuotaTree[str]:
-    return tree(("root", None, Limits(0)), ("a", "root", Limits(10, **left)), ("b", "root", Limits(10)))
+    return tree(
+        ("root", None, NodeLimits(0)), ("a", "root", NodeLimits(10, **left)), ("b", "root", NodeLimits(10))
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,11 +54,11 @@ def test_available_follows_limits_and_usage(
 
 def test_potential_is_what_an_empty_tree_offers() -> None:
     quotas = tree(
-        ("root", None, Limits(5)),
-        ("dept", "root", Limits(4, borrowing_limit=3)),
-        ("team", "dept", Limits(10, lending_limit=6)),
-        ("queue", "team", Limits(2)),
-        ("other", "root", Limits(20)),
+        ("root", None, NodeLimits(5)),
+        ("dept", "root", NodeLimits(4, borrowing_limit=3)),
+        ("team", "dept", NodeLimits(10, lending_limit=6)),
+        ("queue", "team", NodeLimits(2)),
+        ("other", "root", NodeLimits(20)),
     )
     before = [quotas.potential(node, GPU) for node in ("root", "dept", "team", "queue")]
     quotas.add_usage("queue", GPU, 7)
@@ -58,22 +68,24 @@ def test_potential_is_what_an_empty_tree_offers() -> None:
 
 def test_borrow_level_is_the_height_of_the_lowest_subtree_that_holds_it() -> None:
     quotas = tree(
-        ("root", None, Limits(10)),
-        ("dept", "root", Limits(4)),
-        ("a", "dept", Limits(2)),
-        ("b", "dept", Limits(2)),
+        ("root", None, NodeLimits(10)),
+        ("dept", "root", NodeLimits(4)),
+        ("a", "dept", NodeLimits(2)),
+        ("b", "dept", NodeLimits(2)),
     )
     levels = [quotas.borrow_level("a", GPU, amount) for amount in (2, 3, 8, 9, 18, 19)]
     assert levels == [0, 1, 1, 2, 2, 2]
 
 
 def test_a_root_never_borrows_upwards() -> None:
-    assert tree(("solo", None, Limits(2))).borrow_level("solo", GPU, 5) == 0
+    assert tree(("solo", None, NodeLimits(2))).borrow_level("solo", GPU, 5) == 0
 
 
 class TestUnlimited:
     def quotas(self) -> QuotaTree[str]:
-        return tree(("root", None, Limits(0)), ("free", "root", Limits(None)), ("b", "root", Limits(3)))
+        return tree(
+            ("root", None, NodeLimits(0)), ("free", "root", NodeLimits(None)), ("b", "root", NodeLimits(3))
+        )
 
     def test_it_borrows_nothing_and_lends_nothing(self) -> None:
         quotas = self.quotas()
@@ -86,9 +98,9 @@ class TestUnlimited:
 
     def test_below_an_unlimited_folder_only_borrowing_limits_bind(self) -> None:
         quotas = tree(
-            ("root", None, Limits(None)),
-            ("a", "root", Limits(2)),
-            ("b", "root", Limits(2, borrowing_limit=1)),
+            ("root", None, NodeLimits(None)),
+            ("a", "root", NodeLimits(2)),
+            ("b", "root", NodeLimits(2, borrowing_limit=1)),
         )
         assert quotas.available("a", GPU) is None
         assert quotas.available("b", GPU) == 3
@@ -103,12 +115,12 @@ def test_no_row_means_nothing() -> None:
 
 def test_a_cycle_is_refused() -> None:
     with pytest.raises(CycleError, match="a, b"):
-        tree(("root", None, Limits()), ("a", "b", Limits()), ("b", "a", Limits()))
+        tree(("root", None, NodeLimits()), ("a", "b", NodeLimits()), ("b", "a", NodeLimits()))
 
 
 def test_an_unknown_parent_is_refused() -> None:
     with pytest.raises(UnknownNodeError, match="nowhere"):
-        tree(("a", "nowhere", Limits()))
+        tree(("a", "nowhere", NodeLimits()))
 
 
 def test_usage_is_kept_at_leaves_and_never_negative() -> None:
@@ -120,15 +132,17 @@ def test_usage_is_kept_at_leaves_and_never_negative() -> None:
     with pytest.raises(ValueError, match="-1"):
         quotas.add_usage("a", GPU, -1)
     with pytest.raises(ValueError, match="not negative"):
-        Limits(-1)
+        NodeLimits(-1)
 
 
 def test_new_limits_reach_the_root() -> None:
     quotas = two_teams(lending_limit=3)
     quotas.add_usage("a", GPU, 9)
-    quotas.set_limits("a", {GPU: Limits(6, lending_limit=6)})
+    quotas.set_limits("a", {GPU: NodeLimits(6, lending_limit=6)})
     fresh = tree(
-        ("root", None, Limits(0)), ("a", "root", Limits(6, lending_limit=6)), ("b", "root", Limits(10))
+        ("root", None, NodeLimits(0)),
+        ("a", "root", NodeLimits(6, lending_limit=6)),
+        ("b", "root", NodeLimits(10)),
     )
     fresh.add_usage("a", GPU, 9)
     for node in ("root", "a", "b"):

@@ -147,7 +147,7 @@ def test_a_cluster_queue_is_a_queue_and_a_leaf() -> None:
     assert nodes["cohort/all"].quotas == ()
     assert nodes["cq"].weight_milli == 500
     limits = {quota.key: quota for quota in nodes["cq"].quotas}
-    assert limits["a", "cpu"].nominal == 2000
+    assert limits["a", "cpu"].own_nominal == 2000
     assert limits["a", "cpu"].borrowing_limit == 1000
     assert limits["a", "cpu"].lending_limit is None
     assert limits["a", "gpu"].lending_limit == 0

@@ -71,11 +71,11 @@ def quotas(
             Quota(
                 flavor=name,
                 resource=Resource.GPU_CARDS,
-                nominal=cards,
+                own_nominal=cards,
                 borrowing_limit=borrow,
                 lending_limit=lend,
             ),
-            *(Quota(flavor=name, resource=resource, nominal=None) for resource in others),
+            *(Quota(flavor=name, resource=resource, own_nominal=None) for resource in others),
         )
     )
 

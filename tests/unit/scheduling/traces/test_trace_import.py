@@ -106,7 +106,7 @@ def test_workspaces_queues_and_jobs_are_made(w: World, trace_file: Path, tmp_pat
     }
     # 32 cards were owned, the pool has 16: each gets its part.
     queue = Queue.unscoped.get(workspace__slug="vc-aa")
-    assert Quota.unscoped.get(node=queue.node, resource="gpu.cards").nominal == 12
+    assert Quota.unscoped.get(node=queue.node, resource="gpu.cards").own_nominal == 12
     assert JobRole.unscoped.get(job__name="aa-2").replicas == 2
     assert SimulatedCluster.unscoped.get().anchors[-1][2] == 100000
 

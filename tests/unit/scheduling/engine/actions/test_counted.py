@@ -108,7 +108,7 @@ def world(
 ) -> Snapshot:
     held, names = tuple(held), tuple(one.id for one in flavors)
     queues = tuple(queues) or (Queue(id="a", quota_node="a", flavors=names, preemption=PUSHES),)
-    limits = tuple(Quota(flavor=name, resource=Resource.CPU, nominal=nominal) for name in names)
+    limits = tuple(Quota(flavor=name, resource=Resource.CPU, own_nominal=nominal) for name in names)
     return Snapshot(
         nodes=nodes,
         flavors=flavors,
@@ -214,7 +214,11 @@ class TestPlaces:
         given = world([host("x1")], [job("j", roles=(role,))], flavors=flavors, queues=[queue])
         given.apply(
             Delta(
-                (QuotaPut(QuotaNode(id="a", quotas=(Quota(flavor="desk", resource="licence", nominal=5),))),)
+                (
+                    QuotaPut(
+                        QuotaNode(id="a", quotas=(Quota(flavor="desk", resource="licence", own_nominal=5),))
+                    ),
+                )
             )
         )
         assert reason(run_cycle(given, ADMIT, NOW), "j") is Reason.NEVER_FITS

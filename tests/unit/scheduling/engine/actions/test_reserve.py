@@ -15,7 +15,7 @@ CARDS = FlavorResource("a100", "gpu.cards")
 
 
 def snapshot(*, nominal: int, used: int, limit: int | None) -> Snapshot:
-    quota = Quota(flavor="a100", resource="gpu.cards", nominal=nominal, borrowing_limit=limit)
+    quota = Quota(flavor="a100", resource="gpu.cards", own_nominal=nominal, borrowing_limit=limit)
     return Snapshot(
         flavors=[flavor()],
         quota_nodes=[

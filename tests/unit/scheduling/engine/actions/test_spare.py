@@ -80,7 +80,9 @@ def test_who_cannot_start_keeps_no_owner_behind_it_from_going_first(strategy: St
 
 def test_less_than_a_card_is_nothing_to_leave_free() -> None:
     options = PreemptionOptions(spare_permille=49)
-    limits = tuple(replace(q, nominal=1_000) if q.resource is Resource.GPU_CORES else q for q in quotas(10))
+    limits = tuple(
+        replace(q, own_nominal=1_000) if q.resource is Resource.GPU_CORES else q for q in quotas(10)
+    )
     snapshot = world(
         [node(f"n{number}", 10) for number in range(2)],
         [job("fill", "a", role(19, 1))],

@@ -41,10 +41,12 @@ def test_it_starts_when_so_much_has_come_back(released: int, starts: bool) -> No
 def every_quota(cards: int) -> tuple[Quota, ...]:
     """So many cards, and the cores and the memory that belong to them."""
     units = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100, Resource.GPU_MEMORY: CARD_MIB}
-    plain = (Quota(flavor="a100", resource=name, nominal=None) for name in (Resource.CPU, Resource.MEMORY))
+    plain = (
+        Quota(flavor="a100", resource=name, own_nominal=None) for name in (Resource.CPU, Resource.MEMORY)
+    )
     return (
         *plain,
-        *(Quota(flavor="a100", resource=name, nominal=cards * unit) for name, unit in units.items()),
+        *(Quota(flavor="a100", resource=name, own_nominal=cards * unit) for name, unit in units.items()),
     )
 
 
@@ -83,8 +85,8 @@ def test_more_quota_of_all_that_it_is_told_lets_it_start(used: int) -> None:
     assert set(raised) >= {Resource.GPU_CARDS, Resource.GPU_CORES}
     limits = tuple(
         quota
-        if quota.nominal is None
-        else replace(quota, nominal=quota.nominal + raised.get(quota.resource, 0))
+        if quota.own_nominal is None
+        else replace(quota, own_nominal=quota.own_nominal + raised.get(quota.resource, 0))
         for quota in every_quota(0)
     )
     stage.put(QuotaPut(QuotaNode(id="a", parent="root", quotas=limits)))

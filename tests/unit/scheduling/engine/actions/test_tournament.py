@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.tree import Branch, Limits, QuotaTree
+from quotas.tree import Branch, NodeLimits, QuotaTree
 from scheduling.engine import EngineConfig, FairSharing, cycle_order
 from scheduling.engine.actions.admission.rounds import Rounds
 from scheduling.engine.actions.admission.tournament import Tournament
@@ -30,7 +30,7 @@ def tree(nominal: Mapping[str, int], weights: Mapping[str, int] | None = None) -
             Branch(
                 name,
                 PARENTS.get(name),
-                {CARDS: Limits(nominal.get(name, 0))},
+                {CARDS: NodeLimits(nominal.get(name, 0))},
                 (weights or {}).get(name, 1000),
             )
             for name in names

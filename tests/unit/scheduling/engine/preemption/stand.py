@@ -106,7 +106,7 @@ def site(
         QuotaNode(
             id=name,
             parent="all",
-            quotas=(Quota(flavor=CORES.flavor, resource=CORES.resource, nominal=100 * owned),),
+            quotas=(Quota(flavor=CORES.flavor, resource=CORES.resource, own_nominal=100 * owned),),
         )
         for name, owned in nominal.items()
     ]

@@ -65,7 +65,9 @@ def cell(nodes: Nodes, jobs: Iterable[Job], policy: PreemptionPolicy = RECLAIM, 
     leaves = [name for name in nodes if name not in {parent for parent, _, _ in nodes.values()}]
 
     def quotas(nominal: int | None, lending: int | None) -> tuple[Quota, ...]:
-        known = Quota(flavor=CARDS.flavor, resource=CARDS.resource, nominal=nominal, lending_limit=lending)
+        known = Quota(
+            flavor=CARDS.flavor, resource=CARDS.resource, own_nominal=nominal, lending_limit=lending
+        )
         return (known,)
 
     snapshot = Snapshot(

@@ -56,7 +56,7 @@ def charged(job: Job, cpu: int) -> list[Allocation]:
 def cell(tasks: Iterable[Allocation], jobs: Iterable[Job], **facts: Any) -> Snapshot:
     """Two queues that own 4 cards and 40 millicores each."""
     amounts = {CARDS: 4, CPU: 40, MEMORY: 0}
-    quotas = tuple(Quota(flavor=k.flavor, resource=k.resource, nominal=n) for k, n in amounts.items())
+    quotas = tuple(Quota(flavor=k.flavor, resource=k.resource, own_nominal=n) for k, n in amounts.items())
     snapshot = Snapshot(
         flavors=[Flavor(id=CARDS.flavor, placed=False)],
         quota_nodes=[QuotaNode(id="all"), *(QuotaNode(id=q, parent="all", quotas=quotas) for q in "ab")],

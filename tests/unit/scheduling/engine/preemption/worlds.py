@@ -89,7 +89,7 @@ def cohort(
                 QuotaNode(
                     id=name,
                     parent=parents.get(name, "all"),
-                    quotas=(Quota(flavor=CARDS.flavor, resource=CARDS.resource, nominal=cards),),
+                    quotas=(Quota(flavor=CARDS.flavor, resource=CARDS.resource, own_nominal=cards),),
                     usage=(Charge(*CARDS, used.get(name, 0)),),
                 )
                 for name, cards in nominal.items()

@@ -90,7 +90,7 @@ def test_after_a_cycle_everything_is_within_its_bounds(
             assert not device.exclusive or device.holders == 1
     for name, quota_list in drawn[2].items():
         for quota in quota_list:
-            used, quota_of = snapshot.quota.usage(name, quota.key), quota.nominal
+            used, quota_of = snapshot.quota.usage(name, quota.key), quota.own_nominal
             if quota_of is not None and quota.borrowing_limit is not None:
                 assert used <= quota_of + quota.borrowing_limit
             top = snapshot.quota.subtree_quota("root", quota.key)

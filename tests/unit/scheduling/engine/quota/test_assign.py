@@ -56,7 +56,7 @@ def world(
         return QuotaNode(
             id=name,
             parent="root",
-            quotas=tuple(Quota(flavor=f, resource=CPU, nominal=n) for f, n in quota.items()),
+            quotas=tuple(Quota(flavor=f, resource=CPU, own_nominal=n) for f, n in quota.items()),
             usage=tuple(Charge(f, CPU, n) for f, n in usage.items()),
         )
 

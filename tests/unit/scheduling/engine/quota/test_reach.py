@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quotas.tree import Branch, Limits, QuotaTree
+from quotas.tree import Branch, NodeLimits, QuotaTree
 
 KEY = "cards"
 
@@ -12,11 +12,11 @@ KEY = "cards"
 def tree(used: int = 0) -> QuotaTree[str]:
     found = QuotaTree(
         [
-            Branch("root", None, {KEY: Limits(8)}),
-            Branch("middle", "root", {KEY: Limits(4)}),
-            Branch("leaf", "middle", {KEY: Limits(2, lending_limit=1)}),
-            Branch("other", "root", {KEY: Limits(0)}),
-            Branch("alone", None, {KEY: Limits(2)}),
+            Branch("root", None, {KEY: NodeLimits(8)}),
+            Branch("middle", "root", {KEY: NodeLimits(4)}),
+            Branch("leaf", "middle", {KEY: NodeLimits(2, lending_limit=1)}),
+            Branch("other", "root", {KEY: NodeLimits(0)}),
+            Branch("alone", None, {KEY: NodeLimits(2)}),
         ]
     )
     if used:

@@ -197,7 +197,7 @@ def test_text_is_the_same_whatever_the_order_of_the_parts() -> None:
     shuffled = QuotaNode(
         id="a",
         parent="root",
-        quotas=(*reversed(quotas(4)), Quota(flavor="zz", resource=Resource.CPU, nominal=1)),
+        quotas=(*reversed(quotas(4)), Quota(flavor="zz", resource=Resource.CPU, own_nominal=1)),
     )
     ordered = replace(shuffled, quotas=tuple(reversed(shuffled.quotas)))
     nodes = [node("n1"), node("n2")]

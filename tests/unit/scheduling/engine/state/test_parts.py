@@ -134,7 +134,7 @@ def test_the_number_of_sliced_cards_is_no_part_of_a_share(
     mode: GpuMode, resource: Resource, shared: bool
 ) -> None:
     key = FlavorResource("a100", resource)
-    nodes = [QuotaNode(id="all", quotas=(Quota(flavor="a100", resource=resource, nominal=9),))]
+    nodes = [QuotaNode(id="all", quotas=(Quota(flavor="a100", resource=resource, own_nominal=9),))]
     snapshot = Snapshot(
         flavors=[flavor(mode=mode)],
         quota_nodes=[*nodes, QuotaNode(id="a", parent="all")],
@@ -148,11 +148,13 @@ def test_the_number_of_sliced_cards_is_no_part_of_a_share(
 
 
 def test_limits_and_weights_reach_the_tree() -> None:
-    limited = Quota(flavor="a100", resource=Resource.GPU_CARDS, nominal=4, borrowing_limit=1, lending_limit=2)
+    limited = Quota(
+        flavor="a100", resource=Resource.GPU_CARDS, own_nominal=4, borrowing_limit=1, lending_limit=2
+    )
     snapshot = small()
     snapshot.apply(Delta((QuotaPut(QuotaNode(id="a", parent="root", quotas=(limited,), weight_milli=500)),)))
     limits = rebuilt(snapshot).quota.limits("a", CARDS)
-    assert (limits.nominal, limits.borrowing_limit, limits.lending_limit) == (4, 1, 2)
+    assert (limits.own_nominal, limits.borrowing_limit, limits.lending_limit) == (4, 1, 2)
     assert rebuilt(snapshot).quota.weight_milli("a") == 500
 
 

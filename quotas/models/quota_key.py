@@ -1,0 +1,35 @@
+"""The key of a quota: one resource of one flavor at one quota node."""
+
+from __future__ import annotations
+
+import uuid
+from typing import NamedTuple, Self
+
+from foundation.core.quantities import Resource
+from quotas.tree import FlavorResource
+
+FlavorKey = tuple[uuid.UUID, Resource]
+"""(flavor, resource): what one tree of quota is kept for."""
+
+
+class QuotaKey(NamedTuple):
+    """A quota node, a flavor and a resource; the key of limits and of what is reserved."""
+
+    node_id: uuid.UUID
+    flavor_id: uuid.UUID
+    resource: Resource
+
+    @classmethod
+    def at_node(cls, node_id: uuid.UUID, key: FlavorResource) -> Self:
+        """The key of one quota of a node, from the key that its quota tree has."""
+        return cls(node_id, uuid.UUID(key.flavor), Resource(key.resource))
+
+    @property
+    def flavor_key(self) -> FlavorKey:
+        """The flavor and the resource without the node."""
+        return self.flavor_id, self.resource
+
+    @property
+    def tree_key(self) -> FlavorResource:
+        """The key in the quota tree, whose nodes and flavors are named by strings."""
+        return FlavorResource(str(self.flavor_id), self.resource)

@@ -1,0 +1,61 @@
+"""The row by which both quota endpoints, the console and the command line show the quota of one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusters.models import Flavor
+from foundation.core.quantities import Resource
+from quotas.tree.limits import Amount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaRow:
+    """The quota of one node for one resource of one flavor, in the resource's unit. None is unlimited.
+
+    `queue` is the name of the node's queue, empty at a tenant. `nominal` = `own_nominal` + `distributed`: the
+    quota of the node, what it keeps for all below it to share, and the nominals of its children together.
+    `reserved` is charged to the admitted jobs at and below the node, whether or not they use it. `lent` is
+    the part of the nominal that others reserve now. `available` could be reserved now, borrowing included,
+    and `potential` if nobody else reserved anything; neither is below zero. `has_limits` says whether limits
+    of the node itself are stored for the resource.
+    """
+
+    queue: str
+    flavor: Flavor
+    resource: Resource
+    nominal: Amount = 0
+    own_nominal: Amount = 0
+    distributed: Amount = 0
+    borrowing_limit: Amount = None
+    lending_limit: Amount = None
+    reserved: int = 0
+    lent: int = 0
+    available: Amount = 0
+    potential: Amount = 0
+    has_limits: bool = False
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether the node was given limits or quota, or its jobs reserve any; else it may borrow only."""
+        return self.has_limits or self.nominal != 0 or self.reserved > 0
+
+    @property
+    def borrowed(self) -> int:
+        """What is reserved above the nominal."""
+        return 0 if self.nominal is None else max(0, self.reserved - self.nominal)
+
+    @property
+    def own_free(self) -> Amount:
+        """The part of `available` that is inside the nominal; None where that is unlimited."""
+        if self.nominal is None:
+            return None
+        own = max(0, self.nominal - self.reserved)
+        return own if self.available is None else min(own, self.available)
+
+    @property
+    def borrowable(self) -> Amount:
+        """The part of `available` that others would lend; None is unlimited."""
+        if self.nominal is None:
+            return 0
+        return None if self.available is None else self.available - (self.own_free or 0)

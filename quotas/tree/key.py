@@ -1,0 +1,15 @@
+"""The key by which a quota tree counts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ResourceName = str
+"""A platform resource (`foundation.core.quantities.Resource`), or any name that a cluster counts by."""
+
+
+class FlavorResource(NamedTuple):
+    """One resource of one flavor: what a node of the tree has limits and usage of (Kueue: FlavorResource)."""
+
+    flavor: str
+    resource: ResourceName
