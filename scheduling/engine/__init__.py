@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         ConsolidationOptions,
         FairSharing,
         HousekeepingOptions,
-        Nominate,
         PreemptionOptions,
         RoomOptions,
         ShareStrategy,
@@ -122,7 +121,6 @@ __all__ = [
     "Mode",
     "NodeGone",
     "NodePut",
-    "Nominate",
     "Oracle",
     "Order",
     "Place",
@@ -189,7 +187,7 @@ _MODULES: Final = {
     "stream_moves": "Plan",
     "cycle": "never_fits run_cycle",
     "model.options": (
-        "BackfillOptions ConsolidationOptions FairSharing HousekeepingOptions Nominate PreemptionOptions "
+        "BackfillOptions ConsolidationOptions FairSharing HousekeepingOptions PreemptionOptions "
         "RoomOptions ShareStrategy UserShares VictimOrder"
     ),
     "order.orders": "candidate_key",

@@ -16,7 +16,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("platform", "tenants", "quotas", "scheduling", "frontend")
 ENGINE = "scheduling/engine/"
-PUBLIC = ("scheduling.engine", "scheduling.engine.model")
+PUBLIC = ("scheduling.engine", "scheduling.engine.extension", "scheduling.engine.model")
+# Another scheduler's rules, for the comparison with its cases: they work with arrays of domains.
+OTHER_SCHEDULERS = "scheduling/conformance/"
 
 # Standard modules through which the outside world, chance or another thread could get in.
 IMPURE = {
@@ -83,7 +85,9 @@ def inner_imports(path: str, tree: ast.Module) -> Iterator[Finding]:
 
 def arrays_outside(path: str, tree: ast.Module) -> Iterator[Finding]:
     """Arrays of nodes are the engine's means of scoring; nothing else in scheduling works with arrays."""
-    if path.startswith(ENGINE) or not path.startswith(("scheduling/", "quotas/", "tenants/")):
+    if path.startswith((ENGINE, OTHER_SCHEDULERS)) or not path.startswith(
+        ("scheduling/", "quotas/", "tenants/")
+    ):
         return
     for line, module in imports(tree):
         if within(module, ("numpy",)):
@@ -92,7 +96,7 @@ def arrays_outside(path: str, tree: ast.Module) -> Iterator[Finding]:
 
 def decisions_outside(path: str, tree: ast.Module) -> Iterator[Finding]:
     """No function or class outside the engine has a name of placement or victim choice."""
-    if path.startswith(ENGINE):
+    if path.startswith((ENGINE, OTHER_SCHEDULERS)):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

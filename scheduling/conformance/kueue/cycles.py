@@ -15,8 +15,11 @@ from scheduling.conformance.kueue.entries import criteria
 from scheduling.conformance.kueue.objects import Setup, read
 from scheduling.conformance.kueue.pending import Bar, Heaps, lined_up
 from scheduling.conformance.kueue.preemption import NORMATIVE, REASONS
+from scheduling.conformance.kueue.scheduler.action import with_cycle
+from scheduling.conformance.kueue.scheduler.options import CycleOptions
 from scheduling.conformance.kueue.tas_nodes import nodes
 from scheduling.conformance.kueue.topology import options_from
+from scheduling.conformance.kueue.topology_aware import TopologyState
 from scheduling.conformance.kueue.transformations import transformation
 from scheduling.conformance.kueue.workloads import Reading, moment
 from scheduling.engine import (
@@ -24,7 +27,6 @@ from scheduling.engine import (
     EngineConfig,
     ExplainScope,
     FairSharing,
-    Nominate,
     RoomOptions,
     UserShares,
     run_cycle,
@@ -69,7 +71,7 @@ class Cycles:
         self._levels = {
             flavor.id: flavor.topology[-1:] if flavor.topology[-1] == HOST else flavor.topology
             for flavor in self._setup.flavors
-            if flavor.counted
+            if flavor.topology_aware
         }
         self._config = self._configured()
         self._jobs = {job.id: job for job in self._setup.jobs}
@@ -105,9 +107,7 @@ class Cycles:
     # Reading
 
     def _read(self) -> Setup:
-        setup = read(self._given, self._reading())
-        apart = not self._gate("TASHandleOverlappingFlavors")
-        return replace(setup, flavors=tuple(replace(flavor, apart=apart) for flavor in setup.flavors))
+        return read(self._given, self._reading())
 
     def _reading(self) -> Reading:
         return Reading(
@@ -124,26 +124,43 @@ class Cycles:
             preempt_within_nominal=self._gate("FairSharingPreemptWithinNominal"),
             prefer_non_borrowing=self._gate("FairSharingPrioritizeNonBorrowing"),
         )
-        recompute = self._gate("RecomputeAssignmentUponPreemptionTargetsOverlap")
         return EngineConfig(
             actions=("admit",),
             cycle_order=criteria(self._gates),
             heads_per_queue=1,
             refill=False,
-            nominate=Nominate.ONCE,
             fair_sharing=fair if self._given.get("fairSharing") else None,
             user_shares=self._user_shares(),
             backfill=BackfillOptions(hold_after_s=None),
-            preemption=replace(NORMATIVE, recompute_targets=recompute),
-            room=RoomOptions(
-                other_flavors=False,
-                judge_again=self._gate("TASRecomputeAssignmentWithinSchedulingCycle"),
-                leave_unreplaced=self._gate("TASFailedNodeReplacementFailFast"),
-            ),
-            topology=options_from(self._gates),
+            preemption=NORMATIVE,
+            room=RoomOptions(other_flavors=False),
             explain=ExplainScope.CONSIDERED,
             trace=True,
         )
+
+    def _this_cycle(self) -> EngineConfig:
+        """The configuration with the action that knows which jobs lack places now."""
+        held = [job for job in self._jobs.values() if job.state in (JobState.LIVE, JobState.LEAVING)]
+        state = TopologyState(
+            options=options_from(self._gates),
+            apart=not self._gate("TASHandleOverlappingFlavors"),
+            on_order=self._setup.on_order,
+            unplaced=frozenset(
+                job.id
+                for job in held
+                if job.queue not in self._setup.elsewhere and tas_passes.unplaced(self.statuses[job.id])
+            ),
+            lost_nodes={
+                job.id: tas_passes.lost_nodes(self._objects[job.id], self.statuses[job.id], self._gates)
+                for job in held
+            },
+        )
+        options = CycleOptions(
+            recompute_targets=self._gate("RecomputeAssignmentUponPreemptionTargetsOverlap"),
+            judge_again=self._gate("TASRecomputeAssignmentWithinSchedulingCycle"),
+            leave_unreplaced=self._gate("TASFailedNodeReplacementFailFast"),
+        )
+        return replace(self._config, plugins=with_cycle(state, options))
 
     def _user_shares(self) -> UserShares | None:
         given = self._given.get("admissionFairSharing")
@@ -192,7 +209,7 @@ class Cycles:
         """The engine's cycle. A head that is sent back at once has used up the turn of its queue."""
         closed: set[str] = set()
         while True:
-            result = run_cycle(self._snapshot(closed), self._config, self._now)
+            result = run_cycle(self._snapshot(closed), self._this_cycle(), self._now)
             barred = {turn.job: why for turn in result.considered if (why := self._bar(turn.job)) is not None}
             if not barred:
                 break
@@ -222,10 +239,7 @@ class Cycles:
 
     def _present(self, job: Job) -> Job:
         if job.state in (JobState.LIVE, JobState.LEAVING):
-            lost = tas_passes.lost_nodes(self._objects[job.id], self.statuses[job.id], self._gates)
-            here = job.queue not in self._setup.elsewhere
-            unplaced = here and tas_passes.unplaced(self.statuses[job.id])
-            return replace(job, unplaced=unplaced, lost_nodes=lost)
+            return job
         replaces = self._setup.replaces.get(job.id) if self._gate("ElasticJobsViaWorkloadSlices") else None
         return replace(
             job,
@@ -268,7 +282,7 @@ class Cycles:
         key = decision.job
         job = self._jobs[key]
         queue = self._setup.queue(job.queue)
-        admission = _admission(queue, decision, self._levels)
+        admission = _admission(queue, decision, self._levels, self._setup.on_order.get(queue.id, ()))
         status.reserved(self.statuses[key], admission, self._checks(admission))
         self.assignments[key] = admission
         self._jobs[key] = replace(job, state=JobState.LIVE, admitted_at=self._now)
@@ -362,7 +376,9 @@ def _reason(turn: Considered, outcome: Outcome) -> str:
     return WORDS.get(outcome.reason, "WaitingForQuota")
 
 
-def _admission(queue: Queue, decision: Decision, levels: tas_passes.Levels) -> dict[str, Any]:
+def _admission(
+    queue: Queue, decision: Decision, levels: tas_passes.Levels, on_order: Iterable[str]
+) -> dict[str, Any]:
     """What was given, in Kueue's form; amounts are in canonical units, CPU with its suffix."""
     parts: list[dict[str, Any]] = [
         {
@@ -377,7 +393,7 @@ def _admission(queue: Queue, decision: Decision, levels: tas_passes.Levels) -> d
         for held in decision.allocations
     ]
     for part, held in zip(parts, decision.allocations, strict=True):
-        tas_passes.place(part, held, levels, queue)
+        tas_passes.place(part, held, levels, on_order)
     return {"clusterQueue": queue.id, "podSetAssignments": parts}
 
 

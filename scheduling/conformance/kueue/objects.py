@@ -58,7 +58,8 @@ class Setup:
     each workload that is not looked at why: those without a queue, and the finished, are not among
     `jobs`; the others are, suspended. `uids` break ties among equals. `replaces` names, for an enlarged
     workload, the job whose place it takes. The workloads of the ClusterQueues in `elsewhere` run in other
-    clusters, which find their places.
+    clusters, which find their places. `on_order` names the flavors of each queue whose machines are ordered
+    once a job holds quota.
     """
 
     flavors: tuple[Flavor, ...]
@@ -72,6 +73,7 @@ class Setup:
     uids: Mapping[str, str] = field(default_factory=dict)
     replaces: Mapping[str, str] = field(default_factory=dict)
     elsewhere: frozenset[str] = frozenset()
+    on_order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def queue(self, name: str) -> Queue:
         """The queue of a ClusterQueue."""
@@ -171,6 +173,10 @@ class _Reader:
             aside=self._aside,
             uids={workload.id: workload.uid for workload in workloads},
             replaces={workload.id: workload.replaces for workload in workloads if workload.replaces},
+            on_order={
+                name: queues.on_order(source, self._controllers)
+                for name, source in self._cluster_queues.items()
+            },
             elsewhere=frozenset(
                 name
                 for name, source in self._cluster_queues.items()
@@ -239,7 +245,6 @@ class _Reader:
 
     def _queue(self, name: str) -> Queue:
         queue = queues.queue(self._cluster_queues[name])
-        queue = replace(queue, on_order=queues.on_order(self._cluster_queues[name], self._controllers))
         if name in self._inactive and queue.stop_policy is StopPolicy.NONE:
             return replace(queue, stop_policy=StopPolicy.HOLD)
         return queue
@@ -275,8 +280,8 @@ class _Reader:
             return
         leaving = workload.condition("Evicted") is not None
         self._jobs.append(workload.job(queue, JobState.LEAVING if leaving else JobState.LIVE))
-        counted = {flavor.id for flavor in self._flavors if flavor.counted}
-        self._allocations.extend(workload.allocations(queue.id, counted, leaving=leaving))
+        aware = {flavor.id for flavor in self._flavors if flavor.topology_aware}
+        self._allocations.extend(workload.allocations(queue.id, aware, leaving=leaving))
 
     def _barred(self, workload: Workload, local: Fields, queue: Queue) -> Aside | None:
         if not workload.active:

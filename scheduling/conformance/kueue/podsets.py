@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from scheduling.conformance.errors import ObjectError
 from scheduling.conformance.fields import Fields
 from scheduling.conformance.kueue import quantities
+from scheduling.conformance.kueue.topology_aware import PodRequest, SlicedRule, SliceLayer
 from scheduling.engine.model import (
     AffinityOperator,
     Expression,
@@ -16,7 +16,6 @@ from scheduling.engine.model import (
     PreferredNodes,
     Request,
     Role,
-    SliceLayer,
     TaintEffect,
     Toleration,
     TolerationOperator,
@@ -40,7 +39,7 @@ def role(source: Fields, each: Mapping[str, int], *, ended: int, elastic: bool) 
     return Role(
         name=source.text("name"),
         replicas=count,
-        request=replace(request(each, pod_requests(spec) or None), footprint=_extended(pod_requests(spec))),
+        request=pod_request(each, pod_requests(spec)),
         min_replicas=None if smallest is None else min(smallest, count),
         ended=ended,
         rules=_rules(spec),
@@ -58,6 +57,18 @@ def request(each: Mapping[str, int], offered: Mapping[str, int] | None = None) -
         memory=on_node.get(MEMORY, 0),
         extended=_extended({name: on_node[name] for name in on_node if name not in plain}),
         charged=_extended({name: each[name] for name in each if name not in on_node}),
+    )
+
+
+def pod_request(each: Mapping[str, int], offered: Amounts) -> PodRequest:
+    """What one pod is charged, and what it takes of its node."""
+    charged = request(each, offered or None)
+    return PodRequest(
+        cpu=charged.cpu,
+        memory=charged.memory,
+        extended=charged.extended,
+        charged=charged.charged,
+        footprint=_extended(offered),
     )
 
 
@@ -138,7 +149,7 @@ def _topology(source: Fields) -> TopologyRule | None:
         if not level and source.text(key):
             level, mode = source.text(key), found
     first, *finer = _layers(source) or [SliceLayer("", 0)]
-    return TopologyRule(
+    return SlicedRule(
         level=level,
         mode=mode,
         slice_level=first.level,

@@ -41,7 +41,6 @@ NORMATIVE = PreemptionOptions(
     victim_order=VictimOrder.NORMATIVE,
     final_check=False,
     lasting=False,
-    recompute_targets=True,
     eviction_cap=2**31,
     share_loss_s=None,
     spare_permille=0,

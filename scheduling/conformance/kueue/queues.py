@@ -71,7 +71,7 @@ def cohort_node(name: str) -> str:
 def flavor(source: Fields, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
     """A ResourceFlavor. `levels` are the node labels of each Topology, coarse to fine.
 
-    Without a topology the flavor is quota only: somebody else finds the nodes. With one, tasks are counted
+    Without a topology the flavor is quota only: somebody else finds the nodes. With one, tasks are placed
     by domain.
     """
     spec = source.part("spec")
@@ -83,7 +83,7 @@ def flavor(source: Fields, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
         tolerations=tuple(toleration(entry) for entry in spec.parts("tolerations")),
         placed=bool(topology),
         topology=levels.get(topology, ()),
-        counted=bool(levels.get(topology)),
+        topology_aware=bool(levels.get(topology)),
     )
 
 

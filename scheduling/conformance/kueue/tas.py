@@ -1,6 +1,6 @@
 """Kueue's tables of whole cycles with topology-aware scheduling, against the engine's action `admit`.
 
-The flavors with a topology are counted ones there; otherwise these cases run as all cycles do.
+The flavors with a topology are topology-aware there; otherwise these cases run as all cycles do.
 """
 
 from __future__ import annotations

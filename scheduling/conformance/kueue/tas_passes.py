@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scheduling.conformance.kueue.status import conditions_of, holds_quota, puts_off
+from scheduling.conformance.kueue.topology_aware import DomainAllocation
 from scheduling.conformance.kueue.topology_objects import assignment
-from scheduling.engine.model import Allocation, Queue
+from scheduling.engine.model import Allocation
 
 Object = Mapping[str, Any]
 Status = dict[str, Any]
 Levels = Mapping[str, tuple[str, ...]]
-"""The node labels that name a domain of each counted flavor."""
+"""The node labels that name a domain of each topology-aware flavor."""
 PENDING, READY = "Pending", "Ready"
 GROUPED = "kueue.x-k8s.io/is-group-workload"
 
@@ -76,13 +77,13 @@ def _merge(pod: dict[str, Any], change: Object) -> None:
         pod["tolerations"] = [*(pod.get("tolerations") or ()), *change["tolerations"]]
 
 
-def place(part: dict[str, Any], held: Allocation, levels: Levels, queue: Queue) -> None:
+def place(part: dict[str, Any], held: Allocation, levels: Levels, on_order: Iterable[str]) -> None:
     """Write into a PodSet's assignment where it stands, or that this is put off."""
-    if held.domains:
+    if isinstance(held, DomainAllocation) and held.domains:
         part["topologyAssignment"] = assignment(levels[held.flavor], held.domains)
         if part.get("delayedTopologyRequest") == PENDING:
             part["delayedTopologyRequest"] = READY
-    elif part["count"] and held.flavor in levels and held.flavor in queue.on_order:
+    elif part["count"] and held.flavor in levels and held.flavor in on_order:
         part["delayedTopologyRequest"] = PENDING
 
 
@@ -90,8 +91,8 @@ def placed(status: Status, allocations: Iterable[Allocation], levels: Levels) ->
     """Pods of a workload that holds quota got places; what was lost is forgotten."""
     held = {allocation.role: allocation for allocation in allocations}
     for part in status["admission"]["podSetAssignments"]:
-        if part["name"] in held and held[part["name"]].domains:
-            found = held[part["name"]]
+        found = held.get(part["name"])
+        if isinstance(found, DomainAllocation) and found.domains:
             part["topologyAssignment"] = assignment(levels[found.flavor], found.domains)
             if part.get("delayedTopologyRequest") == PENDING:
                 part["delayedTopologyRequest"] = READY

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from scheduling.conformance.kueue import topology_aware as topology
 from scheduling.conformance.kueue import topology_objects as objects
 from scheduling.conformance.kueue.tas_passes import single_pod
-from scheduling.engine import topology
 from scheduling.engine.model import Taint
 
 Case = Mapping[str, Any]

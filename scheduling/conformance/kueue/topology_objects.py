@@ -11,10 +11,10 @@ from typing import Any
 
 from scheduling.conformance.fields import Fields
 from scheduling.conformance.kueue import podsets, quantities
-from scheduling.engine import topology
+from scheduling.conformance.kueue import topology_aware as topology
+from scheduling.conformance.kueue.topology_aware import DomainTasks
 from scheduling.engine.model import (
     AffinityOperator,
-    DomainTasks,
     Expression,
     PlacementRules,
     Taint,

@@ -11,9 +11,10 @@ from scheduling.conformance.errors import ObjectError
 from scheduling.conformance.fields import Fields
 from scheduling.conformance.kueue import quantities
 from scheduling.conformance.kueue.podsets import PODS, Amounts, footprint, pod_requests, role
+from scheduling.conformance.kueue.topology_aware import DomainAllocation, DomainTasks
 from scheduling.conformance.kueue.topology_objects import placement
 from scheduling.conformance.kueue.transformations import Transformation, transformed
-from scheduling.engine.model import Allocation, Charge, DomainTasks, Instant, Job, JobState, Queue, Role
+from scheduling.engine.model import Allocation, Charge, Instant, Job, JobState, Queue, Role
 
 BOOST = "kueue.x-k8s.io/priority-boost"
 REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
@@ -123,18 +124,18 @@ class Workload:
             backoff_until=moment(retry, "requeueAt") if "requeueAt" in retry else None,
         )
 
-    def allocations(self, queue: str, counted: Collection[str], *, leaving: bool) -> Iterator[Allocation]:
+    def allocations(self, queue: str, aware: Collection[str], *, leaving: bool) -> Iterator[Allocation]:
         """What each of its PodSets holds of the queue's quota, summed over the pods, and in which domains
-        of the `counted` flavors they stand."""
+        of the topology-`aware` flavors they run."""
         for podset, part in zip(self._podsets(), self.parts(), strict=True):
             flavors = {**part.flavors}
             chosen = [flavors[name] for name in sorted(flavors)]
-            chosen = [name for name in chosen if name in counted] or chosen
+            chosen = [name for name in chosen if name in aware] or chosen
             standing = placement(self._assigned(part.name).value.get("topologyAssignment"))
             charges = (
                 Charge(flavors[name], name, part.total[name]) for name in part.total if name in flavors
             )
-            yield Allocation(
+            yield DomainAllocation(
                 job=self.id,
                 queue=queue,
                 role=part.name,

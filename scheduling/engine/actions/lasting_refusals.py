@@ -165,4 +165,4 @@ def _beyond(
 def has_single_flavor_tasks(session: Session, queue: Queue) -> bool:
     """Whether all resources come from one flavor with nodes; of other queues the search itself tells."""
     known = (session.snapshot.flavors.get(name) for name in queue.flavors)
-    return not queue.resource_groups and all(f.placed and not f.counted for f in known if f is not None)
+    return not queue.resource_groups and all(f.takes_tasks for f in known if f is not None)

@@ -1,6 +1,5 @@
 """Gangs: which tasks of a job must start together, where they stand, and what they can do without."""
 
-from scheduling.engine.gang.counted import Counting, Stand, Stands
 from scheduling.engine.gang.parts import GangPart, GangRules, PartsError, TaskCounts
 from scheduling.engine.gang.placer import GangPlacer, PlacementExtent
 from scheduling.engine.gang.refusal_cache import RefusalCache
@@ -8,15 +7,12 @@ from scheduling.engine.gang.task_counts import count_placed_tasks, find_surplus_
 from scheduling.engine.gang.uniform import find_uniform_minimum
 
 __all__ = [
-    "Counting",
     "GangPart",
     "GangPlacer",
     "GangRules",
     "PartsError",
     "PlacementExtent",
     "RefusalCache",
-    "Stand",
-    "Stands",
     "TaskCounts",
     "count_placed_tasks",
     "find_surplus_tasks",

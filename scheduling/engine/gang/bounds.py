@@ -176,7 +176,7 @@ class SlotBounds:
             return None
         (role,) = roles
         flavors = self._flavors(queue)
-        if not flavors or any(not flavor.placed or flavor.counted for flavor in flavors):
+        if not flavors or any(not flavor.takes_tasks for flavor in flavors):
             return None
         boards = [
             self._placer.board(resolve(role.request, job.rules_of(role), flavor), flavor)

@@ -10,7 +10,6 @@ import numpy as np
 
 from scheduling.engine.gang.area_search import AreaSearch, constrains_placement, slice_rule
 from scheduling.engine.gang.bounds import count_free_slots
-from scheduling.engine.gang.counted import Counting
 from scheduling.engine.gang.domains import ANYWHERE, DomainArea
 from scheduling.engine.gang.parts import GangPart, GangRules, TaskCounts
 from scheduling.engine.gang.refusal_cache import RefusalCache
@@ -44,20 +43,12 @@ class PlacementExtent(StrEnum):
 
 
 class GangPlacer:
-    """Places what jobs lack. `refusals` is shared by all tries between which nothing is freed; `previous` is
-    what was held by the job that another one replaces."""
+    """Places what jobs lack. `refusals` is shared by all tries between which nothing is freed."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        placer: Placer,
-        refusals: RefusalCache | None = None,
-        previous: tuple[Allocation, ...] = (),
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, placer: Placer, refusals: RefusalCache | None = None) -> None:
         self._snapshot = snapshot
         self._placer = placer
         self._full = RefusalCache() if refusals is None else refusals
-        self._previous = previous
 
     def place_job(
         self,
@@ -78,7 +69,8 @@ class GangPlacer:
         """
         mark = statement.checkpoint()
         seating = _Seating(self._snapshot, self._placer, self._full, statement, queue, job)
-        refusal = seating.prepare(assignment, self._previous) or seating.run(extent)
+        seating.prepare(assignment)
+        refusal = seating.run(extent)
         if refusal is not None:
             statement.rollback(mark)
             return refusal
@@ -112,12 +104,8 @@ class _Seating:
         """What the job holds more than before."""
         return tuple(sorted(self._placed, key=lambda allocation: (allocation.role, allocation.index)))
 
-    def prepare(self, assignment: Assignment, previous: tuple[Allocation, ...] = ()) -> Refusal | None:
+    def prepare(self, assignment: Assignment) -> None:
         """Hold what needs no seats, and find out how far the other roles may grow."""
-        counting = Counting(self._snapshot, self._placer.rule.topology)
-        stands = counting.stands(self._queue, self._job, assignment, previous=previous)
-        if isinstance(stands, Refusal):
-            return stands
         assigned = {entry.role: entry for entry in assignment.roles}
         for role in self._job.roles:
             given = assigned.get(role.name)
@@ -129,9 +117,8 @@ class _Seating:
                 self._limits[role.name] += min(given.count, len(tasks.free_indices))
                 continue
             if self._counts[role.name] == role.ended:
-                self._hold(summed_allocation(self._queue, self._job, given, stands.get(role.name)))
+                self._hold(summed_allocation(self._queue, self._job, given))
             self._counts[role.name] = self._limits[role.name] = max(given.count + role.ended, role.least)
-        return None
 
     def run(self, extent: PlacementExtent) -> Refusal | None:
         """Seat the minimum, then surplus; why not, or None."""

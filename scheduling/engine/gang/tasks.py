@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scheduling.engine.gang.counted import Stand
 from scheduling.engine.model import Allocation, Charge, Flavor, Job, Queue, Role
 from scheduling.engine.placement.placer import Seat
 from scheduling.engine.quota.assignment import RoleAssignment
@@ -81,25 +80,20 @@ def placing_flavor(snapshot: Snapshot, assigned: RoleAssignment) -> Flavor | Non
     ordered = (*names, *sorted(name for name in assigned.choices if name not in names))
     chosen = [assigned.choices[name].flavor for name in ordered] or [assigned.place]
     known = (snapshot.flavors.get(name) for name in chosen)
-    return next((f for f in known if f is not None and f.placed and not f.counted), None)
+    return next((f for f in known if f is not None and f.takes_tasks), None)
 
 
-def summed_allocation(
-    queue: Queue, job: Job, assigned: RoleAssignment, stand: Stand | None = None
-) -> Allocation:
-    """One hold for all tasks of a role whose flavors are quota only or counted."""
+def summed_allocation(queue: Queue, job: Job, assigned: RoleAssignment) -> Allocation:
+    """One hold for all tasks of a role that the engine places on no node."""
     charges = tuple(sorted(Charge(*key, amount) for key, amount in assigned.usage.items() if amount))
-    stand = stand or Stand(assigned.flavors[0] if assigned.flavors else "")
     return Allocation(
         job=job.id,
         queue=queue.id,
         role=assigned.role,
         index=0,
-        flavor=stand.flavor,
+        flavor=assigned.flavors[0] if assigned.flavors else "",
         node="",
         charges=charges,
-        domains=stand.domains,
-        each=stand.each,
     )
 
 

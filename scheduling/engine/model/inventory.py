@@ -189,10 +189,8 @@ class Flavor:
     A flavor that is not `placed` is quota only: somebody else finds the nodes. `topology` lists the
     node labels that name its domains, coarse to fine. `mig_slices` is into how many equal parts MIG
     divides a card's compute.
-    Tasks of a `counted` flavor are not seated on nodes and cards one by one: so many of them stand in
-    each domain of the finest level, and what they take there is added up. Where domains are nodes, those
-    of several counted flavors see each other's tasks on the nodes they share, unless the flavor stands
-    `apart`. Nodes of a counted flavor belong to no flavor of the other kind.
+    The nodes of a `topology_aware` flavor take their tasks from an action of another package, which places
+    them by domain: the engine charges such tasks and places none of them.
     """
 
     id: str
@@ -208,5 +206,9 @@ class Flavor:
     placed: bool = True
     topology: tuple[str, ...] = ()
     mig_slices: int = 7
-    counted: bool = False
-    apart: bool = False
+    topology_aware: bool = False
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether the engine places the flavor's tasks on its nodes."""
+        return self.placed and not self.topology_aware

@@ -137,8 +137,7 @@ class Request:
 
     `charged` is what counts against quota although no node offers it, such as the number of tasks. An
     amount of zero there still asks for a flavor. `qos` is the class that Kubernetes derives for it;
-    only guaranteed tasks are aligned to NUMA zones. `footprint` is what the task takes of its domain in
-    a counted flavor, where that is not what it is charged; None where it is.
+    only guaranteed tasks are aligned to NUMA zones.
     """
 
     cpu: int = 0
@@ -147,15 +146,6 @@ class Request:
     extended: tuple[Extended, ...] = ()
     charged: tuple[Extended, ...] = ()
     qos: QosClass = QosClass.GUARANTEED
-    footprint: tuple[Extended, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SliceLayer:
-    """Every `size` tasks share one domain of `level`, a node label."""
-
-    level: str
-    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +155,7 @@ class TopologyRule:
     `level` is the node label that names the domains (a rack, a zone, `kubernetes.io/hostname`); empty
     only when unconstrained. `slice_level` and `slice_size` ask further that every so many tasks share
     a domain of a finer level. Roles with the same `companions` name are placed in one domain.
-    `preferred_level` names a finer level that is to be kept where that is possible. `layers` divide each
-    slice further, from coarse to fine; counted flavors alone heed them.
+    `preferred_level` names a finer level that is to be kept where that is possible.
     """
 
     level: str = ""
@@ -175,13 +164,11 @@ class TopologyRule:
     slice_size: int = 0
     companions: str = ""
     preferred_level: str = ""
-    layers: tuple[SliceLayer, ...] = ()
 
     @property
     def levels(self) -> tuple[str, ...]:
         """The node labels that must be there for the rule to make sense."""
-        named = (self.level, self.slice_level, *(layer.level for layer in self.layers))
-        return tuple(label for label in named if label)
+        return tuple(label for label in (self.level, self.slice_level) if label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,8 +246,7 @@ class Job:
     to leave for it. `replaces` names a job whose place and quota this one takes over.
     `stale_grace_s` is how long the gang may stay below its minimum, `max_idle_s` how long its cards may
     do nothing, which they have since `idle_since`; None leaves it to the configuration, negative is
-    never. `unplaced` marks a job that holds quota and is to get places now that it lacks. `lost_nodes`
-    names nodes that failed under its tasks, the first of which is to be replaced. A job that is not
+    never. A job that is not
     `movable` may have to leave, but nobody moves it elsewhere to make room. `allowances` are the caps that
     it counts against, `barred` the flavors whose budget does not let it start. One that was `drained` lately
     does not borrow what it has just been told to give back, until `drained_until` where that is known.
@@ -293,8 +279,6 @@ class Job:
     max_idle_s: int | None = None
     topology: TopologyRule | None = None
     sub_gangs: tuple[SubGang, ...] = ()
-    unplaced: bool = False
-    lost_nodes: tuple[str, ...] = ()
     movable: bool = True
     allowances: tuple[Allowance, ...] = ()
     barred: tuple[Barred, ...] = ()
@@ -347,15 +331,6 @@ class ZoneShare:
     memory: int
 
 
-@dataclass(frozen=True, slots=True)
-class DomainTasks:
-    """So many tasks in one domain of the finest level: the values of its node labels, coarse to fine, or
-    the host name alone where domains are nodes."""
-
-    domain: tuple[str, ...]
-    tasks: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """One task's hold on a node, on cards, and on quota.
@@ -366,8 +341,6 @@ class Allocation:
     `zones` is what an aligned task holds of the node's NUMA zones. `measured_memory` is the MiB that
     the task was last seen using, None where nobody measured. `rules`, where given, stand for those of its
     job, which the snapshot then need not list for others to keep near to or away from the task.
-    In a counted flavor one allocation stands for all tasks of a role: `domains` is where they stand, and
-    `each` what one of them takes there; without domains they hold quota and have no places yet.
     """
 
     job: str
@@ -385,8 +358,6 @@ class Allocation:
     zones: tuple[ZoneShare, ...] = ()
     measured_memory: int | None = None
     rules: PlacementRules | None = None
-    domains: tuple[DomainTasks, ...] = ()
-    each: tuple[Extended, ...] = ()
     # The task's name inside the snapshot; asked for far more often than tasks come.
     id: str = field(init=False, repr=False, compare=False)
 

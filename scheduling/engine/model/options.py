@@ -29,13 +29,6 @@ class VictimOrder(StrEnum):
     LEAST_LOSS = "least-loss"
 
 
-class Nominate(StrEnum):
-    """`once`: all heads of a round are judged before the first is processed. `fresh`: each at its turn."""
-
-    ONCE = "once"
-    FRESH = "fresh"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairSharing:
     """Fair order and fair preemption over the quota tree by dominant resource share."""
@@ -64,14 +57,13 @@ class PreemptionOptions:
     `final_check` keeps a victim whose return would break the rule that allowed another one (the open
     fill-back loop of the reference). With `lasting` a job that borrows under classical preemption takes from
     other queues only jobs that borrow as well: whom those that go before it in its queue leave room inside
-    what its side owns would take it back at once, and the two would take turns. `recompute_targets` searches
-    again where an earlier entry of the cycle took a target. With `beside_preemptible` a non-preemptible job
-    is held to its queue's nominal by what other non-preemptible jobs of the queue hold; preemptible ones
-    then are the borrowers (the rule of KAI-Scheduler). Off, everything that the queue uses counts. `grace_s`
-    is how long borrowed use may be protected, and how long at most a job that stays inside its queue's
-    nominal waits for all who are. `eviction_cap` is after how many evictions a job no longer borrows,
-    `budget` the trials of one search, `oracle_budget` those of one that only weighs flavors against each
-    other.
+    what its side owns would take it back at once, and the two would take turns. With `beside_preemptible` a
+    non-preemptible job is held to its queue's nominal by what other non-preemptible jobs of the queue hold;
+    preemptible ones then are the borrowers (the rule of KAI-Scheduler). Off, everything that the queue uses
+    counts. `grace_s` is how long borrowed use may be protected, and how long at most a job that stays inside
+    its queue's nominal waits for all who are. `eviction_cap` is after how many evictions a job no longer
+    borrows, `budget` the trials of one search, `oracle_budget` those of one that only weighs flavors against
+    each other.
 
     A job at its cap is taken by nobody, so it counts as part of its queue's nominal. With `beside_capped`
     only its like and non-preemptible jobs stand against it there, and the queue's other jobs are the
@@ -92,7 +84,6 @@ class PreemptionOptions:
     victim_order: VictimOrder = VictimOrder.LEAST_LOSS
     final_check: bool = True
     lasting: bool = True
-    recompute_targets: bool = True
     grace_s: int = 60
     eviction_cap: int = 3
     beside_preemptible: bool = False
@@ -123,16 +114,11 @@ class RoomOptions:
     """What is done where quota suffices and places do not.
 
     With `other_flavors` the queue's other flavors are tried before anybody is asked to leave. With
-    `judge_again` a job whose places in a counted flavor went to an earlier one of the same round is judged
-    once more, in the flavors that it had. With `leave_unreplaced` a job that lost a node, and finds no
-    place for what stood there, leaves as a whole; off, it stays as it is and is tried again. With
     `beside_own` a task goes, of nodes that are equally good, to the one where most tasks are of its own
     queue, so that what a queue borrowed can be given back node by node; off, to the first.
     """
 
     other_flavors: bool = True
-    judge_again: bool = True
-    leave_unreplaced: bool = True
     beside_own: bool = True
 
 

@@ -116,8 +116,6 @@ class Queue:
     engine's configuration. With `backfill` the first job that does not fit is kept a start, and those
     behind it pass only if they do not delay it; without, whatever fits passes. With `user_shares` the jobs
     of users who used less lately come first.
-    Machines of the flavors in `on_order` are ordered for a job once it holds quota: it gets its places
-    when they are there.
     """
 
     id: str
@@ -132,7 +130,6 @@ class Queue:
     fungibility: Fungibility = field(default_factory=Fungibility)
     backfill: bool = True
     user_shares: bool = False
-    on_order: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[ResourceGroup, ...]:

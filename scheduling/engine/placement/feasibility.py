@@ -77,8 +77,8 @@ def _most(
 ) -> int:
     if not flavor.placed:
         return PLENTY
-    # Of a counted flavor the search over its domains tells.
-    return most_when_empty(snapshot.fleet, rule, task, flavor, () if flavor.counted else together)
+    # Of a topology-aware flavor the search over its domains tells.
+    return most_when_empty(snapshot.fleet, rule, task, flavor, () if flavor.topology_aware else together)
 
 
 def _together(job: Job, role: Role) -> tuple[TopologyRule, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from scheduling.engine.model import DeviceSlice, Flavor, ZoneShare
 from scheduling.engine.model.registry import ConfigError
@@ -18,7 +18,6 @@ from scheduling.engine.placement.scores.alignment import aligned
 from scheduling.engine.placement.scores.devices import CardPicker, slices
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 from scheduling.engine.state.shape import TaskShape
-from scheduling.engine.topology.request import TopologyOptions
 
 # Shapes whose boards are kept. Beyond that the one that was made first goes; it can be made again.
 KEPT_BOARDS = 1024
@@ -27,13 +26,13 @@ NOTHING_USUAL = Workload()
 
 @dataclass(frozen=True, slots=True)
 class PlacementRule:
-    """The plug-ins that placement works with: vetoes in order, weighted scores per policy, cards; and how
-    counted flavors choose domains. `beside_own` as in `RoomOptions`."""
+    """The plug-ins that placement works with: vetoes in order, weighted scores per policy, cards.
+
+    `beside_own` as in `RoomOptions`."""
 
     vetoes: tuple[Veto, ...]
     policies: tuple[tuple[str, tuple[tuple[Score, int], ...]], ...]
     devices: DevicePicker
-    topology: TopologyOptions = field(default_factory=TopologyOptions)
     beside_own: bool = True
 
     @property

@@ -160,7 +160,7 @@ class _Search:
         of the roles before them."""
         named = dict.fromkeys(name for each in self._resource_groups for name in each.flavors)
         known = [flavor for name in named if (flavor := self._flavors.get(name)) is not None]
-        seated = [f for f in known if f.placed and not f.counted]
+        seated = [f for f in known if f.takes_tasks]
         clusters = clusters_of(self._flavors, (name for role in done for name in role.flavors))
         for flavor in seated:
             here = not clusters or flavor.cluster in clusters

@@ -11,7 +11,6 @@ from scheduling.engine.model.options import (
     ConsolidationOptions,
     FairSharing,
     HousekeepingOptions,
-    Nominate,
     PreemptionOptions,
     RoomOptions,
     UserShares,
@@ -22,7 +21,6 @@ from scheduling.engine.order.protocols import Order
 from scheduling.engine.placement.filters.vetoes import VETOES
 from scheduling.engine.placement.placer import PlacementRule
 from scheduling.engine.session.plugin_sets import PluginSet, ResolvedPlugins
-from scheduling.engine.topology import TopologyOptions
 
 
 class ExplainScope(StrEnum):
@@ -60,17 +58,16 @@ class EngineConfig:
     """The configuration of a cell's engine.
 
     `policies` maps a flavor's policy to weighted scores, `orderings` a queue's ordering to criteria,
-    `cycle_order` orders the heads of different queues; under fair sharing the share stands in the place
-    of the borrow level. `heads_per_queue` bounds how many differently shaped jobs of a best-effort queue
-    may fail in one cycle (None: all are tried); `refill` lets the next job have its turn in the same
-    cycle when a head was admitted. `nominate` says whether the heads of a round are judged together or
-    each at its turn, `while_room` ends the round once no job that is left finds room, though others might
-    leave for one of them: for cycles between whole ones. `fair_sharing` (None: classical) says how queues
-    are ordered and who may preempt whom, `user_shares` whether users' past counts, `backfill` when a start is
-    kept for a job that does not fit, `room` what is done where quota suffices and places do not, `topology`
-    how counted flavors choose domains. `advise_for` is the id of the only job for which recommendations are
-    tried (None: for all; empty: for none), `trace` adds every turn to the result. `stopwatch`, if given,
-    returns seconds and is read around each action; results do not depend on it.
+    `cycle_order` orders the heads of different queues; under fair sharing the share stands in the place of
+    the borrow level. `heads_per_queue` bounds how many differently shaped jobs of a best-effort queue may
+    fail in one cycle (None: all are tried); `refill` lets the next job have its turn in the same cycle when a
+    head was admitted. `while_room` ends the round once no job that is left finds room, though others might
+    leave for one of them: for cycles between whole ones. `fair_sharing` (None: classical) says how queues are
+    ordered and who may preempt whom, `user_shares` whether users' past counts, `backfill` when a start is
+    kept for a job that does not fit, `room` what is done where quota suffices and places do not. `advise_for`
+    is the id of the only job for which recommendations are tried (None: for all; empty: for none), `trace`
+    adds every turn to the result. `stopwatch`, if given, returns seconds and is read around each action;
+    results do not depend on it.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -81,14 +78,12 @@ class EngineConfig:
     cycle_order: tuple[str, ...] = ("borrow-level", "priority", "submitted")
     heads_per_queue: int | None = 64
     refill: bool = True
-    nominate: Nominate = Nominate.FRESH
     while_room: bool = False
     fair_sharing: FairSharing | None = None
     user_shares: UserShares | None = None
     preemption: PreemptionOptions = field(default_factory=PreemptionOptions)
     backfill: BackfillOptions = field(default_factory=BackfillOptions)
     room: RoomOptions = field(default_factory=RoomOptions)
-    topology: TopologyOptions = field(default_factory=TopologyOptions)
     consolidation: ConsolidationOptions = field(default_factory=ConsolidationOptions)
     housekeeping: HousekeepingOptions = field(default_factory=HousekeepingOptions)
     explain: ExplainScope = ExplainScope.ALL
@@ -124,7 +119,6 @@ def resolve_plugins(config: EngineConfig, plugins: PluginSet) -> ResolvedPlugins
             for name, scores in config.policies
         ),
         devices=plugins.device_pickers.get(config.devices),
-        topology=config.topology,
         beside_own=config.room.beside_own,
     )
     return ResolvedPlugins(

@@ -14,7 +14,6 @@ from quotas.tree import QuotaTree
 from scheduling.engine.model import Allocation, Charge, Flavor, FlavorResource, Job, PlacementRules, Queue
 from scheduling.engine.state.charges import priced
 from scheduling.engine.state.fleet import Fleet, Hold
-from scheduling.engine.state.grounds import Grounds
 from scheduling.engine.state.presence import Presence, presence_of
 
 
@@ -72,7 +71,6 @@ class Books:
         for key in sorted(self.allocations):
             self._index(key, self.allocations[key])
         self._settle()
-        self.survey()
 
     def copy(self) -> Books:
         """The same books once more, which then go their own way."""
@@ -85,7 +83,6 @@ class Books:
         twin._held = defaultdict(dict, {job: dict(held) for job, held in self._held.items()})
         twin._holders = defaultdict(dict, {queue: dict(jobs) for queue, jobs in self._holders.items()})
         twin._tasks_on = self._tasks_on.copy()
-        twin.survey()
         return twin
 
     # Reading
@@ -136,7 +133,6 @@ class Books:
         booking = self._booking(task, allocation)
         self.allocations[task] = allocation
         self._index(task, allocation)
-        self.grounds.put(allocation)
         if booking.row is not None and booking.hold is not None:
             self.fleet.hold(booking.row, booking.hold)
             if booking.presence is not None:
@@ -151,7 +147,6 @@ class Books:
         booking = self._booking(task, allocation)
         del self.allocations[task]
         self._unindex(task, allocation)
-        self.grounds.put(allocation, -1)
         if booking.row is not None and booking.hold is not None:
             self.fleet.release(booking.row, booking.hold)
             self.fleet.presences.drop(task)
@@ -194,16 +189,11 @@ class Books:
         self.fleet = fleet
         self._bookings.clear()
         self._settle()
-        self.survey()
 
     def replant(self, quota: QuotaTree[FlavorResource]) -> None:
         """Count against another tree. Its usage comes with it."""
         self.quota = quota
         self._bookings.clear()
-
-    def survey(self) -> None:
-        """Count places in counted flavors anew: nodes or flavors have changed."""
-        self.grounds = Grounds(self._flavors, self.fleet.nodes, self.allocations)
 
     def reappear(self, job_id: str) -> None:
         """A job came, changed or left while its tasks hold something: others may meet them differently."""

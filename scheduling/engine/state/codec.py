@@ -13,9 +13,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+# Fields that snapshots saved by earlier versions have. An empty one says nothing and is passed over.
+RETIRED: Final[Mapping[str, frozenset[str]]] = {
+    "Allocation": frozenset({"domains", "each"}),
+    "Flavor": frozenset({"apart", "counted"}),
+    "Job": frozenset({"lost_nodes", "unplaced"}),
+    "Queue": frozenset({"on_order"}),
+    "Request": frozenset({"footprint"}),
+    "TopologyRule": frozenset({"layers"}),
+}
 Decoder = Callable[[Any], Any]
 
 
@@ -93,10 +102,13 @@ def _plain(kind: Any) -> Decoder:
 def _dataclass(kind: Any) -> Decoder:
     hints = get_type_hints(kind)
     decoders = {_key(item): (item.name, _decoder(hints[item.name])) for item in fields(kind) if item.init}
+    retired = RETIRED.get(kind.__name__, frozenset())
 
     def build(value: Any) -> Any:
         given = {}
         for key, entry in _checked(value, dict).items():
+            if key in retired and not entry:
+                continue
             if key not in decoders:
                 raise CodecError(f"{kind.__name__} has no field {key!r}")
             name, decoder = decoders[key]

@@ -51,7 +51,6 @@ from scheduling.engine.state.delta import (
     UsagePut,
 )
 from scheduling.engine.state.fleet import Fleet
-from scheduling.engine.state.grounds import Grounds
 from scheduling.engine.state.lines import Lines
 from scheduling.engine.state.statement import Mark, Statement, StatementError
 from scheduling.engine.state.watch import Watch
@@ -145,11 +144,6 @@ class Snapshot:
     def allocations(self) -> dict[str, Allocation]:
         """What every task holds, by its id."""
         return self._books.allocations
-
-    @property
-    def grounds(self) -> Grounds:
-        """What is free in the domains of counted flavors."""
-        return self._books.grounds
 
     def holds(self, job_id: str) -> int:
         """How many tasks of a job hold something."""
@@ -428,7 +422,7 @@ class Snapshot:
             case FlavorPut(flavor):
                 self.flavors[flavor.id] = flavor
                 self.fleet.memo.clear()
-                self._survey()
+                self.memo.clear()
                 self._plant({node.id: node for node in self.quota_nodes()})
             case QueuePut(queue):
                 self.queues[queue.id] = queue
@@ -461,7 +455,7 @@ class Snapshot:
     def _put_node(self, node: Node) -> bool:
         """Update a node where it stands; False where a new fleet has to be made."""
         known = [books.fleet.put(node) for books in self._both()]
-        self._survey()
+        self.memo.clear()
         return all(known)
 
     def _restock(self, changed: dict[str, Node | None]) -> None:
@@ -469,12 +463,6 @@ class Snapshot:
         self._later = None
         self._now.restock(Fleet(node for node in kept.values() if node is not None))
         self.memo.clear()
-
-    def _survey(self) -> None:
-        """Forget what was built over other nodes or flavors."""
-        self.memo.clear()
-        for books in self._both():
-            books.survey()
 
     def _reappear(self, job_id: str) -> None:
         for books in self._both():

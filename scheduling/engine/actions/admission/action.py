@@ -1,8 +1,7 @@
 """The action that starts jobs: heads of queues, their order across queues, one decision after another.
 
-The same class serves three actions that differ in whom they may ask to leave. Source of the cycle:
-Kueue's scheduler (one head per queue, all judged, ordered, processed one by one against the same state);
-by default each head is judged at its turn and the next one of its queue follows at once.
+The same class serves three actions that differ in whom they may ask to leave. Each
+head is judged at its turn against the state of that moment, and the next one of its queue follows at once.
 """
 
 from __future__ import annotations
@@ -17,15 +16,12 @@ from scheduling.engine.actions.admission.drain import drain
 from scheduling.engine.actions.admission.nominate import Nominator, Victims
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.rounds import Rounds
-from scheduling.engine.actions.admission.settle import Settler
 from scheduling.engine.actions.admission.tournament import Tournament
 from scheduling.engine.actions.head_estimate import HeadEstimate, OwnQuotaFit, Tree, estimate_head
 from scheduling.engine.actions.lasting_refusals import find_lasting_refusal
 from scheduling.engine.actions.queue_cursor import QueueCursor
 from scheduling.engine.model import Job, Outcome, OutcomeStatus, Queue, StopPolicy
-from scheduling.engine.model.options import Nominate
 from scheduling.engine.order.orders import OWNED
-from scheduling.engine.order.protocols import Candidate
 from scheduling.engine.session.session import Session
 
 
@@ -38,10 +34,10 @@ class Admission:
 
     def run(self, session: Session) -> None:
         """One pass over the heads of all open queues."""
-        _Run(session, self._victims).run()
+        AdmissionRound(session, self._victims).run()
 
 
-class _Run:
+class AdmissionRound:
     """One pass of one action over one session."""
 
     def __init__(self, session: Session, victims: Victims) -> None:
@@ -50,25 +46,28 @@ class _Run:
         self._outlook = Outlook(session.snapshot)
         self._claims = Claims(session)
         self._owners: dict[str, OwnQuotaFit] = {}
-        nominator = Nominator(session, victims)
-        self._docket = Docket(session, nominator, self._outlook, self._claims)
-        self._settler = Settler(session, self._docket, self._outlook, victims)
+        self._docket = self.new_docket(self.new_nominator())
+
+    def new_nominator(self) -> Nominator:
+        """Hook: the nominator of this round."""
+        return Nominator(self._session, self._victims)
+
+    def new_docket(self, nominator: Nominator) -> Docket:
+        """Hook: the docket of this round."""
+        return Docket(self._session, nominator, self._outlook, self._claims)
 
     def run(self) -> None:
+        """Honour claims, then serve the heads of all open queues."""
         session = self._session
         if self._victims is Victims.ALL:
             drain(session, self._outlook)
         self._keep_promises()
         turns = {
-            queue.id: QueueCursor(session, queue, self._outlook.unseen, partial(self._foregone, queue))
+            queue.id: QueueCursor(session, queue, self._outlook.unseen, partial(self.foregone, queue))
             for queue in session.sorted_queues()
             if queue.stop_policy is StopPolicy.NONE
         }
-        if session.config.nominate is Nominate.ONCE:
-            self._together(turns)
-        else:
-            self._settler.run()
-            self._each_in_turn(turns)
+        self.serve(turns)
         self._outlook.present()
         for job_id in self._claims.lost():
             self._docket.ledger.withdraw(session.get_job(job_id))
@@ -85,8 +84,8 @@ class _Run:
 
     # The order across queues
 
-    def _each_in_turn(self, turns: dict[str, QueueCursor]) -> None:
-        """Always the best head, whose queue's next job follows at once.
+    def serve(self, turns: dict[str, QueueCursor]) -> None:
+        """Hook: serve the best head, whose queue's next job follows at once, until no head is left.
 
         Heads are compared by what will be used once all that leaves has left.
         """
@@ -158,60 +157,17 @@ class _Run:
             return Rounds(tree, chain, contenders)
         return Tournament(tree, (OWNED, *chain), contenders)
 
-    def _together(self, turns: dict[str, QueueCursor]) -> None:
-        """All heads are judged before the first is processed; who holds quota already goes first."""
-        settlements = self._settler.nominated()
-        while (heads := _heads(turns)) or settlements:
-            entries = {}
-            for queue, job in heads:
-                lasting = find_lasting_refusal(self._session, queue, job)
-                if lasting is None:
-                    entries[queue.id] = self._docket.nominated(queue, job)
-                else:
-                    self._answer(turns[queue.id], lasting)
-            contenders = (
-                HeadEstimate(
-                    job=entry.job,
-                    leaf=entry.queue.quota_node,
-                    queue=name,
-                    usage=entry.assignment.usage,
-                    borrow_level=entry.assignment.borrow_level,
-                )
-                for name, entry in entries.items()
-            )
-            for settlement in settlements:
-                self._settler.process(settlement)
-            settlements = ()
-            for contender in self._lineup(contenders):
-                self._answer(turns[contender.queue], self._docket.process(entries[contender.queue]))
-
-    def _lineup(self, contenders: Iterable[HeadEstimate]) -> Iterable[HeadEstimate]:
-        if self._session.config.fair_sharing is None:
-            by_id = {contender.job.id: contender for contender in contenders}
-            ordered = self._session.sort_candidates(
-                [Candidate(c.job, c.borrow_level) for c in by_id.values()]
-            )
-            yield from (by_id[candidate.job.id] for candidate in ordered)
-            return
-        tournament = Tournament(self._session.snapshot.quota, self._session.tools.cycle_order, contenders)
-        while tournament:
-            contender = tournament.pop()
-            yield contender
-            tournament.touch(contender.leaf)
-
     # One turn
 
     def _hear(self, turn: QueueCursor, job: Job) -> None:
         outcome = find_lasting_refusal(self._session, turn.queue, job)
-        self._answer(turn, self._docket.hear(turn.queue, job) if outcome is None else outcome)
+        self.answer(turn, self._docket.hear(turn.queue, job) if outcome is None else outcome)
 
-    def _foregone(self, queue: Queue, job: Job) -> Outcome | None:
-        """The answer of a job that cannot start whoever goes before it: a turn of its own would only keep
-        those behind it out of the round. None where that is not known."""
+    def foregone(self, queue: Queue, job: Job) -> Outcome | None:
+        """Hook: the answer of a job that cannot start whichever job goes before it; None where that is not
+        known. A turn of its own would only keep those behind it out of the round."""
         evicted = job.evictions or job.drained
-        if not evicted or self._session.config.nominate is Nominate.ONCE:
-            return None
-        if find_lasting_refusal(self._session, queue, job) is not None:
+        if not evicted or find_lasting_refusal(self._session, queue, job) is not None:
             return None
         outcome = self._docket.foregone(queue, job)
         if outcome is not None:
@@ -222,7 +178,8 @@ class _Run:
         self._session.counters["tried"] += 1
         self._session.record_outcome(outcome)
 
-    def _answer(self, turn: QueueCursor, outcome: Outcome) -> None:
+    def answer(self, turn: QueueCursor, outcome: Outcome) -> None:
+        """Record what became of a head; its queue goes on or is done."""
         self._told(outcome)
         if outcome.status is OutcomeStatus.ADMITTED:
             turn.advance_after_admission()

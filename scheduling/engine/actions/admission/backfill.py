@@ -168,10 +168,9 @@ class Backfill:
 
     def _stands(self, kept: Reservation, ended: list[Allocation]) -> bool:
         """Whether its places hold it once these have ended; off its nodes they give back quota alone."""
-        nodes = {task.node for task in kept.places if not task.domains}
-        counted = any(task.domains for task in kept.places)
-        here = [task for task in ended if counted or task.node in nodes]
-        elsewhere = [task for task in ended if not counted and task.node not in nodes]
+        nodes = {task.node for task in kept.places}
+        here = [task for task in ended if task.node in nodes]
+        elsewhere = [task for task in ended if task.node not in nodes]
         with self._snapshot.statement() as statement, self._uncharged(elsewhere):
             for task in here:
                 statement.release(task.id)
@@ -219,7 +218,6 @@ def _spend(kept: Reservation, usage: dict[FlavorResource, int]) -> None:
 
 
 def _meet(places: Iterable[Allocation], others: Iterable[Allocation]) -> bool:
-    """Whether tasks of both stand on one node, or may do so where nodes are counted."""
-    nodes = {task.node for task in places if not task.domains}
-    counted = any(task.domains for task in places)
-    return any(bool(task.domains) if counted else task.node in nodes for task in others)
+    """Whether tasks of both stand on one node."""
+    nodes = {task.node for task in places}
+    return any(task.node in nodes for task in others)

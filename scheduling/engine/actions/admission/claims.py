@@ -115,7 +115,7 @@ def stands(
     with snapshot.statement() as statement:
         for key in sorted(without):
             statement.release(key)
-        if not _quota_holds(snapshot, allocations) or not snapshot.grounds.fits(allocations):
+        if not _quota_holds(snapshot, allocations):
             return False
         for allocation in allocations:
             if allocation.node and allocation.node not in snapshot.fleet.row:

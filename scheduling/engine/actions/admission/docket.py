@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from quotas.tree import at_least
 from scheduling.engine.actions.admission.awaiting import Awaiting
 from scheduling.engine.actions.admission.backfill import Backfill
 from scheduling.engine.actions.admission.claims import Claims
 from scheduling.engine.actions.admission.entry import Entry, gated
 from scheduling.engine.actions.admission.instead import cheaper_moves
 from scheduling.engine.actions.admission.ledger import Ledger
-from scheduling.engine.actions.admission.nominate import Ask, Kept, Nominator
+from scheduling.engine.actions.admission.nominate import Ask, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.actions.admission.outright import Outright
-from scheduling.engine.actions.admission.reserve import reserve
 from scheduling.engine.actions.admission.shut import all_shut, shut_flavors, told_over_all
 from scheduling.engine.actions.admission.spare import too_little_spare
 from scheduling.engine.gang import RefusalCache
 from scheduling.engine.gang.moves import SearchBudget
 from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
-from scheduling.engine.model.options import Nominate
-from scheduling.engine.order.orders import Preempting
 from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.statement import Statement
 
 UNASSIGNED = Assignment(roles=())
 
@@ -42,14 +36,11 @@ class Docket:
         self._outlook = outlook
         self._full = RefusalCache()
         self._full_later = (0, RefusalCache())
-        self._told: dict[str, None] = {}
         self._backfill = Backfill(session, nominator, outlook)
         self._awaiting = Awaiting(session.snapshot, outlook)
         self._outright = Outright(session)
         self._effort = SearchBudget(session.config.consolidation.effort)
         self.ledger = Ledger(session, outlook)
-
-    # Each job judged at its turn
 
     def hear(self, queue: Queue, job: Job) -> Outcome:
         """Judge a job against the state of this moment, and act on it.
@@ -210,9 +201,6 @@ class Docket:
             return self.ledger.refuse(entry, refusal, Verdict.NO_ROOM)
         if entry.mode is Mode.NO_FIT:
             return self.ledger.refuse(entry, refusal, Verdict.NO_FIT)
-        if self._session.config.nominate is Nominate.ONCE:
-            prioritised = Preempting.name in self._session.config.cycle_order
-            reserve(self._snapshot, entry, prioritised=prioritised)
         return self.ledger.refuse(entry, refusal, Verdict.NO_VICTIMS)
 
     def _awaited(self, entry: Entry) -> tuple[str, ...]:
@@ -225,126 +213,6 @@ class Docket:
             return None
         return gated(entry.assignment.refusal or Refusal(Reason.NO_ROOM), at)
 
-    # All heads judged together, then processed
-
-    def nominated(self, queue: Queue, job: Job) -> Entry:
-        """What a head would get in the state before the first is processed."""
-        with self._snapshot.statement() as statement:
-            return _dated(self._nominator.nominate(statement, queue, job, Ask(RefusalCache())))
-
-    def tell(self, tasks: Iterable[str]) -> None:
-        """These leave for somebody, and for nobody else."""
-        self._told.update(dict.fromkeys(tasks))
-
-    def told(self, tasks: Iterable[str]) -> tuple[str, ...]:
-        """Those of them that leave for somebody already."""
-        return tuple(key for key in tasks if key in self._told)
-
-    def process(self, entry: Entry) -> Outcome:
-        """Act on a nomination, unless what was done since stands against it."""
-        told = self._overlapping(entry)
-        if told and self._session.config.preemption.recompute_targets:
-            entry = replace(self._again(entry, self._told), again=True)
-            if entry.fits:
-                return self.ledger.promise(entry, self._awaited(entry), Verdict.DEFERRED)
-            told = self._overlapping(entry)
-        if self._session.config.room.judge_again and self._lost_places(entry):
-            entry = self._again(entry, ())
-            told = self._overlapping(entry)
-        if not entry.fits and not entry.targets:
-            return self._refused(entry)
-        if entry.targets and (refusal := self._too_soon(entry)) is not None:
-            return self.ledger.refuse(entry, refusal, Verdict.GATED)
-        if told:
-            return self.ledger.refuse(entry, _lost_to_others(entry, told), Verdict.OVERLAPS)
-        if not self._still_fits(entry) or self._lost_places(entry):
-            return self.ledger.refuse(entry, _lost_to_others(entry, ()), Verdict.OUTRUN)
-        if entry.targets:
-            self.tell(self.ledger.tasks_of(entry.targets))
-            return self.ledger.promise(entry, self._awaited(entry), Verdict.PREEMPTING)
-        return self._start(entry)
-
-    def _start(self, entry: Entry) -> Outcome:
-        before = self.ledger.borrowed(entry.queue)
-        with self._snapshot.statement() as statement:
-            for key in entry.replaced:
-                statement.release(key)
-            placed = self._placed(statement, entry)
-            if isinstance(placed, Refusal):
-                return self.ledger.refuse(entry, placed, Verdict.OUTRUN)
-            statement.commit()
-            self._awaiting.started(placed, entry.previous)
-            self._backfill.taken(placed)
-            return self.ledger.admit(entry, placed, before)
-
-    def _placed(self, statement: Statement, entry: Entry) -> tuple[Allocation, ...] | Refusal:
-        """What the entry holds now: the domains it was given still stand, seats are chosen anew."""
-        if any(held.node for held in entry.placed):
-            return self._nominator.place(statement, entry)
-        for held in entry.placed:
-            statement.allocate(held)
-        return entry.placed
-
-    def _again(self, entry: Entry, gone: Iterable[str]) -> Entry:
-        """The nomination made anew, as if some had left, in the flavors it had."""
-        with self._snapshot.statement() as statement:
-            for key in gone:
-                statement.release(key)
-            ask = Ask(RefusalCache(), keep=_kept(entry))
-            fresh = _dated(self._nominator.nominate(statement, entry.queue, entry.job, ask))
-            # Kept to its flavors, it did not look at the others, which may still be of use.
-            return replace(fresh, untried=entry.more_flavors)
-
-    def _overlapping(self, entry: Entry) -> tuple[str, ...]:
-        return self.told(self.ledger.tasks_of(entry.targets))
-
-    def _still_fits(self, entry: Entry) -> bool:
-        """Whether quota holds it with all victims of this cycle gone, its own included."""
-        tree, leaf = self._snapshot.quota, entry.queue.quota_node
-        with self._without_victims(entry):
-            return all(
-                not amount or at_least(tree.available(leaf, key), amount)
-                for key, amount in entry.assignment.usage.items()
-            )
-
-    def _lost_places(self, entry: Entry) -> bool:
-        """Whether its quota holds, but its domains in counted flavors went to others meanwhile."""
-        if not any(held.domains for held in entry.placed) or not self._still_fits(entry):
-            return False
-        with self._without_victims(entry):
-            return not self._snapshot.grounds.fits(entry.placed)
-
-    @contextmanager
-    def _without_victims(self, entry: Entry) -> Iterator[None]:
-        """The snapshot with all victims of this cycle gone, the entry's own included."""
-        with self._snapshot.statement() as statement:
-            gone = (*self._told, *self.ledger.tasks_of(entry.targets), *entry.replaced)
-            for key in dict.fromkeys(gone):
-                statement.release(key)
-            yield
-
 
 def _untried(queue: Queue, job: Job) -> Entry:
     return Entry(job=job, queue=queue, assignment=UNASSIGNED)
-
-
-def _dated(entry: Entry) -> Entry:
-    """The entry with the figures of this moment, for one that is processed when others have started."""
-    if entry.refusal is not None:
-        entry.refusal.told()
-    return entry
-
-
-def _kept(entry: Entry) -> Kept:
-    return {
-        role.role: {name: choice.flavor for name, choice in role.choices.items()}
-        for role in entry.assignment.roles
-    }
-
-
-def _lost_to_others(entry: Entry, told: tuple[str, ...]) -> Refusal:
-    found = entry.assignment.refusal
-    numbers: dict[str, int | str] = {**(found.numbers if found else {}), "outrun": 1}
-    if told:
-        numbers["victims_taken"] = len(told)
-    return Refusal(Reason.WAITING_FOR_BORROWED, numbers, found.help if found else ())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from scheduling.engine.gang import Stands
 from scheduling.engine.model import (
     Allocation,
     Considered,
@@ -31,8 +30,8 @@ class Entry:
 
     `placed` are its tasks' places, found with `found.targets` gone; empty while it does not fit.
     `refusal` says why it does not fit, where it does not. `replaced` are the ids of what the job that it
-    replaces holds, `previous` what that is. `again` marks a second judgement, `untried` that it left out
-    flavors. `wished` is where its roles in counted flavors would stand if all counted tasks had left.
+    replaces holds, `previous` what that is. `untried` says that it left out
+    flavors.
     """
 
     job: Job
@@ -43,9 +42,7 @@ class Entry:
     refusal: Refusal | None = None
     replaced: tuple[str, ...] = ()
     previous: tuple[Allocation, ...] = ()
-    again: bool = False
     untried: bool = False
-    wished: Stands = field(default_factory=dict)
 
     @property
     def mode(self) -> Mode:
@@ -77,7 +74,6 @@ class Entry:
             borrow_level=self.assignment.borrow_level,
             victims=tuple(sorted(target.job for target in self.targets)),
             more_flavors=self.more_flavors,
-            again=self.again,
         )
 
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from scheduling.engine.actions.admission.entry import Entry, protected
 from scheduling.engine.actions.lasting_refusals import infeasible_flavors_of
-from scheduling.engine.gang import Counting, GangPlacer, RefusalCache, find_uniform_minimum, smallest_gang
+from scheduling.engine.gang import GangPlacer, RefusalCache, find_uniform_minimum, smallest_gang
 from scheduling.engine.model import (
     Allocation,
     Job,
@@ -24,7 +24,6 @@ from scheduling.engine.model import (
     ResourceName,
     WhenCan,
 )
-from scheduling.engine.model.options import Nominate
 from scheduling.engine.placement.index.clusters import CLUSTERS
 from scheduling.engine.preemption.oracle import PreemptionOracle
 from scheduling.engine.preemption.targets import Alike, Preemptor, Room, TargetSet
@@ -116,7 +115,7 @@ class Nominator:
         self, statement: Statement, entry: Entry, full: RefusalCache | None = None
     ) -> tuple[Allocation, ...] | Refusal:
         """Seat an entry's tasks by its assignment, inside the statement."""
-        placer = GangPlacer(self._snapshot, self._session.placer, full, entry.previous)
+        placer = GangPlacer(self._snapshot, self._session.placer, full)
         return placer.place_job(statement, entry.queue, entry.job, entry.assignment)
 
     def _allowed_at(
@@ -264,7 +263,7 @@ class Nominator:
     def _weighs(self, queue: Queue, ask: Ask) -> bool:
         """Whether it matters beforehand what preemption would bring.
 
-        It does where flavors are weighed against each other, and where heads are ordered by it. Who may
+        It does where flavors are weighed against each other. Who may
         ask nobody to leave has use for a flavor that fits alone, and unless the queue's fungibility
         says otherwise, that is found and taken whatever preemption would bring in the others.
         """
@@ -272,8 +271,6 @@ class Nominator:
         stops = rules.when_can_preempt is WhenCan.MAY_STOP_SEARCH
         if not ask.leave and not stops and rules.preference is Preference.BORROWING_OVER_PREEMPTION:
             return False
-        if self._session.config.nominate is Nominate.ONCE:
-            return True
         return any(len(group.flavors) > 1 for group in queue.groups)
 
     def _taken_over(self, replaced: tuple[str, ...]) -> Mapping[str, Replaced] | None:
@@ -291,8 +288,8 @@ class Nominator:
 
         `roomless` is another try of the same job, which found quota but no room: it comes second.
         """
-        entry = self._short_of_domains(entry)
-        roomless = None if roomless is None else self._short_of_domains(roomless)
+        entry = self.before_victims(entry)
+        roomless = None if roomless is None else self.before_victims(roomless)
         refused = roomless or entry
         if not ask.leave or self._victims is Victims.NONE:
             return refused
@@ -307,22 +304,9 @@ class Nominator:
         told = refused.refusal or Refusal(Reason.WAITING_FOR_QUOTA)
         return replace(refused, refusal=protected(told, found))
 
-    def _short_of_domains(self, entry: Entry) -> Entry:
-        """An entry that lacks quota or room, with what that means for its roles in counted flavors.
-
-        Where they would find no place even with all counted tasks gone, nobody needs to leave. Otherwise
-        free quota of their flavors may be scattered: others may have to leave for any part of it.
-        """
-        counting = Counting(self._snapshot, self._session.config.topology)
-        roles = counting.roles(entry.assignment)
-        if not roles or entry.mode is Mode.NO_FIT:
-            return entry
-        stands = counting.stands(
-            entry.queue, entry.job, entry.assignment, previous=entry.previous, if_empty=True
-        )
-        if isinstance(stands, Refusal):
-            return replace(entry, assignment=entry.assignment.lowered(roles, Mode.NO_FIT), refusal=stands)
-        return replace(entry, assignment=entry.assignment.lowered(roles, Mode.PREEMPT), wished=stands)
+    def before_victims(self, entry: Entry) -> Entry:
+        """Hook: an entry that lacks quota or room as it is when victims are searched for it."""
+        return entry
 
     def _targets(self, entry: Entry) -> TargetSet:
         """The victims that make the entry fit, with quota and with room."""

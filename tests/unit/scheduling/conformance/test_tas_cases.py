@@ -13,9 +13,9 @@ import pytest
 from scheduling.conformance.kueue import tas, tas_passes
 from scheduling.conformance.kueue.cycles import Cycles
 from scheduling.conformance.kueue.tas_nodes import nodes
+from scheduling.conformance.kueue.topology_aware import DomainTasks
 from scheduling.conformance.kueue.topology_objects import assignment, placement
 from scheduling.conformance.kueue.transformations import transformation, transformed
-from scheduling.engine.model import DomainTasks
 
 Case = Mapping[str, Any]
 FEWEST = {"TestScheduleForTAS": 50, "TestScheduleForTASCohorts": 19, "TestScheduleForTASPreemption": 9}

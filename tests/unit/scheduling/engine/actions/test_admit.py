@@ -10,7 +10,6 @@ from scheduling.engine import (
     AllocationGone,
     AllocationPut,
     EngineConfig,
-    Nominate,
     PreemptionOptions,
     QueuePut,
 )
@@ -24,7 +23,7 @@ from scheduling.engine.model import (
     Strategy,
     Verdict,
 )
-from tests.unit.scheduling.engine.actions.stage import ADMIT, OWN_ONLY, TAKE_BACK, Stage
+from tests.unit.scheduling.engine.actions.stage import OWN_ONLY, TAKE_BACK, Stage
 from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role, world
 
 
@@ -259,19 +258,3 @@ def test_a_strict_queue_waits_behind_a_promise() -> None:
     stage.submit(job("a1", "a", role(1, 3), at=5), job("a2", "a", role(1, 1), at=6))
     stage.cycle()
     assert set(stage.snapshot.claims) == {"a1"}
-
-
-def test_judged_together_the_second_is_outrun() -> None:
-    snapshot = world(
-        [node("n1", 4)],
-        [job("a1", "a", role(1, 4)), job("b1", "b", role(1, 4), at=1)],
-        teams={"a": quotas(2), "b": quotas(2)},
-    )
-    config = replace(ADMIT, nominate=Nominate.ONCE, heads_per_queue=1, refill=False)
-    stage = Stage(snapshot, config)
-    result = stage.cycle()
-    assert {turn.job: turn.verdict for turn in result.considered} == {
-        "a1": Verdict.ADMITTED,
-        "b1": Verdict.OUTRUN,
-    }
-    assert stage.outcome("b1").reason is Reason.WAITING_FOR_BORROWED

@@ -11,14 +11,12 @@ from scheduling.engine.model import (
     Allocation,
     Charge,
     DeviceSlice,
-    DomainTasks,
-    Extended,
     HostPort,
     JobState,
     PlacementRules,
     PodTerm,
 )
-from tests.unit.scheduling.engine.builders import flavor, job, node, quotas, role, world
+from tests.unit.scheduling.engine.builders import job, node, quotas, role, world
 
 CPU = ("a100", "cpu")
 PLAIN = PlacementRules()
@@ -197,34 +195,3 @@ def test_another_task_of_the_same_name_holds_what_it_has_itself() -> None:
         statement.allocate(held("j", 0, "n2", cpu=7, charges=(Charge(*CPU, 7),)))
         assert [free - 64_000 for free in snapshot.fleet.cpu_free.tolist()] == [0, -7]
         assert snapshot.quota.usage("a", CPU) == 7
-
-
-def test_places_in_counted_flavors_follow_who_comes_and_goes() -> None:
-    counted = flavor("counted", counted=True, topology=("kubernetes.io/hostname",))
-    snapshot = Snapshot(
-        nodes=[node("n1", labels={"kubernetes.io/hostname": "n1"})],
-        flavors=[counted],
-        quota_nodes=small().quota_nodes(),
-        queues=small().queues.values(),
-    )
-    places = (DomainTasks(domain=("n1",), tasks=3),)
-    each = (Extended("cpu", 1_000),)
-    standing = held("j", 0, "", slices=(), flavor="counted", domains=places, each=each)
-
-    def free(shown: Snapshot) -> list[list[int]]:
-        found: list[list[int]] = shown.grounds["counted"].stock.remaining().tolist()
-        return found
-
-    empty = free(snapshot)
-    snapshot.take(standing)
-    taken = free(snapshot)
-    assert sum(taken[0]) == sum(empty[0]) - 3_000
-    assert free(Snapshot.from_json(snapshot.to_json())) == taken
-    with snapshot.statement() as statement:
-        statement.release(standing.id)
-        assert free(snapshot) == empty
-    assert free(snapshot) == taken
-    snapshot.apply(Delta((NodePut(node("n1", labels={"kubernetes.io/hostname": "n1"}, rank=1)),)))
-    assert free(snapshot) == taken
-    snapshot.give_back(standing.id)
-    assert free(snapshot) == empty

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scheduling.conformance.kueue.topology_aware.eligibility import Known
+from scheduling.conformance.kueue.topology_aware.place import GangPlacer
+from scheduling.conformance.kueue.topology_aware.request import RoleRequest, TopologyOptions
+from scheduling.conformance.kueue.topology_aware.result import (
+    Failure,
+    Placement,
+    RoleOutcome,
+    Usage,
+    usage_of,
+)
+from scheduling.conformance.kueue.topology_aware.stock import Stock
 from scheduling.engine.model import Toleration
-from scheduling.engine.topology.eligibility import Known
-from scheduling.engine.topology.place import GangPlacer
-from scheduling.engine.topology.request import RoleRequest, TopologyOptions
-from scheduling.engine.topology.result import Failure, Placement, RoleOutcome, Usage, usage_of
-from scheduling.engine.topology.stock import Stock
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FlavorGround:
+class FlavorTopology:
     """The nodes of one flavor: what is free there, what the flavor tolerates, and who may stand where.
 
     `known` is filled as questions are asked; it holds as long as the nodes do not change.
@@ -26,7 +32,7 @@ class FlavorGround:
 
 
 def place_across(
-    grounds: Mapping[str, FlavorGround],
+    topologies: Mapping[str, FlavorTopology],
     requests: Mapping[str, Sequence[RoleRequest]],
     options: TopologyOptions,
     *,
@@ -40,15 +46,15 @@ def place_across(
     outcomes: dict[str, RoleOutcome] = {}
     taken: list[Usage] = []
     for flavor in sorted(requests):
-        ground = grounds[flavor]
-        shared = ground.stock.tree.leaves_are_nodes
+        topology = topologies[flavor]
+        shared = topology.stock.tree.leaves_are_nodes
         placer = GangPlacer(
-            ground.stock,
+            topology.stock,
             options,
-            tolerations=ground.tolerations,
+            tolerations=topology.tolerations,
             assumed=taken if shared else (),
             if_empty=if_empty,
-            known=ground.known,
+            known=topology.known,
         )
         found = placer.place(requests[flavor])
         outcomes.update(found)

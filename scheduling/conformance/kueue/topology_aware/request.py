@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from scheduling.engine.model import Expression, PlacementRules, SliceLayer, TopologyMode
-from scheduling.engine.topology.result import Failure, Misfit, Placement
-from scheduling.engine.topology.tree import TopologyTree
+from scheduling.conformance.kueue.topology_aware.result import Failure, Misfit, Placement, SliceLayer
+from scheduling.conformance.kueue.topology_aware.tree import TopologyTree
+from scheduling.engine.model import Expression, PlacementRules, TopologyMode
 
 
 @dataclass(frozen=True, slots=True)

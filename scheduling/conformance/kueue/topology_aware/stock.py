@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from scheduling.engine.topology.result import Usage
-from scheduling.engine.topology.tree import Ints, TopologyNode, TopologyTree
+from scheduling.conformance.kueue.topology_aware.result import Usage
+from scheduling.conformance.kueue.topology_aware.tree import Ints, TopologyNode, TopologyTree
 
 # Amounts beyond this are the same as unlimited, and sums of two of them stay inside 64 bits.
 _CEILING = 2**61

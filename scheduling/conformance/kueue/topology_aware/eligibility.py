@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduling.conformance.kueue.topology_aware.request import Preference
+from scheduling.conformance.kueue.topology_aware.result import Exclusions
+from scheduling.conformance.kueue.topology_aware.tree import Ints, Mask, TopologyNode, TopologyTree
+from scheduling.engine import label_holds as holds
+from scheduling.engine import labels_carry as carries
+from scheduling.engine.extension import labels_satisfy as satisfies
 from scheduling.engine.model import Expression, PlacementRules, Taint, TaintEffect, Toleration
-from scheduling.engine.model.labels import carries, holds, satisfies
-from scheduling.engine.topology.request import Preference
-from scheduling.engine.topology.result import Exclusions
-from scheduling.engine.topology.tree import Ints, Mask, TopologyNode, TopologyTree
 
 
 @dataclass(frozen=True, slots=True)

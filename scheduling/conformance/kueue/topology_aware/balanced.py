@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.engine.topology.choose import Part, by_room, by_room_with_leader
-from scheduling.engine.topology.fit import Search
-from scheduling.engine.topology.room import LevelRoom, Room, add_up
-from scheduling.engine.topology.tree import Mask
+from scheduling.conformance.kueue.topology_aware.choose import Part, by_room, by_room_with_leader
+from scheduling.conformance.kueue.topology_aware.fit import Search
+from scheduling.conformance.kueue.topology_aware.room import LevelRoom, Room, add_up
+from scheduling.conformance.kueue.topology_aware.tree import Mask
 
 
 class Balance(NamedTuple):

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduling.engine.topology.eligibility import Eligibility
-from scheduling.engine.topology.request import Plan, RoleRequest
-from scheduling.engine.topology.result import Exclusions
-from scheduling.engine.topology.stock import Stock
-from scheduling.engine.topology.tree import Ints, Mask, TopologyTree
+from scheduling.conformance.kueue.topology_aware.eligibility import Eligibility
+from scheduling.conformance.kueue.topology_aware.request import Plan, RoleRequest
+from scheduling.conformance.kueue.topology_aware.result import Exclusions
+from scheduling.conformance.kueue.topology_aware.stock import Stock
+from scheduling.conformance.kueue.topology_aware.tree import Ints, Mask, TopologyTree
 
 _NEVER = np.iinfo(np.int64).max
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from scheduling.engine.model import Taint
-from scheduling.engine.topology import (
+from scheduling.conformance.kueue.topology_aware import (
     NODE_LABEL,
     Failure,
     GangPlacer,
@@ -17,6 +16,7 @@ from scheduling.engine.topology import (
     Usage,
     build_tree,
 )
+from scheduling.engine.model import Taint
 
 LEVELS = ("block", "rack", NODE_LABEL)
 ONE_CORE = {"cpu": 1}

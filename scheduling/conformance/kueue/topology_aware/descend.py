@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduling.engine.topology.choose import Part, by_room, divide, units_of
-from scheduling.engine.topology.fit import Search
+from scheduling.conformance.kueue.topology_aware.choose import Part, by_room, divide, units_of
+from scheduling.conformance.kueue.topology_aware.fit import Search
 
 
 def to_leaves(search: Search, level: int, parts: list[Part], *, keep_parts: bool = False) -> list[Part]:

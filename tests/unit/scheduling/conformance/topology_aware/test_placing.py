@@ -6,19 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.engine.model import (
-    AffinityOperator,
-    Expression,
-    PlacementRules,
-    Taint,
-    Toleration,
-    TolerationOperator,
-    TopologyMode,
-)
-from scheduling.engine.topology import (
+from scheduling.conformance.kueue.topology_aware import (
     NODE_LABEL,
     Failure,
-    FlavorGround,
+    FlavorTopology,
     GangPlacer,
     LayerRoom,
     Misfit,
@@ -34,6 +25,15 @@ from scheduling.engine.topology import (
     place_across,
     replace_leaf,
     usage_of,
+)
+from scheduling.engine.model import (
+    AffinityOperator,
+    Expression,
+    PlacementRules,
+    Taint,
+    Toleration,
+    TolerationOperator,
+    TopologyMode,
 )
 
 from .grounds import LEVELS, ONE_CORE, ground, node, placed, spots
@@ -203,7 +203,7 @@ def test_held_room_counts_unless_the_question_is_about_an_empty_topology() -> No
 
 
 def test_flavors_on_the_same_nodes_do_not_take_the_same_room_twice() -> None:
-    grounds = {name: FlavorGround(ground({"b1/r1/x1": 4, "b1/r1/x2": 4})) for name in ("east", "west")}
+    grounds = {name: FlavorTopology(ground({"b1/r1/x1": 4, "b1/r1/x2": 4})) for name in ("east", "west")}
     asked = {
         "west": [replace(role(3, REQUIRED, NODE_LABEL), name="b")],
         "east": [role(3, REQUIRED, NODE_LABEL)],
@@ -216,7 +216,7 @@ def test_flavors_on_the_same_nodes_do_not_take_the_same_room_twice() -> None:
 
 
 def test_groups_of_nodes_are_each_flavors_own() -> None:
-    grounds = {name: FlavorGround(ground({"b1/r1/x1": 4}, LEVELS[:2])) for name in ("east", "west")}
+    grounds = {name: FlavorTopology(ground({"b1/r1/x1": 4}, LEVELS[:2])) for name in ("east", "west")}
     found = place_across(
         grounds, {"east": [role(4)], "west": [replace(role(4), name="b")]}, TopologyOptions()
     )
@@ -224,7 +224,7 @@ def test_groups_of_nodes_are_each_flavors_own() -> None:
 
 
 def test_no_flavor_is_asked_after_one_that_failed() -> None:
-    grounds = {name: FlavorGround(ground({"b1/r1/x1": 4})) for name in ("east", "west")}
+    grounds = {name: FlavorTopology(ground({"b1/r1/x1": 4})) for name in ("east", "west")}
     found = place_across(
         grounds, {"east": [role(5)], "west": [replace(role(1), name="b")]}, TopologyOptions()
     )

@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from scheduling.conformance.kueue.topology_aware.tree import Path
 from scheduling.engine.model import Taint
-from scheduling.engine.topology.tree import Path
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLayer:
+    """Every `size` tasks share one domain of `level`, a node label."""
+
+    level: str
+    size: int
 
 
 class Share(NamedTuple):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.engine.topology.request import Plan
-from scheduling.engine.topology.room import LevelRoom
+from scheduling.conformance.kueue.topology_aware.request import Plan
+from scheduling.conformance.kueue.topology_aware.room import LevelRoom
 
 
 class Part(NamedTuple):

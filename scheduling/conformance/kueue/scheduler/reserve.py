@@ -1,11 +1,8 @@
-"""Quota kept free for a job that waits for others although nobody may be asked to leave for it.
+"""Quota kept free for a head that waits for others although nobody may be asked to leave for it.
 
 Without it a neighbour would borrow, cycle after cycle, what comes free for the waiting job. How much is
 kept follows Kueue: of what the job asks for, no more than its queue may still use; inside the nominal
 where the job would not borrow. A queue that may always take its nominal back needs nothing kept.
-
-It holds for one pass over heads that were judged together. Where each head is judged at its turn, the jobs
-behind a waiting one may use what it cannot, and a reservation in time keeps them from delaying it.
 """
 
 from __future__ import annotations
@@ -14,10 +11,10 @@ from collections.abc import Mapping
 
 from quotas.tree import Amount, QuotaTree
 from quotas.tree.limits import plus, smaller
-from scheduling.engine.actions.admission.entry import Entry
-from scheduling.engine.gang.counted import holds_of
+from scheduling.conformance.kueue.topology_aware.places import TopologyAssignments, allocations_of
+from scheduling.engine import Snapshot
+from scheduling.engine.extension import Entry
 from scheduling.engine.model import Allocation, Charge, FlavorResource, PreemptOthers
-from scheduling.engine.state.snapshot import Snapshot
 
 KEPT = "(kept)"
 """The role under which kept quota is booked: no task of any job."""
@@ -38,11 +35,14 @@ def to_reserve(tree: QuotaTree[FlavorResource], entry: Entry) -> dict[FlavorReso
     return kept
 
 
-def reserve(snapshot: Snapshot, entry: Entry, *, prioritised: bool) -> None:
+def reserve_quota(
+    snapshot: Snapshot, entry: Entry, wished: TopologyAssignments, *, prioritised: bool
+) -> None:
     """Keep what an entry asks for from those that are processed after it.
 
     `prioritised`: jobs for which others leave already go first by configuration, so what comes free for
-    one of them is kept even where its queue could take it back.
+    one of them is kept even where its queue could take it back. `wished` is where its roles in
+    topology-aware flavors would run if all tasks placed by topology had left.
     """
     certain = entry.queue.preemption.reclaim is PreemptOthers.ANY
     if certain and not (prioritised and entry.job.preempting):
@@ -50,7 +50,7 @@ def reserve(snapshot: Snapshot, entry: Entry, *, prioritised: bool) -> None:
     amounts = to_reserve(snapshot.quota, entry)
     if amounts:
         snapshot.take(_booking(entry, amounts))
-    for places in holds_of(entry.queue, entry.job, entry.wished, prefix=f"{KEPT} "):
+    for places in allocations_of(entry.queue, entry.job, wished, prefix=f"{KEPT} "):
         snapshot.take(places)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduling.engine.topology.choose import (
+from scheduling.conformance.kueue.topology_aware.choose import (
     Part,
     Units,
     by_room,
@@ -15,10 +15,10 @@ from scheduling.engine.topology.choose import (
     units_of,
     uses_best_fit,
 )
-from scheduling.engine.topology.request import Plan, TopologyOptions
-from scheduling.engine.topology.result import Exclusions, Failure, LayerRoom, Misfit
-from scheduling.engine.topology.room import Room
-from scheduling.engine.topology.tree import TopologyTree
+from scheduling.conformance.kueue.topology_aware.request import Plan, TopologyOptions
+from scheduling.conformance.kueue.topology_aware.result import Exclusions, Failure, LayerRoom, Misfit
+from scheduling.conformance.kueue.topology_aware.room import Room
+from scheduling.conformance.kueue.topology_aware.tree import TopologyTree
 
 
 @dataclass(frozen=True, slots=True, eq=False)

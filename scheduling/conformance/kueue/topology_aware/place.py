@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from scheduling.engine.model import PlacementRules, Toleration
-from scheduling.engine.topology.balanced import balanced_parts
-from scheduling.engine.topology.choose import Part, Unplaced
-from scheduling.engine.topology.descend import to_leaves
-from scheduling.engine.topology.eligibility import Eligibility, Known, recalled
-from scheduling.engine.topology.fit import Search, starting_parts
-from scheduling.engine.topology.request import Preference, RoleRequest, TopologyOptions, draw_plan
-from scheduling.engine.topology.result import (
+from scheduling.conformance.kueue.topology_aware.balanced import balanced_parts
+from scheduling.conformance.kueue.topology_aware.choose import Part, Unplaced
+from scheduling.conformance.kueue.topology_aware.descend import to_leaves
+from scheduling.conformance.kueue.topology_aware.eligibility import Eligibility, Known, recalled
+from scheduling.conformance.kueue.topology_aware.fit import Search, starting_parts
+from scheduling.conformance.kueue.topology_aware.request import (
+    Preference,
+    RoleRequest,
+    TopologyOptions,
+    draw_plan,
+)
+from scheduling.conformance.kueue.topology_aware.result import (
     Failure,
     Misfit,
     Placement,
@@ -22,8 +26,9 @@ from scheduling.engine.topology.result import (
     joined,
     usage_of,
 )
-from scheduling.engine.topology.room import add_up, count_leaves
-from scheduling.engine.topology.stock import Stock
+from scheduling.conformance.kueue.topology_aware.room import add_up, count_leaves
+from scheduling.conformance.kueue.topology_aware.stock import Stock
+from scheduling.engine.model import PlacementRules, Toleration
 
 
 class GangPlacer:

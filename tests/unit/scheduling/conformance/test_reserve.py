@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scheduling.conformance.kueue.scheduler.reserve import reserve_quota, to_reserve
 from scheduling.engine.actions.admission.entry import Entry
-from scheduling.engine.actions.admission.reserve import reserve, to_reserve
 from scheduling.engine.model import Charge, FlavorResource, PreemptionPolicy, PreemptOthers, Quota, QuotaNode
 from scheduling.engine.quota.assignment import Assignment, FlavorChoice, Mode, RoleAssignment
 from scheduling.engine.state.snapshot import Snapshot
@@ -73,6 +73,6 @@ def test_who_can_take_it_back_needs_nothing_kept(
             job=job("waiting", preempting=True), queue=waiting.queue, assignment=waiting.assignment
         )
     with world.statement():
-        reserve(world, waiting, prioritised=prioritised)
+        reserve_quota(world, waiting, {}, prioritised=prioritised)
         assert world.quota.usage("a", CARDS) == kept
     assert world.quota.usage("a", CARDS) == 0

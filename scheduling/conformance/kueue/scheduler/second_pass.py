@@ -1,6 +1,6 @@
 """Places for jobs that hold quota already: put off until machines were there, or lost with a node.
 
-Such a job asks for no quota, so it goes before all that wait. What still stands of it stays where it is.
+Such a job asks for no quota, so it goes before all that wait. What still runs of it stays where it is.
 Source of the rules: Kueue's second scheduling pass.
 """
 
@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from scheduling.engine.actions.admission.docket import Docket
-from scheduling.engine.actions.admission.nominate import Victims
-from scheduling.engine.actions.admission.outlook import Outlook
-from scheduling.engine.actions.admission.reserve import KEPT
-from scheduling.engine.gang.unplaced import Moves, added, first_places, lacks_places, substitutes
+from scheduling.conformance.kueue.scheduler.heads import HeadDocket
+from scheduling.conformance.kueue.scheduler.options import CycleOptions
+from scheduling.conformance.kueue.scheduler.reserve import KEPT
+from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, TopologyState
+from scheduling.conformance.kueue.topology_aware.second_places import (
+    Moves,
+    added,
+    find_first_places,
+    find_substitutes,
+    lacks_places,
+)
+from scheduling.conformance.kueue.topology_aware.snapshot import TopologySnapshot
+from scheduling.engine import Preemptor, Refusal, TargetSet
+from scheduling.engine.extension import Outlook, Session
 from scheduling.engine.model import (
-    Allocation,
     Considered,
     Decision,
     DecisionKind,
@@ -24,16 +32,13 @@ from scheduling.engine.model import (
     JobState,
     Verdict,
 )
-from scheduling.engine.preemption.targets import Preemptor, TargetSet
-from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.session.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """Where a job that holds quota would stand: what its allocations become, or why it finds no places.
+    """What the allocations of a job that holds quota become, or why it finds no places.
 
-    `found` are those whose places it would get.
+    `found` are the victims whose places it would get.
     """
 
     job: Job
@@ -42,67 +47,71 @@ class Settlement:
     found: TargetSet = field(default_factory=TargetSet)
 
 
-class Settler:
+class SecondPass:
     """Serves the jobs of one session that lack places, best-ranked first."""
 
-    def __init__(self, session: Session, docket: Docket, outlook: Outlook, victims: Victims) -> None:
+    def __init__(
+        self,
+        session: Session,
+        docket: HeadDocket,
+        outlook: Outlook,
+        state: TopologyState,
+        options: CycleOptions,
+    ) -> None:
         self._session = session
         self._snapshot = session.snapshot
-        self._options = session.config.topology
         self._docket = docket
         self._outlook = outlook
-        self._victims = victims
+        self._state = state
+        self._options = options
 
-    def nominated(self) -> tuple[Settlement, ...]:
+    def nominate(self) -> tuple[Settlement, ...]:
         """What each of them would get in the present state."""
         return tuple(self._nominate(job) for job in self._due())
 
-    def run(self) -> None:
-        """Each in turn, against the state that the former left."""
-        for job in tuple(self._due()):
-            self.process(self._nominate(job))
-
     def process(self, settlement: Settlement) -> None:
         """Act on a nomination, unless its places were taken since."""
-        if settlement.moves and not self._holds(settlement) and self._session.config.room.judge_again:
+        if settlement.moves and not self._holds(settlement) and self._options.judge_again:
             settlement = self._nominate(settlement.job)
         leavers = self._docket.ledger.tasks_of(settlement.found.targets)
-        if settlement.moves and not self._docket.told(leavers) and self._holds(settlement):
+        if settlement.moves and not self._docket.marked(leavers) and self._holds(settlement):
             if leavers:
                 self._await(settlement, leavers)
             else:
                 self._move(settlement)
-        elif settlement.job.lost_nodes and self._session.config.room.leave_unreplaced:
+        elif self._lost(settlement.job) and self._options.leave_unreplaced:
             self._leave(settlement.job)
         else:
             self._trace(settlement, Verdict.NO_ROOM)
 
     def _due(self) -> Iterator[Job]:
-        if not self._snapshot.grounds:
-            return
         gone = {d.job for d in self._session.decisions if d.kind is DecisionKind.EVICT}
         jobs = [
             job
             for job in self._snapshot.jobs.values()
-            if (job.unplaced or job.lost_nodes) and job.state is JobState.LIVE and job.id not in gone
+            if (job.id in self._state.unplaced or self._lost(job))
+            and job.state is JobState.LIVE
+            and job.id not in gone
         ]
         for job in sorted(jobs, key=lambda job: (-job.priority, job.submitted_at, job.id)):
-            if lacks_places(self._snapshot, job):
+            if lacks_places(self._snapshot, job, self._state):
                 yield job
 
     def _nominate(self, job: Job) -> Settlement:
         found = self._places(job)
         if not isinstance(found, Refusal):
             return Settlement(job=job, moves=found)
-        alone = job.lost_nodes or self._victims is not Victims.ALL
-        if alone or isinstance(self._places(job, if_empty=True), Refusal):
+        if self._lost(job) or isinstance(self._places(job, if_empty=True), Refusal):
             return Settlement(job=job, refusal=found)
         return self._with_victims(job, found)
 
+    def _lost(self, job: Job) -> bool:
+        return bool(self._state.lost_nodes.get(job.id))
+
     def _places(self, job: Job, *, if_empty: bool = False) -> Moves | Refusal:
-        if job.lost_nodes:
-            return substitutes(self._snapshot, job, self._options)
-        return first_places(self._snapshot, job, self._options, if_empty=if_empty)
+        if self._lost(job):
+            return find_substitutes(self._snapshot, job, self._state)
+        return find_first_places(self._snapshot, job, self._state, if_empty=if_empty)
 
     def _with_victims(self, job: Job, refusal: Refusal) -> Settlement:
         """Who has to leave for it: its quota it has, so nothing but their places is asked for."""
@@ -126,16 +135,23 @@ class Settler:
         with self._snapshot.statement() as statement:
             for key in self._docket.ledger.tasks_of(settlement.found.targets):
                 statement.release(key)
-            return self._snapshot.grounds.fits(self._new(settlement))
+            topologies = TopologySnapshot(self._snapshot, apart=self._state.apart)
+            return topologies.fits(self._new(settlement))
 
-    def _new(self, settlement: Settlement) -> list[Allocation]:
-        return [added(self._snapshot.allocations[key], to) for key, to in settlement.moves.items()]
+    def _new(self, settlement: Settlement) -> list[DomainAllocation]:
+        return [added(self._held(key), to) for key, to in settlement.moves.items()]
+
+    def _held(self, key: str) -> DomainAllocation:
+        held = self._snapshot.allocations[key]
+        assert isinstance(held, DomainAllocation)  # noqa: S101 - moves are of nothing else
+        return held
 
     def _move(self, settlement: Settlement) -> None:
         for key, moved in settlement.moves.items():
-            before = self._snapshot.give_back(key)
+            before = self._held(key)
+            self._snapshot.give_back(key)
             self._snapshot.take(moved)
-            # What was left behind stands on a node that failed: nobody is sent there in this cycle.
+            # What was left behind is on a node that failed: no task is sent there in this cycle.
             behind = added(moved, before)
             if behind.domains:
                 self._snapshot.take(replace(behind, role=f"{KEPT} {behind.role}"))
@@ -154,7 +170,7 @@ class Settler:
         """Its victims are told to leave; it gets its places in a later cycle, and nobody else in this one."""
         for target in settlement.found.targets:
             self._docket.ledger.evict(settlement.job, target)
-        self._docket.tell(leavers)
+        self._docket.mark_for_eviction(leavers)
         for places in self._new(settlement):
             self._snapshot.take(replace(places, role=f"{KEPT} {places.role}"))
         self._trace(settlement, Verdict.PREEMPTING)

@@ -8,8 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine.model import TopologyMode
-from scheduling.engine.topology import (
+from scheduling.conformance.kueue.topology_aware import (
     NODE_LABEL,
     Failure,
     GangPlacer,
@@ -19,6 +18,7 @@ from scheduling.engine.topology import (
     SliceLayer,
     TopologyOptions,
 )
+from scheduling.engine.model import TopologyMode
 
 from .grounds import LEVELS, ground
 

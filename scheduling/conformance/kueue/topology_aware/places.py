@@ -1,8 +1,7 @@
-"""Roles in counted flavors: how many of their tasks stand in which domain.
+"""Domains for the roles of a job in topology-aware flavors (KEP-2724).
 
-Nothing is seated here. A role gets one hold for all its tasks, with the domains they stand in; who runs
-on which node of a domain is left to whoever starts them. Source of the rules: Kueue's topology-aware
-scheduling.
+A role gets one allocation for all its tasks, with the domains they run in; which node of a domain runs which
+task is left to the scheduler of pods.
 """
 
 from __future__ import annotations
@@ -10,10 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from foundation.core.quantities import Resource
+from scheduling.conformance.kueue.topology_aware.across import place_across
+from scheduling.conformance.kueue.topology_aware.model import (
+    DomainAllocation,
+    DomainTasks,
+    PodRequest,
+    SlicedRule,
+    TopologyState,
+)
+from scheduling.conformance.kueue.topology_aware.request import Preference, RoleRequest
+from scheduling.conformance.kueue.topology_aware.result import (
+    Failure,
+    Misfit,
+    Placement,
+    Share,
+    SliceLayer,
+)
+from scheduling.conformance.kueue.topology_aware.snapshot import PODS, TopologySnapshot
+from scheduling.engine import Assignment, Refusal, RoleAssignment, Snapshot
+from scheduling.engine.extension import wishes_topology
 from scheduling.engine.model import (
     Allocation,
-    DomainTasks,
     Extended,
     Help,
     HelpCode,
@@ -22,23 +38,8 @@ from scheduling.engine.model import (
     Reason,
     Request,
     Role,
-    SliceLayer,
     TopologyMode,
     TopologyRule,
-)
-from scheduling.engine.quota.assignment import Assignment, Refusal, RoleAssignment
-from scheduling.engine.quota.flavors import wishes_topology
-from scheduling.engine.state.grounds import PODS
-from scheduling.engine.state.snapshot import Snapshot
-from scheduling.engine.topology import (
-    Failure,
-    Misfit,
-    Placement,
-    Preference,
-    RoleRequest,
-    Share,
-    TopologyOptions,
-    place_across,
 )
 
 ANYHOW = TopologyRule(mode=TopologyMode.UNCONSTRAINED)
@@ -47,34 +48,35 @@ PASSING = (Misfit.NO_ROOM, Misfit.NO_DOMAINS, Misfit.STALE_PLACEMENT, Misfit.NO_
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
-    """Where the tasks of one role stand in a counted flavor, and what each of them takes there."""
+class TopologyAssignment:
+    """The domains of one role's tasks in a topology-aware flavor, and what each of them takes there."""
 
     flavor: str
     domains: tuple[DomainTasks, ...] = ()
     each: tuple[Extended, ...] = ()
 
 
-Stands = Mapping[str, Stand]
+TopologyAssignments = Mapping[str, TopologyAssignment]
 """By role."""
 
 
-class Counting:
-    """Answers where roles would stand in the present state of a snapshot; changes nothing."""
+class DomainPlacer:
+    """Finds domains for roles in the present state of a snapshot; changes nothing."""
 
-    def __init__(self, snapshot: Snapshot, options: TopologyOptions) -> None:
+    def __init__(self, snapshot: Snapshot, state: TopologyState) -> None:
         self._snapshot = snapshot
-        self._options = options
+        self._state = state
+        self._topologies = TopologySnapshot(snapshot, apart=state.apart)
 
     def flavor(self, assigned: RoleAssignment) -> str | None:
-        """The counted flavor among those of a role; a role never has two."""
-        return next((name for name in assigned.flavors if self._snapshot.grounds.counts(name)), None)
+        """The topology-aware flavor among those of a role; a role never has two."""
+        return next((name for name in assigned.flavors if self._topologies.knows(name)), None)
 
     def roles(self, assignment: Assignment) -> tuple[str, ...]:
-        """The roles with tasks in counted flavors."""
+        """The roles with tasks in topology-aware flavors."""
         return tuple(role.role for role in assignment.roles if role.count and self.flavor(role) is not None)
 
-    def stands(
+    def find(
         self,
         queue: Queue,
         job: Job,
@@ -82,29 +84,29 @@ class Counting:
         *,
         previous: Iterable[Allocation] = (),
         if_empty: bool = False,
-    ) -> dict[str, Stand] | Refusal:
-        """Where all roles in counted flavors stand, or why one of them cannot.
+    ) -> dict[str, TopologyAssignment] | Refusal:
+        """The domains of all roles in topology-aware flavors, or why one of them gets none.
 
         A role that holds something already keeps what it has and is left out; one whose machines are
         still to be ordered has no domains yet. `previous` is what was held by the job that this one
-        replaces. With `if_empty`, as if all counted tasks had left.
+        replaces. With `if_empty` the domains are searched as if all tasks placed by topology had left.
         """
-        if not self._snapshot.grounds:
+        if not self._topologies:
             return {}
-        homeless = self._homeless(queue, job, assignment)
-        counted = self.roles(assignment)
-        if homeless is not None or not counted:
-            return homeless or {}
+        refused = self._without_nodes(queue, job, assignment)
+        aware = self.roles(assignment)
+        if refused is not None or not aware:
+            return refused or {}
         holding = {held.role for held in self._snapshot.held(job.id)}
         asked: dict[str, list[RoleRequest]] = {}
-        found: dict[str, Stand] = {}
+        found: dict[str, TopologyAssignment] = {}
         for assigned in assignment.roles:
             flavor = self.flavor(assigned)
-            if flavor is None or assigned.role not in counted or assigned.role in holding:
+            if flavor is None or assigned.role not in aware or assigned.role in holding:
                 continue
             role = next(role for role in job.roles if role.name == assigned.role)
-            found[role.name] = Stand(flavor, each=footprint(role.request))
-            if flavor not in queue.on_order:
+            found[role.name] = TopologyAssignment(flavor, each=footprint(role.request))
+            if flavor not in self._state.on_order.get(queue.id, ()):
                 request = role_request(job, role, assigned.count)
                 asked.setdefault(flavor, []).append(self._following(request, flavor, previous))
         return self.place(found, asked, if_empty=if_empty)
@@ -112,14 +114,14 @@ class Counting:
     def _following(self, request: RoleRequest, flavor: str, previous: Iterable[Allocation]) -> RoleRequest:
         """A request that starts from where the same role stood before."""
         before = next((a for a in previous if a.role == request.name and a.flavor == flavor), None)
-        if before is None or not before.domains:
+        if not isinstance(before, DomainAllocation) or not before.domains:
             return request
-        levels = self._snapshot.grounds[flavor].stock.tree.key_levels
+        levels = self._topologies[flavor].stock.tree.key_levels
         return replace(request, previous=placement_of(levels, before))
 
-    def _homeless(self, queue: Queue, job: Job, assignment: Assignment) -> Refusal | None:
+    def _without_nodes(self, queue: Queue, job: Job, assignment: Assignment) -> Refusal | None:
         """A role that asks for a level of topology, and of which nothing comes from a flavor with nodes."""
-        if not any(self._snapshot.grounds.counts(name) for group in queue.groups for name in group.flavors):
+        if not any(self._topologies.knows(name) for group in queue.groups for name in group.flavors):
             return None
         flavors = self._snapshot.flavors
         for assigned in assignment.roles:
@@ -132,19 +134,19 @@ class Counting:
         return None
 
     def place(
-        self, found: Stands, asked: Mapping[str, list[RoleRequest]], *, if_empty: bool = False
-    ) -> dict[str, Stand] | Refusal:
-        """Give the stands of `found` the domains that are found for the requests of each flavor."""
-        grounds = {name: self._snapshot.grounds[name] for name in asked}
-        outcomes = place_across(grounds, asked, self._options, if_empty=if_empty)
+        self, found: TopologyAssignments, asked: Mapping[str, list[RoleRequest]], *, if_empty: bool = False
+    ) -> dict[str, TopologyAssignment] | Refusal:
+        """Complete `found` by the domains that answer the requests of each flavor."""
+        topologies = {name: self._topologies[name] for name in asked}
+        outcomes = place_across(topologies, asked, self._state.options, if_empty=if_empty)
         for flavor in sorted(asked):
             for request in asked[flavor]:
                 outcome = outcomes.get(request.name)
                 if isinstance(outcome, Failure):
                     return refused(outcome, request, flavor)
         return {
-            name: Stand(stand.flavor, domains_of(outcomes.get(name)), stand.each)
-            for name, stand in found.items()
+            name: TopologyAssignment(role.flavor, domains_of(outcomes.get(name)), role.each)
+            for name, role in found.items()
         }
 
 
@@ -166,17 +168,13 @@ def role_request(job: Job, role: Role, tasks: int) -> RoleRequest:
 
 
 def footprint(request: Request) -> tuple[Extended, ...]:
-    """What one task takes of its domain, itself included. Cards are counted whole."""
-    if request.footprint is not None:
-        return (*request.footprint, Extended(PODS, 1))
-    cards = 0 if request.gpu is None else request.gpu.cards
-    plain = ((Resource.CPU, request.cpu), (Resource.MEMORY, request.memory), (Resource.GPU_CARDS, cards))
-    named = (Extended(name, amount) for name, amount in plain if amount)
-    return (*named, *request.extended, Extended(PODS, 1))
+    """What one task takes of its domain, itself included."""
+    assert isinstance(request, PodRequest)  # noqa: S101 - what is read from a PodSet
+    return (*request.footprint, Extended(PODS, 1))
 
 
-def placement_of(levels: tuple[str, ...], held: Allocation) -> Placement:
-    """Where an allocation stands, in the topology's own terms."""
+def placement_of(levels: tuple[str, ...], held: DomainAllocation) -> Placement:
+    """The domains of an allocation in the topology's own terms."""
     return Placement(levels, tuple(Share(part.domain, part.tasks) for part in held.domains))
 
 
@@ -204,25 +202,28 @@ def refused(failure: Failure, request: RoleRequest, flavor: str) -> Refusal:
     return Refusal(reason, numbers, tuple(_fewer(request, fitting)))
 
 
-def holds_of(queue: Queue, job: Job, stands: Stands, *, prefix: str) -> Iterable[Allocation]:
+def allocations_of(
+    queue: Queue, job: Job, found: TopologyAssignments, *, prefix: str
+) -> Iterable[DomainAllocation]:
     """The places alone, without quota, under roles of their own."""
-    for name, stand in stands.items():
-        yield Allocation(
+    for name, assigned in found.items():
+        yield DomainAllocation(
             job=job.id,
             queue=queue.id,
             role=f"{prefix}{name}",
             index=0,
-            flavor=stand.flavor,
+            flavor=assigned.flavor,
             node="",
-            domains=stand.domains,
-            each=stand.each,
+            domains=assigned.domains,
+            each=assigned.each,
         )
 
 
 def _layers(rule: TopologyRule) -> Iterator[SliceLayer]:
     if rule.slice_level:
         yield SliceLayer(rule.slice_level, rule.slice_size)
-    yield from rule.layers
+    if isinstance(rule, SlicedRule):
+        yield from rule.layers
 
 
 def _fewer(request: RoleRequest, tasks: int) -> Iterator[Help]:

@@ -1,4 +1,4 @@
-"""Flavors whose tasks are counted by domain, in whole cycles: places, victims, promises and lost nodes."""
+"""Kueue's cycle with topology-aware flavors: places, victims, heads judged together, and lost nodes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from dataclasses import replace
 import pytest
 
 from foundation.core.quantities import Resource
+from scheduling.conformance.kueue.scheduler.action import with_cycle
+from scheduling.conformance.kueue.scheduler.options import CycleOptions
+from scheduling.conformance.kueue.topology_aware import (
+    DomainAllocation,
+    DomainTasks,
+    PodRequest,
+    TopologyOptions,
+    TopologyState,
+)
+from scheduling.conformance.kueue.topology_aware.snapshot import TopologySnapshot
 from scheduling.engine import (
     Delta,
     EngineConfig,
     NodeGone,
     NodePut,
-    Nominate,
     QuotaPut,
     RoomOptions,
     Snapshot,
@@ -25,7 +34,6 @@ from scheduling.engine.model import (
     CycleResult,
     Decision,
     DecisionKind,
-    DomainTasks,
     EvictRule,
     Extended,
     Flavor,
@@ -48,16 +56,28 @@ from scheduling.engine.model import (
     TopologyRule,
     Verdict,
 )
-from scheduling.engine.topology import TopologyOptions
 
 NOW = Instant(1_000)
 HOST, RACK = "kubernetes.io/hostname", "rack"
 ADMIT = EngineConfig(actions=("admit",), trace=True)
-TOGETHER = replace(ADMIT, nominate=Nominate.ONCE)
 ONE_HOST = TopologyRule(level=HOST, mode=TopologyMode.REQUIRED)
 ONE_RACK = TopologyRule(level=RACK, mode=TopologyMode.REQUIRED)
 PUSHES = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY)
 Places = dict[str, int]
+
+
+def pods(cpu: int) -> PodRequest:
+    return PodRequest(cpu=cpu, footprint=(Extended("cpu", cpu),))
+
+
+def cycle(
+    given: Snapshot,
+    state: TopologyState | None = None,
+    options: CycleOptions | None = None,
+    config: EngineConfig = ADMIT,
+) -> CycleResult:
+    plugins = with_cycle(state or TopologyState(), options or CycleOptions())
+    return run_cycle(given, replace(config, plugins=plugins), NOW)
 
 
 def host(name: str, rack: str = "r1", cpu: int = 4, **facts: object) -> Node:
@@ -65,18 +85,20 @@ def host(name: str, rack: str = "r1", cpu: int = 4, **facts: object) -> Node:
 
 
 def flavor(name: str = "grid", **facts: object) -> Flavor:
-    return Flavor(**{"id": name, "counted": True, "topology": (RACK, HOST), **facts})  # type: ignore[arg-type]
+    return Flavor(**{"id": name, "topology_aware": True, "topology": (RACK, HOST), **facts})  # type: ignore[arg-type]
 
 
 def job(name: str, tasks: int = 1, cpu: int = 1, *, rule: TopologyRule | None = None, **facts: object) -> Job:
-    role = Role(name="w", replicas=tasks, request=Request(cpu=cpu), min_replicas=None, topology=rule)
+    role = Role(name="w", replicas=tasks, request=pods(cpu), min_replicas=None, topology=rule)
     if "least" in facts:
         role = replace(role, min_replicas=int(str(facts.pop("least"))))
     given = {"id": name, "queue": "a", "roles": (role,), "submitted_at": Instant(0), **facts}
     return Job(**given)  # type: ignore[arg-type]
 
 
-def standing(name: str, places: Places, cpu: int = 1, flavor: str = "grid", **facts: object) -> Allocation:
+def standing(
+    name: str, places: Places, cpu: int = 1, flavor: str = "grid", **facts: object
+) -> DomainAllocation:
     total = sum(places.values()) * cpu
     given = {
         "job": name,
@@ -90,7 +112,7 @@ def standing(name: str, places: Places, cpu: int = 1, flavor: str = "grid", **fa
         "each": (Extended("cpu", cpu), Extended("pods", 1)),
         **facts,
     }
-    return Allocation(**given)  # type: ignore[arg-type]
+    return DomainAllocation(**given)  # type: ignore[arg-type]
 
 
 def live(name: str, tasks: int = 1, cpu: int = 1, **facts: object) -> Job:
@@ -131,9 +153,8 @@ def decision(result: CycleResult, job_id: str) -> Decision:
 
 
 def places(result: CycleResult, job_id: str) -> Places:
-    return {
-        part.domain[-1]: part.tasks for task in decision(result, job_id).allocations for part in task.domains
-    }
+    held = (task for task in decision(result, job_id).allocations if isinstance(task, DomainAllocation))
+    return {part.domain[-1]: part.tasks for task in held for part in task.domains}
 
 
 def reason(result: CycleResult, job_id: str) -> Reason | None:
@@ -143,7 +164,7 @@ def reason(result: CycleResult, job_id: str) -> Reason | None:
 class TestPlaces:
     def test_a_role_stands_in_one_domain_of_its_level(self) -> None:
         nodes = [host("x1", "r1"), host("y1", "r2", 2), host("y2", "r2", 2), host("y3", "r2", 2)]
-        result = run_cycle(world(nodes, [job("j", 6, rule=ONE_RACK)]), ADMIT, NOW)
+        result = cycle(world(nodes, [job("j", 6, rule=ONE_RACK)]))
         assert places(result, "j") == {"y1": 2, "y2": 2, "y3": 2}
         (task,) = decision(result, "j").allocations
         assert task.charges == (Charge("grid", Resource.CPU, 6),)
@@ -151,12 +172,12 @@ class TestPlaces:
 
     def test_each_job_sees_what_the_former_took(self) -> None:
         jobs = [job(name, 3, rule=ONE_HOST) for name in ("j1", "j2", "j3")]
-        result = run_cycle(world([host("x1"), host("x2")], jobs), ADMIT, NOW)
+        result = cycle(world([host("x1"), host("x2")], jobs))
         assert [places(result, name) for name in ("j1", "j2")] == [{"x1": 3}, {"x2": 3}]
         assert reason(result, "j3") is Reason.NO_ROOM
 
     def test_why_there_is_no_place_and_what_would_help(self) -> None:
-        result = run_cycle(world([host("x1"), host("x2")], [job("j", 5, rule=ONE_HOST)]), ADMIT, NOW)
+        result = cycle(world([host("x1"), host("x2")], [job("j", 5, rule=ONE_HOST)]))
         (outcome,) = result.outcomes
         assert outcome.reason is Reason.NO_ROOM
         assert (outcome.numbers["available"], outcome.numbers["limit"]) == (4, 5)
@@ -164,21 +185,21 @@ class TestPlaces:
 
     def test_a_level_that_no_flavor_has_never_fits(self) -> None:
         rule = TopologyRule(level="zone", mode=TopologyMode.REQUIRED)
-        result = run_cycle(world([host("x1")], [job("j", rule=rule)]), ADMIT, NOW)
+        result = cycle(world([host("x1")], [job("j", rule=rule)]))
         assert reason(result, "j") is Reason.NEVER_FITS
 
     def test_an_elastic_role_gets_the_largest_size_that_one_domain_holds(self) -> None:
         given = world([host("x1"), host("x2")], [job("j", 7, rule=ONE_HOST, least=2)])
-        assert places(run_cycle(given, ADMIT, NOW), "j") == {"x1": 4}
+        assert places(cycle(given), "j") == {"x1": 4}
 
     @pytest.mark.parametrize(("apart", "expected"), [(False, {"x2": 4}), (True, {"x1": 4})])
     def test_flavors_see_each_other_on_shared_nodes_unless_apart(self, apart: bool, expected: Places) -> None:
-        flavors = (flavor("one", apart=apart), flavor("two", taints=(Taint("off"),), apart=apart))
+        flavors = (flavor("one"), flavor("two", taints=(Taint("off"),)))
         held = [standing("old", {"x1": 2}, flavor="two")]
         given = world(
             [host("x1"), host("x2")], [job("j", 4, rule=ONE_HOST), live("old", 2)], held, flavors=flavors
         )
-        assert places(run_cycle(given, ADMIT, NOW), "j") == expected
+        assert places(cycle(given, TopologyState(apart=apart)), "j") == expected
 
     def test_the_next_flavor_is_tried_before_anybody_has_to_leave(self) -> None:
         flavors = (flavor("one", node_labels={RACK: "r1"}), flavor("two", node_labels={RACK: "r2"}))
@@ -189,9 +210,9 @@ class TestPlaces:
             [standing("old", {"x1": 3}, flavor="one")],
             flavors=flavors,
         )
-        assert places(run_cycle(given, ADMIT, NOW), "j") == {"y1": 3}
+        assert places(cycle(given), "j") == {"y1": 3}
         first = replace(ADMIT, room=RoomOptions(other_flavors=False))
-        result = run_cycle(given, first, NOW)
+        result = cycle(given, config=first)
         assert decision(result, "old").rule is EvictRule.IN_QUEUE_PRIORITY
         assert reason(result, "j") is Reason.WAITING_FOR_PREEMPTED
 
@@ -199,11 +220,11 @@ class TestPlaces:
         larger = job("new", 4, rule=TopologyRule(level=HOST), replaces="old")
         nodes = [host("x1"), host("x2"), host("x3", cpu=2)]
         given = world(nodes, [larger, live("old", 2)], [standing("old", {"x3": 2})])
-        grows = replace(ADMIT, topology=TopologyOptions(grow_in_place=True))
-        found = run_cycle(given, grows, NOW)
+        grows = TopologyState(options=TopologyOptions(grow_in_place=True))
+        found = cycle(given, grows)
         assert places(found, "new") == {"x1": 2, "x3": 2}
         assert decision(found, "new").released == ("old/w/0",)
-        assert places(run_cycle(given, ADMIT, NOW), "new") == {"x1": 4}
+        assert places(cycle(given), "new") == {"x1": 4}
 
     def test_a_role_of_which_nothing_comes_from_nodes_never_fits(self) -> None:
         licence = Request(charged=(Extended("licence", 1),))
@@ -221,7 +242,12 @@ class TestPlaces:
                 )
             )
         )
-        assert reason(run_cycle(given, ADMIT, NOW), "j") is Reason.NEVER_FITS
+        assert reason(cycle(given), "j") is Reason.NEVER_FITS
+
+
+def free(given: Snapshot) -> list[list[int]]:
+    remaining: list[list[int]] = TopologySnapshot(given)["grid"].stock.remaining().tolist()
+    return remaining
 
 
 class TestState:
@@ -231,20 +257,19 @@ class TestState:
             [job("j", 4, priority=9, rule=ONE_HOST), live("low", 2), job("k", 2)],
             [standing("low", {"x1": 2})],
         )
-        before, text = given.grounds["grid"].stock.remaining().tolist(), given.to_json()
-        run_cycle(given, ADMIT, NOW)
-        assert given.grounds["grid"].stock.remaining().tolist() == before
-        assert Snapshot.from_json(text).to_json() == text == given.to_json()
+        before, held = free(given), dict(given.allocations)
+        cycle(given)
+        assert (free(given), given.allocations) == (before, held)
 
     def test_nodes_that_come_and_go_are_seen(self) -> None:
         given = world([host("x1", cpu=1)], [job("j", 3, rule=ONE_HOST)])
-        assert reason(run_cycle(given, ADMIT, NOW), "j") is Reason.NO_ROOM
+        assert reason(cycle(given), "j") is Reason.NO_ROOM
         given.apply(Delta((NodePut(host("x2")),)))
-        assert places(run_cycle(given, ADMIT, NOW), "j") == {"x2": 3}
+        assert places(cycle(given), "j") == {"x2": 3}
         given.apply(Delta((NodePut(host("x2", schedulable=False)),)))
-        assert reason(run_cycle(given, ADMIT, NOW), "j") is Reason.NO_ROOM
+        assert reason(cycle(given), "j") is Reason.NO_ROOM
         given.apply(Delta((NodeGone("x2"), NodePut(host("x3", "r2")))))
-        assert places(run_cycle(given, ADMIT, NOW), "j") == {"x3": 3}
+        assert places(cycle(given), "j") == {"x3": 3}
 
 
 class TestVictims:
@@ -254,7 +279,7 @@ class TestVictims:
             [job("j", 4, priority=9, rule=ONE_HOST), live("mid", 3, priority=2), live("low", 3, priority=1)],
             [standing("mid", {"x1": 3}), standing("low", {"y1": 3})],
         )
-        result = run_cycle(given, ADMIT, NOW)
+        result = cycle(given)
         assert [d.job for d in result.decisions if d.kind is DecisionKind.EVICT] == ["low"]
         assert places(result, "j") == {"y1": 4}
         assert decision(result, "j").kind is DecisionKind.PARK
@@ -265,7 +290,7 @@ class TestVictims:
             [job("j", 3, priority=9, rule=ONE_HOST), live("low", 2, priority=1)],
             [standing("low", {"x1": 2})],
         )
-        result = run_cycle(given, TOGETHER, NOW)
+        result = cycle(given)
         assert not result.decisions
         assert [turn.verdict for turn in result.considered] == [Verdict.NO_ROOM]
 
@@ -280,7 +305,7 @@ class TestVictims:
             [standing("old", {"x1": 1})],
             queues=queues,
         )
-        result = run_cycle(given, TOGETHER, NOW)
+        result = cycle(given)
         assert [turn.verdict for turn in result.considered] == [Verdict.NO_VICTIMS, Verdict.NO_VICTIMS]
 
 
@@ -292,64 +317,69 @@ class TestTogether:
         return world([host("x1"), host("x2", cpu=5)], jobs, queues=self.QUEUES)
 
     def test_a_head_whose_domain_was_taken_is_judged_once_more(self) -> None:
-        result = run_cycle(self.heads(), TOGETHER, NOW)
+        result = cycle(self.heads())
         assert (places(result, "j"), places(result, "k")) == ({"x1": 3}, {"x2": 3})
 
     def test_or_is_outrun_where_that_is_switched_off(self) -> None:
-        once = replace(TOGETHER, heads_per_queue=1, room=RoomOptions(judge_again=False))
-        result = run_cycle(self.heads(), once, NOW)
+        once = replace(ADMIT, heads_per_queue=1)
+        result = cycle(self.heads(), options=CycleOptions(judge_again=False), config=once)
         assert [turn.verdict for turn in result.considered] == [Verdict.ADMITTED, Verdict.OUTRUN]
 
 
-@pytest.mark.parametrize("config", [ADMIT, TOGETHER], ids=["fresh", "once"])
-class TestSettling:
-    def test_tasks_of_a_lost_node_move_and_the_others_stay(self, config: EngineConfig) -> None:
-        hurt = live("j", 4, rule=ONE_RACK, lost_nodes=("x1",))
+LOST = TopologyState(lost_nodes={"j": ("x1",)})
+
+
+class TestSecondPass:
+    def test_tasks_of_a_lost_node_move_and_the_others_stay(self) -> None:
+        hurt = live("j", 4, rule=ONE_RACK)
         given = world([host("x2"), host("x3"), host("y1", "r2")], [hurt], [standing("j", {"x1": 2, "x2": 2})])
-        result = run_cycle(given, config, NOW)
+        result = cycle(given, LOST)
         assert decision(result, "j").kind is DecisionKind.MIGRATE
         assert decision(result, "j").released == ("j/w/0",)
         assert places(result, "j") == {"x2": 4}
 
-    def test_what_cannot_be_replaced_leaves_as_a_whole(self, config: EngineConfig) -> None:
-        hurt = live("j", 4, rule=ONE_RACK, lost_nodes=("x1",))
+    def test_what_cannot_be_replaced_leaves_as_a_whole(self) -> None:
+        hurt = live("j", 4, rule=ONE_RACK)
         given = world([host("x2"), host("y1", "r2")], [hurt], [standing("j", {"x1": 1, "x2": 3}, cpu=2)])
-        result = run_cycle(given, config, NOW)
+        result = cycle(given, LOST)
         assert (decision(result, "j").kind, decision(result, "j").rule) == (
             DecisionKind.EVICT,
             EvictRule.NODE_LOST,
         )
-        stays = replace(config, room=RoomOptions(leave_unreplaced=False))
-        assert not run_cycle(given, stays, NOW).decisions
+        assert not cycle(given, LOST, CycleOptions(leave_unreplaced=False)).decisions
 
-    def test_nobody_is_sent_to_the_node_that_failed(self, config: EngineConfig) -> None:
-        hurt = live("j", 4, rule=ONE_HOST, lost_nodes=("x1",))
+    def test_nobody_is_sent_to_the_node_that_failed(self) -> None:
+        hurt = live("j", 4, rule=ONE_HOST)
         given = world(
             [host("x1", cpu=8), host("x2")], [hurt, job("k", 5, rule=ONE_HOST)], [standing("j", {"x1": 4})]
         )
-        result = run_cycle(given, config, NOW)
+        result = cycle(given, LOST)
         assert places(result, "j") == {"x2": 4}
         assert [d.job for d in result.decisions] == ["j"]
-        back = replace(config, topology=TopologyOptions(avoid_lost=False))
-        assert places(run_cycle(given, back, NOW), "j") == {"x1": 4}
+        back = replace(LOST, options=TopologyOptions(avoid_lost=False))
+        assert places(cycle(given, back), "j") == {"x1": 4}
 
-    def test_machines_on_order_come_after_the_quota(self, config: EngineConfig) -> None:
-        ordering = Queue(id="a", quota_node="a", flavors=("grid",), on_order=("grid",))
-        result = run_cycle(world([], [job("j", 4, rule=ONE_HOST)], queues=[ordering]), config, NOW)
+    def test_machines_on_order_come_after_the_quota(self) -> None:
+        ordering = Queue(id="a", quota_node="a", flavors=("grid",))
+        result = cycle(
+            world([], [job("j", 4, rule=ONE_HOST)], queues=[ordering]),
+            TopologyState(on_order={"a": ("grid",)}),
+        )
         (task,) = decision(result, "j").allocations
+        assert isinstance(task, DomainAllocation)
         assert (task.domains, task.charges) == ((), (Charge("grid", Resource.CPU, 4),))
 
-        arrived = live("j", 4, rule=ONE_HOST, unplaced=True)
-        later = world([host("x1")], [arrived, job("k", 1)], [task], queues=[replace(ordering, on_order=())])
-        result = run_cycle(later, config, NOW)
+        arrived = live("j", 4, rule=ONE_HOST)
+        later = world([host("x1")], [arrived, job("k", 1)], [task], queues=[ordering])
+        result = cycle(later, TopologyState(unplaced=frozenset({"j"})))
         assert places(result, "j") == {"x1": 4}
         assert reason(result, "k") is Reason.NO_ROOM
 
-    def test_others_leave_for_places_too(self, config: EngineConfig) -> None:
-        waiting = live("j", 4, priority=5, rule=ONE_HOST, unplaced=True)
+    def test_others_leave_for_places_too(self) -> None:
+        waiting = live("j", 4, priority=5, rule=ONE_HOST)
         held = [standing("j", {}, charges=(Charge("grid", Resource.CPU, 4),)), standing("low", {"x1": 3})]
         given = world([host("x1")], [waiting, live("low", 3, priority=1)], held)
-        result = run_cycle(given, config, NOW)
+        result = cycle(given, TopologyState(unplaced=frozenset({"j"})))
         assert [(d.job, d.kind, d.beneficiary) for d in result.decisions] == [
             ("low", DecisionKind.EVICT, "j")
         ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scheduling.engine.model import SliceLayer, TopologyMode
-from scheduling.engine.topology.place import GangPlacer
-from scheduling.engine.topology.request import RoleRequest
-from scheduling.engine.topology.result import Failure, Misfit, Placement
-from scheduling.engine.topology.tree import TopologyTree
+from scheduling.conformance.kueue.topology_aware.place import GangPlacer
+from scheduling.conformance.kueue.topology_aware.request import RoleRequest
+from scheduling.conformance.kueue.topology_aware.result import Failure, Misfit, Placement, SliceLayer
+from scheduling.conformance.kueue.topology_aware.tree import TopologyTree
+from scheduling.engine.model import TopologyMode
 
 
 @dataclass(frozen=True, slots=True)

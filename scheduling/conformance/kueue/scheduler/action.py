@@ -1,0 +1,115 @@
+"""Kueue's scheduling cycle: one head per queue, all judged, ordered, and processed one by one.
+
+Source: `schedule` in Kueue's pkg/scheduler/scheduler.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from scheduling.conformance.kueue.scheduler.heads import HeadDocket
+from scheduling.conformance.kueue.scheduler.nominator import KueueNominator
+from scheduling.conformance.kueue.scheduler.options import CycleOptions
+from scheduling.conformance.kueue.scheduler.second_pass import SecondPass
+from scheduling.conformance.kueue.topology_aware.model import TopologyState
+from scheduling.engine import BUILTIN, Candidate, PluginSet
+from scheduling.engine.extension import (
+    AdmissionRound,
+    Entry,
+    HeadEstimate,
+    Nominator,
+    QueueCursor,
+    Registry,
+    Session,
+    Tournament,
+    Victims,
+    find_lasting_refusal,
+)
+from scheduling.engine.model import Job, Outcome, Queue
+
+
+@dataclass(slots=True)
+class KueueAdmission:
+    """The action `admit` by Kueue's cycle."""
+
+    state: TopologyState
+    options: CycleOptions
+    name: str = "admit"
+
+    def run(self, session: Session) -> None:
+        """One pass over the heads of all open queues."""
+        _HeadsTogether(session, self.state, self.options).run()
+
+
+def with_cycle(state: TopologyState, options: CycleOptions) -> PluginSet:
+    """The built-in plug-ins with Kueue's cycle as the action `admit`."""
+    return replace(BUILTIN, actions=Registry("action", (KueueAdmission(state, options),)))
+
+
+class _HeadsTogether(AdmissionRound):
+    """A round in which all heads are judged before the first is processed."""
+
+    def __init__(self, session: Session, state: TopologyState, options: CycleOptions) -> None:
+        self._state, self._options = state, options
+        super().__init__(session, Victims.ALL)
+
+    def new_nominator(self) -> Nominator:
+        return KueueNominator(self._session, self._state)
+
+    def new_docket(self, nominator: Nominator) -> HeadDocket:
+        self._heads = HeadDocket(
+            self._session, nominator, self._outlook, self._claims, self._state, self._options
+        )
+        return self._heads
+
+    def foregone(self, queue: Queue, job: Job) -> Outcome | None:
+        """Every head has its turn."""
+        return None
+
+    def serve(self, turns: dict[str, QueueCursor]) -> None:
+        """Jobs that hold quota already go first."""
+        second = SecondPass(self._session, self._heads, self._outlook, self._state, self._options)
+        settlements = second.nominate()
+        while (heads := _heads(turns)) or settlements:
+            entries = {}
+            for queue, job in heads:
+                lasting = find_lasting_refusal(self._session, queue, job)
+                if lasting is None:
+                    entries[queue.id] = self._heads.nominate(queue, job)
+                else:
+                    self.answer(turns[queue.id], lasting)
+            for settlement in settlements:
+                second.process(settlement)
+            settlements = ()
+            for contender in self._lineup(entries):
+                self.answer(turns[contender.queue], self._heads.process(entries[contender.queue]))
+
+    def _lineup(self, entries: dict[str, Entry]) -> Iterator[HeadEstimate]:
+        contenders = [
+            HeadEstimate(
+                job=entry.job,
+                leaf=entry.queue.quota_node,
+                queue=name,
+                usage=entry.assignment.usage,
+                borrow_level=entry.assignment.borrow_level,
+            )
+            for name, entry in entries.items()
+        ]
+        if self._session.config.fair_sharing is None:
+            yield from self._by_rank(contenders)
+            return
+        tournament = Tournament(self._session.snapshot.quota, self._session.tools.cycle_order, contenders)
+        while tournament:
+            contender = tournament.pop()
+            yield contender
+            tournament.touch(contender.leaf)
+
+    def _by_rank(self, contenders: Iterable[HeadEstimate]) -> Iterator[HeadEstimate]:
+        by_id = {contender.job.id: contender for contender in contenders}
+        ranked = self._session.sort_candidates([Candidate(c.job, c.borrow_level) for c in by_id.values()])
+        yield from (by_id[candidate.job.id] for candidate in ranked)
+
+
+def _heads(turns: dict[str, QueueCursor]) -> list[tuple[Queue, Job]]:
+    return [(turn.queue, turn.head) for turn in turns.values() if turn.head is not None]

@@ -1,0 +1,182 @@
+"""Heads that were judged together, processed one by one against the state that the former left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from quotas.tree import at_least
+from scheduling.conformance.kueue.scheduler.nominator import wished_by
+from scheduling.conformance.kueue.scheduler.options import CycleOptions
+from scheduling.conformance.kueue.scheduler.reserve import reserve_quota
+from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, TopologyState
+from scheduling.conformance.kueue.topology_aware.snapshot import TopologySnapshot
+from scheduling.engine import Mode, Refusal, Statement
+from scheduling.engine.extension import (
+    Ask,
+    Claims,
+    Docket,
+    Entry,
+    Kept,
+    Nominator,
+    Outlook,
+    Preempting,
+    RefusalCache,
+    Session,
+)
+from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
+
+
+class HeadDocket(Docket):
+    """The engine's docket with Kueue's processing of nominated heads."""
+
+    def __init__(
+        self,
+        session: Session,
+        nominator: Nominator,
+        outlook: Outlook,
+        claims: Claims,
+        state: TopologyState,
+        options: CycleOptions,
+    ) -> None:
+        super().__init__(session, nominator, outlook, claims)
+        self._state, self._options = state, options
+        self._marked: dict[str, None] = {}
+
+    def nominate(self, queue: Queue, job: Job) -> Entry:
+        """What a head would get in the state before the first is processed."""
+        with self._snapshot.statement() as statement:
+            return _dated(self._nominator.nominate(statement, queue, job, Ask(RefusalCache())))
+
+    def mark_for_eviction(self, tasks: Iterable[str]) -> None:
+        """Note tasks that leave for one job, and for no other."""
+        self._marked.update(dict.fromkeys(tasks))
+
+    def marked(self, tasks: Iterable[str]) -> tuple[str, ...]:
+        """Those of the tasks that leave for some job already."""
+        return tuple(key for key in tasks if key in self._marked)
+
+    def process(self, entry: Entry) -> Outcome:
+        """Act on a nomination, unless what was done since stands against it."""
+        marked, again = self._overlapping(entry), False
+        if marked and self._options.recompute_targets:
+            entry, again = self._judge_again(entry, self._marked), True
+            if entry.fits:
+                return self._noted(self.ledger.promise(entry, self._awaited(entry), Verdict.DEFERRED))
+            marked = self._overlapping(entry)
+        if self._options.judge_again and self._lost_places(entry):
+            entry, again = self._judge_again(entry, ()), False
+            marked = self._overlapping(entry)
+        outcome = self._process(entry, marked)
+        return self._noted(outcome) if again else outcome
+
+    def _process(self, entry: Entry, marked: tuple[str, ...]) -> Outcome:
+        if not entry.fits and not entry.targets:
+            return self._refused(entry)
+        if entry.targets and (refusal := self._too_soon(entry)) is not None:
+            return self.ledger.refuse(entry, refusal, Verdict.GATED)
+        if marked:
+            return self.ledger.refuse(entry, _lost_to_others(entry, marked), Verdict.OVERLAPS)
+        if not self._still_fits(entry) or self._lost_places(entry):
+            return self.ledger.refuse(entry, _lost_to_others(entry, ()), Verdict.OUTRUN)
+        if entry.targets:
+            self.mark_for_eviction(self.ledger.tasks_of(entry.targets))
+            return self.ledger.promise(entry, self._awaited(entry), Verdict.PREEMPTING)
+        return self._start(entry)
+
+    def _refused(self, entry: Entry) -> Outcome:
+        waits_for_room = entry.refusal is not None and entry.refusal.reason is Reason.NO_ROOM
+        if entry.mode is not Mode.NO_FIT and not (waits_for_room and entry.mode is Mode.FIT):
+            prioritised = Preempting.name in self._session.config.cycle_order
+            reserve_quota(self._snapshot, entry, wished_by(entry.assignment), prioritised=prioritised)
+        return super()._refused(entry)
+
+    def _noted(self, outcome: Outcome) -> Outcome:
+        """The outcome of a second judgement, which the record of turns tells apart."""
+        if self._session.config.trace:
+            turns = self._session.considered
+            turns[-1] = replace(turns[-1], again=True)
+        return outcome
+
+    def _start(self, entry: Entry) -> Outcome:
+        before = self.ledger.borrowed(entry.queue)
+        with self._snapshot.statement() as statement:
+            for key in entry.replaced:
+                statement.release(key)
+            placed = self._placed(statement, entry)
+            if isinstance(placed, Refusal):
+                return self.ledger.refuse(entry, placed, Verdict.OUTRUN)
+            statement.commit()
+            self._awaiting.started(placed, entry.previous)
+            return self.ledger.admit(entry, placed, before)
+
+    def _placed(self, statement: Statement, entry: Entry) -> tuple[Allocation, ...] | Refusal:
+        """What the entry holds now: its domains are those of the nomination, nodes are chosen anew."""
+        if any(held.node for held in entry.placed):
+            return self._nominator.place(statement, entry)
+        for held in entry.placed:
+            statement.allocate(held)
+        return entry.placed
+
+    def _judge_again(self, entry: Entry, gone: Iterable[str]) -> Entry:
+        """The nomination made anew, as if some had left, in the flavors it had."""
+        with self._snapshot.statement() as statement:
+            for key in gone:
+                statement.release(key)
+            ask = Ask(RefusalCache(), keep=_kept(entry))
+            fresh = _dated(self._nominator.nominate(statement, entry.queue, entry.job, ask))
+            # Kept to its flavors, it did not look at the others, which may still be of use.
+            return replace(fresh, untried=entry.more_flavors)
+
+    def _overlapping(self, entry: Entry) -> tuple[str, ...]:
+        return self.marked(self.ledger.tasks_of(entry.targets))
+
+    def _still_fits(self, entry: Entry) -> bool:
+        """Whether quota holds it with all victims of this cycle gone, its own included."""
+        tree, leaf = self._snapshot.quota, entry.queue.quota_node
+        with self._without_victims(entry):
+            return all(
+                not amount or at_least(tree.available(leaf, key), amount)
+                for key, amount in entry.assignment.usage.items()
+            )
+
+    def _lost_places(self, entry: Entry) -> bool:
+        """Whether its quota holds, but its domains went to others meanwhile."""
+        if not any(isinstance(held, DomainAllocation) and held.domains for held in entry.placed):
+            return False
+        if not self._still_fits(entry):
+            return False
+        with self._without_victims(entry):
+            return not TopologySnapshot(self._snapshot, apart=self._state.apart).fits(entry.placed)
+
+    @contextmanager
+    def _without_victims(self, entry: Entry) -> Iterator[None]:
+        """The snapshot with all victims of this cycle gone, the entry's own included."""
+        with self._snapshot.statement() as statement:
+            gone = (*self._marked, *self.ledger.tasks_of(entry.targets), *entry.replaced)
+            for key in dict.fromkeys(gone):
+                statement.release(key)
+            yield
+
+
+def _dated(entry: Entry) -> Entry:
+    """The entry with the figures of this moment, for one that is processed when others have started."""
+    if entry.refusal is not None:
+        entry.refusal.told()
+    return entry
+
+
+def _kept(entry: Entry) -> Kept:
+    return {
+        role.role: {name: choice.flavor for name, choice in role.choices.items()}
+        for role in entry.assignment.roles
+    }
+
+
+def _lost_to_others(entry: Entry, marked: tuple[str, ...]) -> Refusal:
+    found = entry.assignment.refusal
+    numbers: dict[str, int | str] = {**(found.numbers if found else {}), "outrun": 1}
+    if marked:
+        numbers["victims_taken"] = len(marked)
+    return Refusal(Reason.WAITING_FOR_BORROWED, numbers, found.help if found else ())

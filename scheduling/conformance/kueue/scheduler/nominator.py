@@ -1,0 +1,106 @@
+"""What a head would get, with Kueue's topology-aware scheduling for the flavors that have a topology."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
+
+from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, TopologyState
+from scheduling.conformance.kueue.topology_aware.places import (
+    DomainPlacer,
+    TopologyAssignment,
+    TopologyAssignments,
+)
+from scheduling.engine import Assignment, Mode, Refusal, RoleAssignment, Statement
+from scheduling.engine.extension import Ask, Entry, Nominator, RefusalCache, Session, Victims
+from scheduling.engine.model import Allocation, Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WishedAssignment(Assignment):
+    """An assignment that lacks quota or room. `wished` is where its roles in topology-aware flavors would
+    run if all tasks placed by topology had left."""
+
+    wished: Mapping[str, TopologyAssignment] = field(default_factory=dict)
+
+
+class KueueNominator(Nominator):
+    """The engine's nominator, which finds domains for roles in topology-aware flavors."""
+
+    def __init__(self, session: Session, state: TopologyState) -> None:
+        super().__init__(session, Victims.ALL)
+        self._state = state
+
+    def place(
+        self, statement: Statement, entry: Entry, full: RefusalCache | None = None
+    ) -> tuple[Allocation, ...] | Refusal:
+        """Place an entry's tasks by its assignment, inside the statement: domains first, then nodes."""
+        domains = DomainPlacer(self._snapshot, self._state)
+        found = domains.find(entry.queue, entry.job, entry.assignment, previous=entry.previous)
+        if isinstance(found, Refusal):
+            return found
+        placed = super().place(statement, entry, full)
+        if isinstance(placed, Refusal):
+            return placed
+        return tuple(self._with_domains(statement, held, found.get(held.role)) for held in placed)
+
+    def before_victims(self, entry: Entry) -> Entry:
+        """An entry that lacks quota or room, with what that means for its roles in topology-aware flavors.
+
+        Where they would find no place even with all tasks placed by topology gone, no job needs to leave.
+        Otherwise free quota of their flavors may be scattered: any part of it may have to be given back.
+        """
+        domains = DomainPlacer(self._snapshot, self._state)
+        roles = domains.roles(entry.assignment)
+        if not roles or entry.mode is Mode.NO_FIT:
+            return entry
+        found = domains.find(entry.queue, entry.job, entry.assignment, previous=entry.previous, if_empty=True)
+        if isinstance(found, Refusal):
+            lowered = _lowered(entry.assignment, roles, Mode.NO_FIT, {})
+            return replace(entry, assignment=lowered, refusal=found)
+        return replace(entry, assignment=_lowered(entry.assignment, roles, Mode.PREEMPT, found))
+
+    def _weighs(self, queue: Queue, ask: Ask) -> bool:
+        """Kueue simulates preemption for every head: the order of heads depends on it."""
+        return True
+
+    def _with_domains(
+        self, statement: Statement, held: Allocation, found: TopologyAssignment | None
+    ) -> Allocation:
+        if found is None:
+            return held
+        placed = DomainAllocation(
+            job=held.job,
+            queue=held.queue,
+            role=held.role,
+            index=held.index,
+            flavor=found.flavor,
+            node="",
+            charges=held.charges,
+            domains=found.domains,
+            each=found.each,
+        )
+        statement.release(held.id)
+        statement.allocate(placed)
+        return placed
+
+
+def wished_by(assignment: Assignment) -> TopologyAssignments:
+    """Where a head without room would like its roles in topology-aware flavors to run."""
+    return assignment.wished if isinstance(assignment, WishedAssignment) else {}
+
+
+def _lowered(
+    assignment: Assignment, roles: Collection[str], mode: Mode, wished: TopologyAssignments
+) -> WishedAssignment:
+    """The same with some roles no better off than `mode`, in all of their flavors."""
+    given = {item.name: getattr(assignment, item.name) for item in fields(Assignment)}
+    given["roles"] = tuple(
+        _role_lowered(role, mode) if role.role in roles else role for role in assignment.roles
+    )
+    return WishedAssignment(**given, wished=wished)
+
+
+def _role_lowered(role: RoleAssignment, mode: Mode) -> RoleAssignment:
+    choices = {name: replace(choice, mode=min(choice.mode, mode)) for name, choice in role.choices.items()}
+    return replace(role, choices=choices)

@@ -1,0 +1,68 @@
+"""Topology-aware gangs: which racks, blocks or zones a role's tasks stand in, and how many in each.
+
+Build a tree from nodes, a stock from their capacity, and ask a placer. The rules are those of Kueue's
+topology-aware scheduling (KEP-2724): one domain of a required or preferred level, slices that share a
+finer domain, leaders next to their workers, replacement of failed nodes.
+"""
+
+from scheduling.conformance.kueue.topology_aware.across import FlavorTopology, place_across
+from scheduling.conformance.kueue.topology_aware.model import (
+    DomainAllocation,
+    DomainTasks,
+    PodRequest,
+    SlicedRule,
+    TopologyState,
+)
+from scheduling.conformance.kueue.topology_aware.place import GangPlacer
+from scheduling.conformance.kueue.topology_aware.replace import Replacement, replace_leaf
+from scheduling.conformance.kueue.topology_aware.request import Preference, RoleRequest, TopologyOptions
+from scheduling.conformance.kueue.topology_aware.result import (
+    Exclusions,
+    Failure,
+    LayerRoom,
+    Misfit,
+    Placement,
+    RoleOutcome,
+    Share,
+    SliceLayer,
+    Usage,
+    usage_of,
+)
+from scheduling.conformance.kueue.topology_aware.stock import Stock
+from scheduling.conformance.kueue.topology_aware.tree import (
+    NODE_LABEL,
+    TopologyNode,
+    TopologyTree,
+    build_tree,
+)
+
+__all__ = [
+    "NODE_LABEL",
+    "DomainAllocation",
+    "DomainTasks",
+    "Exclusions",
+    "Failure",
+    "FlavorTopology",
+    "GangPlacer",
+    "LayerRoom",
+    "Misfit",
+    "Placement",
+    "PodRequest",
+    "Preference",
+    "Replacement",
+    "RoleOutcome",
+    "RoleRequest",
+    "Share",
+    "SliceLayer",
+    "SlicedRule",
+    "Stock",
+    "TopologyNode",
+    "TopologyOptions",
+    "TopologyState",
+    "TopologyTree",
+    "Usage",
+    "build_tree",
+    "place_across",
+    "replace_leaf",
+    "usage_of",
+]
