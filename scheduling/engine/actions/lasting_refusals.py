@@ -40,11 +40,10 @@ def find_lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | 
         _judge(session, queue, job, flavors)
     known = session.never_fitting[flavors]
     if known is None:
-        if own not in session.beyond_limits:
-            session.beyond_limits[own] = find_beyond_limits(
-                session, queue, job, infeasible_flavors_of(session, queue, job)
-            )
-        known = session.beyond_limits[own]
+        dead = infeasible_flavors_of(session, queue, job)
+        if (*own, dead) not in session.beyond_limits:
+            session.beyond_limits[*own, dead] = find_beyond_limits(session, queue, job, dead)
+        known = session.beyond_limits[*own, dead]
     return known if known is None or known.job == job.id else replace(known, job=job.id)
 
 
@@ -72,8 +71,11 @@ def _judge(session: Session, queue: Queue, job: Job, flavors: tuple[Hashable, ..
 def is_lasting_refusal_known(session: Session, queue: Queue, job: Job) -> bool:
     """Whether `find_lasting_refusal` knows the answer for such a job without looking at any node."""
     flavors, own = _keys(session, queue, job)
-    return flavors in session.never_fitting and (
-        session.never_fitting[flavors] is not None or own in session.beyond_limits
+    if flavors not in session.never_fitting:
+        return False
+    return (
+        session.never_fitting[flavors] is not None
+        or (*own, infeasible_flavors_of(session, queue, job)) in session.beyond_limits
     )
 
 

@@ -20,9 +20,11 @@ def stand_together(gangs: Iterable[int], nodes: int, cards_per_node: int) -> boo
                 return False
             room[cards_per_node] -= whole
             continue
-        free = next((size for size in range(cards, cards_per_node + 1) if room[size]), None)
-        if free is None:
-            return False
+        free = cards
+        while not room[free]:
+            if free == cards_per_node:
+                return False
+            free += 1
         room[free] -= 1
         room[free - cards] += 1
     return True

@@ -250,12 +250,13 @@ class Roster:
     def _assess(self) -> None:
         """What depends on the moment, for all holdings at once."""
         jobs, times, options = self.register.jobs, self.register.times, self.options
-        leaving = jobs["leaving"].astype(np.bool_)
+        leaving, standing = jobs["leaving"].astype(np.bool_), jobs["tasks"] > 0
         # A job that nobody may take anything from: it says so itself, or it was evicted often enough.
         preemptible, capped = jobs["preemptible"].astype(np.bool_), jobs["evictions"] >= options.eviction_cap
         free = preemptible & ~capped
-        free[self._beyond_nominal(np.flatnonzero(preemptible & capped & (jobs["tasks"] > 0)))] = True
-        self.eligible: Bools = (jobs["tasks"] > 0) & (leaving | free)
+        if (fixed := np.flatnonzero(preemptible & capped & standing)).size:
+            free[self._beyond_nominal(fixed)] = True
+        self.eligible: Bools = standing & (leaving | free)
         ran = np.nan_to_num(np.maximum(0.0, self.now - times["since"]), copy=False)
         saved = times["checkpoint"]
         self._unsaved: Floats = np.where(saved > 0, np.mod(ran, np.where(saved > 0, saved, 1.0)), ran)
@@ -293,8 +294,10 @@ class Roster:
     def _not_preemptible(self, leaf: str) -> dict[FlavorResource, int]:
         jobs, numbers = self.register.jobs, self.register.queues
         rows = [numbers[name] for name in self.queues_at(leaf) if name in numbers]
-        fixed = (jobs["tasks"] > 0) & (jobs["preemptible"] == 0) & np.isin(jobs["queue"], rows)
-        return merged(self._holding(number).charges for number in np.flatnonzero(fixed).tolist())
+        fixed = np.flatnonzero((jobs["tasks"] > 0) & (jobs["preemptible"] == 0))
+        queues: list[int] = jobs["queue"][fixed].tolist()
+        numbered = zip(fixed.tolist(), queues, strict=True)
+        return merged(self._holding(number).charges for number, queue in numbered if queue in rows)
 
     def _holding(self, number: int) -> Holding:
         holding = self.register.holdings[number]

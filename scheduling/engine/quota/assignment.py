@@ -159,7 +159,7 @@ class RoleAssignment:
         """The flavors in use, each once, in order of resources."""
         if self.place:
             return (self.place,)
-        return tuple(dict.fromkeys(self.choices[name].flavor for name in sorted(self.choices)))
+        return tuple(dict.fromkeys([self.choices[name].flavor for name in sorted(self.choices)]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ def in_one_cluster(
     A refusal of a job that no single cluster holds names those that were tried (`CLUSTERS`).
     """
     free = search(allowed)
-    if len(_clusters_in(free, flavors)) < 2:
+    if not _is_spread(free, flavors):
         return free
     tried = queue_clusters(flavors, queue)
     best = search(_within(tried[0], flavors, allowed))
@@ -45,8 +45,10 @@ def in_one_cluster(
     return _told(best, tried)
 
 
-def _clusters_in(found: Assignment, flavors: Mapping[str, Flavor]) -> tuple[str, ...]:
-    return clusters_of(flavors, (name for role in found.roles for name in role.flavors))
+def _is_spread(found: Assignment, flavors: Mapping[str, Flavor]) -> bool:
+    """Whether the flavors of an assignment have nodes in several clusters."""
+    names = {name for role in found.roles for name in role.flavors}
+    return len(names) > 1 and len(clusters_of(flavors, names)) > 1
 
 
 def _within(cluster: str, flavors: Mapping[str, Flavor], allowed: Allowed | None) -> Allowed:

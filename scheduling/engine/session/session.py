@@ -70,7 +70,7 @@ class Session:
             snapshot.memo, "dead", self.equivalence, self.tools.rule
         )
         self.beyond_limits: MemoTable[Outcome | None] = _table(
-            snapshot.memo, "beyond", self.equivalence, self.tools.rule
+            snapshot.limits_memo, "beyond", self.equivalence
         )
         self.first_choice: MemoTable[FlavorUsage] = _table(
             snapshot.limits_memo, "first choice", self.equivalence

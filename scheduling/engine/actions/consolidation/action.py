@@ -137,6 +137,8 @@ class Consolidation:
 
     def _make_way(self, session: Session, gains: ConsolidationSearch) -> None:
         """Evict and move together for jobs that have a right to room and find none."""
+        if not any(known.reason in SHORTAGE_REASONS for known in session.outcomes.values()):
+            return
         for queue in session.sorted_queues():
             for wanting in islice(_wantings(session, queue), session.config.consolidation.jobs_tried):
                 way = find_evictions_and_moves(session, wanting, gains)
