@@ -116,11 +116,10 @@ class TreeNode(Generic[K]):
         if self.parent is None:
             return quota - used
         above = self.parent.available(key, freed)
-        local = self.local_quota.get(key, 0) or 0
-        borrowing = self.limits.get(key, NOTHING).borrowing_limit
-        if borrowing is not None:
-            above = smaller(quota - local - max(0, used - local) + borrowing, above)
-        return plus(max(0, local - used), above)
+        local, own = self.local_quota.get(key, 0) or 0, self.limits.get(key)
+        if own is not None and own.borrowing_limit is not None:
+            above = smaller(quota - max(local, used) + own.borrowing_limit, above)
+        return above if above is None or used >= local else above + local - used
 
     def potential(self, key: K) -> Amount:
         """What could be added if nobody used anything."""

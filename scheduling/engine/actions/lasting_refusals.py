@@ -40,10 +40,10 @@ def find_lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | 
         _judge(session, queue, job, flavors)
     known = session.never_fitting[flavors]
     if known is None:
-        dead = infeasible_flavors_of(session, queue, job)
-        if (*own, dead) not in session.beyond_limits:
-            session.beyond_limits[*own, dead] = find_beyond_limits(session, queue, job, dead)
-        known = session.beyond_limits[*own, dead]
+        infeasible = infeasible_flavors_of(session, queue, job)
+        if (*own, infeasible) not in session.beyond_limits:
+            session.beyond_limits[*own, infeasible] = find_beyond_limits(session, queue, job, infeasible)
+        known = session.beyond_limits[*own, infeasible]
     return known if known is None or known.job == job.id else replace(known, job=job.id)
 
 

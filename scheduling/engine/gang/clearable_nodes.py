@@ -34,8 +34,8 @@ CanEvict = Callable[[MovableUnit], bool]
 class MovableUnits(Protocol):
     """Who may move for a job."""
 
-    def units_only_on(self, node: str) -> list[MovableUnit]:
-        """Units of which all tasks stand on a node."""
+    def units_only_on(self, node: str) -> Sequence[MovableUnit]:
+        """Units of which all tasks stand on a node, the cheapest first (`rank_unit`)."""
 
     def max_freeable(self, node: str, *, whole: bool) -> int:
         """How many cards or core units become free there at most."""
@@ -60,17 +60,23 @@ def find_clearable_sets(
     within_bounds: WithinBounds,
     relocation: RelocationCapacity | None,
     can_evict: CanEvict | None = None,
+    rows_known: dict[int, ClearableRow | None] | None = None,
 ) -> Iterator[tuple[MovableUnit, ...]]:
     """Sets of units to take up together, cheapest first, with which so many tasks of the shape have room.
 
     `within_bounds` says whether so many may move, and `relocation`, if given, whether they can be expected to
-    find room elsewhere. Units that `can_evict` accepts could leave for good.
+    find room elsewhere. Units that `can_evict` accepts could leave for good. `rows_known` keeps what it takes
+    to clear each row, for further searches of the same shape in the same state.
     """
     short = needed - counted.slots.left(needed)
     hopeful = _hopeful(counted, find_nearest_rows(counted, needed), movable)
     if len(hopeful) < short:
         return
-    cleared = sorted(_clearable(counted, hopeful, movable, can_evict), key=lambda node: node.cost)
+    rows_known = {} if rows_known is None else rows_known
+    for row in hopeful:
+        if row not in rows_known:
+            rows_known[row] = _clearable(counted, row, movable, can_evict)
+    cleared = sorted([node for row in hopeful if (node := rows_known[row])], key=lambda node: node.cost)
     known: set[tuple[int, ...]] = set()
     for start in range(min(SETS_NAMED, len(cleared) - short + 1)):
         chosen = _chosen(cleared[start:], short, within_bounds, relocation)
@@ -205,18 +211,18 @@ def _units(cleared: Sequence[ClearableRow]) -> tuple[MovableUnit, ...]:
 
 
 def _clearable(
-    counted: SlotCounts, rows: Sequence[int], movable: MovableUnits, gives: CanEvict | None
-) -> Iterator[ClearableRow]:
-    nodes = counted.board.question.fleet.nodes
-    for row in rows:
-        units = _enough(Row(counted.board.question, row), movable.units_only_on(nodes[row].id), gives)
-        if units:
-            moved = sum(map(_cards, units))
-            stay = 0 if gives is None else sum(_cards(unit) for unit in units if not gives(unit))
-            newest = max(unit.job.submitted_at for unit in units)
-            highest = max(unit.job.priority for unit in units)
-            lost = sum(unit.eviction_cost for unit in units)
-            yield ClearableRow((stay, highest, lost, moved, -newest, nodes[row].id), row, units)
+    counted: SlotCounts, row: int, movable: MovableUnits, gives: CanEvict | None
+) -> ClearableRow | None:
+    node = counted.board.question.fleet.nodes[row].id
+    units = _enough(Row(counted.board.question, row), movable.units_only_on(node), gives)
+    if not units:
+        return None
+    moved = sum(map(_cards, units))
+    stay = 0 if gives is None else sum(_cards(unit) for unit in units if not gives(unit))
+    newest = max(unit.job.submitted_at for unit in units)
+    highest = max(unit.job.priority for unit in units)
+    lost = sum(unit.eviction_cost for unit in units)
+    return ClearableRow((stay, highest, lost, moved, -newest, node), row, units)
 
 
 def _hopeful(counted: SlotCounts, rows: Sequence[int], movable: MovableUnits) -> Sequence[int]:
@@ -229,11 +235,11 @@ def _hopeful(counted: SlotCounts, rows: Sequence[int], movable: MovableUnits) ->
     return [row for row, lack in lacks if movable.max_freeable(nodes[row].id, whole=whole) >= lack]
 
 
-def _enough(state: Row, units: list[MovableUnit], gives: CanEvict | None) -> tuple[MovableUnit, ...]:
-    """The first units without which the row holds one task more: those that could leave for good, then lowest
-    priority, then least work lost for what they give, then largest, then newest; none of them needlessly."""
+def _enough(state: Row, units: Sequence[MovableUnit], gives: CanEvict | None) -> tuple[MovableUnit, ...]:
+    """The first units without which the row holds one task more: those that could leave for good, then those
+    that are cheapest (`rank_unit`); none of them needlessly."""
     aim, chosen = state.slots() + 1, list[MovableUnit]()
-    for unit in sorted(units, key=lambda unit: (gives is not None and not gives(unit), _rank(unit))):
+    for unit in units if gives is None else sorted(units, key=lambda unit: not gives(unit)):
         _book(state, unit, 1)
         chosen.append(unit)
         if state.slots() >= aim:
@@ -259,7 +265,9 @@ def _book(state: Row, unit: MovableUnit, sign: int) -> None:
         state.book(task, sign)
 
 
-def _rank(unit: MovableUnit) -> tuple[int, float, int, float, str]:
+def rank_unit(unit: MovableUnit) -> tuple[int, float, int, float, str]:
+    """The sort key of units on one node: lowest priority, then least work lost for what they give, then
+    largest, then newest."""
     cores = unit.part.cores
     per_gain = unit.eviction_cost / max(1, cores)
     return (unit.job.priority, per_gain, -cores, -unit.job.submitted_at, unit.job.id)

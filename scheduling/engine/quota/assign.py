@@ -115,6 +115,7 @@ class _Search:
         self._snapshot, self._queue, self._job, self._terms = snapshot, queue, job, terms
         self._size, self._last_tried, self._replaced, self._allowed = size, last_tried, replaced, allowed
         self._usage: dict[FlavorResource, int] = {}
+        self._demands: dict[tuple[str, str], Mapping[ResourceName, int]] = {}
         self._flavors = snapshot.flavors
         self._resource_groups = queue.groups
         kinds = {
@@ -248,7 +249,7 @@ class _Search:
             own = {name: c for name, c in group.choices.items() if self._flavors[c.flavor].placed}
         size, before = self._size[role.name], self._replaced.get(role.name)
         flavors = {choice.flavor: self._flavors[choice.flavor] for choice in own.values()}
-        amounts = {name: demand(role.request, flavor) for name, flavor in flavors.items()}
+        amounts = {name: self._demand_of(role, flavor) for name, flavor in flavors.items()}
         usage: dict[FlavorResource, int] = {}
         for name, choice in own.items():
             key = FlavorResource(choice.flavor, name)
@@ -272,11 +273,18 @@ class _Search:
 
     # What a flavor is asked for, and whether it may be
 
+    def _demand_of(self, role: Role, flavor: Flavor) -> Mapping[ResourceName, int]:
+        """What one task of a role is charged in a flavor."""
+        known = self._demands.get((role.name, flavor.id))
+        if known is None:
+            known = self._demands[role.name, flavor.id] = demand(role.request, flavor)
+        return known
+
     def _demand(self, group: Companions, flavor: Flavor) -> dict[ResourceName, int]:
         total: dict[ResourceName, int] = {}
         for role in group.roles:
             count, before = self._size[role.name], self._replaced.get(role.name)
-            for name, each in demand(role.request, flavor).items():
+            for name, each in self._demand_of(role, flavor).items():
                 held = 0 if before is None else before.amounts.get(name, 0)
                 total[name] = total.get(name, 0) + each * count - held
         return total

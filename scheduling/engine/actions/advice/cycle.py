@@ -12,7 +12,7 @@ from scheduling.engine.session.session import Session
 # How many trials a cycle may make: one for so many turns, or as many as look at so many nodes together where
 # that is more, within bounds. So they take a small part of the time of a cycle, or little time.
 TURNS_PER_TRIAL = 20
-MIN_NODES_TRIED, MAX_NODES_TRIED = 600, 8_000
+MIN_NODES_TRIED, MAX_NODES_TRIED = 200, 8_000
 MIN_TRIALS, MAX_TRIALS = 4, 512
 # What is not used is saved for so many cycles. Half of it is kept for jobs that have no recommendations yet;
 # with the rest those are tried again that were tried in an earlier state.

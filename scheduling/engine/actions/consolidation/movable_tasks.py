@@ -5,10 +5,11 @@ Nothing is worked out for jobs on whose nodes nobody looks: on a large fleet tho
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from scheduling.engine.actions.consolidation.node_occupancy import node_occupancy_of
+from scheduling.engine.actions.consolidation.node_occupancy import SoleOccupancy, node_occupancy_of
+from scheduling.engine.gang.clearable_nodes import rank_unit
 from scheduling.engine.gang.moves import MovablePart, MovableUnit
 from scheduling.engine.model import DecisionKind, Job
 from scheduling.engine.preemption.loss import running_for, unsaved
@@ -25,10 +26,18 @@ class MovableTasks:
         self._session = session
         self._occupants = node_occupancy_of(session.snapshot)
         self._told = {decision.job for decision in session.decisions if decision.kind in CHANGED_BY_DECISION}
+        # By node, of what stands there alone the units that may move.
+        self._units: dict[str, tuple[SoleOccupancy, tuple[MovableUnit, ...]]] = {}
+
+    @property
+    def excluded_jobs(self) -> int:
+        """How many jobs stay where they are because a decision of the cycle names them."""
+        return len(self._told)
 
     def exclude_jobs(self, jobs: Iterable[str]) -> None:
         """These stay where they are from now on."""
         self._told.update(jobs)
+        self._units.clear()
 
     def units_for(self, job: Job) -> JobMovableUnits:
         """Those who may move for a job, as things stand."""
@@ -44,14 +53,19 @@ class MovableTasks:
             self._unit(jobs[job_id], part)
             for job_id in movers
             for part in self._occupants.parts_of_job(job_id)
-            if self._may_move(jobs[job_id], job) and any(task.node in near for task in part.tasks)
+            if job_id != job.id
+            and self._may_move(jobs[job_id])
+            and any(task.node in near for task in part.tasks)
         ]
         return sorted(found, key=_cheapest if self._session.config.consolidation.cheapest_first else _newest)
 
-    def units_only_on(self, node: str, job: Job) -> list[MovableUnit]:
-        """Units of which all tasks stand on a node and that may move for a job."""
-        parts = self._occupants.sole_occupancy(node).parts
-        return [self._unit(mover, part) for mover, part in parts if self._may_move(mover, job)]
+    def units_only_on(self, node: str, job: Job) -> Sequence[MovableUnit]:
+        """Units of which all tasks stand on a node and that may move for a job, the cheapest first."""
+        alone, known = self._occupants.sole_occupancy(node), self._units.get(node)
+        if known is None or known[0] is not alone:
+            units = [self._unit(mover, part) for mover, part in alone.parts if self._may_move(mover)]
+            known = self._units[node] = alone, tuple(sorted(units, key=rank_unit))
+        return [unit for unit in known[1] if unit.job.id != job.id]
 
     def max_freeable(self, node: str, *, whole: bool) -> int:
         """How many cards or core units are free at most when all units are gone that stand there alone."""
@@ -61,9 +75,9 @@ class MovableTasks:
     def _unit(self, job: Job, part: MovablePart) -> MovableUnit:
         return MovableUnit(job, part, part.gpus * unsaved(job, self._session.now))
 
-    def _may_move(self, mover: Job, job: Job) -> bool:
+    def _may_move(self, mover: Job) -> bool:
         """Whether the mover was told nothing yet and is none that may not be asked to leave, or not yet."""
-        if mover.id in self._told or mover.id == job.id:
+        if mover.id in self._told:
             return False
         session = self._session
         guarded = mover.min_run_s is not None and running_for(mover, session.now) < mover.min_run_s
@@ -76,8 +90,8 @@ class JobMovableUnits(NamedTuple):
     movable_tasks: MovableTasks
     job: Job
 
-    def units_only_on(self, node: str) -> list[MovableUnit]:
-        """Units of which all tasks stand on a node."""
+    def units_only_on(self, node: str) -> Sequence[MovableUnit]:
+        """Units of which all tasks stand on a node, the cheapest first."""
         return self.movable_tasks.units_only_on(node, self.job)
 
     def max_freeable(self, node: str, *, whole: bool) -> int:

@@ -19,6 +19,7 @@ from scheduling.engine.gang.bounds import SlotBounds, WantedSlots
 from scheduling.engine.gang.clearable_nodes import (
     NODES_SEEN,
     CanEvict,
+    ClearableRow,
     FreedCoreBound,
     RelocationCapacity,
     find_clearable_sets,
@@ -56,6 +57,8 @@ class ConsolidationSearch:
         self._session = session
         self._attempt = new_start_attempt(session)
         self._bounds = SlotBounds(session.snapshot, session.placer, session.equivalence)
+        # By board, what it takes to clear rows in one state.
+        self._rows_known: dict[Board, tuple[object, dict[int, ClearableRow | None]]] = {}
         self._vain: set[tuple[Board, int, float]] = set()
         self.budget = budget or SearchBudget(session.config.consolidation.effort)
         self.searches = 0
@@ -109,9 +112,18 @@ class ConsolidationSearch:
             if can_evict is None
             else None
         )
-        return find_clearable_sets(
-            counted, needed, self.movable_tasks.units_for(job), search.within_bounds, shelter, can_evict
-        )
+        units, holds = self.movable_tasks.units_for(job), self._session.snapshot.holds(job.id)
+        # What may be evicted differs from job to job, and a job never moves for itself.
+        known = self._find_known_rows(board) if can_evict is None and not holds else {}
+        return find_clearable_sets(counted, needed, units, search.within_bounds, shelter, can_evict, known)
+
+    def _find_known_rows(self, board: Board) -> dict[int, ClearableRow | None]:
+        """What it takes to clear rows for tasks of a board, as far as that was worked out in this state."""
+        state = (self._session.snapshot.state(), self.movable_tasks.excluded_jobs)
+        known = self._rows_known.get(board)
+        if known is None or known[0] != state:
+            known = self._rows_known[board] = state, {}
+        return known[1]
 
     # Which jobs can be helped at all
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
 from scheduling.engine import Snapshot
 from scheduling.engine.actions.consolidation.action import Consolidation
+from scheduling.engine.actions.consolidation.search import ConsolidationSearch
 from scheduling.engine.cycle import start_session
+from scheduling.engine.gang import clearable_nodes
+from scheduling.engine.gang.bounds import SlotCounts
+from scheduling.engine.gang.clearable_nodes import CanEvict, ClearableRow, MovableUnits
 from scheduling.engine.model import CycleResult, Decision, DecisionKind, Instant, Job, Reason
 from scheduling.engine.model.options import ConsolidationOptions, FairSharing
 from scheduling.engine.session.config import EngineConfig
@@ -253,6 +258,52 @@ def test_on_a_large_fleet_the_node_that_is_cheapest_to_clear_is_found() -> None:
     three = act(running_world(fleet, where, [*jobs, waits(4, 3)], teams=teams), "consolidate")
     assert len(seats(three)) == 3
     assert len(moved(three)) == 7
+
+
+def crowded(seed: int) -> Snapshot:
+    """Eight nodes with jobs of one to three cards at random, and waiting jobs of two shapes."""
+    draw = Random(seed)
+    free, jobs, where = dict.fromkeys((f"n{index}" for index in range(8)), 4), list[Job](), {}
+    for number in range(14):
+        cards, host = draw.randint(1, 3), draw.choice(sorted(free))
+        if free[host] >= cards:
+            free[host] -= cards
+            jobs.append(run(f"r{number:02}", cards, at=draw.randint(0, 50), priority=draw.randint(0, 1)))
+            where[jobs[-1].id] = [host]
+    asked = [(4, 1), (3, 2), (4, 2), (3, 1), (4, 1), (3, 3)]
+    jobs += [job(f"w{n}", "a", role(tasks, cards), at=100 + n) for n, (cards, tasks) in enumerate(asked)]
+    return running_world(nodes(*[4] * 8), where, jobs, teams={"a": quotas(64)})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_that_were_looked_at_before_give_the_same_moves(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = act(crowded(seed), "consolidate")
+    monkeypatch.setattr(ConsolidationSearch, "_find_known_rows", lambda self, board: {})
+    assert act(crowded(seed), "consolidate") == kept
+
+
+def test_a_row_is_looked_at_once_for_all_jobs_of_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[tuple[int, int]] = []
+    known = clearable_nodes._clearable
+
+    def clearable(
+        counted: SlotCounts, row: int, movable: MovableUnits, gives: CanEvict | None
+    ) -> ClearableRow | None:
+        looked_at.append((id(counted.board), row))
+        return known(counted, row, movable, gives)
+
+    monkeypatch.setattr(clearable_nodes, "_clearable", clearable)
+    # Two jobs would have to move from each node, and only one may.
+    where = {f"r{n}-{half}": [f"n{n}"] for n in range(4) for half in "ab"}
+    running = [run(name, 1) for name in where]
+    waiting = [job(f"w{n}", "a", role(1 + n, 4), at=100 + n) for n in range(2)]
+    snapshot = running_world(nodes(4, 4, 4, 4), where, [*running, *waiting], teams={"a": quotas(64)})
+    options = ConsolidationOptions(jobs_per_move=1)
+    assert not moved(act(snapshot, "consolidate", consolidation=options))
+    assert looked_at
+    assert len(looked_at) == len(set(looked_at))
 
 
 def test_who_was_told_to_leave_is_not_moved() -> None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.engine import ExplainScope, FairSharing
+from scheduling.engine import ExplainScope, FairSharing, NodePut
 from scheduling.engine.actions import explain_waiting, lasting_refusals
 from scheduling.engine.actions.admission.outright import Outright
 from scheduling.engine.actions.consolidation import action, evict_and_move, search
 from scheduling.engine.actions.head_estimate import OwnQuotaFit
-from scheduling.engine.model import Job, Reason
-from scheduling.engine.placement.feasibility import find_infeasible_flavors
+from scheduling.engine.model import Job, Outcome, Queue, Reason
+from scheduling.engine.placement.feasibility import InfeasibleFlavors, find_infeasible_flavors
+from scheduling.engine.session.session import Session
 from tests.unit.scheduling.engine.actions.stage import ADMIT, Stage
 from tests.unit.scheduling.engine.builders import job, node, quotas, role, world
 
@@ -146,3 +147,24 @@ def test_who_may_ask_nobody_to_leave_looks_at_no_nodes_for_it(monkeypatch: pytes
     )
     crowd().cycle()
     assert asked and not searched
+
+
+def test_limits_are_not_looked_at_again_because_a_node_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    known = lasting_refusals.find_beyond_limits
+
+    def find(session: Session, queue: Queue, waiting: Job, infeasible: InfeasibleFlavors) -> Outcome | None:
+        asked.append(waiting.id)
+        return known(session, queue, waiting, infeasible)
+
+    monkeypatch.setattr(lasting_refusals, "find_beyond_limits", find)
+    stage = Stage(world([node("n1", 8)], [job("wide", "a", role(2, 3))], teams={"a": quotas(4)}), ADMIT)
+    stage.cycle()
+    assert stage.outcome("wide").reason is Reason.EXCEEDS_MAX_QUOTA
+    before = len(asked)
+    assert before
+    (host,) = stage.snapshot.nodes()
+    stage.put(NodePut(replace(host, labels={**host.labels, "checked": "1"})))
+    stage.cycle()
+    assert stage.outcome("wide").reason is Reason.EXCEEDS_MAX_QUOTA
+    assert len(asked) == before
