@@ -17,7 +17,6 @@ from scheduling.models import PriorityGrant, WorkspacePolicy
 from scheduling.monitoring import metrics as scheduling_metrics
 from scheduling.selectors.pending import pending_demand
 from scheduling.selectors.use import use_evidence
-from scheduling.services.jobs import feasibility
 from scheduling.services.tenant_tree import JobTreeWatcher
 from tenants.access import row_policies
 from tenants.hooks import tree_effects
@@ -46,7 +45,6 @@ def connect() -> None:
     metrics.register_metrics("foundation", metrics.own_figures)
     metrics.register_metrics("scheduling", scheduling_metrics.figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)
-    feasibility.register(defer_import("scheduling.services.jobs.potential:misfit"))
     tree_effects.register("scheduling", JobTreeWatcher())
     job_effects.register(
         job_effects.Answers(

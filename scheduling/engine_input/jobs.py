@@ -7,11 +7,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from quotas.models import Queue
 from scheduling.engine import model as em
-from scheduling.job_file import JobSpec, RoleSpec, level_label
+from scheduling.job_file import JobSpec, job_columns, level_label, role_columns
+from scheduling.job_file.fields import ALL
 from scheduling.models import GpuRequestMode, Job, JobRole, JobState
 
 ASKED: Final = "asked"
@@ -66,14 +68,24 @@ _STATES: Final = {
 }
 
 
-def engine_job(
-    job: Job, roles: Sequence[JobRole | RoleRow], *, watched: Container[uuid.UUID] = (), past: Past = _NEW
-) -> em.Job:
-    """One stored job that waits or holds something; `roles` in their order.
+_OF_FILE: Final = tuple(field.name for field in ALL if field.engine)
+"""Fields of the job file that a job has in the engine as well, under the same names."""
+_values_of_file: Final = attrgetter(*_OF_FILE)
 
-    `watched` as `watched_workspaces` tells.
+
+def engine_job(
+    job: Job,
+    roles: Sequence[JobRole | RoleRow],
+    *,
+    watched: Container[uuid.UUID] = (),
+    past: Past = _NEW,
+    name: str = "",
+) -> em.Job:
+    """One job that waits or holds something; `roles` in their order.
+
+    `watched` as `watched_workspaces` tells; `name` is its id in the engine where that is not the row's.
     """
-    name = str(job.pk)
+    name = name or str(job.pk)
     namespace = str(job.workspace_id) if job.workspace_id in watched else ""
     return em.Job(
         id=name,
@@ -82,11 +94,7 @@ def engine_job(
         submitted_at=em.Instant(job.submitted_at.timestamp()),
         user=str(job.submitted_by_id),
         priority=job.priority,
-        min_available=job.min_available,
-        preemptible=job.preemptible,
-        min_run_s=job.min_run_s,
-        max_run_s=job.max_run_s,
-        checkpoint_interval_s=job.checkpoint_interval_s,
+        **dict(zip(_OF_FILE, _values_of_file(job), strict=True)),
         rules=placement_rules(job.placement, namespace=namespace, group=name),
         topology=topology_rule(job.placement),
         backoff_until=_instant(job.backoff_until),
@@ -107,20 +115,19 @@ def _instant(moment: datetime | None) -> em.Instant | None:
     return None if moment is None else em.Instant(moment.timestamp())
 
 
-def asked_job(spec: JobSpec, queue: Queue, *, priority: int, now: datetime, user: str = "") -> em.Job:
+def asked_job(spec: JobSpec, queue: Queue, *, priority: int, now: datetime, user: Any = None) -> em.Job:
     """The job that a specification would become if `user` (an id) submitted it now."""
-    return em.Job(
-        id=ASKED,
-        queue=str(queue.pk),
-        roles=tuple(_asked_role(role) for role in spec.roles),
-        submitted_at=em.Instant(now.timestamp()),
-        user=user,
+    workspace = queue.workspace_id
+    job = Job(
+        workspace_id=workspace,
+        queue_id=queue.pk,
+        submitted_by_id=user,
         priority=priority,
-        min_available=spec.min_available,
-        preemptible=spec.preemptible,
-        rules=placement_rules(spec.placement, namespace=str(queue.workspace_id), group=ASKED),
-        topology=topology_rule(spec.placement),
+        submitted_at=now,
+        **job_columns(spec),
     )
+    roles = [JobRole(**role_columns(role)) for role in spec.roles]
+    return engine_job(job, roles, watched=(workspace,), name=ASKED)
 
 
 def as_counted(profile: str) -> str:
@@ -151,17 +158,6 @@ def _role(
     """One for all jobs that ask alike; `each` are the CPU and the memory of a task, `gpu` as for `_gpu`."""
     request = em.Request(cpu=each[0], memory=each[1], gpu=None if gpu is None else _gpu(*gpu), qos=qos)
     return em.Role(name=name, replicas=sizes[0], min_replicas=sizes[1], request=request, ended=ended)
-
-
-def _asked_role(role: RoleSpec) -> em.Role:
-    gpu = None
-    if role.gpu is not None:
-        asked = role.gpu
-        memory = (asked.memory_mib, asked.memory_percent)
-        gpu = _gpu(asked.mode, asked.cards, asked.cores, memory, asked.models, asked.profile)
-    qos = _qos(role.cpu_millicores, role.memory_mib, role.container)
-    request = em.Request(cpu=role.cpu_millicores, memory=role.memory_mib, gpu=gpu, qos=qos)
-    return em.Role(name=role.name, replicas=role.replicas, min_replicas=role.min_replicas, request=request)
 
 
 def _qos(cpu_millicores: int, memory_mib: int, container: Mapping[str, Any]) -> em.QosClass:

@@ -1,18 +1,15 @@
-"""Whether a job could ever run, asked before it is accepted.
-
-The engine knows the answer, but it needs a snapshot of the cell; whoever owns snapshots registers a
-checker here. Without one every job is accepted, and waits with `NEVER_FITS` if it has to.
-"""
+"""Whether a job could ever run, asked before it is accepted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
 from foundation.core.errors import Refused
+from foundation.core.lazy_import import defer_import
 from quotas.models import Queue
 from scheduling.job_file import JobSpec
 
@@ -31,19 +28,10 @@ class Misfit:
     help: Sequence[Mapping[str, Any]] = ()
 
 
-class Checker(Protocol):
-    """Answers None for a job that could run once enough is free."""
-
-    def __call__(self, spec: JobSpec, queue: Queue) -> Misfit | None: ...
-
-
-_checkers: list[Checker] = []
-
-
-def register(checker: Checker) -> None:
-    """Add a checker; called once from an `AppConfig.ready()`."""
-    if checker not in _checkers:
-        _checkers.append(checker)
+# Most commands submit nothing, and need not load snapshots and the engine.
+find_misfit: Final[Callable[[JobSpec, Queue], Misfit | None]] = defer_import(
+    "scheduling.services.jobs.potential:misfit"
+)
 
 
 def check(spec: JobSpec, queue: Queue) -> None:
@@ -51,8 +39,7 @@ def check(spec: JobSpec, queue: Queue) -> None:
 
     Raises: NeverFits.
     """
-    for checker in _checkers:
-        misfit = checker(spec, queue)
-        if misfit is not None:
-            numbers = {**misfit.numbers, "help": [dict(item) for item in misfit.help]}
-            raise NeverFits(_("No node could hold it even if every node were empty."), numbers=numbers)
+    misfit = find_misfit(spec, queue)
+    if misfit is not None:
+        numbers = {**misfit.numbers, "help": [dict(item) for item in misfit.help]}
+        raise NeverFits(_("No node could hold it even if every node were empty."), numbers=numbers)

@@ -37,7 +37,7 @@ def preview(submission: Submission) -> Preview:
     """
     queue, now = submission.queue, clock.now()
     taken = cell_snapshot(queue.cell_id)
-    user = str(submission.submitted_by.pk)
+    user = submission.submitted_by.pk
     job = asked_job(submission.spec, queue, user=user, priority=submission.priority.value, now=now)
     limits = Allowances([queue.workspace], now=now)
     job = limits.apply(job, workspace_id=queue.workspace_id, user_id=submission.submitted_by.pk)

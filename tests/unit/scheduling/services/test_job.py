@@ -96,7 +96,7 @@ def test_a_workspace_has_a_cap_of_waiting_jobs(w: World, monkeypatch: pytest.Mon
 
 
 def test_what_can_never_fit_is_refused_with_numbers(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feasibility, "_checkers", [lambda spec, queue: Misfit({"asked": 9, "largest": 8})])
+    monkeypatch.setattr(feasibility, "find_misfit", lambda spec, queue: Misfit({"asked": 9, "largest": 8}))
 
     error = refusal(w)
 
