@@ -29,10 +29,10 @@ def _rule(rule: Section, roles: tuple[str, ...]) -> dict[str, Any]:
     if allowed and action and action not in allowed:
         message = _("after this event it must be one of: %(choices)s") % {"choices": ", ".join(allowed)}
         rule.add("do", "CONTRADICTION", message)
-    if "role" in found:
+    if rule.has("role"):
         rule.choice("role", roles, default="")
     elif event == "role_completed":
         rule.add("role", "REQUIRED", _("name the role"))
-    if "exit_codes" in found and event != "task_failed":
+    if rule.has("exit_codes") and event != "task_failed":
         rule.add("exit_codes", "CONTRADICTION", _("only a failed task has an exit code"))
     return found

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from django.utils.translation import gettext as _
 
 from clusters.backends.base import GRACE_S
-from scheduling.job_file import JobSpec, spec_mapping
+from scheduling.job_file import JobSpec
 from scheduling.job_file.field import Limited
 from scheduling.job_file.fields import ALL, FIELDS
 from scheduling.job_file.kinds import Amount, Whole
@@ -28,31 +28,38 @@ class Found:
     unit_differs: bool = False
 
 
+File = Mapping[str, Any]
+Places = Callable[[JobSpec, File], Iterator[Found]]
+
+
 @dataclass(frozen=True, slots=True)
 class LimitedField:
-    """`kind` reads a limit as a job file writes it; `places` finds the values of a job in that unit."""
+    """`kind` reads a limit as a job file writes it; `places` finds the values of a job in that unit.
+
+    It is handed the job and its file with every default written out.
+    """
 
     name: str
     kind: Amount
-    places: Callable[[JobSpec], Iterator[Found]]
+    places: Places
 
 
 def _declared(path: str) -> LimitedField:
     kind = cast(Amount, FIELDS[path].kind)
 
-    def places(spec: JobSpec) -> Iterator[Found]:
-        for place, value in values_at(spec_mapping(spec), path):
+    def places(spec: JobSpec, file: File) -> Iterator[Found]:
+        for place, value in values_at(file, path):
             yield Found(place, None if value is None else kind.amount(value))
 
     return LimitedField(path, kind, _OWN.get(path, places))
 
 
-def _up_to(key: str, column: str) -> Callable[[JobSpec], Iterator[Found]]:
+def _up_to(key: str, column: str) -> Places:
     """How far a task may go beyond what it asks for; that itself, where the role says nothing."""
     path = f"resources.limits.{key}"
     kind = cast(Amount, FIELDS[f"roles.{path}"].kind)
 
-    def places(spec: JobSpec) -> Iterator[Found]:
+    def places(spec: JobSpec, file: File) -> Iterator[Found]:
         for index, role in enumerate(spec.roles):
             said = role.container.get("limits", {}).get(key)
             amount = getattr(role, column) if said is None else kind.amount(said)
@@ -61,14 +68,14 @@ def _up_to(key: str, column: str) -> Callable[[JobSpec], Iterator[Found]]:
     return places
 
 
-def _cores(spec: JobSpec) -> Iterator[Found]:
+def _cores(spec: JobSpec, file: File) -> Iterator[Found]:
     """A whole card has all its cores; how many an instance has depends on the flavor."""
     for index, role in enumerate(spec.roles):
         if role.gpu is not None and role.gpu.cores:
             yield Found(f"roles.{index}.resources.gpu.cores", role.gpu.cores)
 
 
-def _card_memory(spec: JobSpec) -> Iterator[Found]:
+def _card_memory(spec: JobSpec, file: File) -> Iterator[Found]:
     for index, role in enumerate(spec.roles):
         gpu = role.gpu
         if gpu is not None and (gpu.memory_mib is not None or gpu.memory_percent is not None):
@@ -76,11 +83,11 @@ def _card_memory(spec: JobSpec) -> Iterator[Found]:
             yield Found(path, gpu.memory_mib, unit_differs=gpu.memory_mib is None)
 
 
-def _grace(spec: JobSpec) -> Iterator[Found]:
+def _grace(spec: JobSpec, file: File) -> Iterator[Found]:
     yield Found("termination_grace_s", spec.runtime.get("termination_grace_s", GRACE_S))
 
 
-_OWN: Final[Mapping[str, Callable[[JobSpec], Iterator[Found]]]] = {
+_OWN: Final[Mapping[str, Places]] = {
     "roles.resources.gpu.cores": _cores,
     "roles.resources.gpu.memory": _card_memory,
     "roles.resources.limits.cpu": _up_to("cpu", "cpu_millicores"),
@@ -89,9 +96,11 @@ _OWN: Final[Mapping[str, Callable[[JobSpec], Iterator[Found]]]] = {
 }
 """Fields of which something counts where a job says nothing, or that not every mode of cards has."""
 TOTALS: Final = (
-    LimitedField("total.tasks", Whole(), lambda spec: iter([Found("roles", spec.task_count)])),
+    LimitedField("total.tasks", Whole(), lambda spec, file: iter([Found("roles", spec.task_count)])),
     LimitedField(
-        "total.gpu.cards", Whole(), lambda spec: iter([Found("roles", spec.demand().get("gpu.cards", 0))])
+        "total.gpu.cards",
+        Whole(),
+        lambda spec, file: iter([Found("roles", spec.demand().get("gpu.cards", 0))]),
     ),
 )
 LIMITED: Final[Mapping[str, LimitedField]] = {

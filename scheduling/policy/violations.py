@@ -10,17 +10,19 @@ from foundation.core.errors import FieldError
 from scheduling.job_file import JobSpec, spec_mapping
 from scheduling.policy.allowed import CHOICES
 from scheduling.policy.combine import Effective, Limit, Patterns
-from scheduling.policy.fields import CAPPED, LIMITED, Found
+from scheduling.policy.fields import CAPPED, LIMITED, File, Found
 
 
 def violations(spec: JobSpec, policy: Effective) -> list[FieldError]:
     """Every breach, in the order of the limits; none means that the policy allows the job."""
-    return [*_below(spec, policy), *_above(spec, policy), *_images(spec, policy), *_values(spec, policy)]
+    file = spec_mapping(spec) if policy.minimum or policy.maximum or policy.allowed else {}
+    limits = [*_below(spec, file, policy), *_above(spec, file, policy)]
+    return [*limits, *_images(spec, policy), *_values(file, policy)]
 
 
-def _below(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
+def _below(spec: JobSpec, file: File, policy: Effective) -> Iterator[FieldError]:
     for name, limit in policy.minimum.items():
-        for found in LIMITED[name].places(spec):
+        for found in LIMITED[name].places(spec, file):
             if found.unit_differs:
                 yield _other_unit(found, limit)
             elif found.amount is not None and found.amount < limit.amount:
@@ -28,9 +30,9 @@ def _below(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
                 yield FieldError(found.path, "BELOW_MINIMUM", message % _names(limit))
 
 
-def _above(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
+def _above(spec: JobSpec, file: File, policy: Effective) -> Iterator[FieldError]:
     for name, limit in policy.maximum.items():
-        for found in LIMITED[name].places(spec) if name not in CAPPED else ():
+        for found in LIMITED[name].places(spec, file) if name not in CAPPED else ():
             if found.unit_differs and name not in policy.minimum:
                 yield _other_unit(found, limit)
             elif not found.unit_differs and (found.amount is None or found.amount > limit.amount):
@@ -54,8 +56,7 @@ def _images(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
                 yield FieldError(f"roles.{index}.image", "IMAGE_NOT_ALLOWED", _not_allowed(rule))
 
 
-def _values(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
-    file = spec_mapping(spec) if policy.allowed else {}
+def _values(file: File, policy: Effective) -> Iterator[FieldError]:
     for name, rules in policy.allowed.items():
         for path, value in CHOICES[name](file):
             for rule in rules:

@@ -230,6 +230,15 @@ def test_an_unknown_key_comes_with_a_suggestion() -> None:
             {"lifecycle": [{"on": "role_completed", "role": "nobody", "do": "complete_job"}]},
             {"lifecycle.0.role": "CHOICE"},
         ),
+        ({"name": ""}, {"name": "FORMAT"}),
+        (
+            {"lifecycle": [{"on": "task_failed", "role": "", "do": "restart_job"}]},
+            {"lifecycle.0.role": "CHOICE"},
+        ),
+        (
+            {"lifecycle": [{"on": "task_evicted", "exit_codes": [], "do": "restart_job"}]},
+            {"lifecycle.0.exit_codes": "CONTRADICTION"},
+        ),
         (
             {"lifecycle": [{"on": "task_failed", "do": "restart_job", "exit_codes": [300]}]},
             {"lifecycle.0.exit_codes.0": "RANGE"},
