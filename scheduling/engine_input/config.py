@@ -12,6 +12,7 @@ from typing import Final
 
 from django.conf import settings
 
+from clusters.models import Sharing
 from foundation.core.quantities import Resource
 from scheduling import engine
 
@@ -30,8 +31,9 @@ USER_SHARES: Final = engine.UserShares(resource_weights=_USER_WEIGHTS)
 
 
 @cache
-def engine_config() -> engine.EngineConfig:
-    """The configuration, with the plug-ins of installed packages; read once per process.
+def engine_config(sharing: str = Sharing.FAIR) -> engine.EngineConfig:
+    """The configuration of cells with this sharing, with the plug-ins of installed packages; read once per
+    process.
 
     An installed veto holds for every job. An installed score, order or action waits to be named.
     Raises: ConfigError when an installed plug-in cannot be used.
@@ -43,17 +45,19 @@ def engine_config() -> engine.EngineConfig:
         actions=ACTIONS,
         backfill=engine.BackfillOptions(hold_after_s=settings.ALLOTMENT_HOLD_AFTER_S or None),
         vetoes=(*default.vetoes, *installed),
-        fair_sharing=engine.FairSharing(),
+        fair_sharing=engine.FairSharing() if sharing == Sharing.FAIR else None,
         user_shares=USER_SHARES,
         plugins=plugins,
     )
 
 
 @cache
-def brief_config() -> engine.EngineConfig:
+def brief_config(sharing: str = Sharing.FAIR) -> engine.EngineConfig:
     """For a cycle between two whole ones, which gives away what came back and tells nobody else anything.
 
     Raises: ConfigError, as `engine_config`.
     """
     actions = tuple(name for name in ACTIONS if name != "consolidate")
-    return replace(engine_config(), actions=actions, while_room=True, explain=engine.ExplainScope.CONSIDERED)
+    return replace(
+        engine_config(sharing), actions=actions, while_room=True, explain=engine.ExplainScope.CONSIDERED
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from clusters.models import Sharing
 from scheduling import engine
 from scheduling.engine.model import Instant
 from scheduling.engine_input.config import engine_config
@@ -16,9 +17,10 @@ class DumpError(ValueError):
     """The file is not a saved cycle."""
 
 
-def dump(snapshot: engine.Snapshot, now: float) -> str:
-    """A snapshot and the moment (epoch seconds) as text."""
-    return json.dumps({"format": FORMAT, "now": now, "snapshot": json.loads(snapshot.to_json())})
+def dump(snapshot: engine.Snapshot, now: float, *, sharing: str = Sharing.FAIR) -> str:
+    """A snapshot, the moment (epoch seconds) and the cell's sharing as text."""
+    content = {"format": FORMAT, "now": now, "sharing": sharing, "snapshot": json.loads(snapshot.to_json())}
+    return json.dumps(content)
 
 
 def replay(text: str) -> dict[str, Any]:
@@ -32,7 +34,12 @@ def replay(text: str) -> dict[str, Any]:
             raise DumpError(f"this is not a saved cycle ({FORMAT})")
         snapshot = engine.Snapshot.from_json(json.dumps(content["snapshot"]))
         now = Instant(float(content["now"]))
+        # Files of versions before the setting do not name it; all cells were fair then.
+        sharing = content.get("sharing", Sharing.FAIR)
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError, engine.SnapshotError) as error:
         raise DumpError(f"this is not a saved cycle: {error}") from error
-    result: dict[str, Any] = json.loads(engine.canonical(engine.run_cycle(snapshot, engine_config(), now)))
+    if sharing not in Sharing.values:
+        raise DumpError(f"this cycle shares by a rule that is not known here: {sharing!r}")
+    config = engine_config(sharing)
+    result: dict[str, Any] = json.loads(engine.canonical(engine.run_cycle(snapshot, config, now)))
     return result

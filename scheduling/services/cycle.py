@@ -64,7 +64,7 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         others, cell = elsewhere(cell_id), _name(cell_id)
         with counters.SNAPSHOT.timed(cell=cell):
             taken, kept = borrow(cell_id, but=others, briefly=briefly)
-        config = brief_config() if briefly else engine_config()
+        config = brief_config(taken.sharing) if briefly else engine_config(taken.sharing)
         with counters.DECISION.timed(cell=cell):
             result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
         faults.fault_point("cycle.before_commit")

@@ -61,10 +61,10 @@ def _foresee(
     over_quota: Sequence[OverQuota],
     watch: Callable[[], float],
 ) -> JobsEffect:
-    config = replace(engine_config(), stopwatch=watch, advise_for="")
     # Both cycles start from one reading: what happens between two readings is no effect of the change.
     reading = read_cell(cell_id)
     taken, changed = reading.build(), reading.build()
+    config = replace(engine_config(reading.sharing), stopwatch=watch, advise_for="")
     now = em.Instant(clock.now().timestamp())
     left_out = _shorten(taken.snapshot)
     _shorten(changed.snapshot)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from clusters.models import Device
+from clusters.models import Cell, Device
 from foundation.sql import row_scope
 from scheduling import engine
 from scheduling.engine_input.job_history import claims_of, has_left, pasts_of, places_of_movers, usage_of
@@ -32,6 +32,7 @@ class CellReading:
     parts: Parts
     jobs: dict[str, Job]
     devices: dict[str, uuid.UUID]
+    sharing: str
 
     @row_scope.whole()
     def build(self) -> CellSnapshot:
@@ -49,7 +50,8 @@ class CellReading:
         )
         for place in places_of_movers(snapshot):
             snapshot.take(place)
-        return CellSnapshot(snapshot, self.jobs, self.devices, names_in(self.cell_id))
+        names = names_in(self.cell_id)
+        return CellSnapshot(snapshot, self.jobs, self.devices, names, sharing=self.sharing)
 
 
 def cell_snapshot(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellSnapshot:
@@ -98,7 +100,8 @@ def read_cell(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellReading:
     if but.clusters:
         parts = parts.without(but)
     pks = {device.uuid: device.pk for on_node in devices.values() for device in on_node}
-    return CellReading(cell_id, parts, rows, pks)
+    sharing = Cell.unscoped.values_list("sharing", flat=True).get(pk=cell_id)
+    return CellReading(cell_id, parts, rows, pks, sharing)
 
 
 @row_scope.whole()

@@ -17,7 +17,7 @@ from scheduling.snapshots.taken import Contradiction, pool_names
 from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
 
 _MARKS: Final = PreparedQuery(
-    lambda cell: Cell.unscoped.filter(pk=cell).values_list("inventory_version", "cycle_number")
+    lambda cell: Cell.unscoped.filter(pk=cell).values_list("inventory_version", "cycle_number", "sharing")
 )
 Usage = Mapping[em.FlavorResource, int]
 
@@ -28,6 +28,7 @@ class Frame:
 
     inventory_version: int
     cycle: int
+    sharing: str
     names: dict[str, str]
     queues: list[em.Queue]
     tree: list[em.QuotaNode]
@@ -38,10 +39,11 @@ class Frame:
     @classmethod
     def read(cls, cell_id: uuid.UUID) -> Frame:
         """Read it; a fixed number of queries."""
-        ((version, cycle),) = _MARKS(cell_id)
+        ((version, cycle, sharing),) = _MARKS(cell_id)
         return cls(
             inventory_version=version,
             cycle=cycle,
+            sharing=sharing,
             names=pool_names(cell_id),
             queues=engine_queues(cell_id),  # before the tree: one opened meanwhile must not lack its node
             tree=engine_quota_nodes(cell_id),
@@ -51,9 +53,10 @@ class Frame:
         )
 
     def like(self, other: Frame) -> bool:
-        """Whether a snapshot can go from the other to this: flavors, queues and limits are the same."""
+        """Whether a snapshot can go from the other to this: flavors, queues, limits and sharing are the
+        same."""
         limits, others = ([replace(node, usage=()) for node in frame.tree] for frame in (self, other))
-        parts, theirs = ((frame.flavors, frame.queues) for frame in (self, other))
+        parts, theirs = ((frame.flavors, frame.queues, frame.sharing) for frame in (self, other))
         return limits == others and parts == theirs and self.usage.keys() >= other.usage.keys()
 
     def changes(self, snapshot: engine.Snapshot) -> Iterator[engine.Change]:

@@ -155,7 +155,9 @@ class KeptCell:
         if names != self._names:
             self._names = names
             self._jobs.told.clear()  # by other names it would be something else
-        return CellSnapshot(snapshot, self._jobs.by_id, self._nodes.devices, names, self._jobs.told)
+        return CellSnapshot(
+            snapshot, self._jobs.by_id, self._nodes.devices, names, self._jobs.told, frame.sharing
+        )
 
     def _give_back_places(self) -> None:
         while self._snapshot is not None and self._places:

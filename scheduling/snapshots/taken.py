@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from clusters.models import Cluster, Flavor, Node
+from clusters.models import Cluster, Flavor, Node, Sharing
 from foundation.sql import row_scope
 from foundation.sql.prepared import PreparedQuery
 from quotas.models import Queue
@@ -33,6 +33,8 @@ class CellSnapshot:
     names: Mapping[str, str]
     # What each waiting job is known to have been told last; who tells it notes that here.
     told: dict[str, em.Outcome] = field(default_factory=dict)
+    # The cell's rule for what tenants leave unused.
+    sharing: str = Sharing.FAIR
 
 
 class Contradiction(RuntimeError):

@@ -190,6 +190,7 @@ _CHANGE: Final = must(("cluster.edit", "platform"))
 COMMANDS: Final = (
     command("cell list", _LOOK),
     command("cell add fresh", _CHANGE, writes="clusters_cell"),
+    command("cell set default --sharing classical", _CHANGE, writes="clusters_cell"),
     command("cluster list", _LOOK),
     # It is not there, and the simulated one is not built: whoever may is told so.
     command("cluster add fresh --path nowhere", _CHANGE, ok=422),

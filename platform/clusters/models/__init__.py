@@ -7,6 +7,7 @@ from clusters.models.cluster import (
     Flavor,
     GpuMode,
     PlacementPolicy,
+    Sharing,
 )
 from clusters.models.node import Device, ForeignOrigin, ForeignPod, Node, NodeEvent
 from clusters.models.simulated import (
@@ -31,6 +32,7 @@ __all__ = [
     "Node",
     "NodeEvent",
     "PlacementPolicy",
+    "Sharing",
     "SimulatedCluster",
     "SimulatedDevice",
     "SimulatedNode",

@@ -10,10 +10,21 @@ from django.utils.translation import gettext_lazy as _
 from foundation.models import BaseModel, Leased, Versioned
 
 
+class Sharing(models.TextChoices):
+    """How what tenants leave unused is shared, by Kueue's two rules."""
+
+    FAIR = "fair", "By share"
+    CLASSICAL = "classical", "By priority and age"
+
+
 class Cell(BaseModel, Leased):
     """One quota tree, its clusters, one engine loop: the unit of scale."""
 
     name = models.SlugField(max_length=63, unique=True)
+    # Fair: the tenant with the lowest dominant share borrows first. Classical: priority, then submission.
+    sharing = models.CharField(
+        max_length=10, choices=Sharing.choices, default=Sharing.FAIR, db_default=Sharing.FAIR
+    )
     cycle_number = models.PositiveBigIntegerField(default=0)
     last_cycle_at = models.DateTimeField(null=True, blank=True)
     inventory_version = models.PositiveBigIntegerField(default=0)

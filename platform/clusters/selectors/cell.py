@@ -10,8 +10,8 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 
-def cell_list(*, viewer: Actor) -> list[tuple[str, int]]:
-    """All cells by name, each with the number of its clusters. Raises: PermissionDenied."""
+def cell_list(*, viewer: Actor) -> list[tuple[str, int, str]]:
+    """All cells by name, each with the number of its clusters and its sharing. Raises: PermissionDenied."""
     permissions.require(viewer, Permission.CLUSTER_VIEW)
     cells = Cell.unscoped.annotate(cluster_count=Count("clusters")).order_by("name", "pk")
-    return list(cells.values_list("name", "cluster_count"))
+    return list(cells.values_list("name", "cluster_count", "sharing"))

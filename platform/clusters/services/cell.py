@@ -5,11 +5,12 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from clusters.models import Cell
+from clusters.models import Cell, Sharing
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
-from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.core.errors import Conflict, FieldError, Invalid, NotFound
 from foundation.core.identifiers import is_dns_label
+from foundation.messaging import outbox
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -32,4 +33,30 @@ def cell_add(*, acting_user: Actor, name: str) -> Cell:
         taken = _("Cell %(name)s already exists.") % {"name": name}
         raise Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]) from error
     audit_log.record_action(acting_user, "cell.add", entity="cell", entity_id=cell.pk, after={"name": name})
+    return cell
+
+
+@transaction.atomic
+def cell_set(*, acting_user: Actor, name: str, sharing: Sharing) -> Cell:
+    """Choose how a cell shares what tenants leave unused; its next cycle decides so.
+
+    Running jobs keep what they borrowed until a waiting job may take it back by the new rule.
+    Raises: PermissionDenied; NotFound.
+    """
+    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    cell = Cell.unscoped.select_for_update().filter(name=name).first()
+    if cell is None:
+        raise NotFound(_("There is no cell %(name)s.") % {"name": name})
+    before = cell.sharing
+    cell.sharing = sharing
+    cell.save(update_fields=["sharing"])
+    audit_log.record_action(
+        acting_user,
+        "cell.set",
+        entity="cell",
+        entity_id=cell.pk,
+        before={"sharing": before},
+        after={"sharing": sharing.value},
+    )
+    outbox.add_hint(outbox.Topic.CYCLE, cell.pk)
     return cell

@@ -26,7 +26,8 @@ class Command(BaseCommand):
         cell = Cell.unscoped.filter(name=options["cell"]).first()
         if cell is None:
             raise CommandError(f"no cell {options['cell']!r}", returncode=2)
-        text = dump(cell_snapshot(cell.pk).snapshot, clock.now().timestamp())
+        taken = cell_snapshot(cell.pk)
+        text = dump(taken.snapshot, clock.now().timestamp(), sharing=taken.sharing)
         if options["json"] == "-":
             sys.stdout.write(text + "\n")
         else:

@@ -43,7 +43,7 @@ def preview(submission: Submission) -> Preview:
     job = limits.apply(job, workspace_id=queue.workspace_id, user_id=submission.submitted_by.pk)
     taken.snapshot.apply(engine.Delta((engine.JobPut(job),)))
     result = engine.run_cycle(
-        taken.snapshot, replace(engine_config(), advise_for=ASKED), Instant(now.timestamp())
+        taken.snapshot, replace(engine_config(taken.sharing), advise_for=ASKED), Instant(now.timestamp())
     )
     outcome = next(item for item in result.outcomes if item.job == ASKED)
     helps = [{"code": h.code.value, "numbers": with_names(h.numbers, taken.names)} for h in outcome.help]

@@ -1,4 +1,4 @@
-"""`allotment cell add|list`: the cells of the platform from a shell."""
+"""`allotment cell add|list|set`: the cells of the platform from a shell."""
 
 from __future__ import annotations
 
@@ -6,19 +6,28 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from clusters.models import Sharing
 from clusters.selectors.cell import cell_list
-from clusters.services.cell import cell_add
+from clusters.services.cell import cell_add, cell_set
 from tenants.management.verbs import VerbCommand, table_text
 from tenants.models import User
 
 
 class Command(VerbCommand):
-    help = "Add and list cells: each has a quota tree, clusters and a scheduling loop of its own"
+    help = "Add, list and set cells: each has a quota tree, clusters and a scheduling loop of its own"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list")
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list|set")
         verbs.add_parser("add", help="add a cell").add_argument("name", metavar="NAME")
         verbs.add_parser("list", help="all cells and how many clusters each has")
+        change = verbs.add_parser("set", help="choose how a cell shares what tenants leave unused")
+        change.add_argument("name", metavar="NAME")
+        change.add_argument(
+            "--sharing",
+            choices=Sharing.values,
+            required=True,
+            help="fair: the tenant with the lowest share borrows first; classical: by priority, then age",
+        )
         self.common_arguments(verbs)
 
     def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -28,6 +37,13 @@ class Command(VerbCommand):
         }, f"cell {cell.name} added; next: allotment cluster add NAME --cell {cell.name}"
 
     def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
-        items = [{"name": name, "clusters": clusters} for name, clusters in cell_list(viewer=user)]
+        items = [
+            {"name": name, "clusters": clusters, "sharing": sharing}
+            for name, clusters, sharing in cell_list(viewer=user)
+        ]
         rows = [[str(value) for value in item.values()] for item in items]
-        return {"items": items}, table_text(("name", "clusters"), rows)
+        return {"items": items}, table_text(("name", "clusters", "sharing"), rows)
+
+    def _set(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        cell = cell_set(acting_user=user, name=options["name"], sharing=Sharing(options["sharing"]))
+        return {"name": cell.name, "sharing": cell.sharing}, f"cell {cell.name} shares: {cell.sharing}"
