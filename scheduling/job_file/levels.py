@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from clusters.gpu.nvidia import CLIQUE_LABEL
+
 LEVELS: Final[Mapping[str, str]] = {
-    "clique": "nvidia.com/gpu.clique",
+    "clique": CLIQUE_LABEL,
     "node": "kubernetes.io/hostname",
     "rack": "allotment.io/rack",
     "zone": "topology.kubernetes.io/zone",

@@ -17,6 +17,7 @@ from django.db import transaction
 from allotment.setup.accounts import OPERATOR, SIGN_IN_FILE
 from clusters.backends.registry import backend_for
 from clusters.backends.simulated.seed import DEMO, build_cluster
+from clusters.gpu.nvidia import GPU_TAINT, PRODUCT_LABEL
 from clusters.models import BackendKind, Cell, Cluster, Flavor, GpuMode, PlacementPolicy
 from clusters.services.inventory import inventory_sync
 from foundation.core.actor import SYSTEM
@@ -31,7 +32,7 @@ from tenants.services.member import member_set
 from tenants.services.tenant import tenant_create
 
 SPEED: Final = 600.0
-_TOLERATE_GPU: Final = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+_TOLERATE_GPU: Final = [{"key": GPU_TAINT, "operator": "Exists"}]
 _MIB_PER_CARD: Final = {"a100-40g": 40_960, "l40s": 46_068}
 
 
@@ -117,7 +118,7 @@ def _flavors(cluster: Cluster) -> dict[str, Flavor]:
                 "card_model": model,
                 "card_memory_mib": _MIB_PER_CARD[name],
                 "gpu_mode": mode,
-                "node_selector": {"nvidia.com/gpu.product": model},
+                "node_selector": {PRODUCT_LABEL: model},
                 "tolerations": _TOLERATE_GPU,
                 "placement": policy,
             },

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from clusters.backends.base import BackendUnavailable, ClusterBackend
 from clusters.backends.registry import BackendMissing, backend_for
+from clusters.gpu import hami, nvidia
 from clusters.models import Cluster, Device, Node
 from foundation.core import clock
 from foundation.models.installation import installation_id
@@ -31,7 +32,6 @@ AGAIN_S: Final = 3.0
 _SHOWN: Final = 10
 _TIDY_WITHIN: Final = timedelta(minutes=3)  # so long may pass until what an ended job left behind is removed
 _DONE: Final = ("Succeeded", "Failed")
-_ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
 _MANAGED: Final = ("app.kubernetes.io/managed-by", "allotment")
 _SUFFIXES: Final = {
     "n": "1e-9",
@@ -201,7 +201,7 @@ def _overcommit(name: str, nodes: Iterable[Json], pods: Iterable[Json]) -> Itera
         there = (node.get("status") or {}).get("allocatable") or {}
         for resource, amount in sorted(held[node["metadata"]["name"]].items()):
             most = _quantity(there.get(resource, "0"))
-            if amount > most and (resource in there or resource.startswith("nvidia.com/")):
+            if amount > most and (resource in there or resource.startswith(nvidia.PREFIX)):
                 words = f"{node['metadata']['name']}: {resource} {amount} of {most}"
                 yield Fault(f"{name}: nodes", words)
 
@@ -225,7 +225,7 @@ def _of_container(container: Json) -> dict[str, Decimal]:
     return {
         key: _quantity(text)
         for key, text in texts.items()
-        if not key.startswith("nvidia.com/gpu") or key == "nvidia.com/gpu"
+        if not key.startswith(nvidia.CARD_RESOURCE) or key == nvidia.CARD_RESOURCE
     }
 
 
@@ -241,7 +241,7 @@ def _shared_cards(name: str, pods: Iterable[Json]) -> Iterator[Fault]:
     cores: Counter[str] = Counter()
     memory: Counter[str] = Counter()
     for pod in pods:
-        text = ((pod["metadata"].get("annotations") or {}).get(_ALLOCATED)) or ""
+        text = ((pod["metadata"].get("annotations") or {}).get(hami.ALLOCATED)) or ""
         for part in text.replace(";", ":").split(":") if _holds(pod) else ():
             fields = part.split(",")
             if len(fields) >= 4 and fields[2].isdecimal() and fields[3].isdecimal():

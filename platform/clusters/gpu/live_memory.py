@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from clusters.gpu.nvidia import PART_MEMORY_RESOURCE
+
 WANTED: Final = "allotment.io/gpu-memory"
 """Written by the platform alone."""
 ANSWER: Final = "allotment.io/gpu-memory-answer"
 """Written by the agent alone, and nothing else is."""
-
-MEMORY_RESOURCE: Final = "nvidia.com/gpumem"
-"""By this name HAMi's container limits tell the MiB of each card with which the pod began."""
 
 Amounts = Mapping[str, int]
 """MiB by the uuid of the card."""
@@ -112,7 +111,7 @@ def last_answer(pod: Mapping[str, Any]) -> MemoryAnswer | None:
 def began_with(pod: Mapping[str, Any]) -> int:
     """The MiB of each card with which the pod was made; 0 for a pod without parts of cards."""
     limits = (pod["spec"]["containers"][0].get("resources") or {}).get("limits") or {}
-    text = str(limits.get(MEMORY_RESOURCE, "0"))
+    text = str(limits.get(PART_MEMORY_RESOURCE, "0"))
     return int(text) if text.isascii() and text.isdigit() else 0
 
 

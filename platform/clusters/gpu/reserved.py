@@ -10,6 +10,8 @@ from __future__ import annotations
 import posixpath
 from typing import Final
 
+from clusters.gpu.nvidia import PREFIX
+
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 NO_DEVICES: Final = "void"
 """The value of it by which the container runtime adds no device and no driver, whatever the image says."""
@@ -37,7 +39,7 @@ ALLOWED: Final = frozenset(
         "LD_LIBRARY_PATH",  # searched after the library that enforces the limits has been loaded
     }
 )
-LABELS: Final = ("allotment.io/", "hami.io/", "nvidia.com/", "app.kubernetes.io/managed-by")
+LABELS: Final = ("allotment.io/", "hami.io/", PREFIX, "app.kubernetes.io/managed-by")
 MOUNTS: Final = (
     "/var/run/nvidia-container-devices",  # asks the container runtime for cards by the name of a file
     "/run/nvidia-container-devices",

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, ProtectedError
 from django.utils.translation import gettext as _
 
+from clusters.gpu.nvidia import PRODUCT_LABEL
 from clusters.models import Cell, Cluster, Flavor, GpuMode, Node
 from clusters.services.inventory import flavor_of
 from foundation.audit import audit_log
@@ -22,7 +23,6 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models.names import clean_slug
 
-PRODUCT: Final = "nvidia.com/gpu.product"
 _NAME_LENGTH: Final = 63
 _BATCH: Final = 500  # SQLite bounds the parameters of a statement
 
@@ -130,7 +130,7 @@ def flavors_found(*, acting_user: Actor, cluster: Cluster) -> list[FlavorPlan]:
     nodes = Node.unscoped.filter(cluster=cluster, present=True, flavor=None).prefetch_related("devices")
     products: defaultdict[str, list[Node]] = defaultdict(list)
     for node in nodes.order_by("name"):
-        if (product := node.labels.get(PRODUCT)) and node.devices.all():
+        if (product := node.labels.get(PRODUCT_LABEL)) and node.devices.all():
             products[product].append(node)
     taken = set(Flavor.unscoped.filter(cluster=cluster).values_list("name", flat=True))
     plans = [_plan(product, found) for product, found in sorted(products.items())]
@@ -151,7 +151,7 @@ def _plan(product: str, nodes: Iterable[Node]) -> FlavorPlan | None:
         # An instance charges what its profile says; no more than the largest there is.
         card_memory_mib=max(sizes) if mode == GpuMode.MIG else min(sizes),
         gpu_mode=mode,
-        node_selector={PRODUCT: product},
+        node_selector={PRODUCT_LABEL: product},
         nodes=len(nodes),
         cards=len(cards),
     )

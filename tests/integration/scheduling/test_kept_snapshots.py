@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 from clusters.backends.base import DeviceFact, NodeFact, NodeObservation
-from clusters.backends.simulated.seed import PRODUCT_LABEL
+from clusters.gpu.nvidia import PRODUCT_LABEL
 from clusters.models import Device, Node
 from clusters.services.inventory import nodes_observe
 from foundation.core import clock

@@ -15,8 +15,8 @@ from clusters.backends.base import BoundPod, DeviceGrant
 from clusters.backends.kubernetes import pods
 from clusters.backends.kubernetes.api import Json
 from clusters.backends.kubernetes.held import shares_of
-from clusters.backends.kubernetes.nodes import GPU, MIG
 from clusters.gpu import hami
+from clusters.gpu.nvidia import CARD_RESOURCE, MIG_RESOURCE
 
 log = structlog.get_logger(__name__)
 
@@ -100,8 +100,10 @@ def _amount(text: str | int | float, is_cpu: bool) -> int:
 
 def _cards(asked: Amounts) -> dict[str, int]:
     """Cards by profile."""
-    named = {"": asked[GPU]} | {
-        name.removeprefix(MIG): amount for name, amount in asked.items() if name.startswith(MIG)
+    named = {"": asked[CARD_RESOURCE]} | {
+        name.removeprefix(MIG_RESOURCE): amount
+        for name, amount in asked.items()
+        if name.startswith(MIG_RESOURCE)
     }
     return {profile: amount for profile, amount in sorted(named.items()) if amount}
 

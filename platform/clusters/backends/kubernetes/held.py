@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from kubernetes.utils.quantity import parse_quantity
 
 from clusters.backends.kubernetes.api import Json
-from clusters.backends.kubernetes.nodes import GPU
-from clusters.backends.kubernetes.pods import CORES, MEMORY
 from clusters.gpu import hami
 from clusters.gpu.hami import CardShare
+from clusters.gpu.nvidia import CARD_RESOURCE, PART_CORES_RESOURCE, PART_MEMORY_RESOURCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +30,11 @@ def asked_of(pod: Json) -> ContainerRequest:
     """The cards that all containers of a pod ask for together, and the most that one asks for of a card."""
     cards = memory_mib = cores = 0
     for limits in _limits(pod["spec"]):
-        count = _whole(limits.get(GPU))
+        count = _whole(limits.get(CARD_RESOURCE))
         if count:
             cards += count
-            memory_mib = max(memory_mib, _whole(limits.get(MEMORY)))
-            cores = max(cores, _whole(limits.get(CORES)))
+            memory_mib = max(memory_mib, _whole(limits.get(PART_MEMORY_RESOURCE)))
+            cores = max(cores, _whole(limits.get(PART_CORES_RESOURCE)))
     return ContainerRequest(cards, memory_mib, cores)
 
 

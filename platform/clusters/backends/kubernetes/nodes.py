@@ -20,13 +20,10 @@ from clusters.backends.base import DeviceFact, NodeFact
 from clusters.backends.kubernetes.api import Json
 from clusters.gpu import hami
 from clusters.gpu.named import named_by_node
+from clusters.gpu.nvidia import CARD_RESOURCE, MEMORY_LABEL, MIG_RESOURCE, PRODUCT_LABEL
 
 log = structlog.get_logger(__name__)
 
-GPU: Final = "nvidia.com/gpu"
-MIG: Final = "nvidia.com/mig-"  # and the profile, as in 1g.5gb or 1g.5gb.me
-_PRODUCT: Final = "nvidia.com/gpu.product"
-_MEMORY: Final = "nvidia.com/gpu.memory"
 _PRESSURE: Final = {"MemoryPressure": "memory", "DiskPressure": "disk", "PIDPressure": "pid"}
 # Taints by which Kubernetes repeats what is told here on its own.
 _TOLD: Final = frozenset(
@@ -78,7 +75,7 @@ def _conditions(status: Json) -> dict[str, str]:
 
 def _devices(cluster: str, metadata: Json, status: Json) -> list[DeviceFact]:
     annotations = metadata.get("annotations") or {}
-    allocatable = _count(status.get("allocatable"), GPU)
+    allocatable = _count(status.get("allocatable"), CARD_RESOURCE)
     if register := annotations.get(hami.REGISTER):
         cordoned = set(annotations.get(hami.CORDONED_CARDS, "").split(","))
         # The plugin's own word is old when the plugin is dead; then the kubelet offers none of its cards.
@@ -93,21 +90,21 @@ def _devices(cluster: str, metadata: Json, status: Json) -> list[DeviceFact]:
 def _counted(cluster: str, metadata: Json, status: Json) -> Iterator[DeviceFact]:
     """Cards, then MIG instances by profile, of a node that tells numbers alone."""
     node, labels = metadata["name"], metadata.get("labels") or {}
-    model, _, profile = labels.get(_PRODUCT, "").partition(_SINGLE)
-    for index, healthy in enumerate(_offers(status, GPU)):
+    model, _, profile = labels.get(PRODUCT_LABEL, "").partition(_SINGLE)
+    for index, healthy in enumerate(_offers(status, CARD_RESOURCE)):
         fact = DeviceFact(
             uuid=named_by_node(cluster, node, index),
             index=index,
             model=model,
-            memory_mib=int(labels.get(_MEMORY, "0")),
+            memory_mib=int(labels.get(MEMORY_LABEL, "0")),
             healthy=healthy,
             counted=True,
         )
         yield _instance(fact, profile) if profile else fact
     for resource in sorted(status.get("capacity") or {}):
-        if not resource.startswith(MIG):
+        if not resource.startswith(MIG_RESOURCE):
             continue
-        profile = resource.removeprefix(MIG)
+        profile = resource.removeprefix(MIG_RESOURCE)
         memory = int(labels.get(f"{resource}.memory", "0"))
         for index, healthy in enumerate(_offers(status, resource)):
             uuid = named_by_node(cluster, node, index, profile)

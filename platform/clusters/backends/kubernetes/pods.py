@@ -9,9 +9,9 @@ from typing import Any, Final
 from clusters.backends.base import GRACE_S, DeviceGrant, PodObservation, PodPhase, TaskRef, TaskSpec
 from clusters.backends.kubernetes.api import Json
 from clusters.backends.kubernetes.containers import SpecInvalid, build_container, build_volumes
-from clusters.backends.kubernetes.nodes import GPU, MIG
 from clusters.gpu import hami
 from clusters.gpu.named import counted_profile, is_named_by_node
+from clusters.gpu.nvidia import CARD_RESOURCE, MIG_RESOURCE, PART_CORES_RESOURCE, PART_MEMORY_RESOURCE
 
 SCHEDULER: Final = "allotment"
 # Every installation of the platform labels with it what it makes in a cluster.
@@ -21,8 +21,6 @@ SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 _IDS: Final = {"run_as_user": "runAsUser", "run_as_group": "runAsGroup", "fs_group": "fsGroup"}
 # An account of our own: the namespace's default one appears some time after the namespace.
 SERVICE_ACCOUNT: Final = "allotment-task"
-MEMORY: Final = "nvidia.com/gpumem"
-CORES: Final = "nvidia.com/gpucores"
 _ENDED: Final = {"Succeeded": PodPhase.SUCCEEDED, "Failed": PodPhase.FAILED}
 _SHARES: Final = {"GPU_CORE_UTILIZATION_POLICY": "force", "CUDA_TASK_PRIORITY": "1"}
 
@@ -86,12 +84,16 @@ def _cards(devices: tuple[DeviceGrant, ...]) -> dict[str, str]:
         return {}
     if is_named_by_node(devices[0].uuid):
         profile = counted_profile(devices[0].uuid)
-        return {MIG + profile if profile else GPU: str(len(devices))}
+        return {MIG_RESOURCE + profile if profile else CARD_RESOURCE: str(len(devices))}
     if len({(grant.cores, grant.memory_mib) for grant in devices}) > 1:
         # The limiter inside the container reads the first card's share for all of them.
         raise SpecInvalid("every card of one task must be shared to the same part")
     first = devices[0]
-    return {GPU: str(len(devices)), MEMORY: str(first.memory_mib), CORES: str(first.cores)}
+    return {
+        CARD_RESOURCE: str(len(devices)),
+        PART_MEMORY_RESOURCE: str(first.memory_mib),
+        PART_CORES_RESOURCE: str(first.cores),
+    }
 
 
 _ADDED: Final = frozenset((*MANAGED, INSTALLATION, hami.NODE))

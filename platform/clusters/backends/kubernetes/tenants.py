@@ -31,8 +31,8 @@ from clusters.backends.kubernetes.namespaces import (
     is_unmarked,
     namespace_labels,
 )
-from clusters.backends.kubernetes.nodes import GPU, MIG
 from clusters.backends.kubernetes.pods import SELECTOR, own_labels
+from clusters.gpu.nvidia import CARD_RESOURCE, MIG_RESOURCE
 
 _HEAD_ROOM: Final = 2
 _NAME: Final = "allotment"
@@ -136,7 +136,7 @@ def _key(path: str, item: Json) -> tuple[str, str]:
 
 def _quota(cards: Mapping[str, int], installation: str) -> Body:
     hard = {
-        f"requests.{MIG + profile if profile else GPU}": str(_HEAD_ROOM * count)
+        f"requests.{MIG_RESOURCE + profile if profile else CARD_RESOURCE}": str(_HEAD_ROOM * count)
         for profile, count in sorted(cards.items())
     }
     metadata = {"name": _NAME, "labels": own_labels(installation)}

@@ -15,13 +15,13 @@ from decimal import Decimal
 from typing import Any, Final
 
 from clusters.backends.delegation import ProjectedFlavor, QuotaLimit
-from clusters.backends.kubernetes.nodes import GPU
 from clusters.backends.kueue.names import name_of
+from clusters.gpu.nvidia import CARD_RESOURCE
 from foundation.core.quantities import WHOLE_CARD, Resource
 
 CORES: Final = "allotment.io/gpu-cores"
 GPU_MEMORY: Final = "allotment.io/gpu-memory"
-COVERED: Final = ("cpu", "memory", GPU, CORES, GPU_MEMORY)
+COVERED: Final = ("cpu", "memory", CARD_RESOURCE, CORES, GPU_MEMORY)
 """Every flavor of a queue covers the same resources; what it has nothing of is zero."""
 
 _IN_PARTS: Final = ("slice", "mig")
@@ -53,7 +53,7 @@ def task_requests(
 ) -> dict[str, str]:
     """What one task counts."""
     asked = {"cpu": f"{cpu_millicores}m", "memory": f"{memory_mib}Mi"}
-    parts = {GPU: cards, CORES: cores, GPU_MEMORY: gpu_memory_mib}
+    parts = {CARD_RESOURCE: cards, CORES: cores, GPU_MEMORY: gpu_memory_mib}
     return asked | {name: str(amount) for name, amount in parts.items() if amount}
 
 

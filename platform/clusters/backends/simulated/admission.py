@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from clusters.backends.base import DeviceGrant, TaskSpec
+from clusters.gpu.nvidia import CARD_RESOURCE
 from clusters.models import GpuMode, SimulatedDevice
 
 OUT_OF_CPU = "OutOfcpu"
 OUT_OF_MEMORY = "OutOfmemory"
-OUT_OF_GPU = "OutOfnvidia.com/gpu"
+OUT_OF_GPU = f"OutOf{CARD_RESOURCE}"
 UNEXPECTED = "UnexpectedAdmissionError"
 _FULL_CARD = 100  # percent points of compute
 
@@ -94,7 +95,7 @@ class Kubelet:
             if not card.holders:
                 return None
             used = sum(1 for use in self.cards.values() if use.holders)
-            return _short(OUT_OF_GPU, "nvidia.com/gpu", asked, used, len(self.cards))
+            return _short(OUT_OF_GPU, CARD_RESOURCE, asked, used, len(self.cards))
         if card.cores + grant.cores > _FULL_CARD:
             return _short(OUT_OF_GPU, f"gpu cores of {grant.uuid}", grant.cores, card.cores, _FULL_CARD)
         if card.memory_mib + grant.memory_mib > card.device.memory_mib:

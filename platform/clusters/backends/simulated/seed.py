@@ -10,13 +10,13 @@ from typing import Final
 from django.db import transaction
 
 from clusters.backends.simulated.timeline import Timeline
+from clusters.gpu.nvidia import GPU_TAINT, PRODUCT_LABEL
 from clusters.models import Cluster, GpuMode, SimulatedCluster, SimulatedDevice, SimulatedNode
 from foundation.core import clock
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 RACK_LABEL: Final = "allotment.io/rack"
-PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
-_GPU_TAINT: Final = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+_GPU_TAINT: Final = {"key": GPU_TAINT, "value": "present", "effect": "NoSchedule"}
 
 
 @dataclass(frozen=True, slots=True)
