@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from scheduling.engine.order.orders import candidate_key
     from scheduling.engine.order.protocols import Candidate, Order
     from scheduling.engine.placement.counting import stand_together
-    from scheduling.engine.placement.fragmentation.gauge import FragmentationGauge
     from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
     from scheduling.engine.placement.index.question import Question
     from scheduling.engine.placement.index.workload import Workload, WorkloadShape, typical, workload_of
@@ -111,7 +110,6 @@ __all__ = [
     "FlavorChoice",
     "FlavorPut",
     "FlavorTry",
-    "FragmentationGauge",
     "HousekeepingOptions",
     "Ints",
     "JobGone",
@@ -192,7 +190,6 @@ _MODULES: Final = {
     ),
     "order.orders": "candidate_key",
     "placement.counting": "stand_together",
-    "placement.fragmentation.gauge": "FragmentationGauge",
     "model.labels": "labels_carry=carries label_holds=holds",
     "stream_learner": "Learner",
     "placement.placer": "Seat",

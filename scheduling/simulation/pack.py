@@ -18,8 +18,6 @@ from typing import Any
 from foundation.core.garbage_collection import gc_paused
 from scheduling.engine import (
     Asked,
-    EngineConfig,
-    FragmentationGauge,
     Learner,
     Place,
     PlacementStream,
@@ -30,6 +28,8 @@ from scheduling.engine.model import Node
 from scheduling.simulation.departures import LOAD, Departed, Departures, depart
 from scheduling.simulation.errors import UsageError
 from scheduling.simulation.openb import CARD, Pod, flavor
+from scheduling.simulation.published import published_config
+from scheduling.simulation.published.gauge import FragmentationGauge
 
 # All but `random` meet their published curve; that one draws its own lots, the published ones being lost.
 RANDOM = "random"
@@ -175,7 +175,7 @@ class _Run:
         # Drawing lots needs feasibility only, so any policy of the engine does.
         by = "bestfit" if policy == RANDOM else policy
         self._stream = PlacementStream(
-            nodes, flavor(by), EngineConfig(), None if policy == DEFAULT else whole
+            nodes, flavor(by), published_config(), None if policy == DEFAULT else whole
         )
         self._learner = Learner(self._stream) if policy == DEFAULT else None
         asked = self._stream.expect(pod.request for pod in pods)

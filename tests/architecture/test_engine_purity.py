@@ -16,9 +16,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("platform", "tenants", "quotas", "scheduling", "frontend")
 ENGINE = "scheduling/engine/"
-PUBLIC = ("scheduling.engine", "scheduling.engine.extension", "scheduling.engine.model")
-# Another scheduler's rules, for the comparison with its cases: they work with arrays of domains.
-OTHER_SCHEDULERS = "scheduling/conformance/"
+PUBLIC = (
+    "scheduling.engine",
+    "scheduling.engine.extension",
+    "scheduling.engine.model",
+    "scheduling.engine.scoring",
+)
+# Rules of others, for the comparison with their cases and traces: they work with arrays as well.
+OTHER_SCHEDULERS = ("scheduling/conformance/", "scheduling/simulation/published/")
 
 # Standard modules through which the outside world, chance or another thread could get in.
 IMPURE = {
@@ -85,7 +90,7 @@ def inner_imports(path: str, tree: ast.Module) -> Iterator[Finding]:
 
 def arrays_outside(path: str, tree: ast.Module) -> Iterator[Finding]:
     """Arrays of nodes are the engine's means of scoring; nothing else in scheduling works with arrays."""
-    if path.startswith((ENGINE, OTHER_SCHEDULERS)) or not path.startswith(
+    if path.startswith((ENGINE, *OTHER_SCHEDULERS)) or not path.startswith(
         ("scheduling/", "quotas/", "tenants/")
     ):
         return
@@ -96,7 +101,7 @@ def arrays_outside(path: str, tree: ast.Module) -> Iterator[Finding]:
 
 def decisions_outside(path: str, tree: ast.Module) -> Iterator[Finding]:
     """No function or class outside the engine has a name of placement or victim choice."""
-    if path.startswith((ENGINE, OTHER_SCHEDULERS)):
+    if path.startswith((ENGINE, *OTHER_SCHEDULERS)):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

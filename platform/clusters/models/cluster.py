@@ -102,11 +102,6 @@ class PlacementPolicy(models.TextChoices):
     DEFAULT = "default", "Default"
     COMPACT = "compact", "Compact"
     SPREAD = "spread", "Spread"
-    BESTFIT = "bestfit", "Best fit"
-    DOTPROD = "dotprod", "Dot product"
-    PACKING = "packing", "GPU packing"
-    CLUSTERING = "clustering", "GPU clustering"
-    FGD = "fgd", "Fragmentation"
     AFFINITY = "affinity", "Affinity"
     TOPOLOGY = "topology", "Topology"
     REUSE = "reuse", "Reuse"
@@ -124,11 +119,6 @@ _PLACEMENT_HELP: Final = {
     ),
     PlacementPolicy.COMPACT: _("Fills nodes up one after the other."),
     PlacementPolicy.SPREAD: _("Keeps the load of all nodes even."),
-    PlacementPolicy.BESTFIT: _("Leaves the least CPU and the fewest cards on the node."),
-    PlacementPolicy.DOTPROD: _("Prefers nodes that have little free of what the task asks for."),
-    PlacementPolicy.PACKING: _("Uses cards in use before empty cards, and those before empty nodes."),
-    PlacementPolicy.CLUSTERING: _("Puts tasks of the same size together."),
-    PlacementPolicy.FGD: _("Leaves as little as possible that usual work cannot use."),
     PlacementPolicy.AFFINITY: _("Looks at preferred terms first, then fills nodes up."),
     PlacementPolicy.TOPOLOGY: _("Keeps tasks near to each other first, then fills nodes up."),
     PlacementPolicy.REUSE: _("Prefers nodes that have the image or ran the job before, then fills nodes up."),

@@ -36,11 +36,6 @@ PREFERENCE_WEIGHT = 1_000
 DEFAULT_POLICIES = (
     ("compact", (("compact", 1), ("affinity", 10))),
     ("spread", (("spread", 1), ("affinity", 10))),
-    ("bestfit", (("bestfit", 1),)),
-    ("dotprod", (("dotprod", 1),)),
-    ("packing", (("packing", 1),)),
-    ("clustering", (("clustering", 1),)),
-    ("fgd", (("fgd", 1),)),
     ("default", (("foresight", 1), ("affinity", PREFERENCE_WEIGHT), ("topology", PREFERENCE_WEIGHT))),
     ("affinity", (("affinity", 10), ("compact", 1))),
     ("topology", (("topology", 10), ("affinity", 10), ("compact", 1))),

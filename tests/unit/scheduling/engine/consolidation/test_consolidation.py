@@ -16,7 +16,7 @@ from scheduling.engine.state.shape import TaskShape, resolve
 from scheduling.engine.stream_moves import Movable, Plan, open_room
 from tests.unit.scheduling.engine.builders import flavor, node, role
 
-POOL = flavor(policy="bestfit")
+POOL = flavor(policy="compact")
 RULE = resolve_config(EngineConfig()).rule
 
 

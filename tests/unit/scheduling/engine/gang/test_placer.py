@@ -75,7 +75,7 @@ class TestWholeGangs:
         st.lists(st.integers(0, 5), min_size=1, max_size=5),
         st.sampled_from(((1, None), (2, None), (1, 40), (1, 70))),
         st.tuples(st.integers(1, 4), st.integers(0, 12)),
-        st.sampled_from(("compact", "spread", "bestfit", "fgd", "default", "topology")),
+        st.sampled_from(("compact", "spread", "balance", "default", "topology")),
     )
     @settings(max_examples=150, deadline=None)
     def test_surplus_at_once_stands_where_it_would_stand_step_by_step(

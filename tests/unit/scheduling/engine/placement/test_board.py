@@ -17,17 +17,11 @@ from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relevance import concerns
 from scheduling.engine.placement.placer import PlacementRule, Placer
 from scheduling.engine.placement.scores.devices import BestFitDevices
-from scheduling.engine.placement.scores.packing_scores import (
-    BestFit,
-    Compact,
-    DotProduct,
-    Packing,
-    Spread,
-    stretch,
-)
+from scheduling.engine.placement.scores.packing_scores import Compact, Spread, stretch
 from scheduling.engine.state import fleet as fleet_module
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet
 from scheduling.engine.state.shape import resolve
+from scheduling.simulation.published.scores import BestFit, DotProduct, Packing
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 
 POLICIES = (

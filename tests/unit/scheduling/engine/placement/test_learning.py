@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from scheduling.engine import (
     AllocationGone,
     Delta,
-    EngineConfig,
     FlavorPut,
     JobGone,
     JobPut,
@@ -41,9 +40,11 @@ from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.state.changes import Changes
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.shape import resolve
+from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import commit, cycle, flavor, job, node, quotas, role, world
 
-RULE = resolve_config(EngineConfig()).rule
+CONFIG = published_config()
+RULE = resolve_config(CONFIG).rule
 MODELS = ("A100", "L40")
 SLICED = ((1, 20), (1, 30), (1, 50), (1, 70))
 Step = Callable[[Snapshot, int], Delta]
@@ -66,7 +67,7 @@ def submit(snapshot: Snapshot, pick: int) -> Delta:
 
 
 def run(snapshot: Snapshot, pick: int) -> Delta:
-    commit(snapshot, cycle(snapshot))
+    commit(snapshot, cycle(snapshot, CONFIG))
     return Delta()
 
 
@@ -105,8 +106,8 @@ def test_a_cycle_forgets_what_earlier_ones_learnt(policy: str, steps: list[tuple
     for step, pick in [*steps, (submit, 7), (submit, 31)]:
         warm.apply(step(warm, pick))
     cold = Snapshot.from_json(warm.to_json())
-    assert canonical(cycle(cold)) == canonical(cycle(warm))
-    assert canonical(cycle(warm)) == canonical(cycle(cold))
+    assert canonical(cycle(cold, CONFIG)) == canonical(cycle(warm, CONFIG))
+    assert canonical(cycle(warm, CONFIG)) == canonical(cycle(cold, CONFIG))
 
 
 def busy(name: str, cards: int, used: int) -> Device:
@@ -121,10 +122,10 @@ def test_risks_are_those_at_the_start_of_the_cycle() -> None:
     nodes = [node(f"n{at}", 4, rank=at) for at in range(8)] + [node("old", 4, rank=9)]
     fours = [job(f"w{at}", "a", role(1, 4), at=at) for at in range(7)]
     warm = world(nodes, fours, flavors=[flavor(policy="default")])
-    commit(warm, cycle(warm))
+    commit(warm, cycle(warm, CONFIG))
     warm.apply(Delta(tuple(JobPut(job(f"s{at}", "a", role(1, 1), at=50 + at)) for at in range(4))))
     cold = Snapshot.from_json(warm.to_json())
-    first, second = cycle(warm), cycle(cold)
+    first, second = cycle(warm, CONFIG), cycle(cold, CONFIG)
     assert canonical(first) == canonical(second)
     assert len({task.node for decision in first.decisions for task in decision.allocations}) == 1
 
@@ -132,15 +133,15 @@ def test_risks_are_those_at_the_start_of_the_cycle() -> None:
 def test_boards_stay_where_nothing_else_was_learnt() -> None:
     pool = flavor(policy="default")
     snapshot = world([node(f"n{at}", 8) for at in range(9)], [asked(1), asked(4)], flavors=[pool])
-    cycle(snapshot)
+    cycle(snapshot, CONFIG)
     placer = placer_for(snapshot.fleet, RULE)
     before, scores = placer.board(resolve(role().request, PlacementRules(), pool), pool), placer.grid_score
     known = scores("default")
     snapshot.apply(Delta((JobPut(replace(asked(1), priority=7)),)))
-    cycle(snapshot)
+    cycle(snapshot, CONFIG)
     assert placer.grid_score("default") is known
     snapshot.apply(Delta((JobPut(asked(5)), JobPut(asked(8)))))
-    cycle(snapshot)
+    cycle(snapshot, CONFIG)
     assert placer.grid_score("default") != known
     assert placer.board(before.question.task, pool) is before
 

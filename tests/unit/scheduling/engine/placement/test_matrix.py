@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import EngineConfig, Workload, WorkloadShape, resolve_config
+from scheduling.engine import Workload, WorkloadShape, resolve_config
 from scheduling.engine.model import Flavor, GpuMode, GpuRequest, Node, PlacementRules, Request
 from scheduling.engine.placement.matrix import servable
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.state import fleet as fleet_module
 from scheduling.engine.state.fleet import Fleet, Hold
 from scheduling.engine.state.shape import TaskShape, resolve
+from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import flavor, node, role
 
 POLICIES = ("compact", "spread", "bestfit", "dotprod", "packing", "clustering", "fgd", "foresight")
@@ -61,7 +63,9 @@ def shapes(pool: Flavor, *, zone: bool = False, sized: bool = True) -> list[Task
     return [shape for shape in resolved if sized or shape.whole or not shape.card_memory]
 
 
-RULE = resolve_config(EngineConfig(policies=tuple((name, ((name, 1),)) for name in POLICIES))).rule
+RULE = resolve_config(
+    replace(published_config(), policies=tuple((name, ((name, 1),)) for name in POLICIES))
+).rule
 
 
 def placer(fleet: Fleet) -> Placer:
@@ -177,5 +181,5 @@ def test_a_request_of_nothing_is_not_refused_for_overuse() -> None:
 
 
 def test_two_scores_have_no_matrix() -> None:
-    config = EngineConfig(policies=(("mixed", (("bestfit", 1), ("fgd", 1))),))
+    config = replace(published_config(), policies=(("mixed", (("bestfit", 1), ("fgd", 1))),))
     assert Placer(Fleet(nodes()), resolve_config(config).rule).matrix("mixed") is None

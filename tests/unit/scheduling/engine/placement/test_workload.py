@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scheduling.engine import EngineConfig, PlacementStream, Workload, WorkloadShape, typical, workload_of
+from scheduling.engine import PlacementStream, Workload, WorkloadShape, typical, workload_of
 from scheduling.engine.model import GpuMode, GpuRequest, Job, Request, Role
+from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import cycle, flavor, job, node, role, started, world
 
 SMALL, LARGE, BARE = WorkloadShape(1_000, 50, 1), WorkloadShape(2_000, 100, 2), WorkloadShape(4_000, 0, 0)
@@ -55,9 +56,9 @@ def test_a_cycle_places_as_a_stream_that_learnt_from_its_jobs(policy: str) -> No
     ]
     nodes = [node("n1", 2), node("n2", 4), node("n3", 4, used_cpu=50_000)]
     pool = flavor(policy=policy)
-    result = cycle(world(nodes, jobs, flavors=[pool]))
+    result = cycle(world(nodes, jobs, flavors=[pool]), published_config())
     assert len(started(result)) == len(jobs)
-    stream = PlacementStream(nodes, pool, EngineConfig(), workload_of(jobs, 100))
+    stream = PlacementStream(nodes, pool, published_config(), workload_of(jobs, 100))
     for decision, asked in zip(result.decisions, jobs, strict=True):
         seat = stream.place(asked.roles[0].request)
         assert seat is not None

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.placement.index.workload import WorkloadShape
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
+from scheduling.engine import WorkloadShape
+from scheduling.engine.scoring import ALL_ROWS, Bools, Fleet, Ints, Rows
 
 
 class FragmentationGauge:

@@ -11,20 +11,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduling.engine.placement.fragmentation.fgd_columns import GradientColumns
-from scheduling.engine.placement.fragmentation.waste import Cards, Floats, Sorts, Waste
-from scheduling.engine.placement.index.grid import (
+from scheduling.engine.scoring import (
     BY_PICKER,
+    Cards,
     Columns,
+    Fleet,
+    Floats,
     Grid,
     GridScore,
+    Ints,
     LearningScore,
     NodeTable,
     ShapeTable,
+    Sorts,
+    Waste,
+    Workload,
     by_grid,
 )
-from scheduling.engine.placement.index.workload import Workload
-from scheduling.engine.state.fleet import Fleet, Ints
+from scheduling.simulation.published.gradient_columns import GradientColumns
 
 # Nodes worked on at once when one shape is asked of many, which bounds memory.
 BLOCK = 1024

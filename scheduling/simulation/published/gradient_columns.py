@@ -1,4 +1,4 @@
-"""The score of Fragmentation Gradient Descent for nodes that come one at a time; the rule is in `fgd`."""
+"""Fragmentation Gradient Descent for nodes that come one at a time; the rule is in `gradient`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scheduling.engine.placement.fragmentation.afters import Afters, Demands
-from scheduling.engine.placement.fragmentation.waste import Floats, Waste
-from scheduling.engine.placement.index.grid import BY_PICKER, Columns, NodeCards, Numbers, ShapeTable
-from scheduling.engine.state.fleet import Fleet, Ints
+from scheduling.engine.scoring import (
+    BY_PICKER,
+    Afters,
+    Columns,
+    Demands,
+    Fleet,
+    Floats,
+    Ints,
+    NodeCards,
+    Numbers,
+    ShapeTable,
+    Waste,
+)
 
 
 class _Classes:
