@@ -7,8 +7,8 @@ from celery import shared_task
 from foundation.core import clock
 from quotas.services.budget import budgets_watch
 from quotas.services.ledger import months_close
-from quotas.services.override import overrides_sweep
-from quotas.services.quota_request import quota_requests_expire
+from quotas.services.overrides.override import overrides_sweep
+from quotas.services.requests.quota_request import quota_requests_expire
 
 
 @shared_task(name="quotas.tasks.sweep_loans")

@@ -20,7 +20,7 @@ from clusters.services.cluster import cluster_add
 from clusters.services.flavor import flavor_add, flavors_found
 from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
-from quotas.services.queue import queue_create
+from quotas.services.queues.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_set
 from scheduling.models import PriorityClass
 from scheduling.services.jobs.priority_grant import priority_grant

@@ -19,8 +19,8 @@ from clusters.models import Cell, Flavor
 from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from quotas.models import PreemptOthers, PreemptWithin
-from quotas.services.queue import queue_create
-from quotas.services.queue_settings import queue_update
+from quotas.services.queues.queue import queue_create
+from quotas.services.queues.queue_settings import queue_update
 from quotas.services.quota import QuotaAmount, quota_set
 from scheduling.services.jobs.priority_class import priority_class_create
 from scheduling.services.jobs.priority_grant import priority_grant

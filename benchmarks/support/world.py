@@ -22,7 +22,7 @@ from clusters.models import BackendKind, Cell, Cluster, Flavor  # noqa: E402
 from clusters.services.inventory import inventory_sync  # noqa: E402
 from foundation.core.actor import SYSTEM  # noqa: E402
 from foundation.core.quantities import Resource  # noqa: E402
-from quotas.services.queue import queue_create  # noqa: E402
+from quotas.services.queues.queue import queue_create  # noqa: E402
 from quotas.services.quota import QuotaAmount, quota_set  # noqa: E402
 from tenants.models import Role, Tenant, TenantKind, User  # noqa: E402
 from tenants.services.access_key import access_key_create  # noqa: E402

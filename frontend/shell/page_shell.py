@@ -23,7 +23,7 @@ from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
 from frontend.shell import context, navigation
 from frontend.texts import formats
-from quotas.services.quota_request import requests_to_decide
+from quotas.services.requests.quota_request import requests_to_decide
 from scheduling.models import HOLDING_STATES, JobState
 from scheduling.selectors.job import job_counts
 from tenants.access import permissions

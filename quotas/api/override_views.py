@@ -17,7 +17,7 @@ from quotas.api.request_serializers import NothingSerializer, few
 from quotas.models import OverrideState
 from quotas.selectors.override import override_get, override_list
 from quotas.selectors.quota_table import quota_node_get
-from quotas.services.override import LoanAmount, override_create, override_end, override_move_end
+from quotas.services.overrides.override import LoanAmount, override_create, override_end, override_move_end
 from quotas.services.quota_amounts import flavor_of
 from quotas.services.quota_plan import AMOUNT_MAX
 from tenants.access.permissions import Permission

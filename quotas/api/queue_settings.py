@@ -28,10 +28,10 @@ from quotas.models import (
 )
 from quotas.selectors.queue import queue_get
 from quotas.selectors.queue_flavors import cell_named, flavors_named
-from quotas.services.queue import queue_create, queue_rename
-from quotas.services.queue_delete import queue_delete
-from quotas.services.queue_preset import Preset, queue_preset
-from quotas.services.queue_settings import preset_of, queue_update
+from quotas.services.queues.queue import queue_create, queue_rename
+from quotas.services.queues.queue_delete import queue_delete
+from quotas.services.queues.queue_preset import Preset, queue_preset
+from quotas.services.queues.queue_settings import preset_of, queue_update
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer, named_by

@@ -31,7 +31,12 @@ from quotas.selectors.quota_history import quota_history, quota_revision_get
 from quotas.selectors.quota_table import node_quota, quota_node_get, quota_nodes, tenant_get
 from quotas.services.quota import NodeAmounts, Shrink, quota_set
 from quotas.services.quota_amounts import amounts_of
-from quotas.services.quota_file import QuotaFile, quota_file_apply, quota_file_check, quota_file_export
+from quotas.services.quota_files.quota_file import (
+    QuotaFile,
+    quota_file_apply,
+    quota_file_check,
+    quota_file_export,
+)
 from quotas.services.quota_preview import quota_preview
 from quotas.services.quota_revert import quota_revert, revert_changes
 from tenants.access import permissions

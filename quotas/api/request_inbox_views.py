@@ -26,10 +26,10 @@ from quotas.api.request_views import RequestsQuery
 from quotas.models import QuotaRequest
 from quotas.selectors.quota_request import quota_request_get, quota_requests
 from quotas.selectors.quota_table import quota_node_get
-from quotas.services import quota_request as service
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
-from quotas.services.quota_wish import raised
+from quotas.services.requests import quota_request as service
+from quotas.services.requests.request_amounts import raised
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import named_by

@@ -26,7 +26,7 @@ from quotas.selectors.quota_request import (
     workspace_request_get,
     workspace_requests,
 )
-from quotas.services import quota_request as service
+from quotas.services.requests import quota_request as service
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.pages import list_of, listed_by

@@ -15,7 +15,7 @@ from quotas.api.queue_settings import QueueCreateSerializer, QueueDetailSerializ
 from quotas.api.serializers import QueueSerializer, QuotaRowSerializer
 from quotas.selectors.queue import queue_get, queue_list
 from quotas.selectors.quota import workspace_quota
-from quotas.services.queue_preset import Preset, queue_preset
+from quotas.services.queues.queue_preset import Preset, queue_preset
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer

@@ -39,8 +39,8 @@ BEHIND: Final[dict[str, tuple[str, ...]]] = {
         "clusters.selectors.flavor:cluster_get:require:1",
         "clusters.services.flavor:flavor_add:require:1",
     ),
-    "quotas.services.quota_request:requests_to_decide:granted_anywhere:1": (
-        "quotas.services.quota_request:decides:may:1",
+    "quotas.services.requests.quota_request:requests_to_decide:granted_anywhere:1": (
+        "quotas.services.requests.quota_request:decides:may:1",
     ),
 }
 """Checks that others stand before, all of which refuse the same: with those gone, they must be noticed."""

@@ -31,7 +31,7 @@ from quotas.models import (
     QuotaRevision,
 )
 from quotas.selectors.tree import tree_load
-from quotas.services.override import LoanAmount, override_create, overrides_sweep
+from quotas.services.overrides.override import LoanAmount, override_create, overrides_sweep
 from tenants.models import Role, Tenant
 from tests.api.conftest import As
 from tests.builders import clusters, quotas, tenancy

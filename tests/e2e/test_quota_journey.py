@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from clusters.models import Cell
 from quotas.models import Queue
-from quotas.services.quota_request import quota_request_create
+from quotas.services.requests.quota_request import quota_request_create
 from scheduling.models import WorkspacePolicy
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy

@@ -25,10 +25,10 @@ from quotas.models import Queue
 from quotas.selectors.queue import queue_get, queue_list
 from quotas.selectors.queue_flavors import cell_named, flavors_named, queue_flavor_names
 from quotas.selectors.queues_in_sight import queues_in_sight
-from quotas.services.queue import queue_create, queue_rename
-from quotas.services.queue_delete import queue_delete
-from quotas.services.queue_preset import Preset, queue_preset
-from quotas.services.queue_settings import SETTINGS, preset_of, queue_update
+from quotas.services.queues.queue import queue_create, queue_rename
+from quotas.services.queues.queue_delete import queue_delete
+from quotas.services.queues.queue_preset import Preset, queue_preset
+from quotas.services.queues.queue_settings import SETTINGS, preset_of, queue_update
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

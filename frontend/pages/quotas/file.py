@@ -19,7 +19,12 @@ from frontend.pages.quotas.rows import TITLES
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.files import FILE_BOUNDS, FileFormat
 from quotas.services.quota import Shrink
-from quotas.services.quota_file import QuotaDifference, QuotaFile, quota_file_apply, quota_file_check
+from quotas.services.quota_files.quota_file import (
+    QuotaDifference,
+    QuotaFile,
+    quota_file_apply,
+    quota_file_check,
+)
 from quotas.services.quota_plan import Planned
 from quotas.texts.amounts import amount_words
 from tenants.models import User

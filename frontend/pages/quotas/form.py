@@ -19,8 +19,8 @@ from quotas.distribution.division import Keep
 from quotas.selectors.quota_row import QuotaRow
 from quotas.selectors.quota_table import NodeQuota
 from quotas.services.quota import Shrink
+from quotas.services.quota_files.pool_form import amounts_of_gpus
 from quotas.services.quota_plan import QuotaAmount
-from quotas.services.quota_short import amounts_of_gpus
 
 LIMITS: Final = ("nominal", "borrowing_limit", "lending_limit")
 TYPED: Final[dict[Resource, str | Promise]] = {

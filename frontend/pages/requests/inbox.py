@@ -23,10 +23,10 @@ from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import QuotaRequest, RequestState
 from quotas.selectors.quota_request import quota_request_get, quota_requests
 from quotas.selectors.quota_table import node_quota
-from quotas.services import quota_request as service
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
-from quotas.services.quota_wish import raised
+from quotas.services.requests import quota_request as service
+from quotas.services.requests.request_amounts import raised
 from tenants.models import User
 
 

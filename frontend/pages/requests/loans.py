@@ -27,7 +27,7 @@ from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import Override, OverrideState, QuotaNode
 from quotas.selectors.override import override_get, override_list
 from quotas.selectors.quota_table import quota_nodes
-from quotas.services.override import LoanAmount, override_create, override_end, override_move_end
+from quotas.services.overrides.override import LoanAmount, override_create, override_end, override_move_end
 from tenants.models import User
 
 PER_PAGE = 20

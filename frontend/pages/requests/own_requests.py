@@ -28,7 +28,7 @@ from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import OPEN_STATES, QuotaNode, QuotaRequest, RequestState
 from quotas.selectors.quota_request import request_nodes, workspace_request_get, workspace_requests
 from quotas.selectors.quota_table import NodeQuota, node_quota
-from quotas.services import quota_request as service
+from quotas.services.requests import quota_request as service
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

@@ -23,7 +23,7 @@ from clusters.services.inventory import inventory_sync
 from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from quotas.models import Queue
-from quotas.services.queue import queue_create
+from quotas.services.queues.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_node_ensure, quota_set
 from scheduling.models import PriorityClass, PriorityGrant
 from tenants.models import Role, Tenant, TenantKind, User

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from clusters.models import Cell, Flavor
 from quotas.selectors.queue import queue_list
 from quotas.selectors.queue_flavors import cell_named, flavors_named, queue_flavor_names
-from quotas.services.queue import queue_create
+from quotas.services.queues.queue import queue_create
 from tenants.management.results import USAGE
 from tenants.management.verbs import VerbCommand, table_text
 from tenants.models import User

@@ -14,7 +14,7 @@ from quotas.files import FileFormat, format_of
 from quotas.selectors.quota_row import QuotaRow
 from quotas.selectors.quota_table import NodeQuota, node_quota, quota_nodes, tenant_get
 from quotas.services.quota import Shrink
-from quotas.services.quota_file import (
+from quotas.services.quota_files.quota_file import (
     QuotaDifference,
     QuotaFile,
     quota_file_apply,

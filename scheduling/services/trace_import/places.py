@@ -12,7 +12,7 @@ from foundation.core.errors import Invalid
 from foundation.core.identifiers import dns_label
 from foundation.core.quantities import UNLIMITED, Resource
 from quotas.models import Queue
-from quotas.services.queue import queue_create
+from quotas.services.queues.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_set
 from tenants.models import Tenant, TenantKind, User
 from tenants.services.tenant import tenant_create

@@ -15,7 +15,7 @@ from benchmarks.support.control_plane import ControlPlane
 from clusters.models import Cluster, Device, Flavor, Node
 from foundation.core.actor import SYSTEM
 from foundation.models import AuditRecord
-from quotas.services.queue import queue_create
+from quotas.services.queues.queue import queue_create
 from tenants.models import Role
 from tests.builders import clusters, tenancy
 from tests.fixtures.kubelet import Cluster as KubeCluster

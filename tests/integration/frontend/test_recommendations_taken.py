@@ -21,7 +21,7 @@ from foundation.core import clock
 from foundation.core.quantities import Resource
 from frontend.pages.jobs import advice
 from quotas.models import QueueFlavor, Quota, QuotaRequest
-from quotas.services.quota_request import quota_request_approve
+from quotas.services.requests.quota_request import quota_request_approve
 from scheduling.engine.model import HelpCode
 from scheduling.models import GpuRequestMode, Job, JobRole, JobState
 from scheduling.services.cycle import cycle_run

@@ -18,8 +18,8 @@ from foundation.models import AuditRecord
 from quotas.models import Budget, LedgerEntry, Override, QuotaKey, QuotaRequest, QuotaRevision
 from quotas.services.budget import budgets_watch
 from quotas.services.ledger import ledger_free, ledger_reserve
-from quotas.services.override import LoanAmount, override_create, overrides_sweep
-from quotas.services.quota_request import (
+from quotas.services.overrides.override import LoanAmount, override_create, overrides_sweep
+from quotas.services.requests.quota_request import (
     quota_request_approve,
     quota_request_create,
     quota_request_reject,

@@ -31,14 +31,14 @@ from quotas.models import (
     QuotaNode,
     QuotaRevision,
 )
-from quotas.services.override import (
+from quotas.services.overrides.override import (
     LoanAmount,
     override_create,
     override_end,
     override_move_end,
     overrides_sweep,
 )
-from quotas.services.queue_delete import queue_delete
+from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.quota import QuotaAmount, quota_set
 from quotas.services.quota_revert import quota_revert
 from tenants.models import Tenant

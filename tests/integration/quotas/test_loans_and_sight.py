@@ -13,7 +13,7 @@ from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from foundation.sql import row_scope
 from quotas.models import Override, OverrideState, QuotaNode
-from quotas.services.override import LoanAmount, override_create, override_end
+from quotas.services.overrides.override import LoanAmount, override_create, override_end
 from quotas.services.quota import QuotaAmount, quota_set
 from tenants.access.row_policies import WEB_ROLE
 from tenants.access.row_scope import scope_of

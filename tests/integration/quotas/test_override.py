@@ -21,7 +21,7 @@ from quotas.models import (
 )
 from quotas.selectors.quota_history import quota_history
 from quotas.services.errors import LenderShort, OverrideClosed, QuotaLent
-from quotas.services.override import LoanAmount, override_create, override_end, overrides_sweep
+from quotas.services.overrides.override import LoanAmount, override_create, override_end, overrides_sweep
 from quotas.services.quota import QuotaAmount, quota_set
 from quotas.services.quota_revert import quota_revert
 from tenants.models import Member, Role, User

@@ -8,9 +8,9 @@ from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from quotas.models import Queue, Quota
 from quotas.selectors.tree import tree_load
-from quotas.services.queue import queue_create, queue_rename
-from quotas.services.queue_delete import queue_delete
-from quotas.services.queue_settings import queue_update
+from quotas.services.queues.queue import queue_create, queue_rename
+from quotas.services.queues.queue_delete import queue_delete
+from quotas.services.queues.queue_settings import queue_update
 from quotas.services.quota import QuotaAmount, quota_set
 from tenants.models import User
 from tests.builders import clusters

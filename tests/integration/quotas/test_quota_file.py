@@ -15,7 +15,7 @@ from foundation.core.quantities import Resource
 from quotas.files import FileFormat, format_of
 from quotas.models import Quota, QuotaRevision
 from quotas.services.errors import ExceedsParent
-from quotas.services.quota_file import (
+from quotas.services.quota_files.quota_file import (
     QuotaFile,
     quota_file_apply,
     quota_file_check,

@@ -14,8 +14,8 @@ from quotas.models import Quota, QuotaNode
 from quotas.selectors.quota import workspace_quota
 from quotas.selectors.quota_table import node_quota
 from quotas.services.quota import NodeAmounts, QuotaAmount, quota_set
+from quotas.services.quota_files.pool_form import amounts_of_gpus
 from quotas.services.quota_preview import QuotaPreview, quota_preview
-from quotas.services.quota_short import amounts_of_gpus
 from quotas.services.quota_warnings import MORE_THAN_EXISTS, NO_JOB_STARTS
 from scheduling import snapshots
 from scheduling.models import GpuRequestMode

@@ -16,9 +16,9 @@ from foundation.models import AuditRecord
 from quotas.hooks.request_evidence import gather
 from quotas.models import OverrideState, QuotaRequest, QuotaRevision, RequestState, Source
 from quotas.services.errors import ExceedsParent, OfferGone, RequestNotPending, RequestOpen
-from quotas.services.override import overrides_sweep
+from quotas.services.overrides.override import overrides_sweep
 from quotas.services.quota import QuotaAmount, quota_set
-from quotas.services.quota_request import (
+from quotas.services.requests.quota_request import (
     decides,
     quota_request_accept,
     quota_request_approve,

@@ -21,7 +21,12 @@ from foundation.core.quantities import Resource
 from quotas.files import FileFormat, read_rows
 from quotas.models import Quota, QuotaKey, QuotaNode
 from quotas.services.errors import ExceedsParent
-from quotas.services.quota_file import QuotaFile, quota_file_apply, quota_file_check, quota_file_export
+from quotas.services.quota_files.quota_file import (
+    QuotaFile,
+    quota_file_apply,
+    quota_file_check,
+    quota_file_export,
+)
 from quotas.services.quota_plan import QuotaTables
 from tenants.models import Tenant, User
 from tests.builders import clusters, quotas, tenancy

@@ -12,13 +12,13 @@ from foundation.core.errors import AllotmentError, Conflict, PermissionDenied
 from foundation.models import AuditRecord
 from quotas.files import FileFormat
 from quotas.models import QuotaRevision, RequestState
-from quotas.services import quota_request as requests
 from quotas.services.errors import OfferGone
-from quotas.services.override import LoanAmount, override_create, override_end, override_move_end
+from quotas.services.overrides.override import LoanAmount, override_create, override_end, override_move_end
 from quotas.services.quota import NodeAmounts, QuotaAmount, quota_change, quota_set
-from quotas.services.quota_file import QuotaFile, quota_file_check
+from quotas.services.quota_files.quota_file import QuotaFile, quota_file_check
 from quotas.services.quota_preview import quota_preview
 from quotas.services.quota_revert import quota_revert
+from quotas.services.requests import quota_request as requests
 from tenants.models import Role, User
 from tests.builders import tenancy
 from tests.integration.quotas.department import CARDS, Department

@@ -9,7 +9,7 @@ from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from quotas.models import Queue, QuotaNode
 from quotas.selectors.tree import tree_load
-from quotas.services.queue import queue_create
+from quotas.services.queues.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_set
 from scheduling.snapshots.tree import engine_quota_nodes
 from tests.builders import clusters, quotas

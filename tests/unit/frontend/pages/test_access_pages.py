@@ -12,7 +12,7 @@ from foundation.audit import chain
 from foundation.models import AuditRecord, AuditSeal
 from frontend.pages.tenancy.roles import POINTS
 from quotas.files import FileFormat
-from quotas.services.quota_file import quota_file_export
+from quotas.services.quota_files.quota_file import quota_file_export
 from tenants.access.permissions import Permission
 from tenants.models import CustomRole, Group, Role, User
 from tests.builders import tenancy

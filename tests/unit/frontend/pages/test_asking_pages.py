@@ -22,7 +22,7 @@ from quotas.models import (
     RequestState,
     UserLimit,
 )
-from quotas.services.quota_request import quota_request_counter, quota_request_create
+from quotas.services.requests.quota_request import quota_request_counter, quota_request_create
 from tenants.models import Role, User
 from tests.builders import quotas, tenancy
 from tests.builders.world import World, world

@@ -8,7 +8,7 @@ import pytest
 
 from foundation.core.errors import PermissionDenied
 from foundation.models import AuditRecord
-from quotas.services.queue_preset import Preset, preset_settings, queue_preset
+from quotas.services.queues.queue_preset import Preset, preset_settings, queue_preset
 from scheduling.engine import model as em
 from scheduling.snapshots.tree import engine_queues
 from tests.builders.world import world

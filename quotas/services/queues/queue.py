@@ -15,7 +15,7 @@ from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.identifiers import is_dns_label
 from foundation.sql.versions import advance_version
 from quotas.models import AllocationMode, Queue, QueueFlavor, QuotaNode, Strategy
-from quotas.services.queue_bounds import bound_flavors
+from quotas.services.queues.queue_bounds import bound_flavors
 from quotas.services.quota import quota_changed, quota_node_ensure
 from tenants.access import permissions
 from tenants.access.permissions import Permission

@@ -31,7 +31,7 @@ from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode, So
 from quotas.selectors.node_names import node_names
 from quotas.selectors.override import flows_of
 from quotas.services.errors import LenderShort, OverrideClosed
-from quotas.services.loan_return import amounts_of, return_loan
+from quotas.services.overrides.loan_return import amounts_of, return_loan
 from quotas.services.quota import require_decider
 from quotas.services.quota_move import quota_lent
 from quotas.services.quota_plan import AMOUNT_MAX, QuotaTables

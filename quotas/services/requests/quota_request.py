@@ -26,10 +26,10 @@ from quotas.hooks import request_evidence
 from quotas.models import OPEN_STATES, Override, QuotaKey, QuotaNode, QuotaRequest, RequestState, Source
 from quotas.selectors.quota_request import quota_requests
 from quotas.services.errors import OfferGone, RequestNotPending, RequestOpen
-from quotas.services.override import LoanAmount, override_create
+from quotas.services.overrides.override import LoanAmount, override_create
 from quotas.services.quota import decider_of, quota_change, require_decider
 from quotas.services.quota_plan import NodeAmounts, QuotaAmount, QuotaTables
-from quotas.services.quota_wish import current_limits, is_limits, raised, wish
+from quotas.services.requests.request_amounts import current_limits, is_limits, raised, wish
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User

@@ -14,8 +14,8 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid, PermissionDenied
 from foundation.sql.versions import advance_version
 from quotas.models import LedgerEntry, PreemptOthers, Queue, QueueFlavor
-from quotas.services.queue_bounds import bound_flavors
-from quotas.services.queue_preset import Preset, preset_settings
+from quotas.services.queues.queue_bounds import bound_flavors
+from quotas.services.queues.queue_preset import Preset, preset_settings
 from quotas.services.quota import quota_changed
 from tenants.access import permissions
 from tenants.access.permissions import Permission

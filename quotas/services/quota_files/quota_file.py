@@ -22,8 +22,8 @@ from quotas.selectors.quota_row import QuotaRow
 from quotas.selectors.quota_table import QuotaTable
 from quotas.selectors.sight import quota_tenants
 from quotas.services.quota import Shrink, quota_change, quota_check
+from quotas.services.quota_files.pool_form import pool_amounts, short_of_rows
 from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount
-from quotas.services.quota_short import pool_amounts, short_of_rows
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant

@@ -1,0 +1,1 @@
+"""Temporary quota that a node lends to another."""

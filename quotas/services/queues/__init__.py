@@ -1,0 +1,1 @@
+"""Opening, changing and deleting queues."""

@@ -1,0 +1,1 @@
+"""Quotas as files: import, export and the short form in GPUs."""

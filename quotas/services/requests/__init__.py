@@ -1,0 +1,1 @@
+"""Requests of quota and the decisions about them."""
