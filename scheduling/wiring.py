@@ -46,12 +46,12 @@ def connect() -> None:
     metrics.register_metrics("scheduling", scheduling_metrics.figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)
     tree_effects.register("scheduling", JobTreeWatcher())
-    job_effects.register(
-        job_effects.Answers(
-            foresee=defer_import("scheduling.services.quota_effect:foresee"),
-            drain=defer_import("scheduling.services.drain:quota_drain"),
-            pending=pending_demand,
-            vacate=defer_import("scheduling.services.vacate:queue_vacate"),
+    job_effects.register_provider(
+        job_effects.JobEffectProvider(
+            preview_change=defer_import("scheduling.services.quota_effect:foresee"),
+            drain_over_quota=defer_import("scheduling.services.drain:quota_drain"),
+            count_pending=pending_demand,
+            empty_queue=defer_import("scheduling.services.vacate:queue_vacate"),
         )
     )
     restarts.register_answers(
@@ -60,7 +60,7 @@ def connect() -> None:
             hold=defer_import("scheduling.services.restarting:hold_restarting"),
         )
     )
-    request_evidence.register("use", use_evidence)
+    request_evidence.register_provider("use", use_evidence)
     health.register_check("worker", health.worker_heartbeat())
     health.register_check("cycle", _cycle)
 

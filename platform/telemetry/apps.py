@@ -13,5 +13,5 @@ class TelemetryConfig(AppConfig):
         from telemetry.series.idle_hours import idle_evidence  # noqa: PLC0415 (as above)
         from telemetry.series.now import memory_now  # noqa: PLC0415 (as above)
 
-        request_evidence.register("idle", idle_evidence)
+        request_evidence.register_provider("idle", idle_evidence)
         measured_use.register(memory_now)

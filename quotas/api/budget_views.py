@@ -26,7 +26,7 @@ from quotas.selectors.budget import (
 )
 from quotas.selectors.quota_table import tenant_get
 from quotas.services.budget import HOURS_MAX, STEPS_MAX, budget_change, budget_create, budget_delete
-from quotas.services.quota_amounts import flavor_among
+from quotas.services.quota_amounts import select_flavor
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import StrictSerializer, named_by
@@ -181,7 +181,7 @@ class AdminBudgetsView(PlatformView):
         flavor = None
         if values["flavor"] is not None:
             flavors = list(Flavor.unscoped.select_related("cluster").order_by("pk"))
-            flavor = flavor_among(flavors, values["flavor"], values["cluster"])
+            flavor = select_flavor(flavors, values["flavor"], values["cluster"])
         made = budget_create(
             acting_user=self.viewer,
             tenant=tenant,

@@ -13,12 +13,12 @@ from rest_framework.response import Response
 from foundation.core.quantities import Resource
 from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column, ColumnKind
-from quotas.api.request_serializers import NothingSerializer, few
+from quotas.api.request_serializers import EmptySerializer, check_count
 from quotas.models import OverrideState
 from quotas.selectors.override import override_get, override_list
 from quotas.selectors.quota_table import quota_node_get
 from quotas.services.overrides.override import LoanAmount, override_create, override_end, override_move_end
-from quotas.services.quota_amounts import flavor_of
+from quotas.services.quota_amounts import find_flavor_of_cell
 from quotas.services.quota_plan import AMOUNT_MAX
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
@@ -86,7 +86,7 @@ class OverrideCreateSerializer(StrictSerializer):
     reason = serializers.CharField(default="", allow_blank=True, max_length=500)
 
     def validate_amounts(self, amounts: Any) -> Any:
-        return few(amounts)
+        return check_count(amounts)
 
 
 class OverrideChangeSerializer(StrictSerializer):
@@ -139,7 +139,7 @@ class OverridesView(PlatformView):
             borrower = quota_node_get(self.viewer, values["borrower"])
         amounts = [
             LoanAmount(
-                flavor_of(lender.cell_id, item, f"amounts.{index}."),
+                find_flavor_of_cell(lender.cell_id, item, f"amounts.{index}."),
                 Resource(item["resource"]),
                 item["amount"],
                 f"amounts.{index}.",
@@ -212,7 +212,7 @@ class OverrideEndView(PlatformView):
         operation_id="override_end",
         summary="End a loan now, or cancel one that has not begun",
         parameters=[IF_MATCH_OPTIONAL],
-        request=NothingSerializer,
+        request=EmptySerializer,
         responses={200: OverrideSerializer, **problems(400, 404, 409, 412)},
         tags=["loans"],
     )
@@ -220,7 +220,7 @@ class OverrideEndView(PlatformView):
         """Bring back what was lent."""
         read_query(request, NoQuery)
         found = override_get(self.viewer, override)
-        body = NothingSerializer(data=request.data)
+        body = EmptySerializer(data=request.data)
         body.is_valid(raise_exception=True)
         expected = if_match(request, required=False)
         override_end(acting_user=self.viewer, override=found, version=expected)

@@ -27,7 +27,7 @@ from quotas.models import (
     WhenCan,
 )
 from quotas.selectors.queue import queue_get
-from quotas.selectors.queue_flavors import cell_named, flavors_named
+from quotas.selectors.queue_flavors import find_flavors_named, get_cell_named
 from quotas.services.queues.queue import queue_create, queue_rename
 from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.queues.queue_preset import Preset, queue_preset
@@ -166,12 +166,12 @@ class QueueView(WorkspaceView):
 
 
 @transaction.atomic
-def opened(view: WorkspaceView, request: Request) -> Response:
+def open_queue(view: WorkspaceView, request: Request) -> Response:
     """Open the queue of the body, or nothing of it; the answer of `POST …/queues`."""
     wanted = QueueCreateSerializer(data=request.data)
     wanted.is_valid(raise_exception=True)
     values = wanted.validated_data
-    cell = cell_named(values.get("cell"))
+    cell = get_cell_named(values.get("cell"))
     made = queue_create(
         acting_user=view.viewer,
         cell=cell,
@@ -187,7 +187,7 @@ def opened(view: WorkspaceView, request: Request) -> Response:
 
 
 def _flavors(cell: Cell, names: Sequence[str]) -> list[Flavor]:
-    found, wrong = flavors_named(cell, names)
+    found, wrong = find_flavors_named(cell, names)
     if wrong:
         message = _("There is no flavor of that name in the cell, or more than one: name cluster/flavor.")
         errors = [FieldError(f"flavors.{index}", "UNKNOWN", message) for index in wrong]

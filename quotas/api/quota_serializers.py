@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from foundation.core.quantities import Resource
 from quotas.api.serializers import QuotaRowSerializer
-from quotas.models import Source
+from quotas.models import QuotaChangeSource
 from quotas.services.quota import Shrink
 from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.quota_warnings import MORE_THAN_EXISTS, NO_JOB_STARTS
@@ -142,7 +142,7 @@ class RevisionSerializer(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField()
     by = serializers.CharField(source="actor_name")
     reason = serializers.CharField()
-    source = serializers.ChoiceField(choices=Source.choices)  # type: ignore[assignment]
+    source = serializers.ChoiceField(choices=QuotaChangeSource.choices)  # type: ignore[assignment]
     reverts = serializers.UUIDField(source="reverts_id", allow_null=True)
     reverted = serializers.SerializerMethodField(help_text="Whether a later revision took it back.")
     changes = ChangeSerializer(many=True)

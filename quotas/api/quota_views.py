@@ -30,7 +30,7 @@ from quotas.models import QuotaRevision
 from quotas.selectors.quota_history import quota_history, quota_revision_get
 from quotas.selectors.quota_table import node_quota, quota_node_get, quota_nodes, tenant_get
 from quotas.services.quota import NodeAmounts, Shrink, quota_set
-from quotas.services.quota_amounts import amounts_of
+from quotas.services.quota_amounts import parse_amounts
 from quotas.services.quota_files.quota_file import (
     QuotaFile,
     quota_file_apply,
@@ -121,7 +121,7 @@ class AdminQuotaView(PlatformView):
         found = quota_node_get(self.viewer, node)
         expected = if_match(request)
         values = _valid(QuotaPatchSerializer, request)
-        amounts = amounts_of(found, values["amounts"])
+        amounts = parse_amounts(found, values["amounts"])
         shrink = Shrink(values["shrink"]) if values["shrink"] else None
         if dry_run_of(request):
             effect = quota_preview(

@@ -15,9 +15,9 @@ from foundation.web.listing import Column
 from quotas.api.quota_serializers import QuotaEffectSerializer
 from quotas.api.request_serializers import (
     AnswerSerializer,
+    EmptySerializer,
     InboxRequestSerializer,
     NodeRequestCreateSerializer,
-    NothingSerializer,
     OfferSerializer,
     RejectSerializer,
     read_body,
@@ -29,7 +29,7 @@ from quotas.selectors.quota_table import quota_node_get
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
 from quotas.services.requests import quota_request as service
-from quotas.services.requests.request_amounts import raised
+from quotas.services.requests.request_amounts import find_missing_amounts
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import named_by
@@ -114,7 +114,7 @@ class _FolderAskerView(_RequestView):
         """Do it, and answer the request as it is then."""
         read_query(request, NoQuery)
         found = quota_request_get(self.viewer, pk)
-        read_body(NothingSerializer, request)
+        read_body(EmptySerializer, request)
         expected = if_match(request, required=False)
         type(self).change(acting_user=self.viewer, request=found, version=expected)
         return _shown(self, pk)
@@ -132,7 +132,7 @@ class AdminRequestWithdrawView(_FolderAskerView):
         operation_id="admin_quota_request_withdraw",
         summary="Take a request back, of a folder too",
         parameters=[IF_MATCH_OPTIONAL],
-        request=NothingSerializer,
+        request=EmptySerializer,
         responses=_FOLDER_ANSWERS,
         tags=["quota-requests"],
     )
@@ -150,7 +150,7 @@ class AdminRequestAcceptView(_FolderAskerView):
         operation_id="admin_quota_request_accept",
         summary="Take the counter-offer, of a folder too",
         parameters=[IF_MATCH_OPTIONAL],
-        request=NothingSerializer,
+        request=EmptySerializer,
         responses=_FOLDER_ANSWERS,
         tags=["quota-requests"],
     )
@@ -168,7 +168,7 @@ class AdminRequestDeclineView(_FolderAskerView):
         operation_id="admin_quota_request_decline",
         summary="Decline the counter-offer, of a folder too",
         parameters=[IF_MATCH_OPTIONAL],
-        request=NothingSerializer,
+        request=EmptySerializer,
         responses=_FOLDER_ANSWERS,
         tags=["quota-requests"],
     )
@@ -218,7 +218,7 @@ class QuotaRequestApproveView(_RequestView):
         found = quota_request_get(self.viewer, quota_request)
         values, expected = read_body(AnswerSerializer, request), if_match(request, required=False)
         if dry_run_of(request):
-            changes = [NodeAmounts(found.node, raised(found.node, found.asked))]
+            changes = [NodeAmounts(found.node, find_missing_amounts(found.node, found.asked))]
             effect = quota_preview(acting_user=self.viewer, cell_id=found.node.cell_id, changes=changes)
             return Response(QuotaEffectSerializer(effect).data)
         service.quota_request_approve(
@@ -291,7 +291,7 @@ class _Inbox(InboxRequestSerializer):
         return type("InboxRequestSerializer", (cls,), {"viewer": viewer})
 
     def get_may_decide(self, request: Any) -> bool:
-        return service.decides(self.viewer, request)
+        return service.may_decide_request(self.viewer, request)
 
 
 def _shown(view: PlatformView, pk: uuid.UUID, *, status: int = 200) -> Response:

@@ -107,7 +107,7 @@ class _AskSerializer(StrictSerializer):
     )
 
     def validate_amounts(self, amounts: Any) -> Any:
-        return few(amounts)
+        return check_count(amounts)
 
 
 class QuotaRequestCreateSerializer(_AskSerializer):
@@ -137,14 +137,14 @@ class OfferSerializer(AnswerSerializer):
     offer = AmountSerializer(many=True, allow_empty=False)
 
     def validate_offer(self, offer: Any) -> Any:
-        return few(offer)
+        return check_count(offer)
 
 
-class NothingSerializer(StrictSerializer):
+class EmptySerializer(StrictSerializer):
     """An empty body."""
 
 
-def few(amounts: Any) -> Any:
+def check_count(amounts: Any) -> Any:
     """No more amounts than a person writes. Raises: ValidationError."""
     if len(amounts) > 100:
         raise serializers.ValidationError(_("At most 100 at once."), code="too_many")

@@ -15,7 +15,7 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column, ColumnKind
 from quotas.api.request_serializers import (
-    NothingSerializer,
+    EmptySerializer,
     QuotaRequestCreateSerializer,
     QuotaRequestSerializer,
     read_body,
@@ -118,7 +118,7 @@ class _AskerView(WorkspaceView):
         """Do it, and answer the request as it is then."""
         read_query(request, NoQuery)
         found = workspace_request_get(self.viewer, self.workspace, pk)
-        read_body(NothingSerializer, request)
+        read_body(EmptySerializer, request)
         expected = if_match(request, required=False)
         type(self).change(acting_user=self.viewer, request=found, version=expected)
         shown = workspace_request_get(self.viewer, self.workspace, pk)
@@ -138,7 +138,7 @@ class QuotaRequestWithdrawView(_AskerView):
         operation_id="quota_request_withdraw",
         summary="Take a request back",
         parameters=[IF_MATCH_OPTIONAL],
-        request=NothingSerializer,
+        request=EmptySerializer,
         responses=_ANSWERS,
         tags=["quota-requests"],
     )
@@ -157,7 +157,7 @@ class QuotaRequestAcceptView(_AskerView):
         operation_id="quota_request_accept",
         summary="Take the counter-offer",
         parameters=[IF_MATCH_OPTIONAL],
-        request=NothingSerializer,
+        request=EmptySerializer,
         responses=_ANSWERS,
         tags=["quota-requests"],
     )
@@ -176,7 +176,7 @@ class QuotaRequestDeclineView(_AskerView):
         operation_id="quota_request_decline",
         summary="Decline the counter-offer",
         parameters=[IF_MATCH_OPTIONAL],
-        request=NothingSerializer,
+        request=EmptySerializer,
         responses=_ANSWERS,
         tags=["quota-requests"],
     )

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column, ColumnKind
-from quotas.api.queue_settings import QueueCreateSerializer, QueueDetailSerializer, opened
+from quotas.api.queue_settings import QueueCreateSerializer, QueueDetailSerializer, open_queue
 from quotas.api.serializers import QueueSerializer, QuotaRowSerializer
 from quotas.selectors.queue import queue_get, queue_list
 from quotas.selectors.quota import workspace_quota
@@ -79,7 +79,7 @@ class QueuesView(WorkspaceView):
     def post(self, request: Request, ws: str) -> Response:
         """Open it, with its leaf in the quota tree."""
         read_query(request, NoQuery)
-        return opened(self, request)
+        return open_queue(self, request)
 
 
 class QuotaView(WorkspaceView):

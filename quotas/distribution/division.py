@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from quotas.tree.limits import Amount, plus
+from quotas.tree.limits import Amount, add_amounts
 
 NodeId = uuid.UUID
 Parents = Mapping[NodeId, NodeId | None]
@@ -44,25 +44,27 @@ class Division:
     excesses: Sequence[Excess]
 
 
-def totals(parents: Parents, own_nominal: Amounts) -> dict[NodeId, Amount]:
+def compute_nominals(parents: Parents, own_nominal: Amounts) -> dict[NodeId, Amount]:
     """Compute the nominal of each node: its own and what it distributed to its children."""
     found: dict[NodeId, Amount] = {}
     children = _children(parents)
     for node in children_first(parents):
         total = own_nominal.get(node, 0)
         for child in children[node]:
-            total = plus(total, found[child])
+            total = add_amounts(total, found[child])
         found[node] = total
     return found
 
 
-def divide(parents: Parents, own_nominal: Amounts, wanted: Amounts, *, on_top: bool = False) -> Division:
+def divide_nominal(
+    parents: Parents, own_nominal: Amounts, wanted: Amounts, *, on_top: bool = False
+) -> Division:
     """Give each node of `wanted` that nominal; the nominal of every other node stays.
 
     What a node gains leaves its parent, unless the parent's nominal is set as well. With `on_top` it is
     created, or destroyed, instead: the nominals of all nodes above change with it.
     """
-    children, before = _children(parents), totals(parents, own_nominal)
+    children, before = _children(parents), compute_nominals(parents, own_nominal)
     after = dict(own_nominal)
     excesses = []
     for node in wanted if on_top else {n for w in wanted for n in (w, parents[w]) if n is not None}:
@@ -119,7 +121,7 @@ def nodes_below(parents: Parents, node: NodeId) -> list[NodeId]:
     return found
 
 
-def way_up(parents: Parents, node: NodeId) -> list[NodeId]:
+def path_to_root(parents: Parents, node: NodeId) -> list[NodeId]:
     """A node, what is above it, and so on to the root."""
     way = [node]
     while (above := parents[way[-1]]) is not None:

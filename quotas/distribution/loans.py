@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from quotas.distribution.division import Amounts, NodeId, Parents, children_first, totals
-from quotas.tree.limits import Amount, plus
+from quotas.distribution.division import Amounts, NodeId, Parents, children_first, compute_nominals
+from quotas.tree.limits import Amount, add_amounts
 
 LoanId = NodeId
 Passed = dict[tuple[NodeId, NodeId], int]
@@ -32,7 +32,8 @@ class Flow:
 
 
 def least_own_nominal(own: Amount, flows: Iterable[Flow], start: datetime, end: datetime) -> Amount:
-    """Compute the lowest own nominal of a node, which is `own` now, from `start` until before `end`.
+    """Compute the lowest own nominal of a node, which is `own` now, from `start_loan` until before
+    `end_loan`.
 
     What flows at one moment flows at once: what returns then can be lent on from then.
     """
@@ -65,7 +66,7 @@ class StillLent(ValueError):
         self.node, self.lent = node, lent
 
 
-class LoanBook:
+class LoanLedger:
     """The own nominal of each node, the loans that run, and what of them was passed on; changed by its
     methods.
 
@@ -98,13 +99,13 @@ class LoanBook:
 
     # Loans
 
-    def start(self, pk: LoanId, loan: Loan) -> None:
+    def start_loan(self, pk: LoanId, loan: Loan) -> None:
         """Lend from the lender's own nominal."""
         self.loans[pk] = loan
         self._note_loan(loan, 1)
         self._shift(loan.lender, loan.borrower, loan.amount)
 
-    def end(self, pk: LoanId) -> list[LoanId]:
+    def end_loan(self, pk: LoanId) -> list[LoanId]:
         """Return a loan; returns other loans that ended with it, because what they lend is no longer there.
 
         Where the borrower's own nominal is not enough, what it passed on returns to it, and only when that is
@@ -149,7 +150,7 @@ class LoanBook:
 
     # Decisions
 
-    def decide(self, after: Amounts, *, creators: Collection[NodeId] = ()) -> None:
+    def apply_decision(self, after: Amounts, *, creators: Collection[NodeId] = ()) -> None:
         """Set own nominals as was decided. What a node gains comes along the tree from those that lose it.
 
         At the root, and at `creators`, it is created or destroyed instead of taken from above.
@@ -203,7 +204,7 @@ class LoanBook:
             self._make(node, min(0, amount))
 
     def _make(self, node: NodeId, amount: int) -> None:
-        self.own_nominal[node] = plus(self.own_nominal[node], amount)
+        self.own_nominal[node] = add_amounts(self.own_nominal[node], amount)
 
     def _hand_on(self, source: NodeId, target: NodeId, amount: int) -> None:
         """Give what was passed on in the other direction first, then what is the source's own and at hand."""
@@ -232,7 +233,7 @@ class LoanBook:
 
     # Books of before
 
-    def complete(self, gained: Callable[[], Mapping[NodeId, int]]) -> None:
+    def infer_passed(self, gained: Callable[[], Mapping[NodeId, int]]) -> None:
         """Work out what was passed on where nobody noted it, by a release that did not know of this.
 
         A node that would have less than nothing of its own has passed it on: to those below it that `gained`,
@@ -249,7 +250,7 @@ class LoanBook:
                 part = min(-(self.count_own(node) or 0), self.count_own(above) or 0)
                 if part > 0:
                     self._note_passed(node, above, part)
-        owns = totals(self.parents, {node: self.count_own(node) for node in self.parents})
+        owns = compute_nominals(self.parents, {node: self.count_own(node) for node in self.parents})
         for node in upwards:
             above, has = self.parents[node], owns[node]
             if above is not None and has is not None and has < 0:
@@ -261,7 +262,7 @@ class LoanBook:
         """Note that a node passed what it lacks on to those below it, to each not more than `most`."""
         if (self.count_own(node) or 0) >= 0:
             return
-        owns = totals(self.parents, {each: self.count_own(each) for each in self.parents})
+        owns = compute_nominals(self.parents, {each: self.count_own(each) for each in self.parents})
         below = [each for each, above in self.parents.items() if above == node]
         for child in sorted(below, key=lambda each: (-(most or {}).get(each, 0), str(each))):
             missing, has = -(self.count_own(node) or 0), owns[child]
@@ -274,8 +275,8 @@ class LoanBook:
     # Bookkeeping
 
     def _shift(self, source: NodeId, target: NodeId, amount: int) -> None:
-        self.own_nominal[source] = plus(self.own_nominal[source], -amount)
-        self.own_nominal[target] = plus(self.own_nominal[target], amount)
+        self.own_nominal[source] = add_amounts(self.own_nominal[source], -amount)
+        self.own_nominal[target] = add_amounts(self.own_nominal[target], amount)
 
     def _note_loan(self, loan: Loan, sign: int) -> None:
         self._received[loan.borrower] += sign * loan.amount

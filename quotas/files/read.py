@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from django.utils.translation import gettext as _
 
-from quotas.files.rows import COLUMNS, ROWS_MAX, FileFormat, FileRow, Problems, Row, row_of
+from quotas.files.rows import COLUMNS, ROWS_MAX, FileFormat, FileProblems, FileRow, Row, build_row
 from quotas.files.yaml_rows import FILE_BOUNDS, yaml_rows
 
 __all__ = ["FILE_BOUNDS", "read_rows"]
@@ -20,24 +20,24 @@ def read_rows(text: str, kind: FileFormat, name: str) -> list[Row]:
 
     Raises: Invalid that names file, line and field of everything that is wrong.
     """
-    problems = Problems(name)
+    problems = FileProblems(name)
     if len(text.encode("utf-8", "surrogatepass")) > FILE_BOUNDS.size:
         message = _("The file is larger than %(limit)s KiB; split it, by tenants for example.")
-        problems.add(1, "", "TOO_LARGE", message % {"limit": FILE_BOUNDS.size // 1024})
+        problems.add_problem(1, "", "TOO_LARGE", message % {"limit": FILE_BOUNDS.size // 1024})
         problems.raise_if_any()
     found = yaml_rows(text, problems) if kind is FileFormat.YAML else _csv_rows(text, problems)
     rows: list[Row] = []
     for row in found:
         if len(rows) == ROWS_MAX:
             message = _("A file has at most %(limit)s limits.") % {"limit": ROWS_MAX}
-            problems.add(row.line, "", "TOO_MANY", message)
+            problems.add_problem(row.line, "", "TOO_MANY", message)
             break
         rows.append(row)
     problems.raise_if_any()
     return rows
 
 
-def _csv_rows(text: str, problems: Problems) -> Iterator[FileRow]:
+def _csv_rows(text: str, problems: FileProblems) -> Iterator[FileRow]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = [column.strip() for column in next(reader, [])]
@@ -48,11 +48,11 @@ def _csv_rows(text: str, problems: Problems) -> Iterator[FileRow]:
             known = {"known": ", ".join(COLUMNS)}
             message = _("There is no such column; there are: %(known)s.") % known
             for column in unknown:
-                problems.add(1, column, "UNKNOWN", message)
+                problems.add_problem(1, column, "UNKNOWN", message)
         for column in sorted(name for name, times in found.items() if times > 1):
-            problems.add(1, column, "TWICE", _("This column is there twice."))
+            problems.add_problem(1, column, "TWICE", _("This column is there twice."))
         if not header:
-            problems.add(1, "", "EMPTY", _("The file is empty."))
+            problems.add_problem(1, "", "EMPTY", _("The file is empty."))
             return
         for values in reader:
             if not any(value.strip() for value in values):
@@ -60,11 +60,11 @@ def _csv_rows(text: str, problems: Problems) -> Iterator[FileRow]:
             if len(values) != len(header):
                 message = _("This line has %(found)s values; the first line names %(wanted)s columns.")
                 counts = {"found": len(values), "wanted": len(header)}
-                problems.add(reader.line_num, "", "COLUMNS", message % counts)
+                problems.add_problem(reader.line_num, "", "COLUMNS", message % counts)
                 continue
             line = reader.line_num
             cells = {name: (value, line) for name, value in zip(header, values, strict=True)}
-            yield row_of(line, cells, problems)
+            yield build_row(line, cells, problems)
     except csv.Error as error:
         message = _("This is no CSV: %(problem)s") % {"problem": error}
-        problems.add(reader.line_num, "", "SYNTAX", message)
+        problems.add_problem(reader.line_num, "", "SYNTAX", message)

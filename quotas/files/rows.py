@@ -28,7 +28,7 @@ class FileFormat(StrEnum):
     CSV = "csv"
 
 
-def format_of(name: str) -> FileFormat:
+def find_format(name: str) -> FileFormat:
     """By the end of a file's name; YAML for any other."""
     return FileFormat.CSV if name.lower().endswith(".csv") else FileFormat.YAML
 
@@ -48,7 +48,7 @@ class FileRow:
     lending_limit: int | Keep | None
 
 
-class Share(Enum):
+class PoolShare(Enum):
     """The part of what the nodes of the pool have that belongs to the GPUs named beside it."""
 
     OF_NODES = "nodes"
@@ -69,8 +69,8 @@ class PoolRow:
     gpus: int | Keep | None = Keep.AS_IS
     borrowing_limit: int | Keep | None = Keep.AS_IS
     lending_limit: int | Keep | None = Keep.AS_IS
-    cpu: int | Keep | Share | None = Keep.AS_IS
-    memory: int | Keep | Share | None = Keep.AS_IS
+    cpu: int | Keep | PoolShare | None = Keep.AS_IS
+    memory: int | Keep | PoolShare | None = Keep.AS_IS
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
@@ -79,23 +79,23 @@ Cell = tuple[str, int]
 """A value as it was written, and its line."""
 
 
-class Problems:
+class FileProblems:
     """Everything that is wrong with one file, by line and field."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._found: dict[tuple[int, FieldError], None] = {}
 
-    def add(self, line: int, field: str, code: str, message: str) -> None:
+    def add_problem(self, line: int, field: str, code: str, message: str) -> None:
         """Note one, once: a line that is for several tenants is wrong for all of them.
 
         Raises: Invalid with all of them when there are too many to go on.
         """
-        self._found[line, FieldError(self.place(line, field), code, message)] = None
+        self._found[line, FieldError(self.locate_field(line, field), code, message)] = None
         if len(self._found) >= _PROBLEMS_MAX:
             self.raise_if_any()
 
-    def place(self, line: int, field: str = "") -> str:
+    def locate_field(self, line: int, field: str = "") -> str:
         """`quotas.yaml:12 nominal`: the file, the line and the field."""
         return f"{self.name}:{line} {field}".rstrip()
 
@@ -109,7 +109,7 @@ class Problems:
             raise Invalid(message, code="FILE_INVALID", errors=errors)
 
 
-def read_limit(text: str, problems: Problems, line: int, field: str) -> int | Keep | None:
+def read_limit(text: str, problems: FileProblems, line: int, field: str) -> int | Keep | None:
     """A whole number, `unlimited`, or nothing at all, which leaves the limit as it is."""
     word = text.strip()
     if not word:
@@ -119,22 +119,22 @@ def read_limit(text: str, problems: Problems, line: int, field: str) -> int | Ke
     if (amount := read_whole(word, most=10**19)) is not None:
         return amount
     message = _("%(text)s is no amount: write a whole number, 0 for nothing, or unlimited.")
-    problems.add(line, field, "AMOUNT", message % {"text": repr(word[:40])})
+    problems.add_problem(line, field, "AMOUNT", message % {"text": repr(word[:40])})
     return Keep.AS_IS
 
 
-def read_resource(text: str, problems: Problems, line: int) -> Resource:
+def read_resource(text: str, problems: FileProblems, line: int) -> Resource:
     """A resource by its name; the first one, with a problem noted, for any other text."""
     word = text.strip()
     if word in {resource.value for resource in Resource}:
         return Resource(word)
     message = _("%(text)s is no resource; there are: %(known)s.")
     known = ", ".join(resource.value for resource in Resource)
-    problems.add(line, "resource", "UNKNOWN", message % {"text": repr(word[:40]), "known": known})
+    problems.add_problem(line, "resource", "UNKNOWN", message % {"text": repr(word[:40]), "known": known})
     return Resource.CPU
 
 
-def row_of(line: int, found: Mapping[str, Cell], problems: Problems) -> FileRow:
+def build_row(line: int, found: Mapping[str, Cell], problems: FileProblems) -> FileRow:
     """One limit from its values, with everything that is wrong with them noted."""
 
     def text(field: str) -> str:
@@ -145,7 +145,7 @@ def row_of(line: int, found: Mapping[str, Cell], problems: Problems) -> FileRow:
 
     for field in ("tenant", "flavor", "resource"):
         if not text(field):
-            problems.add(line, field, "REQUIRED", _("This is missing."))
+            problems.add_problem(line, field, "REQUIRED", _("This is missing."))
     limits = {field: read_limit(text(field), problems, at(field), field) for field in LIMITS}
     named = text("resource")
     resource = read_resource(named, problems, at("resource")) if named else Resource.CPU

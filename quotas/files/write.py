@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from quotas.distribution.division import Keep
-from quotas.files.rows import COLUMNS, LIMITS, UNLIMITED_WORD, FileFormat, FileRow, PoolRow, Row, Share
+from quotas.files.rows import COLUMNS, LIMITS, UNLIMITED_WORD, FileFormat, FileRow, PoolRow, PoolShare, Row
 
 _WIDTH: Final = 200
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -48,9 +48,9 @@ def _pool(row: PoolRow) -> Mapping[str, Any]:
     return {name: value for name, value in words.items() if value != ""}
 
 
-def _with_unit(amount: int | Keep | Share | None, large: int, of_large: str, of_small: str) -> int | str:
+def _with_unit(amount: int | Keep | PoolShare | None, large: int, of_large: str, of_small: str) -> int | str:
     """An amount in its larger unit where that is exact."""
-    if isinstance(amount, Share):
+    if isinstance(amount, PoolShare):
         return amount.value
     if not isinstance(amount, int) or amount == 0:
         return _word(amount)

@@ -27,12 +27,12 @@ from quotas.files.rows import (
     LIMITS,
     UNLIMITED_WORD,
     Cell,
+    FileProblems,
     PoolRow,
-    Problems,
+    PoolShare,
     Row,
-    Share,
+    build_row,
     read_limit,
-    row_of,
 )
 
 FILE_BOUNDS: Final = ParseBounds(size=256 * 1024, keys=50_000)
@@ -45,23 +45,23 @@ Place = dict[str, Cell]
 """The fields `tenant` and `queue` of one node."""
 
 
-def yaml_rows(text: str, problems: Problems) -> Iterator[Row]:
+def yaml_rows(text: str, problems: FileProblems) -> Iterator[Row]:
     """The rows of a file in their order; what is wrong is noted in `problems`."""
     try:
         root = read_yaml(text, FILE_BOUNDS)
     except TextError as error:
         message = _("This is no YAML: %(problem)s") % {"problem": error.message}
-        problems.add(error.line or 1, error.key, error.code, message)
+        problems.add_problem(error.line or 1, error.key, error.code, message)
         return
     if root is None:
-        problems.add(1, "", "EMPTY", _("The file is empty."))
+        problems.add_problem(1, "", "EMPTY", _("The file is empty."))
         return
     fields = _fields(root, ("quotas",), problems)
     for block in _items(fields.get("quotas"), "quotas", root.line, problems):
         yield from _block_rows(block, problems)
 
 
-def _block_rows(block: Node, problems: Problems) -> Iterator[Row]:
+def _block_rows(block: Node, problems: FileProblems) -> Iterator[Row]:
     """Each limit is read once, however many tenants it is for."""
     of = _fields(block, _BLOCK_FIELDS, problems)
     limits: list[tuple[int, dict[str, Cell]]] = []
@@ -73,44 +73,44 @@ def _block_rows(block: Node, problems: Problems) -> Iterator[Row]:
     pools = list(_pool_rows(of["pools"], problems)) if "pools" in of else []
     for place in _places(of, block, problems):
         for line, cells in limits:
-            yield row_of(line, place | cells, problems)
+            yield build_row(line, place | cells, problems)
         tenant, at = place.get("tenant", ("", block.line))
         if pools and not tenant.strip():
-            problems.add(at, "tenant", "REQUIRED", _("This is missing."))
+            problems.add_problem(at, "tenant", "REQUIRED", _("This is missing."))
         for pool in pools:
             queue = place.get("queue", ("", 0))[0]
             yield replace(pool, tenant=tenant.strip(), queue=queue.strip())
 
 
-def _places(of: Mapping[str, Node], block: Node, problems: Problems) -> list[Place]:
+def _places(of: Mapping[str, Node], block: Node, problems: FileProblems) -> list[Place]:
     """The nodes that a block is for: `tenant` with its `queue`, or `tenants`, a queue as tenant/queue."""
     if "tenants" not in of:
         return [{field: _cell(of[field], field, problems) for field in ("tenant", "queue") if field in of}]
     for field in ("tenant", "queue"):
         if field in of:
             message = _("Name either tenants or one tenant with its queue.")
-            problems.add(of[field].line, field, "TWICE", message)
+            problems.add_problem(of[field].line, field, "TWICE", message)
     places = []
     for node in _items(of["tenants"], "tenants", block.line, problems):
         text, line = _cell(node, "tenants", problems)
         tenant, _slash, queue = text.strip().partition("/")
         if not tenant:
-            problems.add(line, "tenants", "REQUIRED", _("This is missing."))
+            problems.add_problem(line, "tenants", "REQUIRED", _("This is missing."))
             continue
         places.append({"tenant": (tenant, line), "queue": (queue, line)})
     return places
 
 
-def _pool_rows(pools: Node, problems: Problems) -> Iterator[PoolRow]:
+def _pool_rows(pools: Node, problems: FileProblems) -> Iterator[PoolRow]:
     """The pools of a block, as yet without a tenant."""
     if not isinstance(pools, YamlMapping):
         message = _("Here belong pools by their names, for example h100: {gpus: 8}.")
-        problems.add(pools.line, "pools", "TYPE", message)
+        problems.add_problem(pools.line, "pools", "TYPE", message)
         return
     seen: set[str] = set()
     for key, value in pools.entries:
         if key.text in seen:
-            problems.add(key.line, key.text[:_LONGEST], "TWICE", _("This field is there twice."))
+            problems.add_problem(key.line, key.text[:_LONGEST], "TWICE", _("This field is there twice."))
             continue
         seen.add(key.text)
         # `h100: 8` is short for `h100: {gpus: 8}`.
@@ -118,7 +118,7 @@ def _pool_rows(pools: Node, problems: Problems) -> Iterator[PoolRow]:
         yield _pool_row(key.text.strip(), key.line, nodes, problems)
 
 
-def _pool_row(name: str, line: int, nodes: Mapping[str, Node], problems: Problems) -> PoolRow:
+def _pool_row(name: str, line: int, nodes: Mapping[str, Node], problems: FileProblems) -> PoolRow:
     cells = {field: _cell(node, field, problems) for field, node in nodes.items()}
     cluster, slash, flavor = name.partition("/")
     counts = {
@@ -140,7 +140,7 @@ def _pool_row(name: str, line: int, nodes: Mapping[str, Node], problems: Problem
     )
 
 
-def _of_nodes(cells: Mapping[str, Cell], field: str, problems: Problems) -> int | Keep | Share | None:
+def _of_nodes(cells: Mapping[str, Cell], field: str, problems: FileProblems) -> int | Keep | PoolShare | None:
     """CPU or memory: an amount with its unit, `unlimited`, or `nodes`."""
     text, line = cells.get(field, ("", 0))
     word = text.strip()
@@ -148,15 +148,15 @@ def _of_nodes(cells: Mapping[str, Cell], field: str, problems: Problems) -> int 
         return Keep.AS_IS
     if word.lower() == UNLIMITED_WORD:
         return None
-    if word.lower() == Share.OF_NODES.value:
-        return Share.OF_NODES
+    if word.lower() == PoolShare.OF_NODES.value:
+        return PoolShare.OF_NODES
     amount = _amount(word, field)
     if amount is not None:
         return amount
     message = _("%(text)s is no amount: write cores such as 64 or 500m, unlimited, or nodes.")
     if field == "memory":
         message = _("%(text)s is no amount: write memory with its unit such as 512Gi, unlimited, or nodes.")
-    problems.add(line, field, "AMOUNT", message % {"text": repr(word[:_LONGEST])})
+    problems.add_problem(line, field, "AMOUNT", message % {"text": repr(word[:_LONGEST])})
     return Keep.AS_IS
 
 
@@ -171,37 +171,37 @@ def _amount(word: str, field: str) -> int | None:
         return None
 
 
-def _fields(node: Node, known: tuple[str, ...], problems: Problems) -> dict[str, Node]:
+def _fields(node: Node, known: tuple[str, ...], problems: FileProblems) -> dict[str, Node]:
     """The values of a mapping by their names; what is not known or twice there is a problem."""
     if not isinstance(node, YamlMapping):
         message = _("Here belong fields with values: %(known)s.") % {"known": ", ".join(known)}
-        problems.add(node.line, "", "TYPE", message)
+        problems.add_problem(node.line, "", "TYPE", message)
         return {}
     found: dict[str, Node] = {}
     for key, value in node.entries:
         name = key.text[:60]
         if name not in known:
             message = _("There is no such field; there are: %(known)s.") % {"known": ", ".join(known)}
-            problems.add(key.line, name, "UNKNOWN", message)
+            problems.add_problem(key.line, name, "UNKNOWN", message)
         elif name in found:
-            problems.add(key.line, name, "TWICE", _("This field is there twice."))
+            problems.add_problem(key.line, name, "TWICE", _("This field is there twice."))
         else:
             found[name] = value
     return found
 
 
-def _items(node: Node | None, field: str, line: int, problems: Problems) -> list[Node]:
+def _items(node: Node | None, field: str, line: int, problems: FileProblems) -> list[Node]:
     if isinstance(node, Listing):
         return node.values
-    problems.add(line if node is None else node.line, field, "TYPE", _("Here belongs a list."))
+    problems.add_problem(line if node is None else node.line, field, "TYPE", _("Here belongs a list."))
     return []
 
 
-def _cell(node: Node, field: str, problems: Problems) -> Cell:
+def _cell(node: Node, field: str, problems: FileProblems) -> Cell:
     if isinstance(node, Scalar):
         if node.is_null and field in (*LIMITS, *_POOL_FIELDS) and node.text:
             # `null` means different things to different people; here people write which one they mean.
-            problems.add(node.line, field, "AMOUNT", _("Write unlimited, or leave the field out."))
+            problems.add_problem(node.line, field, "AMOUNT", _("Write unlimited, or leave the field out."))
         return "" if node.is_null else node.text, node.line
-    problems.add(node.line, field, "TYPE", _("Here belongs one value."))
+    problems.add_problem(node.line, field, "TYPE", _("Here belongs one value."))
     return "", node.line

@@ -25,7 +25,7 @@ class OverQuota:
 
 
 @dataclass(frozen=True, slots=True)
-class JobEffect:
+class AffectedJob:
     """A job that a change touches, and how many cards it asks for."""
 
     job_id: uuid.UUID
@@ -36,7 +36,7 @@ class JobEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class JobsEffect:
+class JobsPreview:
     """The difference that a change makes to the next cycle.
 
     Only with the change `reclaimed` are preempted and `started` start; only without it `spared` would be
@@ -44,16 +44,16 @@ class JobsEffect:
     are too many. `timed_out`: the effect could not be computed in time, so nothing is known of jobs.
     """
 
-    reclaimed: Sequence[JobEffect] = ()
-    started: Sequence[JobEffect] = ()
-    spared: Sequence[JobEffect] = ()
-    delayed: Sequence[JobEffect] = ()
+    reclaimed: Sequence[AffectedJob] = ()
+    started: Sequence[AffectedJob] = ()
+    spared: Sequence[AffectedJob] = ()
+    delayed: Sequence[AffectedJob] = ()
     left_out: int = 0
     timed_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class PendingDemand:
     """What waiting jobs of one queue ask for.
 
     `flavor_cards` is by flavor what those of its jobs ask for that may run there: a job that several flavors
@@ -66,31 +66,31 @@ class Demand:
     flavor_cards: Mapping[uuid.UUID, int]
 
 
-Foresee = Callable[[uuid.UUID, Mapping[QuotaKey, NodeLimits], Sequence[OverQuota]], JobsEffect]
+Foresee = Callable[[uuid.UUID, Mapping[QuotaKey, NodeLimits], Sequence[OverQuota]], JobsPreview]
 Drain = Callable[[Actor, Sequence[OverQuota]], int]
 Vacate = Callable[[Actor, Queue, Queue | None], int]
-Pending = Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, Demand]]
+Pending = Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, PendingDemand]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class JobEffectProvider:
     """What scheduling can do: foresee a change, drain what is over quota, count what waits, empty a queue."""
 
-    foresee: Foresee
-    drain: Drain
-    pending: Pending
-    vacate: Vacate
+    preview_change: Foresee
+    drain_over_quota: Drain
+    count_pending: Pending
+    empty_queue: Vacate
 
 
-_registered: Final[list[Answers]] = []
+_registered: Final[list[JobEffectProvider]] = []
 
 
-def register(answers: Answers) -> None:
+def register_provider(answers: JobEffectProvider) -> None:
     """Called once, from scheduling's `AppConfig.ready()`."""
     _registered[:] = [answers]
 
 
-def answers() -> Answers:
+def get_provider() -> JobEffectProvider:
     """Those of scheduling.
 
     Raises: RuntimeError when nobody has registered, which a running platform never sees.

@@ -13,14 +13,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from foundation.sql import row_scope
-from quotas.hooks.job_effects import answers
+from quotas.hooks.job_effects import get_provider
 from quotas.models import QuotaNode
 
 WINDOW: Final = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EvidenceQuery:
     """Of which queues (their quota nodes), and from when until when."""
 
     queues: Sequence[uuid.UUID]
@@ -28,17 +28,17 @@ class Asked:
     end: datetime
 
 
-Provider = Callable[[Asked], Mapping[str, Any]]
+Provider = Callable[[EvidenceQuery], Mapping[str, Any]]
 _providers: Final[dict[str, Provider]] = {}
 
 
-def register(name: str, provider: Provider) -> None:
+def register_provider(name: str, provider: Provider) -> None:
     """Called once per provider, from the owner's `AppConfig.ready()`."""
     _providers[name] = provider
 
 
 @row_scope.whole()
-def gather(node: QuotaNode, *, now: datetime) -> dict[str, Any]:
+def gather_evidence(node: QuotaNode, *, now: datetime) -> dict[str, Any]:
     """The evidence about a node and all below it, as of now; the caller has decided who may know it.
 
     `use` and `idle` come from the layers above; where nobody is registered, they say so.
@@ -48,8 +48,8 @@ def gather(node: QuotaNode, *, now: datetime) -> dict[str, Any]:
         below.filter(pk=node.pk) if node.is_queue else below.filter(tenant__path__startswith=node.tenant.path)
     )
     queues = list(below.order_by("pk").values_list("pk", flat=True))
-    asked = Asked(queues, now - WINDOW, now)
-    demand = answers().pending(queues).values()
+    asked = EvidenceQuery(queues, now - WINDOW, now)
+    demand = get_provider().count_pending(queues).values()
     found: dict[str, Any] = {
         "at": now.isoformat(),
         "days": WINDOW.days,

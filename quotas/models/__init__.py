@@ -12,7 +12,7 @@ from quotas.models.queue import (
     WhenCan,
 )
 from quotas.models.quota import LedgerEntry, Quota, QuotaNode
-from quotas.models.quota_change import QuotaChange, QuotaRevision, Source
+from quotas.models.quota_change import QuotaChange, QuotaChangeSource, QuotaRevision
 from quotas.models.quota_key import FlavorKey, QuotaKey
 from quotas.models.quota_request import OPEN_STATES, QuotaRequest, RequestState
 from quotas.models.user_limit import UserLimit
@@ -36,12 +36,12 @@ __all__ = [
     "QueueFlavor",
     "Quota",
     "QuotaChange",
+    "QuotaChangeSource",
     "QuotaKey",
     "QuotaNode",
     "QuotaRequest",
     "QuotaRevision",
     "RequestState",
-    "Source",
     "StopPolicy",
     "Strategy",
     "UserLimit",

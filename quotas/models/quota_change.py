@@ -11,7 +11,7 @@ from foundation.models import BaseModel
 from quotas.models.quota import RESOURCE_CHOICES, QuotaNode
 
 
-class Source(models.TextChoices):
+class QuotaChangeSource(models.TextChoices):
     EDIT = "edit", "Edited"
     REVERT = "revert", "Reverted"
     IMPORT = "import", "Imported"
@@ -30,7 +30,9 @@ class QuotaRevision(BaseModel):
     actor_id = models.UUIDField(null=True)
     actor_name = models.CharField(max_length=150)
     reason = models.CharField(max_length=500, blank=True, default="")
-    source = models.CharField(max_length=20, choices=Source.choices, default=Source.EDIT)
+    source = models.CharField(
+        max_length=20, choices=QuotaChangeSource.choices, default=QuotaChangeSource.EDIT
+    )
     on_top = models.BooleanField(default=False)
     reverts = models.ForeignKey(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="reverted_by"

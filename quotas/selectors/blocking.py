@@ -10,13 +10,13 @@ from clusters.models import Flavor
 from foundation.core.quantities import Resource
 from quotas.models import Queue
 from quotas.models.queue import AllocationMode
-from quotas.selectors.tree import TreeRows, build_tree, tree_rows
+from quotas.selectors.tree import TreeRows, build_tree, read_tree_rows
 from quotas.tree import FlavorResource, QuotaTree
 from quotas.tree.limits import Amount
 
 
 @dataclass(frozen=True, slots=True)
-class Blocking:
+class BlockingNode:
     """The quota node that blocks a queue, and whether the workspace can pay for it.
 
     `unassigned` is by resource what the workspace has and has given to none of its queues; None is unlimited.
@@ -29,21 +29,24 @@ class Blocking:
 
 def find_blocking_node(
     queue: Queue, flavor: Flavor, shorts: Mapping[Resource, int], *, borrows: bool
-) -> Blocking:
+) -> BlockingNode:
     """Find the node that has to get `shorts` more of a flavor, so that the queue can use that much more.
 
     It is the queue where its workspace has that unassigned: the workspace's admins divide it. Otherwise it is
     the workspace, if the queue can borrow there what the workspace gets; `borrows` says whether the job may.
     Where neither holds it is the queue. The caller has checked that the viewer may see these quotas.
     """
-    rows, keys = tree_rows(queue.cell_id), {each: FlavorResource(str(flavor.pk), each) for each in shorts}
+    rows, keys = (
+        read_tree_rows(queue.cell_id),
+        {each: FlavorResource(str(flavor.pk), each) for each in shorts},
+    )
     workspace = next(node.parent_id for node in rows.nodes if node.pk == queue.node_id)
     if workspace is None:
-        return Blocking(queue.node_id, {}, covered=True)
+        return BlockingNode(queue.node_id, {}, covered=True)
     own = _own_nominal(rows, workspace, flavor)
     unassigned: dict[Resource, Amount] = {each: own.get(each, 0) for each in shorts}
     if all(has is None or has >= shorts[each] for each, has in unassigned.items()):
-        return Blocking(queue.node_id, unassigned, covered=True)
+        return BlockingNode(queue.node_id, unassigned, covered=True)
     tree = build_tree(rows)
     more = {keys[each]: short for each, short in shorts.items()}
     if borrows and queue.allocation_mode == AllocationMode.DYNAMIC:
@@ -51,8 +54,8 @@ def find_blocking_node(
         with tree.raised(str(workspace), more):
             after = _reach(tree, queue.node_id, more)
         if all(_rose(before[key], after[key], short) for key, short in more.items()):
-            return Blocking(workspace, unassigned, covered=True)
-    return Blocking(queue.node_id, unassigned, covered=False)
+            return BlockingNode(workspace, unassigned, covered=True)
+    return BlockingNode(queue.node_id, unassigned, covered=False)
 
 
 def _own_nominal(rows: TreeRows, node: uuid.UUID, flavor: Flavor) -> dict[Resource, Amount]:

@@ -75,7 +75,7 @@ class GpuHours:
                 before = core_ms if month == self.month else 0
                 self._used[path, flavor] += before + reserved * (to_ms(now) - since)
 
-    def of(self, path: str, flavor_id: uuid.UUID | None = None) -> int:
+    def sum_use(self, path: str, flavor_id: uuid.UUID | None = None) -> int:
         """What a tenant and all below it used, of one flavor or of all."""
         return sum(
             amount
@@ -83,7 +83,7 @@ class GpuHours:
             if at.startswith(path) and flavor_id in (None, flavor)
         )
 
-    def by_flavor(self, path: str) -> Mapping[uuid.UUID, int]:
+    def sum_by_flavor(self, path: str) -> Mapping[uuid.UUID, int]:
         """The same for each flavor of which anything was used."""
         found: Counter[uuid.UUID] = Counter()
         for (at, flavor), amount in self._used.items():
@@ -97,7 +97,8 @@ def budget_uses(budgets: Iterable[Budget], *, now: datetime) -> list[BudgetUse]:
     listed = list(budgets)
     hours = GpuHours(now, sorted({budget.tenant.path for budget in listed}))
     return [
-        BudgetUse(budget, hours.month, hours.of(budget.tenant.path, budget.flavor_id)) for budget in listed
+        BudgetUse(budget, hours.month, hours.sum_use(budget.tenant.path, budget.flavor_id))
+        for budget in listed
     ]
 
 
@@ -156,7 +157,7 @@ def gpu_hours_by_month(viewer: Actor, tenant: Tenant, *, now: datetime) -> list[
     permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
     sums: defaultdict[tuple[date, uuid.UUID], int] = defaultdict(int)
     hours = GpuHours(now, [tenant.path])
-    for flavor, amount in hours.by_flavor(tenant.path).items():
+    for flavor, amount in hours.sum_by_flavor(tenant.path).items():
         sums[hours.month, flavor] += amount
     closed = GpuUse.unscoped.filter(node__tenant__path__startswith=tenant.path)
     for month, flavor, amount in closed.values_list("month", "flavor_id", "core_ms"):
@@ -167,6 +168,6 @@ def gpu_hours_by_month(viewer: Actor, tenant: Tenant, *, now: datetime) -> list[
     return sorted(found, key=lambda use: use.month, reverse=True)
 
 
-def holding_back(budgets: Iterable[BudgetUse]) -> list[BudgetUse]:
+def find_blocking_budgets(budgets: Iterable[BudgetUse]) -> list[BudgetUse]:
     """Those that are used up and stop somebody from starting."""
     return [use for use in budgets if use.exhausted and use.budget.action != BudgetAction.WARN]

@@ -22,7 +22,7 @@ class LentRows:
 
 
 @row_scope.whole()
-def lent_rows(cell_id: uuid.UUID) -> LentRows:
+def read_lent_rows(cell_id: uuid.UUID) -> LentRows:
     """Read the running loans of a cell, in two queries."""
     loans: defaultdict[FlavorKey, dict[LoanId, Loan]] = defaultdict(dict)
     running = OverrideAmount.unscoped.filter(override__cell=cell_id, override__state=OverrideState.ACTIVE)
@@ -41,7 +41,7 @@ def lent_rows(cell_id: uuid.UUID) -> LentRows:
 
 
 @row_scope.whole()
-def gained_since(loans: Collection[LoanId], key: FlavorKey) -> dict[uuid.UUID, int]:
+def sum_changes_since(loans: Collection[LoanId], key: FlavorKey) -> dict[uuid.UUID, int]:
     """By how much the totals of nodes have risen since the first of these loans started."""
     flavor_id, resource = key
     first = OverrideAmount.unscoped.filter(override__in=loans).order_by("override__started_by").first()

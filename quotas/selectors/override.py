@@ -17,7 +17,7 @@ from quotas.selectors.sight import quota_tenants
 
 
 @row_scope.whole()
-def flows_of(node_id: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> list[Flow]:
+def loan_flows(node_id: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> list[Flow]:
     """What a node will lose and get by the loans that are planned or run."""
     rows = OverrideAmount.unscoped.filter(
         Q(override__lender=node_id) | Q(override__borrower=node_id),

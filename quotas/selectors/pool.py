@@ -16,7 +16,7 @@ from tenants.models import Tenant
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class WorkspacePool:
     """One pool: its cards, those wholly free and usable, and the most of them together on one node."""
 
     flavor: Flavor
@@ -25,7 +25,7 @@ class Pool:
     one_node: int
 
 
-def pool_list(viewer: Actor, workspace: Tenant) -> list[Pool]:
+def pool_list(viewer: Actor, workspace: Tenant) -> list[WorkspacePool]:
     """The pools with cards that any queue of the workspace may use, in the queues' order of trying.
 
     Raises: NotFound, PermissionDenied.
@@ -44,8 +44,8 @@ def pool_list(viewer: Actor, workspace: Tenant) -> list[Pool]:
     return [_pool(flavor, devices[pk]) for pk, flavor in flavors.items()]
 
 
-def _pool(flavor: Flavor, devices: Sequence[Device]) -> Pool:
+def _pool(flavor: Flavor, devices: Sequence[Device]) -> WorkspacePool:
     usable = [d for d in devices if d.healthy and d.node.ready and not d.node.cordoned]
     free = [device for device in usable if not device.holders]
     by_node = Counter(device.node_id for device in free)
-    return Pool(flavor, len(devices), len(free), max(by_node.values(), default=0))
+    return WorkspacePool(flavor, len(devices), len(free), max(by_node.values(), default=0))

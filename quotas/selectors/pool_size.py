@@ -31,7 +31,7 @@ class PoolSize:
     gpus: Mapping[Resource, Amount]
     nodes: Mapping[Resource, int]
 
-    def amounts(self, gpus: int | None) -> dict[Resource, Amount]:
+    def compute_amounts(self, gpus: int | None) -> dict[Resource, Amount]:
         """What so many GPUs count; None is unlimited."""
         return {
             resource: None if gpus is None or each is None else gpus * each

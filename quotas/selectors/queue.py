@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from quotas.models import Queue
-from quotas.selectors.queue_flavors import with_flavors
+from quotas.selectors.queue_flavors import prefetch_flavors
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
@@ -20,7 +20,7 @@ def queue_list(viewer: Actor, workspace: Tenant) -> list[Queue]:
     """
     permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
     queues = Queue.unscoped.filter(workspace=workspace, closed_at__isnull=True).select_related("cell", "node")
-    return list(queues.prefetch_related(with_flavors()).order_by("name", "pk"))
+    return list(queues.prefetch_related(prefetch_flavors()).order_by("name", "pk"))
 
 
 def queue_get(viewer: Actor, workspace: Tenant, name: str) -> Queue:

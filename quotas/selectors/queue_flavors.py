@@ -14,7 +14,7 @@ from foundation.core.errors import FieldError, Invalid
 from quotas.models import Queue, QueueFlavor
 
 
-def cell_named(name: str | None) -> Cell:
+def get_cell_named(name: str | None) -> Cell:
     """A cell by name, or the only one.
 
     Raises: Invalid.
@@ -31,7 +31,7 @@ def cell_named(name: str | None) -> Cell:
     return found[0]
 
 
-def flavors_named(cell: Cell, names: Sequence[str]) -> tuple[list[Flavor], list[int]]:
+def find_flavors_named(cell: Cell, names: Sequence[str]) -> tuple[list[Flavor], list[int]]:
     """Flavors of a cell by `flavor` or `cluster/flavor`, and the places of names that mean no single one."""
     by_name: dict[str, list[Flavor]] = {}
     flavors = Flavor.unscoped.filter(cluster__cell=cell).select_related("cluster")
@@ -42,7 +42,7 @@ def flavors_named(cell: Cell, names: Sequence[str]) -> tuple[list[Flavor], list[
     return [by_name[name][0] for index, name in enumerate(names) if index not in wrong], wrong
 
 
-def with_flavors() -> Prefetch[str, QuerySet[QueueFlavor], str]:
+def prefetch_flavors() -> Prefetch[str, QuerySet[QueueFlavor], str]:
     """The flavors of queues in their order of trying, each with `ambiguous`: whether its name is another
     cluster's of the cell, too."""
     return Prefetch("queue_flavors", queryset=_rows().all())
@@ -59,7 +59,7 @@ def _rows() -> QuerySet[QueueFlavor]:
 
 
 def queue_flavor_names(queue: Queue) -> list[str]:
-    """The flavors of a queue that was read `with_flavors`, as `flavors_named` takes them."""
+    """The flavors of a queue that was read `prefetch_flavors`, as `find_flavors_named` takes them."""
     rows: list[Any] = list(queue.queue_flavors.all())
     return [
         f"{row.flavor.cluster.name}/{row.flavor.name}" if row.ambiguous else row.flavor.name for row in rows

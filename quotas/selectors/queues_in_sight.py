@@ -8,7 +8,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 
-def queues_in_sight(viewer: Actor) -> list[Queue]:
+def visible_queues(viewer: Actor) -> list[Queue]:
     """Every queue whose quota the viewer may look at, by workspace and name."""
     rows = Queue.unscoped.filter(workspace__in=permissions.visible_workspace_ids(viewer))
     rows = rows.filter(closed_at__isnull=True, workspace__archived_at__isnull=True).select_related(

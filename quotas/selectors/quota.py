@@ -24,6 +24,6 @@ def workspace_quota(viewer: Actor, workspace: Tenant) -> list[QuotaRow]:
     for cell_id in sorted({node.cell_id for node in own} | {queue.cell_id for queue in queues}):
         names = {node.pk: "" for node in own if node.cell_id == cell_id}
         names |= {queue.node_id: queue.name for queue in queues if queue.cell_id == cell_id}
-        for of in QuotaTable(cell_id).rows_of(names).values():
+        for of in QuotaTable(cell_id).compute_rows(names).values():
             rows += of
     return rows

@@ -15,15 +15,15 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from quotas.distribution.division import totals
-from quotas.hooks.job_effects import Demand, answers
+from quotas.distribution.division import compute_nominals
+from quotas.hooks.job_effects import PendingDemand, get_provider
 from quotas.models import FlavorKey, Queue, QuotaNode
 from quotas.selectors.node_names import node_names
 from quotas.selectors.quota_row import QuotaRow
 from quotas.selectors.sight import quota_tenants
-from quotas.selectors.tree import build_tree, reserved_in_subtrees, tree_rows
+from quotas.selectors.tree import build_tree, read_tree_rows, reserved_in_subtrees
 from quotas.tree import FlavorResource
-from quotas.tree.limits import NOTHING, Amount, NodeLimits, plus
+from quotas.tree.limits import NOTHING, Amount, NodeLimits, add_amounts
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
@@ -31,7 +31,7 @@ from tenants.models import Tenant
 
 @dataclass(frozen=True, slots=True)
 class NodeQuota:
-    """One node with its rows, flavors by name. `pending` is what waits in the queues below it.
+    """One node with its rows, flavors by name. `count_pending` is what waits in the queues below it.
 
     `rows` are those of which the node has, reserves or could reserve something. `pending_flavors` is by
     flavor the cards of the waiting jobs that may run there; one job may count in several flavors, so these
@@ -62,7 +62,7 @@ class QuotaTable:
 
     @row_scope.whole()
     def __init__(self, cell_id: uuid.UUID) -> None:
-        rows = tree_rows(cell_id)
+        rows = read_tree_rows(cell_id)
         closed = Queue.unscoped.filter(cell=cell_id, closed_at__isnull=False).values_list(
             "node_id", flat=True
         )
@@ -89,22 +89,22 @@ class QuotaTable:
 
     @cached_property
     @row_scope.whole()
-    def _demand(self) -> Mapping[uuid.UUID, Demand]:
-        return answers().pending([pk for pk, node in self.nodes.items() if node.is_queue])
+    def _demand(self) -> Mapping[uuid.UUID, PendingDemand]:
+        return get_provider().count_pending([pk for pk, node in self.nodes.items() if node.is_queue])
 
-    def children(self, node_id: uuid.UUID) -> Sequence[uuid.UUID]:
+    def child_nodes(self, node_id: uuid.UUID) -> Sequence[uuid.UUID]:
         """Right below a node, by name."""
         return self._children[node_id]
 
-    def quotas_of(self, wanted: Sequence[uuid.UUID]) -> list[NodeQuota]:
+    def read_quotas(self, wanted: Sequence[uuid.UUID]) -> list[NodeQuota]:
         """Return the nodes with their rows, in the order asked for."""
         nodes = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue").in_bulk(wanted)
-        rows = self.rows_of(
+        rows = self.compute_rows(
             {pk: nodes[pk].queue.name if nodes[pk].is_queue else "" for pk in wanted if pk in nodes}
         )
         return [self._node_quota(nodes[pk], of) for pk, of in rows.items()]
 
-    def rows_of(self, queues: Mapping[uuid.UUID, str]) -> dict[uuid.UUID, list[QuotaRow]]:
+    def compute_rows(self, queues: Mapping[uuid.UUID, str]) -> dict[uuid.UUID, list[QuotaRow]]:
         """Compute the rows of nodes: flavors by name, resources in their order.
 
         `queues` are by node the name of its queue, empty at a tenant.
@@ -134,7 +134,7 @@ class QuotaTable:
         limits, reserved = self._limits[flavor.pk, resource], self._reserved[flavor.pk, resource]
         if not limits and not reserved:
             return
-        nominal = totals(self.parents, {pk: one.own_nominal for pk, one in limits.items()})
+        nominal = compute_nominals(self.parents, {pk: one.own_nominal for pk, one in limits.items()})
         borrowed = {pk: _above(nominal[pk], reserved[pk]) for pk in nominal}
         lent = self._lent(nominal, limits, reserved, borrowed) if any(borrowed.values()) else Counter()
         key = FlavorResource(str(flavor.pk), resource)
@@ -146,7 +146,7 @@ class QuotaTable:
                 resource=resource,
                 nominal=nominal[pk],
                 own_nominal=own.own_nominal,
-                distributed=_sum(nominal[child] for child in self.children(pk)),
+                distributed=_sum(nominal[child] for child in self.child_nodes(pk)),
                 borrowing_limit=own.borrowing_limit,
                 lending_limit=own.lending_limit,
                 reserved=reserved[pk],
@@ -220,7 +220,7 @@ def _not_below_zero(amount: Amount) -> Amount:
 def _sum(amounts: Iterable[Amount]) -> Amount:
     total: Amount = 0
     for amount in amounts:
-        total = plus(total, amount)
+        total = add_amounts(total, amount)
     return total
 
 
@@ -268,7 +268,7 @@ def node_quota(viewer: Actor, node: QuotaNode) -> NodeQuota:
     Raises: NotFound, PermissionDenied.
     """
     permissions.require(viewer, Permission.QUOTA_VIEW, node.tenant)
-    return QuotaTable(node.cell_id).quotas_of([node.pk])[0]
+    return QuotaTable(node.cell_id).read_quotas([node.pk])[0]
 
 
 def tenant_quota_table(viewer: Actor, tenant: Tenant, cell: Cell) -> list[NodeQuota]:
@@ -279,4 +279,4 @@ def tenant_quota_table(viewer: Actor, tenant: Tenant, cell: Cell) -> list[NodeQu
     permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
     table = QuotaTable(cell.pk)
     own = [pk for pk, node in table.nodes.items() if node.tenant_id == tenant.pk and not node.is_queue]
-    return table.quotas_of([*own, *(child for pk in own for child in table.children(pk))])
+    return table.read_quotas([*own, *(child for pk in own for child in table.child_nodes(pk))])

@@ -58,7 +58,7 @@ class TreeRows:
 
 
 @row_scope.whole()
-def tree_rows(cell_id: uuid.UUID) -> TreeRows:
+def read_tree_rows(cell_id: uuid.UUID) -> TreeRows:
     """Read the rows of a cell's tree, in a fixed order."""
     nodes = _NODES(cell_id)
     quotas: defaultdict[uuid.UUID, list[StoredQuota]] = defaultdict(list)
@@ -70,12 +70,12 @@ def tree_rows(cell_id: uuid.UUID) -> TreeRows:
     return TreeRows(nodes, dict(quotas), dict(reserved))
 
 
-def engine_rows(cell_id: uuid.UUID) -> TreeRows:
+def read_engine_rows(cell_id: uuid.UUID) -> TreeRows:
     """The rows of a cell's tree as what admits jobs sees them: with the limits of workspaces.
 
     Nothing else bounds what is admitted. What is shown and written goes by the rows as they are stored.
     """
-    return _bounded(tree_rows(cell_id))
+    return _bounded(read_tree_rows(cell_id))
 
 
 def _bounded(rows: TreeRows) -> TreeRows:
@@ -104,9 +104,9 @@ def reserved_in_subtrees(rows: TreeRows) -> Counter[QuotaKey]:
     return found
 
 
-def tree_load(cell_id: uuid.UUID) -> QuotaTree[FlavorResource]:
+def load_tree(cell_id: uuid.UUID) -> QuotaTree[FlavorResource]:
     """Build the cell's tree with what is reserved at this moment."""
-    return build_tree(tree_rows(cell_id))
+    return build_tree(read_tree_rows(cell_id))
 
 
 def build_tree(rows: TreeRows) -> QuotaTree[FlavorResource]:

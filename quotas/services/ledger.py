@@ -144,6 +144,6 @@ def _key(row: _Entry) -> QuotaKey:
     return QuotaKey(row.node_id, row.flavor_id, Resource(row.resource))
 
 
-def charges(node_id: uuid.UUID, flavor_id: uuid.UUID, charge: Mapping[str, int]) -> Counter[QuotaKey]:
+def ledger_charges(node_id: uuid.UUID, flavor_id: uuid.UUID, charge: Mapping[str, int]) -> Counter[QuotaKey]:
     """Return the ledger rows that one allocation's charge touches."""
     return Counter({QuotaKey(node_id, flavor_id, Resource(name)): amount for name, amount in charge.items()})

@@ -14,10 +14,10 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError
 from foundation.core.quantities import Resource
 from quotas.distribution.division import Keep
-from quotas.models import QuotaKey, Source
+from quotas.models import QuotaChangeSource, QuotaKey
 from quotas.selectors.pool_size import PoolSize, pool_sizes
 from quotas.services.quota import quota_change, quota_node_ensure
-from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount, QuotaTables, quota_plan
+from quotas.services.quota_plan import NodeAmounts, PlannedQuota, QuotaAmount, QuotaTables, quota_plan
 from quotas.tree.limits import Amount
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -36,7 +36,7 @@ class RootQuota:
     """The root's slug, and what changed of its quota."""
 
     tenant: str
-    changes: Sequence[Planned]
+    changes: Sequence[PlannedQuota]
 
 
 @transaction.atomic
@@ -62,7 +62,7 @@ def root_quota_cover(
     for flavor in flavors:
         size = pool_sizes([flavor])[flavor.pk]
         for resource in Resource:
-            has = tables.nominal(QuotaKey(node.pk, flavor.pk, resource))
+            has = tables.get_nominal(QuotaKey(node.pk, flavor.pk, resource))
             wanted = _wanted(resource, size, has, node_resources)
             if has is not None and (wanted is None or wanted > has):
                 amounts.append(QuotaAmount(flavor, resource, wanted, Keep.AS_IS, Keep.AS_IS))
@@ -74,7 +74,7 @@ def root_quota_cover(
         changes=changes,
         reason=f"pools of cluster {cluster.name}",
         on_top=True,
-        source=Source.EDIT,
+        source=QuotaChangeSource.EDIT,
     )
     return RootQuota(root.slug, plan.changes)
 

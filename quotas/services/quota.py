@@ -23,11 +23,18 @@ from foundation.sql.versions import advance_version, require_current
 from quotas.distribution.division import Keep
 from quotas.hooks import job_effects
 from quotas.hooks.job_effects import OverQuota
-from quotas.models import PassedQuota, Quota, QuotaChange, QuotaNode, QuotaRevision, Source
+from quotas.models import PassedQuota, Quota, QuotaChange, QuotaChangeSource, QuotaNode, QuotaRevision
 from quotas.selectors.node_names import node_names
 from quotas.services.errors import BelowUse
-from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount, QuotaLimits, QuotaPlan, quota_plan
-from quotas.texts.amounts import amount_words
+from quotas.services.quota_plan import (
+    NodeAmounts,
+    PlannedQuota,
+    QuotaAmount,
+    QuotaLimits,
+    QuotaPlan,
+    quota_plan,
+)
+from quotas.texts.amounts import format_amount
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
@@ -105,7 +112,7 @@ def quota_change(
     reason: str = "",
     shrink: Shrink | None = None,
     on_top: bool = False,
-    source: Source = Source.EDIT,
+    source: QuotaChangeSource = QuotaChangeSource.EDIT,
     reverts: QuotaRevision | None = None,
 ) -> QuotaRevision | None:
     """Set limits of some nodes of a cell, all or none; what is not named stays as it is.
@@ -125,20 +132,20 @@ def quota_change(
     if not plan.changes:
         return None
     expected = {change.node.pk: change.version for change in changes}
-    revision = plan_write(
+    revision = write_plan(
         acting_user, plan, reason=reason, source=source, expected=expected, on_top=on_top, reverts=reverts
     )
     if shrink is Shrink.DRAIN:
-        job_effects.answers().drain(acting_user, plan.over_quota)
+        job_effects.get_provider().drain_over_quota(acting_user, plan.over_quota)
     return revision
 
 
-def plan_write(
+def write_plan(
     acting_user: Actor,
     plan: QuotaPlan,
     *,
     reason: str,
-    source: Source,
+    source: QuotaChangeSource,
     expected: Mapping[uuid.UUID, int | None] | None = None,
     on_top: bool = False,
     reverts: QuotaRevision | None = None,
@@ -195,7 +202,7 @@ def _names_limits(change: NodeAmounts) -> bool:
     )
 
 
-def decider_of(node: QuotaNode, *, limits: bool) -> Tenant | None:
+def find_decider(node: QuotaNode, *, limits: bool) -> Tenant | None:
     """Whose admins say what a node has; None is the platform.
 
     It is decided above the node, so that nobody raises their own quota. The admins of a workspace divide
@@ -207,7 +214,7 @@ def decider_of(node: QuotaNode, *, limits: bool) -> Tenant | None:
 
 def require_decider(acting_user: Actor, node: QuotaNode, *, limits: bool) -> None:
     """Check that a user decides about a node. Raises: PermissionDenied."""
-    decider = decider_of(node, limits=limits)
+    decider = find_decider(node, limits=limits)
     if not permissions.may(acting_user, Permission.QUOTA_EDIT, decider):
         # Neither is named to who cannot see it: on the way between two nodes stand others.
         places = (node.tenant, decider)
@@ -252,7 +259,7 @@ def write_passed(plan: QuotaPlan) -> None:
                 PassedQuota.unscoped.filter(pk=row.pk).update(amount=amount)
 
 
-def _change_row(revision: QuotaRevision, change: Planned) -> QuotaChange:
+def _change_row(revision: QuotaRevision, change: PlannedQuota) -> QuotaChange:
     return QuotaChange(
         revision=revision,
         node=change.node,
@@ -277,7 +284,7 @@ def _values(limits: QuotaLimits) -> dict[str, int | None]:
 
 def _record(acting_user: Actor, plan: QuotaPlan, revision: QuotaRevision) -> None:
     """One audit record per node, its limits by flavor and resource."""
-    by_node: dict[uuid.UUID, list[Planned]] = {}
+    by_node: dict[uuid.UUID, list[PlannedQuota]] = {}
     for change in plan.changes:
         by_node.setdefault(change.node.pk, []).append(change)
     for node_id, changed in by_node.items():
@@ -293,7 +300,7 @@ def _record(acting_user: Actor, plan: QuotaPlan, revision: QuotaRevision) -> Non
         )
 
 
-def _limit_name(change: Planned) -> str:
+def _limit_name(change: PlannedQuota) -> str:
     return f"{change.flavor.name} {change.resource.value}"
 
 
@@ -315,7 +322,7 @@ def _over_quota_sentence(
 ) -> str:
     return _("%(node)s uses %(used)s of %(flavor)s, and would have %(limit)s.") % {
         "node": names[over.key.node_id],
-        "used": amount_words(Resource(over.key.resource), over.reserved),
+        "used": format_amount(Resource(over.key.resource), over.reserved),
         "flavor": flavors[over.key.flavor_id].name,
-        "limit": amount_words(Resource(over.key.resource), over.limit),
+        "limit": format_amount(Resource(over.key.resource), over.limit),
     }

@@ -16,7 +16,7 @@ from quotas.models import QuotaNode
 from quotas.services.quota_plan import QuotaAmount
 
 
-def amounts_of(node: QuotaNode, items: Sequence[Mapping[str, Any]]) -> list[QuotaAmount]:
+def parse_amounts(node: QuotaNode, items: Sequence[Mapping[str, Any]]) -> list[QuotaAmount]:
     """The limits of `amounts` in a request; those that are left out stay as they are.
 
     Raises: Invalid for a flavor that the node's cell does not have, or has in several clusters.
@@ -25,7 +25,7 @@ def amounts_of(node: QuotaNode, items: Sequence[Mapping[str, Any]]) -> list[Quot
     return [_amount(item, flavors, f"amounts.{index}.") for index, item in enumerate(items)]
 
 
-def flavor_of(cell_id: uuid.UUID, item: Mapping[str, Any], place: str) -> Flavor:
+def find_flavor_of_cell(cell_id: uuid.UUID, item: Mapping[str, Any], place: str) -> Flavor:
     """The flavor that `flavor`, and where needed `cluster`, of an item name.
 
     Raises: Invalid for one that the cell does not have, or has in several clusters.
@@ -38,7 +38,7 @@ def _flavors(cell_id: uuid.UUID) -> list[Flavor]:
     return list(rows.select_related("cluster").order_by("pk"))
 
 
-def flavor_among(flavors: Sequence[Flavor], name: str, cluster: str, place: str = "") -> Flavor:
+def select_flavor(flavors: Sequence[Flavor], name: str, cluster: str, place: str = "") -> Flavor:
     """The flavor of that name; with an empty cluster there must be but one. Raises: Invalid."""
     named = [f for f in flavors if f.name == name and cluster in ("", f.cluster.name)]
     if not named:
@@ -52,7 +52,7 @@ def flavor_among(flavors: Sequence[Flavor], name: str, cluster: str, place: str 
 
 
 def _flavor(item: Mapping[str, Any], flavors: Sequence[Flavor], place: str) -> Flavor:
-    return flavor_among(flavors, item["flavor"], item.get("cluster", ""), place)
+    return select_flavor(flavors, item["flavor"], item.get("cluster", ""), place)
 
 
 def _amount(item: Mapping[str, Any], flavors: Sequence[Flavor], place: str) -> QuotaAmount:

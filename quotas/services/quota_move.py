@@ -9,21 +9,21 @@ from dataclasses import replace
 
 from clusters.models import Flavor
 from foundation.core.actor import Actor
-from quotas.distribution.division import Amounts, totals
-from quotas.distribution.loans import LoanBook, Passed
-from quotas.models import FlavorKey, QuotaKey, QuotaRevision, Source
-from quotas.services.quota import plan_write, write_passed
-from quotas.services.quota_plan import Planned, QuotaLimits, QuotaPlan, QuotaTables, find_over_quota
+from quotas.distribution.division import Amounts, compute_nominals
+from quotas.distribution.loans import LoanLedger, Passed
+from quotas.models import FlavorKey, QuotaChangeSource, QuotaKey, QuotaRevision
+from quotas.services.quota import write_passed, write_plan
+from quotas.services.quota_plan import PlannedQuota, QuotaLimits, QuotaPlan, QuotaTables, find_over_quota
 from quotas.tree.limits import NodeLimits
 
 
-def quota_lent(
+def move_lent_quota(
     acting_user: Actor,
     tables: QuotaTables,
-    books: Mapping[FlavorKey, LoanBook],
+    books: Mapping[FlavorKey, LoanLedger],
     *,
     reason: str,
-    source: Source,
+    source: QuotaChangeSource,
 ) -> QuotaRevision | None:
     """Store what the books say after a loan started or ended; `tables` are those before.
 
@@ -33,12 +33,12 @@ def quota_lent(
     after = {key: book.own_nominal for key, book in books.items()}
     plan = plan_own_nominals(tables, after, {key: book.passed for key, book in books.items()})
     if plan.changes:
-        return plan_write(acting_user, plan, reason=reason, source=source)
+        return write_plan(acting_user, plan, reason=reason, source=source)
     write_passed(plan)
     return None
 
 
-def quota_leave(
+def move_own_quota(
     acting_user: Actor, tables: QuotaTables, nodes: Collection[uuid.UUID], target: uuid.UUID, *, reason: str
 ) -> QuotaRevision | None:
     """Move the own nominals of `nodes` to `target`, which stands above them; they have nothing then.
@@ -49,35 +49,35 @@ def quota_leave(
     """
     after: defaultdict[FlavorKey, dict[uuid.UUID, int | None]] = defaultdict(dict)
     for quota in tables.quotas:
-        own, key = tables.limits(quota).own_nominal, quota.flavor_key
+        own, key = tables.get_limits(quota).own_nominal, quota.flavor_key
         if quota.node_id in nodes and own != 0:
             after[key][quota.node_id] = 0
-            above = after[key].get(target, tables.limits(quota._replace(node_id=target)).own_nominal)
+            above = after[key].get(target, tables.get_limits(quota._replace(node_id=target)).own_nominal)
             after[key][target] = None if above is None else above + (own or 0)
     passed: dict[FlavorKey, Passed] = {}
     for key, amounts in after.items():
-        passed |= tables.decided(key, amounts)
+        passed |= tables.compute_passed(key, amounts)
     plan = plan_own_nominals(tables, after, passed)
-    return plan_write(acting_user, plan, reason=reason, source=Source.EDIT) if plan.rows else None
+    return write_plan(acting_user, plan, reason=reason, source=QuotaChangeSource.EDIT) if plan.rows else None
 
 
 def plan_own_nominals(
     tables: QuotaTables, after: Mapping[FlavorKey, Amounts], passed: Mapping[FlavorKey, Passed]
 ) -> QuotaPlan:
     """Compute the plan that gives nodes these own nominals; the nominals above them follow."""
-    planned: list[Planned] = []
+    planned: list[PlannedQuota] = []
     rows: dict[QuotaKey, NodeLimits] = {}
     flavors = {f.pk: f for f in Flavor.unscoped.filter(cluster__cell_id=tables.cell_id)}
     for key in sorted(after, key=lambda key: (str(key[0]), key[1])):
-        own = tables.own_nominals(*key)
+        own = tables.get_own_nominals(*key)
         now = own | dict(after[key])
-        before, then = totals(tables.parents, own), totals(tables.parents, now)
+        before, then = compute_nominals(tables.parents, own), compute_nominals(tables.parents, now)
         for node in tables.parents:
             quota = QuotaKey(node, *key)
-            was = tables.limits(quota)
+            was = tables.get_limits(quota)
             if now[node] != own[node]:
                 rows[quota] = replace(was, own_nominal=now[node])
             if then[node] != before[node]:
                 limits = (QuotaLimits.of_total(total[node], was) for total in (before, then))
-                planned.append(Planned(tables.nodes[node], flavors[key[0]], key[1], *limits))
+                planned.append(PlannedQuota(tables.nodes[node], flavors[key[0]], key[1], *limits))
     return QuotaPlan(tables.cell_id, planned, rows, find_over_quota(planned, tables), passed)

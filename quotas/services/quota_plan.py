@@ -14,16 +14,16 @@ from django.utils.translation import gettext as _
 from clusters.models import Flavor
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import Resource
-from quotas.distribution.division import Amounts, Division, Excess, Keep, divide, totals
-from quotas.distribution.loans import LoanBook, Passed, StillLent
+from quotas.distribution.division import Amounts, Division, Excess, Keep, compute_nominals, divide_nominal
+from quotas.distribution.loans import LoanLedger, Passed, StillLent
 from quotas.hooks.job_effects import OverQuota
 from quotas.models import FlavorKey, QuotaKey, QuotaNode
-from quotas.selectors.lent_quota import LentRows, gained_since, lent_rows
+from quotas.selectors.lent_quota import LentRows, read_lent_rows, sum_changes_since
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import OF_NODES
-from quotas.selectors.tree import TreeRows, reserved_in_subtrees, tree_rows
+from quotas.selectors.tree import TreeRows, read_tree_rows, reserved_in_subtrees
 from quotas.services.errors import ExceedsParent, QuotaLent
-from quotas.texts.amounts import amount_words
+from quotas.texts.amounts import format_amount
 from quotas.tree.limits import NOTHING, Amount, NodeLimits
 
 AMOUNT_MAX: Final = 2**62
@@ -34,7 +34,7 @@ AMOUNT_MAX: Final = 2**62
 class QuotaAmount:
     """Limits of one flavor and resource. None is unlimited; zero is nothing; `Keep` leaves it as it is.
 
-    `nominal` includes what the node's children are to have. `place` stands before the names of fields in
+    `get_nominal` includes what the node's children are to have. `place` stands before the names of fields in
     errors: where it was typed.
     """
 
@@ -57,7 +57,9 @@ class NodeAmounts:
 
 @dataclass(frozen=True, slots=True)
 class QuotaLimits:
-    """The limits of a node as people set and read them: `nominal` with its children's. None is unlimited."""
+    """The limits of a node as people set and read them: `get_nominal` with its children's. None is
+    unlimited.
+    """
 
     nominal: Amount
     borrowing_limit: Amount
@@ -65,12 +67,12 @@ class QuotaLimits:
 
     @classmethod
     def of_total(cls, nominal: Amount, limits: NodeLimits) -> Self:
-        """The limits of a node whose nominal, its children's included, is `nominal`."""
+        """The limits of a node whose nominal, its children's included, is `get_nominal`."""
         return cls(nominal, limits.borrowing_limit, limits.lending_limit)
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedQuota:
     """A change of the limits of one node for one resource of one flavor."""
 
     node: QuotaNode
@@ -94,7 +96,7 @@ class QuotaPlan:
     """
 
     cell_id: uuid.UUID
-    changes: Sequence[Planned]
+    changes: Sequence[PlannedQuota]
     rows: Mapping[QuotaKey, NodeLimits]
     over_quota: Sequence[OverQuota]
     passed: Mapping[FlavorKey, Passed] = field(default_factory=dict)
@@ -106,40 +108,42 @@ class QuotaTables:
     def __init__(self, cell_id: uuid.UUID, rows: TreeRows | None = None) -> None:
         """Take the rows of the cell, which are read unless they are given."""
         self.cell_id = cell_id
-        rows = rows or tree_rows(cell_id)
+        rows = rows or read_tree_rows(cell_id)
         self.nodes = {node.pk: node for node in rows.nodes}
         self.parents = {node.pk: node.parent_id for node in rows.nodes}
         self.quotas = {quota.key: quota for of in rows.quotas.values() for quota in of}
         self.reserved = reserved_in_subtrees(rows)
 
-    def limits(self, key: QuotaKey) -> NodeLimits:
+    def get_limits(self, key: QuotaKey) -> NodeLimits:
         """Return the limits of a node as they are stored."""
         row = self.quotas.get(key)
         return NOTHING if row is None else row.limits
 
-    def own_nominals(self, flavor_id: uuid.UUID, resource: Resource) -> dict[uuid.UUID, Amount]:
+    def get_own_nominals(self, flavor_id: uuid.UUID, resource: Resource) -> dict[uuid.UUID, Amount]:
         """Return the own nominal of each node."""
-        return {node: self.limits(QuotaKey(node, flavor_id, resource)).own_nominal for node in self.parents}
+        return {
+            node: self.get_limits(QuotaKey(node, flavor_id, resource)).own_nominal for node in self.parents
+        }
 
     @cached_property
     def lent(self) -> LentRows:
         """What is lent."""
-        return lent_rows(self.cell_id)
+        return read_lent_rows(self.cell_id)
 
-    def book(self, key: FlavorKey) -> LoanBook:
+    def build_loan_ledger(self, key: FlavorKey) -> LoanLedger:
         """A new book of the loans of one flavor and resource."""
         loans = self.lent.loans.get(key, {})
-        book = LoanBook(self.parents, self.own_nominals(*key), loans, self.lent.passed.get(key, {}))
+        book = LoanLedger(self.parents, self.get_own_nominals(*key), loans, self.lent.passed.get(key, {}))
         if loans:
-            book.complete(lambda: gained_since(loans, key))
+            book.infer_passed(lambda: sum_changes_since(loans, key))
         return book
 
     @property
     def passed(self) -> list[tuple[uuid.UUID, uuid.UUID]]:
         """Between whom lent quota was passed on."""
-        return [pair for key in self.lent.loans for pair in self.book(key).passed]
+        return [pair for key in self.lent.loans for pair in self.build_loan_ledger(key).passed]
 
-    def decided(
+    def compute_passed(
         self, key: FlavorKey, after: Amounts, creators: Collection[uuid.UUID] = ()
     ) -> dict[FlavorKey, Passed]:
         """Compute what is passed on with these own nominals; empty where nothing of this is lent.
@@ -148,17 +152,19 @@ class QuotaTables:
         """
         if key not in self.lent.loans and key not in self.lent.passed:
             return {}
-        book = self.book(key)
-        book.decide({node: n for node, n in after.items() if n != book.own_nominal[node]}, creators=creators)
+        book = self.build_loan_ledger(key)
+        book.apply_decision(
+            {node: n for node, n in after.items() if n != book.own_nominal[node]}, creators=creators
+        )
         return {key: book.passed}
 
-    def nominal(self, key: QuotaKey) -> Amount:
+    def get_nominal(self, key: QuotaKey) -> Amount:
         """Return the nominal of a node, its children's included."""
-        return totals(self.parents, self.own_nominals(*key.flavor_key))[key.node_id]
+        return compute_nominals(self.parents, self.get_own_nominals(*key.flavor_key))[key.node_id]
 
-    def quota_limits(self, key: QuotaKey) -> QuotaLimits:
+    def get_quota_limits(self, key: QuotaKey) -> QuotaLimits:
         """Return the limits of a node as people read them."""
-        return QuotaLimits.of_total(self.nominal(key), self.limits(key))
+        return QuotaLimits.of_total(self.get_nominal(key), self.get_limits(key))
 
 
 def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bool = False) -> QuotaPlan:
@@ -169,21 +175,21 @@ def quota_plan(cell_id: uuid.UUID, changes: Sequence[NodeAmounts], *, on_top: bo
     """
     wanted = wanted_amounts(cell_id, changes)
     tables = QuotaTables(cell_id)
-    planned: list[Planned] = []
+    planned: list[PlannedQuota] = []
     rows: dict[QuotaKey, NodeLimits] = {}
     refused: list[tuple[Excess, QuotaAmount]] = []
     divisions: dict[FlavorKey, Division] = {}
     for (flavor_id, resource), of in wanted.items():
-        own = tables.own_nominals(flavor_id, resource)
-        before = totals(tables.parents, own)
+        own = tables.get_own_nominals(flavor_id, resource)
+        before = compute_nominals(tables.parents, own)
         nominal = {node: a.nominal for node, a in of.items() if not isinstance(a.nominal, Keep)}
-        division = divide(tables.parents, own, nominal, on_top=on_top)
+        division = divide_nominal(tables.parents, own, nominal, on_top=on_top)
         refused += [(excess, _blamed(excess, of)) for excess in division.excesses]
         for node, amount in of.items():
-            was = QuotaLimits.of_total(before[node], tables.limits(QuotaKey(node, flavor_id, resource)))
+            was = QuotaLimits.of_total(before[node], tables.get_limits(QuotaKey(node, flavor_id, resource)))
             now = QuotaLimits(nominal.get(node, before[node]), *_lending(amount, was))
             if now != was:
-                planned.append(Planned(tables.nodes[node], amount.flavor, resource, was, now))
+                planned.append(PlannedQuota(tables.nodes[node], amount.flavor, resource, was, now))
         rows |= _rows(tables, division, of, flavor_id, resource)
         divisions[flavor_id, resource] = division
     if refused:
@@ -206,7 +212,7 @@ def _passed(
         named = {node for node, amount in wanted[key].items() if not isinstance(amount.nominal, Keep)}
         creators = [node for node in named if tables.parents[node] not in named] if on_top else []
         try:
-            found |= tables.decided(key, division.own_nominal, creators)
+            found |= tables.compute_passed(key, division.own_nominal, creators)
         except StillLent as error:
             raise _still_lent(error, key, wanted[key]) from error
     return found
@@ -266,7 +272,7 @@ def _rows(
     found: dict[QuotaKey, NodeLimits] = {}
     for node, own in division.own_nominal.items():
         key = QuotaKey(node, flavor_id, resource)
-        was = tables.limits(key)
+        was = tables.get_limits(key)
         now = replace(was, own_nominal=own)
         if node in of:
             now = NodeLimits(own, *_lending(of[node], was))
@@ -275,7 +281,7 @@ def _rows(
     return found
 
 
-def find_over_quota(planned: Iterable[Planned], tables: QuotaTables) -> list[OverQuota]:
+def find_over_quota(planned: Iterable[PlannedQuota], tables: QuotaTables) -> list[OverQuota]:
     """Find what is reserved beyond lowered nominals."""
     found = []
     for change in planned:
@@ -314,10 +320,10 @@ def _sums(
         "%(node)s has %(has)s of %(flavor)s, and what is below it would have %(total)s together: %(parts)s."
     ) % {
         "node": names[excess.node],
-        "has": amount_words(amount.resource, excess.has),
+        "has": format_amount(amount.resource, excess.has),
         "flavor": amount.flavor.name,
-        "total": amount_words(amount.resource, total),
-        "parts": ", ".join(f"{name} {amount_words(amount.resource, n)}" for name, n in parts),
+        "total": format_amount(amount.resource, total),
+        "parts": ", ".join(f"{name} {format_amount(amount.resource, n)}" for name, n in parts),
     }
     numbers: dict[str, int | str | None] = {"has": excess.has, "asked": total}
     return sentence, numbers | {"flavor": amount.flavor.name, "resource": amount.resource.value}
@@ -326,7 +332,7 @@ def _sums(
 def _still_lent(error: StillLent, key: FlavorKey, of: Mapping[uuid.UUID, QuotaAmount]) -> QuotaLent:
     amount = of[error.node] if error.node in of else next(iter(of.values()))
     sentence = _("Loans that run hold %(lent)s of %(flavor)s of %(node)s; end them first.") % {
-        "lent": amount_words(key[1], error.lent),
+        "lent": format_amount(key[1], error.lent),
         "flavor": amount.flavor.name,
         "node": node_names([error.node])[error.node],
     }

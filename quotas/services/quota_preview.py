@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foundation.core.actor import Actor
-from quotas.hooks.job_effects import JobEffect, OverQuota, answers
+from quotas.hooks.job_effects import AffectedJob, OverQuota, get_provider
 from quotas.selectors.node_names import node_names
 from quotas.services.quota import Shrink, quota_check
-from quotas.services.quota_plan import NodeAmounts, Planned
+from quotas.services.quota_plan import NodeAmounts, PlannedQuota
 from quotas.services.quota_warnings import QuotaWarning, plan_warnings
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VisibleJobs:
     """Jobs by name in the workspaces whose jobs the viewer may see, the number of all others."""
 
-    jobs: Sequence[JobEffect]
+    jobs: Sequence[AffectedJob]
     others: int
 
 
@@ -34,12 +34,12 @@ class QuotaPreview:
     """
 
     names: dict[uuid.UUID, str]
-    changes: Sequence[Planned]
+    changes: Sequence[PlannedQuota]
     over_quota: Sequence[OverQuota]
-    reclaimed: Seen
-    started: Seen
-    spared: Seen
-    delayed: Seen
+    reclaimed: VisibleJobs
+    started: VisibleJobs
+    spared: VisibleJobs
+    delayed: VisibleJobs
     left_out: int
     warnings: Sequence[QuotaWarning]
     timed_out: bool = False
@@ -59,7 +59,7 @@ def quota_preview(
     """
     plan = quota_check(acting_user=acting_user, cell_id=cell_id, changes=changes, on_top=on_top)
     drained = plan.over_quota if shrink is Shrink.DRAIN else ()
-    jobs = answers().foresee(cell_id, plan.rows, drained)
+    jobs = get_provider().preview_change(cell_id, plan.rows, drained)
     visible = set(permissions.tenants_with(acting_user, Permission.JOB_VIEW).values_list("pk", flat=True))
     nodes = {change.node.pk for change in plan.changes} | {over.key.node_id for over in plan.over_quota}
     return QuotaPreview(
@@ -76,6 +76,6 @@ def quota_preview(
     )
 
 
-def _seen(jobs: Sequence[JobEffect], visible: set[uuid.UUID]) -> Seen:
+def _seen(jobs: Sequence[AffectedJob], visible: set[uuid.UUID]) -> VisibleJobs:
     named = [job for job in jobs if job.workspace_id in visible]
-    return Seen(named, len(jobs) - len(named))
+    return VisibleJobs(named, len(jobs) - len(named))

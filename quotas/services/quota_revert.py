@@ -12,7 +12,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict
 from foundation.core.quantities import Resource
 from quotas.distribution.division import Keep
-from quotas.models import QuotaChange, QuotaNode, QuotaRevision, Source
+from quotas.models import QuotaChange, QuotaChangeSource, QuotaNode, QuotaRevision
 from quotas.selectors.node_names import node_names
 from quotas.services.quota import Shrink, quota_change, require_decider
 from quotas.services.quota_plan import NodeAmounts, QuotaAmount
@@ -37,7 +37,7 @@ def quota_revert(
         reason=reason,
         shrink=shrink,
         on_top=revision.on_top,
-        source=Source.REVERT,
+        source=QuotaChangeSource.REVERT,
         reverts=revision,
     )
 
@@ -48,7 +48,7 @@ def revert_changes(acting_user: Actor, revision: QuotaRevision) -> list[NodeAmou
     Raises: NotFound, PermissionDenied; Conflict when a limit was changed again since, and for a loan, which
     is ended instead.
     """
-    if revision.source in (Source.LOAN, Source.LOAN_RETURNED):
+    if revision.source in (QuotaChangeSource.LOAN, QuotaChangeSource.LOAN_RETURNED):
         message = _("A loan is not taken back here: end it, and it returns to who lent it.")
         raise Conflict(message, code="REVISION_OF_LOAN")
     changes = list(

@@ -14,10 +14,10 @@ from clusters.models import Flavor
 from foundation.core.quantities import WHOLE_CARD, Resource
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import OF_GPUS, OF_NODES, pool_sizes
-from quotas.selectors.tree import TreeRows, build_tree, tree_rows
+from quotas.selectors.tree import TreeRows, build_tree, read_tree_rows
 from quotas.selectors.workspace_limits import StoredQuota
 from quotas.services.quota_plan import QuotaPlan, QuotaTables
-from quotas.texts.amounts import resource_words
+from quotas.texts.amounts import resource_label
 from quotas.tree import FlavorResource, QuotaTree
 from quotas.tree.limits import Amount
 
@@ -58,7 +58,7 @@ def plan_warnings(plan: QuotaPlan) -> list[QuotaWarning]:
 
 
 def _rows_afterwards(plan: QuotaPlan) -> TreeRows:
-    rows = tree_rows(plan.cell_id)
+    rows = read_tree_rows(plan.cell_id)
     quotas = {node: {quota.key: quota for quota in of} for node, of in rows.quotas.items()}
     for key, limits in plan.rows.items():
         row = StoredQuota(*key, limits.own_nominal, limits.borrowing_limit, limits.lending_limit)
@@ -89,7 +89,7 @@ def _missing(tree: QuotaTree[FlavorResource], node: uuid.UUID, flavor: uuid.UUID
 
 def _no_job_starts(node: uuid.UUID, flavor: Flavor, missing: Sequence[Resource], name: str) -> QuotaWarning:
     message = _("No job with a GPU of %(flavor)s can start in %(node)s: quota of %(missing)s is missing.")
-    words = ", ".join(resource_words(resource) for resource in missing)
+    words = ", ".join(resource_label(resource) for resource in missing)
     return QuotaWarning(
         NO_JOB_STARTS,
         node,

@@ -17,7 +17,7 @@ from foundation.sql import row_scope
 from quotas.distribution.division import nodes_below
 from quotas.models import Override, OverrideState, Quota, QuotaNode
 from quotas.services.quota import quota_changed, quota_node_ensure
-from quotas.services.quota_move import quota_leave
+from quotas.services.quota_move import move_own_quota
 from quotas.services.quota_plan import QuotaTables
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -94,7 +94,7 @@ class QuotaTreeWatcher:
         with row_scope.whole():
             tables = QuotaTables(node.cell_id)
             reason = _("%(name)s moved away; its quota stays.") % {"name": tenant.name}
-            quota_leave(
+            move_own_quota(
                 actor, tables, [node.pk, *nodes_below(tables.parents, node.pk)], old.pk, reason=reason
             )
 

@@ -8,7 +8,7 @@ from django.utils.translation import ngettext
 from foundation.core.quantities import Resource, format_cpu, format_memory
 
 
-def amount_words(resource: Resource, amount: int | None) -> str:
+def format_amount(resource: Resource, amount: int | None) -> str:
     """An amount with its unit: `56 cards`, `64 GiB`, `unlimited`."""
     if amount is None:
         return _("unlimited")
@@ -21,7 +21,7 @@ def amount_words(resource: Resource, amount: int | None) -> str:
     return format_memory(amount)
 
 
-def resource_words(resource: Resource) -> str:
+def resource_label(resource: Resource) -> str:
     """What a resource is called."""
     return {
         Resource.GPU_CARDS: _("cards"),

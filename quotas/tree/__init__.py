@@ -2,7 +2,7 @@
 
 from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, TreeError, UnknownNodeError
 from quotas.tree.key import FlavorResource, ResourceName
-from quotas.tree.limits import Amount, NodeLimits, at_least
+from quotas.tree.limits import Amount, NodeLimits, is_at_least
 from quotas.tree.share import Share
 from quotas.tree.tree import Branch, QuotaTree
 
@@ -19,5 +19,5 @@ __all__ = [
     "Share",
     "TreeError",
     "UnknownNodeError",
-    "at_least",
+    "is_at_least",
 ]

@@ -37,18 +37,18 @@ class NodeLimits:
 NOTHING = NodeLimits()
 
 
-def at_least(available: Amount, asked: int) -> bool:
+def is_at_least(available: Amount, asked: int) -> bool:
     """Whether an amount, possibly unlimited, holds what is asked."""
     return available is None or available >= asked
 
 
-def smaller(one: Amount, other: Amount) -> Amount:
+def min_amount(one: Amount, other: Amount) -> Amount:
     """The lower of two amounts; unlimited is above everything."""
     if one is None:
         return other
     return one if other is None else min(one, other)
 
 
-def plus(one: Amount, other: Amount) -> Amount:
+def add_amounts(one: Amount, other: Amount) -> Amount:
     """The sum of two amounts; unlimited absorbs everything."""
     return None if one is None or other is None else one + other

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
-from quotas.tree.limits import NOTHING, Amount, NodeLimits, plus, smaller
+from quotas.tree.limits import NOTHING, Amount, NodeLimits, add_amounts, min_amount
 
 K = TypeVar("K", bound=Hashable)
 
@@ -118,7 +118,7 @@ class TreeNode(Generic[K]):
         above = self.parent.available(key, freed)
         local, own = self.local_quota.get(key, 0) or 0, self.limits.get(key)
         if own is not None and own.borrowing_limit is not None:
-            above = smaller(quota - max(local, used) + own.borrowing_limit, above)
+            above = min_amount(quota - max(local, used) + own.borrowing_limit, above)
         return above if above is None or used >= local else above + local - used
 
     def potential(self, key: K) -> Amount:
@@ -126,9 +126,9 @@ class TreeNode(Generic[K]):
         quota = self.quota(key)
         if quota is None or self.parent is None:
             return quota
-        reachable = plus(self.local(key), self.parent.potential(key))
+        reachable = add_amounts(self.local(key), self.parent.potential(key))
         borrowing = self.limits.get(key, NOTHING).borrowing_limit
-        return reachable if borrowing is None else smaller(quota + borrowing, reachable)
+        return reachable if borrowing is None else min_amount(quota + borrowing, reachable)
 
     def exceeds(self, key: K, extra: int) -> bool:
         """Whether usage with `extra` would be above what the subtree owns."""
@@ -216,7 +216,7 @@ class TreeNode(Generic[K]):
         self.height = 1 + max(child.height for child in self.children) if self.children else 0
 
     def _gathered_quota(self, key: K) -> Amount:
-        return plus(
+        return add_amounts(
             self.limits.get(key, NOTHING).own_nominal, sum(child.lent(key) for child in self.children)
         )
 

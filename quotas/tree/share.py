@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from quotas.tree.limits import Amount, plus
+from quotas.tree.limits import Amount, add_amounts
 from quotas.tree.node import K, TreeNode
 
 HIGHEST = 2**63 - 1
@@ -91,7 +91,7 @@ def lendable(node: TreeNode[K], resource_of: Callable[[K], str | None]) -> Lenda
     for key in root.subtree:
         resource = resource_of(key)
         if resource is not None:
-            total[resource] = plus(total.get(resource, 0), node.potential(key))
+            total[resource] = add_amounts(total.get(resource, 0), node.potential(key))
     return total
 
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Generic
 
 from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, UnknownNodeError
-from quotas.tree.limits import NOTHING, Amount, NodeLimits, plus
+from quotas.tree.limits import NOTHING, Amount, NodeLimits, add_amounts
 from quotas.tree.node import K, TreeNode
 from quotas.tree.share import NO_SHARE, Lendable, Share, dominant, lendable
 
@@ -347,7 +347,7 @@ class QuotaTree(Generic[K]):
         before, limits = node.limits, dict(node.limits)
         for key, amount in amounts.items():
             own = limits.get(key, NOTHING)
-            limits[key] = replace(own, own_nominal=plus(own.own_nominal, amount))
+            limits[key] = replace(own, own_nominal=add_amounts(own.own_nominal, amount))
         if amounts:
             self.set_limits(node_id, limits)
         try:

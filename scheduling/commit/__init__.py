@@ -25,7 +25,7 @@ from clusters.services.grants import NoLongerFree
 from foundation.core import faults
 from foundation.messaging import leases, outbox
 from foundation.sql.prepared import PreparedQuery
-from quotas.selectors.tree import tree_load
+from quotas.selectors.tree import load_tree
 from scheduling.commit import admission, giving_way
 from scheduling.commit.batch import Batch, write_decisions, write_events
 from scheduling.commit.bundles import Bundle, bundles_of
@@ -121,7 +121,7 @@ class _Commit:
         current = {key for key, job in jobs.items() if job.version == self.taken.jobs[key].version}
         _lock_allocations(jobs, bundles)
         limits = AdmissionLimits(_admitted(bundles, jobs), self.now)
-        batch = Batch(cell, self.now, self.taken, tree_load(self.cell_id), jobs, limits)
+        batch = Batch(cell, self.now, self.taken, load_tree(self.cell_id), jobs, limits)
         tasks = admission.tasks_of(decision for bundle in bundles for decision in bundle.decisions)
         for bundle in bundles:
             if bundle.jobs <= current and self._carry_out(batch, bundle, tasks):

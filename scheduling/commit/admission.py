@@ -17,7 +17,7 @@ from foundation.sql.bulk import insert_values
 from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from quotas.models import QuotaKey
 from quotas.services.ledger import ledger_reserve
-from quotas.tree import QuotaTree, at_least
+from quotas.tree import QuotaTree, is_at_least
 from scheduling.commit.batch import CHUNK, Batch, task_key
 from scheduling.engine import model as em
 from scheduling.lifecycle.transitions import admit
@@ -111,7 +111,7 @@ def fits(batch: Batch, decision: em.Decision) -> bool:
 
 def _fits(batch: Batch, job: Job, amounts: Mapping[em.FlavorResource, int]) -> bool:
     node, tree = str(job.queue.node_id), batch.tree
-    return all(at_least(tree.available(node, key), amount) for key, amount in amounts.items())
+    return all(is_at_least(tree.available(node, key), amount) for key, amount in amounts.items())
 
 
 def _collect(

@@ -17,7 +17,7 @@ from clusters.backends.delegation import (
 from clusters.models import Cluster, Flavor
 from foundation.sql import row_scope
 from quotas.models import Queue, QueueFlavor, QuotaNode
-from quotas.selectors.tree import engine_rows
+from quotas.selectors.tree import read_engine_rows
 from quotas.selectors.workspace_limits import StoredQuota
 from scheduling.models import PriorityClass
 from scheduling.snapshots.delegated import delegated_queues
@@ -29,7 +29,7 @@ def projection_of(cluster: Cluster) -> Projection:
     flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("pk"))
     ids = list(delegated_queues({cluster.pk}))
     queues = Queue.unscoped.filter(pk__in=ids, closed_at__isnull=True).select_related("workspace", "node")
-    rows = engine_rows(cluster.cell_id)
+    rows = read_engine_rows(cluster.cell_id)
     here = {flavor.pk for flavor in flavors}
     limits = {node: _limits(quotas, here) for node, quotas in rows.quotas.items()}
     by_id = {node.pk: node for node in rows.nodes}

@@ -20,7 +20,7 @@ from clusters.models import Cell, Cluster
 from clusters.services.grants import NoLongerFree
 from foundation.core.quantities import Resource
 from foundation.messaging import outbox
-from quotas.selectors.tree import tree_load
+from quotas.selectors.tree import load_tree
 from scheduling import engine
 from scheduling.commit import admission
 from scheduling.commit.batch import Batch, write_decisions, write_events
@@ -123,7 +123,7 @@ def _write(
     job = rows.select_for_update(of=("self",), no_key=True).get()
     if job.version != taken.jobs[decision.job].version:
         return
-    tree = tree_load(cell.pk)
+    tree = load_tree(cell.pk)
     batch = Batch(cell, now, taken, tree, {decision.job: job}, AdmissionLimits((), now))
     decision = admission.with_loans(decision, tree, str(job.queue.node_id))
     explained = admission.fits(batch, decision)

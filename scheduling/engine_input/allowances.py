@@ -20,7 +20,7 @@ from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from foundation.sql import row_scope
 from foundation.sql.prepared import PreparedQuery
 from quotas.models import Budget, BudgetAction, UserLimit
-from quotas.selectors.budget import BudgetUse, budget_uses, holding_back
+from quotas.selectors.budget import BudgetUse, budget_uses, find_blocking_budgets
 from scheduling.engine import model as em
 from scheduling.models import Allocation
 from tenants.models import Tenant
@@ -112,7 +112,7 @@ class Allowances:
         budgets = _BUDGETS.for_any(list(named))
         if not budgets:
             return {}
-        spent = holding_back(budget_uses(budgets, now=now))
+        spent = find_blocking_budgets(budget_uses(budgets, now=now))
         spent.sort(key=lambda use: (use.budget.flavor_id is not None, use.budget.tenant.path))
         every = list(map(str, Flavor.unscoped.exclude(card_model="").values_list("pk", flat=True)))
         found: defaultdict[uuid.UUID, list[tuple[BudgetUse, list[str]]]] = defaultdict(list)

@@ -21,7 +21,7 @@ from clusters.services.node_marks import nodes_changed
 from foundation.messaging import outbox
 from foundation.sql.bulk import update_rows
 from quotas.models import QuotaKey
-from quotas.selectors.tree import tree_load
+from quotas.selectors.tree import load_tree
 from quotas.services.ledger import ledger_lock
 from scheduling import engine
 from scheduling.commit import admission
@@ -71,7 +71,7 @@ def book(
     ledger_lock(QuotaKey.at_node(job.queue.node_id, key) for key in amounts)
     chosen, devices = _hand_over(cluster, [one for one in found if one.held is not None])
     parts = [replace(item, slices=chosen.get(task, ())) for task, item in live.items()]
-    tree = tree_load(cell.pk)
+    tree = load_tree(cell.pk)
     taken = CellSnapshot(engine.Snapshot(), {str(job.pk): job}, devices, {})
     batch = Batch(cell, now, taken, tree, {str(job.pk): job}, AdmissionLimits((), now))
     decision = admission.with_loans(replace(decision, allocations=tuple(parts)), tree, str(job.queue.node_id))

@@ -10,14 +10,14 @@ from typing import Final
 from django.db.models import Count, F, QuerySet, Sum
 
 from clusters.models import Flavor, GpuMode
-from quotas.hooks.job_effects import Demand
+from quotas.hooks.job_effects import PendingDemand
 from quotas.models import QueueFlavor
 from scheduling.models import GpuRequestMode, Job, JobState
 
 _WAITING: Final = (JobState.SUBMITTED, JobState.QUEUED)
 
 
-def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Demand]:
+def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, PendingDemand]:
     """Waiting jobs and the cards they ask for, by the quota node of their queue; three queries.
 
     The caller has decided who may know.
@@ -32,7 +32,7 @@ def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Demand]:
         for flavor in flavors[node]:
             if flavor_suits(flavor, mode, models):
                 by_flavor[node][flavor.pk] += amount
-    return {node: Demand(node, count, cards[node], by_flavor[node]) for node, count in counts.items()}
+    return {node: PendingDemand(node, count, cards[node], by_flavor[node]) for node, count in counts.items()}
 
 
 def flavor_suits(flavor: Flavor, mode: str, models: Collection[str]) -> bool:

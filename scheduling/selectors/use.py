@@ -10,13 +10,13 @@ from django.db.models import Q
 
 from clusters.models import Flavor
 from foundation.core.quantities import Resource
-from quotas.hooks.request_evidence import Asked
+from quotas.hooks.request_evidence import EvidenceQuery
 from scheduling.models import Allocation
 
 _HOUR_S = 3600
 
 
-def use_evidence(asked: Asked) -> Mapping[str, Any]:
+def use_evidence(asked: EvidenceQuery) -> Mapping[str, Any]:
     """GPU-hours by flavor, their mean over the whole time in GPUs, and since when the database knows.
 
     `missing` is `nothing-held` where no job held a GPU in that time.

@@ -18,7 +18,7 @@ from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.models import Queue
-from quotas.selectors.tree import tree_load
+from quotas.selectors.tree import load_tree
 from quotas.tree import FlavorResource
 from scheduling.models import Allocation
 
@@ -80,7 +80,7 @@ def limits_of(cluster: Cluster) -> Iterator[TenantLimits]:
     Added up over queues, though they may borrow the same cards: what a queue does not lend is not seen from
     above it, and the sum must never be too small.
     """
-    tree = tree_load(cluster.cell_id)
+    tree = load_tree(cluster.cell_id)
     flavors = list(Flavor.unscoped.filter(cluster=cluster).order_by("id"))
     names = _counted_as(cluster)
     cards: defaultdict[str, Counter[str]] = defaultdict(Counter)

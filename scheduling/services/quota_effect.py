@@ -16,7 +16,7 @@ from typing import Final
 
 from foundation.core import clock
 from foundation.sql import row_scope
-from quotas.hooks.job_effects import JobEffect, JobsEffect, OverQuota
+from quotas.hooks.job_effects import AffectedJob, JobsPreview, OverQuota
 from quotas.models import QuotaKey, QuotaNode
 from quotas.tree import NodeLimits
 from scheduling import engine
@@ -38,7 +38,7 @@ class _TooLate(Exception):
 @row_scope.whole()
 def foresee(
     cell_id: uuid.UUID, rows: Mapping[QuotaKey, NodeLimits], over_quota: Sequence[OverQuota]
-) -> JobsEffect:
+) -> JobsPreview:
     """Compute the difference that new limits make to the next cycle; `over_quota` are drained at once."""
     until = time.monotonic() + LONGEST_S
 
@@ -52,7 +52,7 @@ def foresee(
     try:
         return _foresee(cell_id, rows, over_quota, watch)
     except _TooLate:
-        return JobsEffect(timed_out=True)
+        return JobsPreview(timed_out=True)
 
 
 def _foresee(
@@ -60,7 +60,7 @@ def _foresee(
     rows: Mapping[QuotaKey, NodeLimits],
     over_quota: Sequence[OverQuota],
     watch: Callable[[], float],
-) -> JobsEffect:
+) -> JobsPreview:
     # Both cycles start from one reading: what happens between two readings is no effect of the change.
     reading = read_cell(cell_id)
     taken, changed = reading.build(), reading.build()
@@ -74,7 +74,7 @@ def _foresee(
     then = engine.run_cycle(changed.snapshot, config, now)
     lost, lost_as_is = _evicted(then) | set(drained), _evicted(as_is)
     begun, begun_as_is = _admitted(then), _admitted(as_is)
-    return JobsEffect(
+    return JobsPreview(
         reclaimed=_jobs(changed, lost - lost_as_is),
         started=_jobs(changed, begun - begun_as_is),
         spared=_jobs(changed, lost_as_is - lost),
@@ -148,9 +148,11 @@ def _admitted(result: em.CycleResult) -> set[str]:
     return {d.job for d in result.decisions if d.kind is em.DecisionKind.ADMIT}
 
 
-def _jobs(taken: CellSnapshot, ids: Collection[str]) -> list[JobEffect]:
+def _jobs(taken: CellSnapshot, ids: Collection[str]) -> list[AffectedJob]:
     jobs = sorted((taken.jobs[job_id] for job_id in ids if job_id in taken.jobs), key=_place_in_list)
-    return [JobEffect(job.pk, job.name, job.workspace_id, job.queue.name, _cards(taken, job)) for job in jobs]
+    return [
+        AffectedJob(job.pk, job.name, job.workspace_id, job.queue.name, _cards(taken, job)) for job in jobs
+    ]
 
 
 def _place_in_list(job: Job) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from clusters.services.grants import DeviceAmount, NodeAmount, devices_give_back
 from foundation.messaging import outbox
 from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from quotas.models import QuotaKey
-from quotas.services.ledger import charges, ledger_free
+from quotas.services.ledger import ledger_charges, ledger_free
 from scheduling.models import Allocation, DeviceSlice
 from scheduling.services.resizing.resize_settle import resizes_end
 
@@ -41,7 +41,7 @@ def give_back(allocations: Sequence[Allocation], *, now: datetime) -> None:
     for allocation in allocations:
         queue = allocation.attempt.job.queue
         cells.add(queue.cell_id)
-        freed.update(charges(queue.node_id, allocation.flavor_id, allocation.charge))
+        freed.update(ledger_charges(queue.node_id, allocation.flavor_id, allocation.charge))
         nodes[allocation.node_id] += NodeAmount(allocation.cpu_millicores, allocation.memory_mib)
     ledger_free(freed, now=now)
     nodes_give_back(nodes)

@@ -9,7 +9,7 @@ from typing import Final
 from foundation.core.quantities import Resource
 from foundation.sql.prepared import PreparedQuery
 from quotas.models import AllocationMode, Queue, QueueFlavor
-from quotas.selectors.tree import engine_rows
+from quotas.selectors.tree import read_engine_rows
 from scheduling.engine import model as em
 
 _QUEUES: Final = PreparedQuery(lambda cell: Queue.unscoped.filter(cell_id=cell).order_by("id"))
@@ -24,7 +24,7 @@ _QUEUE_FLAVORS: Final = PreparedQuery(
 
 def engine_quota_nodes(cell_id: uuid.UUID) -> list[em.QuotaNode]:
     """The quota tree of a cell with its usage."""
-    rows = engine_rows(cell_id)
+    rows = read_engine_rows(cell_id)
     return [
         em.QuotaNode(
             id=str(node.pk),

@@ -40,7 +40,7 @@ BEHIND: Final[dict[str, tuple[str, ...]]] = {
         "clusters.services.flavor:flavor_add:require:1",
     ),
     "quotas.services.requests.quota_request:requests_to_decide:granted_anywhere:1": (
-        "quotas.services.requests.quota_request:decides:may:1",
+        "quotas.services.requests.quota_request:may_decide_request:may:1",
     ),
 }
 """Checks that others stand before, all of which refuse the same: with those gone, they must be noticed."""

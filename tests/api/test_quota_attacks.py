@@ -30,7 +30,7 @@ from quotas.models import (
     QuotaRequest,
     QuotaRevision,
 )
-from quotas.selectors.tree import tree_load
+from quotas.selectors.tree import load_tree
 from quotas.services.overrides.override import LoanAmount, override_create, overrides_sweep
 from tenants.models import Role, Tenant
 from tests.api.conftest import As
@@ -118,7 +118,7 @@ class Attack:
         """The most that the queues below the domain hold together while nobody else holds anything."""
         below, found = self._below(self.domain), []
         for flavor in self.flavors:
-            tree, held = tree_load(self.cell.pk), 0
+            tree, held = load_tree(self.cell.pk), 0
             key = (str(flavor.pk), CARDS.value)
             open_ones = Queue.unscoped.filter(node__in=below, closed_at=None, flavors=flavor)
             for queue in open_ones.order_by("pk"):
@@ -131,7 +131,7 @@ class Attack:
         return found
 
     def _potential(self) -> list[int]:
-        tree = tree_load(self.cell.pk)
+        tree = load_tree(self.cell.pk)
         keys = [(str(flavor.pk), CARDS.value) for flavor in self.flavors]
         return [tree.potential(str(self.domain.pk), key) or 0 for key in keys]
 

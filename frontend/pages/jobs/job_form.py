@@ -24,7 +24,7 @@ from frontend.pages.jobs.job_values import (
     rest_text,
 )
 from frontend.texts.labels import JOB_KINDS
-from quotas.selectors.pool import Pool
+from quotas.selectors.pool import WorkspacePool
 from scheduling.job_file import Field
 from scheduling.job_file.environment import Variables
 from scheduling.job_file.kinds import Choice, Flag, Labels, Percent, Whole
@@ -137,7 +137,7 @@ class RoleForm(DeclaredForm):
     gpu = forms.ChoiceField(label=gettext_lazy("GPU"), required=False)
     more = forms.CharField(required=False, widget=forms.HiddenInput)
 
-    def __init__(self, *, place: int, pools: Sequence[Pool], values: Mapping[str, Any]) -> None:
+    def __init__(self, *, place: int, pools: Sequence[WorkspacePool], values: Mapping[str, Any]) -> None:
         prefix = f"roles-{place}"
         typed = {**values, "more": rest_text(values.get("more") or {})}
         super().__init__({f"{prefix}-{key}": value for key, value in typed.items()}, prefix=prefix)
@@ -149,7 +149,7 @@ class RoleForm(DeclaredForm):
         self.full_clean()
 
 
-def gpu_choices(pools: Sequence[Pool]) -> list[tuple[str, str]]:
+def gpu_choices(pools: Sequence[WorkspacePool]) -> list[tuple[str, str]]:
     """What a role can ask for: nothing, whole cards, or slices, each of any or of one model."""
     choices = [("none", _("no GPU")), ("whole:", _("whole cards, any model"))]
     for pool in pools:
@@ -173,7 +173,7 @@ class JobForm:
         *,
         queues: Sequence[str],
         classes: Sequence[PriorityClass],
-        pools: Sequence[Pool],
+        pools: Sequence[WorkspacePool],
     ) -> None:
         main = {**values.main, "rest": rest_text(values.rest)}
         self.main = MainForm(queues=queues, classes=classes, values=main)

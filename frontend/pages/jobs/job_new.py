@@ -23,7 +23,7 @@ from frontend.pages.jobs.job_form import ROLES_MAX, JobForm, read
 from frontend.pages.jobs.job_values import FormValues, read_rest, to_form, to_mapping
 from frontend.pages.jobs.spec_text import spec_text
 from frontend.shell.page_shell import frame, login_required, viewer
-from quotas.selectors.pool import Pool, pool_list
+from quotas.selectors.pool import WorkspacePool, pool_list
 from quotas.selectors.queue import queue_list
 from scheduling.job_file import load_text
 from scheduling.job_file import to_mapping as job_mapping
@@ -49,7 +49,7 @@ class _Choices:
 
     queues: list[str]
     classes: list[PriorityClass]
-    pools: list[Pool]
+    pools: list[WorkspacePool]
     simulated: bool
 
 

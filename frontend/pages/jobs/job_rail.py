@@ -15,7 +15,7 @@ from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
 from frontend.texts import reasons
 from frontend.texts.recommendations import recommendation_sentences
-from quotas.selectors.pool import Pool
+from quotas.selectors.pool import WorkspacePool
 from quotas.selectors.quota import workspace_quota
 from quotas.selectors.quota_row import QuotaRow
 from scheduling.job_file import JobSpec, RoleSpec
@@ -50,7 +50,7 @@ class Verdict:
     filled: Sequence[Filled] = ()
 
 
-def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequence[Pool]) -> Verdict:
+def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequence[WorkspacePool]) -> Verdict:
     """Check a job file as a submission would, and say where it would go."""
     try:
         reading = job_read(acting_user=who, workspace=workspace, body=body)
@@ -90,11 +90,11 @@ def refusal(error: AllotmentError) -> Verdict:
     return Verdict("failed", _("It would be refused"), error.detail, errors=error.errors)
 
 
-def _eligible(role: RoleSpec, pool: Pool) -> bool:
+def _eligible(role: RoleSpec, pool: WorkspacePool) -> bool:
     return role.gpu is not None and flavor_suits(pool.flavor, role.gpu.mode, role.gpu.models)
 
 
-def _asked(spec: JobSpec, pools: Sequence[Pool]) -> Counter[str]:
+def _asked(spec: JobSpec, pools: Sequence[WorkspacePool]) -> Counter[str]:
     """GPUs per pool name, each role in the first pool that fits its wish."""
     asked: Counter[str] = Counter()
     for role in spec.roles:
@@ -104,7 +104,7 @@ def _asked(spec: JobSpec, pools: Sequence[Pool]) -> Counter[str]:
     return asked
 
 
-def _after(who: User, workspace: Tenant, spec: JobSpec, pools: Sequence[Pool]) -> list[PoolAfter]:
+def _after(who: User, workspace: Tenant, spec: JobSpec, pools: Sequence[WorkspacePool]) -> list[PoolAfter]:
     asked = _asked(spec, pools)
     rows = {
         row.flavor.name: row

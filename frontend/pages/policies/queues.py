@@ -23,8 +23,8 @@ from frontend.shell.form_actions import done, told, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import Queue
 from quotas.selectors.queue import queue_get, queue_list
-from quotas.selectors.queue_flavors import cell_named, flavors_named, queue_flavor_names
-from quotas.selectors.queues_in_sight import queues_in_sight
+from quotas.selectors.queue_flavors import find_flavors_named, get_cell_named, queue_flavor_names
+from quotas.selectors.queues_in_sight import visible_queues
 from quotas.services.queues.queue import queue_create, queue_rename
 from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.queues.queue_preset import Preset, queue_preset
@@ -187,15 +187,15 @@ def queues(request: HttpRequest) -> HttpResponse:
             )
             return redirect(_address(made))
     frame(request, label=_("Queues"), trail=_("Operations"))
-    page = {"lines": [_line(queue) for queue in queues_in_sight(who)], "form": form, "may_open": bool(places)}
+    page = {"lines": [_line(queue) for queue in visible_queues(who)], "form": form, "may_open": bool(places)}
     return render(request, "frontend/policies/queues.html", page, status=400 if form.errors else 200)
 
 
 @transaction.atomic
 def _open(who: User, values: dict[str, Any]) -> Queue:
-    cell = cell_named(None)
+    cell = get_cell_named(None)
     workspace = workspace_get(viewer=who, slug=values["workspace"])
-    flavors, wrong = flavors_named(cell, _names(values["flavors"]))
+    flavors, wrong = find_flavors_named(cell, _names(values["flavors"]))
     if wrong:
         raise _unknown()
     made = queue_create(acting_user=who, cell=cell, workspace=workspace, name=values["name"], flavors=flavors)
@@ -282,7 +282,7 @@ _ACTS: Final[Mapping[str, Callable[[HttpRequest, User, Queue], str]]] = {"rename
 
 def _save(who: User, queue: Queue, values: dict[str, Any]) -> None:
     names = _names(values["flavors"])
-    flavors, wrong = flavors_named(queue.cell, names)
+    flavors, wrong = find_flavors_named(queue.cell, names)
     if wrong:
         raise _unknown()
     same = names == queue_flavor_names(queue)

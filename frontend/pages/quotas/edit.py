@@ -22,7 +22,7 @@ from frontend.shell.page_shell import login_required, viewer
 from quotas.selectors.quota_table import NodeQuota, node_quota, quota_node_get, tenant_get
 from quotas.services.quota import NodeAmounts, quota_set
 from quotas.services.quota_preview import QuotaPreview, quota_preview
-from quotas.texts.amounts import amount_words
+from quotas.texts.amounts import format_amount
 from tenants.models import User
 
 
@@ -101,8 +101,8 @@ def _over(preview: QuotaPreview) -> list[str]:
         _("%(node)s uses %(used)s and would have %(limit)s.")
         % {
             "node": preview.names[over.key.node_id],
-            "used": amount_words(over.key.resource, over.reserved),
-            "limit": amount_words(over.key.resource, over.limit),
+            "used": format_amount(over.key.resource, over.reserved),
+            "limit": format_amount(over.key.resource, over.limit),
         }
         for over in preview.over_quota
     ]

@@ -25,8 +25,8 @@ from quotas.services.quota_files.quota_file import (
     quota_file_apply,
     quota_file_check,
 )
-from quotas.services.quota_plan import Planned
-from quotas.texts.amounts import amount_words
+from quotas.services.quota_plan import PlannedQuota
+from quotas.texts.amounts import format_amount
 from tenants.models import User
 
 LARGEST: Final = FILE_BOUNDS.size
@@ -137,7 +137,7 @@ def _show(
     return render(request, "frontend/quotas/file.html", page, status=status)
 
 
-def _moves(one: Planned) -> list[str]:
+def _moves(one: PlannedQuota) -> list[str]:
     """The limits of one line from and to, in words."""
     before, after = one.before, one.after
     limits = (
@@ -146,7 +146,7 @@ def _moves(one: Planned) -> list[str]:
         (_("may lend"), before.lending_limit, after.lending_limit),
     )
     return [
-        f"{word}: {amount_words(one.resource, old)} → {amount_words(one.resource, new)}"
+        f"{word}: {format_amount(one.resource, old)} → {format_amount(one.resource, new)}"
         for word, old, new in limits
         if old != new
     ]

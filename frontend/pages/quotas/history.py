@@ -25,7 +25,7 @@ from quotas.models import QuotaChange, QuotaRevision
 from quotas.selectors.quota_history import quota_revision_get
 from quotas.services.quota import Shrink
 from quotas.services.quota_revert import quota_revert
-from quotas.texts.amounts import amount_words
+from quotas.texts.amounts import format_amount
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
@@ -80,7 +80,7 @@ def change_lines(change: QuotaChange) -> list[str]:
         (f" · {_('may lend')}", change.lending_before, change.lending_after),
     )
     return [
-        f"{place}{word}: {amount_words(resource, before)} → {amount_words(resource, after)}"
+        f"{place}{word}: {format_amount(resource, before)} → {format_amount(resource, after)}"
         for word, before, after in limits
         if before != after
     ]

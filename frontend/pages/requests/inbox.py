@@ -26,7 +26,7 @@ from quotas.selectors.quota_table import node_quota
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
 from quotas.services.requests import quota_request as service
-from quotas.services.requests.request_amounts import raised
+from quotas.services.requests.request_amounts import find_missing_amounts
 from tenants.models import User
 
 
@@ -41,7 +41,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(state=RequestState.PENDING)
     page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
     chips = [view_models.Chip(label=_("Waiting"), value=""), view_models.Chip(label=_("All"), value="all")]
-    found = [(row(who, each), service.decides(who, each)) for each in page]
+    found = [(row(who, each), service.may_decide_request(who, each)) for each in page]
     return render(request, "frontend/requests/inbox.html", {"page": page, "rows": found, "chips": chips})
 
 
@@ -63,7 +63,7 @@ def effect(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
     found = quota_request_get(who, quota_request)
     context: dict[str, Any]
     try:
-        changes = [NodeAmounts(found.node, raised(found.node, found.asked))]
+        changes = [NodeAmounts(found.node, find_missing_amounts(found.node, found.asked))]
         preview = quota_preview(acting_user=who, cell_id=found.node.cell_id, changes=changes)
         context = {"preview": preview, "title": _("If you approve this")}
     except AllotmentError as error:
@@ -120,7 +120,7 @@ def _show(
         "row": row(who, found),
         "evidence": labels.evidence_facts(found.evidence),
         "evidence_at": found.created_at,
-        "may_decide": pending and service.decides(who, found),
+        "may_decide": pending and service.may_decide_request(who, found),
         "typed": typed or amounts.wished(node, pool, found.asked),
         "pool": pool,
         "refusal": refusal,

@@ -13,7 +13,7 @@ from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
 from frontend.texts import formats
 from quotas.models import BudgetAction, OverrideState, QuotaNode, RequestState
-from quotas.texts.amounts import amount_words
+from quotas.texts.amounts import format_amount
 
 Word = tuple[str | Promise, str]
 """The text and the tone of a tag."""
@@ -70,7 +70,7 @@ def _amount(resource: Resource, value: int | None) -> str:
     """As elsewhere, but compute in GPUs: its line says already that it is compute."""
     if resource is Resource.GPU_CORES and value is not None:
         return _("%(n)s GPUs") % {"n": formats.number(value / 100, 0 if value % 100 == 0 else 2)}
-    return amount_words(resource, value)
+    return format_amount(resource, value)
 
 
 def _place(item: Mapping[str, Any]) -> tuple[Any, ...]:

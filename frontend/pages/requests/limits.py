@@ -27,7 +27,7 @@ from quotas.selectors.budget import gpu_hours_by_month, workspace_budgets
 from quotas.selectors.user_limit import user_limit_get, user_limit_list
 from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
-from quotas.texts.amounts import amount_words
+from quotas.texts.amounts import format_amount
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -135,7 +135,7 @@ def _delete(request: HttpRequest, who: User, place: Tenant) -> None:
     found = user_limit_get(who, place, pk)
 
     def now() -> str:
-        amount = amount_words(Resource(found.resource), found.amount)
+        amount = format_amount(Resource(found.resource), found.amount)
         return _("The limit is %(amount)s now.") % {"amount": amount}
 
     delete = partial(user_limit_delete, acting_user=who, limit=found, version=version_of(request))
@@ -148,7 +148,7 @@ def _rows(limits: Sequence[UserLimit] | Any) -> list[Row]:
             limit=limit,
             user=limit.user.username if limit.user else _("everybody"),
             resource=str(TITLES[Resource(limit.resource)]),
-            amount=amount_words(Resource(limit.resource), limit.amount),
+            amount=format_amount(Resource(limit.resource), limit.amount),
         )
         for limit in limits
     ]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.db.models import Count, F, Q, Sum
 
-from quotas.hooks.request_evidence import Asked
+from quotas.hooks.request_evidence import EvidenceQuery
 from scheduling.models import Job
 from telemetry.models import Channel, RollUp
 from telemetry.series.idle import IDLE_BELOW_PERCENT
@@ -16,7 +16,7 @@ from telemetry.store.times import ROLL_UP_MS, to_ms
 _CORE_HOURS: Final = 100 * 3_600_000 / ROLL_UP_MS
 
 
-def idle_evidence(asked: Asked) -> Mapping[str, Any]:
+def idle_evidence(asked: EvidenceQuery) -> Mapping[str, Any]:
     """GPU-hours of held cards that were measured, and of those the idle ones: five minutes in which the
     use never reached 3 % of a card.
 

@@ -14,8 +14,8 @@ from clusters.selectors.flavor import cluster_get, flavor_get, flavor_list
 from clusters.services.flavor import FlavorPlan, flavor_add, flavor_remove, flavors_found
 from foundation.core.errors import Conflict
 from quotas.services.pool_quota import NodeResources, RootQuota, root_quota_cover
-from quotas.services.quota_plan import Planned
-from quotas.texts.amounts import amount_words
+from quotas.services.quota_plan import PlannedQuota
+from quotas.texts.amounts import format_amount
 from tenants.management.results import FAILED, USAGE
 from tenants.management.verbs import VerbCommand, confirm_by_name, table_text
 from tenants.models import User
@@ -126,15 +126,15 @@ def _quota_text(root: RootQuota) -> str:
         [
             change.flavor.name,
             change.resource.value,
-            amount_words(change.resource, change.before.nominal),
-            amount_words(change.resource, change.after.nominal),
+            format_amount(change.resource, change.before.nominal),
+            format_amount(change.resource, change.after.nominal),
         ]
         for change in root.changes
     ]
     return f"quota of {root.tenant}:\n{table_text(('flavor', 'resource', 'before', 'now'), rows)}"
 
 
-def _change(change: Planned) -> dict[str, Any]:
+def _change(change: PlannedQuota) -> dict[str, Any]:
     return {
         "flavor": change.flavor.name,
         "resource": change.resource.value,

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from clusters.models import Cell, Flavor
 from quotas.selectors.queue import queue_list
-from quotas.selectors.queue_flavors import cell_named, flavors_named, queue_flavor_names
+from quotas.selectors.queue_flavors import find_flavors_named, get_cell_named, queue_flavor_names
 from quotas.services.queues.queue import queue_create
 from tenants.management.results import USAGE
 from tenants.management.verbs import VerbCommand, table_text
@@ -35,7 +35,7 @@ class Command(VerbCommand):
 
     def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         workspace = workspace_get(viewer=user, slug=options["workspace"])
-        cell = cell_named(options["cell"] or None)
+        cell = get_cell_named(options["cell"] or None)
         flavors = _flavors(cell, options["flavor"])
         queue = queue_create(
             acting_user=user, cell=cell, workspace=workspace, name=options["name"], flavors=flavors
@@ -63,7 +63,7 @@ def _flavors(cell: Cell, names: list[str]) -> list[Flavor]:
             message = f"cell {cell.name} has no flavors; next: allotment flavor discover CLUSTER --apply"
             raise CommandError(message, returncode=USAGE)
         return found
-    found, wrong = flavors_named(cell, names)
+    found, wrong = find_flavors_named(cell, names)
     if wrong:
         told = ", ".join(names[index] for index in wrong)
         hint = "write CLUSTER/FLAVOR; allotment flavor list shows them"

@@ -25,17 +25,17 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from foundation.sql.versions import advance_version
-from quotas.distribution.division import way_up
+from quotas.distribution.division import path_to_root
 from quotas.distribution.loans import Loan, least_own_nominal
-from quotas.models import Override, OverrideAmount, OverrideState, QuotaNode, Source
+from quotas.models import Override, OverrideAmount, OverrideState, QuotaChangeSource, QuotaNode
 from quotas.selectors.node_names import node_names
-from quotas.selectors.override import flows_of
+from quotas.selectors.override import loan_flows
 from quotas.services.errors import LenderShort, OverrideClosed
-from quotas.services.overrides.loan_return import amounts_of, return_loan
+from quotas.services.overrides.loan_return import override_amounts, return_loan
 from quotas.services.quota import require_decider
-from quotas.services.quota_move import quota_lent
+from quotas.services.quota_move import move_lent_quota
 from quotas.services.quota_plan import AMOUNT_MAX, QuotaTables
-from quotas.texts.amounts import amount_words
+from quotas.texts.amounts import format_amount
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -145,9 +145,9 @@ def override_move_end(
     advance_version(found, expected=version)
     before, found.ends_at = found.ends_at, ends_at
     for item in _items(found) if ends_at > before else ():
-        own = tables.own_nominals(item.flavor.pk, item.resource)[found.lender_id]
+        own = tables.get_own_nominals(item.flavor.pk, item.resource)[found.lender_id]
         # Its own return is among what flows: what comes back then has to be there to stay away.
-        flows = flows_of(found.lender_id, item.flavor.pk, item.resource)
+        flows = loan_flows(found.lender_id, item.flavor.pk, item.resource)
         least = least_own_nominal(own, flows, before, ends_at)
         if least is not None and least < item.amount:
             raise _short(found.lender, item, own or 0, least, field="ends_at")
@@ -258,11 +258,11 @@ def _check_sums(
     besides.
     """
     for item in amounts:
-        if tables.own_nominals(item.flavor.pk, item.resource)[borrower.pk] is None:
+        if tables.get_own_nominals(item.flavor.pk, item.resource)[borrower.pk] is None:
             message = _("%(node)s has no limit there, so it needs no loan.")
             raise _wrong(item, "UNLIMITED", message % {"node": node_names([borrower.pk])[borrower.pk]})
-        own = tables.own_nominals(item.flavor.pk, item.resource)[lender.pk]
-        flows = flows_of(lender.pk, item.flavor.pk, item.resource)
+        own = tables.get_own_nominals(item.flavor.pk, item.resource)[lender.pk]
+        flows = loan_flows(lender.pk, item.flavor.pk, item.resource)
         least = least_own_nominal(own, flows, *window)
         if least is not None and least < item.amount:
             raise _short(lender, item, own or 0, least)
@@ -271,10 +271,10 @@ def _check_sums(
 def _short(lender: QuotaNode, item: LoanAmount, own: int, least: int, *, field: str = "") -> LenderShort:
     values = {
         "node": node_names([lender.pk])[lender.pk],
-        "kept": amount_words(item.resource, own),
+        "kept": format_amount(item.resource, own),
         "flavor": item.flavor.name,
-        "least": amount_words(item.resource, max(0, least)),
-        "asked": amount_words(item.resource, item.amount),
+        "least": format_amount(item.resource, max(0, least)),
+        "asked": format_amount(item.resource, item.amount),
     }
     if least == own:
         sentence = _("%(node)s keeps %(kept)s of %(flavor)s for itself, and would lend %(asked)s.") % values
@@ -294,7 +294,7 @@ def _short(lender: QuotaNode, item: LoanAmount, own: int, least: int, *, field: 
 @row_scope.whole()
 def _between(tables: QuotaTables, one: uuid.UUID, other: uuid.UUID) -> list[QuotaNode]:
     """The nodes whose totals a move changes: those on the way from each up to where the ways meet."""
-    ways = [way_up(tables.parents, one), way_up(tables.parents, other)]
+    ways = [path_to_root(tables.parents, one), path_to_root(tables.parents, other)]
     changed = [pk for way, against in (ways, ways[::-1]) for pk in way if pk not in against]
     rows = QuotaNode.unscoped.select_related("tenant__parent").in_bulk(changed)
     return [rows[pk] for pk in changed]
@@ -306,16 +306,16 @@ def _between(tables: QuotaTables, one: uuid.UUID, other: uuid.UUID) -> list[Quot
 def _start(acting_user: Actor, override: Override, tables: QuotaTables) -> None:
     items = _items(override)
     for item in items:
-        own = tables.own_nominals(item.flavor.pk, item.resource)[override.lender_id]
+        own = tables.get_own_nominals(item.flavor.pk, item.resource)[override.lender_id]
         if own is not None and own < item.amount:
             raise _short(override.lender, item, own, own)
     loan_books = {}
     for item in items:
         key = item.flavor.pk, item.resource
-        loan_books[key] = tables.book(key)
-        loan_books[key].start(override.pk, Loan(override.lender_id, override.borrower_id, item.amount))
-    override.started_by = quota_lent(
-        acting_user, tables, loan_books, reason=override.reason, source=Source.LOAN
+        loan_books[key] = tables.build_loan_ledger(key)
+        loan_books[key].start_loan(override.pk, Loan(override.lender_id, override.borrower_id, item.amount))
+    override.started_by = move_lent_quota(
+        acting_user, tables, loan_books, reason=override.reason, source=QuotaChangeSource.LOAN
     )
     override.state, override.problem = OverrideState.ACTIVE, ""
     override.save(update_fields=["state", "problem", "started_by"])
@@ -330,8 +330,8 @@ def _return(acting_user: Actor, override: Override, tables: QuotaTables, now: da
     What was lent on may be with tenants that whoever ends the loan cannot see.
     """
     found = return_loan(override, tables)
-    revision = quota_lent(
-        acting_user, tables, found.books, reason=override.reason, source=Source.LOAN_RETURNED
+    revision = move_lent_quota(
+        acting_user, tables, found.books, reason=override.reason, source=QuotaChangeSource.LOAN_RETURNED
     )
     for pk in reversed(found.others):
         other = _locked(pk)
@@ -350,7 +350,7 @@ def _close(acting_user: Actor, override: Override, state: OverrideState, action:
 
 
 def _items(override: Override) -> list[LoanAmount]:
-    return [LoanAmount(row.flavor, Resource(row.resource), row.amount) for row in amounts_of(override)]
+    return [LoanAmount(row.flavor, Resource(row.resource), row.amount) for row in override_amounts(override)]
 
 
 def _told(override: Override, amounts: Sequence[LoanAmount]) -> dict[str, Any]:

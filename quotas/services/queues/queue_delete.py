@@ -12,16 +12,16 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.quantities import Resource
 from foundation.sql.versions import advance_version
-from quotas.hooks.job_effects import answers
+from quotas.hooks.job_effects import get_provider
 from quotas.models import (
     OPEN_STATES,
     Override,
     OverrideState,
     Queue,
     Quota,
+    QuotaChangeSource,
     QuotaNode,
     QuotaRequest,
-    Source,
     StopPolicy,
 )
 from quotas.services.quota import quota_change, quota_changed
@@ -45,7 +45,7 @@ def queue_delete(
     advance_version(queue, expected=expected)
     _require_target(queue, move_to)
     _require_unbound(queue)
-    moved = answers().vacate(acting_user, queue, move_to)
+    moved = get_provider().empty_queue(acting_user, queue, move_to)
     _give_back(acting_user, queue)
     queue.closed_at, queue.stop_policy = clock.now(), StopPolicy.HOLD
     queue.save(update_fields=["closed_at", "stop_policy"])
@@ -89,5 +89,5 @@ def _give_back(acting_user: Actor, queue: Queue) -> None:
             cell_id=queue.cell_id,
             changes=[NodeAmounts(node, amounts)],
             reason=_("The queue %(name)s was deleted.") % {"name": queue.name},
-            source=Source.EDIT,
+            source=QuotaChangeSource.EDIT,
         )

@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from clusters.models import Flavor, GpuMode
 from foundation.core.errors import Invalid
 from foundation.core.quantities import Resource
-from quotas.distribution.division import Keep, totals
-from quotas.files import PoolRow, Problems, Share
+from quotas.distribution.division import Keep, compute_nominals
+from quotas.files import FileProblems, PoolRow, PoolShare
 from quotas.models import FlavorKey, QuotaNode
 from quotas.selectors.pool_size import OF_GPUS, OF_NODES, PoolSize, pool_sizes
 from quotas.selectors.quota_row import QuotaRow
@@ -26,7 +26,7 @@ Setting = int | Keep | None
 def pool_amounts(
     pools: Sequence[tuple[QuotaNode, PoolRow, Flavor]],
     given: Mapping[QuotaNode, Sequence[QuotaAmount]],
-    problems: Problems,
+    problems: FileProblems,
 ) -> Iterator[tuple[QuotaNode, list[QuotaAmount]]]:
     """The limits that each row of a pool stands for; what is wrong with them is noted in `problems`.
 
@@ -54,7 +54,7 @@ def amounts_of_gpus(node: QuotaNode, flavor: Flavor, gpus: int) -> list[QuotaAmo
     the root is unlimited. Otherwise they are the part of the pool's nodes that belongs to the GPUs.
     Raises: Invalid for a pool without GPUs, or one whose nodes are not known.
     """
-    table, size, problems = _Totals(node.cell_id), pool_sizes([flavor])[flavor.pk], Problems("gpus")
+    table, size, problems = _Totals(node.cell_id), pool_sizes([flavor])[flavor.pk], FileProblems("gpus")
     cpu, memory = (_unlimited_or_share(table.of(flavor, each), node.pk, table.root) for each in OF_NODES)
     row = PoolRow(
         line=0,
@@ -74,9 +74,11 @@ def amounts_of_gpus(node: QuotaNode, flavor: Flavor, gpus: int) -> list[QuotaAmo
     return [replace(amount, borrowing_limit=Keep.AS_IS, lending_limit=Keep.AS_IS) for amount in found]
 
 
-def _unlimited_or_share(had: Mapping[uuid.UUID, Amount], node: uuid.UUID, root: uuid.UUID) -> Share | None:
+def _unlimited_or_share(
+    had: Mapping[uuid.UUID, Amount], node: uuid.UUID, root: uuid.UUID
+) -> PoolShare | None:
     unlimited = had[node] is None or (had[node] == 0 and had[root] is None)
-    return None if unlimited else Share.OF_NODES
+    return None if unlimited else PoolShare.OF_NODES
 
 
 class _Totals:
@@ -91,12 +93,12 @@ class _Totals:
         """By the keys of nodes."""
         key = (flavor.pk, resource)
         if key not in self._found:
-            self._found[key] = totals(self._tables.parents, self._tables.own_nominals(*key))
+            self._found[key] = compute_nominals(self._tables.parents, self._tables.get_own_nominals(*key))
         return self._found[key]
 
 
 def _limits_of_pool(
-    row: PoolRow, flavor: Flavor, size: PoolSize, unset: Mapping[Resource, bool], problems: Problems
+    row: PoolRow, flavor: Flavor, size: PoolSize, unset: Mapping[Resource, bool], problems: FileProblems
 ) -> list[QuotaAmount]:
     """`unset` are the resources that get an amount though none is named: whether it is unlimited."""
     found = []
@@ -112,36 +114,36 @@ def _limits_of_pool(
     for resource, asked in zip(OF_NODES, (row.cpu, row.memory), strict=True):
         amount = asked
         if asked is Keep.AS_IS and resource in unset:
-            amount = None if unset[resource] else Share.OF_NODES
-        if isinstance(amount, Share):
+            amount = None if unset[resource] else PoolShare.OF_NODES
+        if isinstance(amount, PoolShare):
             amount = _share(row, resource, size, problems)
         if not isinstance(amount, Keep):
             found.append(QuotaAmount(flavor, resource, amount, place=_place(row, resource.value, problems)))
     return found
 
 
-def _place(row: PoolRow, field: str, problems: Problems) -> str:
-    return f"{problems.place(row.lines.get(field, row.line), field)} "
+def _place(row: PoolRow, field: str, problems: FileProblems) -> str:
+    return f"{problems.locate_field(row.lines.get(field, row.line), field)} "
 
 
 def _in_gpus(size: PoolSize, gpus: Setting) -> Mapping[Resource, Setting]:
-    return dict.fromkeys(OF_GPUS, gpus) if isinstance(gpus, Keep) else dict(size.amounts(gpus))
+    return dict.fromkeys(OF_GPUS, gpus) if isinstance(gpus, Keep) else dict(size.compute_amounts(gpus))
 
 
-def _gpus_known(row: PoolRow, flavor: Flavor, size: PoolSize, problems: Problems) -> bool:
+def _gpus_known(row: PoolRow, flavor: Flavor, size: PoolSize, problems: FileProblems) -> bool:
     line = row.lines.get("gpus", row.line)
     if flavor.gpu_mode == GpuMode.NONE:
         message = _("The pool %(name)s has no GPUs; name its cpu and memory.")
-        problems.add(line, "gpus", "NO_GPUS", message % {"name": flavor.name})
+        problems.add_problem(line, "gpus", "NO_GPUS", message % {"name": flavor.name})
         return False
     if flavor.gpu_mode != GpuMode.WHOLE and 0 in size.gpu.values():
         message = _("What a GPU of the pool %(name)s has is not known; write its limits one by one.")
-        problems.add(line, "gpus", "UNKNOWN", message % {"name": flavor.name})
+        problems.add_problem(line, "gpus", "UNKNOWN", message % {"name": flavor.name})
         return False
     return True
 
 
-def _share(row: PoolRow, resource: Resource, size: PoolSize, problems: Problems) -> Setting:
+def _share(row: PoolRow, resource: Resource, size: PoolSize, problems: FileProblems) -> Setting:
     """The part of the nodes that belongs to the GPUs of the row; all of it where it names none."""
     if row.gpus is None:
         return None
@@ -150,7 +152,7 @@ def _share(row: PoolRow, resource: Resource, size: PoolSize, problems: Problems)
     if not size.count:
         message = _("The pool %(name)s has no GPUs now; write an amount or unlimited.")
         line = row.lines.get(resource.value, row.line)
-        problems.add(line, resource.value, "NO_NODES", message % {"name": row.flavor})
+        problems.add_problem(line, resource.value, "NO_NODES", message % {"name": row.flavor})
         return Keep.AS_IS
     return size.nodes[resource] * row.gpus // size.count
 
@@ -173,7 +175,7 @@ def short_of_rows(
     ):
         amounts = {resource: getattr(limits[resource], name) for resource in OF_GPUS}
         count = _count(amounts, size)
-        if size.amounts(count) != amounts:
+        if size.compute_amounts(count) != amounts:
             return {}, list(rows)
         fields[field] = count
     if flavor.gpu_mode == GpuMode.NONE:

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Flavor
 from foundation.core.actor import Actor
-from quotas.files import FileFormat, FileRow, PoolRow, Problems, Row, read_rows, write_rows
-from quotas.models import QuotaNode, QuotaRevision, Source
+from quotas.files import FileFormat, FileProblems, FileRow, PoolRow, Row, read_rows, write_rows
+from quotas.models import QuotaChangeSource, QuotaNode, QuotaRevision
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import pool_sizes
 from quotas.selectors.quota_row import QuotaRow
@@ -23,7 +23,7 @@ from quotas.selectors.quota_table import QuotaTable
 from quotas.selectors.sight import quota_tenants
 from quotas.services.quota import Shrink, quota_change, quota_check
 from quotas.services.quota_files.pool_form import pool_amounts, short_of_rows
-from quotas.services.quota_plan import NodeAmounts, Planned, QuotaAmount
+from quotas.services.quota_plan import NodeAmounts, PlannedQuota, QuotaAmount
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
@@ -43,7 +43,7 @@ class QuotaDifference:
     """What a file would change; `names` are those of the nodes."""
 
     names: Mapping[uuid.UUID, str]
-    changes: Sequence[Planned]
+    changes: Sequence[PlannedQuota]
 
 
 Changes = Mapping[uuid.UUID, Sequence[NodeAmounts]]
@@ -54,7 +54,7 @@ def quota_file_check(*, acting_user: Actor, file: QuotaFile, on_top: bool = Fals
 
     Raises: Invalid, Refused that name file, line and field; PermissionDenied.
     """
-    planned: list[Planned] = []
+    planned: list[PlannedQuota] = []
     for cell_id, changes in _changes(acting_user, file).items():
         plan = quota_check(acting_user=acting_user, cell_id=cell_id, changes=changes, on_top=on_top)
         planned += plan.changes
@@ -83,7 +83,7 @@ def quota_file_apply(
             reason=reason,
             shrink=shrink,
             on_top=on_top,
-            source=Source.IMPORT,
+            source=QuotaChangeSource.IMPORT,
         )
         if revision is not None:
             made.append(revision)
@@ -119,7 +119,7 @@ def _rows_of(table: QuotaTable, seen: set[uuid.UUID], *, short: bool) -> list[Ro
         key=lambda node: (slugs[node.tenant_id], node.is_queue, table.names[node.pk], str(node.pk)),
     )
     rows: list[Row] = []
-    for of in table.quotas_of([node.pk for node in ordered]):
+    for of in table.read_quotas([node.pk for node in ordered]):
         for flavor, group in groupby(of.assigned_rows, key=lambda row: row.flavor):
             limits = list(group)
             place = {
@@ -148,7 +148,7 @@ def _file_row(place: Mapping[str, Any], row: QuotaRow) -> FileRow:
 
 def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
     """The rows of a file as changes of nodes, by cell."""
-    problems = Problems(file.name)
+    problems = FileProblems(file.name)
     rows = read_rows(file.text, file.kind, file.name)
     tenants = {t.slug: t for t in permissions.visible_tenants(acting_user).select_related("parent")}
     flavors: defaultdict[str, list[Flavor]] = defaultdict(list)
@@ -171,7 +171,7 @@ def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
             field, message = "tenant", _("%(name)s has no quota yet where this flavor is.")
             if row.queue:
                 field, message = "queue", _("There is no queue named %(name)s.")
-            problems.add(row.line, field, "UNKNOWN", message % {"name": row.queue or row.tenant})
+            problems.add_problem(row.line, field, "UNKNOWN", message % {"name": row.queue or row.tenant})
         elif isinstance(row, PoolRow):
             pools.append((node_found, row, flavor_found))
         else:
@@ -185,34 +185,34 @@ def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
     return by_cell
 
 
-def _tenant(row: Row, tenants: Mapping[str, Tenant], problems: Problems) -> Tenant | None:
+def _tenant(row: Row, tenants: Mapping[str, Tenant], problems: FileProblems) -> Tenant | None:
     found = tenants.get(row.tenant)
     if found is None:
         message = _("There is no tenant named %(name)s in your sight.") % {"name": row.tenant}
-        problems.add(row.line, "tenant", "UNKNOWN", message)
+        problems.add_problem(row.line, "tenant", "UNKNOWN", message)
     return found
 
 
-def _flavor(row: Row, flavors: Mapping[str, Sequence[Flavor]], problems: Problems) -> Flavor | None:
+def _flavor(row: Row, flavors: Mapping[str, Sequence[Flavor]], problems: FileProblems) -> Flavor | None:
     found = [f for f in flavors.get(row.flavor, ()) if row.cluster in ("", f.cluster.name)]
     if len(found) == 1:
         return found[0]
     if found:
         clusters = ", ".join(flavor.cluster.name for flavor in found)
         message = _("Several clusters have this flavor; name one of: %(clusters)s.") % {"clusters": clusters}
-        problems.add(row.line, "cluster", "AMBIGUOUS", message)
+        problems.add_problem(row.line, "cluster", "AMBIGUOUS", message)
     else:
         message = _("There is no flavor named %(name)s.") % {"name": row.flavor}
-        problems.add(row.line, "flavor", "UNKNOWN", message)
+        problems.add_problem(row.line, "flavor", "UNKNOWN", message)
     return None
 
 
-def _amount(row: FileRow, flavor: Flavor, problems: Problems) -> QuotaAmount:
+def _amount(row: FileRow, flavor: Flavor, problems: FileProblems) -> QuotaAmount:
     return QuotaAmount(
         flavor,
         row.resource,
         row.nominal,
         row.borrowing_limit,
         row.lending_limit,
-        place=f"{problems.place(row.line)} ",
+        place=f"{problems.locate_field(row.line)} ",
     )

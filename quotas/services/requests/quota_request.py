@@ -23,13 +23,26 @@ from foundation.sql import row_scope
 from foundation.sql.versions import advance_version
 from quotas.distribution.division import Keep
 from quotas.hooks import request_evidence
-from quotas.models import OPEN_STATES, Override, QuotaKey, QuotaNode, QuotaRequest, RequestState, Source
+from quotas.models import (
+    OPEN_STATES,
+    Override,
+    QuotaChangeSource,
+    QuotaKey,
+    QuotaNode,
+    QuotaRequest,
+    RequestState,
+)
 from quotas.selectors.quota_request import quota_requests
 from quotas.services.errors import OfferGone, RequestNotPending, RequestOpen
 from quotas.services.overrides.override import LoanAmount, override_create
-from quotas.services.quota import decider_of, quota_change, require_decider
+from quotas.services.quota import find_decider, quota_change, require_decider
 from quotas.services.quota_plan import NodeAmounts, QuotaAmount, QuotaTables
-from quotas.services.requests.request_amounts import current_limits, is_limits, raised, wish
+from quotas.services.requests.request_amounts import (
+    current_limits,
+    find_missing_amounts,
+    names_lending_limits,
+    store_amounts,
+)
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -59,7 +72,7 @@ def quota_request_create(
     permissions.require(acting_user, Permission.JOB_SUBMIT, node.tenant)
     now = clock.now()
     expires = _checked_times(now, until, expires_at)
-    items = wish(node, asked, until=until)
+    items = store_amounts(node, asked, until=until)
     if QuotaRequest.unscoped.filter(node=node, asker=acting_user, state__in=OPEN_STATES).exists():
         raise RequestOpen(_("You have an open request for this quota; withdraw it to ask anew."))
     made = QuotaRequest.unscoped.create(
@@ -70,7 +83,7 @@ def quota_request_create(
         current=current_limits(node, items),
         until=until,
         expires_at=min(expires, until) if until else expires,
-        evidence=request_evidence.gather(node, now=now),
+        evidence=request_evidence.gather_evidence(node, now=now),
     )
     _record(acting_user, "quota-request.create", made, {"asked": items, "reason": reason})
     return made
@@ -115,7 +128,7 @@ def quota_request_counter(
     Raises: NotFound, PermissionDenied; RequestNotPending; PreconditionFailed; Invalid for what is no offer.
     """
     found = _pending(acting_user, request, version)
-    items = wish(found.node, offer, until=found.until, name="offer")
+    items = store_amounts(found.node, offer, until=found.until, name="offer")
     _require_all(acting_user, found.node, items)
     found.counter = items
     _decide(found, acting_user, RequestState.COUNTERED, answer)
@@ -228,7 +241,7 @@ def _expire(pk: uuid.UUID, now: datetime) -> bool:
     return True
 
 
-def decides(viewer: Actor, request: QuotaRequest) -> bool:
+def may_decide_request(viewer: Actor, request: QuotaRequest) -> bool:
     """Whether the viewer may decide about a request."""
     return permissions.may(viewer, Permission.QUOTA_EDIT, request_decider(request))
 
@@ -238,12 +251,12 @@ def requests_to_decide(viewer: Actor) -> int:
     if Permission.QUOTA_EDIT not in permissions.granted_anywhere(viewer):
         return 0
     waiting = quota_requests(viewer).filter(state=RequestState.PENDING, expires_at__gt=clock.now())
-    return sum(decides(viewer, request) for request in waiting[:COUNTED])
+    return sum(may_decide_request(viewer, request) for request in waiting[:COUNTED])
 
 
 def request_decider(request: QuotaRequest) -> Tenant | None:
     """Whose admins decide about a request; None is the platform."""
-    return decider_of(request.node, limits=is_limits(request.asked))
+    return find_decider(request.node, limits=names_lending_limits(request.asked))
 
 
 # Pieces
@@ -265,7 +278,7 @@ def _checked_times(now: datetime, until: datetime | None, expires_at: datetime |
 
 def _require_all(acting_user: Actor, node: QuotaNode, items: Items) -> None:
     permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
-    require_decider(acting_user, node, limits=is_limits(items))
+    require_decider(acting_user, node, limits=names_lending_limits(items))
 
 
 def _pending(acting_user: Actor, request: QuotaRequest, version: int | None) -> QuotaRequest:
@@ -314,16 +327,16 @@ def _apply(acting_user: User, request: QuotaRequest, items: Items) -> None:
     """Give it. What the node has more of by now stays."""
     node = request.node
     if request.until is not None:
-        request.override = _lend(acting_user, request, raised(node, items))
+        request.override = _lend(acting_user, request, find_missing_amounts(node, items))
         request.save(update_fields=["override"])
         return
-    amounts = raised(node, items)
+    amounts = find_missing_amounts(node, items)
     request.revision = quota_change(
         acting_user=acting_user,
         cell_id=node.cell_id,
         changes=[NodeAmounts(node, amounts)],
         reason=request.reason[:500],
-        source=Source.REQUEST,
+        source=QuotaChangeSource.REQUEST,
     )
     request.save(update_fields=["revision"])
 
@@ -335,7 +348,7 @@ def _lend(acting_user: User, request: QuotaRequest, amounts: Sequence[QuotaAmoun
         raise Conflict(_("Nobody stands above this quota who could lend it something."))
     tables, loans = QuotaTables(node.cell_id), []
     for wanted in amounts:
-        has = tables.nominal(QuotaKey(node.pk, wanted.flavor.pk, wanted.resource)) or 0
+        has = tables.get_nominal(QuotaKey(node.pk, wanted.flavor.pk, wanted.resource)) or 0
         if not isinstance(wanted.nominal, Keep) and wanted.nominal is not None:
             loans.append(LoanAmount(wanted.flavor, wanted.resource, wanted.nominal - has, wanted.place))
     return override_create(

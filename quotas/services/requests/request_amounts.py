@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from foundation.core.errors import FieldError, Invalid
 from quotas.distribution.division import Keep
 from quotas.models import QuotaKey, QuotaNode
-from quotas.services.quota_amounts import amounts_of
+from quotas.services.quota_amounts import parse_amounts
 from quotas.services.quota_plan import NodeAmounts, QuotaAmount, QuotaLimits, QuotaTables, wanted_amounts
 from quotas.tree.limits import Amount
 
@@ -20,7 +20,7 @@ LIMITS = ("nominal", "borrowing_limit", "lending_limit")
 Items = Sequence[Mapping[str, Any]]
 
 
-def wish(
+def store_amounts(
     node: QuotaNode, items: Items, *, until: datetime | None, name: str = "amounts"
 ) -> list[dict[str, Any]]:
     """The items as they are kept, each with the cluster of its flavor.
@@ -28,7 +28,7 @@ def wish(
     Raises: Invalid that names the item, for amounts that cannot be, for what is no more than there is, and
     for limits other than a nominal of a wish that ends.
     """
-    amounts = [replace(a, place=a.place.replace("amounts.", f"{name}.")) for a in amounts_of(node, items)]
+    amounts = [replace(a, place=a.place.replace("amounts.", f"{name}.")) for a in parse_amounts(node, items)]
     wanted_amounts(node.cell_id, [NodeAmounts(node, amounts)])
     tables = QuotaTables(node.cell_id)
     for amount in amounts:
@@ -39,7 +39,7 @@ def wish(
     return [_item(amount) for amount in amounts]
 
 
-def is_limits(items: Items) -> bool:
+def names_lending_limits(items: Items) -> bool:
     """Whether more than nominals is named, which is decided further up."""
     return any(name in item for item in items for name in ("borrowing_limit", "lending_limit"))
 
@@ -47,17 +47,17 @@ def is_limits(items: Items) -> bool:
 def current_limits(node: QuotaNode, items: Items) -> list[dict[str, Any]]:
     """What the node has now of what the items name, in the same form with all three limits."""
     tables, found = QuotaTables(node.cell_id), []
-    for amount in amounts_of(node, items):
+    for amount in parse_amounts(node, items):
         now = _limits_now(tables, node, amount)
         limits = {name: getattr(now, name) for name in LIMITS}
         found.append({**_place(amount), **limits})
     return found
 
 
-def raised(node: QuotaNode, items: Items) -> list[QuotaAmount]:
+def find_missing_amounts(node: QuotaNode, items: Items) -> list[QuotaAmount]:
     """What is still more than the node has; the rest it got in some other way."""
     tables, found = QuotaTables(node.cell_id), []
-    for amount in amounts_of(node, items):
+    for amount in parse_amounts(node, items):
         now = _limits_now(tables, node, amount)
         kept = {
             name: Keep.AS_IS
@@ -94,7 +94,7 @@ def _limits_borrowing_or_lending(amount: QuotaAmount) -> bool:
 
 
 def _limits_now(tables: QuotaTables, node: QuotaNode, amount: QuotaAmount) -> QuotaLimits:
-    return tables.quota_limits(QuotaKey(node.pk, amount.flavor.pk, amount.resource))
+    return tables.get_quota_limits(QuotaKey(node.pk, amount.flavor.pk, amount.resource))
 
 
 def _place(amount: QuotaAmount) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from quotas.tree import Share, at_least
+from quotas.tree import Share, is_at_least
 from scheduling.engine.model import FlavorResource
 from scheduling.engine.model.options import FairSharing, ShareStrategy
 from scheduling.engine.preemption.contest import Contest
@@ -37,7 +37,7 @@ class Askable:
             if not amount:
                 continue
             freed = {node: amounts.get(key, 0) for node, amounts in self.freed.items()}
-            if not at_least(tree.available(leaf, key, freed), amount):
+            if not is_at_least(tree.available(leaf, key, freed), amount):
                 return True
             if not contest.borrowing_allowed and tree.borrows(leaf, key, amount - freed[leaf]):
                 return True

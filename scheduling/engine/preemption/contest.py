@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from quotas.tree import QuotaTree, at_least
+from quotas.tree import QuotaTree, is_at_least
 from scheduling.engine.model import AllocationMode, EvictRule, FlavorResource, Job, Queue
 from scheduling.engine.model.options import PreemptionOptions
 from scheduling.engine.preemption.candidates import Candidate, Roster
@@ -123,7 +123,7 @@ class Contest:
         asked = 0 if self.charged else amount
         if not borrow and self.tree.borrows(self.leaf, key, asked):
             return False
-        return not amount or at_least(self.tree.available(self.leaf, key), asked)
+        return not amount or is_at_least(self.tree.available(self.leaf, key), asked)
 
     def room_fits(self) -> bool:
         """Whether the preemptor finds its places now; true where nobody asks."""

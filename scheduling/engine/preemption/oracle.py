@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quotas.tree import at_least
+from quotas.tree import is_at_least
 from scheduling.engine.model import FlavorResource, Job, Queue
 from scheduling.engine.preemption.contest import may_go_above
 from scheduling.engine.preemption.search import VictimSearch
@@ -81,7 +81,7 @@ class PreemptionOracle:
         borrows = tree.borrows(leaf, key, amount)
         for at, given in freed:
             tree.add_usage(at, key, given)
-        if not at_least(available, amount):
+        if not is_at_least(available, amount):
             return None
         if borrows and not may_go_above(queue, job, self._search.options):
             return None

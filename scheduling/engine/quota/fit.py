@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from quotas.tree import QuotaTree
-from quotas.tree.limits import smaller
+from quotas.tree.limits import min_amount
 from scheduling.engine.model import FlavorResource, Job, PreemptOthers, Queue, Reason
 from scheduling.engine.quota.assignment import Mode, Refusal
 from scheduling.engine.quota.verdict import capped, may_borrow
@@ -95,7 +95,7 @@ class Terms:
         if self._borrows:
             return available
         nominal = self._tree.subtree_quota(leaf, key)
-        return smaller(available, None if nominal is None else nominal - self.used(key))
+        return min_amount(available, None if nominal is None else nominal - self.used(key))
 
     def used(self, key: FlavorResource) -> int:
         """What counts against the nominal."""
@@ -108,7 +108,7 @@ class Terms:
         potential = self._tree.potential(self._queue.quota_node, key)
         if self._borrows:
             return potential
-        return smaller(potential, self._tree.subtree_quota(self._queue.quota_node, key))
+        return min_amount(potential, self._tree.subtree_quota(self._queue.quota_node, key))
 
     def _refused(
         self, key: FlavorResource, reason: Reason, asked: int, available: int, limit: int | None

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from quotas.tree import Amount, QuotaTree, at_least
-from quotas.tree.limits import smaller
+from quotas.tree import Amount, QuotaTree, is_at_least
+from quotas.tree.limits import min_amount
 from scheduling.engine.model import (
     AllocationMode,
     Charge,
@@ -63,7 +63,7 @@ def ceiling(
     potential = tree.potential(queue.quota_node, key)
     if may_borrow(queue, job, eviction_cap):
         return potential
-    return smaller(potential, tree.subtree_quota(queue.quota_node, key))
+    return min_amount(potential, tree.subtree_quota(queue.quota_node, key))
 
 
 def beyond_ceiling(
@@ -191,7 +191,7 @@ def _ways_out(
     if limit > 0:
         ways.insert(0, Help(HelpCode.ASK_LESS, {**_where(charge), "limit": limit}))
     could_borrow = not job.preemptible and may_borrow(queue, replace(job, preemptible=True), eviction_cap)
-    if could_borrow and at_least(tree.potential(queue.quota_node, charge.key), asked):
+    if could_borrow and is_at_least(tree.potential(queue.quota_node, charge.key), asked):
         ways.append(Help(HelpCode.MAKE_PREEMPTIBLE, {"flavor": charge.flavor}))
     return tuple(ways)
 

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from rich.table import Table
 
 from quotas.api.quota_serializers import DifferenceSerializer, NodeQuotaSerializer
-from quotas.files import FileFormat, format_of
+from quotas.files import FileFormat, find_format
 from quotas.selectors.quota_row import QuotaRow
 from quotas.selectors.quota_table import NodeQuota, node_quota, quota_nodes, tenant_get
 from quotas.services.quota import Shrink
@@ -21,8 +21,8 @@ from quotas.services.quota_files.quota_file import (
     quota_file_check,
     quota_file_export,
 )
-from quotas.services.quota_plan import Planned
-from quotas.texts.amounts import amount_words
+from quotas.services.quota_plan import PlannedQuota
+from quotas.texts.amounts import format_amount
 from tenants.management.results import USAGE
 from tenants.management.verbs import VerbCommand, shown
 from tenants.models import User
@@ -77,7 +77,7 @@ class Command(VerbCommand):
 
     def _apply(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         name = options["file"]
-        return self._change(user, QuotaFile(_read(name), format_of(name), name), options)
+        return self._change(user, QuotaFile(_read(name), find_format(name), name), options)
 
     def _change(self, user: User, file: QuotaFile, options: dict[str, Any]) -> tuple[Any, str]:
         found = quota_file_check(acting_user=user, file=file, on_top=options["on_top"])
@@ -118,7 +118,7 @@ def _node_table(nodes: list[NodeQuota]) -> Table:
 
 def _amounts(row: QuotaRow) -> list[str]:
     amounts = (row.nominal, row.own_nominal, row.reserved, row.borrowed, row.lent)
-    return [amount_words(row.resource, amount) for amount in amounts]
+    return [format_amount(row.resource, amount) for amount in amounts]
 
 
 def _difference_table(found: QuotaDifference) -> Table:
@@ -129,12 +129,12 @@ def _difference_table(found: QuotaDifference) -> Table:
     return table
 
 
-def _arrows(change: Planned) -> list[str]:
+def _arrows(change: PlannedQuota) -> list[str]:
     words = []
     for limit in ("nominal", "borrowing_limit", "lending_limit"):
         before, after = getattr(change.before, limit), getattr(change.after, limit)
-        text = amount_words(change.resource, after)
-        words.append(text if before == after else f"{amount_words(change.resource, before)} → {text}")
+        text = format_amount(change.resource, after)
+        words.append(text if before == after else f"{format_amount(change.resource, before)} → {text}")
     return words
 
 

@@ -19,7 +19,7 @@ from foundation.core.errors import FieldError, Refused
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.models import AllocationMode, Queue
-from quotas.selectors.tree import tree_load
+from quotas.selectors.tree import load_tree
 from quotas.tree import QuotaTree
 from scheduling.commit.limits import AdmissionLimits
 from scheduling.engine import model as em
@@ -96,7 +96,7 @@ def _free_on(device: Device, claims: Iterable[em.Claim]) -> int:
 
 def _free_in_quota(job: Job, allocation: Allocation, claims: Iterable[em.Claim]) -> int | None:
     key = em.FlavorResource(str(allocation.flavor_id), Resource.GPU_MEMORY)
-    tree, leaf = tree_load(job.queue.cell_id), str(job.queue.node_id)
+    tree, leaf = load_tree(job.queue.cell_id), str(job.queue.node_id)
     _book(tree, claims, key)
     available = tree.available(leaf, key)
     if _may_borrow(job):

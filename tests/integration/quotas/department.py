@@ -35,7 +35,7 @@ class Department:
         return 0 if row is None else row.own_nominal
 
     def has(self, node: QuotaNode) -> int | None:
-        return QuotaTables(self.cell.pk).nominal(QuotaKey(node.pk, self.flavor.pk, CARDS))
+        return QuotaTables(self.cell.pk).get_nominal(QuotaKey(node.pk, self.flavor.pk, CARDS))
 
     def sums(self) -> tuple[int | None, ...]:
         """What the folder, team A and team B have."""

@@ -15,9 +15,9 @@ from quotas.models import (
     Override,
     OverrideState,
     PassedQuota,
+    QuotaChangeSource,
     QuotaNode,
     QuotaRevision,
-    Source,
 )
 from quotas.selectors.quota_history import quota_history
 from quotas.services.errors import LenderShort, OverrideClosed, QuotaLent
@@ -85,7 +85,10 @@ def test_a_loan_moves_quota_and_brings_it_back(here: Department) -> None:
     assert sweep(2.1) == 0
     loan.refresh_from_db()
     assert (loan.state, loan.ended_at, loan.returned) == (OverrideState.ENDED, at(2), {})
-    assert [r.source for r in QuotaRevision.unscoped.order_by("pk")] == [Source.LOAN, Source.LOAN_RETURNED]
+    assert [r.source for r in QuotaRevision.unscoped.order_by("pk")] == [
+        QuotaChangeSource.LOAN,
+        QuotaChangeSource.LOAN_RETURNED,
+    ]
     told = list(AuditRecord.unscoped.filter(entity="loan").order_by("pk").values_list("action", "tenant_id"))
     assert told == [
         (f"loan.{what}", team.pk) for what in ("create", "start", "end") for team in (here.a, here.b)

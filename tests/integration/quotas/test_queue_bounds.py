@@ -7,7 +7,7 @@ import pytest
 from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from quotas.models import Queue, Quota
-from quotas.selectors.tree import tree_load
+from quotas.selectors.tree import load_tree
 from quotas.services.queues.queue import queue_create, queue_rename
 from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.queues.queue_settings import queue_update
@@ -26,7 +26,7 @@ def here(db: None) -> Department:
 
 def most(here: Department, queue: Queue) -> int | None:
     """The most cards that the queue could ever use."""
-    return tree_load(here.cell.pk).potential(str(queue.node_id), (str(here.flavor.pk), CARDS.value))
+    return load_tree(here.cell.pk).potential(str(queue.node_id), (str(here.flavor.pk), CARDS.value))
 
 
 def opened(here: Department, by: User | object, name: str = "night") -> Queue:

@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 
 from foundation.core.errors import Invalid
 from foundation.core.quantities import Resource
-from quotas.files import FileFormat, format_of
+from quotas.files import FileFormat, find_format
 from quotas.models import Quota, QuotaRevision
 from quotas.services.errors import ExceedsParent
 from quotas.services.quota_files.quota_file import (
@@ -67,7 +67,7 @@ def admin() -> User:
 
 
 def as_file(text: str, name: str = "q.yaml") -> QuotaFile:
-    return QuotaFile(text, format_of(name), name)
+    return QuotaFile(text, find_format(name), name)
 
 
 def own_nominals() -> dict[str, int | None]:

@@ -13,13 +13,13 @@ from clusters.models import Node
 from foundation.core.actor import SYSTEM
 from foundation.core.errors import Invalid, NotFound, PermissionDenied, PreconditionFailed
 from foundation.models import AuditRecord
-from quotas.hooks.request_evidence import gather
-from quotas.models import OverrideState, QuotaRequest, QuotaRevision, RequestState, Source
+from quotas.hooks.request_evidence import gather_evidence
+from quotas.models import OverrideState, QuotaChangeSource, QuotaRequest, QuotaRevision, RequestState
 from quotas.services.errors import ExceedsParent, OfferGone, RequestNotPending, RequestOpen
 from quotas.services.overrides.override import overrides_sweep
 from quotas.services.quota import QuotaAmount, quota_set
 from quotas.services.requests.quota_request import (
-    decides,
+    may_decide_request,
     quota_request_accept,
     quota_request_approve,
     quota_request_counter,
@@ -111,14 +111,14 @@ def test_times_that_cannot_be(here: Department) -> None:
 
 def test_who_may_ask_and_who_decides(here: Department) -> None:
     made = ask(here)
-    assert [decides(who, made) for who in (here.ed, here.adam, here.anna)] == [False, False, True]
+    assert [may_decide_request(who, made) for who in (here.ed, here.adam, here.anna)] == [False, False, True]
     for who in (here.ed, here.adam):
         with pytest.raises(PermissionDenied):
             quota_request_approve(acting_user=who, request=made)
     with pytest.raises(NotFound):
         ask(here, node=here.node_b)
     of_queue = ask(here, item(9), node=here.queue_a.node, by=here.ed)
-    assert decides(here.adam, of_queue)
+    assert may_decide_request(here.adam, of_queue)
 
 
 def test_approving_gives_it_and_says_who_and_why(here: Department) -> None:
@@ -130,7 +130,11 @@ def test_approving_gives_it_and_says_who_and_why(here: Department) -> None:
     assert here.own_nominal(here.node) == 6
     assert (done.state, done.decided_by, done.answer) == (RequestState.APPROVED, here.anna, "good luck")
     revision = QuotaRevision.unscoped.get()
-    assert (revision.source, revision.actor_name, done.revision) == (Source.REQUEST, "anna", revision)
+    assert (revision.source, revision.actor_name, done.revision) == (
+        QuotaChangeSource.REQUEST,
+        "anna",
+        revision,
+    )
     actions = AuditRecord.unscoped.filter(tenant_id=here.a.pk).order_by("pk").values_list("action", flat=True)
     assert list(actions) == ["quota-request.create", "quota.set", "quota-request.approve"]
     with pytest.raises(RequestNotPending) as refused:
@@ -289,7 +293,7 @@ def test_evidence_counts_use_idleness_and_what_waits(here: Department) -> None:
             cores_allocated=600,
             memory_allocated_mib=0,
         )
-    found = gather(here.node_a, now=T0 + timedelta(hours=3))
+    found = gather_evidence(here.node_a, now=T0 + timedelta(hours=3))
     assert found["use"] == {
         "gpu_hours": {"a100": 6.0},
         "total_gpu_hours": 6.0,
@@ -298,4 +302,4 @@ def test_evidence_counts_use_idleness_and_what_waits(here: Department) -> None:
     }
     assert found["pending"] == {"jobs": 1, "cards": 12}
     assert found["idle"] == {"measured_gpu_hours": 1.5, "idle_gpu_hours": 1.0}
-    assert gather(here.node_b, now=T0 + timedelta(hours=3))["use"] == {"missing": "nothing-held"}
+    assert gather_evidence(here.node_b, now=T0 + timedelta(hours=3))["use"] == {"missing": "nothing-held"}

@@ -79,7 +79,7 @@ def has(tenant: str, flavor: str, *, queue: bool = False) -> dict[str, int | Non
     node = QuotaNode.unscoped.get(tenant__slug=tenant, is_queue=queue)
     tables = QuotaTables(node.cell_id)
     pool = Flavor.unscoped.get(name=flavor)
-    return {resource.value: tables.nominal(QuotaKey(node.pk, pool.pk, resource)) for resource in Resource}
+    return {resource.value: tables.get_nominal(QuotaKey(node.pk, pool.pk, resource)) for resource in Resource}
 
 
 def faults(text: str) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from quotas.models import Queue, QuotaNode
-from quotas.selectors.tree import tree_load
+from quotas.selectors.tree import load_tree
 from quotas.services.queues.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_set
 from scheduling.snapshots.tree import engine_quota_nodes
@@ -31,7 +31,7 @@ def opened_before(here: Department, name: str = "evade") -> Queue:
 
 
 def most(here: Department, queue: Queue) -> int | None:
-    return tree_load(here.cell.pk).potential(str(queue.node_id), (str(here.flavor.pk), CARDS.value))
+    return load_tree(here.cell.pk).potential(str(queue.node_id), (str(here.flavor.pk), CARDS.value))
 
 
 def limit_of_workspace(here: Department) -> int | None:
@@ -52,7 +52,7 @@ def test_a_queue_without_a_limit_beside_one_that_has_one_lets_the_workspace_borr
     assert limit_of_workspace(here) == 2
     assert (most(here, here.queue_a), most(here, evade)) == (10, 10)
 
-    tree = tree_load(here.cell.pk)
+    tree = load_tree(here.cell.pk)
     tree.add_usage(str(here.queue_a.node_id), (str(here.flavor.pk), CARDS.value), 8)
     assert tree.available(str(evade.node_id), (str(here.flavor.pk), CARDS.value)) == 2
 
@@ -81,7 +81,7 @@ def test_a_flavor_that_none_of_its_queues_was_given_is_not_borrowed(here: Depart
     evade = quotas.queue(here.cell, here.a, [other], name="evade")
     QuotaNode.unscoped.filter(is_queue=True).update(limits_stand=False)
 
-    assert tree_load(here.cell.pk).potential(str(evade.node_id), (str(other.pk), CARDS.value)) == 0
+    assert load_tree(here.cell.pk).potential(str(evade.node_id), (str(other.pk), CARDS.value)) == 0
 
 
 def test_a_queue_that_came_first_and_one_opened_from_above_borrow_as_before(here: Department) -> None:

@@ -207,7 +207,7 @@ def key(stage: Stage) -> QuotaKey:
 
 
 def hours(stage: Stage, now: datetime) -> float:
-    return GpuHours(now).of(stage.queue.workspace.path) / CORE_MS_PER_GPU_HOUR
+    return GpuHours(now).sum_use(stage.queue.workspace.path) / CORE_MS_PER_GPU_HOUR
 
 
 def test_gpu_hours_are_exactly_what_was_held(stage: Stage) -> None:
@@ -243,7 +243,7 @@ def test_a_clock_that_is_behind_loses_nothing(stage: Stage) -> None:
     midnight = datetime(2026, 2, 1, tzinfo=UTC)
     ledger_reserve({key(stage): 100}, now=midnight + timedelta(seconds=1))
     ledger_reserve({key(stage): 100}, now=midnight - timedelta(seconds=1))
-    assert GpuHours(midnight + timedelta(seconds=10)).of("/") == 100 * 9_000 + 100 * 11_000
+    assert GpuHours(midnight + timedelta(seconds=10)).sum_use("/") == 100 * 9_000 + 100 * 11_000
 
 
 def test_more_than_is_held_cannot_be_freed(stage: Stage) -> None:

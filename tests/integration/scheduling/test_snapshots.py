@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from foundation.core import clock
-from quotas.selectors.tree import TreeRows, engine_rows
+from quotas.selectors.tree import TreeRows, read_engine_rows
 from scheduling import snapshots
 from scheduling.engine import model as em
 from scheduling.engine_input.job_history import claim_content
@@ -26,11 +26,11 @@ def test_a_queue_opened_while_the_quota_tree_is_read(monkeypatch: pytest.MonkeyP
     here = world()
 
     def then_open(cell_id: uuid.UUID) -> TreeRows:
-        rows = engine_rows(cell_id)
+        rows = read_engine_rows(cell_id)
         quotas.queue(here.cell, here.workspace, [here.flavor], name="late", cards=1)
         return rows
 
-    monkeypatch.setattr(tree, "engine_rows", then_open)
+    monkeypatch.setattr(tree, "read_engine_rows", then_open)
 
     assert len(snapshots.empty_snapshot(here.cell.pk).queues) == 2
 
@@ -41,9 +41,9 @@ def test_a_job_that_ends_while_the_snapshot_is_read(monkeypatch: pytest.MonkeyPa
 
     def then_cancel(cell_id: uuid.UUID) -> TreeRows:
         Job.unscoped.filter(pk=gone.pk).update(state=JobState.CANCELLED)
-        return engine_rows(cell_id)
+        return read_engine_rows(cell_id)
 
-    monkeypatch.setattr(tree, "engine_rows", then_cancel)
+    monkeypatch.setattr(tree, "read_engine_rows", then_cancel)
 
     assert set(snapshots.cell_snapshot(here.cell.pk).snapshot.jobs) == {str(stays.pk)}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.distribution.division import divide, totals
+from quotas.distribution.division import compute_nominals, divide_nominal
 from quotas.tree.limits import Amount
 
 ROOT, LEFT, RIGHT, A, B, C = (uuid.UUID(int=n) for n in range(1, 7))
@@ -57,7 +57,7 @@ CASES = {
 
 @pytest.mark.parametrize(("own", "wanted", "after"), CASES.values(), ids=CASES)
 def test_division(own: dict[str, Amount], wanted: dict[str, Amount], after: dict[str, Amount] | str) -> None:
-    found = divide(PARENTS, of_ids(own), of_ids(wanted))
+    found = divide_nominal(PARENTS, of_ids(own), of_ids(wanted))
     if isinstance(after, str):
         assert [NAMES[excess.node] for excess in found.excesses] == [after]
     else:
@@ -66,12 +66,12 @@ def test_division(own: dict[str, Amount], wanted: dict[str, Amount], after: dict
 
 
 def test_an_excess_tells_both_sums() -> None:
-    (excess,) = divide(PARENTS, of_ids({"left": 8, "b": 2}), of_ids({"a": 9})).excesses
+    (excess,) = divide_nominal(PARENTS, of_ids({"left": 8, "b": 2}), of_ids({"a": 9})).excesses
     assert (excess.has, excess.children) == (10, {A: 9, B: 2})
 
 
 def test_on_top_is_created_and_nothing_else_is_touched() -> None:
-    found = divide(PARENTS, of_ids({"left": 1, "b": 2}), of_ids({"a": 9}), on_top=True)
+    found = divide_nominal(PARENTS, of_ids({"left": 1, "b": 2}), of_ids({"a": 9}), on_top=True)
     assert found.excesses == []
     assert found.own_nominal == of_ids({"left": 1, "b": 2, "a": 9})
 
@@ -90,11 +90,11 @@ def test_whatever_is_divided_the_whole_stays_and_nobody_else_changes(
 ) -> None:
     keeps = dict(zip(PARENTS, own, strict=True))
     wants = {n: amount for n, amount in zip(list(PARENTS)[1:], wanted, strict=True) if amount != AS_IS}
-    before = totals(PARENTS, keeps)
-    found = divide(PARENTS, keeps, wants)
+    before = compute_nominals(PARENTS, keeps)
+    found = divide_nominal(PARENTS, keeps, wants)
     if found.excesses:
         return
-    after = totals(PARENTS, found.own_nominal)
+    after = compute_nominals(PARENTS, found.own_nominal)
     assert after == {node: wants.get(node, before[node]) for node in PARENTS}
     assert all(amount is None or amount >= 0 for amount in found.own_nominal.values())
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.distribution.division import divide
-from quotas.distribution.loans import Loan, LoanBook, StillLent
+from quotas.distribution.division import divide_nominal
+from quotas.distribution.loans import Loan, LoanLedger, StillLent
 
 NAMES = ("root", "east", "west", "a", "b", "c", "d", "a1", "a2", "c1")
 PARENTS = {"east": "root", "west": "root", "a": "east", "b": "east", "c": "west", "d": "west"} | {
@@ -21,25 +21,25 @@ TREE = {NODE[name]: NODE[PARENTS[name]] if name in PARENTS else None for name in
 A_LOAN, B_LOAN, C_LOAN = (uuid.UUID(int=number) for number in (1, 2, 3))
 
 
-def book(**own: int | None) -> LoanBook:
-    return LoanBook(TREE, {NODE[name]: amount for name, amount in own.items()}, {}, {})
+def book(**own: int | None) -> LoanLedger:
+    return LoanLedger(TREE, {NODE[name]: amount for name, amount in own.items()}, {}, {})
 
 
-def own_nominals(of: LoanBook) -> dict[str, int | None]:
+def own_nominals(of: LoanLedger) -> dict[str, int | None]:
     return {name: of.own_nominal[NODE[name]] for name in NAMES if of.own_nominal[NODE[name]] != 0}
 
 
-def lend(of: LoanBook, pk: uuid.UUID, lender: str, borrower: str, amount: int) -> None:
-    of.start(pk, Loan(NODE[lender], NODE[borrower], amount))
+def lend(of: LoanLedger, pk: uuid.UUID, lender: str, borrower: str, amount: int) -> None:
+    of.start_loan(pk, Loan(NODE[lender], NODE[borrower], amount))
 
 
-def decide(of: LoanBook, *, on_top: bool = False, **wanted: int | None) -> None:
+def decide(of: LoanLedger, *, on_top: bool = False, **wanted: int | None) -> None:
     """As a change of quota does it: totals are wanted, and what the parents keep follows."""
     amounts = {NODE[name]: amount for name, amount in wanted.items()}
-    division = divide(TREE, of.own_nominal, amounts, on_top=on_top)
+    division = divide_nominal(TREE, of.own_nominal, amounts, on_top=on_top)
     assert not division.excesses
     creators = [node for node in amounts if TREE[node] not in amounts] if on_top else []
-    of.decide(division.own_nominal, creators=creators)
+    of.apply_decision(division.own_nominal, creators=creators)
 
 
 def test_what_was_passed_on_returns_the_way_it_went() -> None:
@@ -49,7 +49,7 @@ def test_what_was_passed_on_returns_the_way_it_went() -> None:
     decide(loans, a1=6)
     assert own_nominals(loans) == {"a": 1, "a1": 6}
 
-    assert loans.end(A_LOAN) == []
+    assert loans.end_loan(A_LOAN) == []
     assert own_nominals(loans) == {"west": 5, "a1": 2}
     assert loans.passed == {}
 
@@ -60,7 +60,7 @@ def test_who_takes_lent_quota_from_a_borrower_pays_it_back() -> None:
     decide(loans, a=0)
     assert own_nominals(loans) == {"east": 9}
 
-    loans.end(A_LOAN)
+    loans.end_loan(A_LOAN)
     assert own_nominals(loans) == {"west": 5, "east": 4}
 
 
@@ -71,7 +71,7 @@ def test_what_a_node_has_of_its_own_again_stands_for_what_it_passed_on() -> None
     decide(loans, east=6)
     assert loans.passed == {}
 
-    loans.end(A_LOAN)
+    loans.end_loan(A_LOAN)
     assert own_nominals(loans) == {"west": 3, "a": 3}
 
 
@@ -81,7 +81,7 @@ def test_a_loan_of_what_is_no_longer_there_ends_with_what_it_came_from() -> None
     decide(loans, a=3)
     lend(loans, B_LOAN, "a", "d", 3)
 
-    assert loans.end(A_LOAN) == [B_LOAN]
+    assert loans.end_loan(A_LOAN) == [B_LOAN]
     assert own_nominals(loans) == {"west": 3}
 
 
@@ -92,9 +92,9 @@ def test_own_quota_that_is_lent_out_is_not_what_is_passed_on() -> None:
     lend(loans, B_LOAN, "east", "d", 5)
     decide(loans, a=3)
 
-    assert loans.end(A_LOAN) == []
+    assert loans.end_loan(A_LOAN) == []
     assert own_nominals(loans) == {"west": 3, "d": 5}
-    loans.end(B_LOAN)
+    loans.end_loan(B_LOAN)
     assert own_nominals(loans) == {"west": 3, "east": 5}
 
 
@@ -111,7 +111,7 @@ def test_an_unlimited_lender_is_not_limited_before_its_loan_ends() -> None:
     lend(loans, A_LOAN, "west", "a", 5)
     with pytest.raises(StillLent):
         decide(loans, west=3)
-    loans.end(A_LOAN)
+    loans.end_loan(A_LOAN)
     decide(loans, west=3)
     assert own_nominals(loans) == {"root": None, "west": 3}
 
@@ -121,22 +121,22 @@ def test_passing_on_from_and_to_what_is_unlimited() -> None:
     lend(loans, A_LOAN, "west", "east", 3)
     decide(loans, a=3)
     decide(loans, a=None, east=None)
-    loans.end(A_LOAN)
+    loans.end_loan(A_LOAN)
     assert own_nominals(loans) == {"root": None, "west": 3, "a": None, "east": None}
 
 
 @pytest.mark.parametrize("where", ["a1", "east"])
 def test_what_nobody_noted_is_worked_out(where: str) -> None:
     """A release that did not know of this had a borrower's quota handed on, or taken from it."""
-    loans = LoanBook(
+    loans = LoanLedger(
         TREE,
         {NODE["a2"]: 2, NODE["b"]: 4, NODE[where]: 3},
         {A_LOAN: Loan(NODE["west"], NODE["a"], 3)},
         {},
     )
-    loans.complete(lambda: {NODE[where]: 3})
+    loans.infer_passed(lambda: {NODE[where]: 3})
     assert all((loans.count_own(node) or 0) >= 0 for node in TREE)
-    loans.end(A_LOAN)
+    loans.end_loan(A_LOAN)
     assert own_nominals(loans) == {"west": 3, "a2": 2, "b": 4}
 
 
@@ -167,7 +167,7 @@ def test_lending_and_returning_change_nothing_of_ones_own(amounts: list[int], st
     check(loans, total)
 
 
-def step(loans: LoanBook, number: int, kind: str, one: str, other: str, amount: int) -> int:
+def step(loans: LoanLedger, number: int, kind: str, one: str, other: str, amount: int) -> int:
     """Do one step, if it can be done; returns how much was created."""
     if kind == "lend":
         if one != other and 0 < amount <= (loans.own_nominal[NODE[one]] or 0):
@@ -178,12 +178,12 @@ def step(loans: LoanBook, number: int, kind: str, one: str, other: str, amount: 
             end(loans, list(loans.loans)[amount % len(loans.loans)])
         return 0
     wanted, on_top = {NODE[one]: amount}, kind == "make"
-    division = divide(TREE, loans.own_nominal, wanted, on_top=on_top)
+    division = divide_nominal(TREE, loans.own_nominal, wanted, on_top=on_top)
     if division.excesses:
         return 0
-    before = LoanBook(TREE, loans.own_nominal, loans.loans, loans.passed)
+    before = LoanLedger(TREE, loans.own_nominal, loans.loans, loans.passed)
     try:
-        loans.decide(division.own_nominal, creators=list(wanted) if on_top else [])
+        loans.apply_decision(division.own_nominal, creators=list(wanted) if on_top else [])
     except StillLent:
         loans.__dict__.update(before.__dict__)
         return 0
@@ -192,26 +192,26 @@ def step(loans: LoanBook, number: int, kind: str, one: str, other: str, amount: 
     return sum(n or 0 for n in loans.own_nominal.values()) - sum(n or 0 for n in before.own_nominal.values())
 
 
-def end(loans: LoanBook, pk: uuid.UUID) -> None:
+def end(loans: LoanLedger, pk: uuid.UUID) -> None:
     """Nobody but those who passed lent quota on has less of their own, and they by no more than that."""
-    before = LoanBook(TREE, loans.own_nominal, loans.loans, loans.passed)
-    loans.end(pk)
+    before = LoanLedger(TREE, loans.own_nominal, loans.loans, loans.passed)
+    loans.end_loan(pk)
     assert changed(before, loans) <= between(before)
     for node in TREE:
         most = sum(amount for (source, _), amount in before.passed.items() if source == node)
         assert (loans.count_own(node) or 0) >= (before.count_own(node) or 0) - most
 
 
-def changed(before: LoanBook, after: LoanBook) -> set[str]:
+def changed(before: LoanLedger, after: LoanLedger) -> set[str]:
     """Who has more or less of their own."""
     return {name for name in NAMES if before.count_own(NODE[name]) != after.count_own(NODE[name])}
 
 
-def between(loans: LoanBook) -> set[str]:
+def between(loans: LoanLedger) -> set[str]:
     return {name for name in NAMES if any(NODE[name] in pair for pair in loans.passed)}
 
 
-def check(loans: LoanBook, total: int) -> None:
+def check(loans: LoanLedger, total: int) -> None:
     assert sum(amount or 0 for amount in loans.own_nominal.values()) == total
     assert min(amount or 0 for amount in loans.own_nominal.values()) >= 0
     assert min(loans.count_own(node) or 0 for node in TREE) >= 0

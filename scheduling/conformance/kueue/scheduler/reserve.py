@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quotas.tree import Amount, QuotaTree
-from quotas.tree.limits import plus, smaller
+from quotas.tree.limits import add_amounts, min_amount
 from scheduling.conformance.kueue.topology_aware.places import TopologyAssignments, allocations_of
 from scheduling.engine import Snapshot
 from scheduling.engine.extension import Entry
@@ -28,8 +28,8 @@ def to_reserve(tree: QuotaTree[FlavorResource], entry: Entry) -> dict[FlavorReso
         limits, used = tree.limits(leaf, key), tree.usage(leaf, key)
         bound: Amount = None if limits.own_nominal is None else limits.own_nominal - used
         if borrows:
-            bound = plus(bound, limits.borrowing_limit)
-        amount = smaller(asked, bound)
+            bound = add_amounts(bound, limits.borrowing_limit)
+        amount = min_amount(asked, bound)
         if amount is not None and amount > 0:
             kept[key] = amount
     return kept

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import groupby
 
 from quotas.tree import Amount
-from quotas.tree.limits import smaller
+from quotas.tree.limits import min_amount
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.nominate import Ask, Nominator
 from scheduling.engine.actions.admission.outlook import Outlook
@@ -168,7 +168,7 @@ class Ahead:
                 kept_free(self._session, entry.queue, entry.job, key),
             )
             if unused and owned is not None and tree.borrows(leaf, key, amount):
-                left[key] = smaller(spare.get(key), owned - tree.usage(root, key) - amount - unused)
+                left[key] = min_amount(spare.get(key), owned - tree.usage(root, key) - amount - unused)
         return left
 
     def _left_of_nominal(self, entry: Entry) -> dict[FlavorResource, Amount]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from quotas.tree import at_least
+from quotas.tree import is_at_least
 from scheduling.engine.actions.admission.entry import Entry
 from scheduling.engine.actions.admission.outlook import Outlook
 from scheduling.engine.model import Allocation, FlavorResource
@@ -53,7 +53,7 @@ class Awaiting:
     def _fits(self, entry: Entry) -> bool:
         leaf = entry.queue.quota_node
         return all(
-            not amount or at_least(self._held.available(leaf, key), amount)
+            not amount or is_at_least(self._held.available(leaf, key), amount)
             for key, amount in entry.assignment.usage.items()
         )
 

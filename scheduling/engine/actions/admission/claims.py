@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from quotas.tree import at_least
+from quotas.tree import is_at_least
 from scheduling.engine.actions.admission.entry import awaits
 from scheduling.engine.model import Allocation, Claim, Job, JobState, Outcome, Queue, StopPolicy
 from scheduling.engine.session.session import Session
@@ -130,7 +130,7 @@ def _quota_holds(snapshot: Snapshot, allocations: tuple[Allocation, ...]) -> boo
         return True
     leaf = snapshot.queues[allocations[0].queue].quota_node
     asked = summed(charge for allocation in allocations for charge in allocation.charges)
-    return all(at_least(snapshot.quota.available(leaf, key), amount) for key, amount in asked.items())
+    return all(is_at_least(snapshot.quota.available(leaf, key), amount) for key, amount in asked.items())
 
 
 def _row_holds(snapshot: Snapshot, row: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from quotas.tree import at_least
+from quotas.tree import is_at_least
 from scheduling.engine.actions.elastic.surplus_feasibility import SurplusFeasibility
 from scheduling.engine.actions.elastic.surplus_index import SurplusTasks, surplus_index_of
 from scheduling.engine.actions.eviction import evict_tasks
@@ -112,7 +112,7 @@ class SurplusRelease:
         tree, leaf, freed = self._session.snapshot.quota, queue.quota_node, surplus.charged
         # What counts at a parent is lower by that much at most.
         return all(
-            at_least(tree.available(leaf, key, dict.fromkeys(tree.path(leaf), freed.get(key, 0))), amount)
+            is_at_least(tree.available(leaf, key, dict.fromkeys(tree.path(leaf), freed.get(key, 0))), amount)
             for key, amount in asked.items()
         )
 

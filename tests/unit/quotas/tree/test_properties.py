@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.tree import Branch, NodeLimits, QuotaTree, Share, at_least
+from quotas.tree import Branch, NodeLimits, QuotaTree, Share, is_at_least
 
 KEY = "gpu"
 amounts = st.integers(0, 20)
@@ -58,7 +58,7 @@ def test_admission_within_available_keeps_every_subtree_within_its_quota(
     quotas, ids, leaves = built
     for pick, amount in wanted:
         leaf = leaves[pick % len(leaves)]
-        if at_least(quotas.available(leaf, KEY), amount):
+        if is_at_least(quotas.available(leaf, KEY), amount):
             quotas.add_usage(leaf, KEY, amount)
     for node in ids:
         own = quotas.limits(node, KEY)
