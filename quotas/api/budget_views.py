@@ -10,7 +10,6 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from clusters.models import Flavor
 from foundation.core import clock
 from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column, ColumnKind
@@ -24,12 +23,13 @@ from quotas.selectors.budget import (
     gpu_hours_by_month,
     workspace_budgets,
 )
+from quotas.selectors.flavor import list_flavors
 from quotas.selectors.quota_table import tenant_get
 from quotas.services.budget import HOURS_MAX, STEPS_MAX, budget_change, budget_create, budget_delete
 from quotas.services.quota_amounts import select_flavor
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.bodies import StrictSerializer, named_by
+from tenants.api.bodies import StrictSerializer, named_by, read_body
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
@@ -173,15 +173,12 @@ class AdminBudgetsView(PlatformView):
     def post(self, request: Request) -> Response:
         """Set it; at 100 % the action takes effect on what starts."""
         read_query(request, NoQuery)
-        body = BudgetCreateSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        values = body.validated_data
+        values = read_body(BudgetCreateSerializer, request)
         with named_by("tenant"):
             tenant = tenant_get(self.viewer, values["tenant"])
         flavor = None
         if values["flavor"] is not None:
-            flavors = list(Flavor.unscoped.select_related("cluster").order_by("pk"))
-            flavor = select_flavor(flavors, values["flavor"], values["cluster"])
+            flavor = select_flavor(list_flavors(), values["flavor"], values["cluster"])
         made = budget_create(
             acting_user=self.viewer,
             tenant=tenant,
@@ -228,11 +225,8 @@ class AdminBudgetView(PlatformView):
         read_query(request, NoQuery)
         found = budget_get(self.viewer, budget)
         expected = if_match(request)
-        body = BudgetChangeSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        budget_change(
-            acting_user=self.viewer, budget=found, changes=dict(body.validated_data), version=expected
-        )
+        body = read_body(BudgetChangeSerializer, request)
+        budget_change(acting_user=self.viewer, budget=found, changes=body, version=expected)
         return _shown(self, budget)
 
     @extend_schema(

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core.quantities import Resource
-from foundation.sql.versions import if_match, version_header
+from foundation.sql.versions import if_match
 from foundation.web.listing import Column, ColumnKind
 from quotas.api.request_serializers import EmptySerializer, check_count
 from quotas.models import OverrideState
@@ -22,7 +22,7 @@ from quotas.services.quota_amounts import find_flavor_of_cell
 from quotas.services.quota_plan import AMOUNT_MAX
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
-from tenants.api.bodies import StrictSerializer, named_by
+from tenants.api.bodies import StrictSerializer, answer_row, named_by, read_body
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, IF_MATCH_OPTIONAL, problems
@@ -130,9 +130,7 @@ class OverridesView(PlatformView):
     def post(self, request: Request) -> Response:
         """Plan a loan, and start it if its time has come."""
         read_query(request, NoQuery)
-        body = OverrideCreateSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        values = body.validated_data
+        values = read_body(OverrideCreateSerializer, request)
         with named_by("lender"):
             lender = quota_node_get(self.viewer, values["lender"])
         with named_by("borrower"):
@@ -155,9 +153,9 @@ class OverridesView(PlatformView):
             ends_at=values["ends_at"],
             reason=values["reason"],
         )
-        shown = override_get(self.viewer, made.pk)
-        headers = {"Location": f"{request.path}/{made.pk}", **version_header(shown)}
-        return Response(OverrideSerializer(shown).data, status=201, headers=headers)
+        return answer_row(
+            OverrideSerializer, override_get(self.viewer, made.pk), location=f"{request.path}/{made.pk}"
+        )
 
 
 class OverrideView(PlatformView):
@@ -174,8 +172,7 @@ class OverrideView(PlatformView):
     def get(self, request: Request, override: uuid.UUID) -> Response:
         """Answer the loan."""
         read_query(request, NoQuery)
-        found = override_get(self.viewer, override)
-        return Response(OverrideSerializer(found).data, headers=version_header(found))
+        return answer_row(OverrideSerializer, override_get(self.viewer, override))
 
     @extend_schema(
         operation_id="override_move_end",
@@ -191,12 +188,10 @@ class OverrideView(PlatformView):
         read_query(request, NoQuery)
         found = override_get(self.viewer, override)
         expected = if_match(request)
-        body = OverrideChangeSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        ends_at = body.validated_data["ends_at"]
+        body = read_body(OverrideChangeSerializer, request)
+        ends_at = body["ends_at"]
         override_move_end(acting_user=self.viewer, override=found, ends_at=ends_at, version=expected)
-        shown = override_get(self.viewer, override)
-        return Response(OverrideSerializer(shown).data, headers=version_header(shown))
+        return answer_row(OverrideSerializer, override_get(self.viewer, override))
 
 
 class OverrideEndView(PlatformView):
@@ -220,9 +215,7 @@ class OverrideEndView(PlatformView):
         """Bring back what was lent."""
         read_query(request, NoQuery)
         found = override_get(self.viewer, override)
-        body = EmptySerializer(data=request.data)
-        body.is_valid(raise_exception=True)
+        read_body(EmptySerializer, request)
         expected = if_match(request, required=False)
         override_end(acting_user=self.viewer, override=found, version=expected)
-        shown = override_get(self.viewer, override)
-        return Response(OverrideSerializer(shown).data, headers=version_header(shown))
+        return answer_row(OverrideSerializer, override_get(self.viewer, override))

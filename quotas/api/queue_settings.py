@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from clusters.models import Cell, Flavor
 from foundation.core.errors import FieldError, Invalid
-from foundation.sql.versions import if_match, version_header
+from foundation.sql.versions import if_match
 from quotas.api.serializers import QueueSerializer
 from quotas.models import (
     AllocationMode,
@@ -34,7 +34,7 @@ from quotas.services.queues.queue_preset import Preset, queue_preset
 from quotas.services.queues.queue_settings import preset_of, queue_update
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
-from tenants.api.bodies import StrictSerializer, named_by
+from tenants.api.bodies import StrictSerializer, answer_row, named_by, read_body
 from tenants.api.query import NoQuery, WriteQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
 
@@ -123,9 +123,7 @@ class QueueView(WorkspaceView):
         """Change what is named, all or nothing."""
         read_query(request, NoQuery)
         found, expected = queue_get(self.viewer, self.workspace, queue), if_match(request)
-        wanted = QueueChangeSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        values: dict[str, Any] = dict(wanted.validated_data)
+        values = read_body(QueueChangeSerializer, request)
         preset = values.pop("preset", None)
         names, name = values.pop("flavors", None), values.pop("name", None)
         with transaction.atomic():
@@ -161,16 +159,13 @@ class QueueView(WorkspaceView):
         return Response(status=204)
 
     def _shown(self, queue: str) -> Response:
-        found = queue_get(self.viewer, self.workspace, queue)
-        return Response(QueueDetailSerializer(found).data, headers=version_header(found))
+        return answer_row(QueueDetailSerializer, queue_get(self.viewer, self.workspace, queue))
 
 
 @transaction.atomic
 def open_queue(view: WorkspaceView, request: Request) -> Response:
     """Open the queue of the body, or nothing of it; the answer of `POST …/queues`."""
-    wanted = QueueCreateSerializer(data=request.data)
-    wanted.is_valid(raise_exception=True)
-    values = wanted.validated_data
+    values = read_body(QueueCreateSerializer, request)
     cell = get_cell_named(values.get("cell"))
     made = queue_create(
         acting_user=view.viewer,
@@ -181,9 +176,11 @@ def open_queue(view: WorkspaceView, request: Request) -> Response:
         strategy=Strategy(values["strategy"]),
     )
     queue_preset(acting_user=view.viewer, queue=made, preset=Preset(values["preset"]))
-    found = queue_get(view.viewer, view.workspace, made.name)
-    headers = {"Location": f"{request.path}/{made.name}", **version_header(found)}
-    return Response(QueueDetailSerializer(found).data, status=201, headers=headers)
+    return answer_row(
+        QueueDetailSerializer,
+        queue_get(view.viewer, view.workspace, made.name),
+        location=f"{request.path}/{made.name}",
+    )
 
 
 def _flavors(cell: Cell, names: Sequence[str]) -> list[Flavor]:

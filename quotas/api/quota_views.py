@@ -42,6 +42,7 @@ from quotas.services.quota_revert import quota_revert, revert_changes
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
+from tenants.api.bodies import read_body
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, QuerySerializer, WriteQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
@@ -120,7 +121,7 @@ class AdminQuotaView(PlatformView):
         read_query(request, WriteQuery)
         found = quota_node_get(self.viewer, node)
         expected = if_match(request)
-        values = _valid(QuotaPatchSerializer, request)
+        values = read_body(QuotaPatchSerializer, request)
         amounts = parse_amounts(found, values["amounts"])
         shrink = Shrink(values["shrink"]) if values["shrink"] else None
         if dry_run_of(request):
@@ -189,7 +190,7 @@ class QuotaRevertView(PlatformView):
         """Set every limit of the revision back to what it was before."""
         read_query(request, WriteQuery)
         found = quota_revision_get(self.viewer, revision)
-        values = _valid(ShrinkSerializer, request)
+        values = read_body(ShrinkSerializer, request)
         shrink = Shrink(values["shrink"]) if values["shrink"] else None
         if dry_run_of(request):
             return Response(QuotaEffectSerializer(self._effect(found, shrink)).data)
@@ -263,9 +264,3 @@ class QuotaFileView(PlatformView):
                 on_top=query["on_top"],
             )
         return Response(DifferenceSerializer(found).data)
-
-
-def _valid(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
-    body = kind(data=request.data)
-    body.is_valid(raise_exception=True)
-    return dict(body.validated_data)

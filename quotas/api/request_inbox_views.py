@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.sql.versions import if_match, version_header
+from foundation.sql.versions import if_match
 from foundation.web.listing import Column
 from quotas.api.quota_serializers import QuotaEffectSerializer
 from quotas.api.request_serializers import (
     AnswerSerializer,
-    EmptySerializer,
     InboxRequestSerializer,
     NodeRequestCreateSerializer,
     OfferSerializer,
     RejectSerializer,
-    read_body,
 )
 from quotas.api.request_views import RequestsQuery
-from quotas.models import QuotaRequest
 from quotas.selectors.quota_request import quota_request_get, quota_requests
 from quotas.selectors.quota_table import quota_node_get
 from quotas.services.quota import NodeAmounts
@@ -32,7 +28,7 @@ from quotas.services.requests import quota_request as service
 from quotas.services.requests.request_amounts import find_missing_amounts
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
-from tenants.api.bodies import named_by
+from tenants.api.bodies import answer_row, named_by, read_body
 from tenants.api.pages import list_of, listed_by
 from tenants.api.query import NoQuery, read_query
 from tenants.api.schema import IF_MATCH_OPTIONAL, problems
@@ -90,91 +86,15 @@ class AdminQuotaRequestsView(PlatformView):
             until=values["until"],
             expires_at=values["expires_at"],
         )
-        answer = _shown(self, made.pk, status=201)
-        answer.headers["Location"] = f"{request.path}/{made.pk}"
-        return answer
+        return show_inbox_request(self, made.pk, location=f"{request.path}/{made.pk}")
 
 
-class _RequestView(PlatformView):
-    """Something that is done with one request."""
+class InboxRequestView(PlatformView):
+    """An action on one request of any tenant."""
 
     def may_see_again(self) -> None:
         """Whoever still sees the request."""
         quota_request_get(self.viewer, self.kwargs["quota_request"])
-
-
-class _FolderAskerView(_RequestView):
-    """Something that the asker of a folder's request does with it."""
-
-    points = {"POST": _P.JOB_SUBMIT}
-    also = (_P.QUOTA_VIEW,)  # who asked may have lost the right to ask, and admins take requests back
-    change: ClassVar[Callable[..., QuotaRequest]]
-
-    def act(self, request: Request, pk: uuid.UUID) -> Response:
-        """Do it, and answer the request as it is then."""
-        read_query(request, NoQuery)
-        found = quota_request_get(self.viewer, pk)
-        read_body(EmptySerializer, request)
-        expected = if_match(request, required=False)
-        type(self).change(acting_user=self.viewer, request=found, version=expected)
-        return _shown(self, pk)
-
-
-_FOLDER_ANSWERS: Any = {200: InboxRequestSerializer, **problems(400, 404, 409, 412, 422)}
-
-
-class AdminRequestWithdrawView(_FolderAskerView):
-    """Taking a request back."""
-
-    change = staticmethod(service.quota_request_withdraw)
-
-    @extend_schema(
-        operation_id="admin_quota_request_withdraw",
-        summary="Take a request back, of a folder too",
-        parameters=[IF_MATCH_OPTIONAL],
-        request=EmptySerializer,
-        responses=_FOLDER_ANSWERS,
-        tags=["quota-requests"],
-    )
-    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """For who asked, and for the admins of the tenant."""
-        return self.act(request, quota_request)
-
-
-class AdminRequestAcceptView(_FolderAskerView):
-    """Taking a counter-offer."""
-
-    change = staticmethod(service.quota_request_accept)
-
-    @extend_schema(
-        operation_id="admin_quota_request_accept",
-        summary="Take the counter-offer, of a folder too",
-        parameters=[IF_MATCH_OPTIONAL],
-        request=EmptySerializer,
-        responses=_FOLDER_ANSWERS,
-        tags=["quota-requests"],
-    )
-    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """For who asked; the offer is carried out."""
-        return self.act(request, quota_request)
-
-
-class AdminRequestDeclineView(_FolderAskerView):
-    """Leaving a counter-offer."""
-
-    change = staticmethod(service.quota_request_decline)
-
-    @extend_schema(
-        operation_id="admin_quota_request_decline",
-        summary="Decline the counter-offer, of a folder too",
-        parameters=[IF_MATCH_OPTIONAL],
-        request=EmptySerializer,
-        responses=_FOLDER_ANSWERS,
-        tags=["quota-requests"],
-    )
-    def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """For who asked; the request is closed."""
-        return self.act(request, quota_request)
 
 
 class AdminQuotaRequestView(PlatformView):
@@ -191,10 +111,10 @@ class AdminQuotaRequestView(PlatformView):
     def get(self, request: Request, quota_request: uuid.UUID) -> Response:
         """Answer the request."""
         read_query(request, NoQuery)
-        return _shown(self, quota_request)
+        return show_inbox_request(self, quota_request)
 
 
-class QuotaRequestApproveView(_RequestView):
+class QuotaRequestApproveView(InboxRequestView):
     """Giving what is asked for."""
 
     points = {"POST": _P.QUOTA_EDIT}
@@ -224,10 +144,10 @@ class QuotaRequestApproveView(_RequestView):
         service.quota_request_approve(
             acting_user=self.viewer, request=found, answer=values["answer"], version=expected
         )
-        return _shown(self, quota_request)
+        return show_inbox_request(self, quota_request)
 
 
-class QuotaRequestRejectView(_RequestView):
+class QuotaRequestRejectView(InboxRequestView):
     """Refusing."""
 
     points = {"POST": _P.QUOTA_EDIT}
@@ -248,10 +168,10 @@ class QuotaRequestRejectView(_RequestView):
         service.quota_request_reject(
             acting_user=self.viewer, request=found, answer=values["answer"], version=expected
         )
-        return _shown(self, quota_request)
+        return show_inbox_request(self, quota_request)
 
 
-class QuotaRequestCounterView(_RequestView):
+class QuotaRequestCounterView(InboxRequestView):
     """Offering something else."""
 
     points = {"POST": _P.QUOTA_EDIT}
@@ -277,7 +197,7 @@ class QuotaRequestCounterView(_RequestView):
             answer=values["answer"],
             version=expected,
         )
-        return _shown(self, quota_request)
+        return show_inbox_request(self, quota_request)
 
 
 class _Inbox(InboxRequestSerializer):
@@ -294,6 +214,6 @@ class _Inbox(InboxRequestSerializer):
         return service.may_decide_request(self.viewer, request)
 
 
-def _shown(view: PlatformView, pk: uuid.UUID, *, status: int = 200) -> Response:
-    found = quota_request_get(view.viewer, pk)
-    return Response(_Inbox.of(view.viewer)(found).data, status=status, headers=version_header(found))
+def show_inbox_request(view: PlatformView, pk: uuid.UUID, *, location: str = "") -> Response:
+    """Answer a request as the viewer sees it among those of all tenants."""
+    return answer_row(_Inbox.of(view.viewer), quota_request_get(view.viewer, pk), location=location)

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 from rest_framework import serializers
-from rest_framework.request import Request
 
 from foundation.core.quantities import Resource
 from quotas.api.quota_serializers import AmountSerializer, LimitsSerializer
@@ -156,10 +155,3 @@ class InboxRequestSerializer(QuotaRequestSerializer):
 
     def get_may_decide(self, request: Any) -> bool:
         return bool(request.may_decide)
-
-
-def read_body(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
-    """What the body of a request says. Raises: rest_framework.exceptions.ValidationError."""
-    body = kind(data=request.data)
-    body.is_valid(raise_exception=True)
-    return dict(body.validated_data)

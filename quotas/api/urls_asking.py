@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from django.urls import path
 
-from quotas.api import budget_views, override_views, request_inbox_views, request_views, user_limit_views
+from quotas.api import (
+    asker_views,
+    budget_views,
+    override_views,
+    request_inbox_views,
+    request_views,
+    user_limit_views,
+)
 
 _MINE = "workspaces/<slug:ws>/quota-requests"
 _ALL = "admin/quota-requests"
@@ -18,17 +25,17 @@ urlpatterns = [
     ),
     path(
         f"{_MINE}/<uuid:quota_request>/withdraw",
-        request_views.QuotaRequestWithdrawView.as_view(),
+        asker_views.QuotaRequestWithdrawView.as_view(),
         name="quota-request-withdraw",
     ),
     path(
         f"{_MINE}/<uuid:quota_request>/accept",
-        request_views.QuotaRequestAcceptView.as_view(),
+        asker_views.QuotaRequestAcceptView.as_view(),
         name="quota-request-accept",
     ),
     path(
         f"{_MINE}/<uuid:quota_request>/decline",
-        request_views.QuotaRequestDeclineView.as_view(),
+        asker_views.QuotaRequestDeclineView.as_view(),
         name="quota-request-decline",
     ),
     path(_ALL, request_inbox_views.AdminQuotaRequestsView.as_view(), name="admin-quota-requests"),
@@ -55,9 +62,9 @@ urlpatterns = [
     *(
         path(f"{_ALL}/<uuid:quota_request>/{verb}", view.as_view(), name=f"admin-quota-request-{verb}")
         for verb, view in (
-            ("withdraw", request_inbox_views.AdminRequestWithdrawView),
-            ("accept", request_inbox_views.AdminRequestAcceptView),
-            ("decline", request_inbox_views.AdminRequestDeclineView),
+            ("withdraw", asker_views.AdminRequestWithdrawView),
+            ("accept", asker_views.AdminRequestAcceptView),
+            ("decline", asker_views.AdminRequestDeclineView),
         )
     ),
     path("admin/overrides", override_views.OverridesView.as_view(), name="admin-overrides"),

@@ -11,14 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core.quantities import Resource
-from foundation.sql.versions import if_match, version_header
+from foundation.sql.versions import if_match
 from foundation.web.listing import Column, ColumnKind
 from quotas.selectors.user_limit import user_limit_get, user_limit_list
 from quotas.services.quota_plan import AMOUNT_MAX
 from quotas.services.user_limit import user_limit_change, user_limit_create, user_limit_delete
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
-from tenants.api.bodies import StrictSerializer
+from tenants.api.bodies import StrictSerializer, answer_row, read_body
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
@@ -88,9 +88,7 @@ class UserLimitsView(WorkspaceView):
         """Set the limit; what is held above it goes on."""
         read_query(request, NoQuery)
         workspace = self.workspace
-        body = UserLimitCreateSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        values = body.validated_data
+        values = read_body(UserLimitCreateSerializer, request)
         made = user_limit_create(
             acting_user=self.viewer,
             workspace=workspace,
@@ -98,8 +96,7 @@ class UserLimitsView(WorkspaceView):
             resource=Resource(values["resource"]),
             amount=values["amount"],
         )
-        headers = {"Location": f"{request.path}/{made.pk}", **version_header(made)}
-        return Response(UserLimitSerializer(made).data, status=201, headers=headers)
+        return answer_row(UserLimitSerializer, made, location=f"{request.path}/{made.pk}")
 
 
 class UserLimitView(WorkspaceView):
@@ -120,8 +117,7 @@ class UserLimitView(WorkspaceView):
     def get(self, request: Request, ws: str, limit: uuid.UUID) -> Response:
         """Answer the limit."""
         read_query(request, NoQuery)
-        found = user_limit_get(self.viewer, self.workspace, limit)
-        return Response(UserLimitSerializer(found).data, headers=version_header(found))
+        return answer_row(UserLimitSerializer, user_limit_get(self.viewer, self.workspace, limit))
 
     @extend_schema(
         operation_id="user_limit_change",
@@ -136,11 +132,10 @@ class UserLimitView(WorkspaceView):
         read_query(request, NoQuery)
         found = user_limit_get(self.viewer, self.workspace, limit)
         expected = if_match(request)
-        body = UserLimitChangeSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        amount = body.validated_data["amount"]
+        body = read_body(UserLimitChangeSerializer, request)
+        amount = body["amount"]
         changed = user_limit_change(acting_user=self.viewer, limit=found, amount=amount, version=expected)
-        return Response(UserLimitSerializer(changed).data, headers=version_header(changed))
+        return answer_row(UserLimitSerializer, changed)
 
     @extend_schema(
         operation_id="user_limit_delete",

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.sql.versions import if_match, version_header
+from foundation.sql.versions import if_match
 from foundation.web.listing import Column, ColumnKind
 from quotas.api.queue_settings import QueueCreateSerializer, QueueDetailSerializer, open_queue
 from quotas.api.serializers import QueueSerializer, QuotaRowSerializer
@@ -18,7 +18,7 @@ from quotas.selectors.quota import workspace_quota
 from quotas.services.queues.queue_preset import Preset, queue_preset
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
-from tenants.api.bodies import StrictSerializer
+from tenants.api.bodies import StrictSerializer, answer_row, read_body
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH_OPTIONAL, problems
@@ -121,9 +121,8 @@ class QueuePresetView(WorkspaceView):
         """Set them all at once."""
         read_query(request, NoQuery)
         found = queue_get(self.viewer, self.workspace, queue)
-        wanted = PresetSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        preset = Preset(wanted.validated_data["preset"])
+        wanted = read_body(PresetSerializer, request)
+        preset = Preset(wanted["preset"])
         expected = if_match(request, required=False)
         queue_preset(acting_user=self.viewer, queue=found, preset=preset, expected=expected)
-        return Response(QueueSerializer(found).data, headers=version_header(found))
+        return answer_row(QueueSerializer, found)

@@ -13,6 +13,7 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import Resource
 from quotas.distribution.division import Keep
 from quotas.models import QuotaNode
+from quotas.selectors.flavor import list_flavors
 from quotas.services.quota_plan import QuotaAmount
 
 
@@ -21,7 +22,7 @@ def parse_amounts(node: QuotaNode, items: Sequence[Mapping[str, Any]]) -> list[Q
 
     Raises: Invalid for a flavor that the node's cell does not have, or has in several clusters.
     """
-    flavors = _flavors(node.cell_id)
+    flavors = list_flavors([node.cell_id])
     return [_amount(item, flavors, f"amounts.{index}.") for index, item in enumerate(items)]
 
 
@@ -30,12 +31,7 @@ def find_flavor_of_cell(cell_id: uuid.UUID, item: Mapping[str, Any], place: str)
 
     Raises: Invalid for one that the cell does not have, or has in several clusters.
     """
-    return _flavor(item, _flavors(cell_id), place)
-
-
-def _flavors(cell_id: uuid.UUID) -> list[Flavor]:
-    rows = Flavor.unscoped.filter(cluster__cell_id=cell_id)
-    return list(rows.select_related("cluster").order_by("pk"))
+    return _flavor(item, list_flavors([cell_id]), place)
 
 
 def select_flavor(flavors: Sequence[Flavor], name: str, cluster: str, place: str = "") -> Flavor:

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.sql.versions import if_match, version_header
+from foundation.sql.versions import if_match
 from foundation.web.listing import Column, ColumnKind
 from quotas.selectors.quota_table import tenant_get
 from scheduling.selectors.priority_grant import (
@@ -23,7 +23,7 @@ from scheduling.services.jobs.priority_class import VALUE_MAX, priority_class_cr
 from scheduling.services.jobs.priority_grant import priority_grant, priority_revoke
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
-from tenants.api.bodies import StrictSerializer, named_by
+from tenants.api.bodies import StrictSerializer, answer_row, named_by, read_body
 from tenants.api.pages import list_of, listed
 from tenants.api.query import ListQuery, NoQuery, read_query
 from tenants.api.schema import IF_MATCH, problems
@@ -97,11 +97,9 @@ class PriorityClassesView(PlatformView):
     def post(self, request: Request) -> Response:
         """Make it; above 0 nobody may use it before it is granted."""
         read_query(request, NoQuery)
-        wanted = PriorityClassCreateSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        made = priority_class_create(acting_user=self.viewer, **wanted.validated_data)
-        headers = {"Location": f"{request.path}/{made.name}", **version_header(made)}
-        return Response(PriorityClassSerializer(made).data, status=201, headers=headers)
+        wanted = read_body(PriorityClassCreateSerializer, request)
+        made = priority_class_create(acting_user=self.viewer, **wanted)
+        return answer_row(PriorityClassSerializer, made, location=f"{request.path}/{made.name}")
 
 
 class PriorityClassView(PlatformView):
@@ -118,8 +116,7 @@ class PriorityClassView(PlatformView):
     def get(self, request: Request, name: str) -> Response:
         """Answer the class."""
         read_query(request, NoQuery)
-        found = priority_class_get(name)
-        return Response(PriorityClassSerializer(found).data, headers=version_header(found))
+        return answer_row(PriorityClassSerializer, priority_class_get(name))
 
     @extend_schema(
         operation_id="priority_class_update",
@@ -134,12 +131,11 @@ class PriorityClassView(PlatformView):
         """Change what is named."""
         read_query(request, NoQuery)
         found, expected = priority_class_get(name), if_match(request)
-        wanted = PriorityClassChangeSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
+        wanted = read_body(PriorityClassChangeSerializer, request)
         changed = priority_class_update(
-            acting_user=self.viewer, priority_class=found, expected=expected, **wanted.validated_data
+            acting_user=self.viewer, priority_class=found, expected=expected, **wanted
         )
-        return Response(PriorityClassSerializer(changed).data, headers=version_header(changed))
+        return answer_row(PriorityClassSerializer, changed)
 
 
 class PriorityGrantsView(PlatformView):
@@ -173,12 +169,11 @@ class PriorityGrantsView(PlatformView):
     def post(self, request: Request) -> Response:
         """Grant a class; granting it again answers the grant that is there."""
         read_query(request, NoQuery)
-        wanted = GrantCreateSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
+        wanted = read_body(GrantCreateSerializer, request)
         with named_by("tenant"):
-            tenant = tenant_get(self.viewer, wanted.validated_data["tenant"])
+            tenant = tenant_get(self.viewer, wanted["tenant"])
         with named_by("priority_class"):
-            found = priority_class_get(wanted.validated_data["priority_class"])
+            found = priority_class_get(wanted["priority_class"])
         grant = priority_grant(acting_user=self.viewer, tenant=tenant, priority_class=found)
         headers = {"Location": f"{request.path}/{grant.pk}"}
         return Response(GrantSerializer(grant).data, status=201, headers=headers)

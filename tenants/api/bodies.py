@@ -8,8 +8,11 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from foundation.core.errors import FieldError, NotFound
+from foundation.sql.versions import version_header
 
 _TEXT: Final = (
     serializers.CharField,
@@ -73,3 +76,16 @@ def named_by(field: str) -> Iterator[None]:
     except NotFound as error:
         told = error.errors or [FieldError(field, "UNKNOWN", error.detail)]
         raise NotFound(error.detail, errors=told) from error
+
+
+def read_body(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
+    """Return the checked body of a request. Raises: rest_framework.exceptions.ValidationError."""
+    body = kind(data=request.data)
+    body.is_valid(raise_exception=True)
+    return dict(body.validated_data)
+
+
+def answer_row(kind: type[serializers.Serializer[Any]], row: Any, *, location: str = "") -> Response:
+    """Answer a versioned row with its entity tag; with the address of a new one, the status is 201."""
+    headers = version_header(row) | ({"Location": location} if location else {})
+    return Response(kind(row).data, status=201 if location else 200, headers=headers)

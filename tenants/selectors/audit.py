@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -69,3 +70,9 @@ def audit_page(
 ) -> tuple[list[AuditRecord], str | None]:
     """The next records, newest first, and the cursor after them. Raises: Invalid for a bad cursor."""
     return keyset.read_page(records, sort="-created_at", cursor=cursor, limit=limit)
+
+
+def tenant_names(records: Sequence[AuditRecord]) -> dict[uuid.UUID | None, str]:
+    """Return the names of the tenants that records are about, by id; the viewer may read these records."""
+    wanted = {record.tenant_id for record in records if record.tenant_id is not None}
+    return dict(Tenant.unscoped.filter(pk__in=wanted).values_list("pk", "name"))

@@ -82,6 +82,18 @@ def test_every_module_says_what_it_is_for() -> None:
     assert bare == []
 
 
+def test_the_console_reads_through_selectors() -> None:
+    """A page that asks a model itself would not be bound to what its viewer may see."""
+    own_queries = [
+        f"{path}:{node.lineno}"
+        for path, tree in trees().items()
+        if path.parts[0] == "frontend"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("unscoped", "objects")
+    ]
+    assert own_queries == []
+
+
 def test_imports_keep_the_layers() -> None:
     program = Path(sys.executable).with_name("lint-imports")
     if not program.exists():

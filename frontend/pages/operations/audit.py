@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,14 +21,14 @@ from django.utils.translation import gettext_lazy
 from foundation.audit import chain, chain_heads
 from foundation.audit.audit_log import DENIED, DONE
 from foundation.core.errors import Invalid
-from foundation.models import AuditRecord, AuditSeal
+from foundation.models import AuditRecord
 from foundation.web.listing import parse_condition
 from frontend.components import view_models
 from frontend.shell.page_shell import frame, login_required, viewer
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_query
+from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_query, tenant_names
 from tenants.selectors.tenant import workspace_get
 
 PER_PAGE: Final = 50
@@ -74,7 +73,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         _verify(request)
         return redirect("frontend:ops-audit")
     frame(request, label=_("Audit"), trail=_("Operations"))
-    last = AuditSeal.unscoped.order_by("-number").first()
+    last = chain.find_last_seal()
     page = _page(request, who, None, reverse("admin-audit-export")) | {
         "sealed": last.number if last else 0,
         "head": f"{last.number}:{last.hash}" if last else "",
@@ -96,7 +95,7 @@ def workspace_audit(request: HttpRequest, workspace: str) -> HttpResponse:
 
 def _verify(request: HttpRequest) -> None:
     """Walk the chain and say what was found; records of the last seconds are not sealed yet."""
-    last = AuditSeal.unscoped.order_by("-number").first()
+    last = chain.find_last_seal()
     if last is not None and last.number > VERIFIED_MOST:
         messages.warning(request, _("The chain is long: run allotment audit-verify, or let a timer do it."))
         return
@@ -179,9 +178,7 @@ def _export(values: Mapping[str, Any], kind: str) -> str:
 
 
 def _lines(records: Sequence[AuditRecord]) -> list[Line]:
-    names: dict[uuid.UUID | None, str] = dict(
-        Tenant.unscoped.filter(pk__in={record.tenant_id for record in records}).values_list("pk", "name")
-    )
+    names = tenant_names(records)
     return [
         Line(
             record,

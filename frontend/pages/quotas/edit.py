@@ -19,6 +19,7 @@ from foundation.core.numbers import read_whole
 from frontend.pages.quotas import form
 from frontend.pages.quotas.page import Open, resource_of, resource_word, show
 from frontend.shell.page_shell import login_required, viewer
+from quotas.selectors.flavor import find_flavor
 from quotas.selectors.quota_table import NodeQuota, node_quota, quota_node_get, tenant_get
 from quotas.services.quota import NodeAmounts, quota_set
 from quotas.services.quota_preview import QuotaPreview, quota_preview
@@ -84,8 +85,7 @@ def check(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespo
 
 def _place(who: User, node: uuid.UUID, flavor: uuid.UUID) -> tuple[NodeQuota, Flavor]:
     found = node_quota(who, quota_node_get(who, node))
-    pool = Flavor.unscoped.filter(pk=flavor, cluster__cell_id=found.node.cell_id)
-    chosen = pool.select_related("cluster").first()
+    chosen = find_flavor(found.node.cell_id, flavor)
     if chosen is None:
         raise NotFound
     return found, chosen

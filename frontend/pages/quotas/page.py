@@ -23,6 +23,7 @@ from frontend.pages.quotas.form import Typed, shown
 from frontend.pages.quotas.history import entry
 from frontend.pages.quotas.rows import TITLES, Links, pools
 from frontend.shell.page_shell import frame, login_required, viewer
+from quotas.selectors.flavor import list_flavors
 from quotas.selectors.quota_history import quota_history
 from quotas.selectors.quota_table import NodeQuota, quota_nodes, tenant_get, tenant_quota_table
 from tenants.access import permissions
@@ -133,8 +134,7 @@ def _asked(request: HttpRequest, nodes: Sequence[NodeQuota]) -> Open | None:
     for node in nodes:
         if str(node.node.pk) != request.GET.get("edit"):
             continue
-        flavors = Flavor.unscoped.filter(cluster__cell_id=node.node.cell_id).select_related("cluster")
-        for flavor in flavors:
+        for flavor in list_flavors([node.node.cell_id]):
             if str(flavor.pk) == request.GET.get("flavor"):
                 return Open(node, flavor, shown(node, flavor))
     return None

@@ -25,6 +25,7 @@ from frontend.shell.page_shell import frame, login_required, viewer
 from frontend.texts import formats
 from quotas.models import Budget, BudgetAction
 from quotas.selectors.budget import BudgetUse, budget_get, budget_list
+from quotas.selectors.flavor import list_flavors
 from quotas.services.budget import HOURS_MAX, budget_change, budget_create, budget_delete
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -109,7 +110,7 @@ def budgets(request: HttpRequest) -> HttpResponse:
     who = viewer(request)
     frame(request, label=_("Budgets"))
     tenants = [t for t in tenant_list(viewer=who) if permissions.may(who, Permission.QUOTA_EDIT, t.parent)]
-    pools = list(Flavor.unscoped.exclude(card_model="").order_by("name", "pk"))
+    pools = [flavor for flavor in list_flavors() if flavor.card_model]
     form, refusal = NewBudgetForm(tenants=tenants, pools=pools), ""
     what = request.POST.get("do", "")
     if request.method == "POST" and what == "set":

@@ -21,6 +21,7 @@ from frontend.pages.requests import amounts, labels
 from frontend.pages.requests.own_requests import PER_PAGE, row
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import QuotaRequest, RequestState
+from quotas.selectors.flavor import find_flavor_named
 from quotas.selectors.quota_request import quota_request_get, quota_requests
 from quotas.selectors.quota_table import node_quota
 from quotas.services.quota import NodeAmounts
@@ -133,8 +134,7 @@ def _show(
 def _pool(found: QuotaRequest) -> Flavor:
     """The pool of the first item: a page asks for one at a time."""
     item = found.asked[0]
-    rows = Flavor.unscoped.filter(name=item["flavor"], cluster__name=item["cluster"])
-    pool = rows.filter(cluster__cell_id=found.node.cell_id).select_related("cluster").first()
+    pool = find_flavor_named(found.node.cell_id, item["cluster"], item["flavor"])
     if pool is None:
         raise NotFound(_("The pool that this request names is gone."))
     return pool

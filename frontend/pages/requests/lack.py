@@ -14,6 +14,7 @@ from foundation.core.quantities import Resource
 from frontend.pages.quotas import form
 from frontend.texts.recommendations import amount_words, find_recommendations, shorts_of
 from quotas.selectors.blocking import find_blocking_node
+from quotas.selectors.flavor import find_queue_flavor
 from scheduling.models import Job
 from scheduling.selectors.job import job_get
 from scheduling.selectors.pending import can_borrow_now
@@ -44,8 +45,7 @@ def read_lack(viewer: User, workspace: Tenant, job: str, pool: str) -> Lack | No
         return None
     raises = [each for each in find_recommendations(found.reason_help) if each.code == "RAISE_QUOTA"]
     wanted = next((each for each in raises if each.flavor == pool), None)
-    rows = Flavor.unscoped.filter(queues=found.queue_id, name=pool).select_related("cluster")
-    flavor = rows.first()
+    flavor = find_queue_flavor(found.queue_id, pool)
     shorts = shorts_of(wanted.items) if wanted else {}
     if not found.is_waiting or flavor is None or not shorts:
         return None

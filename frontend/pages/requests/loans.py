@@ -25,6 +25,7 @@ from frontend.pages.requests import labels
 from frontend.shell.form_actions import done, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import Override, OverrideState, QuotaNode
+from quotas.selectors.flavor import list_flavors
 from quotas.selectors.override import override_get, override_list
 from quotas.selectors.quota_table import quota_nodes
 from quotas.services.overrides.override import LoanAmount, override_create, override_end, override_move_end
@@ -131,8 +132,7 @@ def loans(request: HttpRequest) -> HttpResponse:
     frame(request, label=_("Loans"))
     nodes = [node for node in quota_nodes(who) if node.parent_id is not None or not node.is_queue]
     cells = {node.cell_id for node in nodes}
-    rows = Flavor.unscoped.filter(cluster__cell__in=cells).select_related("cluster")
-    pools = sorted(rows, key=lambda pool: (not pool.card_model, pool.name, str(pool.pk)))
+    pools = sorted(list_flavors(cells), key=lambda pool: (not pool.card_model, pool.name, str(pool.pk)))
     form, refusal = LoanForm(nodes=nodes, pools=pools), ""
     if request.method == "POST" and request.POST.get("do") in _ACTS:
         _ACTS[request.POST["do"]](request, who)

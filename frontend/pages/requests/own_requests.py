@@ -26,6 +26,7 @@ from frontend.pages.tenancy.tenant_tree import crumbs_to
 from frontend.shell.form_actions import done
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import OPEN_STATES, QuotaNode, QuotaRequest, RequestState
+from quotas.selectors.flavor import list_flavors
 from quotas.selectors.quota_request import request_nodes, workspace_request_get, workspace_requests
 from quotas.selectors.quota_table import NodeQuota, node_quota
 from quotas.services.requests import quota_request as service
@@ -200,8 +201,7 @@ def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
 
 
 def _pools(node: QuotaNode) -> list[Flavor]:
-    rows = Flavor.unscoped.filter(cluster__cell_id=node.cell_id).select_related("cluster")
-    return list(rows.order_by("name", "pk"))
+    return list_flavors([node.cell_id])
 
 
 def _show(

@@ -82,7 +82,7 @@ def _content(record: AuditRecord) -> dict[str, Any]:
 def seal_records(limit: int = 5000) -> int:
     """Link committed records into the chain, at most `limit`; returns how many. Safe at any time, twice."""
     transactions_in_turn(_LOCK)
-    last = AuditSeal.unscoped.order_by("-number").first()
+    last = find_last_seal()
     number, before = (last.number, last.hash) if last else (0, "")
     seals: list[AuditSeal] = []
     key_id, key = next(iter(signing_keys().items()))
@@ -92,6 +92,11 @@ def seal_records(limit: int = 5000) -> int:
         seals.append(AuditSeal(number=number, record_id=record.pk, hash=before, key_id=key_id))
     AuditSeal.unscoped.bulk_create(seals, batch_size=_CHUNK)
     return len(seals)
+
+
+def find_last_seal() -> AuditSeal | None:
+    """Return the newest seal of the chain, None before the first record is sealed."""
+    return AuditSeal.unscoped.order_by("-number").first()
 
 
 def _unsealed(last: AuditSeal | None) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from quotas.tree import at_least
+from quotas.tree import is_at_least
 from scheduling.conformance.kueue.scheduler.nominator import wished_by
 from scheduling.conformance.kueue.scheduler.options import CycleOptions
 from scheduling.conformance.kueue.scheduler.reserve import reserve_quota
@@ -137,7 +137,7 @@ class HeadDocket(Docket):
         tree, leaf = self._snapshot.quota, entry.queue.quota_node
         with self._without_victims(entry):
             return all(
-                not amount or at_least(tree.available(leaf, key), amount)
+                not amount or is_at_least(tree.available(leaf, key), amount)
                 for key, amount in entry.assignment.usage.items()
             )
 

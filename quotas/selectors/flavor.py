@@ -1,0 +1,40 @@
+"""Flavors that forms and files of quota name.
+
+A flavor is not a tenant's: the caller has decided that the viewer may see a quota of its cell.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+
+from django.db.models import QuerySet
+
+from clusters.models import Flavor
+
+
+def list_flavors(cells: Collection[uuid.UUID] | None = None) -> list[Flavor]:
+    """Return the flavors of some cells, or of all, by name, each with its cluster."""
+    rows = _with_cluster()
+    if cells is not None:
+        rows = rows.filter(cluster__cell__in=cells)
+    return list(rows.order_by("name", "pk"))
+
+
+def find_flavor(cell_id: uuid.UUID, pk: uuid.UUID) -> Flavor | None:
+    """Return a flavor of a cell by id, None where the cell has none of that id."""
+    return _with_cluster().filter(cluster__cell_id=cell_id, pk=pk).first()
+
+
+def find_flavor_named(cell_id: uuid.UUID, cluster: str, name: str) -> Flavor | None:
+    """Return a flavor of a cell by the names of its cluster and its own, None where there is none."""
+    return _with_cluster().filter(cluster__cell_id=cell_id, cluster__name=cluster, name=name).first()
+
+
+def find_queue_flavor(queue_id: uuid.UUID, name: str) -> Flavor | None:
+    """Return a flavor that a queue may use by its name, None where it may use none of that name."""
+    return _with_cluster().filter(queues=queue_id, name=name).first()
+
+
+def _with_cluster() -> QuerySet[Flavor]:
+    return Flavor.unscoped.select_related("cluster")
