@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class QuotasConfig(AppConfig):
-    """Who may hold how much: the quota tree, queues, limits and the ledger."""
+    """The quota tree, queues, limits and the ledger of what is reserved."""
 
     name = "quotas"
     verbose_name = "Quotas"

@@ -1,4 +1,4 @@
-"""Which rows of this package's tables a request may meet, where that does not follow from a column."""
+"""Row policies of this package's tables where they do not follow from a column."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def connect() -> None:
     tree_effects.register("scheduling", JobTreeWatcher())
     job_effects.register_provider(
         job_effects.JobEffectProvider(
-            preview_change=defer_import("scheduling.services.quota_effect:foresee"),
+            preview_change=defer_import("scheduling.services.quota_effect:preview_quota_change"),
             drain_over_quota=defer_import("scheduling.services.drain:quota_drain"),
             count_pending=pending_demand,
             empty_queue=defer_import("scheduling.services.vacate:queue_vacate"),

@@ -1,4 +1,4 @@
-"""What the asker does with a request of quota: withdraw it, accept or decline the counter-offer.
+"""The actions of the asker on a request of quota: withdraw it, accept or decline the counter-offer.
 
 The same three actions stand below `workspaces/{ws}/` and below `admin/`, where requests of folders are, too.
 """

@@ -111,7 +111,7 @@ class UsageQuery(ListQuery):
 
 
 class WorkspaceBudgetView(WorkspaceView):
-    """What a workspace counts against."""
+    """The budgets that a workspace counts against."""
 
     points = {"GET": Permission.QUOTA_VIEW}
 
@@ -129,7 +129,7 @@ class WorkspaceBudgetView(WorkspaceView):
 
 
 class WorkspaceGpuHoursView(WorkspaceView):
-    """What a workspace used."""
+    """The GPU-hours of a workspace."""
 
     points = {"GET": Permission.QUOTA_VIEW}
 

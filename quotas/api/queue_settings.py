@@ -51,7 +51,7 @@ class QueueDetailSerializer(QueueSerializer):
 
 
 class QueueChangeSerializer(StrictSerializer):
-    """What is not named stays. A preset is applied first, and what else is named on top of it."""
+    """Fields that are left out stay. A preset is applied first, and what else is named on top of it."""
 
     name = serializers.CharField(max_length=63, required=False)
     preset = serializers.ChoiceField(choices=[one.value for one in Preset], required=False)

@@ -87,7 +87,7 @@ class AmountSerializer(StrictSerializer):
 
 
 class ShrinkSerializer(StrictSerializer):
-    """What every change of quotas may say beside the limits."""
+    """The fields that every change of quotas takes beside the limits."""
 
     reason = serializers.CharField(default="", allow_blank=True, max_length=500, help_text="For the history.")
     shrink = serializers.ChoiceField(
@@ -183,7 +183,7 @@ class QuotaWarningSerializer(serializers.Serializer[Any]):
 
 
 class QuotaEffectSerializer(DifferenceSerializer):
-    """What a dry run answers; as of this moment, and no promise."""
+    """The answer of a dry run, as of this moment."""
 
     over_quota = serializers.SerializerMethodField()
     reclaimed = SeenSerializer(help_text="Running jobs that would have to leave because of it.")

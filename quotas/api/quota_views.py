@@ -150,7 +150,7 @@ class AdminQuotaView(PlatformView):
 
 
 class AdminQuotaHistoryView(PlatformView):
-    """What changed at a node's tenant and below it."""
+    """The changes of quota at a node's tenant and below it."""
 
     points = {"GET": Permission.QUOTA_VIEW}
 

@@ -62,7 +62,7 @@ class AdminQuotaRequestsView(PlatformView):
     def get(self, request: Request) -> Response:
         """Answer one page; `may_decide` says which wait for you."""
         query = read_query(request, InboxQuery)
-        return listed_by(query, InboxQuery, quota_requests(self.viewer), _Inbox.of(self.viewer))
+        return listed_by(query, InboxQuery, quota_requests(self.viewer), _Inbox.for_viewer(self.viewer))
 
     @extend_schema(
         operation_id="admin_quota_request_create",
@@ -206,7 +206,7 @@ class _Inbox(InboxRequestSerializer):
     viewer: ClassVar[Any] = None
 
     @classmethod
-    def of(cls, viewer: Any) -> type[InboxRequestSerializer]:
+    def for_viewer(cls, viewer: Any) -> type[InboxRequestSerializer]:
         """A serializer that knows who looks."""
         return type("InboxRequestSerializer", (cls,), {"viewer": viewer})
 
@@ -216,4 +216,4 @@ class _Inbox(InboxRequestSerializer):
 
 def show_inbox_request(view: PlatformView, pk: uuid.UUID, *, location: str = "") -> Response:
     """Answer a request as the viewer sees it among those of all tenants."""
-    return answer_row(_Inbox.of(view.viewer), quota_request_get(view.viewer, pk), location=location)
+    return answer_row(_Inbox.for_viewer(view.viewer), quota_request_get(view.viewer, pk), location=location)

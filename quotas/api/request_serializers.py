@@ -55,7 +55,7 @@ class IdleEvidenceSerializer(serializers.Serializer[Any]):
 
 
 class EvidenceSerializer(serializers.Serializer[Any]):
-    """As of the moment of asking."""
+    """The evidence as of the moment of asking."""
 
     at = serializers.DateTimeField()
     days = serializers.IntegerField(help_text="How far use and idleness look back.")

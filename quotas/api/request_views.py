@@ -44,7 +44,7 @@ class RequestsQuery(ListQuery):
 
 
 class QuotaRequestsView(WorkspaceView):
-    """What a workspace asks for."""
+    """The requests of a workspace."""
 
     points = {"GET": _P.QUOTA_VIEW, "POST": _P.JOB_SUBMIT}
 

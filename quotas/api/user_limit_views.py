@@ -128,7 +128,7 @@ class UserLimitView(WorkspaceView):
         tags=["user-limits"],
     )
     def patch(self, request: Request, ws: str, limit: uuid.UUID) -> Response:
-        """What is held above it goes on; nothing new starts until it fits."""
+        """Set the limit; jobs above it go on, and nothing new starts until it fits."""
         read_query(request, NoQuery)
         found = user_limit_get(self.viewer, self.workspace, limit)
         expected = if_match(request)

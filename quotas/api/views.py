@@ -104,7 +104,7 @@ class PresetSerializer(StrictSerializer):
 
 
 class QueuePresetView(WorkspaceView):
-    """What a queue is for."""
+    """The preset of a queue."""
 
     points = {"POST": Permission.QUEUE_EDIT}
 

@@ -25,7 +25,7 @@ Passed = dict[tuple[NodeId, NodeId], int]
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """At `at` a node gets `amount`, or loses it where that is below zero."""
+    """A change of a node's own nominal by `amount` at the moment `at`."""
 
     at: datetime
     amount: int

@@ -29,7 +29,7 @@ class FileFormat(StrEnum):
 
 
 def find_format(name: str) -> FileFormat:
-    """By the end of a file's name; YAML for any other."""
+    """Return the format by the end of a file's name; YAML for any other."""
     return FileFormat.CSV if name.lower().endswith(".csv") else FileFormat.YAML
 
 

@@ -162,8 +162,8 @@ def _of_nodes(cells: Mapping[str, Cell], field: str, problems: FileProblems) -> 
 
 def _amount(word: str, field: str) -> int | None:
     """Millicores or MiB; None for no amount. A bare number of memory would be bytes, which nobody means."""
-    bare = field == "memory" and word.isdigit() and word != "0"
-    if bare or not word.isascii() or len(word) > _LONGEST:
+    unitless = field == "memory" and word.isdigit() and word != "0"
+    if unitless or not word.isascii() or len(word) > _LONGEST:
         return None
     try:
         return int(parse_cpu(word) if field == "cpu" else parse_memory(word))

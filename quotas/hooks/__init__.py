@@ -1,1 +1,1 @@
-"""Where the packages above register what a change of quota does, and what speaks for a request."""
+"""Hooks by which packages above tell what a change of quota does, and the evidence for a request."""

@@ -1,4 +1,4 @@
-"""What a change of quota does to jobs: asked below, answered by scheduling, which knows the jobs.
+"""The effect of a change of quota on jobs: asked below, answered by scheduling, which knows the jobs.
 
 Scheduling stands above this package, so it registers its answers here when the platform starts.
 """
@@ -54,7 +54,7 @@ class JobsPreview:
 
 @dataclass(frozen=True, slots=True)
 class PendingDemand:
-    """What waiting jobs of one queue ask for.
+    """The cards that waiting jobs of one queue ask for.
 
     `flavor_cards` is by flavor what those of its jobs ask for that may run there: a job that several flavors
     suit counts in each, so these are never added up.
@@ -66,7 +66,7 @@ class PendingDemand:
     flavor_cards: Mapping[uuid.UUID, int]
 
 
-Foresee = Callable[[uuid.UUID, Mapping[QuotaKey, NodeLimits], Sequence[OverQuota]], JobsPreview]
+PreviewChange = Callable[[uuid.UUID, Mapping[QuotaKey, NodeLimits], Sequence[OverQuota]], JobsPreview]
 Drain = Callable[[Actor, Sequence[OverQuota]], int]
 Vacate = Callable[[Actor, Queue, Queue | None], int]
 Pending = Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, PendingDemand]]
@@ -74,9 +74,11 @@ Pending = Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, PendingDemand]]
 
 @dataclass(frozen=True, slots=True)
 class JobEffectProvider:
-    """What scheduling can do: foresee a change, drain what is over quota, count what waits, empty a queue."""
+    """The functions of scheduling: preview a change, drain what is over quota, count what waits, empty a
+    queue.
+    """
 
-    preview_change: Foresee
+    preview_change: PreviewChange
     drain_over_quota: Drain
     count_pending: Pending
     empty_queue: Vacate
@@ -91,7 +93,7 @@ def register_provider(answers: JobEffectProvider) -> None:
 
 
 def get_provider() -> JobEffectProvider:
-    """Those of scheduling.
+    """Return the functions of scheduling.
 
     Raises: RuntimeError when nobody has registered, which a running platform never sees.
     """

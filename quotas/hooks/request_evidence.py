@@ -1,4 +1,4 @@
-"""What speaks for or against a request of quota: asked below, answered by those who know.
+"""The evidence for or against a request of quota: asked below, answered by packages above.
 
 Each provider answers a plain mapping that is stored with the request, so that a decision can be understood
 later. What nobody knows is said in `missing`, never left out.
@@ -21,7 +21,7 @@ WINDOW: Final = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class EvidenceQuery:
-    """Of which queues (their quota nodes), and from when until when."""
+    """A question about some queues, by their quota nodes, from `start` until `end`."""
 
     queues: Sequence[uuid.UUID]
     start: datetime

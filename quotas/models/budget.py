@@ -27,7 +27,7 @@ def _thresholds() -> list[int]:
 
 
 class GpuUse(BaseModel):
-    """What a queue used of a flavor in a month that is over: percent points of a card x milliseconds."""
+    """The use of a flavor by a queue in a month that is over: percent points of a card x milliseconds."""
 
     node = models.ForeignKey(QuotaNode, on_delete=models.CASCADE, related_name="gpu_use")
     flavor = models.ForeignKey(Flavor, on_delete=models.CASCADE, related_name="gpu_use")
@@ -44,10 +44,10 @@ class GpuUse(BaseModel):
 
 
 class Budget(Versioned, BaseModel):
-    """How many GPU-hours a tenant and all below it may use in each calendar month (UTC).
+    """The GPU-hours that a tenant and all below it may use in each calendar month (UTC).
 
-    Without a flavor, those of all flavors count together. At each of `thresholds` (percent) and at 100 %
-    it is told once in a month: `told_month` and `told_percent` remember. `action` is what 100 % means.
+    Without a flavor, those of all flavors count together. At each of `thresholds` (percent) and at 100 % it
+    is told once in a month: `notified_month` and `notified_percent` remember. `action` is what 100 % means.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="budgets")
@@ -57,8 +57,8 @@ class Budget(Versioned, BaseModel):
     gpu_hours = models.PositiveBigIntegerField()
     thresholds = models.JSONField(default=_thresholds)
     action = models.CharField(max_length=20, choices=BudgetAction.choices, default=BudgetAction.WARN)
-    told_month = models.DateField(null=True, blank=True)
-    told_percent = models.PositiveSmallIntegerField(default=0)
+    notified_month = models.DateField(null=True, blank=True, db_column="told_month")
+    notified_percent = models.PositiveSmallIntegerField(default=0, db_column="told_percent")
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [

@@ -22,7 +22,7 @@ class OverrideState(models.TextChoices):
 
 
 class Override(Versioned, BaseModel):
-    """What `lender` keeps goes to `borrower` from `starts_at` until `ends_at`, and returns by itself.
+    """A loan of the lender's own nominal to the borrower from `starts_at` until `ends_at`.
 
     `problem` is why it could not start yet. `ended_at` is when it ended in fact, `returned` what came back
     by `<flavor> <resource>` where that was less than was lent.
@@ -64,7 +64,7 @@ class Override(Versioned, BaseModel):
 
 
 class OverrideAmount(BaseModel):
-    """How much of one flavor and resource an override moves.
+    """The amount of one flavor and resource that an override moves.
 
     `started` is not read or written any more; processes of the release before may still write it.
     """

@@ -22,7 +22,7 @@ class QuotaNode(Versioned, BaseModel):
     """A point of a cell's tree: one per tenant, and one per queue below its workspace.
 
     Folders and workspaces act as cohorts; queues are the leaves that hold usage. `version` grows with
-    every change of the node's limits. `limits_stand` is false for queues that were opened by a release that
+    every change of the node's limits. `limits_decided` is false for queues that were opened by a release that
     gave them no limits, until who decides above says how far they reach: that a limit of theirs is missing is
     nobody's decision (`quotas.selectors.workspace_limits`).
     """
@@ -33,7 +33,7 @@ class QuotaNode(Versioned, BaseModel):
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="children"
     )
     is_queue = models.BooleanField(default=False)
-    limits_stand = models.BooleanField(default=True, db_default=False)
+    limits_decided = models.BooleanField(default=True, db_default=False, db_column="limits_stand")
     weight = models.PositiveIntegerField(default=1000, help_text="thousandths; 1000 is an even share")
 
     class Meta(BaseModel.Meta):

@@ -21,7 +21,7 @@ class QuotaChangeSource(models.TextChoices):
 
 
 class QuotaRevision(BaseModel):
-    """Who changed quotas when, and why. `reverts` names the revision that this one undoes.
+    """A change of quotas: by whom, when and why. `reverts` names the revision that this one undoes.
 
     With `on_top` the quota was created rather than taken from the nodes above; so is its revert.
     """

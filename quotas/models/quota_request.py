@@ -81,5 +81,5 @@ class QuotaRequest(Versioned, BaseModel):
 
     @property
     def is_open(self) -> bool:
-        """Whether it still waits for somebody."""
+        """Tell whether it still waits for a decision or an answer."""
         return self.state in OPEN_STATES

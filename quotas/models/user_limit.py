@@ -1,4 +1,4 @@
-"""How much one user may hold in a workspace."""
+"""Limits of what one user may hold in a workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which quota has to be raised so that a queue gets more."""
+"""The quota that has to be raised so that a queue gets more."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _own_nominal(rows: TreeRows, node: uuid.UUID, flavor: Flavor) -> dict[Resour
 def _reach(
     tree: QuotaTree[FlavorResource], node: uuid.UUID, keys: Mapping[FlavorResource, int]
 ) -> dict[FlavorResource, tuple[Amount, Amount]]:
-    """What a node can use now and could use at most."""
+    """Compute what a node can use now and could use at most."""
     return {key: (tree.available(str(node), key), tree.potential(str(node), key)) for key in keys}
 
 

@@ -1,4 +1,4 @@
-"""What tenants used of their GPU-hours. Sums of a few rows of the ledger, never of allocations."""
+"""Budgets and the GPU-hours that tenants used. Sums of a few rows of the ledger, never of allocations."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class GpuHours:
                 self._used[path, flavor] += before + reserved * (to_ms(now) - since)
 
     def sum_use(self, path: str, flavor_id: uuid.UUID | None = None) -> int:
-        """What a tenant and all below it used, of one flavor or of all."""
+        """Sum the use of a tenant and all below it, of one flavor or of all."""
         return sum(
             amount
             for (at, flavor), amount in self._used.items()
@@ -128,7 +128,7 @@ def budgets_above(workspace: Tenant) -> list[Budget]:
 
 
 def workspace_budgets(viewer: Actor, workspace: Tenant, *, now: datetime) -> list[BudgetUse]:
-    """What counts for a workspace, the topmost folder's first.
+    """Return the budgets that count for a workspace, the topmost folder's first.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -150,7 +150,7 @@ class MonthUse:
 
 
 def gpu_hours_by_month(viewer: Actor, tenant: Tenant, *, now: datetime) -> list[MonthUse]:
-    """What a tenant and all below it used, the present month first, then those that are over.
+    """Return the use of a tenant and all below it, the present month first, then those that are over.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -169,5 +169,5 @@ def gpu_hours_by_month(viewer: Actor, tenant: Tenant, *, now: datetime) -> list[
 
 
 def find_blocking_budgets(budgets: Iterable[BudgetUse]) -> list[BudgetUse]:
-    """Those that are used up and stop somebody from starting."""
+    """Return the budgets that are used up and keep jobs from starting."""
     return [use for use in budgets if use.exhausted and use.budget.action != BudgetAction.WARN]

@@ -1,4 +1,4 @@
-"""What is lent in a cell at this moment, and what of it was passed on."""
+"""The loans of a cell at this moment, and the quota that was passed on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_lent_rows(cell_id: uuid.UUID) -> LentRows:
 
 @row_scope.whole()
 def sum_changes_since(loans: Collection[LoanId], key: FlavorKey) -> dict[uuid.UUID, int]:
-    """By how much the totals of nodes have risen since the first of these loans started."""
+    """Sum the changes of the nominals of nodes since the first of these loans started."""
     flavor_id, resource = key
     first = OverrideAmount.unscoped.filter(override__in=loans).order_by("override__started_by").first()
     rows = QuotaChange.unscoped.filter(flavor=flavor_id, resource=resource.value)

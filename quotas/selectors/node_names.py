@@ -1,4 +1,4 @@
-"""What people call a quota node: its tenant, or its workspace and queue."""
+"""Names of quota nodes: its tenant, or its workspace and queue."""
 
 from __future__ import annotations
 

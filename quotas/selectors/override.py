@@ -18,7 +18,7 @@ from quotas.selectors.sight import quota_tenants
 
 @row_scope.whole()
 def loan_flows(node_id: uuid.UUID, flavor_id: uuid.UUID, resource: Resource) -> list[Flow]:
-    """What a node will lose and get by the loans that are planned or run."""
+    """Return the changes of a node's own nominal by the loans that are planned or run."""
     rows = OverrideAmount.unscoped.filter(
         Q(override__lender=node_id) | Q(override__borrower=node_id),
         flavor=flavor_id,
@@ -46,7 +46,7 @@ def override_list(viewer: Actor, pk: uuid.UUID | None = None) -> list[Override]:
 
 @row_scope.whole()
 def _with_both_sides(loans: list[uuid.UUID]) -> list[Override]:
-    """Who sees one side of a loan is told the name of the other, so it is read here and not later."""
+    """A viewer of one side of a loan reads the name of the other, so it is read here and not later."""
     rows = Override.unscoped.filter(pk__in=loans)
     amounts = OverrideAmount.unscoped.select_related("flavor__cluster").order_by("flavor__name", "resource")
     related = ("cell", "lender__tenant", "lender__queue", "borrower__tenant", "borrower__queue")

@@ -1,4 +1,4 @@
-"""What the pools of a workspace's queues could give right now: sums only, no names of others."""
+"""Free cards in the pools of a workspace's queues: sums only, no names of others."""
 
 from __future__ import annotations
 

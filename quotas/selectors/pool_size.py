@@ -1,4 +1,4 @@
-"""What pools have, and what one GPU of a pool comes to in the resources that quota counts."""
+"""The size of pools, and of one GPU of a pool, in the resources that quota counts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PoolSize:
     nodes: Mapping[Resource, int]
 
     def compute_amounts(self, gpus: int | None) -> dict[Resource, Amount]:
-        """What so many GPUs count; None is unlimited."""
+        """Compute the amounts of a number of GPUs; None is unlimited."""
         return {
             resource: None if gpus is None or each is None else gpus * each
             for resource, each in self.gpu.items()

@@ -46,7 +46,7 @@ def quota_request_get(viewer: Actor, pk: uuid.UUID) -> QuotaRequest:
 
 
 def request_nodes(viewer: Actor, workspace: Tenant) -> list[QuotaNode]:
-    """What more can be asked for: the workspace's own quota and that of each of its queues.
+    """Return the nodes for which more can be asked: the workspace's own and those of its queues.
 
     Raises: NotFound, PermissionDenied.
     """

@@ -37,12 +37,12 @@ class QuotaRow:
 
     @property
     def is_assigned(self) -> bool:
-        """Whether the node was given limits or quota, or its jobs reserve any; else it may borrow only."""
+        """Tell whether the node has limits or quota, or its jobs reserve any; else it may only borrow."""
         return self.has_limits or self.nominal != 0 or self.reserved > 0
 
     @property
     def borrowed(self) -> int:
-        """What is reserved above the nominal."""
+        """The part of `reserved` above the nominal."""
         return 0 if self.nominal is None else max(0, self.reserved - self.nominal)
 
     @property

@@ -1,4 +1,4 @@
-"""Whose quota somebody may see."""
+"""Tenants whose quota a viewer may see."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class ReservedQuota(NamedTuple):
 
     @property
     def key(self) -> QuotaKey:
-        """What it is reserved of."""
+        """The quota that it is reserved of."""
         return QuotaKey(self.node_id, self.flavor_id, Resource(self.resource))
 
 

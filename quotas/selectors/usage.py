@@ -1,4 +1,4 @@
-"""Who holds how much of what they own, for the tree that people look at.
+"""Reserved, borrowed and lent quota of tenants, for the tree of the console.
 
 Counted in percent points of cards (`gpu.cores`): 100 is one card, so whole cards and slices add up.
 """

@@ -1,4 +1,4 @@
-"""How far the queues of a workspace may borrow together, where one of them has no limit by mistake.
+"""Limits of what queues of a workspace borrow together, where one of them has none by mistake.
 
 Until queues were opened with limits, a workspace could open another one beside a queue whose borrowing had
 been limited above it, and that one borrowed without limit. Its missing limit is nobody's decision. So the
@@ -29,7 +29,7 @@ class StoredQuota(NamedTuple):
 
     @property
     def key(self) -> QuotaKey:
-        """What these limits apply to."""
+        """The quota that these limits apply to."""
         return QuotaKey(self.node_id, self.flavor_id, Resource(self.resource))
 
     @property
@@ -44,7 +44,7 @@ class WorkspaceNode(Protocol):
     pk: uuid.UUID
     parent_id: uuid.UUID | None
     is_queue: bool
-    limits_stand: bool
+    limits_decided: bool
 
 
 _FlavorKey = tuple[uuid.UUID, str]
@@ -83,7 +83,7 @@ def _doubtful(queues: Sequence[WorkspaceNode], quotas: Rows) -> set[uuid.UUID]:
     """Queues of which nobody said how far they reach, opened after one of which it was said."""
     found, limited = set(), False
     for node in queues:
-        if limited and not node.limits_stand:
+        if limited and not node.limits_decided:
             found.add(node.pk)
         limited = limited or any(row.borrowing_limit is not None for row in quotas.get(node.pk, ()))
     return found
@@ -95,7 +95,7 @@ def _limits(
     quotas: Rows,
     flavors: Mapping[uuid.UUID, set[uuid.UUID]],
 ) -> Iterator[tuple[_FlavorKey, int]]:
-    """What the queues may borrow together of what a doubtful one has no limit in."""
+    """Compute what the queues may borrow together where a doubtful one has no limit."""
     borrowing: dict[uuid.UUID, dict[_FlavorKey, int | None]] = {
         node: {
             **{(flavor, resource.value): None for flavor in flavors.get(node, ()) for resource in Resource},

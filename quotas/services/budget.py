@@ -51,7 +51,7 @@ def budget_create(
     budget = Budget.unscoped.create(
         tenant=tenant, flavor=flavor, gpu_hours=gpu_hours, action=action, thresholds=sorted(thresholds)
     )
-    _done(acting_user, "budget.create", budget, before={}, after=_told(budget))
+    _done(acting_user, "budget.create", budget, before={}, after=_budget_facts(budget))
     return budget
 
 
@@ -65,13 +65,13 @@ def budget_change(
     """
     _require(acting_user, budget.tenant)
     advance_version(budget, expected=version)
-    before = _told(budget)
+    before = _budget_facts(budget)
     for name, value in changes.items():
         setattr(budget, name, sorted(value) if name == "thresholds" else value)
     _check(budget.gpu_hours, budget.thresholds)
-    budget.told_percent = 0
-    budget.save(update_fields=["gpu_hours", "action", "thresholds", "told_percent"])
-    _done(acting_user, "budget.change", budget, before=before, after=_told(budget))
+    budget.notified_percent = 0
+    budget.save(update_fields=["gpu_hours", "action", "thresholds", "notified_percent"])
+    _done(acting_user, "budget.change", budget, before=before, after=_budget_facts(budget))
     return budget
 
 
@@ -83,7 +83,7 @@ def budget_delete(*, acting_user: Actor, budget: Budget, version: int | None = N
     """
     _require(acting_user, budget.tenant)
     advance_version(budget, expected=version)
-    _done(acting_user, "budget.delete", budget, before=_told(budget), after={})
+    _done(acting_user, "budget.delete", budget, before=_budget_facts(budget), after={})
     budget.delete()
 
 
@@ -97,18 +97,21 @@ def budgets_watch(*, now: datetime) -> int:
 def _watch(use: BudgetUse) -> int:
     """Note what was crossed since it was last told. Of two at once only one finds the row as it was."""
     budget = use.budget
-    before = budget.told_percent if budget.told_month == use.month else 0
+    before = budget.notified_percent if budget.notified_month == use.month else 0
     crossed = [step for step in (*budget.thresholds, _FULL) if before < step <= use.percent]
-    news = {"told_month": use.month, "told_percent": max(crossed, default=before)}
-    if (budget.told_month, budget.told_percent) == (use.month, news["told_percent"]):
+    news = {"notified_month": use.month, "notified_percent": max(crossed, default=before)}
+    if (budget.notified_month, budget.notified_percent) == (use.month, news["notified_percent"]):
         return 0
-    rows = Budget.unscoped.filter(pk=budget.pk, version=budget.version, told_month=budget.told_month)
-    if not rows.filter(told_percent=budget.told_percent).update(**news):
+    rows = Budget.unscoped.filter(pk=budget.pk, version=budget.version, notified_month=budget.notified_month)
+    if not rows.filter(notified_percent=budget.notified_percent).update(**news):
         return 0
     for step in crossed:
         after = {
-            **_told(budget), "percent": step, "month": f"{use.month:%Y-%m}", "used_gpu_hours": use.used_hours,
-        }  # fmt: skip
+            **_budget_facts(budget),
+            "percent": step,
+            "month": f"{use.month:%Y-%m}",
+            "used_gpu_hours": use.used_hours,
+        }
         audit_log.record_action(
             SYSTEM,
             "budget.exhausted" if step == _FULL else "budget.threshold",
@@ -139,7 +142,7 @@ def _check(gpu_hours: int, thresholds: Sequence[int]) -> None:
         raise Invalid(message, errors=[FieldError("thresholds", "RANGE", message)])
 
 
-def _told(budget: Budget) -> dict[str, Any]:
+def _budget_facts(budget: Budget) -> dict[str, Any]:
     return {
         "tenant": budget.tenant.slug,
         "flavor": budget.flavor.name if budget.flavor else "",

@@ -1,4 +1,4 @@
-"""What a change of quota can run into, each with a stable code."""
+"""Refusals of changes of quota, each with a stable code."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class RequestOpen(Conflict):
     title = _("You have asked for this quota already")
 
 
-class OfferGone(Refused):
-    """What was offered instead cannot be given any more."""
+class OfferWithdrawn(Refused):
+    """The counter-offer cannot be carried out any more."""
 
     code = "OFFER_GONE"
     title = _("What was offered is no longer there; ask who offered it.")

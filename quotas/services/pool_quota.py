@@ -25,7 +25,7 @@ from tenants.models import Tenant
 
 
 class NodeResources(StrEnum):
-    """How much CPU and memory the root gets: no limit, or what the nodes have."""
+    """The CPU and memory that the root gets: no limit, or what the nodes have."""
 
     UNLIMITED = "unlimited"
     NODES = "nodes"

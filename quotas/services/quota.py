@@ -53,7 +53,7 @@ __all__ = [
 
 
 class Shrink(StrEnum):
-    """What becomes of what runs above a lowered quota: told to leave now, or once others need it."""
+    """The choice for jobs above a lowered quota: evicted now, or once others need it."""
 
     DRAIN = "drain"
     LET_RUN = "let_run"
@@ -128,7 +128,7 @@ def quota_change(
         raise _below_use(plan)
     said = [change.node.pk for change in changes if change.node.is_queue and _names_limits(change)]
     if said:
-        QuotaNode.unscoped.filter(pk__in=said, limits_stand=False).update(limits_stand=True)
+        QuotaNode.unscoped.filter(pk__in=said, limits_decided=False).update(limits_decided=True)
     if not plan.changes:
         return None
     expected = {change.node.pk: change.version for change in changes}
@@ -203,7 +203,7 @@ def _names_limits(change: NodeAmounts) -> bool:
 
 
 def find_decider(node: QuotaNode, *, limits: bool) -> Tenant | None:
-    """Whose admins say what a node has; None is the platform.
+    """Return the tenant whose admins decide about a node; None is the platform.
 
     It is decided above the node, so that nobody raises their own quota. The admins of a workspace divide
     what it has among its queues. How far a queue may reach beyond that, or close itself to others, is no
@@ -242,9 +242,9 @@ def write_passed(plan: QuotaPlan) -> None:
             source__cell_id=plan.cell_id, flavor=flavor_id, resource=resource.value
         )
         had = {(row.source_id, row.target_id): row for row in rows}
-        gone = [row.pk for pair, row in had.items() if pair not in wanted]
-        if gone:
-            PassedQuota.unscoped.filter(pk__in=gone).delete()
+        removed = [row.pk for pair, row in had.items() if pair not in wanted]
+        if removed:
+            PassedQuota.unscoped.filter(pk__in=removed).delete()
         for (source, target), amount in wanted.items():
             row = had.get((source, target))
             if row is None:
@@ -288,7 +288,7 @@ def _record(acting_user: Actor, plan: QuotaPlan, revision: QuotaRevision) -> Non
     for change in plan.changes:
         by_node.setdefault(change.node.pk, []).append(change)
     for node_id, changed in by_node.items():
-        told: dict[str, Any] = {_limit_name(change): _values(change.after) for change in changed}
+        values: dict[str, Any] = {_limit_name(change): _values(change.after) for change in changed}
         audit_log.record_action(
             acting_user,
             "quota.set",
@@ -296,7 +296,7 @@ def _record(acting_user: Actor, plan: QuotaPlan, revision: QuotaRevision) -> Non
             entity_id=node_id,
             tenant_id=changed[0].node.tenant_id,
             before={_limit_name(change): _values(change.before) for change in changed},
-            after=told | {"revision": str(revision.pk), "reason": revision.reason},
+            after=values | {"revision": str(revision.pk), "reason": revision.reason},
         )
 
 

@@ -20,18 +20,18 @@ from quotas.tree.limits import NodeLimits
 def move_lent_quota(
     acting_user: Actor,
     tables: QuotaTables,
-    books: Mapping[FlavorKey, LoanLedger],
+    ledgers: Mapping[FlavorKey, LoanLedger],
     *,
     reason: str,
     source: QuotaChangeSource,
 ) -> QuotaRevision | None:
-    """Store what the books say after a loan started or ended; `tables` are those before.
+    """Store what the ledgers say after a loan started or ended; `tables` are those before.
 
     The caller has checked the permission and holds the cell's lock. Returns the revision, None when nothing
     changes.
     """
-    after = {key: book.own_nominal for key, book in books.items()}
-    plan = plan_own_nominals(tables, after, {key: book.passed for key, book in books.items()})
+    after = {key: ledger.own_nominal for key, ledger in ledgers.items()}
+    plan = plan_own_nominals(tables, after, {key: ledger.passed for key, ledger in ledgers.items()})
     if plan.changes:
         return write_plan(acting_user, plan, reason=reason, source=source)
     write_passed(plan)

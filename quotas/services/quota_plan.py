@@ -1,4 +1,4 @@
-"""What a change of quotas comes to, worked out before anything is written."""
+"""The plan of a change of quotas, computed before anything is written."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class QuotaAmount:
 
 @dataclass(frozen=True, slots=True)
 class NodeAmounts:
-    """What one node is to have. `version` is the one that the caller read, None for whichever it is."""
+    """The limits that one node is to get. `version` is the one that the caller read, None for whichever it
+    is.
+    """
 
     node: QuotaNode
     amounts: Sequence[QuotaAmount]
@@ -83,7 +85,7 @@ class PlannedQuota:
 
     @property
     def key(self) -> QuotaKey:
-        """What the limits apply to."""
+        """The quota that the limits apply to."""
         return QuotaKey(self.node.pk, self.flavor.pk, self.resource)
 
 
@@ -127,20 +129,20 @@ class QuotaTables:
 
     @cached_property
     def lent(self) -> LentRows:
-        """What is lent."""
+        """The loans of the cell."""
         return read_lent_rows(self.cell_id)
 
     def build_loan_ledger(self, key: FlavorKey) -> LoanLedger:
-        """A new book of the loans of one flavor and resource."""
+        """Build a ledger of the loans of one flavor and resource."""
         loans = self.lent.loans.get(key, {})
-        book = LoanLedger(self.parents, self.get_own_nominals(*key), loans, self.lent.passed.get(key, {}))
+        ledger = LoanLedger(self.parents, self.get_own_nominals(*key), loans, self.lent.passed.get(key, {}))
         if loans:
-            book.infer_passed(lambda: sum_changes_since(loans, key))
-        return book
+            ledger.infer_passed(lambda: sum_changes_since(loans, key))
+        return ledger
 
     @property
     def passed(self) -> list[tuple[uuid.UUID, uuid.UUID]]:
-        """Between whom lent quota was passed on."""
+        """The pairs of nodes between which lent quota was passed on."""
         return [pair for key in self.lent.loans for pair in self.build_loan_ledger(key).passed]
 
     def compute_passed(
@@ -152,11 +154,11 @@ class QuotaTables:
         """
         if key not in self.lent.loans and key not in self.lent.passed:
             return {}
-        book = self.build_loan_ledger(key)
-        book.apply_decision(
-            {node: n for node, n in after.items() if n != book.own_nominal[node]}, creators=creators
+        ledger = self.build_loan_ledger(key)
+        ledger.apply_decision(
+            {node: n for node, n in after.items() if n != ledger.own_nominal[node]}, creators=creators
         )
-        return {key: book.passed}
+        return {key: ledger.passed}
 
     def get_nominal(self, key: QuotaKey) -> Amount:
         """Return the nominal of a node, its children's included."""
@@ -205,7 +207,7 @@ def _passed(
     *,
     on_top: bool,
 ) -> dict[FlavorKey, Passed]:
-    """What is passed on after these divisions. Raises: QuotaLent."""
+    """Compute what is passed on after these divisions. Raises: QuotaLent."""
     found: dict[FlavorKey, Passed] = {}
     for key, division in divisions.items():
         # Where a node and the one above it are set together, quota goes from one to the other.
@@ -221,7 +223,7 @@ def _passed(
 def wanted_amounts(
     cell_id: uuid.UUID, changes: Sequence[NodeAmounts]
 ) -> dict[FlavorKey, dict[uuid.UUID, QuotaAmount]]:
-    """What is asked for by flavor and resource, then by node.
+    """Group what is asked for by flavor and resource, then by node.
 
     Raises: Invalid for a negative or huge amount, a flavor of another cell or one limit named twice.
     """
@@ -268,7 +270,7 @@ def _rows(
     flavor_id: uuid.UUID,
     resource: Resource,
 ) -> dict[QuotaKey, NodeLimits]:
-    """What is stored differently afterwards."""
+    """Compute the rows that are stored differently afterwards."""
     found: dict[QuotaKey, NodeLimits] = {}
     for node, own in division.own_nominal.items():
         key = QuotaKey(node, flavor_id, resource)

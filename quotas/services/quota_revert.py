@@ -43,7 +43,7 @@ def quota_revert(
 
 
 def revert_changes(acting_user: Actor, revision: QuotaRevision) -> list[NodeAmounts]:
-    """What would have to be set to take a revision back; told only to who decides about all of it.
+    """Compute the changes that take a revision back; only for who decides about all of it.
 
     Raises: NotFound, PermissionDenied; Conflict when a limit was changed again since, and for a loan, which
     is ended instead.
@@ -76,7 +76,7 @@ def revert_changes(acting_user: Actor, revision: QuotaRevision) -> list[NodeAmou
 
 
 def _changes_limits(change: QuotaChange) -> bool:
-    """Whether more than the nominal is set back."""
+    """Tell whether more than the nominal is set back."""
     before = (change.borrowing_before, change.lending_before)
     return before != (change.borrowing_after, change.lending_after)
 

@@ -1,4 +1,4 @@
-"""What an admin should know before a change of quota is saved, though it may be saved."""
+"""Warnings about a change of quota, which may be saved nevertheless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moving a tenant does to quotas: its nodes follow it, and the sums of both parents change."""
+"""The effect of moving a tenant on quotas: its nodes follow it, and the sums of both parents change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Sums = Mapping[tuple[uuid.UUID, str], int | None]
 class QuotaTreeWatcher:
     """Keeps the quota trees of all cells in the shape of the tenant tree."""
 
-    def foresee_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
+    def preview_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
         """Per flavor and resource: what goes along, and what that makes of the sums of both parents.
 
         Or that it stays with the old one, where the viewer does not divide quota above both. Only for who may
@@ -98,8 +98,8 @@ class QuotaTreeWatcher:
                 actor, tables, [node.pk, *nodes_below(tables.parents, node.pk)], old.pk, reason=reason
             )
 
-    def foresee_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
-        """What its quota is stays its own, and may be lent."""
+    def preview_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
+        """Say that its quota stays its own, and may be lent."""
         own = _below(tenant) if permissions.may(viewer, Permission.QUOTA_VIEW, tenant) else {}
         cards = [key for key, amount in own.items() if key[1] == Resource.GPU_CARDS.value and amount != 0]
         if not cards:
@@ -114,7 +114,7 @@ def _nodes(tenant: Tenant) -> list[QuotaNode]:
 
 
 def _takes_quota_along(actor: Actor, old: Tenant | None, new: Tenant | None) -> bool:
-    """Whether the actor divides the quota of the lowest tenant above both."""
+    """Tell whether the actor divides the quota of the lowest tenant above both."""
     if old is None or new is None:
         return True
     over_both = Tenant.unscoped.filter(pk__in=set(old.ancestor_ids()) & set(new.ancestor_ids()))
@@ -122,7 +122,7 @@ def _takes_quota_along(actor: Actor, old: Tenant | None, new: Tenant | None) -> 
 
 
 def _is_bound(node: QuotaNode, *, along: bool) -> bool:
-    """Whether one side of a loan, or of what was passed on of one, would move without the other.
+    """Tell whether one side of a loan, or of what was passed on of one, would move without the other.
 
     What is lent among those that move binds them too where their quota does not go along.
     """

@@ -40,7 +40,7 @@ def user_limit_create(
         errors = [FieldError("resource", "EXISTS", message)]
         raise Conflict(message, code="USER_LIMIT_EXISTS", errors=errors)
     limit = UserLimit.unscoped.create(workspace=workspace, user=user, resource=resource.value, amount=amount)
-    _done(acting_user, "user-limit.create", limit, before={}, after=_told(limit))
+    _done(acting_user, "user-limit.create", limit, before={}, after=_limit_facts(limit))
     return limit
 
 
@@ -55,9 +55,9 @@ def user_limit_change(
     permissions.require(acting_user, Permission.QUOTA_EDIT, limit.workspace)
     advance_version(limit, expected=version)
     _check(limit.user, amount)
-    before, limit.amount = _told(limit), amount
+    before, limit.amount = _limit_facts(limit), amount
     limit.save(update_fields=["amount"])
-    _done(acting_user, "user-limit.change", limit, before=before, after=_told(limit))
+    _done(acting_user, "user-limit.change", limit, before=before, after=_limit_facts(limit))
     return limit
 
 
@@ -69,7 +69,7 @@ def user_limit_delete(*, acting_user: Actor, limit: UserLimit, version: int | No
     """
     permissions.require(acting_user, Permission.QUOTA_EDIT, limit.workspace)
     advance_version(limit, expected=version)
-    _done(acting_user, "user-limit.delete", limit, before=_told(limit), after={})
+    _done(acting_user, "user-limit.delete", limit, before=_limit_facts(limit), after={})
     limit.delete()
 
 
@@ -90,7 +90,7 @@ def _check(user: User | None, amount: int | None) -> None:
         raise Invalid(message, errors=[FieldError("amount", "RANGE", message)])
 
 
-def _told(limit: UserLimit) -> dict[str, Any]:
+def _limit_facts(limit: UserLimit) -> dict[str, Any]:
     name = limit.user.username if limit.user else ""
     return {"user": name, "resource": limit.resource, "amount": limit.amount}
 

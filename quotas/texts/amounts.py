@@ -22,7 +22,7 @@ def format_amount(resource: Resource, amount: int | None) -> str:
 
 
 def resource_label(resource: Resource) -> str:
-    """What a resource is called."""
+    """Return the name of a resource."""
     return {
         Resource.GPU_CARDS: _("cards"),
         Resource.GPU_CORES: _("compute of GPUs"),

@@ -3,20 +3,20 @@
 from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, TreeError, UnknownNodeError
 from quotas.tree.key import FlavorResource, ResourceName
 from quotas.tree.limits import Amount, NodeLimits, is_at_least
-from quotas.tree.share import Share
+from quotas.tree.share import DominantResourceShare
 from quotas.tree.tree import Branch, QuotaTree
 
 __all__ = [
     "Amount",
     "Branch",
     "CycleError",
+    "DominantResourceShare",
     "FlavorResource",
     "NodeLimits",
     "NotALeafError",
     "OverdrawnError",
     "QuotaTree",
     "ResourceName",
-    "Share",
     "TreeError",
     "UnknownNodeError",
     "is_at_least",

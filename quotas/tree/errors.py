@@ -1,4 +1,4 @@
-"""What can be wrong with a quota tree; each error names the node."""
+"""Errors of a quota tree; each names the node."""
 
 from __future__ import annotations
 

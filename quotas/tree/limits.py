@@ -38,7 +38,7 @@ NOTHING = NodeLimits()
 
 
 def is_at_least(available: Amount, asked: int) -> bool:
-    """Whether an amount, possibly unlimited, holds what is asked."""
+    """Tell whether an amount, possibly unlimited, is at least what is asked."""
     return available is None or available >= asked
 
 

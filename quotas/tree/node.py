@@ -67,34 +67,34 @@ class TreeNode(Generic[K]):
         twin.height = self.height
         return twin
 
-    def quota(self, key: K) -> Amount:
+    def get_subtree_quota(self, key: K) -> Amount:
         """Return the quota of the subtree: the node's own nominal and what its children lend upwards."""
         return self.subtree.get(key, 0)
 
-    def used(self, key: K) -> int:
+    def get_usage(self, key: K) -> int:
         """Return the usage of the subtree without what its nodes hold in their local quota."""
         return self.usage.get(key, 0)
 
-    def local(self, key: K) -> Amount:
+    def get_local_quota(self, key: K) -> Amount:
         """Return the part of the subtree's quota that may not be lent (Kueue: localQuota)."""
         return self.local_quota.get(key, 0)
 
-    def lent(self, key: K) -> int:
+    def lent_to_parent(self, key: K) -> int:
         """Return the part of the subtree's quota that counts for the parent."""
-        quota, local = self.quota(key), self.local(key)
+        quota, local = self.get_subtree_quota(key), self.get_local_quota(key)
         return 0 if quota is None or local is None else quota - local
 
-    def spill(self, key: K) -> int:
+    def usage_at_parent(self, key: K) -> int:
         """Return the part of the usage that counts at the parent."""
-        local = self.local(key)
-        return 0 if local is None else max(0, self.used(key) - local)
+        local = self.get_local_quota(key)
+        return 0 if local is None else max(0, self.get_usage(key) - local)
 
-    def carried(self, key: K, extra: int) -> int:
+    def added_at_parent(self, key: K, extra: int) -> int:
         """Return how much of additional usage would count at the parent."""
         local = self.local_quota.get(key, 0)
         if not local:
             return 0 if local is None else extra
-        return max(0, extra - max(0, local - self.used(key)))
+        return max(0, extra - max(0, local - self.get_usage(key)))
 
     def local_available(self, key: K) -> Amount:
         """Return what can be added to the usage before it counts at the parent."""
@@ -103,8 +103,8 @@ class TreeNode(Generic[K]):
             return local
         return max(0, local - self.usage.get(key, 0))
 
-    def available(self, key: K, freed: Mapping[str, int] | None = None) -> Amount:
-        """What can be added now; negative where others have used more than they own.
+    def available_quota(self, key: K, freed: Mapping[str, int] | None = None) -> Amount:
+        """Return what can be added now; negative where others use more than they own.
 
         `freed` is by how much the usage of nodes, by id, is to be taken as lower than it is.
         """
@@ -115,35 +115,35 @@ class TreeNode(Generic[K]):
             used = max(0, used - freed.get(self.id, 0))
         if self.parent is None:
             return quota - used
-        above = self.parent.available(key, freed)
+        above = self.parent.available_quota(key, freed)
         local, own = self.local_quota.get(key, 0) or 0, self.limits.get(key)
         if own is not None and own.borrowing_limit is not None:
             above = min_amount(quota - max(local, used) + own.borrowing_limit, above)
         return above if above is None or used >= local else above + local - used
 
-    def potential(self, key: K) -> Amount:
-        """What could be added if nobody used anything."""
-        quota = self.quota(key)
+    def potential_quota(self, key: K) -> Amount:
+        """Return what could be added if nothing were used."""
+        quota = self.get_subtree_quota(key)
         if quota is None or self.parent is None:
             return quota
-        reachable = add_amounts(self.local(key), self.parent.potential(key))
+        reachable = add_amounts(self.get_local_quota(key), self.parent.potential_quota(key))
         borrowing = self.limits.get(key, NOTHING).borrowing_limit
         return reachable if borrowing is None else min_amount(quota + borrowing, reachable)
 
-    def exceeds(self, key: K, extra: int) -> bool:
-        """Whether usage with `extra` would be above what the subtree owns."""
+    def exceeds_quota(self, key: K, extra: int) -> bool:
+        """Tell whether usage with `extra` would be above the quota of the subtree."""
         quota = self.subtree.get(key, 0)
         return quota is not None and self.usage.get(key, 0) + extra > quota
 
-    def above(self, keys: Iterable[K]) -> bool:
-        """Whether usage of any of the keys is above what the subtree owns."""
+    def is_over_quota(self, keys: Iterable[K]) -> bool:
+        """Tell whether usage of any of the keys is above the quota of the subtree."""
         if self._over_at != self.changes:
             self._over_at = self.changes
-            self._over = frozenset(key for key in self.usage if self.exceeds(key, 0))
+            self._over = frozenset(key for key in self.usage if self.exceeds_quota(key, 0))
         return not self._over.isdisjoint(keys)
 
-    def borrowed(self, resource_of: Callable[[K], str | None]) -> Mapping[str, int]:
-        """By resource, what is used above what the subtree owns, summed over its keys; no zeros."""
+    def sum_borrowed(self, resource_of: Callable[[K], str | None]) -> Mapping[str, int]:
+        """Sum by resource the usage above the quota of the subtree, over its keys; no zeros."""
         if self._borrowed_at != self.changes:
             self._borrowed_at, self._borrowed = self.changes, {}
             for key, used in self.usage.items():
@@ -152,8 +152,9 @@ class TreeNode(Generic[K]):
                     self._borrowed[resource] = self._borrowed.get(resource, 0) + used - quota
         return self._borrowed
 
-    def rises(self, key: K, extra: int) -> int:
-        """By how much usage above what the subtree owns would rise with `extra`, or fall where that is
+    def change_of_borrowed(self, key: K, extra: int) -> int:
+        """Return by how much usage above the quota of the subtree would rise with `extra`, or fall where that
+        is
         negative."""
         quota = self.subtree.get(key, 0)
         if quota is None:
@@ -162,14 +163,14 @@ class TreeNode(Generic[K]):
         after = before + extra
         return (after if after > 0 else 0) - (before if before > 0 else 0)
 
-    def stir(self) -> None:
+    def mark_changed(self) -> None:
         """Note that usage at this leaf changed, whether or not anybody above notices."""
         node: TreeNode[K] | None = self
         while node is not None:
             node.stirred += 1
             node = node.parent
 
-    def add(self, key: K, amount: int) -> None:
+    def add_usage(self, key: K, amount: int) -> None:
         """Add usage here, and above as far as it spills over."""
         node = self
         while amount:
@@ -186,7 +187,7 @@ class TreeNode(Generic[K]):
                 amount -= min(amount, local - used)
             node = above
 
-    def remove(self, key: K, amount: int) -> None:
+    def remove_usage(self, key: K, amount: int) -> None:
         """Take usage away here, and above as far as it had spilled over."""
         node = self
         while amount:
@@ -202,7 +203,7 @@ class TreeNode(Generic[K]):
             amount = min(amount, used - local)
             node = above
 
-    def gather(self) -> None:
+    def recompute_quota(self) -> None:
         """Recompute subtree quota, and usage of an inner node, from the children."""
         self._over_at = self._borrowed_at = -1
         keys = set(self.limits)
@@ -211,13 +212,14 @@ class TreeNode(Generic[K]):
         self.subtree = {key: self._gathered_quota(key) for key in keys}
         self.local_quota = {key: self._local_quota_of(key) for key in keys}
         if self.children:
-            spills = ((key, sum(child.spill(key) for child in self.children)) for key in keys)
+            spills = ((key, sum(child.usage_at_parent(key) for child in self.children)) for key in keys)
             self.usage = {key: amount for key, amount in spills if amount}
         self.height = 1 + max(child.height for child in self.children) if self.children else 0
 
     def _gathered_quota(self, key: K) -> Amount:
         return add_amounts(
-            self.limits.get(key, NOTHING).own_nominal, sum(child.lent(key) for child in self.children)
+            self.limits.get(key, NOTHING).own_nominal,
+            sum(child.lent_to_parent(key) for child in self.children),
         )
 
     def _local_quota_of(self, key: K) -> Amount:

@@ -24,7 +24,7 @@ Lendable = Mapping[str, Amount]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Share:
+class DominantResourceShare:
     """A share that orders exactly: `numerator / denominator` in weighted thousandths.
 
     `infinite` marks a borrower of weight zero: it stands above everyone, and the ratio, unweighted
@@ -40,7 +40,7 @@ class Share:
 
     @property
     def zero(self) -> bool:
-        """Whether the node takes nothing that others could have."""
+        """Tell whether the node takes nothing that others could have."""
         return self.numerator == 0
 
     @property
@@ -54,35 +54,35 @@ class Share:
         return HIGHEST if self.infinite else -(-self.numerator // self.denominator)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Share):
+        if not isinstance(other, DominantResourceShare):
             return NotImplemented
         return self.infinite == other.infinite and self._left(other) == other._left(self)
 
-    def __lt__(self, other: Share) -> bool:
+    def __lt__(self, other: DominantResourceShare) -> bool:
         if self.infinite != other.infinite:
             return other.infinite
         return self._left(other) < other._left(self)
 
-    def __le__(self, other: Share) -> bool:
+    def __le__(self, other: DominantResourceShare) -> bool:
         return not other < self
 
-    def __gt__(self, other: Share) -> bool:
+    def __gt__(self, other: DominantResourceShare) -> bool:
         return other < self
 
-    def __ge__(self, other: Share) -> bool:
+    def __ge__(self, other: DominantResourceShare) -> bool:
         return not self < other
 
     def __hash__(self) -> int:
         return self.numerator // self.denominator
 
-    def _left(self, other: Share) -> int:
+    def _left(self, other: DominantResourceShare) -> int:
         return self.numerator * other.denominator
 
 
-NO_SHARE = Share()
+NO_SHARE = DominantResourceShare()
 
 
-def lendable(node: TreeNode[K], resource_of: Callable[[K], str | None]) -> Lendable:
+def sum_lendable(node: TreeNode[K], resource_of: Callable[[K], str | None]) -> Lendable:
     """Per resource, the most that the node's subtree could ever use, over all keys of its tree."""
     root = node
     while root.parent is not None:
@@ -91,16 +91,16 @@ def lendable(node: TreeNode[K], resource_of: Callable[[K], str | None]) -> Lenda
     for key in root.subtree:
         resource = resource_of(key)
         if resource is not None:
-            total[resource] = add_amounts(total.get(resource, 0), node.potential(key))
+            total[resource] = add_amounts(total.get(resource, 0), node.potential_quota(key))
     return total
 
 
-def dominant(
+def dominant_share(
     node: TreeNode[K],
     extra: Mapping[K, int] | None,
     lendable_above: Lendable,
     resource_of: Callable[[K], str | None],
-) -> Share:
+) -> DominantResourceShare:
     """The share of a node below a parent; `extra` counts as used."""
     borrowed = _borrowed(node, extra, resource_of)
     if not borrowed:
@@ -114,22 +114,22 @@ def dominant(
         if borrowed[resource] * of > amount * limit:
             best, amount, of = resource, borrowed[resource], limit
     if not amount:
-        return Share(borrows=True)
+        return DominantResourceShare(borrows=True)
     if not node.weight_milli:
-        return Share(1000 * amount, of, infinite=True, resource=best, borrows=True)
-    return Share(1_000_000 * amount, of * node.weight_milli, resource=best, borrows=True)
+        return DominantResourceShare(1000 * amount, of, infinite=True, resource=best, borrows=True)
+    return DominantResourceShare(1_000_000 * amount, of * node.weight_milli, resource=best, borrows=True)
 
 
 def _borrowed(
     node: TreeNode[K], extra: Mapping[K, int] | None, resource_of: Callable[[K], str | None]
 ) -> Mapping[str, int]:
-    """By resource, what is above the node's own quota; no zeros."""
-    borrowed = node.borrowed(resource_of)
+    """Sum by resource what is above the node's own quota; no zeros."""
+    borrowed = node.sum_borrowed(resource_of)
     if not extra:
         return borrowed
     total: dict[str, int] | None = None
     for key, more in extra.items():
-        added = node.rises(key, more)
+        added = node.change_of_borrowed(key, more)
         if added and (resource := resource_of(key)) is not None:
             total = dict(borrowed) if total is None else total
             total[resource] = total.get(resource, 0) + added

@@ -18,7 +18,7 @@ from typing import Generic
 from quotas.tree.errors import CycleError, NotALeafError, OverdrawnError, UnknownNodeError
 from quotas.tree.limits import NOTHING, Amount, NodeLimits, add_amounts
 from quotas.tree.node import K, TreeNode
-from quotas.tree.share import NO_SHARE, Lendable, Share, dominant, lendable
+from quotas.tree.share import NO_SHARE, DominantResourceShare, Lendable, dominant_share, sum_lendable
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class QuotaTree(Generic[K]):
         self._children: dict[str, tuple[str, ...]] = {}
         self._rivals: dict[tuple[str, str], tuple[str, str]] = {}
         # The last share of each node, and after how many changes of its usage.
-        self._shares: dict[str, tuple[int, Share]] = {}
+        self._shares: dict[str, tuple[int, DominantResourceShare]] = {}
         # What is booked and not counted yet: leaf, amounts, how often.
         self._owed: list[tuple[str, Mapping[K, int], int]] = []
         self._nodes: dict[str, TreeNode[K]] = {
@@ -76,7 +76,7 @@ class QuotaTree(Generic[K]):
             node.parent = self._nodes[parent]
             node.parent.children.append(node)
         for node in self._leaves_first():
-            node.gather()
+            node.recompute_quota()
 
     def copy(self) -> QuotaTree[K]:
         """The same limits and usage; usage then goes its own way, limits are set in one tree only."""
@@ -100,30 +100,30 @@ class QuotaTree(Generic[K]):
 
     def subtree_quota(self, node_id: str, key: K) -> Amount:
         """Return the own nominal and what the children lend; at a leaf the nominal."""
-        return self._node(node_id).quota(key)
+        return self._node(node_id).get_subtree_quota(key)
 
     def usage(self, node_id: str, key: K) -> int:
         """Return the usage: at a leaf all of it, above that what exceeds the local quota of the children."""
-        return self._node(node_id).used(key)
+        return self._node(node_id).get_usage(key)
 
     def usages(self, node_id: str) -> dict[K, int]:
         """All keys with usage at a node, a copy."""
         return dict(self._node(node_id).usage)
 
     def available(self, node_id: str, key: K, freed: Mapping[str, int] | None = None) -> Amount:
-        """What may be added now; negative when lowered limits or others' overuse left less than nothing.
+        """Return what may be added now; negative when limits were lowered or others use too much.
 
         `freed` asks for the same with the usage of some nodes, by id, lower by an amount.
         """
-        return self._node(node_id).available(key, freed)
+        return self._node(node_id).available_quota(key, freed)
 
     def potential(self, node_id: str, key: K) -> Amount:
         """The most that the node could ever use, with nobody else using anything."""
-        return self._node(node_id).potential(key)
+        return self._node(node_id).potential_quota(key)
 
     def borrows(self, node_id: str, key: K, extra: int = 0) -> bool:
-        """Whether usage with `extra` is above what the node's subtree owns."""
-        return self._node(node_id).exceeds(key, extra)
+        """Tell whether usage with `extra` is above the quota of the node's subtree."""
+        return self._node(node_id).exceeds_quota(key, extra)
 
     def borrows_any(self, node_id: str, keys: Iterable[K], extra: Mapping[K, int]) -> bool:
         """`borrows` of any of the keys, each with its part of `extra`."""
@@ -140,7 +140,7 @@ class QuotaTree(Generic[K]):
         return self._node(node_id).height
 
     def borrow_level(self, node_id: str, key: K, amount: int) -> int:
-        """How far up a request must reach: 0 inside the own quota, else the height of the lowest
+        """Return how far up a request must reach: 0 inside the own quota, else the height of the lowest
         ancestor whose subtree holds it; the root's height where none does."""
         return self.reach(node_id, key, amount)[0]
 
@@ -154,20 +154,22 @@ class QuotaTree(Generic[K]):
         remaining = amount - (node.local_available(key) or 0)
         while node.parent is not None:
             node = node.parent
-            if not node.exceeds(key, remaining):
+            if not node.exceeds_quota(key, remaining):
                 return node.height, node.parent is not None
             remaining -= node.local_available(key) or 0
         return node.height, False
 
     def own_room(self, node_id: str, key: K) -> Amount:
-        """How much more has the borrow level 0: negative where too much is used, None for any amount."""
+        """Return how much more has the borrow level 0: negative where too much is used, None for any
+        amount.
+        """
         node = self._node(node_id)
         quota = node.subtree.get(key, 0)
         return None if node.parent is None or quota is None else quota - node.usage.get(key, 0)
 
     def inside(self, node_id: str, keys: Iterable[K]) -> bool:
-        """Whether usage is above what the subtree owns for none of the keys."""
-        return not self._node(node_id).above(keys)
+        """Tell whether usage of no key is above the quota of the subtree."""
+        return not self._node(node_id).is_over_quota(keys)
 
     def leaves_above(self, node_id: str, keys: Collection[K]) -> list[str]:
         """The leaves below, or the node itself, that use more of one of the keys than they own."""
@@ -176,7 +178,7 @@ class QuotaTree(Generic[K]):
             node = waiting.pop()
             if node.children:
                 waiting.extend(node.children)
-            elif node.above(keys):
+            elif node.is_over_quota(keys):
                 found.append(node.id)
         return found
 
@@ -185,23 +187,23 @@ class QuotaTree(Generic[K]):
         return self._node(node_id).stirred
 
     def local_available(self, node_id: str, key: K) -> Amount:
-        """What may be added before the parent notices."""
+        """Return what may be added before it counts at the parent."""
         return self._node(node_id).local_available(key)
 
     def lendable(self, node_id: str) -> dict[str, Amount]:
         """Per resource, the most that the subtree could ever use, summed over flavors."""
         return dict(self._lendable_of(self._node(node_id)))
 
-    def share(self, node_id: str, extra: Mapping[K, int] | None = None) -> Share:
+    def share(self, node_id: str, extra: Mapping[K, int] | None = None) -> DominantResourceShare:
         """The dominant resource share of a node, with `extra` on top of its usage; a root has none."""
         node = self._node(node_id)
         if node.parent is None:
             return NO_SHARE
         if extra:
-            return dominant(node, extra, self._lendable_of(node.parent), self._resource_of)
+            return dominant_share(node, extra, self._lendable_of(node.parent), self._resource_of)
         known = self._shares.get(node_id)
         if known is None or known[0] != node.changes:
-            share = dominant(node, None, self._lendable_of(node.parent), self._resource_of)
+            share = dominant_share(node, None, self._lendable_of(node.parent), self._resource_of)
             known = self._shares[node_id] = (node.changes, share)
         return known[1]
 
@@ -253,10 +255,12 @@ class QuotaTree(Generic[K]):
         return known
 
     def carried(self, leaf: str, node_id: str, amounts: Mapping[K, int]) -> Mapping[K, int]:
-        """What a node on a leaf's path would use more if these amounts were used at the leaf."""
+        """Compute what a node on a leaf's path would use more if these amounts were used at the leaf."""
         node = self._node(leaf)
         while node.id != node_id and node.parent is not None:
-            amounts = {key: carried for key, n in amounts.items() if (carried := node.carried(key, n))}
+            amounts = {
+                key: carried for key, n in amounts.items() if (carried := node.added_at_parent(key, n))
+            }
             node = node.parent
         return amounts
 
@@ -270,8 +274,8 @@ class QuotaTree(Generic[K]):
         if amount < 0:
             raise ValueError(f"usage of {amount} cannot be added; remove it instead")
         leaf = self._leaf(node_id)
-        leaf.stir()
-        leaf.add(key, amount)
+        leaf.mark_changed()
+        leaf.add_usage(key, amount)
 
     def remove_usage(self, node_id: str, key: K, amount: int) -> None:
         """Give back `amount` at a leaf; the exact inverse of `add_usage`.
@@ -284,30 +288,30 @@ class QuotaTree(Generic[K]):
         leaf = self._leaf(node_id)
         if amount < 0:
             raise ValueError(f"usage of {amount} cannot be removed; add it instead")
-        if leaf.used(key) < amount:
-            raise OverdrawnError(node_id, f"{node_id} uses {leaf.used(key)} of {key}, not {amount}")
-        leaf.stir()
-        leaf.remove(key, amount)
+        if leaf.get_usage(key) < amount:
+            raise OverdrawnError(node_id, f"{node_id} uses {leaf.get_usage(key)} of {key}, not {amount}")
+        leaf.mark_changed()
+        leaf.remove_usage(key, amount)
 
     def add_usages(self, node_id: str, amounts: Mapping[K, int]) -> None:
         """`add_usage` for several keys."""
         leaf = self._leaf(node_id)
-        leaf.stir()
+        leaf.mark_changed()
         for key, amount in amounts.items():
             if amount < 0:
                 raise ValueError(f"usage of {amount} cannot be added; remove it instead")
-            leaf.add(key, amount)
+            leaf.add_usage(key, amount)
 
     def remove_usages(self, node_id: str, amounts: Mapping[K, int]) -> None:
         """`remove_usage` for several keys."""
         leaf = self._leaf(node_id)
-        leaf.stir()
+        leaf.mark_changed()
         for key, amount in amounts.items():
             if not 0 <= amount <= leaf.usage.get(key, 0):
                 self.remove_usage(node_id, key, amount)
-            leaf.remove(key, amount)
+            leaf.remove_usage(key, amount)
 
-    def book(self, node_id: str, amounts: Mapping[K, int], count: int) -> None:
+    def defer_usage(self, node_id: str, amounts: Mapping[K, int], count: int) -> None:
         """`add_usages` so many times, or, if negative, `remove_usages`; counted when somebody next looks.
 
         A simulation books much of which nobody sees anything before it is taken back: neighbouring bookings
@@ -335,10 +339,10 @@ class QuotaTree(Generic[K]):
         node.limits = dict(limits)
         self._lendable.clear()
         self._shares.clear()
-        node.gather()
+        node.recompute_quota()
         while node.parent is not None:
             node = node.parent
-            node.gather()
+            node.recompute_quota()
 
     @contextmanager
     def raised(self, node_id: str, amounts: Mapping[K, int]) -> Iterator[None]:
@@ -359,7 +363,7 @@ class QuotaTree(Generic[K]):
     def _lendable_of(self, node: TreeNode[K]) -> Lendable:
         known = self._lendable.get(node.id)
         if known is None:
-            known = self._lendable[node.id] = lendable(node, self._resource_of)
+            known = self._lendable[node.id] = sum_lendable(node, self._resource_of)
         return known
 
     def _node(self, node_id: str) -> TreeNode[K]:

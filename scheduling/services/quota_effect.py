@@ -36,7 +36,7 @@ class _TooLate(Exception):
 
 
 @row_scope.whole()
-def foresee(
+def preview_quota_change(
     cell_id: uuid.UUID, rows: Mapping[QuotaKey, NodeLimits], over_quota: Sequence[OverQuota]
 ) -> JobsPreview:
     """Compute the difference that new limits make to the next cycle; `over_quota` are drained at once."""
@@ -50,12 +50,12 @@ def foresee(
         return at
 
     try:
-        return _foresee(cell_id, rows, over_quota, watch)
+        return _preview_within(cell_id, rows, over_quota, watch)
     except _TooLate:
         return JobsPreview(timed_out=True)
 
 
-def _foresee(
+def _preview_within(
     cell_id: uuid.UUID,
     rows: Mapping[QuotaKey, NodeLimits],
     over_quota: Sequence[OverQuota],

@@ -18,7 +18,7 @@ _WAITING = (JobState.SUBMITTED, JobState.QUEUED)
 class JobTreeWatcher:
     """Jobs stay with their workspace wherever it goes; archiving ends none of them."""
 
-    def foresee_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
+    def preview_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
         """How many jobs go along; those that borrow may be asked to leave by the new neighbours."""
         running, waiting = _counts(viewer, tenant)
         if not running + waiting:
@@ -33,7 +33,7 @@ class JobTreeWatcher:
     def refuse_move(self, actor: Actor, tenant: Tenant, parent: Tenant) -> None:
         """Jobs go along wherever it goes."""
 
-    def foresee_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
+    def preview_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
         """How many jobs go on."""
         running, waiting = _counts(viewer, tenant)
         if not running + waiting:

@@ -27,7 +27,7 @@ class Effect:
 class TreeWatcher(Protocol):
     """A package that has rows per tenant."""
 
-    def foresee_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
+    def preview_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
         """What moving `tenant` below `parent` would do, as far as `viewer` may know it."""
         ...
 
@@ -39,7 +39,7 @@ class TreeWatcher(Protocol):
         """Bring own rows after `tenant`, which stands below its new parent already."""
         ...
 
-    def foresee_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
+    def preview_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
         """What goes on in `tenant` and below it that archiving does not end."""
         ...
 
@@ -52,9 +52,9 @@ def register(name: str, watcher: TreeWatcher) -> None:
     _watchers[name] = watcher
 
 
-def foresee_move(viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
+def preview_move(viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
     """What all packages foresee of a move, in the order of their names."""
-    return [e for _, each in sorted(_watchers.items()) for e in each.foresee_move(viewer, tenant, parent)]
+    return [e for _, each in sorted(_watchers.items()) for e in each.preview_move(viewer, tenant, parent)]
 
 
 def refuse_move(actor: Actor, tenant: Tenant, parent: Tenant) -> None:
@@ -69,6 +69,6 @@ def follow_move(actor: Actor, tenant: Tenant) -> None:
         watcher.follow_move(actor, tenant)
 
 
-def foresee_archive(viewer: Actor, tenant: Tenant) -> list[Effect]:
+def preview_archive(viewer: Actor, tenant: Tenant) -> list[Effect]:
     """What all packages foresee of archiving."""
-    return [e for _, each in sorted(_watchers.items()) for e in each.foresee_archive(viewer, tenant)]
+    return [e for _, each in sorted(_watchers.items()) for e in each.preview_archive(viewer, tenant)]

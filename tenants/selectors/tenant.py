@@ -78,4 +78,4 @@ def tenant_archive_preview(*, viewer: Actor, tenant: Tenant) -> list[Effect]:
     """
     permissions.require(viewer, Permission.TENANT_VIEW, tenant)
     permissions.require(viewer, Permission.TENANT_EDIT, tenant.parent)
-    return tree_effects.foresee_archive(viewer, tenant)
+    return tree_effects.preview_archive(viewer, tenant)

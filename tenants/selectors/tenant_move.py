@@ -58,7 +58,7 @@ def tenant_move_preview(*, viewer: Actor, tenant: Tenant, parent: Tenant) -> Mov
         new_parent=parent,
         along=Tenant.unscoped.filter(path__startswith=tenant.path).count() - 1,
         access=tuple(_changes(before, after)),
-        effects=tuple(tree_effects.foresee_move(viewer, tenant, parent)),
+        effects=tuple(tree_effects.preview_move(viewer, tenant, parent)),
     )
 
 

@@ -17,7 +17,7 @@ PACKAGES = ("platform", "tenants", "quotas", "scheduling", "frontend", "benchmar
 
 # Folders whose names and docstrings are checked, with everything below them. A folder that was brought into
 # line is added here; no folder is ever taken out.
-CLEAN = ("scheduling/engine/plugins",)
+CLEAN = ("quotas", "scheduling/engine/plugins")
 
 # A word that no name may contain, and the word to use in its place.
 RETIRED = {
@@ -119,7 +119,9 @@ DEMANDED = frozenset((
 SAME_NAME = dict.fromkeys((
     "Allocation", "Claim", "DeviceSlice", "GpuMode", "Job", "Quota", "QuotaNode", "Queue", "Task",
     "Attempt", "Flavor", "Node",
-), "a row of the database, and the value with which the engine computes")
+    "AllocationMode", "Preference", "PreemptOthers", "PreemptWithin", "StopPolicy", "Strategy", "WhenCan",
+), "a row of the database or its choices, and the value with which the engine computes")
+SAME_NAME["Command"] = "Django finds a management command by this name"
 # fmt: on
 
 

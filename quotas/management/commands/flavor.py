@@ -69,7 +69,7 @@ class Command(VerbCommand):
                     cluster=cluster,
                     node_resources=NodeResources(chosen) if chosen else None,
                 )
-        result = {"applied": options["apply"], "items": [_told(plan) for plan in plans]}
+        result = {"applied": options["apply"], "items": [_plan_facts(plan) for plan in plans]}
         text = _plans_text(plans)
         if root is not None:
             result["quota"] = {"tenant": root.tenant, "changes": [_change(one) for one in root.changes]}
@@ -93,7 +93,10 @@ class Command(VerbCommand):
             message = f"{error.detail} Nothing was added; --force adds the flavor all the same."
             raise CommandError(message, returncode=FAILED) from error
         nodes = flavor.nodes.count()
-        return {**_told(plan), "nodes": nodes}, f"flavor {flavor.name} added; {nodes} nodes belong to it"
+        return {
+            **_plan_facts(plan),
+            "nodes": nodes,
+        }, f"flavor {flavor.name} added; {nodes} nodes belong to it"
 
     def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         items = [asdict(row) for row in flavor_list(viewer=user)]
@@ -103,13 +106,13 @@ class Command(VerbCommand):
 
     def _remove(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         flavor = flavor_get(viewer=user, cluster=options["cluster"], name=options["name"])
-        told = {"cluster": flavor.cluster.name, "name": flavor.name}
+        names = {"cluster": flavor.cluster.name, "name": flavor.name}
         if not options["yes"]:
             confirm_by_name(
                 f"Remove flavor {flavor.name} of {flavor.cluster.name}, with its quota?", flavor.name
             )
         flavor_remove(acting_user=user, flavor=flavor)
-        return told, f"flavor {told['name']} of cluster {told['cluster']} removed"
+        return names, f"flavor {names['name']} of cluster {names['cluster']} removed"
 
 
 def _plans_text(plans: Sequence[FlavorPlan]) -> str:
@@ -158,7 +161,7 @@ def _label(text: str) -> tuple[str, str]:
     return label, value
 
 
-def _told(plan: FlavorPlan) -> dict[str, Any]:
+def _plan_facts(plan: FlavorPlan) -> dict[str, Any]:
     return {
         "name": plan.name,
         "card_model": plan.card_model,

@@ -41,9 +41,9 @@ class Command(VerbCommand):
             acting_user=user, cell=cell, workspace=workspace, name=options["name"], flavors=flavors
         )
         names = [flavor.name for flavor in flavors]
-        told = {"workspace": workspace.slug, "name": queue.name, "flavors": names}
+        facts = {"workspace": workspace.slug, "name": queue.name, "flavors": names}
         place = f"queue {queue.name} of {workspace.slug}"
-        return told, f"{place} added with {', '.join(names)}; next: allotment quota apply -f FILE"
+        return facts, f"{place} added with {', '.join(names)}; next: allotment quota apply -f FILE"
 
     def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         workspace = workspace_get(viewer=user, slug=options["workspace"])
@@ -65,7 +65,7 @@ def _flavors(cell: Cell, names: list[str]) -> list[Flavor]:
         return found
     found, wrong = find_flavors_named(cell, names)
     if wrong:
-        told = ", ".join(names[index] for index in wrong)
+        facts = ", ".join(names[index] for index in wrong)
         hint = "write CLUSTER/FLAVOR; allotment flavor list shows them"
-        raise CommandError(f"--flavor {told}: no single flavor has that name; {hint}", returncode=USAGE)
+        raise CommandError(f"--flavor {facts}: no single flavor has that name; {hint}", returncode=USAGE)
     return found

@@ -17,28 +17,28 @@ from quotas.services.quota_plan import QuotaTables
 
 @dataclass(frozen=True, slots=True)
 class ReturnedLoan:
-    """The books after a loan ended, and the other loans that ended with it, in their order."""
+    """The ledgers after a loan ended, and the other loans that ended with it, in their order."""
 
-    books: dict[FlavorKey, LoanLedger]
+    ledgers: dict[FlavorKey, LoanLedger]
     others: list[uuid.UUID]
 
 
 def return_loan(loan: Override, tables: QuotaTables) -> ReturnedLoan:
     """Work out the end of a loan. Where it is short of what was lent on, that loan ends too, as a whole."""
-    books: dict[FlavorKey, LoanLedger] = {}
+    ledgers: dict[FlavorKey, LoanLedger] = {}
     ending = [loan.pk]
     for pk in ending:
         for flavor_id, resource in OverrideAmount.unscoped.filter(override=pk).values_list(
             "flavor_id", "resource"
         ):
             key = flavor_id, Resource(resource)
-            book = books.setdefault(key, tables.build_loan_ledger(key))
-            if pk in book.loans:
-                ending += [other for other in book.end_loan(pk) if other not in ending]
-    return ReturnedLoan(books, ending[1:])
+            ledger = ledgers.setdefault(key, tables.build_loan_ledger(key))
+            if pk in ledger.loans:
+                ending += [other for other in ledger.end_loan(pk) if other not in ending]
+    return ReturnedLoan(ledgers, ending[1:])
 
 
 def override_amounts(loan: Override) -> list[OverrideAmount]:
-    """What a loan moves, by flavor and resource."""
+    """Return the amounts of a loan, by flavor and resource."""
     rows = OverrideAmount.unscoped.filter(override=loan).select_related("flavor__cluster", "override")
     return list(rows.order_by("flavor__name", "resource", "pk"))

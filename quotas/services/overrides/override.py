@@ -44,7 +44,7 @@ LONGEST: Final = timedelta(days=366)
 
 @dataclass(frozen=True, slots=True)
 class LoanAmount:
-    """How much is lent. `place` stands before the names of fields in errors."""
+    """An amount that is lent. `place` stands before the names of fields in errors."""
 
     flavor: Flavor
     resource: Resource
@@ -94,7 +94,7 @@ def override_create(
         OverrideAmount(override=made, flavor=item.flavor, resource=item.resource.value, amount=item.amount)
         for item in amounts
     )
-    _record(acting_user, "loan.create", made, after=_told(made, amounts))
+    _record(acting_user, "loan.create", made, after=_facts(made, amounts))
     if start <= now:
         _start(acting_user, made, tables)
     return made
@@ -172,7 +172,7 @@ def overrides_sweep(*, now: datetime) -> int:
 
 @transaction.atomic
 def _sweep_one(pk: uuid.UUID, now: datetime) -> bool:
-    """What is due for one loan, if it still is; whether anything changed."""
+    """Start or end one loan if it is due; return whether anything changed."""
     found = _locked(pk)
     if found.state == OverrideState.ACTIVE and found.ends_at <= now:
         _return(SYSTEM, found, QuotaTables(found.cell_id), now)
@@ -309,13 +309,13 @@ def _start(acting_user: Actor, override: Override, tables: QuotaTables) -> None:
         own = tables.get_own_nominals(item.flavor.pk, item.resource)[override.lender_id]
         if own is not None and own < item.amount:
             raise _short(override.lender, item, own, own)
-    loan_books = {}
+    loan_ledgers = {}
     for item in items:
         key = item.flavor.pk, item.resource
-        loan_books[key] = tables.build_loan_ledger(key)
-        loan_books[key].start_loan(override.pk, Loan(override.lender_id, override.borrower_id, item.amount))
+        loan_ledgers[key] = tables.build_loan_ledger(key)
+        loan_ledgers[key].start_loan(override.pk, Loan(override.lender_id, override.borrower_id, item.amount))
     override.started_by = move_lent_quota(
-        acting_user, tables, loan_books, reason=override.reason, source=QuotaChangeSource.LOAN
+        acting_user, tables, loan_ledgers, reason=override.reason, source=QuotaChangeSource.LOAN
     )
     override.state, override.problem = OverrideState.ACTIVE, ""
     override.save(update_fields=["state", "problem", "started_by"])
@@ -331,7 +331,7 @@ def _return(acting_user: Actor, override: Override, tables: QuotaTables, now: da
     """
     found = return_loan(override, tables)
     revision = move_lent_quota(
-        acting_user, tables, found.books, reason=override.reason, source=QuotaChangeSource.LOAN_RETURNED
+        acting_user, tables, found.ledgers, reason=override.reason, source=QuotaChangeSource.LOAN_RETURNED
     )
     for pk in reversed(found.others):
         other = _locked(pk)
@@ -353,7 +353,7 @@ def _items(override: Override) -> list[LoanAmount]:
     return [LoanAmount(row.flavor, Resource(row.resource), row.amount) for row in override_amounts(override)]
 
 
-def _told(override: Override, amounts: Sequence[LoanAmount]) -> dict[str, Any]:
+def _facts(override: Override, amounts: Sequence[LoanAmount]) -> dict[str, Any]:
     names = node_names([override.lender_id, override.borrower_id])
     return {
         "lender": names[override.lender_id],
@@ -373,7 +373,7 @@ def _record(
     after: Mapping[str, Any],
     before: Mapping[str, Any] | None = None,
 ) -> None:
-    """For both: each of them finds it in their own audit."""
+    """Record an action in the audit of both sides."""
     Override.unscoped.filter(pk=override.pk).update(version=F("version") + 1)
     override.version += 1
     tenants = (override.lender.tenant_id, override.borrower.tenant_id)

@@ -79,8 +79,8 @@ def _check_name(workspace: Tenant, name: str) -> None:
         raise _wrong("name", "name", message % {"name": name})
     if Queue.unscoped.filter(workspace=workspace, name=name, closed_at__isnull=True).exists():
         message = _("The workspace %(workspace)s has a queue named %(name)s already.")
-        told = message % {"workspace": workspace, "name": name}
-        raise Conflict(told, code="NAME_TAKEN", errors=[FieldError("name", "taken", told)])
+        text = message % {"workspace": workspace, "name": name}
+        raise Conflict(text, code="NAME_TAKEN", errors=[FieldError("name", "taken", text)])
 
 
 def _wrong(field: str, code: str, message: str) -> Invalid:

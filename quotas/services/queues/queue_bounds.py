@@ -1,4 +1,4 @@
-"""What a queue may borrow before anybody above the workspace has said anything about it."""
+"""Limits of a new queue until they are decided above the workspace."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tenants.access.permissions import Permission
 
 
 class Preset(StrEnum):
-    """What a queue is for."""
+    """The purpose of a queue."""
 
     THROUGHPUT = "throughput"
     DETERMINISTIC = "deterministic"

@@ -40,9 +40,9 @@ def pool_amounts(
         table = tables[node.cell_id]
         here = {(amount.flavor.pk, amount.resource) for amount in given.get(node, ())}
         unset = {
-            resource: table.root == node.pk or table.of(flavor, resource)[table.root] is None
+            resource: table.root == node.pk or table.get_nominals(flavor, resource)[table.root] is None
             for resource in OF_NODES
-            if (flavor.pk, resource) not in here and table.of(flavor, resource)[node.pk] == 0
+            if (flavor.pk, resource) not in here and table.get_nominals(flavor, resource)[node.pk] == 0
         }
         yield node, _limits_of_pool(row, flavor, sizes[flavor.pk], unset, problems)
 
@@ -55,7 +55,9 @@ def amounts_of_gpus(node: QuotaNode, flavor: Flavor, gpus: int) -> list[QuotaAmo
     Raises: Invalid for a pool without GPUs, or one whose nodes are not known.
     """
     table, size, problems = _Totals(node.cell_id), pool_sizes([flavor])[flavor.pk], FileProblems("gpus")
-    cpu, memory = (_unlimited_or_share(table.of(flavor, each), node.pk, table.root) for each in OF_NODES)
+    cpu, memory = (
+        _unlimited_or_share(table.get_nominals(flavor, each), node.pk, table.root) for each in OF_NODES
+    )
     row = PoolRow(
         line=0,
         tenant=node.tenant.slug,
@@ -89,8 +91,8 @@ class _Totals:
         self.root = next(pk for pk, parent in self._tables.parents.items() if parent is None)
         self._found: dict[FlavorKey, Mapping[uuid.UUID, Amount]] = {}
 
-    def of(self, flavor: Flavor, resource: Resource) -> Mapping[uuid.UUID, Amount]:
-        """By the keys of nodes."""
+    def get_nominals(self, flavor: Flavor, resource: Resource) -> Mapping[uuid.UUID, Amount]:
+        """Return the nominals by node."""
         key = (flavor.pk, resource)
         if key not in self._found:
             self._found[key] = compute_nominals(self._tables.parents, self._tables.get_own_nominals(*key))

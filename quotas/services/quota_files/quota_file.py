@@ -40,7 +40,7 @@ class QuotaFile:
 
 @dataclass(frozen=True, slots=True)
 class QuotaDifference:
-    """What a file would change; `names` are those of the nodes."""
+    """The changes that a file would make; `names` are those of the nodes."""
 
     names: Mapping[uuid.UUID, str]
     changes: Sequence[PlannedQuota]

@@ -33,7 +33,7 @@ from quotas.models import (
     RequestState,
 )
 from quotas.selectors.quota_request import quota_requests
-from quotas.services.errors import OfferGone, RequestNotPending, RequestOpen
+from quotas.services.errors import OfferWithdrawn, RequestNotPending, RequestOpen
 from quotas.services.overrides.override import LoanAmount, override_create
 from quotas.services.quota import find_decider, quota_change, require_decider
 from quotas.services.quota_plan import NodeAmounts, QuotaAmount, QuotaTables
@@ -158,11 +158,11 @@ def quota_request_accept(
                 tenant_id=above.pk if above else None,
                 after={"problem": failed.why.detail, "code": failed.why.code},
             )
-        raise OfferGone from failed.why
+        raise OfferWithdrawn from failed.why
 
 
 class _CannotApply(Exception):
-    """What was offered cannot be given; `why` is for who offered it."""
+    """The counter-offer cannot be carried out; `why` is for who offered it."""
 
     def __init__(self, why: AllotmentError) -> None:
         super().__init__(why.code)
@@ -242,12 +242,12 @@ def _expire(pk: uuid.UUID, now: datetime) -> bool:
 
 
 def may_decide_request(viewer: Actor, request: QuotaRequest) -> bool:
-    """Whether the viewer may decide about a request."""
+    """Tell whether the viewer may decide about a request."""
     return permissions.may(viewer, Permission.QUOTA_EDIT, request_decider(request))
 
 
 def requests_to_decide(viewer: Actor) -> int:
-    """How many requests wait for the viewer's decision; no more than `COUNTED` are looked at."""
+    """Count the requests that wait for the viewer's decision; no more than `COUNTED` are looked at."""
     if Permission.QUOTA_EDIT not in permissions.granted_anywhere(viewer):
         return 0
     waiting = quota_requests(viewer).filter(state=RequestState.PENDING, expires_at__gt=clock.now())
@@ -255,7 +255,7 @@ def requests_to_decide(viewer: Actor) -> int:
 
 
 def request_decider(request: QuotaRequest) -> Tenant | None:
-    """Whose admins decide about a request; None is the platform."""
+    """Return the tenant whose admins decide about a request; None is the platform."""
     return find_decider(request.node, limits=names_lending_limits(request.asked))
 
 
@@ -305,8 +305,8 @@ def _locked(request: QuotaRequest, version: int | None, states: Sequence[str]) -
     if found.state not in states or found.expires_at <= clock.now():
         state = RequestState(found.state)
         expired = state in OPEN_STATES and found.expires_at <= clock.now()
-        told = RequestState.EXPIRED if expired else state
-        raise RequestNotPending(numbers={"state": told.value})
+        shown = RequestState.EXPIRED if expired else state
+        raise RequestNotPending(numbers={"state": shown.value})
     advance_version(found, expected=version)
     return found
 
@@ -363,8 +363,8 @@ def _lend(acting_user: User, request: QuotaRequest, amounts: Sequence[QuotaAmoun
 
 
 def _record(acting_user: Actor, action: str, request: QuotaRequest, after: Mapping[str, Any]) -> None:
-    told = {**after, "state": request.state}
+    shown = {**after, "state": request.state}
     tenant_id = request.node.tenant_id
     audit_log.record_action(
-        acting_user, action, entity="quota-request", entity_id=request.pk, tenant_id=tenant_id, after=told
+        acting_user, action, entity="quota-request", entity_id=request.pk, tenant_id=tenant_id, after=shown
     )

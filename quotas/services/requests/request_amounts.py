@@ -40,12 +40,12 @@ def store_amounts(
 
 
 def names_lending_limits(items: Items) -> bool:
-    """Whether more than nominals is named, which is decided further up."""
+    """Tell whether more than nominals is named, which is decided further up."""
     return any(name in item for item in items for name in ("borrowing_limit", "lending_limit"))
 
 
 def current_limits(node: QuotaNode, items: Items) -> list[dict[str, Any]]:
-    """What the node has now of what the items name, in the same form with all three limits."""
+    """Return the present limits that the items name, in the same form with all three limits."""
     tables, found = QuotaTables(node.cell_id), []
     for amount in parse_amounts(node, items):
         now = _limits_now(tables, node, amount)
@@ -55,17 +55,17 @@ def current_limits(node: QuotaNode, items: Items) -> list[dict[str, Any]]:
 
 
 def find_missing_amounts(node: QuotaNode, items: Items) -> list[QuotaAmount]:
-    """What is still more than the node has; the rest it got in some other way."""
+    """Find the amounts that are still more than the node has; it got the rest in some other way."""
     tables, found = QuotaTables(node.cell_id), []
     for amount in parse_amounts(node, items):
         now = _limits_now(tables, node, amount)
-        kept = {
+        unchanged = {
             name: Keep.AS_IS
             for name in LIMITS
             if not isinstance(getattr(amount, name), Keep)
             and not _asks(name, getattr(amount, name), getattr(now, name))
         }
-        left = replace(amount, **kept)  # type: ignore[arg-type]
+        left = replace(amount, **unchanged)  # type: ignore[arg-type]
         if any(not isinstance(getattr(left, name), Keep) for name in LIMITS):
             found.append(left)
     return found
@@ -83,7 +83,7 @@ def _check_more(amount: QuotaAmount, now: QuotaLimits) -> None:
 
 
 def _asks(name: str, asked: Amount, has: Amount) -> bool:
-    """Whether it is more; how much may be lent is another matter, there any change is one."""
+    """Tell whether it is more; of what may be lent, any change is more."""
     if name == "lending_limit":
         return asked != has
     return has is not None and (asked is None or asked > has)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from quotas.tree import Share
+from quotas.tree import DominantResourceShare
 from scheduling.conformance.fields import Fields
 from scheduling.conformance.kueue.objects import pending
 from scheduling.conformance.kueue.workloads import Reading, Workload
@@ -88,5 +88,5 @@ def _contending(entry: Mapping[str, Any], shares: Mapping[str, Mapping[str, Any]
     given = shares.get(known.job.id, {})
     text = given.get("preciseWeightedShare", "0")
     ratio = Fraction(given.get("unweightedRatio", 1)) if text in _INFINITE else Fraction(text)
-    share = Share(ratio.numerator, ratio.denominator, infinite=text in _INFINITE)
+    share = DominantResourceShare(ratio.numerator, ratio.denominator, infinite=text in _INFINITE)
     return replace(known, borrows=given.get("borrowingOnRequested", False), share=share)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from quotas.tree import Share
+from quotas.tree import DominantResourceShare
 from scheduling.engine.model import Job, JobState
 from scheduling.engine.model.options import FairSharing
 from scheduling.engine.order.protocols import Candidate, Order
@@ -71,7 +71,7 @@ class DominantShare:
 
     name = "share"
 
-    def key(self, candidate: Candidate) -> tuple[bool, float, Share]:
+    def key(self, candidate: Candidate) -> tuple[bool, float, DominantResourceShare]:
         # Rounding never puts two ratios the other way round, and most are told apart by it alone.
         share = candidate.share
         return (share.infinite, share.numerator / share.denominator, share)

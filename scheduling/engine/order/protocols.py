@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from quotas.tree import Share
+from quotas.tree import DominantResourceShare
 from scheduling.engine.model import Job
 
-NO_SHARE = Share()
+NO_SHARE = DominantResourceShare()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Candidate:
     job: Job
     borrow_level: int = 0
     borrows: bool = False
-    share: Share = NO_SHARE
+    share: DominantResourceShare = NO_SHARE
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from quotas.tree import Share, is_at_least
+from quotas.tree import DominantResourceShare, is_at_least
 from scheduling.engine.model import FlavorResource
 from scheduling.engine.model.options import FairSharing, ShareStrategy
 from scheduling.engine.preemption.contest import Contest
@@ -97,11 +97,11 @@ class _Survey:
         for key, amount in self._reach.upto(queues, limit).items():
             self._sum[key] = self._sum.get(key, 0) + amount
 
-    def _lowest(self, node: str) -> Share:
+    def _lowest(self, node: str) -> DominantResourceShare:
         """The least that the preemptor's side could come to by giving up all that it could."""
         return self._tree.share(node, {key: -amount for key, amount in self._sum.items()})
 
-    def _yields(self, rival: str, mine: Share) -> bool:
+    def _yields(self, rival: str, mine: DominantResourceShare) -> bool:
         """Whether a strategy would accept a victim below: the other side's share can only fall."""
         theirs = self._tree.share(rival)
         return any(just(strategy, mine, theirs, theirs) for strategy in self._mildest)

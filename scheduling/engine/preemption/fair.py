@@ -14,7 +14,7 @@ from functools import partial
 from heapq import merge
 from itertools import chain
 
-from quotas.tree import Share
+from quotas.tree import DominantResourceShare
 from scheduling.engine.model import EvictRule, FlavorResource
 from scheduling.engine.model.options import FairSharing, ShareStrategy
 from scheduling.engine.preemption.candidates import Candidate, across
@@ -296,7 +296,12 @@ class FairField:
         return self.contest.roster.snapshot.queues[queue].quota_node
 
 
-def just(strategy: ShareStrategy, preemptor: Share, before: Share, after: Share) -> bool:
+def just(
+    strategy: ShareStrategy,
+    preemptor: DominantResourceShare,
+    before: DominantResourceShare,
+    after: DominantResourceShare,
+) -> bool:
     """Whether a strategy accepts an eviction: the preemptor's share with the new job against the other
     side's before and after it."""
     if strategy is ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE:

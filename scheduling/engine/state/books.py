@@ -137,7 +137,7 @@ class Books:
             self.fleet.hold(booking.row, booking.hold)
             if booking.presence is not None:
                 self.fleet.presences.put(task, booking.row, booking.presence)
-        self.quota.book(booking.leaf, booking.usage, 1)
+        self.quota.defer_usage(booking.leaf, booking.usage, 1)
         if logged:
             self.log.append((True, allocation))
 
@@ -150,7 +150,7 @@ class Books:
         if booking.row is not None and booking.hold is not None:
             self.fleet.release(booking.row, booking.hold)
             self.fleet.presences.drop(task)
-        self.quota.book(booking.leaf, booking.usage, -1)
+        self.quota.defer_usage(booking.leaf, booking.usage, -1)
         if logged:
             self.log.append((False, allocation))
         else:

@@ -15,7 +15,7 @@ from foundation.core.errors import Invalid, NotFound, PermissionDenied, Precondi
 from foundation.models import AuditRecord
 from quotas.hooks.request_evidence import gather_evidence
 from quotas.models import OverrideState, QuotaChangeSource, QuotaRequest, QuotaRevision, RequestState
-from quotas.services.errors import ExceedsParent, OfferGone, RequestNotPending, RequestOpen
+from quotas.services.errors import ExceedsParent, OfferWithdrawn, RequestNotPending, RequestOpen
 from quotas.services.overrides.override import overrides_sweep
 from quotas.services.quota import QuotaAmount, quota_set
 from quotas.services.requests.quota_request import (
@@ -173,7 +173,7 @@ def test_an_offer_of_a_closed_account_is_carried_out_once_it_is_open_again(here:
     made = ask(here)
     quota_request_counter(acting_user=here.anna, request=made, offer=[item(10)])
     user_set_active(acting_user=SYSTEM, user=here.anna, active=False)
-    with pytest.raises(OfferGone):
+    with pytest.raises(OfferWithdrawn):
         quota_request_accept(acting_user=here.ed, request=made)
     assert (state(made), here.sums()) == (RequestState.COUNTERED, (22, 8, 4))
     user_set_active(acting_user=SYSTEM, user=here.anna, active=True)

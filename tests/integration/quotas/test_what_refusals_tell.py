@@ -12,7 +12,7 @@ from foundation.core.errors import AllotmentError, Conflict, PermissionDenied
 from foundation.models import AuditRecord
 from quotas.files import FileFormat
 from quotas.models import QuotaRevision, RequestState
-from quotas.services.errors import OfferGone
+from quotas.services.errors import OfferWithdrawn
 from quotas.services.overrides.override import LoanAmount, override_create, override_end, override_move_end
 from quotas.services.quota import NodeAmounts, QuotaAmount, quota_change, quota_set
 from quotas.services.quota_files.quota_file import QuotaFile, quota_file_check
@@ -52,7 +52,7 @@ def test_what_others_have_is_not_told_to_who_accepts_an_offer_that_is_gone(here:
     requests.quota_request_counter(acting_user=here.anna, request=made, offer=offer)
     quota_set(acting_user=here.anna, node=here.node_b, amounts=[QuotaAmount(here.flavor, CARDS, 14)])
 
-    with pytest.raises(OfferGone) as refused:
+    with pytest.raises(OfferWithdrawn) as refused:
         requests.quota_request_accept(acting_user=here.ed, request=made)
 
     assert (refused.value.code, refused.value.numbers, refused.value.errors) == ("OFFER_GONE", {}, ())

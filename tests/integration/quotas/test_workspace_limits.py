@@ -26,7 +26,7 @@ def here(db: None) -> Department:
 def opened_before(here: Department, name: str = "evade") -> Queue:
     """A second queue of team A as a release made it that gave it no limits."""
     made = quotas.queue(here.cell, here.a, [here.flavor], name=name)
-    QuotaNode.unscoped.filter(is_queue=True).update(limits_stand=False)
+    QuotaNode.unscoped.filter(is_queue=True).update(limits_decided=False)
     return made
 
 
@@ -79,7 +79,7 @@ def test_a_flavor_that_none_of_its_queues_was_given_is_not_borrowed(here: Depart
     other = clusters.flavor(here.flavor.cluster, name="h100")
     quotas.quota(here.node, other, CARDS, 6)
     evade = quotas.queue(here.cell, here.a, [other], name="evade")
-    QuotaNode.unscoped.filter(is_queue=True).update(limits_stand=False)
+    QuotaNode.unscoped.filter(is_queue=True).update(limits_decided=False)
 
     assert load_tree(here.cell.pk).potential(str(evade.node_id), (str(other.pk), CARDS.value)) == 0
 
@@ -87,7 +87,7 @@ def test_a_flavor_that_none_of_its_queues_was_given_is_not_borrowed(here: Depart
 def test_a_queue_that_came_first_and_one_opened_from_above_borrow_as_before(here: Department) -> None:
     second = quotas.queue(here.cell, here.b, [here.flavor], name="night")
     quotas.quota(second.node, here.flavor, CARDS, 0, borrowing_limit=0)
-    QuotaNode.unscoped.filter(is_queue=True).update(limits_stand=False)
+    QuotaNode.unscoped.filter(is_queue=True).update(limits_decided=False)
     assert most(here, here.queue_b) == 22
 
     made = queue_create(

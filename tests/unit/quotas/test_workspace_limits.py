@@ -24,7 +24,7 @@ class Node:
     pk: uuid.UUID
     parent_id: uuid.UUID | None = WORKSPACE
     is_queue: bool = True
-    limits_stand: bool = True
+    limits_decided: bool = True
 
 
 @dataclass
@@ -61,7 +61,7 @@ def test_no_number_of_queues_borrows_more_than_the_workspace_was_allowed(
     if own_limit is not None:
         rows[WORKSPACE] = [StoredQuota(WORKSPACE, A100, CARDS, 1, own_limit, None)]
     for number, queue in enumerate(opened):
-        node = Node(uuid.UUID(int=100 + number), limits_stand=queue.stands)
+        node = Node(uuid.UUID(int=100 + number), limits_decided=queue.stands)
         nodes.append(node)
         rows[node.pk] = [StoredQuota(node.pk, A100, CARDS, queue.nominal, queue.limit, None)]
     nominal = sum(queue.nominal for queue in opened) + (own_limit is not None)

@@ -22,9 +22,9 @@ class Awaiting:
     def started(self, placed: Iterable[Allocation], replaced: Iterable[Allocation] = ()) -> None:
         """These are held from now on, and in their stead others no more."""
         for allocation in replaced:
-            self._held.book(self._leaf(allocation), priced(allocation.charges), -1)
+            self._held.defer_usage(self._leaf(allocation), priced(allocation.charges), -1)
         for allocation in placed:
-            self._held.book(self._leaf(allocation), priced(allocation.charges), 1)
+            self._held.defer_usage(self._leaf(allocation), priced(allocation.charges), 1)
 
     def of(self, entry: Entry, victims: tuple[str, ...]) -> tuple[str, ...]:
         """Its victims, all that leave where it will stand, and who else must go until quota lets it in."""
@@ -32,13 +32,13 @@ class Awaiting:
         awaited = dict.fromkeys((*victims, *self._outlook.on(nodes)))
         gone = [held for held in map(self._snapshot.standing, awaited) if held is not None]
         for held in gone:
-            self._held.book(self._leaf(held), priced(held.charges), -1)
+            self._held.defer_usage(self._leaf(held), priced(held.charges), -1)
         others = self._others(entry, awaited)
         while not self._fits(entry) and (other := next(others, None)) is not None:
-            self._held.book(self._leaf(other), priced(other.charges), -1)
+            self._held.defer_usage(self._leaf(other), priced(other.charges), -1)
             gone.append(other)
         for held in gone:
-            self._held.book(self._leaf(held), priced(held.charges), 1)
+            self._held.defer_usage(self._leaf(held), priced(held.charges), 1)
         return tuple(held.id for held in gone)
 
     def _others(self, entry: Entry, awaited: dict[str, None]) -> Iterator[Allocation]:

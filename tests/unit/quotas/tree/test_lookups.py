@@ -303,8 +303,8 @@ def test_leaves_of_different_trees_do_not_meet() -> None:
 
 def test_what_is_overdrawn_by_a_booking_is_told_when_it_is_counted() -> None:
     tree: QuotaTree[str] = QuotaTree([Branch("a", None, {"gpu": NodeLimits(5)})])
-    tree.book("a", {"gpu": 2}, 2)
-    tree.book("a", {"gpu": 3}, -2)
+    tree.defer_usage("a", {"gpu": 2}, 2)
+    tree.defer_usage("a", {"gpu": 3}, -2)
     with pytest.raises(OverdrawnError, match="a uses 4 of gpu, not 6"):
         tree.usage("a", "gpu")
     assert tree.usage("a", "gpu") == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.tree import Branch, NodeLimits, QuotaTree, Share, is_at_least
+from quotas.tree import Branch, DominantResourceShare, NodeLimits, QuotaTree, is_at_least
 
 KEY = "gpu"
 amounts = st.integers(0, 20)
@@ -121,10 +121,10 @@ def test_an_answer_is_the_same_however_often_it_was_asked_for(
 ) -> None:
     quotas, ids, leaves = built
 
-    def shares() -> list[Share]:
+    def shares() -> list[DominantResourceShare]:
         return [quotas.share(node) for node in ids]
 
-    def anew() -> list[Share]:
+    def anew() -> list[DominantResourceShare]:
         for node in ids:
             assert quotas.inside(node, (KEY,)) is not quotas.borrows(node, KEY)
         return [copied.share(node) for copied in (quotas.copy(),) for node in ids]
@@ -197,7 +197,7 @@ def test_what_is_booked_counts_as_if_it_were_used_at_once(
             tree.add_usage(leaf, KEY, 21 * len(bookings))
     for pick, which, count, looks in bookings:
         leaf = leaves[pick % len(leaves)]
-        quotas.book(leaf, alike[which], count)
+        quotas.defer_usage(leaf, alike[which], count)
         for _ in range(abs(count)):
             (plain.add_usages if count > 0 else plain.remove_usages)(leaf, alike[which])
         if looks:

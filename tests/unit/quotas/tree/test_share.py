@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.tree import Branch, NodeLimits, QuotaTree, Share
+from quotas.tree import Branch, DominantResourceShare, NodeLimits, QuotaTree
 from quotas.tree.share import HIGHEST
 
 Key = tuple[str, str]
@@ -67,7 +67,7 @@ def test_a_root_has_no_share(node: str) -> None:
     quotas = forest()
     if node == "alone":
         quotas.add_usage(node, GPU, 50)
-    assert quotas.share(node, {GPU: 50}) == Share()
+    assert quotas.share(node, {GPU: 50}) == DominantResourceShare()
 
 
 def test_what_is_not_lent_adds_no_share_but_is_borrowed() -> None:
@@ -76,7 +76,7 @@ def test_what_is_not_lent_adds_no_share_but_is_borrowed() -> None:
 
 
 def test_an_unlimited_nominal_borrows_nothing() -> None:
-    assert forest(nominal=None).share("a", {GPU: 10**9}) == Share()
+    assert forest(nominal=None).share("a", {GPU: 10**9}) == DominantResourceShare()
 
 
 def test_a_key_without_a_resource_takes_no_part() -> None:
@@ -110,17 +110,20 @@ def test_a_weight_is_not_negative() -> None:
 
 def test_equal_shares_of_unequal_weights_are_equal() -> None:
     # 10/3 / 0.3 and 10/9 / 0.1: the same number, which floating point rounds apart.
-    one, other = Share(10, 3 * 300), Share(10, 9 * 100)
+    one, other = DominantResourceShare(10, 3 * 300), DominantResourceShare(10, 9 * 100)
     assert one == other and one <= other and not one < other
 
 
 def test_shares_compare_exactly_however_large_they_are() -> None:
-    less, more = Share(10**30, 3), Share(10**30 + 1, 3)
+    less, more = DominantResourceShare(10**30, 3), DominantResourceShare(10**30 + 1, 3)
     assert less < more and less != more and more > less and more >= less and not less >= more
-    assert not less > Share(2 * 10**30, 6) and less >= Share(2 * 10**30, 6)
-    assert Share(1, 2) != Share(1, 2, infinite=True) and Share(1, 2) != "1/2"
-    assert hash(Share(10, 900)) == hash(Share(20, 1_800))
-    assert hash(Share(20, 4)) == 5
+    assert not less > DominantResourceShare(2 * 10**30, 6) and less >= DominantResourceShare(2 * 10**30, 6)
+    assert (
+        DominantResourceShare(1, 2) != DominantResourceShare(1, 2, infinite=True)
+        and DominantResourceShare(1, 2) != "1/2"
+    )
+    assert hash(DominantResourceShare(10, 900)) == hash(DominantResourceShare(20, 1_800))
+    assert hash(DominantResourceShare(20, 4)) == 5
 
 
 @pytest.mark.parametrize(
@@ -176,16 +179,16 @@ def test_a_copy_has_the_same_shares() -> None:
     assert twin.share("a").rounded == 150 and quotas.share("a").rounded == 100
 
 
-shares = st.builds(Share, st.integers(0, 40), st.integers(1, 40), st.booleans())
+shares = st.builds(DominantResourceShare, st.integers(0, 40), st.integers(1, 40), st.booleans())
 
 
-def rank(share: Share) -> tuple[bool, Fraction]:
+def rank(share: DominantResourceShare) -> tuple[bool, Fraction]:
     return share.infinite, Fraction(share.numerator, share.denominator)
 
 
 @given(shares, shares)
 @settings(max_examples=100, deadline=None)
-def test_shares_order_as_exact_fractions_do(one: Share, other: Share) -> None:
+def test_shares_order_as_exact_fractions_do(one: DominantResourceShare, other: DominantResourceShare) -> None:
     assert (one < other, one <= other, one == other) == (
         rank(one) < rank(other),
         rank(one) <= rank(other),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quotas.tree import Share
+from quotas.tree import DominantResourceShare
 from scheduling.engine import PreemptionOracle, ShareStrategy, VictimSearch
 from scheduling.engine.model import EvictRule, Instant, Job, JobState, PreemptionPolicy, PreemptOthers
 from scheduling.engine.preemption.fair import just
@@ -301,7 +301,7 @@ def test_what_is_owned_is_taken_back_though_a_wider_part_of_the_tree_borrows(que
 
 
 def test_the_strategies_compare_before_and_after() -> None:
-    low, high = Share(1), Share(2)
+    low, high = DominantResourceShare(1), DominantResourceShare(2)
     final, initial = ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE, ShareStrategy.LESS_INITIAL_SHARE
     assert just(final, low, high, low) and not just(final, high, high, low)
     assert just(initial, low, high, low) and not just(initial, high, high, low)
