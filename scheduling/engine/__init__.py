@@ -37,11 +37,10 @@ if TYPE_CHECKING:
     from scheduling.engine.placement_stream import Asked, Place, PlacementStream
     from scheduling.engine.plugins.discovery import with_entry_points
     from scheduling.engine.plugins.guard import PluginError
-    from scheduling.engine.preemption.candidates import Candidate as VictimCandidate
-    from scheduling.engine.preemption.candidates import normative_order
+    from scheduling.engine.preemption.candidates import VictimCandidate, normative_order
     from scheduling.engine.preemption.oracle import PreemptionOracle
-    from scheduling.engine.preemption.overhang import overhang
-    from scheduling.engine.preemption.policy import satisfies
+    from scheduling.engine.preemption.over_quota import find_over_quota_jobs
+    from scheduling.engine.preemption.policy import may_preempt
     from scheduling.engine.preemption.search import VictimSearch, find_targets
     from scheduling.engine.preemption.targets import Preemptor, Target, TargetSet
     from scheduling.engine.quota.assign import Replaced, Tried, assign
@@ -163,17 +162,17 @@ __all__ = [
     "decode",
     "demand",
     "encode",
+    "find_over_quota_jobs",
     "find_targets",
     "full_counts",
     "label_holds",
     "labels_carry",
     "largest",
+    "may_preempt",
     "never_fits",
     "normative_order",
-    "overhang",
     "resolve_config",
     "run_cycle",
-    "satisfies",
     "stand_together",
     "typical",
     "with_entry_points",
@@ -203,10 +202,10 @@ _MODULES: Final = {
     "placement.index.protocols": "DevicePicker Score Veto",
     "model.registry": "ConfigError",
     "session.plugin_sets": "Action PluginSet",
-    "preemption.candidates": "VictimCandidate=Candidate normative_order",
+    "preemption.candidates": "VictimCandidate normative_order",
     "preemption.oracle": "PreemptionOracle",
-    "preemption.overhang": "overhang",
-    "preemption.policy": "satisfies",
+    "preemption.over_quota": "find_over_quota_jobs",
+    "preemption.policy": "may_preempt",
     "preemption.search": "VictimSearch find_targets",
     "preemption.targets": "Preemptor Target TargetSet",
     "quota.assign": "Replaced Tried assign",

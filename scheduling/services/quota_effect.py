@@ -89,7 +89,7 @@ def jobs_to_drain(snapshot: engine.Snapshot, over_quota: Iterable[OverQuota]) ->
     found: dict[str, None] = {}
     for over in over_quota:
         queues = {str(pk) for pk in below[over.key.node_id]}
-        found |= dict.fromkeys(engine.overhang(snapshot, queues, over.key.tree_key, over.limit))
+        found |= dict.fromkeys(engine.find_over_quota_jobs(snapshot, queues, over.key.tree_key, over.limit))
     return list(found)
 
 

@@ -264,7 +264,7 @@ def test_a_planted_word_is_found(source: str) -> None:
 
 
 def test_a_planted_module_name_is_found() -> None:
-    assert retired_names("scheduling/engine/preemption/comeback.py", ast.parse("")) != []
+    assert retired_names("scheduling/engine/preemption/eviction_cycle_guard.py", ast.parse("")) != []
 
 
 def test_the_use_of_another_folders_name_is_not_a_definition() -> None:

@@ -23,8 +23,8 @@ from scheduling.engine import (
     VictimCandidate,
     VictimOrder,
     find_targets,
+    may_preempt,
     normative_order,
-    satisfies,
 )
 from scheduling.engine.model import (
     EvictRule,
@@ -103,7 +103,7 @@ def targets(case: Case, options: PreemptionOptions = NORMATIVE) -> dict[str, tup
         now=reading.now,
         fair=fairness(case) if given.get("fairSharing") else None,
     )
-    return {keys[target.job]: (REASONS[target.rule], target.already) for target in found.targets}
+    return {keys[target.job]: (REASONS[target.rule], target.already_leaving) for target in found.targets}
 
 
 def preemptor(given: Mapping[str, Any], queue: Queue, reading: Reading) -> Preemptor:
@@ -161,7 +161,7 @@ def _candidate(entry: Mapping[str, Any], reading: Reading, given: Mapping[str, A
         job=replace(job, id=f"{workload.uid}\0{job.id}", user=workload.name),
         queue=queue.id,
         leaving=leaving,
-        load=load,
+        user_load=load,
     )
 
 
@@ -172,7 +172,7 @@ def policy_holds(case: Case) -> str | None:
         raise BadCase(f"the policy {given['policy']!r} is unknown")
     queue = Queue(id="queue", quota_node="queue")
     first, second = (pending(given[name], queue, reading) for name in ("preemptor", "candidate"))
-    found = satisfies(first, second, POLICIES[given["policy"]])
+    found = may_preempt(first, second, POLICIES[given["policy"]])
     expected = case["expected"].get("satisfies", False)
     return None if found == expected else f"expected {expected}, got {found}"
 

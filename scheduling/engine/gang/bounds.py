@@ -18,7 +18,7 @@ from scheduling.engine.model import Allocation, Flavor, Job, Queue
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.index.question import members
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.preemption.seats import Seats, countable, slots_of
+from scheduling.engine.preemption.slot_counts import FreeSlotCounter, get_slot_counts, is_countable
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 from scheduling.engine.state.shape import resolve
 from scheduling.engine.state.snapshot import Snapshot
@@ -61,7 +61,7 @@ class SlotCounts:
     def __init__(self, board: Board) -> None:
         task = board.question.task
         self.board = board
-        self.slots = slots_of(board)
+        self.slots = get_slot_counts(board)
         self.amount_per_task = task.cards if task.whole else task.cores * task.cards
         self._whole = task.whole
         self._free: Ints = np.zeros(0, np.int64)
@@ -71,8 +71,8 @@ class SlotCounts:
         """`[rows]`, not to be written to."""
         fleet = self.board.question.fleet
         if self._whole:
-            self.slots.now()
-            return self.slots.cards
+            self.slots.current_counts()
+            return self.slots.usable_cards
         if self._epoch != fleet.epoch:
             self._free = self._freely(ALL_ROWS)
         elif self._seen < len(fleet.touched):
@@ -118,9 +118,9 @@ class _Shelf:
 
 def count_free_slots(board: Board, needed: int) -> int | None:
     """How many of so many tasks find seats one after the other; None where counting is not exact."""
-    if not countable(board):
+    if not is_countable(board):
         return None
-    return slots_of(board).left(needed)
+    return get_slot_counts(board).count_up_to(needed)
 
 
 def _shelf_of(fleet: Fleet) -> _Shelf:
@@ -182,7 +182,7 @@ class SlotBounds:
             self._placer.board(resolve(role.request, job.rules_of(role), flavor), flavor)
             for flavor in flavors
         ]
-        if not all(countable(board) for board in boards):
+        if not all(is_countable(board) for board in boards):
             return None
         return tuple((board, more[role.name]) for board in boards)
 
@@ -190,9 +190,9 @@ class SlotBounds:
         """What the board's shape finds on each row."""
         return self._shelf.of(board)
 
-    def free_slot_counters(self, wanted: WantedSlots) -> tuple[Seats, ...]:
+    def free_slot_counters(self, wanted: WantedSlots) -> tuple[FreeSlotCounter, ...]:
         """Counted seats in each flavor, in which tasks can be thought away."""
-        return tuple(Seats(self.slot_counts(board).slots, needed) for board, needed in wanted)
+        return tuple(FreeSlotCounter(self.slot_counts(board).slots, needed) for board, needed in wanted)
 
     def fits_now(self, wanted: WantedSlots) -> bool:
         """Whether the job finds its seats as things stand."""
@@ -230,7 +230,7 @@ class SlotBounds:
 
     def count_slots(self, board: Board, needed: int) -> int:
         """How many of so many tasks find seats as things stand."""
-        return self.slot_counts(board).slots.left(needed)
+        return self.slot_counts(board).slots.count_up_to(needed)
 
     def count_gained_slots(self, board: Board, needed: int, freed: FreedAmounts) -> Ints | None:
         """How many seats more each of the freed rows could have for so many tasks, at most `[freed]`; None
@@ -240,7 +240,7 @@ class SlotBounds:
             return None
         rows, amounts = freed.rows, freed.cards if board.question.task.whole else freed.cores
         then = np.minimum((counted.free_amounts()[rows] + amounts) // counted.amount_per_task, needed)
-        more: Ints = np.maximum(then - counted.slots.now()[rows], 0)
+        more: Ints = np.maximum(then - counted.slots.current_counts()[rows], 0)
         return more
 
     def _most(self, board: Board, needed: int, freed: FreedAmounts) -> bool:
@@ -256,30 +256,32 @@ class SlotBounds:
 class AssumedReleases:
     """Tasks that are thought away, of which some may come back."""
 
-    def __init__(self, seats: Sequence[Seats], tasks: Sequence[Allocation]) -> None:
+    def __init__(self, seats: Sequence[FreeSlotCounter], tasks: Sequence[Allocation]) -> None:
         self._seats, self._gone = seats, {task.id: task for task in tasks}
         for counted in seats:
-            counted.leave(tasks)
+            counted.remove_tasks(tasks)
 
     def restore_if_fitting(self, rest: Sequence[Allocation], task: Allocation) -> bool:
         """Let a task come back, if there are enough seats with the rest alone gone."""
         for counted in self._seats:
-            counted.leave((task,), -1)
-        if any(counted.fit for counted in self._seats):
+            counted.remove_tasks((task,), -1)
+        if any(counted.fits for counted in self._seats):
             del self._gone[task.id]
             return True
         for counted in self._seats:
-            counted.leave((task,))
+            counted.remove_tasks((task,))
         return False
 
     def restore_all(self) -> None:
         """Everybody is back."""
         for counted in self._seats:
-            counted.leave(tuple(self._gone.values()), -1)
+            counted.remove_tasks(tuple(self._gone.values()), -1)
 
 
 @contextmanager
-def assume_released(seats: Sequence[Seats], tasks: Sequence[Allocation]) -> Iterator[AssumedReleases]:
+def assume_released(
+    seats: Sequence[FreeSlotCounter], tasks: Sequence[Allocation]
+) -> Iterator[AssumedReleases]:
     """The seats as they would be without these tasks, until the block ends."""
     away = AssumedReleases(seats, tasks)
     try:
@@ -288,17 +290,17 @@ def assume_released(seats: Sequence[Seats], tasks: Sequence[Allocation]) -> Iter
         away.restore_all()
 
 
-def count_needed_releases(seats: Iterable[Seats], tasks: Sequence[Allocation]) -> int | None:
+def count_needed_releases(seats: Iterable[FreeSlotCounter], tasks: Sequence[Allocation]) -> int | None:
     """With how many of the first of these tasks gone the seats of some flavor suffice; None: not with all."""
     counts = [count for counted in seats if (count := _fewest(counted, tasks)) is not None]
     return min(counts, default=None)
 
 
-def _fewest(seats: Seats, tasks: Sequence[Allocation]) -> int | None:
+def _fewest(seats: FreeSlotCounter, tasks: Sequence[Allocation]) -> int | None:
     gone = 0
-    while not seats.fit and gone < len(tasks):
-        seats.leave(tasks[gone : gone + 1])
+    while not seats.fits and gone < len(tasks):
+        seats.remove_tasks(tasks[gone : gone + 1])
         gone += 1
-    found = gone if seats.fit else None
-    seats.leave(tasks[:gone], -1)
+    found = gone if seats.fits else None
+    seats.remove_tasks(tasks[:gone], -1)
     return found

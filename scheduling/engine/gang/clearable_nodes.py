@@ -19,7 +19,7 @@ from scheduling.engine.gang.moves import MovableUnit
 from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.index.row import Row
-from scheduling.engine.preemption.seats import countable
+from scheduling.engine.preemption.slot_counts import is_countable
 from scheduling.engine.state.fleet import Bools, Ints
 
 # Nodes that one search looks at, and sets of them that it names.
@@ -68,7 +68,7 @@ def find_clearable_sets(
     find room elsewhere. Units that `can_evict` accepts could leave for good. `rows_known` keeps what it takes
     to clear each row, for further searches of the same shape in the same state.
     """
-    short = needed - counted.slots.left(needed)
+    short = needed - counted.slots.count_up_to(needed)
     hopeful = _hopeful(counted, find_nearest_rows(counted, needed), movable)
     if len(hopeful) < short:
         return
@@ -90,7 +90,7 @@ def find_clearable_sets(
 
 def find_nearest_rows(counted: SlotCounts, needed: int) -> list[int]:
     """The rows that lack least for one more task of the shape, first those that lack least."""
-    rows = np.flatnonzero(counted.board.lasting() & (counted.slots.now() < needed))
+    rows = np.flatnonzero(counted.board.lasting() & (counted.slots.current_counts() < needed))
     lacks = _lacks(counted)[rows] if counted.amount_per_task else -counted.board.question.fleet.cpu_free[rows]
     found: list[int] = rows[np.lexsort((rows, lacks))][:NODES_SEEN].tolist()
     return found
@@ -98,7 +98,7 @@ def find_nearest_rows(counted: SlotCounts, needed: int) -> list[int]:
 
 def _lacks(counted: SlotCounts) -> Ints:
     """How many cards or core units each row lacks for one task more. `[rows]`."""
-    lacks: Ints = (counted.slots.now() + 1) * counted.amount_per_task - counted.free_amounts()
+    lacks: Ints = (counted.slots.current_counts() + 1) * counted.amount_per_task - counted.free_amounts()
     return lacks
 
 
@@ -118,7 +118,7 @@ class RelocationCapacity:
         amounts = np.where(open_to, counted.free_amounts(), 0) if self._whole else fleet.cores_free[usable]
         self._room = dict(enumerate(np.bincount(np.maximum(amounts, 0)).tolist()))
         # The waiting tasks take what there is before anybody moves.
-        for _ in range(min(needed, int(counted.slots.now().sum())) if self._each else 0):
+        for _ in range(min(needed, int(counted.slots.current_counts().sum())) if self._each else 0):
             _fill(self._room, self._each)
         self._free: Ints = counted.free_amounts()
 
@@ -228,7 +228,7 @@ def _clearable(
 def _hopeful(counted: SlotCounts, rows: Sequence[int], movable: MovableUnits) -> Sequence[int]:
     """Those of the rows that could hold one task more, as far as cards tell: most could not."""
     board = counted.board
-    if not counted.amount_per_task or not countable(board):
+    if not counted.amount_per_task or not is_countable(board):
         return rows
     nodes, whole = board.question.fleet.nodes, board.question.task.whole
     lacks = zip(rows, _lacks(counted)[rows].tolist(), strict=True)

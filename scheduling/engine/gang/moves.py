@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from scheduling.engine.gang.attempt import StartAttempt
 from scheduling.engine.gang.task_counts import find_surplus_tasks
 from scheduling.engine.model import Allocation, Job, Queue
-from scheduling.engine.preemption.loss import charged, gpus
+from scheduling.engine.preemption.eviction_cost import count_cards, sum_charges
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.snapshot import Snapshot
@@ -43,7 +43,7 @@ class MovablePart:
             tasks[0].node if len({task.node for task in tasks}) == 1 else None,
             sum(len(task.slices) for task in tasks),
             sum(part.cores for task in tasks for part in task.slices),
-            gpus(charged(tasks)),
+            count_cards(sum_charges(tasks)),
         )
 
 

@@ -19,7 +19,7 @@ from scheduling.engine.gang.tasks import RoleTasks, role_tasks, summed_allocatio
 from scheduling.engine.model import Allocation, Job, Queue, Role, TopologyRule
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.preemption.seats import slots_of
+from scheduling.engine.preemption.slot_counts import get_slot_counts
 from scheduling.engine.quota.assignment import Assignment, Refusal
 from scheduling.engine.state.fleet import Ints
 from scheduling.engine.state.snapshot import Snapshot
@@ -268,7 +268,7 @@ class _Seating:
         most = count_free_slots(board, number) if area is ANYWHERE else None
         if most is not None and most < number:
             return self._refused(board, entry, number, most, alone=alone)
-        mark, slots = self._mark(), None if most is None else slots_of(board).now()
+        mark, slots = self._mark(), None if most is None else get_slot_counts(board).current_counts()
         taken: Counter[int] = Counter()
         for done in range(number):
             row = self._seat(entry, area)

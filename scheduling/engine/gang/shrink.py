@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from scheduling.engine.gang.attempt import StartAttempt
 from scheduling.engine.gang.bounds import assume_released, count_free_slots, count_needed_releases
 from scheduling.engine.model import Allocation, Job, Queue
-from scheduling.engine.preemption.loss import charged
-from scheduling.engine.preemption.seats import Seats
+from scheduling.engine.preemption.eviction_cost import sum_charges
+from scheduling.engine.preemption.slot_counts import FreeSlotCounter
 from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -30,7 +30,7 @@ class ShrinkRequest:
     queue: Queue
     job: Job
     missing: dict[str, int]
-    slot_counters: Sequence[Seats] | None = None
+    slot_counters: Sequence[FreeSlotCounter] | None = None
 
 
 def find_shrink_plan(
@@ -106,7 +106,7 @@ class _Search:
         plea, tree = self._plea, self._snapshot.quota
         if plea.slot_counters is None or any(task.queue != plea.queue.id for task in leaving):
             return True
-        freed = charged(leaving)
+        freed = sum_charges(leaving)
         tree.remove_usages(plea.queue.quota_node, freed)
         try:
             given = _flavors(self._attempt.assign_quota(plea.queue, plea.job, plea.missing))

@@ -1,1 +1,1 @@
-"""Who gives way to whom: legal candidates, searches for victims, and what an eviction costs."""
+"""Preemption: eligible victims, the search for victims, and the cost of an eviction."""

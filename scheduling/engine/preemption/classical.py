@@ -1,10 +1,11 @@
-"""Classical preemption: take back what was lent, then what priority allows, then from the own queue.
+"""Classical preemption (Kueue's default): reclaim lent quota, then preempt by priority, then in the own
+queue.
 
-Candidates of other queues stand only in subtrees that use more than they own. Where some subtree on the
-preemptor's path, below the node it shares with the candidate, has room for the request, the preemptor
-takes back what is its own (hierarchical advantage); elsewhere it may either stay inside its nominal, or
-push out lower priorities while it borrows. Source: Kueue's classical and hierarchical preemption, as
-stated in the quota reference.
+Candidates of other queues are searched only in subtrees that use more than their quota. The preemptor has the
+hierarchical advantage over a candidate if some subtree on its own path, below their lowest common ancestor,
+has room for the request: then it reclaims its own quota. Without the advantage it may either stay inside its
+nominal, or preempt lower priorities while it borrows. Source: Kueue, KEP-1337 "Preempt while borrowing" and
+KEP-79 "Hierarchical cohorts".
 """
 
 from __future__ import annotations
@@ -16,112 +17,122 @@ from heapq import merge
 from itertools import chain
 
 from scheduling.engine.model import EvictRule, PreemptOthers
-from scheduling.engine.preemption.candidates import Candidate
-from scheduling.engine.preemption.comeback import comes_back
-from scheduling.engine.preemption.contest import Contest, Victim
-from scheduling.engine.preemption.policy import Policy, highest_priority, may_push_anyone
+from scheduling.engine.preemption.candidates import VictimCandidate
+from scheduling.engine.preemption.context import PreemptionContext, Victim
+from scheduling.engine.preemption.eviction_cycle_guard import can_reclaim_at_once
+from scheduling.engine.preemption.policy import PreemptPolicy, allows_any_victim, max_victim_priority
 
-LEAVING, SPARED, WHOLE = range(3)
-STAYING = (SPARED, WHOLE)
+LEAVING, SURPLUS, WHOLE_JOBS = range(3)
+RUNNING = (SURPLUS, WHOLE_JOBS)
 
 
 @dataclass(slots=True, eq=False)
-class Source:
-    """A queue that may be asked.
+class CandidateQueue:
+    """A queue that may contain victims.
 
-    `chain` are the nodes that must use more than they own for the queue to be asked, `own` says that it
-    is the preemptor's, `hierarchical` that the preemptor has the advantage over it.
+    `borrowing_path` lists the quota nodes that must exceed their quota before a candidate is taken, `own`
+    marks the preemptor's queue, `hierarchical` says that the preemptor has the hierarchical advantage over
+    this queue, `exhausted` that no further candidate of it may be taken.
     """
 
     queue: str
-    policy: Policy
-    chain: tuple[str, ...] = ()
+    policy: PreemptPolicy
+    borrowing_path: tuple[str, ...] = ()
     own: bool = False
     hierarchical: bool = False
-    dry: bool = False
+    exhausted: bool = False
 
 
-Offer = tuple[Source, Candidate]
+QueuedCandidate = tuple[CandidateQueue, VictimCandidate]
 
 
-class ClassicalField:
-    """The sources of one contest, and the order in which their candidates are taken."""
+class ClassicalPreemption:
+    """The queues of one search, and the order in which their candidates are taken."""
 
-    def __init__(self, contest: Contest) -> None:
+    def __init__(self, contest: PreemptionContext) -> None:
         self.contest = contest
         rules = contest.preemptor.queue.preemption
-        self._own = Source(contest.preemptor.queue.id, rules.within_queue, own=True)
-        self.others = tuple(self._other_sources())
-        self._lasting = contest.roster.options.lasting
+        self._own_queue = CandidateQueue(contest.preemptor.queue.id, rules.within_queue, own=True)
+        self.other_queues = tuple(self._find_other_queues())
+        self._requires_lasting = contest.index.options.lasting
 
-    def runs(self) -> tuple[bool, ...]:
-        """Whether the preemptor may borrow, attempt by attempt."""
+    def borrow_attempts(self) -> tuple[bool, ...]:
+        """Return for each attempt of the search, in order, whether the preemptor may borrow in it."""
         if not self.contest.borrowing_allowed:
             return (False,)
-        forbidden = not self._while_borrowing
-        if not any(map(self._offers_any, self.others)):
+        forbidden = not self._may_preempt_while_borrowing
+        if not any(map(self._has_candidates, self.other_queues)):
             return (True,)
         if not forbidden:
             return (True, False)
         if not self._strictly_under_nominal():
             return (True,)
-        if not any(source.hierarchical and self._offers_any(source) for source in self.others):
+        if not any(source.hierarchical and self._has_candidates(source) for source in self.other_queues):
             return (False, True)
         return (True, False)
 
-    def offers(self, *, borrow: bool) -> Iterator[Offer]:
-        """All candidates in the order in which they are to be tried."""
-        for source in self.others:
-            source.dry = False
-        hierarchical = tuple(source for source in self.others if source.hierarchical)
+    def ordered_candidates(self, *, borrow: bool) -> Iterator[QueuedCandidate]:
+        """Yield all candidates in the order in which the search tries them."""
+        for source in self.other_queues:
+            source.exhausted = False
+        hierarchical = tuple(source for source in self.other_queues if source.hierarchical)
         # While borrowing, only the hierarchical advantage counts where the policy has nothing else.
-        barred = borrow and not self._while_borrowing
-        by_priority = () if barred else tuple(s for s in self.others if not s.hierarchical)
-        if self.contest.roster.least_loss:
-            return self._merged((*hierarchical, *by_priority, self._own), (LEAVING, *STAYING))
-        groups = (hierarchical, by_priority, (self._own,))
+        barred = borrow and not self._may_preempt_while_borrowing
+        by_priority = () if barred else tuple(s for s in self.other_queues if not s.hierarchical)
+        if self.contest.index.least_loss:
+            return self._merge_candidates((*hierarchical, *by_priority, self._own_queue), (LEAVING, *RUNNING))
+        groups = (hierarchical, by_priority, (self._own_queue,))
         return chain.from_iterable(
-            self._merged(group, segments) for segments in ((LEAVING,), STAYING) for group in groups
+            self._merge_candidates(group, segments) for segments in ((LEAVING,), RUNNING) for group in groups
         )
 
-    def take(self, offers: Iterable[Offer], *, borrow: bool, loose: bool = False) -> Iterator[Victim]:
+    def take_victims(
+        self, offers: Iterable[QueuedCandidate], *, borrow: bool, loose: bool = False
+    ) -> Iterator[Victim]:
         """Remove candidates one by one, as far as the rules allow.
 
-        `loose` takes more of a queue than its overuse: whoever asks for that must let go again of all
-        that is not justified in the end.
+        `loose` takes candidates of a queue past the point where it exceeds its quota: the caller then has to
+        restore every victim that is not justified at the end.
         """
         for source, candidate in offers:
-            rule = self._rule(source, candidate, borrow=borrow)
-            if rule is None or source.dry:
+            rule = self._eviction_rule(source, candidate, borrow=borrow)
+            if rule is None or source.exhausted:
                 continue
-            if not loose and not self._exceeds(source):
-                source.dry = True
+            if not loose and not self._exceeds_quota(source):
+                source.exhausted = True
                 continue
-            removal = self.contest.trial.remove(candidate)
+            removal = self.contest.trial.remove_candidate(candidate)
             victim = Victim(
-                candidate=candidate, rule=rule, removal=removal, justified=partial(self._exceeds, source)
+                candidate=candidate,
+                rule=rule,
+                removal=removal,
+                is_justified=partial(self._exceeds_quota, source),
             )
-            if self._lasting and borrow and rule is EvictRule.RECLAIM_WHILE_BORROWING:
-                if comes_back(self.contest, candidate):
-                    self.contest.trial.restore(removal)
+            if self._requires_lasting and borrow and rule is EvictRule.RECLAIM_WHILE_BORROWING:
+                if can_reclaim_at_once(self.contest, candidate):
+                    self.contest.trial.restore_removal(removal)
                     continue
-                victim.justified = partial(self._lasts, source, victim)
+                victim.is_justified = partial(self._is_reclaim_lasting, source, victim)
             yield victim
 
-    def _lasts(self, source: Source, victim: Victim) -> bool:
-        """Whether a borrower may take a victim in the end, too; called with its charges put back."""
-        if not self._exceeds(source):
+    def _is_reclaim_lasting(self, source: CandidateQueue, victim: Victim) -> bool:
+        """Return whether a borrower may keep a victim at the end; called with the victim's charges
+        restored.
+        """
+        if not self._exceeds_quota(source):
             return False
-        self.contest.trial.uncharge(victim.removal)
-        back = comes_back(self.contest, victim.candidate)
-        self.contest.trial.charge(victim.removal)
+        self.contest.trial.release_quota(victim.removal)
+        back = can_reclaim_at_once(self.contest, victim.candidate)
+        self.contest.trial.charge_quota(victim.removal)
         return not back
 
     @property
-    def _while_borrowing(self) -> bool:
+    def _may_preempt_while_borrowing(self) -> bool:
         return self.contest.preemptor.queue.preemption.while_borrowing is not PreemptOthers.NEVER
 
-    def _rule(self, source: Source, candidate: Candidate, *, borrow: bool) -> EvictRule | None:
+    def _eviction_rule(
+        self, source: CandidateQueue, candidate: VictimCandidate, *, borrow: bool
+    ) -> EvictRule | None:
         if source.own:
             return EvictRule.IN_QUEUE_PRIORITY
         if source.hierarchical:
@@ -129,13 +140,13 @@ class ClassicalField:
         threshold = self.contest.preemptor.queue.preemption.max_priority
         priority = candidate.job.priority
         lower = priority < self.contest.preemptor.job.priority
-        if self._while_borrowing and lower and (threshold is None or priority <= threshold):
+        if self._may_preempt_while_borrowing and lower and (threshold is None or priority <= threshold):
             return EvictRule.RECLAIM_WHILE_BORROWING
         return None if borrow else EvictRule.RECLAIM_NOMINAL
 
-    def _exceeds(self, source: Source) -> bool:
+    def _exceeds_quota(self, source: CandidateQueue) -> bool:
         tree, contested = self.contest.tree, self.contest.preemptor.contested
-        return not any(tree.inside(node, contested) for node in source.chain)
+        return not any(tree.inside(node, contested) for node in source.borrowing_path)
 
     def _strictly_under_nominal(self) -> bool:
         tree, leaf = self.contest.tree, self.contest.leaf
@@ -145,60 +156,67 @@ class ClassicalField:
                 return False
         return True
 
-    def _merged(self, sources: Iterable[Source], segments: Iterable[int]) -> Iterator[Offer]:
-        roster = self.contest.roster
-        if roster.by_priority:
+    def _merge_candidates(
+        self, sources: Iterable[CandidateQueue], segments: Iterable[int]
+    ) -> Iterator[QueuedCandidate]:
+        roster = self.contest.index
+        if roster.sorts_by_priority:
             everyone = tuple(sources)
-            return chain.from_iterable(self._picked(everyone, segment) for segment in segments)
-        lines = [self._line(source, segment) for source in sources for segment in segments]
+            return chain.from_iterable(self._filter_by_priority(everyone, segment) for segment in segments)
+        lines = [self._queue_candidates(source, segment) for source in sources for segment in segments]
         return merge(*lines, key=lambda offer: offer[1].rank)
 
-    def _picked(self, sources: Iterable[Source], segment: int) -> Iterator[Offer]:
-        """The offers of some queues, out of the order of all: no line has to be merged."""
+    def _filter_by_priority(
+        self, sources: Iterable[CandidateQueue], segment: int
+    ) -> Iterator[QueuedCandidate]:
+        """Yield the candidates of some queues from the common order of all queues, which saves a merge."""
         job = self.contest.preemptor.job
         left = {
-            source.queue: (source, highest_priority(job, source.policy))
+            source.queue: (source, max_victim_priority(job, source.policy))
             for source in sources
-            if not source.dry
+            if not source.exhausted
         }
-        for candidate in self.contest.roster.everyone(segment) if left else ():
+        for candidate in self.contest.index.all_candidates(segment) if left else ():
             asked = left.get(candidate.queue)
             if asked is None:
                 continue
             source, limit = asked
-            if source.dry or candidate.job.priority > limit:
+            if source.exhausted or candidate.job.priority > limit:
                 del left[candidate.queue]
                 if not left:
                     return
-            elif self.contest.may_ask(candidate, source.policy):
+            elif self.contest.is_eligible(candidate, source.policy):
                 yield source, candidate
 
-    def _line(self, source: Source, segment: int) -> Iterator[Offer]:
-        for candidate in self.contest.stream(source.queue, segment, source.policy):
+    def _queue_candidates(self, source: CandidateQueue, segment: int) -> Iterator[QueuedCandidate]:
+        for candidate in self.contest.eligible_candidates(source.queue, segment, source.policy):
             yield source, candidate
 
-    def _offers_any(self, source: Source) -> bool:
-        return any(True for segment in (LEAVING, *STAYING) for _ in self._line(source, segment))
+    def _has_candidates(self, source: CandidateQueue) -> bool:
+        return any(True for segment in (LEAVING, *RUNNING) for _ in self._queue_candidates(source, segment))
 
-    def _other_sources(self) -> Iterator[Source]:
-        """Queues in subtrees above their quota, from near to far; the advantage stays once it is there."""
+    def _find_other_queues(self) -> Iterator[CandidateQueue]:
+        """Yield queues in subtrees above their quota, near ones first.
+
+        The advantage, once gained at a node of the path, holds for all nodes above it.
+        """
         policy = self.contest.preemptor.queue.preemption.reclaim
-        if not may_push_anyone(policy):
+        if not allows_any_victim(policy):
             return
         tree, leaf = self.contest.tree, self.contest.leaf
         asked = dict(self.contest.preemptor.usage)
         advantage, below = False, ""
         for node in tree.path(leaf):
             if below:
-                for queue, path in self._exceeding(node, below):
-                    yield Source(queue, policy, chain=path, hierarchical=advantage)
+                for queue, path in self._queues_above_quota(node, below):
+                    yield CandidateQueue(queue, policy, borrowing_path=path, hierarchical=advantage)
             advantage = advantage or not any(tree.borrows(node, key, v) for key, v in asked.items())
             for key, amount in asked.items():
                 kept = tree.local_available(node, key)
                 asked[key] = 0 if kept is None else max(0, amount - kept)
             below = node
 
-    def _exceeding(
+    def _queues_above_quota(
         self, node: str, skipped: str, above: tuple[str, ...] = ()
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
         tree = self.contest.tree
@@ -206,6 +224,6 @@ class ClassicalField:
             if child == skipped or tree.inside(child, self.contest.preemptor.contested):
                 continue
             path = (child, *above)
-            for queue in self.contest.roster.queues_at(child):
+            for queue in self.contest.index.queues_at(child):
                 yield queue, path
-            yield from self._exceeding(child, skipped, path)
+            yield from self._queues_above_quota(child, skipped, path)

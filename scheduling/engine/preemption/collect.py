@@ -1,70 +1,69 @@
-"""Take victims one by one until it fits, with as few looks at places as possible."""
+"""The shortest beginning of an order of victims with which the preemptor fits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduling.engine.preemption.contest import Contest, Victim
+from scheduling.engine.preemption.context import PreemptionContext, Victim
 from scheduling.engine.preemption.trial import Removal
 from scheduling.engine.state.charges import merged
 
 
-def collect(
-    contest: Contest, victims: Iterable[Victim], *, borrow: bool, first: Iterable[Victim] = ()
+def collect_victims(
+    contest: PreemptionContext, victims: Iterable[Victim], *, borrow: bool, first: Iterable[Victim] = ()
 ) -> list[Victim] | None:
-    """The shortest beginning of `victims` with which the preemptor fits; they stay removed.
+    """Return the shortest beginning of `victims` with which the preemptor fits; they stay removed.
 
-    `first` were removed before and do not suffice; they are part of the answer.
-
-    Quota is looked at after every victim. Places cost a simulated placement, so they are looked at after
-    1, 2, 4, … further victims, and the shortest beginning is then found by halving. None where the
-    victims do not suffice or the budget ends; everything is put back then.
+    `first` were removed before and do not suffice; they are part of the result. Quota is checked after every
+    victim. A placement check simulates a placement, so it runs after 1, 2, 4, … further victims, and
+    bisection then finds the shortest beginning. Return None, with everything restored, if the victims do not
+    suffice or the budget is exhausted.
     """
     taken = list(first)
     looked, gap = len(taken), 1
     for victim in victims:
-        if not contest.effort.spend():
+        if not contest.search_budget.spend_step():
             break
-        if _swallows(taken, victim):
+        if _contains_earlier(taken, victim):
             # What was spared singly so far may have been enough: afterwards it cannot be told apart.
             if len(taken) > looked and _fits_without(contest, victim, borrow=borrow):
                 return _shortest(contest, taken, looked, borrow=borrow)
             looked = 0
-        add(taken, victim)
-        if contest.looks_cheaply:
-            if contest.fits(borrow=borrow):
+        add_victim(taken, victim)
+        if contest.checks_placement_cheaply:
+            if contest.preemptor_fits(borrow=borrow):
                 return taken
             continue
         if not contest.quota_fits(borrow=borrow):
             continue
         if len(taken) < looked + gap:
             continue
-        if contest.room_fits():
+        if contest.placement_fits():
             return _shortest(contest, taken, looked, borrow=borrow)
         looked, gap = len(taken), 2 * gap
-    if not contest.effort.exhausted and len(taken) > looked and contest.fits(borrow=borrow):
+    if not contest.search_budget.exhausted and len(taken) > looked and contest.preemptor_fits(borrow=borrow):
         return _shortest(contest, taken, looked, borrow=borrow)
-    contest.trial.reset()
+    contest.trial.restore_all()
     return None
 
 
-def _swallows(taken: list[Victim], victim: Victim) -> bool:
+def _contains_earlier(taken: list[Victim], victim: Victim) -> bool:
     job = victim.candidate.job.id
     return victim.candidate.whole and any(other.candidate.job.id == job for other in taken)
 
 
-def _fits_without(contest: Contest, victim: Victim, *, borrow: bool) -> bool:
-    """Whether it fits with a victim back; only then it stays."""
-    contest.trial.restore(victim.removal)
-    contest.effort.steps += 1
-    if contest.fits(borrow=borrow):
+def _fits_without(contest: PreemptionContext, victim: Victim, *, borrow: bool) -> bool:
+    """Return whether the preemptor fits with a victim restored, and leave it restored if so."""
+    contest.trial.restore_removal(victim.removal)
+    contest.search_budget.steps += 1
+    if contest.preemptor_fits(borrow=borrow):
         return True
-    contest.trial.repeat(victim.removal)
+    contest.trial.remove_again(victim.removal)
     return False
 
 
-def add(taken: list[Victim], victim: Victim) -> None:
-    """A whole job takes in what it spared before: those tasks cannot outlive it."""
+def add_victim(taken: list[Victim], victim: Victim) -> None:
+    """Append a victim; a whole job replaces its surplus tasks that were taken before."""
     if victim.candidate.whole:
         job = victim.candidate.job.id
         earlier = [other for other in taken if other.candidate.job.id == job]
@@ -79,19 +78,21 @@ def add(taken: list[Victim], victim: Victim) -> None:
     taken.append(victim)
 
 
-def _shortest(contest: Contest, taken: list[Victim], misses: int, *, borrow: bool) -> list[Victim]:
-    """Halve between a beginning of length `misses` that did not do and the whole, which does."""
+def _shortest(contest: PreemptionContext, taken: list[Victim], misses: int, *, borrow: bool) -> list[Victim]:
+    """Bisect between a beginning of length `misses`, which does not suffice, and all of `taken`, which
+    does.
+    """
     low, high = misses + 1, len(taken)
     while low < high:
         middle = (low + high) // 2
         tail = taken[middle:high]
         for victim in tail:
-            contest.trial.restore(victim.removal)
-        contest.effort.steps += 1
-        if contest.fits(borrow=borrow):
+            contest.trial.restore_removal(victim.removal)
+        contest.search_budget.steps += 1
+        if contest.preemptor_fits(borrow=borrow):
             high = middle
         else:
             for victim in tail:
-                contest.trial.repeat(victim.removal)
+                contest.trial.remove_again(victim.removal)
             low = middle + 1
     return taken[:high]

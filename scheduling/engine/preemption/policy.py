@@ -1,20 +1,21 @@
-"""Whom a job may push out by priority and age."""
+"""Preemption policies: the jobs that a job may preempt, by priority and submission time."""
 
 from __future__ import annotations
 
 from scheduling.engine.model import Job, PreemptOthers, PreemptWithin
 
-Policy = PreemptWithin | PreemptOthers
+PreemptPolicy = PreemptWithin | PreemptOthers
 
 _NEVER = PreemptWithin.NEVER.value
 _LOWER = PreemptWithin.LOWER_PRIORITY.value
 _LOWER_OR_NEWER = PreemptWithin.LOWER_OR_NEWER_EQUAL_PRIORITY.value
 
 
-def satisfies(preemptor: Job, candidate: Job, policy: Policy) -> bool:
-    """Whether the policy lets `preemptor` push `candidate` out.
+def may_preempt(preemptor: Job, candidate: Job, policy: PreemptPolicy) -> bool:
+    """Return whether the policy lets `preemptor` preempt `candidate`.
 
-    Among equals the one that lined up first goes first; two that lined up together leave each other alone.
+    Of jobs of equal priority the one that was submitted first may preempt the other; two that were submitted
+    at the same time do not preempt each other.
     """
     if policy == _NEVER:
         return False
@@ -26,8 +27,8 @@ def satisfies(preemptor: Job, candidate: Job, policy: Policy) -> bool:
     return True
 
 
-def highest_priority(preemptor: Job, policy: Policy) -> float:
-    """No job above this priority satisfies the policy; infinite where priority does not matter."""
+def max_victim_priority(preemptor: Job, policy: PreemptPolicy) -> float:
+    """Return the highest priority that the policy allows to preempt; infinity if priority does not matter."""
     if policy == _NEVER:
         return float("-inf")
     if policy == _LOWER:
@@ -35,6 +36,6 @@ def highest_priority(preemptor: Job, policy: Policy) -> float:
     return preemptor.priority if policy == _LOWER_OR_NEWER else float("inf")
 
 
-def may_push_anyone(policy: Policy) -> bool:
-    """Whether there is anybody at all that the policy lets go."""
+def allows_any_victim(policy: PreemptPolicy) -> bool:
+    """Return whether the policy allows any preemption at all."""
     return policy != _NEVER

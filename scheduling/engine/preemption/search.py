@@ -1,7 +1,7 @@
-"""The search for victims: who must leave so that one job fits.
+"""The search for victims: the jobs to evict so that one job fits.
 
-One object serves a whole cycle and keeps what does not depend on the preemptor. Every search leaves the
-snapshot as it found it.
+One object serves a whole cycle and caches what does not depend on the preemptor. Every search leaves the
+snapshot unchanged.
 """
 
 from __future__ import annotations
@@ -14,44 +14,45 @@ from itertools import islice
 from scheduling.engine.model import FlavorResource, Instant
 from scheduling.engine.model.options import FairSharing, PreemptionOptions
 from scheduling.engine.placement.board import Board
-from scheduling.engine.preemption.askable import Askable, askable
-from scheduling.engine.preemption.candidates import Candidate, Roster, UserLoad
-from scheduling.engine.preemption.classical import ClassicalField, Offer
-from scheduling.engine.preemption.clearing import Clearing
-from scheduling.engine.preemption.collect import collect
-from scheduling.engine.preemption.contest import Contest, Effort, Victim
-from scheduling.engine.preemption.fair import FairField, Reorder
-from scheduling.engine.preemption.fillback import fill_back, fill_back_dearest, unjustified
-from scheduling.engine.preemption.ground import Ground
-from scheduling.engine.preemption.policy import may_push_anyone
-from scheduling.engine.preemption.reach import Reach
-from scheduling.engine.preemption.seats import Seats, countable, slots_of
-from scheduling.engine.preemption.targets import Alike, Preemptor, Room, Target, TargetSet
-from scheduling.engine.preemption.trial import Trial
+from scheduling.engine.preemption.candidates import CandidateIndex, UserLoad, VictimCandidate
+from scheduling.engine.preemption.classical import ClassicalPreemption, QueuedCandidate
+from scheduling.engine.preemption.collect import collect_victims
+from scheduling.engine.preemption.context import PreemptionContext, SearchBudget, Victim
+from scheduling.engine.preemption.fair import FairPreemption, Reorder
+from scheduling.engine.preemption.fill_back import fill_back, fill_back_by_cost, find_unjustified
+from scheduling.engine.preemption.freeable_quota import FreeableQuota
+from scheduling.engine.preemption.node_clearance import NodeClearance
+from scheduling.engine.preemption.node_victims import NodeVictimIndex
+from scheduling.engine.preemption.policy import allows_any_victim
+from scheduling.engine.preemption.preemptible_queues import PreemptibleQueues, find_preemptible_queues
+from scheduling.engine.preemption.slot_counts import FreeSlotCounter, get_slot_counts, is_countable
+from scheduling.engine.preemption.targets import CountedShape, PlacementCheck, Preemptor, Target, TargetSet
+from scheduling.engine.preemption.trial import RemovalTrial
 from scheduling.engine.state.snapshot import Snapshot
 
 # How many candidates a second, cheaper choice is made from, and how many victims may prove unjustified
 # in the end before the search gives up.
-WEIGHED = 256
-RESTARTS = 16
+MAX_REORDERED = 256
+MAX_RESTARTS = 16
 # How often rows are chosen anew, and how many victims on them may prove unjustified.
-CLEARINGS = 4
+MAX_CLEARANCES = 4
 
 
-class Choice(Enum):
-    """Which candidates an attempt takes.
+class CandidateChoice(Enum):
+    """The order in which an attempt takes candidates.
 
-    `IN_ORDER`: as they stand in line. `WEIGHED`: those first that lose least for what they give. `LOOSE`:
-    in order, but past a queue's overuse, for the check of the end to sort out.
+    `IN_ORDER`: by the configured victim order. `BY_COST_PER_GAIN`: the lowest eviction cost for the released
+    amount first. `PAST_OVERUSE`: in order, but past the point where a queue exceeds its quota; the final
+    check then restores what is not justified.
     """
 
     IN_ORDER = auto()
-    WEIGHED = auto()
-    LOOSE = auto()
+    BY_COST_PER_GAIN = auto()
+    PAST_OVERUSE = auto()
 
 
 class VictimSearch:
-    """Searches over one snapshot at one moment; `fair` is None for classical preemption."""
+    """The search over one snapshot at one moment; `fair` is None for classical preemption."""
 
     def __init__(
         self,
@@ -65,106 +66,109 @@ class VictimSearch:
         self.snapshot = snapshot
         self.options = options
         self.fair = fair
-        self.roster = Roster(snapshot, options, now, user_load)
-        self._reach = Reach(self.roster)
+        self.index = CandidateIndex(snapshot, options, now, user_load)
+        self._freeable_quota = FreeableQuota(self.index)
         bounded = fair is not None and options.share_loss_s is not None
         self._share_loss_s = float(options.share_loss_s or 0) if bounded else float("inf")
-        self._ground: Ground | None = None
+        self._victim_index: NodeVictimIndex | None = None
 
-    def find(
+    def find_victims(
         self,
         preemptor: Preemptor,
-        room: Room | None = None,
-        alike: Callable[[], Alike | None] | None = None,
+        placement_check: PlacementCheck | None = None,
+        counted_shape: Callable[[], CountedShape | None] | None = None,
         *,
         budget: int | None = None,
-        whether: bool = False,
-        only: frozenset[str] | None = None,
+        any_victims: bool = False,
+        only_jobs: frozenset[str] | None = None,
     ) -> TargetSet:
-        """The victims that let a job in, none where no legal set does.
+        """Return the victims that make a job fit; the result is empty if no legal set does.
 
-        With `room` the victims' nodes and cards are free as well when it is called, and it must hold.
-        `alike` tells whether tasks are alike: places are counted for them where that is exact. `budget` is
-        how often it is looked whether the job fits, where that is less than the configured number.
-        `whether`: any victims will do, not only those that lose least. `only`: no other jobs are asked.
+        With `placement_check` the victims' nodes and cards are released as well when it is called, and it
+        must return True. `counted_shape` returns the shape of the tasks if they are equal: free slots are
+        counted for them where counting is exact. `budget` lowers the configured number of fit checks.
+        `any_victims` accepts any victims instead of those with the least loss. `only_jobs` restricts the
+        victims to these jobs.
         """
-        effort = Effort(min(self.options.budget, self.options.budget if budget is None else budget))
-        contest = Contest(
-            roster=self.roster,
+        effort = SearchBudget(min(self.options.budget, self.options.budget if budget is None else budget))
+        contest = PreemptionContext(
+            index=self.index,
             preemptor=preemptor,
-            trial=Trial(self.snapshot, None),
-            effort=effort,
-            room=room,
-            whether=whether,
+            trial=RemovalTrial(self.snapshot, None),
+            search_budget=effort,
+            placement_check=placement_check,
+            any_victims=any_victims,
             share_loss_s=self._share_loss_s,
-            patience=self._patience(preemptor),
-            only=only,
+            protection_deadline=self._protection_deadline(preemptor),
+            only_jobs=only_jobs,
         )
-        asked = self._asked(contest)
+        asked = self._find_queues(contest)
         if asked is None:
             return TargetSet()
         contest.policies = asked.policies
-        like = None if room is None or alike is None else alike()
-        contest.seats = seats = None if like is None else self._seats(*like)
+        like = None if placement_check is None or counted_shape is None else counted_shape()
+        contest.slot_counter = seats = None if like is None else self._build_slot_counter(*like)
         with ExitStack() as stack:
-            simulated = room is not None and seats is None
+            simulated = placement_check is not None and seats is None
             statement = stack.enter_context(self.snapshot.statement()) if simulated else None
-            contest.trial = Trial(self.snapshot, statement, seats)
+            contest.trial = RemovalTrial(self.snapshot, statement, seats)
             victims = self._solve(contest)
             if victims:
-                if self._ground is not None:
-                    self._ground.told(victim.candidate for victim in victims)
-                return _answer(victims, effort)
+                if self._victim_index is not None:
+                    self._victim_index.mark_evicted(victim.candidate for victim in victims)
+                return _build_target_set(victims, effort)
             return TargetSet(
                 protected_until=self._protected_until(contest),
                 steps=effort.steps,
                 exhausted=effort.exhausted,
             )
 
-    def may_find(self, preemptor: Preemptor) -> bool:
-        """Whether there could be victims at all, as rules and quotas tell before a job is looked at."""
-        contest = Contest(
-            roster=self.roster,
+    def could_find_victims(self, preemptor: Preemptor) -> bool:
+        """Return whether rules and quota allow any victims at all, without looking at single jobs."""
+        contest = PreemptionContext(
+            index=self.index,
             preemptor=preemptor,
-            trial=Trial(self.snapshot, None),
-            effort=Effort(self.options.budget),
+            trial=RemovalTrial(self.snapshot, None),
+            search_budget=SearchBudget(self.options.budget),
             share_loss_s=self._share_loss_s,
-            patience=self._patience(preemptor),
+            protection_deadline=self._protection_deadline(preemptor),
         )
-        return self._asked(contest) is not None
+        return self._find_queues(contest) is not None
 
-    def _asked(self, contest: Contest) -> Askable | None:
-        """Whom a preemptor could ask; None where that is nobody, or too few."""
+    def _find_queues(self, contest: PreemptionContext) -> PreemptibleQueues | None:
+        """Return the queues that may contain victims; None if there are none, or too few."""
         preemptor = contest.preemptor
         rules = preemptor.queue.preemption
-        if not may_push_anyone(rules.within_queue) and not may_push_anyone(rules.reclaim):
+        if not allows_any_victim(rules.within_queue) and not allows_any_victim(rules.reclaim):
             return None
-        if self._all_too_dear(preemptor):
+        if self._all_exceed_max_loss(preemptor):
             return None
-        asked = askable(contest, self.fair, self._reach)
-        return asked if asked.policies and not asked.hopeless(contest) else None
+        asked = find_preemptible_queues(contest, self.fair, self._freeable_quota)
+        return asked if asked.policies and not asked.is_infeasible(contest) else None
 
-    def _patience(self, preemptor: Preemptor) -> float:
-        """Until when a preemptor heeds the protection of borrowed use.
+    def _protection_deadline(self, preemptor: Preemptor) -> float:
+        """Return the time until which a preemptor respects the protection of borrowed use.
 
-        Each borrower is protected from its start. Who asks for what its queue owns would wait for one after
-        the other, where some start while others are protected: it waits for all of them together no longer
-        than for one.
+        Each borrower is protected from its start. A preemptor inside its own quota would wait for one
+        borrower after the other if some start while others are protected: it waits no longer for all of them
+        together than for one.
         """
         tree, leaf = self.snapshot.quota, preemptor.queue.quota_node
         if any(tree.borrows(leaf, key, amount) for key, amount in preemptor.usage.items()):
             return float("inf")
         return preemptor.job.submitted_at + self.options.grace_s
 
-    def _all_too_dear(self, preemptor: Preemptor) -> bool:
-        """Whether the preemptor borrows, and nobody's job is as cheap as one borrower may take of another."""
+    def _all_exceed_max_loss(self, preemptor: Preemptor) -> bool:
+        """Return whether the preemptor borrows, and every candidate costs more than one borrower may take
+        from another.
+        """
         own = preemptor.queue
-        if self._share_loss_s == float("inf") or may_push_anyone(own.preemption.within_queue):
+        if self._share_loss_s == float("inf") or allows_any_victim(own.preemption.within_queue):
             return False
         tree, contested, others = self.snapshot.quota, preemptor.contested, self.snapshot.queues.values()
         for queue in others:
             above = queue.id != own.id and not tree.inside(queue.quota_node, contested)
-            if above and self.roster.cheapest(queue.id) <= self._share_loss_s:
+            if above and self.index.min_loss_per_card(queue.id) <= self._share_loss_s:
                 return False
         path = tuple(tree.path(own.quota_node))
         tree.add_usages(own.quota_node, preemptor.usage)
@@ -173,189 +177,207 @@ class VictimSearch:
         finally:
             tree.remove_usages(own.quota_node, preemptor.usage)
 
-    def _protected_until(self, contest: Contest) -> float | None:
-        """When the job would fit at the latest if only guaranteed run times stood in its way."""
-        if not contest.guarded or contest.effort.exhausted:
+    def _protected_until(self, contest: PreemptionContext) -> float | None:
+        """Return the time at which the job fits at the latest if only guaranteed run times prevent it."""
+        if not contest.protected or contest.search_budget.exhausted:
             return None
-        contest.ignore_guard = True
-        contest.banned.clear()
-        ends = [contest.until(victim.candidate) for victim in self._solve(contest)]
-        guarded = [end for end in ends if end > self.roster.now]
+        contest.ignore_protection = True
+        contest.excluded.clear()
+        ends = [contest.protected_until(victim.candidate) for victim in self._solve(contest)]
+        guarded = [end for end in ends if end > self.index.now]
         return max(guarded, default=None)
 
-    def _solve(self, contest: Contest) -> list[Victim]:
-        """The best set that can be found, with nothing removed any more."""
+    def _solve(self, contest: PreemptionContext) -> list[Victim]:
+        """Return the best set of victims, with all removals undone."""
         try:
-            contest.weighed = None
-            clearing = self._clearing(contest)
+            contest.reordered_queues = None
+            clearing = self._build_clearance(contest)
             if clearing is not None and self.fair is not None:
-                return self._cleared(contest, self.fair, clearing)
-            best = self._settled(contest, Choice.IN_ORDER)
-            if not best and contest.room is not None and self._may_be_loose(contest):
+                return self._clear_nodes(contest, self.fair, clearing)
+            best = self._justified_victims(contest, CandidateChoice.IN_ORDER)
+            if not best and contest.placement_check is not None and self._may_pass_overuse(contest):
                 # The first that the order names may all stand in the wrong places.
-                contest.banned.clear()
-                best = self._settled(contest, Choice.LOOSE)
-            if not best or contest.whether or not self.roster.least_loss or contest.effort.exhausted:
+                contest.excluded.clear()
+                best = self._justified_victims(contest, CandidateChoice.PAST_OVERUSE)
+            if (
+                not best
+                or contest.any_victims
+                or not self.index.least_loss
+                or contest.search_budget.exhausted
+            ):
                 return best
-            if not any(victim.candidate.work for victim in best):
+            if not any(victim.candidate.weighted_loss for victim in best):
                 return best
-            contest.weighed = frozenset(victim.candidate.queue for victim in best)
-            other = self._settled(contest, Choice.WEIGHED)
-            return min(best, other, key=_cost) if other else best
+            contest.reordered_queues = frozenset(victim.candidate.queue for victim in best)
+            other = self._justified_victims(contest, CandidateChoice.BY_COST_PER_GAIN)
+            return min(best, other, key=_victims_key) if other else best
         finally:
             if contest.charged:
-                contest.uncharge()
-            contest.trial.reset()
+                contest.release_preemptor()
+            contest.trial.restore_all()
 
-    def _cleared(self, contest: Contest, fair: FairSharing, clearing: Clearing) -> list[Victim]:
-        """Victims on cheap rows, and others in the order of fairness where quota needs more than that."""
-        borrow, field, taken = contest.borrowing_allowed, FairField(contest, fair), list[Victim]()
-        contest.charge()
-        for _ in range(CLEARINGS):
-            if not clearing.clear(field, taken):
-                contest.trial.reset()
-                self._note_guarded(contest, clearing)
+    def _clear_nodes(
+        self, contest: PreemptionContext, fair: FairSharing, clearing: NodeClearance
+    ) -> list[Victim]:
+        """Return victims on cheap rows, and further ones by fair sharing where quota needs more."""
+        borrow, field, taken = contest.borrowing_allowed, FairPreemption(contest, fair), list[Victim]()
+        contest.charge_preemptor()
+        for _ in range(MAX_CLEARANCES):
+            if not clearing.clear_nodes(field, taken):
+                contest.trial.restore_all()
+                self._note_protection(contest, clearing)
                 return []
             if not contest.quota_fits(borrow=borrow):
-                contest.effort.limit(WEIGHED)
-                others = FairField(contest, fair, _left(contest)).take()
-                taken = collect(contest, others, borrow=borrow, first=taken) or []
+                contest.search_budget.lower_to(MAX_REORDERED)
+                others = FairPreemption(contest, fair, _skip_removed(contest)).take_victims()
+                taken = collect_victims(contest, others, borrow=borrow, first=taken) or []
                 if not taken:
                     return []
-            taken = fill_back_dearest(contest, taken, borrow=borrow)
-            wrong = unjustified(contest, taken) if self.options.final_check else None
+            taken = fill_back_by_cost(contest, taken, borrow=borrow)
+            wrong = find_unjustified(contest, taken) if self.options.final_check else None
             if wrong is None:
                 return taken
-            contest.trial.restore(wrong.removal)
-            contest.banned.add(wrong.candidate.id)
+            contest.trial.restore_removal(wrong.removal)
+            contest.excluded.add(wrong.candidate.id)
             taken.remove(wrong)
         return []
 
-    def _seats(self, board: Board, needed: int) -> Seats | None:
-        """Counted seats for a shape; None where counting would not be exact."""
-        if not countable(board):
+    def _build_slot_counter(self, board: Board, needed: int) -> FreeSlotCounter | None:
+        """Return a slot counter for a shape; None if counting would not be exact."""
+        if not is_countable(board):
             return None
-        return Seats(slots_of(board), needed)
+        return FreeSlotCounter(get_slot_counts(board), needed)
 
-    def _clearing(self, contest: Contest) -> Clearing | None:
-        """Which rows to clear; None where the order of the candidates alone decides."""
-        if contest.seats is None or self.fair is None or not self.roster.least_loss or contest.seats.fit:
+    def _build_clearance(self, contest: PreemptionContext) -> NodeClearance | None:
+        """Return the node clearance; None if the order of the candidates alone decides."""
+        if (
+            contest.slot_counter is None
+            or self.fair is None
+            or not self.index.least_loss
+            or contest.slot_counter.fits
+        ):
             return None
-        if self._ground is None:
-            self._ground = Ground(self.roster, self.snapshot.fleet)
-        return Clearing(self._ground, contest, contest.seats)
+        if self._victim_index is None:
+            self._victim_index = NodeVictimIndex(self.index, self.snapshot.fleet)
+        return NodeClearance(self._victim_index, contest, contest.slot_counter)
 
-    def _note_guarded(self, contest: Contest, clearing: Clearing) -> None:
-        """Whether it is guaranteed run times alone that leave too few seats."""
-        ground, seats = self._ground, contest.seats
-        if contest.ignore_guard or ground is None or seats is None or not ground.guarded(contest):
+    def _note_protection(self, contest: PreemptionContext, clearing: NodeClearance) -> None:
+        """Record in the context whether only guaranteed run times leave too few slots."""
+        ground, seats = self._victim_index, contest.slot_counter
+        if contest.ignore_protection or ground is None or seats is None or not ground.has_protected(contest):
             return
-        if not contest.guards_borrowed_use or not clearing.hopeless:
+        if not contest.protects_borrowed_use or not clearing.is_infeasible:
             return
-        contest.ignore_guard = True
-        unguarded = Clearing(ground, contest, seats)
+        contest.ignore_protection = True
+        unguarded = NodeClearance(ground, contest, seats)
         # With nobody more to ask it is as hopeless.
-        if not unguarded.asks_as(clearing) and not unguarded.hopeless:
-            contest.guarded.add(contest.preemptor.job.id)
-        contest.ignore_guard = False
+        if not unguarded.has_same_candidates(clearing) and not unguarded.is_infeasible:
+            contest.protected.add(contest.preemptor.job.id)
+        contest.ignore_protection = False
 
-    def _may_be_loose(self, contest: Contest) -> bool:
-        return self.fair is None and self.options.final_check and not contest.effort.exhausted
+    def _may_pass_overuse(self, contest: PreemptionContext) -> bool:
+        return self.fair is None and self.options.final_check and not contest.search_budget.exhausted
 
-    def _settled(self, contest: Contest, choice: Choice) -> list[Victim]:
-        """A set in which every victim is needed and, if so configured, still justified at the end."""
-        victims = self._attempt(contest, choice)
-        for _ in range(RESTARTS):
-            wrong = self._wrong(contest, victims)
+    def _justified_victims(self, contest: PreemptionContext, choice: CandidateChoice) -> list[Victim]:
+        """Return a set in which every victim is needed and, if configured, still justified at the end."""
+        victims = self._collect(contest, choice)
+        for _ in range(MAX_RESTARTS):
+            wrong = self._find_unjustified(contest, victims)
             if wrong is None:
-                contest.trial.reset()
+                contest.trial.restore_all()
                 return victims
-            contest.banned.add(wrong.candidate.id)
-            victims = self._without(contest, choice, victims, wrong)
-        contest.trial.reset()
+            contest.excluded.add(wrong.candidate.id)
+            victims = self._replace_victim(contest, choice, victims, wrong)
+        contest.trial.restore_all()
         return []
 
-    def _wrong(self, contest: Contest, victims: list[Victim]) -> Victim | None:
-        """A victim that is not justified any more."""
+    def _find_unjustified(self, contest: PreemptionContext, victims: list[Victim]) -> Victim | None:
+        """Return a victim that is not justified any more."""
         if not victims or not self.options.final_check:
             return None
         if self.fair is not None:
-            contest.charge()
-        wrong = unjustified(contest, victims)
+            contest.charge_preemptor()
+        wrong = find_unjustified(contest, victims)
         if self.fair is not None:
-            contest.uncharge()
+            contest.release_preemptor()
         return wrong
 
-    def _without(
-        self, contest: Contest, choice: Choice, victims: list[Victim], wrong: Victim
+    def _replace_victim(
+        self, contest: PreemptionContext, choice: CandidateChoice, victims: list[Victim], wrong: Victim
     ) -> list[Victim]:
-        """Others in the place of a victim: under fair sharing beside those that were found."""
+        """Collect victims anew without one of them; under fair sharing the others are kept."""
         if self.fair is None:
-            contest.trial.reset()
-            return self._classical(contest, choice)
-        contest.trial.restore(wrong.removal)
+            contest.trial.restore_all()
+            return self._collect_classical(contest, choice)
+        contest.trial.restore_removal(wrong.removal)
         kept = [victim for victim in victims if victim is not wrong]
-        return self._fair(contest, self.fair, choice, kept)
+        return self._collect_fair(contest, self.fair, choice, kept)
 
-    def _attempt(self, contest: Contest, choice: Choice) -> list[Victim]:
+    def _collect(self, contest: PreemptionContext, choice: CandidateChoice) -> list[Victim]:
         if self.fair is None:
-            return self._classical(contest, choice)
-        return self._fair(contest, self.fair, choice)
+            return self._collect_classical(contest, choice)
+        return self._collect_fair(contest, self.fair, choice)
 
-    def _classical(self, contest: Contest, choice: Choice) -> list[Victim]:
-        field = ClassicalField(contest)
-        for borrow in field.runs():
-            offers: Iterable[Offer] = field.offers(borrow=borrow)
-            if choice is Choice.WEIGHED:
-                weigh = Scale(contest)
-                offers = sorted(islice(offers, WEIGHED), key=lambda offer: weigh(offer[1]))
-            victims = collect(
-                contest, field.take(offers, borrow=borrow, loose=choice is Choice.LOOSE), borrow=borrow
+    def _collect_classical(self, contest: PreemptionContext, choice: CandidateChoice) -> list[Victim]:
+        field = ClassicalPreemption(contest)
+        for borrow in field.borrow_attempts():
+            offers: Iterable[QueuedCandidate] = field.ordered_candidates(borrow=borrow)
+            if choice is CandidateChoice.BY_COST_PER_GAIN:
+                weigh = CostPerGain(contest)
+                offers = sorted(islice(offers, MAX_REORDERED), key=lambda offer: weigh(offer[1]))
+            victims = collect_victims(
+                contest,
+                field.take_victims(offers, borrow=borrow, loose=choice is CandidateChoice.PAST_OVERUSE),
+                borrow=borrow,
             )
             if victims:
-                return self._filled_back(contest, victims, borrow=borrow)
+                return self._fill_back(contest, victims, borrow=borrow)
         return []
 
-    def _fair(
-        self, contest: Contest, fair: FairSharing, choice: Choice, first: Sequence[Victim] = ()
+    def _collect_fair(
+        self,
+        contest: PreemptionContext,
+        fair: FairSharing,
+        choice: CandidateChoice,
+        first: Sequence[Victim] = (),
     ) -> list[Victim]:
-        """Victims in the order of fairness, beside the first ones, which were removed before."""
-        borrow, reorder = contest.borrowing_allowed, _left(contest)
-        if choice is Choice.WEIGHED:
-            reorder = self._reorder(contest, reorder)
-        contest.charge()
-        if first and contest.fits(borrow=borrow):
+        """Return victims in the order of fair sharing, beside `first`, which were removed before."""
+        borrow, reorder = contest.borrowing_allowed, _skip_removed(contest)
+        if choice is CandidateChoice.BY_COST_PER_GAIN:
+            reorder = self._reorder_by_cost(contest, reorder)
+        contest.charge_preemptor()
+        if first and contest.preemptor_fits(borrow=borrow):
             victims: list[Victim] | None = list(first)
         else:
-            field = FairField(contest, fair, reorder)
-            victims = collect(contest, field.take(), borrow=borrow, first=first)
-        contest.uncharge()
-        return self._filled_back(contest, victims, borrow=borrow) if victims else []
+            field = FairPreemption(contest, fair, reorder)
+            victims = collect_victims(contest, field.take_victims(), borrow=borrow, first=first)
+        contest.release_preemptor()
+        return self._fill_back(contest, victims, borrow=borrow) if victims else []
 
-    def _reorder(self, contest: Contest, left: Reorder) -> Reorder:
-        """Weigh the candidates of the queues that the first choice took from."""
-        weigh, queues = Scale(contest), contest.weighed or frozenset()
+    def _reorder_by_cost(self, contest: PreemptionContext, left: Reorder) -> Reorder:
+        """Return a reordering by cost per gain for the queues from which the first choice took victims."""
+        weigh, queues = CostPerGain(contest), contest.reordered_queues or frozenset()
 
-        def arranged(queue: str, line: Iterator[Candidate]) -> Iterator[Candidate]:
+        def arranged(queue: str, line: Iterator[VictimCandidate]) -> Iterator[VictimCandidate]:
             line = left(queue, line)
-            return iter(sorted(islice(line, WEIGHED), key=weigh)) if queue in queues else line
+            return iter(sorted(islice(line, MAX_REORDERED), key=weigh)) if queue in queues else line
 
         return arranged
 
-    def _filled_back(self, contest: Contest, victims: list[Victim], *, borrow: bool) -> list[Victim]:
-        if self.roster.least_loss:
-            return fill_back_dearest(contest, victims, borrow=borrow)
+    def _fill_back(self, contest: PreemptionContext, victims: list[Victim], *, borrow: bool) -> list[Victim]:
+        if self.index.least_loss:
+            return fill_back_by_cost(contest, victims, borrow=borrow)
         return fill_back(contest, victims, borrow=borrow)
 
 
-class Scale:
-    """Orders candidates by their cost in GPU-seconds for what they give, after priority.
+class CostPerGain:
+    """A sort key: priority, then the eviction cost in GPU-seconds for the amount that a candidate releases.
 
-    What a candidate gives is the part of the missing amounts that it frees, so that a large job is worth
-    no more than is needed.
+    The gain of a candidate is the part of the missing amounts that it releases, so that a large job gains no
+    more than is needed.
     """
 
-    def __init__(self, contest: Contest) -> None:
+    def __init__(self, contest: PreemptionContext) -> None:
         tree, leaf, preemptor = contest.tree, contest.leaf, contest.preemptor
         self._missing: list[tuple[FlavorResource, int]] = []
         for key in sorted(preemptor.contested):
@@ -365,32 +387,38 @@ class Scale:
             if missing > 0:
                 self._missing.append((key, missing))
 
-    def __call__(self, candidate: Candidate) -> tuple[bool, int, float, float, str]:
+    def __call__(self, candidate: VictimCandidate) -> tuple[bool, int, float, float, str]:
         charges, given = candidate.charges, 0.0
         for key, missing in self._missing:
             given += min(charges.get(key, 0), missing) / missing
-        per_gain = candidate.cost / given if given else float("inf")
-        return (not candidate.leaving, candidate.job.priority, per_gain, candidate.cost, candidate.id)
+        per_gain = candidate.eviction_cost / given if given else float("inf")
+        return (
+            not candidate.leaving,
+            candidate.job.priority,
+            per_gain,
+            candidate.eviction_cost,
+            candidate.id,
+        )
 
 
-def _left(contest: Contest) -> Reorder:
-    """Pass over those of whom nothing is left to take."""
+def _skip_removed(contest: PreemptionContext) -> Reorder:
+    """Return a reordering that skips candidates whose tasks were all removed before."""
 
-    def left(_: str, line: Iterator[Candidate]) -> Iterator[Candidate]:
-        return (candidate for candidate in line if not all(map(contest.trial.took, candidate.tasks)))
+    def left(_: str, line: Iterator[VictimCandidate]) -> Iterator[VictimCandidate]:
+        return (candidate for candidate in line if not all(map(contest.trial.has_removed, candidate.tasks)))
 
     return left
 
 
-def _cost(victims: list[Victim]) -> tuple[float, float, int, tuple[str, ...]]:
-    """Sets compare by their highest priority, then their cost in GPU-seconds, then number."""
+def _victims_key(victims: list[Victim]) -> tuple[float, float, int, tuple[str, ...]]:
+    """Return the sort key of sets of victims: highest priority, then cost in GPU-seconds, then number."""
     standing = [victim.candidate for victim in victims if not victim.candidate.leaving]
     priority = max((candidate.job.priority for candidate in standing), default=float("-inf"))
     ids = tuple(sorted(candidate.id for candidate in standing))
-    return (priority, sum(candidate.cost for candidate in standing), len(standing), ids)
+    return (priority, sum(candidate.eviction_cost for candidate in standing), len(standing), ids)
 
 
-def _answer(victims: list[Victim], effort: Effort) -> TargetSet:
+def _build_target_set(victims: list[Victim], effort: SearchBudget) -> TargetSet:
     spared: dict[str, list[str]] = {}
     first: dict[str, Victim] = {}
     for victim in victims:
@@ -398,14 +426,14 @@ def _answer(victims: list[Victim], effort: Effort) -> TargetSet:
         first.setdefault(job, victim)
         if not victim.candidate.whole:
             spared.setdefault(job, []).extend(task.id for task in victim.removal.tasks)
-    lost = sum(victim.candidate.lost for victim in victims)
+    lost = sum(victim.candidate.lost_work for victim in victims)
     return TargetSet(
         targets=tuple(
             Target(
                 job=job,
                 rule=victim.rule,
                 tasks=tuple(spared.get(job, ())),
-                already=victim.candidate.leaving,
+                already_leaving=victim.candidate.leaving,
             )
             for job, victim in first.items()
         ),
@@ -422,9 +450,9 @@ def find_targets(
     options: PreemptionOptions,
     now: Instant,
     fair: FairSharing | None = None,
-    room: Room | None = None,
+    placement_check: PlacementCheck | None = None,
     user_load: UserLoad | None = None,
 ) -> TargetSet:
-    """One search on its own; a cycle keeps a `VictimSearch` instead."""
+    """Run one search on its own; a cycle uses one `VictimSearch` for all jobs."""
     search = VictimSearch(snapshot, options=options, now=now, fair=fair, user_load=user_load)
-    return search.find(preemptor, room)
+    return search.find_victims(preemptor, placement_check)

@@ -1,4 +1,4 @@
-"""What a victim search is asked, and what it answers."""
+"""The request and the result of a search for victims."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from scheduling.engine.model import EvictRule, FlavorResource, Job, Queue
 from scheduling.engine.placement.board import Board
 
-Room = Callable[[], bool]
+PlacementCheck = Callable[[], bool]
 """Whether the preemptor finds its places in the snapshot as it is at the moment of the call."""
 
-Alike = tuple[Board, int]
+CountedShape = tuple[Board, int]
 """The board of the one shape that the preemptor's tasks have, and how many of them need a place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemptor:
-    """The job that others may have to make way for.
+    """The job for which victims are searched.
 
-    `usage` is everything that it will be charged, `contested` the quotas of which something must be
-    given back before it fits: a candidate must hold some of one of them. Where quota suffices and
-    only room is missing, `contested` names the flavors' quotas that the job would use.
+    `usage` is everything that the job will be charged. `contested` are the quotas of which some amount must
+    be released before it fits: a candidate must be charged for one of them. If quota suffices and only
+    placement fails, `contested` names the quotas of the flavors that the job would use.
     """
 
     job: Job
@@ -32,24 +32,24 @@ class Preemptor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One victim, and the rule that allows it.
+    """One victim, and the rule that allows its eviction.
 
-    `tasks` are ids of allocations that leave while the rest of the job stays (elastic surplus); empty
-    means the whole job. `already` says that it was told to leave before: it costs nothing more.
+    `tasks` are ids of surplus allocations that are evicted while the rest of the job runs on; empty means the
+    whole job. `already_leaving` says that the job was terminating before: its eviction costs nothing more.
     """
 
     job: str
     rule: EvictRule
     tasks: tuple[str, ...] = ()
-    already: bool = False
+    already_leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSet:
-    """The victims that make a preemptor fit; none when no legal set does.
+    """The victims that make a preemptor fit; empty if no legal set does.
 
-    `protected_until` is set when every legal set would touch a job inside its guaranteed run time.
-    `steps` counts the trials of the search, `exhausted` says that its budget ended it.
+    `protected_until` is set if every legal set would contain a job inside its guaranteed run time. `steps`
+    counts the checks of the search, `exhausted` says that the budget ended it.
     """
 
     targets: tuple[Target, ...] = ()

@@ -1,7 +1,7 @@
-"""Removals that can be taken back: on the quota tree alone, or on everything that is held.
+"""Removals that can be undone, on the quota tree alone or on nodes and cards as well.
 
-Where only quota is asked for, a removal changes a few numbers of the tree. Where places must be free as
-well, they are counted beside it, or the removal goes through a statement and frees nodes and cards too.
+Without placement a removal changes a few numbers of the quota tree. With placement, either free slots are
+counted beside the tree, or the removal goes through a statement and releases nodes and cards too.
 """
 
 from __future__ import annotations
@@ -10,85 +10,87 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduling.engine.model import Allocation, FlavorResource
-from scheduling.engine.preemption.candidates import Candidate
-from scheduling.engine.preemption.loss import charged
-from scheduling.engine.preemption.seats import Seats
+from scheduling.engine.preemption.candidates import VictimCandidate
+from scheduling.engine.preemption.eviction_cost import sum_charges
+from scheduling.engine.preemption.slot_counts import FreeSlotCounter
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Statement
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Removal:
-    """What one removal took away, and what quota that gave back."""
+    """The allocations that one removal removed, and the quota that this released."""
 
     queue: str
     tasks: tuple[Allocation, ...]
     charges: Mapping[FlavorResource, int]
 
 
-class Trial:
-    """What has been removed in one search. `reset` brings everything back."""
+class RemovalTrial:
+    """The removals of one search; `restore_all` undoes them."""
 
-    def __init__(self, snapshot: Snapshot, statement: Statement | None, seats: Seats | None = None) -> None:
-        """With `seats` places are counted there, and no statement is needed."""
+    def __init__(
+        self, snapshot: Snapshot, statement: Statement | None, seats: FreeSlotCounter | None = None
+    ) -> None:
+        """Begin without removals. With a slot counter no statement is needed."""
         self._snapshot = snapshot
         self._statement = None if seats is not None else statement
-        self._seats = seats
-        self._gone: dict[str, Removal] = {}
+        self._slot_counter = seats
+        self._removed: dict[str, Removal] = {}
 
-    def remove(self, candidate: Candidate) -> Removal:
-        """Take away what the candidate still holds."""
+    def remove_candidate(self, candidate: VictimCandidate) -> Removal:
+        """Remove the allocations that the candidate still has."""
         present = self._snapshot.allocations
-        tasks = tuple(task for task in candidate.tasks if task.id in present and task.id not in self._gone)
+        tasks = tuple(task for task in candidate.tasks if task.id in present and task.id not in self._removed)
         whole = len(tasks) == len(candidate.tasks)
-        charges = candidate.charges if whole else charged(tasks)
+        charges = candidate.charges if whole else sum_charges(tasks)
         removal = Removal(candidate.queue, tasks, charges)
-        self.repeat(removal)
+        self.remove_again(removal)
         return removal
 
-    def touches(self, candidate: Candidate) -> bool:
-        """Whether a part of what the candidate holds was removed already."""
-        return bool(self._gone) and any(task.id in self._gone for task in candidate.tasks)
+    def has_removed_part(self, candidate: VictimCandidate) -> bool:
+        """Return whether a part of the candidate's allocations was removed before."""
+        return bool(self._removed) and any(task.id in self._removed for task in candidate.tasks)
 
-    def took(self, task: Allocation) -> bool:
-        """Whether a task was removed."""
-        return task.id in self._gone
+    def has_removed(self, task: Allocation) -> bool:
+        """Return whether a task was removed."""
+        return task.id in self._removed
 
-    def repeat(self, removal: Removal) -> None:
-        """Take away once more what was restored."""
+    def remove_again(self, removal: Removal) -> None:
+        """Repeat a removal that was restored."""
         for task in removal.tasks:
-            self._gone[task.id] = removal
+            self._removed[task.id] = removal
         if self._statement is not None:
             for task in removal.tasks:
                 self._statement.release(task.id)
             return
-        if self._seats is not None:
-            self._seats.leave(removal.tasks)
-        self.uncharge(removal)
+        if self._slot_counter is not None:
+            self._slot_counter.remove_tasks(removal.tasks)
+        self.release_quota(removal)
 
-    def restore(self, removal: Removal) -> None:
-        """Give back what a removal took."""
+    def restore_removal(self, removal: Removal) -> None:
+        """Undo one removal."""
         for task in removal.tasks:
-            del self._gone[task.id]
+            del self._removed[task.id]
         if self._statement is not None:
             for task in removal.tasks:
                 self._statement.allocate(task)
             return
-        if self._seats is not None:
-            self._seats.leave(removal.tasks, -1)
-        self.charge(removal)
+        if self._slot_counter is not None:
+            self._slot_counter.remove_tasks(removal.tasks, -1)
+        self.charge_quota(removal)
 
-    def charge(self, removal: Removal) -> None:
-        """Let quota alone see what was removed as if it were back; `uncharge` must follow."""
+    def charge_quota(self, removal: Removal) -> None:
+        """Charge a removal's usage to the quota tree alone; `release_quota` must follow."""
         leaf = self._snapshot.queues[removal.queue].quota_node
         self._snapshot.quota.add_usages(leaf, removal.charges)
 
-    def uncharge(self, removal: Removal) -> None:
-        """The inverse of `charge`."""
+    def release_quota(self, removal: Removal) -> None:
+        """Undo `charge_quota`."""
         leaf = self._snapshot.queues[removal.queue].quota_node
         self._snapshot.quota.remove_usages(leaf, removal.charges)
 
-    def reset(self) -> None:
-        """Give back everything."""
-        while self._gone:
-            self.restore(next(iter(self._gone.values())))
+    def restore_all(self) -> None:
+        """Undo all removals."""
+        while self._removed:
+            self.restore_removal(next(iter(self._removed.values())))

@@ -119,7 +119,9 @@ class SecondPass:
         charges = (charge for held in self._snapshot.held(job.id) for charge in held.charges)
         keys = frozenset(charge.key for charge in charges)
         preemptor = Preemptor(job=job, queue=queue, usage=dict.fromkeys(keys, 0), contested=keys)
-        found = self._session.victims.find(preemptor, lambda: not isinstance(self._places(job), Refusal))
+        found = self._session.victims.find_victims(
+            preemptor, lambda: not isinstance(self._places(job), Refusal)
+        )
         if not found.targets:
             return Settlement(job=job, refusal=refusal)
         with self._snapshot.statement() as statement:

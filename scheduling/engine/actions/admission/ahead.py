@@ -216,8 +216,8 @@ class Ahead:
         for count, end in enumerate(self._known_ends(), 1):
             gone = [task for key in end.tasks if (task := held.get(key)) is not None]
             for counted in seats:
-                counted.leave(gone)
-            if any(counted.fit for counted in seats):
+                counted.remove_tasks(gone)
+            if any(counted.fits for counted in seats):
                 return count
         return None
 

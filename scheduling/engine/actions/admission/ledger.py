@@ -110,7 +110,7 @@ class Ledger:
         """A victim is told to leave for a job."""
         released = self.tasks_of((target,))
         self._outlook.add(released)
-        if target.already:
+        if target.already_leaving:
             return
         self._session.counters["evicted"] += 1
         self._session.decisions.append(

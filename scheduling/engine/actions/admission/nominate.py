@@ -26,7 +26,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.index.clusters import CLUSTERS
 from scheduling.engine.preemption.oracle import PreemptionOracle
-from scheduling.engine.preemption.targets import Alike, Preemptor, Room, TargetSet
+from scheduling.engine.preemption.targets import CountedShape, PlacementCheck, Preemptor, TargetSet
 from scheduling.engine.quota.assign import Replaced, assign
 from scheduling.engine.quota.assignment import SEVERITY, Assignment, Mode, Refusal
 from scheduling.engine.quota.clusters import Allowed
@@ -320,12 +320,12 @@ class Nominator:
             contested=contested,
         )
 
-        def like() -> Alike | None:
+        def like() -> CountedShape | None:
             return find_uniform_minimum(self._snapshot, self._session.placer, entry.job, entry.assignment)
 
-        return self._session.victims.find(preemptor, self._room(entry), like)
+        return self._session.victims.find_victims(preemptor, self._room(entry), like)
 
-    def _room(self, entry: Entry) -> Room | None:
+    def _room(self, entry: Entry) -> PlacementCheck | None:
         """Asks whether the entry finds its places; None where its flavors have no nodes."""
         if not self._stands(entry):
             return None

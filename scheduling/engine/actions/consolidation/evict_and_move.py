@@ -55,13 +55,13 @@ def find_evictions_and_moves(
     session: Session, entitled: EntitledJob, consolidation: ConsolidationSearch
 ) -> EvictAndMovePlan | None:
     """The first of the nodes that are cheapest to clear for which it works; changes nothing."""
-    if not session.victims.may_find(entitled.preemptor):
+    if not session.victims.could_find_victims(entitled.preemptor):
         return None
     search = consolidation.new_move_search(float("inf"))
-    roster, contested = session.victims.roster, entitled.contested
+    roster, contested = session.victims.index, entitled.contested
 
     def gives(unit: MovableUnit) -> bool:
-        return unit.job.queue != entitled.queue.id and roster.stood_above(unit.job.queue, contested)
+        return unit.job.queue != entitled.queue.id and roster.was_above_nominal(unit.job.queue, contested)
 
     sets = consolidation.clearable_sets(entitled.hardest, entitled.job, search, gives)
     for taken in islice(sets, session.config.consolidation.ways_tried):
@@ -90,8 +90,8 @@ def _cleared(
         staying = [unit for unit in taken if all(task.id in snapshot.allocations for task in unit.tasks)]
         return search.try_moving(wanting.queue, wanting.job, wanting.missing, staying)
 
-    found = session.victims.find(
-        wanting.preemptor, lambda: opened() is not None, budget=VICTIM_SEARCH_BUDGET, only=only
+    found = session.victims.find_victims(
+        wanting.preemptor, lambda: opened() is not None, budget=VICTIM_SEARCH_BUDGET, only_jobs=only
     )
     if not found.targets:
         return None
@@ -115,7 +115,7 @@ def evict_victims(session: Session, job: Job, way: EvictAndMovePlan) -> None:
             for key in held:
                 statement.release(key)
             statement.commit()
-        if target.already:
+        if target.already_leaving:
             continue
         session.counters["evicted"] += 1
         session.decisions.append(

@@ -12,7 +12,7 @@ from scheduling.engine.actions.consolidation.node_occupancy import SoleOccupancy
 from scheduling.engine.gang.clearable_nodes import rank_unit
 from scheduling.engine.gang.moves import MovablePart, MovableUnit
 from scheduling.engine.model import DecisionKind, Job
-from scheduling.engine.preemption.loss import running_for, unsaved
+from scheduling.engine.preemption.eviction_cost import running_seconds, unsaved_seconds
 from scheduling.engine.quota.verdict import capped
 from scheduling.engine.session.session import Session
 
@@ -73,14 +73,14 @@ class MovableTasks:
         return alone.cards if whole else alone.cores
 
     def _unit(self, job: Job, part: MovablePart) -> MovableUnit:
-        return MovableUnit(job, part, part.gpus * unsaved(job, self._session.now))
+        return MovableUnit(job, part, part.gpus * unsaved_seconds(job, self._session.now))
 
     def _may_move(self, mover: Job) -> bool:
         """Whether the mover was told nothing yet and is none that may not be asked to leave, or not yet."""
         if mover.id in self._told:
             return False
         session = self._session
-        guarded = mover.min_run_s is not None and running_for(mover, session.now) < mover.min_run_s
+        guarded = mover.min_run_s is not None and running_seconds(mover, session.now) < mover.min_run_s
         return not guarded and not capped(mover, session.config.preemption.eviction_cap)
 
 

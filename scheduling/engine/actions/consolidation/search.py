@@ -29,7 +29,7 @@ from scheduling.engine.gang.moves import MovableUnit, MovePlan, MoveSearch, Sear
 from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.index.question import members
-from scheduling.engine.preemption.loss import charged, gpus, unsaved
+from scheduling.engine.preemption.eviction_cost import count_cards, sum_charges, unsaved_seconds
 from scheduling.engine.quota.assignment import Mode, Refusal
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
@@ -210,7 +210,7 @@ class ConsolidationSearch:
         if bound is None:
             return float("inf")
         asked = asked_of(case.job, case.missing, case.hardest[0].question.flavor)
-        return gpus(asked) * bound if would_borrow(self._session, case.queue, asked) else float("inf")
+        return count_cards(asked) * bound if would_borrow(self._session, case.queue, asked) else float("inf")
 
 
 def new_start_attempt(session: Session) -> StartAttempt:
@@ -254,7 +254,8 @@ def compute_gain(session: Session, opening: MovePlan) -> ConsolidationGain:
         tasks=len(opening.moves),
         jobs=len(jobs),
         gpu_seconds=sum(
-            gpus(charged((move.before,))) * unsaved(session.get_job(move.before.job), session.now)
+            count_cards(sum_charges((move.before,)))
+            * unsaved_seconds(session.get_job(move.before.job), session.now)
             for move in opening.moves
         ),
         plan=opening,

@@ -11,7 +11,7 @@ from functools import cached_property
 from scheduling.engine.gang.bounds import FreedAmounts
 from scheduling.engine.gang.task_counts import find_surplus_tasks, is_gang_complete
 from scheduling.engine.model import Allocation, FlavorResource, Job
-from scheduling.engine.preemption.loss import charged
+from scheduling.engine.preemption.eviction_cost import sum_charges
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -27,7 +27,7 @@ class SurplusTasks:
     @cached_property
     def charged(self) -> Mapping[FlavorResource, int]:
         """What the tasks are charged together."""
-        return charged(self.tasks)
+        return sum_charges(self.tasks)
 
 
 class SurplusIndex:

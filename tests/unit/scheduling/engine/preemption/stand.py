@@ -160,7 +160,7 @@ def search(
     before = snapshot.to_json()
     preemptor = wants(snapshot, queue, asked, **facts)
     whole = VictimSearch(snapshot, options=options, now=NOW, fair=fair or FairSharing())
-    found = whole.find(preemptor, never, lambda: (board_of(snapshot, asked), asked.replicas))
+    found = whole.find_victims(preemptor, never, lambda: (board_of(snapshot, asked), asked.replicas))
     assert snapshot.to_json() == before
     return found
 

@@ -16,11 +16,11 @@ from scheduling.engine.model import (
     PreemptOthers,
     PreemptWithin,
 )
-from scheduling.engine.preemption.askable import Askable, askable
-from scheduling.engine.preemption.candidates import Roster
-from scheduling.engine.preemption.contest import Contest, Effort
-from scheduling.engine.preemption.reach import Reach
-from scheduling.engine.preemption.trial import Trial
+from scheduling.engine.preemption.candidates import CandidateIndex
+from scheduling.engine.preemption.context import PreemptionContext, SearchBudget
+from scheduling.engine.preemption.freeable_quota import FreeableQuota
+from scheduling.engine.preemption.preemptible_queues import PreemptibleQueues, find_preemptible_queues
+from scheduling.engine.preemption.trial import RemovalTrial
 from tests.unit.scheduling.engine.preemption.worlds import (
     CARDS,
     NOW,
@@ -44,19 +44,21 @@ def cell(used: Mapping[str, int], parents: Mapping[str, str], **facts: Any) -> S
     return cohort(dict.fromkeys("abcd", 3), jobs, parents=parents, **facts)
 
 
-def contest_of(snapshot: Snapshot, preemptor: Preemptor) -> Contest:
-    return Contest(
-        roster=Roster(snapshot, PLATFORM, NOW),
+def contest_of(snapshot: Snapshot, preemptor: Preemptor) -> PreemptionContext:
+    return PreemptionContext(
+        index=CandidateIndex(snapshot, PLATFORM, NOW),
         preemptor=preemptor,
-        trial=Trial(snapshot, None),
-        effort=Effort(9),
+        trial=RemovalTrial(snapshot, None),
+        search_budget=SearchBudget(9),
     )
 
 
-def asked(snapshot: Snapshot, fair: FairSharing | None, cards: int, **facts: Any) -> tuple[Askable, Contest]:
+def asked(
+    snapshot: Snapshot, fair: FairSharing | None, cards: int, **facts: Any
+) -> tuple[PreemptibleQueues, PreemptionContext]:
     contest = contest_of(snapshot, wants(snapshot, "a", cards, **facts))
     before = snapshot.to_json()
-    found = askable(contest, fair, Reach(contest.roster))
+    found = find_preemptible_queues(contest, fair, FreeableQuota(contest.index))
     assert snapshot.to_json() == before and not contest.charged
     return found, contest
 
@@ -108,9 +110,9 @@ def test_a_policy_that_lets_nobody_go_asks_nobody(policy: PreemptionPolicy, queu
 def test_what_could_be_freed_adds_up_on_the_way_to_the_root() -> None:
     snapshot = cell({"a": 2, "b": 4, "c": 5, "d": 4}, SIDES)
     found, _ = asked(snapshot, None, 3, priority=1)
-    assert found.freed == {"a": {CARDS: 2}, "left": {CARDS: 2 + 4}, "all": {CARDS: 2 + 4 + 5 + 4}}
+    assert found.freeable == {"a": {CARDS: 2}, "left": {CARDS: 2 + 4}, "all": {CARDS: 2 + 4 + 5 + 4}}
     found, _ = asked(snapshot, None, 3, priority=0)
-    assert found.freed == {"a": {}, "left": {CARDS: 4}, "all": {CARDS: 4 + 5 + 4}}
+    assert found.freeable == {"a": {}, "left": {CARDS: 4}, "all": {CARDS: 4 + 5 + 4}}
 
 
 @pytest.mark.parametrize(
@@ -131,14 +133,14 @@ def test_a_request_that_would_not_fit_with_everybody_gone_is_hopeless(
     used: Mapping[str, int], cards: int, facts: Mapping[str, Any], hopeless: bool
 ) -> None:
     found, contest = asked(cell(used, {}), None, cards, **facts)
-    assert found.hopeless(contest) is hopeless
+    assert found.is_infeasible(contest) is hopeless
 
 
 def test_every_amount_that_is_asked_for_counts() -> None:
     snapshot = cell({"b": 12}, {})
     found, contest = asked(snapshot, None, 3)
     contest.preemptor = replace(contest.preemptor, usage={CARDS._replace(flavor="other"): 0, CARDS: 13})
-    assert found.hopeless(contest)
+    assert found.is_infeasible(contest)
 
 
 @pytest.mark.parametrize("mode", [AllocationMode.STATIC, AllocationMode.DYNAMIC])
@@ -154,7 +156,7 @@ def test_places_are_tried_with_the_job_not_yet_counted(mode: AllocationMode) -> 
 
     preemptor = wants(snapshot, "a", 2)
     preemptor = replace(preemptor, queue=replace(preemptor.queue, allocation_mode=mode))
-    found = search(snapshot, preemptor, fair=True, room=room)
+    found = search(snapshot, preemptor, fair=True, placement_check=room)
     assert names(found) == ["b5", "b6", "b7"]
     assert set(seen) == {0}
     assert snapshot.quota.usage("a", CARDS) == 0
@@ -164,10 +166,12 @@ def test_places_are_tried_with_the_job_not_yet_counted(mode: AllocationMode) -> 
 def test_whom_to_ask_follows_what_others_use_meanwhile(fair: FairSharing | None) -> None:
     snapshot = cell({"b": 4, "c": 4, "d": 3}, SIDES)
     contest = contest_of(snapshot, wants(snapshot, "a", 3))
-    reach = Reach(contest.roster)
+    reach = FreeableQuota(contest.index)
 
-    def both() -> tuple[Askable, Askable]:
-        return askable(contest, fair, reach), askable(contest, fair, Reach(contest.roster))
+    def both() -> tuple[PreemptibleQueues, PreemptibleQueues]:
+        return find_preemptible_queues(contest, fair, reach), find_preemptible_queues(
+            contest, fair, FreeableQuota(contest.index)
+        )
 
     kept, fresh = both()
     assert kept == fresh and "c" in kept.policies

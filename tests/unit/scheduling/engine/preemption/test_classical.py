@@ -22,10 +22,10 @@ from scheduling.engine.model import (
     Quota,
     QuotaNode,
 )
-from scheduling.engine.preemption.candidates import Roster
-from scheduling.engine.preemption.classical import ClassicalField
-from scheduling.engine.preemption.contest import Contest, Effort
-from scheduling.engine.preemption.trial import Trial
+from scheduling.engine.preemption.candidates import CandidateIndex
+from scheduling.engine.preemption.classical import ClassicalPreemption
+from scheduling.engine.preemption.context import PreemptionContext, SearchBudget
+from scheduling.engine.preemption.trial import RemovalTrial
 from tests.unit.scheduling.engine.preemption.worlds import (
     CARDS,
     NORMATIVE,
@@ -87,14 +87,14 @@ def cell(nodes: Nodes, jobs: Iterable[Job], policy: PreemptionPolicy = RECLAIM, 
 
 def field_of(
     snapshot: Snapshot, cards: int, options: PreemptionOptions = NORMATIVE, load: Any = None, **facts: Any
-) -> ClassicalField:
+) -> ClassicalPreemption:
     """What `a` could take for a job that wants some cards."""
-    return ClassicalField(
-        Contest(
-            roster=Roster(snapshot, options, NOW, load),
+    return ClassicalPreemption(
+        PreemptionContext(
+            index=CandidateIndex(snapshot, options, NOW, load),
             preemptor=wants(snapshot, "a", cards, **facts),
-            trial=Trial(snapshot, None),
-            effort=Effort(100),
+            trial=RemovalTrial(snapshot, None),
+            search_budget=SearchBudget(100),
         )
     )
 
@@ -128,13 +128,13 @@ def test_sources_stand_where_more_is_used_than_owned(
     nodes: Nodes, jobs: list[Job], cards: int, sources: list[tuple[str, tuple[str, ...], bool]]
 ) -> None:
     field = field_of(cell(nodes, jobs), cards)
-    assert [(one.queue, one.chain, one.hierarchical) for one in field.others] == sources
-    assert not any(one.own or one.dry for one in field.others)
+    assert [(one.queue, one.borrowing_path, one.hierarchical) for one in field.other_queues] == sources
+    assert not any(one.own or one.exhausted for one in field.other_queues)
 
 
 def test_who_reclaims_from_nobody_has_no_sources() -> None:
     policy = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.NEVER)
-    assert field_of(cell(FLAT, used(b=5), policy), 4).others == ()
+    assert field_of(cell(FLAT, used(b=5), policy), 4).other_queues == ()
 
 
 LOW = [running(f"b{n}", "b", 1, priority=-1) for n in range(5)]
@@ -159,19 +159,19 @@ LOW = [running(f"b{n}", "b", 1, priority=-1) for n in range(5)]
 def test_attempts_with_and_without_borrowing(
     policy: PreemptionPolicy, jobs: list[Job], cards: int, facts: dict[str, Any], runs: tuple[bool, ...]
 ) -> None:
-    assert field_of(cell(FLAT, jobs, policy), cards, **facts).runs() == runs
+    assert field_of(cell(FLAT, jobs, policy), cards, **facts).borrow_attempts() == runs
 
 
 @pytest.mark.parametrize(
     ("mode", "runs"), [(AllocationMode.STATIC, (False,)), (AllocationMode.DYNAMIC, (True, False))]
 )
 def test_a_static_queue_borrows_in_no_attempt(mode: AllocationMode, runs: tuple[bool, ...]) -> None:
-    assert field_of(cell(FLAT, used(b=5), allocation_mode=mode), 4).runs() == runs
+    assert field_of(cell(FLAT, used(b=5), allocation_mode=mode), 4).borrow_attempts() == runs
 
 
 def test_without_a_limit_of_its_own_a_queue_is_always_under_it() -> None:
     nodes = {**FLAT, "a": ("all", None, None)}
-    assert field_of(cell(nodes, used(a=9, b=5)), 4).runs() == (True, False)
+    assert field_of(cell(nodes, used(a=9, b=5)), 4).borrow_attempts() == (True, False)
 
 
 MIXED = [
@@ -209,7 +209,7 @@ def test_the_order_of_offers(
 ) -> None:
     field = field_of(cell(FLAT, MIXED, policy), cards, options, load)
     for _ in range(2):
-        offers = list(field.offers(borrow=borrow))
+        offers = list(field.ordered_candidates(borrow=borrow))
         assert [candidate.id for _, candidate in offers] == order.split()
         assert all(source.queue == candidate.queue for source, candidate in offers)
         assert all(source.own == (candidate.queue == "a") for source, candidate in offers)
@@ -232,7 +232,7 @@ def test_the_rule_by_which_somebody_goes(
     jobs = [running(f"b{n}", "b", 1, priority=priority) for n in range(5)]
     snapshot = cell(FLAT, jobs, policy)
     field = field_of(snapshot, cards, priority=4)
-    taken = list(field.take(field.offers(borrow=borrow), borrow=borrow))
+    taken = list(field.take_victims(field.ordered_candidates(borrow=borrow), borrow=borrow))
     below = priority < 4 and priority <= 3
     if rules.get("b") is EvictRule.RECLAIM_WHILE_BORROWING and not below:
         rules = {}
@@ -245,14 +245,17 @@ def test_the_rule_by_which_somebody_goes(
 def test_loosely_more_is_taken_than_is_above_its_own() -> None:
     snapshot = cell(FLAT, [*LOW, *used(c=6)])
     field = field_of(snapshot, 4)
-    strict = [victim.candidate.queue for victim in field.take(field.offers(borrow=False), borrow=False)]
+    strict = [
+        victim.candidate.queue
+        for victim in field.take_victims(field.ordered_candidates(borrow=False), borrow=False)
+    ]
     assert strict == ["b", "c", "c"]
-    field.contest.trial.reset()
-    loose = list(field.take(field.offers(borrow=False), borrow=False, loose=True))
+    field.contest.trial.restore_all()
+    loose = list(field.take_victims(field.ordered_candidates(borrow=False), borrow=False, loose=True))
     assert len(loose) == 11
-    field.contest.trial.charge(loose[0].removal)
-    assert not loose[0].justified()
-    field.contest.trial.uncharge(loose[0].removal)
+    field.contest.trial.charge_quota(loose[0].removal)
+    assert not loose[0].is_justified()
+    field.contest.trial.release_quota(loose[0].removal)
 
 
 @pytest.mark.parametrize(("back", "still"), [(0, True), (1, False)])
@@ -260,9 +263,9 @@ def test_a_victim_is_justified_while_all_above_it_use_more_than_they_own(back: i
     # The side `right` is one above its own; with another gone it would not be with the victim back.
     snapshot = cell(DEEP, used(c=6, d=3))
     field = field_of(snapshot, 4)
-    first = next(iter(field.take(field.offers(borrow=False), borrow=False)))
-    others = field.contest.roster.of("d")[2]
+    first = next(iter(field.take_victims(field.ordered_candidates(borrow=False), borrow=False)))
+    others = field.contest.index.queue_segments("d")[2]
     for other in others[:back]:
-        field.contest.trial.remove(other)
-    field.contest.trial.charge(first.removal)
-    assert first.justified() is still
+        field.contest.trial.remove_candidate(other)
+    field.contest.trial.charge_quota(first.removal)
+    assert first.is_justified() is still

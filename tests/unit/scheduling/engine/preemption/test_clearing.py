@@ -11,7 +11,7 @@ import pytest
 from scheduling.engine import FairSharing, PreemptionOptions, ShareStrategy, VictimSearch
 from scheduling.engine.model import Allocation, EvictRule, Instant, Job, JobState, Role
 from scheduling.engine.placement.board import Board
-from scheduling.engine.preemption import clearing
+from scheduling.engine.preemption import node_clearance
 from tests.unit.scheduling.engine.builders import role
 from tests.unit.scheduling.engine.preemption.stand import (
     NOW,
@@ -372,24 +372,28 @@ def test_the_order_in_which_jobs_came_does_not_matter(case: Case) -> None:
 def test_the_rule_is_named(queue: str, priority: int, rule: EvictRule) -> None:
     snapshot = site([4], {"a": 4, "b": 0}, [fill("j", queue, "n0", evictions=1)])
     found = search(snapshot, "a", role(1, 4), priority=priority)
-    assert [(target.job, target.rule, target.already) for target in found.targets] == [("j", rule, False)]
+    assert [(target.job, target.rule, target.already_leaving) for target in found.targets] == [
+        ("j", rule, False)
+    ]
 
 
 def test_who_leaves_already_is_marked_so() -> None:
     snapshot = site([4], {"a": 4, "b": 0}, [fill("j", "b", "n0", **LEAVING)])
-    assert [target.already for target in search(snapshot, "a", role(1, 4)).targets] == [True]
+    assert [target.already_leaving for target in search(snapshot, "a", role(1, 4)).targets] == [True]
 
 
 def test_nodes_that_are_all_alike_are_not_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    step = clearing._Sweep._step
-    monkeypatch.setattr(clearing._Sweep, "_step", lambda sweep, row: looked.append(row) or step(sweep, row))
+    step = node_clearance._ClearancePass._find_step
+    monkeypatch.setattr(
+        node_clearance._ClearancePass, "_find_step", lambda sweep, row: looked.append(row) or step(sweep, row)
+    )
     # Half of the cards is wanted, and either task of a job alone tells of too little: both must leave.
     gangs = [on(f"g{n}", "b", f"n{n}:0,1", f"n{n}:2,3") for n in range(100)]
     found = search(site([4] * 100, {"a": 2, "b": 398}, gangs), "a", role(1, 2))
 
     assert told(found) == {"g0": ()}
-    assert len(set(looked)) == (1 + clearing.MOST_IN_VAIN) * clearing.FEWEST_ROWS
+    assert len(set(looked)) == (1 + node_clearance.MAX_BATCHES_IN_VAIN) * node_clearance.MIN_ROWS
 
 
 def test_what_a_job_loses_on_other_nodes_counts_on_each() -> None:
@@ -407,7 +411,9 @@ def test_what_was_spared_before_is_not_to_be_had_again() -> None:
     found = []
     with snapshot.statement() as statement:
         for number in range(40):
-            victims = cycle.find(wants(snapshot, "a", asked), never, lambda: (board_of(snapshot, asked), 1))
+            victims = cycle.find_victims(
+                wants(snapshot, "a", asked), never, lambda: (board_of(snapshot, asked), 1)
+            )
             ((job, gone),) = told(victims).items()
             found.append(gone)
             for key in gone or tuple(held.id for held in snapshot.held(job)):
@@ -523,14 +529,14 @@ def test_the_next_search_of_a_cycle_asks_others() -> None:
 
     with snapshot.statement() as statement:
         for _ in range(3):
-            victims = cycle.find(wants(snapshot, "a", asked), never, alike)
+            victims = cycle.find_victims(wants(snapshot, "a", asked), never, alike)
             for job in told(victims):
                 found.append(job)
                 for held in snapshot.held(job):
                     statement.release(held.id)
             # Whoever asked stands in the place at once.
             statement.allocate(_placed(found))
-        assert cycle.find(wants(snapshot, "a", asked), never, alike).targets == ()
+        assert cycle.find_victims(wants(snapshot, "a", asked), never, alike).targets == ()
     assert found == ["b2", "b1", "b0"]
 
 

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from scheduling.engine.preemption.collect import collect
-from scheduling.engine.preemption.contest import Contest, Effort, Victim
+from scheduling.engine.preemption.collect import collect_victims
+from scheduling.engine.preemption.context import PreemptionContext, SearchBudget, Victim
 
 
 class Gone:
@@ -16,31 +16,31 @@ class Gone:
 
     def __init__(self, quota: int, room: int, *, cheap: bool, budget: int = 1_000) -> None:
         self.gone: set[int] = set()
-        self.quota, self.room, self.looks_cheaply = quota, room, cheap
-        self.effort = Effort(budget)
+        self.quota, self.room, self.checks_placement_cheaply = quota, room, cheap
+        self.search_budget = SearchBudget(budget)
         self.trial = self
         self.looks = 0
 
-    def restore(self, number: int) -> None:
+    def restore_removal(self, number: int) -> None:
         self.gone.remove(number)
 
-    def repeat(self, number: int) -> None:
+    def remove_again(self, number: int) -> None:
         assert number not in self.gone
         self.gone.add(number)
 
-    def reset(self) -> None:
+    def restore_all(self) -> None:
         self.gone.clear()
 
     def quota_fits(self, *, borrow: bool) -> bool:
         assert borrow is True
         return set(range(self.quota)) <= self.gone
 
-    def room_fits(self) -> bool:
+    def placement_fits(self) -> bool:
         self.looks += 1
         return set(range(self.room)) <= self.gone
 
-    def fits(self, *, borrow: bool) -> bool:
-        return self.quota_fits(borrow=borrow) and self.room_fits()
+    def preemptor_fits(self, *, borrow: bool) -> bool:
+        return self.quota_fits(borrow=borrow) and self.placement_fits()
 
     def victims(self, first: int, count: int) -> list[Victim]:
         """Victims of different jobs, each removed when it is asked for."""
@@ -54,10 +54,10 @@ class Gone:
     def take(self, victims: list[Victim]) -> list[Victim] | None:
         def one_by_one() -> object:
             for victim in victims:
-                self.repeat(cast("int", victim.removal))
+                self.remove_again(cast("int", victim.removal))
                 yield victim
 
-        return collect(cast("Contest", self), one_by_one(), borrow=True)  # type: ignore[arg-type]
+        return collect_victims(cast("PreemptionContext", self), one_by_one(), borrow=True)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("cheap", [True, False])
@@ -70,7 +70,7 @@ def test_no_more_are_taken_than_are_needed(cheap: bool, quota: int, room: int) -
     assert taken is not None
     assert [victim.removal for victim in taken] == list(range(needed))
     assert field.gone == set(range(needed))
-    assert not field.effort.exhausted
+    assert not field.search_budget.exhausted
 
 
 @pytest.mark.parametrize(("room", "looks"), [(1, 1), (2, 3), (3, 3), (4, 5), (8, 7), (16, 9), (30, 9)])
@@ -93,5 +93,5 @@ def test_where_all_together_do_not_suffice_nobody_is_taken(cheap: bool) -> None:
 def test_the_budget_bounds_the_victims(cheap: bool, budget: int, found: bool) -> None:
     field = Gone(5, 5, cheap=cheap, budget=budget)
     assert (field.take(field.victims(0, 5)) is not None) is found
-    assert field.effort.exhausted is not found
+    assert field.search_budget.exhausted is not found
     assert found or field.gone == set()

@@ -156,6 +156,8 @@ TAKES = {
 def test_a_borrower_takes(take: Take, options: PreemptionOptions) -> None:
     snapshot = cohort(take.nominal, take.jobs, policy=take.policy, parents=take.parents)
     before = snapshot.to_json()
-    found = search(snapshot, wants(snapshot, "a", take.asked, priority=5), options, room=lambda: True)
+    found = search(
+        snapshot, wants(snapshot, "a", take.asked, priority=5), options, placement_check=lambda: True
+    )
     assert names(found) == (take.lasting if options.lasting else take.kueue)
     assert snapshot.to_json() == before

@@ -18,10 +18,10 @@ from scheduling.engine import (
     VictimSearch,
 )
 from scheduling.engine.model import EvictRule, Instant, Job, JobState, PreemptOthers, PreemptWithin
-from scheduling.engine.preemption.candidates import Roster
-from scheduling.engine.preemption.contest import Contest, Effort
-from scheduling.engine.preemption.fair import Descent, FairField, Pile
-from scheduling.engine.preemption.trial import Trial
+from scheduling.engine.preemption.candidates import CandidateIndex
+from scheduling.engine.preemption.context import PreemptionContext, SearchBudget
+from scheduling.engine.preemption.fair import CandidateStream, FairPreemption, ShareDescent
+from scheduling.engine.preemption.trial import RemovalTrial
 from tests.unit.scheduling.engine.preemption.worlds import (
     NORMATIVE,
     NOW,
@@ -39,19 +39,21 @@ SIDES = {"a": "left", "b": "left", "c": "right", "d": "right"}
 ONE_SIDE = {"c": "right", "d": "right"}
 
 
-def contest(snapshot: Snapshot, preemptor: Preemptor, options: PreemptionOptions = NORMATIVE) -> Contest:
+def contest(
+    snapshot: Snapshot, preemptor: Preemptor, options: PreemptionOptions = NORMATIVE
+) -> PreemptionContext:
     """A search by fair sharing that has just begun, with everybody to be asked."""
-    found = Contest(
-        roster=Roster(snapshot, options, NOW),
+    found = PreemptionContext(
+        index=CandidateIndex(snapshot, options, NOW),
         preemptor=preemptor,
-        trial=Trial(snapshot, None),
-        effort=Effort(100),
+        trial=RemovalTrial(snapshot, None),
+        search_budget=SearchBudget(100),
     )
     found.policies = {
         queue: PreemptWithin.LOWER_PRIORITY if queue == preemptor.queue.id else PreemptOthers.ANY
         for queue in snapshot.queues
     }
-    found.charge()
+    found.charge_preemptor()
     return found
 
 
@@ -86,12 +88,12 @@ def test_the_way_leads_to_whoever_has_the_largest_share(
 ) -> None:
     snapshot = three(used, parents)
     asked = contest(snapshot, wants(snapshot, "a", 1))
-    piles = {queue: Pile(queue, iter(asked.roster.of(queue)[2])) for queue in used}
-    descent, seen = Descent(asked, piles), []
-    while (pile := descent.next()) is not None:
-        top = pile.pop()
+    piles = {queue: CandidateStream(queue, iter(asked.index.queue_segments(queue)[2])) for queue in used}
+    descent, seen = ShareDescent(asked, piles), []
+    while (pile := descent.next_stream()) is not None:
+        top = pile.pop_first()
         assert top is not None
-        asked.trial.remove(top)
+        asked.trial.remove_candidate(top)
         seen.append(pile.queue)
     assert "".join(seen) == order.replace(" ", "")
 
@@ -99,41 +101,45 @@ def test_the_way_leads_to_whoever_has_the_largest_share(
 def test_a_queue_that_was_dropped_is_asked_no_more() -> None:
     snapshot = three({"b": 5, "c": 4}, {})
     asked = contest(snapshot, wants(snapshot, "a", 1))
-    piles = {queue: Pile(queue, iter(asked.roster.of(queue)[2])) for queue in "bc"}
-    descent = Descent(asked, piles)
-    first = descent.next()
+    piles = {queue: CandidateStream(queue, iter(asked.index.queue_segments(queue)[2])) for queue in "bc"}
+    descent = ShareDescent(asked, piles)
+    first = descent.next_stream()
     assert first is piles["b"]
-    descent.drop(piles["b"])
-    assert descent.next() is piles["c"]
-    descent.drop(piles["c"])
-    assert descent.next() is None
+    descent.drop_stream(piles["b"])
+    assert descent.next_stream() is piles["c"]
+    descent.drop_stream(piles["c"])
+    assert descent.next_stream() is None
 
 
 def test_the_own_queue_comes_after_others_of_the_same_share() -> None:
     snapshot = three({"a": 4, "b": 5}, {})
     asked = contest(snapshot, wants(snapshot, "a", 1, priority=9))
-    piles = {queue: Pile(queue, iter(asked.roster.of(queue)[2])) for queue in "ab"}
-    first = Descent(asked, piles).next()
+    piles = {queue: CandidateStream(queue, iter(asked.index.queue_segments(queue)[2])) for queue in "ab"}
+    first = ShareDescent(asked, piles).next_stream()
     assert first is not None and first.queue == "b"
 
 
 def test_a_pile_looks_for_nobody_before_he_is_asked_for() -> None:
     snapshot = three({"b": 3}, {})
-    waiting = iter(contest(snapshot, wants(snapshot, "a", 1)).roster.of("b")[2])
-    pile = Pile("b", waiting)
-    seen = (pile.top, pile.top, pile.pop(), pile.top)
+    waiting = iter(contest(snapshot, wants(snapshot, "a", 1)).index.queue_segments("b")[2])
+    pile = CandidateStream("b", waiting)
+    seen = (pile.first, pile.first, pile.pop_first(), pile.first)
     assert [candidate and candidate.id for candidate in seen] == ["b2", "b2", "b2", "b1"]
-    assert [candidate and candidate.id for candidate in (pile.pop(), pile.pop(), pile.pop())] == [
+    assert [
+        candidate and candidate.id for candidate in (pile.pop_first(), pile.pop_first(), pile.pop_first())
+    ] == [
         "b1",
         "b0",
         None,
     ]
-    assert pile.top is None
+    assert pile.first is None
 
 
-def victim_of(asked: Contest, fair: FairSharing, queue: str, strategy: ShareStrategy) -> EvictRule | None:
-    field = FairField(asked, fair)
-    found = field.take_one(asked.roster.of(queue)[2][0], strategy)
+def victim_of(
+    asked: PreemptionContext, fair: FairSharing, queue: str, strategy: ShareStrategy
+) -> EvictRule | None:
+    field = FairPreemption(asked, fair)
+    found = field.take_candidate(asked.index.queue_segments(queue)[2][0], strategy)
     return None if found is None else found.rule
 
 
@@ -191,13 +197,13 @@ def test_a_queue_is_open_while_it_borrows_and_shares_let_somebody_go(
     accepted: bool,
 ) -> None:
     snapshot = three(used, parents)
-    field = FairField(contest(snapshot, wants(snapshot, "a", wanted)), fair)
+    field = FairPreemption(contest(snapshot, wants(snapshot, "a", wanted)), fair)
     queue = next(iter(used))
-    assert (field.open(queue, FINAL), field.accepts(queue, FINAL)) == (open_, accepted)
-    assert field.open("a", FINAL) and field.accepts("a", FINAL)
+    assert (field.is_open(queue, FINAL), field.accepts_queue(queue, FINAL)) == (open_, accepted)
+    assert field.is_open("a", FINAL) and field.accepts_queue("a", FINAL)
     for strategy in (FINAL, INITIAL):
-        alone = {name for name in "abcd" if field.accepts(name, strategy)}
-        assert field.accepting("abcd", strategy) == alone
+        alone = {name for name in "abcd" if field.accepts_queue(name, strategy)}
+        assert field.accepted_queues("abcd", strategy) == alone
 
 
 @pytest.mark.parametrize(
@@ -217,35 +223,35 @@ def test_a_victim_stays_justified_while_its_rule_holds_without_it(
 ) -> None:
     snapshot = three({"b": 5}, {})
     asked = contest(snapshot, wants(snapshot, "a", wanted))
-    first, *others = asked.roster.of("b")[2]
-    victim = FairField(asked, fair).take_one(first, FINAL)
+    first, *others = asked.index.queue_segments("b")[2]
+    victim = FairPreemption(asked, fair).take_candidate(first, FINAL)
     assert victim is not None
     for other in others[:gone]:
-        asked.trial.remove(other)
-    asked.trial.charge(victim.removal)
+        asked.trial.remove_candidate(other)
+    asked.trial.charge_quota(victim.removal)
     before = snapshot.quota.usages("b")
-    assert victim.justified() is still
+    assert victim.is_justified() is still
     assert snapshot.quota.usages("b") == before
 
 
 def test_what_was_its_own_is_no_reason_once_it_has_more() -> None:
     snapshot = three({"b": 5}, {})
     asked = contest(snapshot, wants(snapshot, "a", 3))
-    victim = FairField(asked, FairSharing()).take_one(asked.roster.of("b")[2][0], FINAL)
+    victim = FairPreemption(asked, FairSharing()).take_candidate(asked.index.queue_segments("b")[2][0], FINAL)
     assert victim is not None and victim.rule is EvictRule.RECLAIM_NOMINAL
-    asked.trial.charge(victim.removal)
-    assert victim.justified()
+    asked.trial.charge_quota(victim.removal)
+    assert victim.is_justified()
     snapshot.quota.add_usages("a", asked.preemptor.usage)
-    assert not victim.justified()
+    assert not victim.is_justified()
 
 
 def test_of_the_own_queue_it_is_always_justified() -> None:
     snapshot = three({"a": 1}, {})
     asked = contest(snapshot, wants(snapshot, "a", 3, priority=1))
-    victim = FairField(asked, FairSharing()).take_one(asked.roster.of("a")[2][0], FINAL)
+    victim = FairPreemption(asked, FairSharing()).take_candidate(asked.index.queue_segments("a")[2][0], FINAL)
     assert victim is not None
-    asked.trial.charge(victim.removal)
-    assert victim.justified()
+    asked.trial.charge_quota(victim.removal)
+    assert victim.is_justified()
 
 
 def loads(_: str, user: str) -> float | None:
@@ -268,7 +274,7 @@ def test_users_who_used_more_lately_give_way_first_under_the_rules(
     ]
     snapshot = cohort({"a": 12, "b": 12}, jobs)
     search_ = VictimSearch(snapshot, options=NORMATIVE, now=NOW, fair=fair, user_load=counted)
-    assert names(search_.find(wants(snapshot, "a", 8))) == leave
+    assert names(search_.find_victims(wants(snapshot, "a", 8))) == leave
 
 
 @pytest.mark.parametrize("counted", [None, loads])
@@ -280,7 +286,7 @@ def test_whoever_leaves_already_comes_before_all_loads(counted: Any) -> None:
     ]
     snapshot = cohort({"a": 6, "b": 6}, jobs)
     search_ = VictimSearch(snapshot, options=NORMATIVE, now=NOW, fair=FairSharing(), user_load=counted)
-    assert names(search_.find(wants(snapshot, "a", 4))) == ["gone"]
+    assert names(search_.find_victims(wants(snapshot, "a", 4))) == ["gone"]
 
 
 def asked_of(jobs: list[Job], nominal: Mapping[str, int], cards: int, **facts: Any) -> TargetSet:
@@ -294,7 +300,7 @@ def asked_of(jobs: list[Job], nominal: Mapping[str, int], cards: int, **facts: A
     [
         # The second choice weighs what is lost against what is given.
         ({}, ["large"], 18, False),
-        ({"whether": True}, [f"s{n}" for n in range(8)], 16, False),
+        ({"any_victims": True}, [f"s{n}" for n in range(8)], 16, False),
         ({"budget": 17}, ["large"], 18, False),
         ({"budget": 16}, [f"s{n}" for n in range(8)], 16, True),
         ({"budget": 8}, [f"s{n}" for n in range(8)], 16, True),

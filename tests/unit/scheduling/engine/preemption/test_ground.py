@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from foundation.core.quantities import Resource
 from scheduling.engine.model import FlavorResource, Instant, PreemptOthers
-from scheduling.engine.preemption.candidates import Roster
-from scheduling.engine.preemption.contest import Contest, Effort
-from scheduling.engine.preemption.ground import LEVEL, Ground, Groups, Some
-from scheduling.engine.preemption.trial import Trial
+from scheduling.engine.preemption.candidates import CandidateIndex
+from scheduling.engine.preemption.context import PreemptionContext, SearchBudget
+from scheduling.engine.preemption.node_victims import LEVEL_WEIGHT, NodeVictimIndex, TaskGroups, TaskSelection
+from scheduling.engine.preemption.trial import RemovalTrial
 from tests.unit.scheduling.engine.builders import role
 from tests.unit.scheduling.engine.preemption.stand import CORES, NOW, PLATFORM, on, site, wants
 
@@ -32,21 +32,21 @@ tasks = st.lists(
 )
 
 
-def all_of(groups: Groups) -> Some:
-    return groups.some(np.ones(len(groups.order), np.bool_))
+def all_of(groups: TaskGroups) -> TaskSelection:
+    return groups.select_tasks(np.ones(len(groups.tasks), np.bool_))
 
 
 @given(tasks, st.lists(st.integers(1, 8), min_size=GROUPS, max_size=GROUPS))
 @settings(max_examples=200, deadline=None)
 def test_no_amount_is_had_more_easily_than_is_told(drawn: list[Task], wanted: list[int]) -> None:
     group, given_, level, cost, asked = (np.array([task[n] for task in drawn], np.int64) for n in range(5))
-    everyone = Groups.ranked(np.arange(len(drawn)), group, level, cost.astype(np.float64), given_)
-    groups = everyone.some(asked.astype(np.bool_)[everyone.order])
+    everyone = TaskGroups.from_unsorted(np.arange(len(drawn)), group, level, cost.astype(np.float64), given_)
+    groups = everyone.select_tasks(asked.astype(np.bool_)[everyone.tasks])
     asking = {task[0] for task in drawn if task[4]}
-    assert groups.taken.tolist() == sorted(asking)
-    amounts, taken = given_[groups.order], groups.taken.tolist()
-    sums = dict(zip(taken, groups.sums(amounts).tolist(), strict=True))
-    easiest = groups.easiest(amounts, np.array(wanted)[groups.taken])
+    assert groups.groups.tolist() == sorted(asking)
+    amounts, taken = given_[groups.tasks], groups.groups.tolist()
+    sums = dict(zip(taken, groups.sum_amounts(amounts).tolist(), strict=True))
+    easiest = groups.min_difficulty(amounts, np.array(wanted)[groups.groups])
     found = dict(zip(taken, easiest.tolist(), strict=True))
     for number in asking:
         here = [task for task in drawn if task[0] == number and task[4]]
@@ -60,7 +60,7 @@ def test_no_amount_is_had_more_easily_than_is_told(drawn: list[Task], wanted: li
             for some in combinations(here, size)
             if sum(task[1] for task in some) >= wanted[number]
         ]
-        level_, cost_ = divmod(found[number], LEVEL)
+        level_, cost_ = divmod(found[number], LEVEL_WEIGHT)
         assert level_ == min(enough)[0]
         if level_ == min(task[2] for task in here):
             # The last of the easiest counts in part: the best set costs less than the whole of it more.
@@ -73,8 +73,8 @@ def test_no_amount_is_had_more_easily_than_is_told(drawn: list[Task], wanted: li
         # Group 0 gives 2 for 2, then 4 for 12; group 3 gives 3 for 6, and 1 for 5 if it is asked.
         ([1, 1], [2.0, 5.0]),
         ([2, 3], [2.0, 6.0]),
-        ([3, 4], [LEVEL + 12.0, np.inf]),
-        ([6, 9], [LEVEL + 14.0, np.inf]),
+        ([3, 4], [LEVEL_WEIGHT + 12.0, np.inf]),
+        ([6, 9], [LEVEL_WEIGHT + 14.0, np.inf]),
         ([7, 1], [np.inf, 5.0]),
     ],
 )
@@ -83,40 +83,45 @@ def test_of_each_group_the_easiest_for_what_they_give_come_first(
 ) -> None:
     tasks, levels = np.array([10, 11, 12, 13]), np.array([0, 1, 0, 0])
     group, given_ = np.array([3, 0, 3, 0]), np.array([1, 4, 3, 2])
-    groups = Groups.ranked(tasks, group, levels, np.array([5.0, 12.0, 6.0, 2.0]), given_)
-    assert groups.order.tolist() == [13, 11, 12, 10]
-    asked = groups.some(np.array([True, True, True, False]))
-    assert (asked.order.tolist(), asked.taken.tolist()) == ([13, 11, 12], [0, 3])
+    groups = TaskGroups.from_unsorted(tasks, group, levels, np.array([5.0, 12.0, 6.0, 2.0]), given_)
+    assert groups.tasks.tolist() == [13, 11, 12, 10]
+    asked = groups.select_tasks(np.array([True, True, True, False]))
+    assert (asked.tasks.tolist(), asked.groups.tolist()) == ([13, 11, 12], [0, 3])
     amounts = np.array([2, 4, 3])
-    assert asked.easiest(amounts, np.array(wanted)).tolist() == found
-    assert asked.sums(amounts).tolist() == [6, 3]
-    assert all_of(groups).sums(np.array([2, 4, 3, 1])).tolist() == [6, 4]
+    assert asked.min_difficulty(amounts, np.array(wanted)).tolist() == found
+    assert asked.sum_amounts(amounts).tolist() == [6, 3]
+    assert all_of(groups).sum_amounts(np.array([2, 4, 3, 1])).tolist() == [6, 4]
 
 
 def test_groups_are_picked_in_any_order() -> None:
     group, amounts = np.array([5, 7, 7, 9, 9]), np.array([1, 2, 3, 4, 5])
-    groups = Groups.ranked(np.arange(5), group, np.zeros(5, np.int64), np.ones(5), amounts)
-    some = groups.some(np.array([True, True, True, False, True]))
-    assert (some.taken.tolist(), some.sizes.tolist()) == ([5, 7, 9], [1, 2, 1])
-    picked = some.only(np.array([2, 1]))
-    assert (picked.taken.tolist(), picked.sizes.tolist()) == ([9, 7], [1, 2])
-    assert picked.sums(amounts[picked.order]).tolist() == [4, 5]
-    nobody = some.only(np.zeros(0, np.int64))
-    assert nobody.taken.tolist() == nobody.sums(nobody.order).tolist() == []
+    groups = TaskGroups.from_unsorted(np.arange(5), group, np.zeros(5, np.int64), np.ones(5), amounts)
+    some = groups.select_tasks(np.array([True, True, True, False, True]))
+    assert (some.groups.tolist(), some.sizes.tolist()) == ([5, 7, 9], [1, 2, 1])
+    picked = some.select_groups(np.array([2, 1]))
+    assert (picked.groups.tolist(), picked.sizes.tolist()) == ([9, 7], [1, 2])
+    assert picked.sum_amounts(amounts[picked.tasks]).tolist() == [4, 5]
+    nobody = some.select_groups(np.zeros(0, np.int64))
+    assert nobody.groups.tolist() == nobody.sum_amounts(nobody.tasks).tolist() == []
 
 
 def test_a_lower_level_comes_before_less_cost() -> None:
     levels, costs, amounts = np.array([2, 1]), np.array([1.0, 9.0]), np.array([1, 1])
-    groups = Groups.ranked(np.arange(2), np.zeros(2, np.int64), levels, costs, amounts)
-    assert groups.order.tolist() == [1, 0]
-    assert all_of(groups).easiest(amounts, np.array([1])).tolist() == [LEVEL + 9]
-    assert all_of(groups).easiest(amounts, np.array([2])).tolist() == [2 * LEVEL + 10]
+    groups = TaskGroups.from_unsorted(np.arange(2), np.zeros(2, np.int64), levels, costs, amounts)
+    assert groups.tasks.tolist() == [1, 0]
+    assert all_of(groups).min_difficulty(amounts, np.array([1])).tolist() == [LEVEL_WEIGHT + 9]
+    assert all_of(groups).min_difficulty(amounts, np.array([2])).tolist() == [2 * LEVEL_WEIGHT + 10]
 
 
 def test_where_nobody_stands_nothing_is_to_be_had() -> None:
     none = np.zeros(0, np.int64)
-    groups = all_of(Groups.ranked(none, none, none, none.astype(np.float64), none))
-    assert groups.taken.tolist() == groups.sums(none).tolist() == groups.easiest(none, none).tolist() == []
+    groups = all_of(TaskGroups.from_unsorted(none, none, none, none.astype(np.float64), none))
+    assert (
+        groups.groups.tolist()
+        == groups.sum_amounts(none).tolist()
+        == groups.min_difficulty(none, none).tolist()
+        == []
+    )
 
 
 LEVELS = [
@@ -130,25 +135,25 @@ LEVELS = [
 WAITING = 10_000
 
 
-def ground() -> tuple[Ground, Roster]:
+def ground() -> tuple[NodeVictimIndex, CandidateIndex]:
     snapshot = site([4, 4], {"a": 4, "b": 1, "c": 1}, LEVELS)
-    roster = Roster(snapshot, replace(PLATFORM, wait_s=WAITING), NOW)
-    return Ground(roster, snapshot.fleet), roster
+    roster = CandidateIndex(snapshot, replace(PLATFORM, wait_s=WAITING), NOW)
+    return NodeVictimIndex(roster, snapshot.fleet), roster
 
 
-def jobs_of(found: Ground, roster: Roster, marked: NDArray[np.bool_]) -> list[str]:
-    holdings = roster.register.holdings
+def jobs_of(found: NodeVictimIndex, roster: CandidateIndex, marked: NDArray[np.bool_]) -> list[str]:
+    holdings = roster.table.charged_jobs
     return sorted(one.job.id for one in holdings if one is not None and marked[one.number])
 
 
-def contest_of(roster: Roster, *, ignore_guard: bool = False, **facts: Any) -> Contest:
+def contest_of(roster: CandidateIndex, *, ignore_guard: bool = False, **facts: Any) -> PreemptionContext:
     snapshot = roster.snapshot
-    found = Contest(
-        roster=roster,
+    found = PreemptionContext(
+        index=roster,
         preemptor=wants(snapshot, "a", role(1, 1), **facts),
-        trial=Trial(snapshot, None),
-        effort=Effort(9),
-        ignore_guard=ignore_guard,
+        trial=RemovalTrial(snapshot, None),
+        search_budget=SearchBudget(9),
+        ignore_protection=ignore_guard,
     )
     found.policies = {"b": PreemptOthers.LOWER_PRIORITY, "c": PreemptOthers.ANY}
     return found
@@ -170,7 +175,7 @@ def test_who_may_be_asked_is_told_at_once_for_all(
     queues: str, facts: dict[str, Any], legal: list[str]
 ) -> None:
     found, roster = ground()
-    marked = found.legal(contest_of(roster, **facts), list(queues))
+    marked = found.find_eligible(contest_of(roster, **facts), list(queues))
     assert jobs_of(found, roster, marked) == legal
 
 
@@ -179,20 +184,20 @@ def test_who_holds_nothing_that_is_contested_is_not_asked() -> None:
     asked = contest_of(roster, priority=9)
     other = FlavorResource("other", Resource.CPU)
     asked.preemptor = replace(asked.preemptor, contested=frozenset({other}))
-    assert jobs_of(found, roster, found.legal(asked, "bc")) == []
+    assert jobs_of(found, roster, found.find_eligible(asked, "bc")) == []
     asked.preemptor = replace(asked.preemptor, contested=frozenset({other, CORES}))
-    assert jobs_of(found, roster, found.legal(asked, "bc")) == ["away", "elastic", "high", "low"]
+    assert jobs_of(found, roster, found.find_eligible(asked, "bc")) == ["away", "elastic", "high", "low"]
 
 
 def test_what_was_told_to_leave_counts_until_it_is_gone() -> None:
     found, roster = ground()
-    by_id = {candidate.id: candidate for row in (0, 1) for _, candidate in found.on_row(row)}
-    here = found.site(np.array([True, True]))
-    names = [roster.whole(int(number)).job.id for number in here.who]
-    found.told([by_id["low"], by_id["elastic/worker/2"]])
+    by_id = {candidate.id: candidate for row in (0, 1) for _, candidate in found.candidates_on_row(row)}
+    here = found.get_node_tasks(np.array([True, True]))
+    names = [roster.whole_job(int(number)).job.id for number in here.owners]
+    found.mark_evicted([by_id["low"], by_id["elastic/worker/2"]])
 
     def standing() -> list[str]:
-        there = found.there(here.tasks)
+        there = found.still_allocated(here.tasks)
         return sorted(name for name, stands in zip(names, there, strict=True) if stands)
 
     assert standing() == sorted(names)
@@ -207,17 +212,17 @@ def test_what_was_told_to_leave_counts_until_it_is_gone() -> None:
 
 
 # Levels count from the lowest priority, and from there again for whole jobs.
-SPARED, LOW, FIRM, HIGH = 2 * LEVEL, 4 * LEVEL, 5 * LEVEL, 6 * LEVEL
+SPARED, LOW, FIRM, HIGH = 2 * LEVEL_WEIGHT, 4 * LEVEL_WEIGHT, 5 * LEVEL_WEIGHT, 6 * LEVEL_WEIGHT
 
 
 def test_it_is_hardest_to_take_a_whole_job_then_by_priority_then_by_cost() -> None:
     found, roster = ground()
-    names = {holding.number: holding.job.id for holding in roster.register.holdings if holding}
-    owner, spared = found.places["owner"], found.places["spared"]
-    levels, costs = found.hard(found.standing)
+    names = {holding.number: holding.job.id for holding in roster.table.charged_jobs if holding}
+    owner, spared = found.task_columns["owner"], found.task_columns["surplus"]
+    levels, costs = found.rank_tasks(found.candidate_tasks)
     hard = {
-        (names[int(owner[task])], int(spared[task])): float(level * LEVEL + cost)
-        for task, level, cost in zip(found.standing, levels, costs, strict=True)
+        (names[int(owner[task])], int(spared[task])): float(level * LEVEL_WEIGHT + cost)
+        for task, level, cost in zip(found.candidate_tasks, levels, costs, strict=True)
     }
     # Tasks on one row share what their job costs; of what can be spared nobody waits again.
     assert hard["low", 0] == LOW + 700 + WAITING // 2
@@ -229,27 +234,31 @@ def test_it_is_hardest_to_take_a_whole_job_then_by_priority_then_by_cost() -> No
 
 def test_candidates_are_as_hard_to_take_as_the_hardest_and_all_they_cost() -> None:
     found, _ = ground()
-    by_id = {candidate.id: candidate for row in (0, 1) for _, candidate in found.on_row(row)}
+    by_id = {candidate.id: candidate for row in (0, 1) for _, candidate in found.candidates_on_row(row)}
     low, high, elastic = by_id["low"], by_id["high"], by_id["elastic/worker/2"]
-    going = replace(high, leaving=True, cost=0.0)
-    assert found.hardness([]) == found.hardness([going]) == 0.0
-    assert found.hardness([elastic]) == SPARED + elastic.cost
-    assert found.hardness([high, low, elastic]) == HIGH + high.cost + low.cost + elastic.cost
-    assert found.hardness([going, low]) == LOW + 1_400 + WAITING
+    going = replace(high, leaving=True, eviction_cost=0.0)
+    assert found.compute_difficulty([]) == found.compute_difficulty([going]) == 0.0
+    assert found.compute_difficulty([elastic]) == SPARED + elastic.eviction_cost
+    assert (
+        found.compute_difficulty([high, low, elastic])
+        == HIGH + high.eviction_cost + low.eviction_cost + elastic.eviction_cost
+    )
+    assert found.compute_difficulty([going, low]) == LOW + 1_400 + WAITING
 
 
 def test_holders_are_found_by_row() -> None:
     found, roster = ground()
-    names = {holding.number: holding.job.id for holding in roster.register.holdings if holding}
+    names = {holding.number: holding.job.id for holding in roster.table.charged_jobs if holding}
     rows = [
-        [names[number] for number, candidate in found.on_row(row) if candidate.whole] for row in (0, 1, 0)
+        [names[number] for number, candidate in found.candidates_on_row(row) if candidate.whole]
+        for row in (0, 1, 0)
     ]
     assert rows == [["low", "young", "high"], ["elastic", "high"], ["low", "young", "high"]]
 
 
 def test_what_can_be_spared_on_a_row_goes_first_and_the_cheapest_before_others() -> None:
     found, _ = ground()
-    on_both = [[candidate.id for _, candidate in found.on_row(row)] for row in (0, 1)]
+    on_both = [[candidate.id for _, candidate in found.candidates_on_row(row)] for row in (0, 1)]
     assert on_both == [
         ["low", "young", "high"],
         ["elastic/worker/2", "elastic/worker/1", "elastic", "high"],
@@ -258,61 +267,74 @@ def test_what_can_be_spared_on_a_row_goes_first_and_the_cheapest_before_others()
 
 def test_a_site_adds_up_what_stands_on_its_rows() -> None:
     found, _ = ground()
-    here = found.site(np.array([True, True]))
-    everyone = here.crowd(np.ones(len(here.who), np.bool_))
+    here = found.get_node_tasks(np.array([True, True]))
+    everyone = here.select_victims(np.ones(len(here.owners), np.bool_))
     assert everyone.rows.tolist() == [0, 1]
-    assert everyone.sums(here.cards).tolist() == [2 + 1 + 1, 1 + 3]
-    assert everyone.sums(here.cores).tolist() == [140 + 100 + 100, 100 + 80]
-    assert (everyone.sums(here.cpu).tolist(), everyone.sums(here.memory).tolist()) == ([10, 0], [14, 0])
-    assert everyone.of_cards().tolist() == [[100, 40, 100, 100], [100, 60, 20, 0]]
-    nobody = here.crowd(np.zeros(len(here.who), np.bool_))
-    assert (nobody.rows.tolist(), nobody.sums(here.cards).tolist(), nobody.of_cards().tolist()) == (
+    assert everyone.sum_by_row(here.cards).tolist() == [2 + 1 + 1, 1 + 3]
+    assert everyone.sum_by_row(here.cores).tolist() == [140 + 100 + 100, 100 + 80]
+    assert (everyone.sum_by_row(here.cpu).tolist(), everyone.sum_by_row(here.memory).tolist()) == (
+        [10, 0],
+        [14, 0],
+    )
+    assert everyone.sum_cores_by_card().tolist() == [[100, 40, 100, 100], [100, 60, 20, 0]]
+    nobody = here.select_victims(np.zeros(len(here.owners), np.bool_))
+    assert (
+        nobody.rows.tolist(),
+        nobody.sum_by_row(here.cards).tolist(),
+        nobody.sum_cores_by_card().tolist(),
+    ) == (
         [],
         [],
         [],
     )
-    right = found.site(np.array([False, True]))
+    right = found.get_node_tasks(np.array([False, True]))
     assert right.rows.tolist() == [1]
-    assert right.crowd(np.ones(len(right.who), np.bool_)).sums(right.cards).tolist() == [4]
-    assert found.site(np.array([True, True])) is here
+    assert right.select_victims(np.ones(len(right.owners), np.bool_)).sum_by_row(right.cards).tolist() == [4]
+    assert found.get_node_tasks(np.array([True, True])) is here
 
 
 def test_a_crowd_knows_the_rows_on_which_it_stands() -> None:
     found, roster = ground()
-    here = found.site(np.array([True, True]))
-    names = [roster.whole(int(number)).job.id for number in here.who]
-    elastic = here.crowd(np.array([name == "elastic" for name in names]))
+    here = found.get_node_tasks(np.array([True, True]))
+    names = [roster.whole_job(int(number)).job.id for number in here.owners]
+    elastic = here.select_victims(np.array([name == "elastic" for name in names]))
     assert elastic.rows.tolist() == [1]
-    assert elastic.sums(here.cores).tolist() == [80]
-    assert elastic.of_cards().tolist() == [[0, 60, 20, 0]]
-    assert elastic.easiest_cards(np.array([2])).tolist() == [SPARED + 2 * 266]
+    assert elastic.sum_by_row(here.cores).tolist() == [80]
+    assert elastic.sum_cores_by_card().tolist() == [[0, 60, 20, 0]]
+    assert elastic.min_card_difficulty(np.array([2])).tolist() == [SPARED + 2 * 266]
     assert [each.tolist() for each in elastic.cards] == [[1, 1], [1, 2]]
     # The second of these cards has 20 core units, and all of them are wanted.
-    assert elastic.easiest_part(np.array([61, 20])).tolist() == [SPARED + 266]
-    assert elastic.easiest_part(np.array([61, 21])).tolist() == [np.inf]
+    assert elastic.min_slice_difficulty(np.array([61, 20])).tolist() == [SPARED + 266]
+    assert elastic.min_slice_difficulty(np.array([61, 21])).tolist() == [np.inf]
 
 
 def test_a_crowd_is_picked_row_by_row() -> None:
     found, _ = ground()
-    here = found.site(np.array([True, True]))
-    turned = here.crowd(np.ones(len(here.who), np.bool_)).on(np.array([1, 0]))
+    here = found.get_node_tasks(np.array([True, True]))
+    turned = here.select_victims(np.ones(len(here.owners), np.bool_)).select_rows(np.array([1, 0]))
     assert turned.rows.tolist() == [1, 0]
-    assert turned.sums(here.cores).tolist() == [100 + 80, 140 + 100 + 100]
-    assert turned.of_cards().tolist() == [[100, 60, 20, 0], [100, 40, 100, 100]]
+    assert turned.sum_by_row(here.cores).tolist() == [100 + 80, 140 + 100 + 100]
+    assert turned.sum_cores_by_card().tolist() == [[100, 60, 20, 0], [100, 40, 100, 100]]
 
 
 def test_how_hard_cards_and_parts_of_a_row_are_to_have() -> None:
     found, roster = ground()
-    here = found.site(np.array([True, True]))
-    legal = here.crowd(found.legal(contest_of(roster, priority=9), ["b", "c"])[here.who])
+    here = found.get_node_tasks(np.array([True, True]))
+    legal = here.select_victims(found.find_eligible(contest_of(roster, priority=9), ["b", "c"])[here.owners])
     low, high = 700 + WAITING // 2, 1_000 + WAITING
-    assert legal.easiest_cards(np.array([1, 1])).tolist() == [LOW + low, SPARED + 266]
-    assert legal.easiest_cards(np.array([2, 2])).tolist() == [LOW + 2 * low, SPARED + 2 * 266]
-    assert legal.easiest_cards(np.array([3, 9])).tolist() == [HIGH + 2 * low + high, np.inf]
+    assert legal.min_card_difficulty(np.array([1, 1])).tolist() == [LOW + low, SPARED + 266]
+    assert legal.min_card_difficulty(np.array([2, 2])).tolist() == [LOW + 2 * low, SPARED + 2 * 266]
+    assert legal.min_card_difficulty(np.array([3, 9])).tolist() == [HIGH + 2 * low + high, np.inf]
     assert [each.tolist() for each in legal.cards] == [[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]]
     # A part of the first card costs no less than all of it.
-    assert legal.easiest_part(np.array([41, 41, 1, 101, 31, 20])).tolist() == [LOW + low, SPARED + 266]
-    assert legal.easiest_part(np.array([101, 41, 100, 1, 61, 21])).tolist() == [HIGH + high, HIGH + high]
-    assert legal.easiest_part(np.full(6, 101)).tolist() == [np.inf, np.inf]
-    nobody = here.crowd(np.zeros(len(here.who), np.bool_))
-    assert nobody.easiest_part(np.zeros(0, np.int64)).tolist() == []
+    assert legal.min_slice_difficulty(np.array([41, 41, 1, 101, 31, 20])).tolist() == [
+        LOW + low,
+        SPARED + 266,
+    ]
+    assert legal.min_slice_difficulty(np.array([101, 41, 100, 1, 61, 21])).tolist() == [
+        HIGH + high,
+        HIGH + high,
+    ]
+    assert legal.min_slice_difficulty(np.full(6, 101)).tolist() == [np.inf, np.inf]
+    nobody = here.select_victims(np.zeros(len(here.owners), np.bool_))
+    assert nobody.min_slice_difficulty(np.zeros(0, np.int64)).tolist() == []

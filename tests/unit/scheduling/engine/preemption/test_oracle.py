@@ -43,9 +43,9 @@ class Counted(VictimSearch):
         super().__init__(snapshot, options=options, now=NOW)
         self.asked: list[tuple[Any, ...]] = []
 
-    def find(self, preemptor: Preemptor, *args: Any, **facts: Any) -> TargetSet:
+    def find_victims(self, preemptor: Preemptor, *args: Any, **facts: Any) -> TargetSet:
         self.asked.append((dict(preemptor.usage), set(preemptor.contested), args, facts))
-        return super().find(preemptor, *args, **facts)
+        return super().find_victims(preemptor, *args, **facts)
 
 
 def charged(job: Job, cpu: int) -> list[Allocation]:
@@ -81,7 +81,7 @@ def new(**facts: Any) -> Job:
 def test_a_search_is_for_one_quota_within_the_budget_and_any_victims_will_do() -> None:
     search = Counted(full(), replace(NORMATIVE, oracle_budget=7))
     assert PreemptionOracle(search)(search.snapshot.queues["a"], new(), CARDS, 2) == (Mode.RECLAIM, 0)
-    assert search.asked == [({CARDS: 2}, {CARDS}, (), {"budget": 7, "whether": True})]
+    assert search.asked == [({CARDS: 2}, {CARDS}, (), {"budget": 7, "any_victims": True})]
 
 
 @pytest.mark.parametrize(

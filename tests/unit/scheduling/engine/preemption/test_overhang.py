@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.engine import overhang
+from scheduling.engine import find_over_quota_jobs
 from scheduling.engine.model import Instant, Job, JobState
 from tests.unit.scheduling.engine.preemption.worlds import CARDS, cohort, running
 
@@ -30,16 +30,16 @@ CASES = {
 def test_who_leaves(rows: list[tuple[str, int, dict[str, object]]], limit: int, leaving: list[str]) -> None:
     jobs = [running(name, "q", cards, **facts) for name, cards, facts in rows]
     snapshot = cohort({"q": 4}, jobs)
-    assert overhang(snapshot, {"q"}, CARDS, limit) == leaving
+    assert find_over_quota_jobs(snapshot, {"q"}, CARDS, limit) == leaving
 
 
 def test_other_queues_are_left_alone() -> None:
     snapshot = cohort({"q": 4, "r": 4}, [running("mine", "q", 4), running("theirs", "r", 8)])
-    assert overhang(snapshot, {"q"}, CARDS, 4) == []
-    assert overhang(snapshot, {"q", "r"}, CARDS, 4) == ["theirs"]
+    assert find_over_quota_jobs(snapshot, {"q"}, CARDS, 4) == []
+    assert find_over_quota_jobs(snapshot, {"q", "r"}, CARDS, 4) == ["theirs"]
 
 
 def test_what_leaves_already_counts_as_gone() -> None:
     going: Job = replace(running("going", "q", 4), state=JobState.LEAVING)
     snapshot = cohort({"q": 4}, [going, running("staying", "q", 4)])
-    assert overhang(snapshot, {"q"}, CARDS, 4) == []
+    assert find_over_quota_jobs(snapshot, {"q"}, CARDS, 4) == []

@@ -18,8 +18,19 @@ from scheduling.engine.model import (
     Role,
     SubGang,
 )
-from scheduling.engine.preemption.loss import charged, gpus, running_for, surplus, unsaved
-from scheduling.engine.preemption.policy import Policy, highest_priority, may_push_anyone, satisfies
+from scheduling.engine.preemption.eviction_cost import (
+    count_cards,
+    find_surplus,
+    running_seconds,
+    sum_charges,
+    unsaved_seconds,
+)
+from scheduling.engine.preemption.policy import (
+    PreemptPolicy,
+    allows_any_victim,
+    max_victim_priority,
+    may_preempt,
+)
 from tests.unit.scheduling.engine.preemption.worlds import CARDS, NOW, held, running
 
 CORES = FlavorResource("h100", Resource.GPU_CORES)
@@ -46,12 +57,12 @@ NEWER = PreemptWithin.LOWER_OR_NEWER_EQUAL_PRIORITY
     ],
 )
 def test_a_policy_compares_priority_and_age(
-    policy: Policy, priority: int, submitted: int, allowed: bool
+    policy: PreemptPolicy, priority: int, submitted: int, allowed: bool
 ) -> None:
     mine = running("mine", "a", 1, priority=5, submitted_at=Instant(50))
     theirs = running("theirs", "a", 1, priority=priority, submitted_at=Instant(submitted))
-    assert satisfies(mine, theirs, policy) is allowed
-    assert not allowed or priority <= highest_priority(mine, policy)
+    assert may_preempt(mine, theirs, policy) is allowed
+    assert not allowed or priority <= max_victim_priority(mine, policy)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +74,9 @@ def test_a_policy_compares_priority_and_age(
         (PreemptOthers.ANY, float("inf"), True),
     ],
 )
-def test_a_policy_ends_at_a_priority(policy: Policy, highest: float, anyone: bool) -> None:
-    assert highest_priority(running("mine", "a", 1, priority=5), policy) == highest
-    assert may_push_anyone(policy) is anyone
+def test_a_policy_ends_at_a_priority(policy: PreemptPolicy, highest: float, anyone: bool) -> None:
+    assert max_victim_priority(running("mine", "a", 1, priority=5), policy) == highest
+    assert allows_any_victim(policy) is anyone
 
 
 @pytest.mark.parametrize(
@@ -83,7 +94,7 @@ def test_a_policy_ends_at_a_priority(policy: Policy, highest: float, anyone: boo
 def test_cores_tell_how_many_cards_and_cards_where_no_cores_are_charged(
     charges: Mapping[FlavorResource, int], cards: float
 ) -> None:
-    assert gpus(charges) == cards
+    assert count_cards(charges) == cards
 
 
 @pytest.mark.parametrize(
@@ -95,9 +106,9 @@ def test_charges_of_tasks_are_summed(amounts: list[int], total: Mapping[FlavorRe
     asked = [
         replace(task, charges=(Charge(*CARDS, amount),)) for task, amount in zip(tasks, amounts, strict=True)
     ]
-    assert charged(asked) == total
+    assert sum_charges(asked) == total
     shared = [replace(task, charges=tasks[0].charges) for task in tasks]
-    assert charged(shared) == ({CARDS: len(tasks)} if tasks else {})
+    assert sum_charges(shared) == ({CARDS: len(tasks)} if tasks else {})
 
 
 @pytest.mark.parametrize(
@@ -115,7 +126,7 @@ def test_work_since_the_last_checkpoint_is_what_an_eviction_loses(
     facts: Mapping[str, object], ran: float, lost: float
 ) -> None:
     job = running("j", "a", 1, **facts)
-    assert (running_for(job, NOW), unsaved(job, NOW)) == (ran, lost)
+    assert (running_seconds(job, NOW), unsaved_seconds(job, NOW)) == (ran, lost)
 
 
 def part_of(name: str, tasks: int, least: int | None, **facts: object) -> Role:
@@ -151,10 +162,10 @@ def test_a_gang_spares_what_it_can_do_without(
     roles: tuple[Role, ...], facts: Mapping[str, object], spared: list[str]
 ) -> None:
     job = replace(running("j", "a", 1), roles=roles, **facts)  # type: ignore[arg-type]
-    assert [f"{task.role}/{task.index}" for task in surplus(job, held(job))] == spared
+    assert [f"{task.role}/{task.index}" for task in find_surplus(job, held(job))] == spared
 
 
 def test_a_task_of_a_role_that_is_gone_is_not_spared() -> None:
     job = running("j", "a", 3, least=1)
     other = [replace(task, role="gone") for task in held(job)]
-    assert surplus(job, other) == ()
+    assert find_surplus(job, other) == ()

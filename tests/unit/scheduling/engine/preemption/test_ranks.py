@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from scheduling.engine.model import Instant
-from scheduling.engine.preemption.candidates import Candidate, across, priority_rank
+from scheduling.engine.preemption.candidates import VictimCandidate, cross_queue_key, priority_rank
 from tests.unit.scheduling.engine.preemption.worlds import held, running
 
 JOB = running("m", "b", 3, submitted_at=Instant(10))
-WHOLE = Candidate(job=JOB, queue="b", tasks=held(JOB))
+WHOLE = VictimCandidate(job=JOB, queue="b", tasks=held(JOB))
 SPARED = replace(WHOLE, whole=False, tasks=held(JOB)[1:2])
 FIRST, SECOND = (replace(WHOLE, rank=(number,)) for number in (1, 2))
 
 
-def of(**facts: object) -> Candidate:
+def of(**facts: object) -> VictimCandidate:
     return replace(WHOLE, job=replace(JOB, **facts))  # type: ignore[arg-type]
 
 
@@ -32,7 +32,7 @@ def of(**facts: object) -> Candidate:
     ],
     ids=["leaving", "lower priority", "spared", "submitted last", "id", "last task"],
 )
-def test_the_order_by_priority(first: Candidate, second: Candidate) -> None:
+def test_the_order_by_priority(first: VictimCandidate, second: VictimCandidate) -> None:
     assert priority_rank(first) < priority_rank(second)
     assert not priority_rank(second) < priority_rank(first)
 
@@ -46,5 +46,5 @@ def test_the_order_by_priority(first: Candidate, second: Candidate) -> None:
     ],
     ids=["leaving", "others before the own queue", "rank"],
 )
-def test_the_order_between_queues(first: Candidate, second: Candidate, own: str) -> None:
-    assert across(first, own) < across(second, own)
+def test_the_order_between_queues(first: VictimCandidate, second: VictimCandidate, own: str) -> None:
+    assert cross_queue_key(first, own) < cross_queue_key(second, own)

@@ -9,29 +9,31 @@ import pytest
 
 from scheduling.engine import AllocationGone, AllocationPut, Delta, JobGone, JobPut, NodeGone, Snapshot
 from scheduling.engine.model import Allocation, Instant, Job, JobState
-from scheduling.engine.preemption.register import NOBODY, Register, register_of
+from scheduling.engine.preemption.allocation_table import NO_ROW, AllocationTable, get_allocation_table
 from scheduling.engine.state.changes import REMEMBERED, Changes
 from tests.unit.scheduling.engine.builders import node
 from tests.unit.scheduling.engine.preemption.worlds import CARDS, cohort, held, running
 
 
-def facts(register: Register) -> list[tuple[object, ...]]:
+def facts(register: AllocationTable) -> list[tuple[object, ...]]:
     """All that a register knows, holding by holding, without the numbers that it gave."""
-    names = {number: name for name, number in register.queues.items()}
+    names = {number: name for name, number in register.queue_numbers.items()}
     found: list[tuple[object, ...]] = []
-    for holding in filter(None, register.holdings):
+    for holding in filter(None, register.charged_jobs):
         at = holding.number
-        ints = [int(register.jobs[name][at]) for name in ("priority", "leaving", "evictions", "tasks")]
-        times = [str(register.times[name][at]) for name in ("since", "checkpoint", "min_run", "cards")]
-        assert set(register.places["owner"][holding.places]) == {at}
-        assert holding.charges[CARDS] == register.charges(CARDS)[at]
-        rows = register.places["row"][holding.places].tolist()
-        spared = register.places["spared"][holding.places].tolist()
-        assert spared == [task in holding.spared for task in holding.tasks]
+        ints = [int(register.job_columns[name][at]) for name in ("priority", "leaving", "evictions", "tasks")]
+        times = [str(register.time_columns[name][at]) for name in ("since", "checkpoint", "min_run", "cards")]
+        assert set(register.task_columns["owner"][holding.task_slots]) == {at}
+        assert holding.charges[CARDS] == register.charges_of(CARDS)[at]
+        rows = register.task_columns["row"][holding.task_slots].tolist()
+        spared = register.task_columns["surplus"][holding.task_slots].tolist()
+        assert spared == [task in holding.surplus for task in holding.tasks]
         ids = [task.id for task in holding.tasks]
-        found.append((holding.job.id, names[int(register.jobs["queue"][at])], ids, rows, *ints, *times))
-    used = sum(len(holding.places) for holding in filter(None, register.holdings))
-    assert used == int((register.places["owner"] != NOBODY).sum())
+        found.append(
+            (holding.job.id, names[int(register.job_columns["queue"][at])], ids, rows, *ints, *times)
+        )
+    used = sum(len(holding.task_slots) for holding in filter(None, register.charged_jobs))
+    assert used == int((register.task_columns["owner"] != NO_ROW).sum())
     return sorted(found)
 
 
@@ -56,7 +58,7 @@ def changed(snapshot: Snapshot, draw: random.Random, serial: int) -> None:
         case 4 if ids:
             with snapshot.statement() as statement:
                 statement.release(draw.choice(ids))
-                register_of(snapshot)
+                get_allocation_table(snapshot)
 
 
 def placed(job: Job, draw: random.Random) -> list[Allocation]:
@@ -80,9 +82,9 @@ def test_what_is_kept_is_what_a_fresh_look_finds(seed: int) -> None:
         if serial == 30:
             snapshot.apply(Delta((NodeGone("n0"),)))
         if draw.random() < 0.5:
-            fresh = Register()
-            fresh.follow(snapshot)
-            assert facts(register_of(snapshot)) == facts(fresh)
+            fresh = AllocationTable()
+            fresh.update_from(snapshot)
+            assert facts(get_allocation_table(snapshot)) == facts(fresh)
 
 
 def test_changes_are_told_by_when_they_happened_last() -> None:

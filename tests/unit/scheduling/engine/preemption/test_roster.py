@@ -11,12 +11,12 @@ import pytest
 from scheduling.engine import PreemptionOptions, VictimOrder
 from scheduling.engine.model import Instant, Job, JobState
 from scheduling.engine.preemption.candidates import (
-    Candidate,
-    Roster,
-    in_queue,
+    CandidateIndex,
+    VictimCandidate,
     least_loss_rank,
     normative_order,
     normative_rank,
+    sort_in_queue,
 )
 from tests.unit.scheduling.engine.preemption.worlds import (
     CARDS,
@@ -32,11 +32,11 @@ FOREVER = float("-inf")
 BY_PRIORITY = replace(NORMATIVE, victim_order=VictimOrder.PRIORITY)
 
 
-def roster(jobs: Iterable[Job], options: PreemptionOptions = PLATFORM, **facts: Any) -> Roster:
-    return Roster(cohort({"a": 4, "b": 4}, jobs), options, NOW, **facts)
+def roster(jobs: Iterable[Job], options: PreemptionOptions = PLATFORM, **facts: Any) -> CandidateIndex:
+    return CandidateIndex(cohort({"a": 4, "b": 4}, jobs), options, NOW, **facts)
 
 
-def line(found: Iterable[Candidate]) -> list[str]:
+def line(found: Iterable[VictimCandidate]) -> list[str]:
     return [candidate.id for candidate in found]
 
 
@@ -59,13 +59,13 @@ def test_what_it_would_cost_to_take_a_job(
     facts: Mapping[str, object], lost: float, work: float, guarded: float, borrowing: float
 ) -> None:
     known = roster([running("j", "a", 2, **facts)])
-    (candidate,) = [one for segment in known.of("a") for one in segment]
-    assert (candidate.lost, candidate.work) == (lost, work)
+    (candidate,) = [one for segment in known.queue_segments("a") for one in segment]
+    assert (candidate.lost_work, candidate.weighted_loss) == (lost, work)
     # Who leaves anyway waits for nothing that is asked of it.
-    assert candidate.cost == work + (0 if candidate.leaving else PreemptionOptions().wait_s)
-    assert (candidate.guarded, candidate.guarded_borrowing) == (guarded, borrowing)
+    assert candidate.eviction_cost == work + (0 if candidate.leaving else PreemptionOptions().wait_s)
+    assert (candidate.protected_until, candidate.protected_until_borrowing) == (guarded, borrowing)
     assert (candidate.id, candidate.whole, candidate.charges) == ("j", True, {CARDS: 2})
-    assert known.cheapest("a") == work / 2
+    assert known.min_loss_per_card("a") == work / 2
 
 
 @pytest.mark.parametrize(
@@ -75,19 +75,19 @@ def test_what_it_would_cost_to_take_a_job(
 def test_who_may_not_be_taken_is_no_candidate_unless_he_leaves(
     facts: Mapping[str, object], eligible: bool
 ) -> None:
-    assert any(roster([running("j", "a", 1, **facts)]).of("a")) is eligible
+    assert any(roster([running("j", "a", 1, **facts)]).queue_segments("a")) is eligible
     leaving = running("j", "a", 1, **facts, state=JobState.LEAVING)
     known = roster([leaving])
-    assert line(known.of("a")[0]) == ["j"]
-    assert known.cheapest("a") == 0.0
+    assert line(known.queue_segments("a")[0]) == ["j"]
+    assert known.min_loss_per_card("a") == 0.0
 
 
 def test_what_a_task_costs_that_its_job_can_spare() -> None:
-    (_, spared, _) = roster([running("j", "a", 3, each=2, least=1, evictions=1)]).of("a")
+    (_, spared, _) = roster([running("j", "a", 3, each=2, least=1, evictions=1)]).queue_segments("a")
     assert line(spared) == ["j/2/2", "j/2/1"]
     first = spared[0]
-    assert (first.lost, first.cost, first.charges) == (2_000, 2 * (1_000 + 3_600), {CARDS: 2})
-    assert (first.whole, first.leaving, first.guarded) == (False, False, FOREVER)
+    assert (first.lost_work, first.eviction_cost, first.charges) == (2_000, 2 * (1_000 + 3_600), {CARDS: 2})
+    assert (first.whole, first.leaving, first.protected_until) == (False, False, FOREVER)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_candidates_stand_in_segments(options: PreemptionOptions, segments: list
         running("fixed", "a", 1, preemptible=False),
     ]
     known = roster(jobs, options)
-    assert [line(segment) for segment in known.of("a")] == segments
-    assert [line(segment) for segment in known.of("empty")] == [[], [], []]
-    assert known.cheapest("empty") == float("inf")
+    assert [line(segment) for segment in known.queue_segments("a")] == segments
+    assert [line(segment) for segment in known.queue_segments("empty")] == [[], [], []]
+    assert known.min_loss_per_card("empty") == float("inf")
 
 
 def test_everyone_stands_in_the_order_of_the_rank() -> None:
@@ -117,8 +117,8 @@ def test_everyone_stands_in_the_order_of_the_rank() -> None:
         running(name, queue, 1, priority=priority)
         for name, queue, priority in (("x", "a", 2), ("y", "b", 1), ("z", "a", 0), ("w", "b", 3))
     ]
-    assert line(roster(jobs).everyone(2)) == ["z", "y", "x", "w"]
-    assert roster(jobs).everyone(0) == ()
+    assert line(roster(jobs).all_candidates(2)) == ["z", "y", "x", "w"]
+    assert roster(jobs).all_candidates(0) == ()
 
 
 LOADS = {"heavy": 5.0, "light": 1.0}
@@ -138,27 +138,31 @@ def test_users_who_used_more_lately_come_first_in_their_queue() -> None:
         return LOADS.get(user)
 
     known = roster(jobs, user_load=load)
-    assert line(known.of("a")[2]) == ["h", "l", "n"]
+    assert line(known.queue_segments("a")[2]) == ["h", "l", "n"]
     assert ("a", "heavy") in asked
-    assert not known.by_priority and roster(jobs).by_priority
-    mixed = [*known.of("a")[2], *known.of("a")[0]]
-    assert line(in_queue(mixed)) == ["g", "h", "l", "n"]
+    assert not known.sorts_by_priority and roster(jobs).sorts_by_priority
+    mixed = [*known.queue_segments("a")[2], *known.queue_segments("a")[0]]
+    assert line(sort_in_queue(mixed)) == ["g", "h", "l", "n"]
 
 
 def test_who_stood_above_his_own_is_known_from_the_beginning() -> None:
     snapshot = cohort({"a": 2, "b": 4}, [running("x", "a", 3), running("y", "b", 4)])
-    known = Roster(snapshot, PLATFORM, NOW)
+    known = CandidateIndex(snapshot, PLATFORM, NOW)
     snapshot.take(held(running("z", "b", 1))[0])
     key = frozenset({CARDS})
-    assert [known.stood_above(queue, key) for queue in "ab"] == [True, False]
-    assert not known.stood_above("a", frozenset())
+    assert [known.was_above_nominal(queue, key) for queue in "ab"] == [True, False]
+    assert not known.was_above_nominal("a", frozenset())
     assert (list(known.queues_at("a")), list(known.queues_at("all"))) == (["a"], [])
 
 
-def candidate(name: str, queue: str = "b", **facts: Any) -> Candidate:
-    known = {key: facts.pop(key) for key in ("leaving", "whole", "cost", "tasks", "load") if key in facts}
+def candidate(name: str, queue: str = "b", **facts: Any) -> VictimCandidate:
+    known = {
+        key: facts.pop(key)
+        for key in ("leaving", "whole", "eviction_cost", "tasks", "user_load")
+        if key in facts
+    }
     job = running(name, queue, 3, **facts)
-    return Candidate(**{"job": job, "queue": queue, "tasks": held(job), **known})
+    return VictimCandidate(**{"job": job, "queue": queue, "tasks": held(job), **known})
 
 
 NORMATIVE_PAIRS = {
@@ -171,8 +175,8 @@ NORMATIVE_PAIRS = {
 LEAST_LOSS_PAIRS = {
     "leaving": (candidate("z", leaving=True), candidate("a", whole=False)),
     "spared": (candidate("z", whole=False, priority=9), candidate("a")),
-    "lower priority": (candidate("z", cost=9.0), candidate("a", priority=1)),
-    "cost": (candidate("z", cost=1.0), candidate("a", cost=2.0)),
+    "lower priority": (candidate("z", eviction_cost=9.0), candidate("a", priority=1)),
+    "cost": (candidate("z", eviction_cost=1.0), candidate("a", eviction_cost=2.0)),
     "id": (candidate("a"), candidate("b")),
     "last task": (
         candidate("a", whole=False, tasks=held(running("a", "b", 3))[2:]),
@@ -182,13 +186,13 @@ LEAST_LOSS_PAIRS = {
 
 
 @pytest.mark.parametrize("pair", NORMATIVE_PAIRS.values(), ids=NORMATIVE_PAIRS)
-def test_the_order_of_the_rules(pair: tuple[Candidate, Candidate]) -> None:
+def test_the_order_of_the_rules(pair: tuple[VictimCandidate, VictimCandidate]) -> None:
     first, second = (normative_rank(one, NOW) for one in pair)
     assert first < second
 
 
 @pytest.mark.parametrize("pair", LEAST_LOSS_PAIRS.values(), ids=LEAST_LOSS_PAIRS)
-def test_the_order_of_least_loss(pair: tuple[Candidate, Candidate]) -> None:
+def test_the_order_of_least_loss(pair: tuple[VictimCandidate, VictimCandidate]) -> None:
     first, second = map(least_loss_rank, pair)
     assert first < second
 
@@ -198,8 +202,8 @@ def test_the_rules_put_other_queues_before_the_own_and_loads_before_rank() -> No
         candidate("own", "a", priority=-5),
         candidate("late", "b", admitted_at=Instant(9_500)),
         candidate("going", "a", leaving=True),
-        candidate("heavy", "c", load=2.0, priority=3),
-        candidate("idle", "c", load=0.5, priority=-9),
+        candidate("heavy", "c", user_load=2.0, priority=3),
+        candidate("idle", "c", user_load=0.5, priority=-9),
         candidate("early", "b", admitted_at=Instant(9_100)),
     ]
     assert line(normative_order(mixed, "a", NOW)) == ["going", "late", "early", "heavy", "idle", "own"]

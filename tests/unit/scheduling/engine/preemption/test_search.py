@@ -10,8 +10,8 @@ import pytest
 from quotas.tree import DominantResourceShare
 from scheduling.engine import PreemptionOracle, ShareStrategy, VictimSearch
 from scheduling.engine.model import EvictRule, Instant, Job, JobState, PreemptionPolicy, PreemptOthers
-from scheduling.engine.preemption.fair import just
-from scheduling.engine.preemption.loss import surplus, unsaved
+from scheduling.engine.preemption.eviction_cost import find_surplus, unsaved_seconds
+from scheduling.engine.preemption.fair import strategy_accepts
 from scheduling.engine.quota.assignment import Mode
 from tests.unit.scheduling.engine.preemption.worlds import (
     CARDS,
@@ -76,13 +76,13 @@ def test_below_its_minimum_a_gang_goes_as_a_whole_and_at_its_full_cost() -> None
 
 def test_surplus_keeps_every_role_at_its_least() -> None:
     job = running("j", "b", 5, least=3)
-    assert [task.index for task in surplus(job, held(job))] == [4, 3]
-    assert surplus(replace(job, min_available=5), held(job)) == ()
+    assert [task.index for task in find_surplus(job, held(job))] == [4, 3]
+    assert find_surplus(replace(job, min_available=5), held(job)) == ()
 
 
 @pytest.mark.parametrize(("interval", "lost"), [(None, 1_000), (300, 100), (1_000, 0)])
 def test_only_work_since_the_last_checkpoint_is_lost(interval: int | None, lost: int) -> None:
-    assert unsaved(running("j", "b", 1, checkpoint_interval_s=interval), NOW) == lost
+    assert unsaved_seconds(running("j", "b", 1, checkpoint_interval_s=interval), NOW) == lost
 
 
 def test_whoever_leaves_already_is_taken_first_and_costs_nothing() -> None:
@@ -92,7 +92,7 @@ def test_whoever_leaves_already_is_taken_first_and_costs_nothing() -> None:
     ]
     snapshot = cohort(NOMINAL, jobs)
     found = search(snapshot, wants(snapshot, "a", 8))
-    assert [(target.job, target.already) for target in found.targets] == [("gone", True)]
+    assert [(target.job, target.already_leaving) for target in found.targets] == [("gone", True)]
     assert found.numbers == {"gpu_seconds": 0}
 
 
@@ -191,7 +191,7 @@ def test_room_that_quota_does_not_see_takes_as_many_more_as_needed() -> None:
         return "b05/1/0" not in snapshot.allocations and "b09/1/0" not in snapshot.allocations
 
     before = snapshot.to_json()
-    found = search(snapshot, wants(snapshot, "a", 1), room=room)
+    found = search(snapshot, wants(snapshot, "a", 1), placement_check=room)
     assert names(found) == ["b05", "b09"]
     assert snapshot.to_json() == before
     assert looks <= found.steps <= 16 * 6
@@ -200,7 +200,7 @@ def test_room_that_quota_does_not_see_takes_as_many_more_as_needed() -> None:
 def test_no_room_means_no_victims() -> None:
     snapshot = cohort(NOMINAL, [running("b", "b", 16)])
     before = snapshot.to_json()
-    assert search(snapshot, wants(snapshot, "a", 8), room=lambda: False).targets == ()
+    assert search(snapshot, wants(snapshot, "a", 8), placement_check=lambda: False).targets == ()
     assert snapshot.to_json() == before
 
 
@@ -303,5 +303,5 @@ def test_what_is_owned_is_taken_back_though_a_wider_part_of_the_tree_borrows(que
 def test_the_strategies_compare_before_and_after() -> None:
     low, high = DominantResourceShare(1), DominantResourceShare(2)
     final, initial = ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE, ShareStrategy.LESS_INITIAL_SHARE
-    assert just(final, low, high, low) and not just(final, high, high, low)
-    assert just(initial, low, high, low) and not just(initial, high, high, low)
+    assert strategy_accepts(final, low, high, low) and not strategy_accepts(final, high, high, low)
+    assert strategy_accepts(initial, low, high, low) and not strategy_accepts(initial, high, high, low)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scheduling.engine import EngineConfig, Snapshot, resolve_config
 from scheduling.engine.model import Allocation, Job, Role
 from scheduling.engine.placement.placer import Placer, placer_for
-from scheduling.engine.preemption.seats import Seats, Slots, countable
+from scheduling.engine.preemption.slot_counts import FreeSlotCounter, ShapeSlots, is_countable
 from scheduling.engine.state.shape import TaskShape, resolve
 from tests.unit.scheduling.engine.builders import commit, cycle, job, node, role, world
 
@@ -47,15 +47,15 @@ def test_counting_is_seating(running: list[Role], asked: Role, leaving: set[int]
     task = resolve(asked.request, jobs[0].rules if jobs else job("x").rules, flavor)
     placer = placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule)
     board = placer.board(task, flavor)
-    assert countable(board)
-    seats = Seats(Slots(board), 50)
+    assert is_countable(board)
+    seats = FreeSlotCounter(ShapeSlots(board), 50)
     gone = [task for index in sorted(leaving) for task in snapshot.held(f"r{index}")]
     before = seats.total
-    seats.leave(gone)
+    seats.remove_tasks(gone)
     counted = seats.total
     with snapshot.statement() as statement:
         for held in gone:
             statement.release(held.id)
         assert counted == seated(snapshot, placer, task, asked, 50)
-    seats.leave(gone, -1)
+    seats.remove_tasks(gone, -1)
     assert seats.total == before

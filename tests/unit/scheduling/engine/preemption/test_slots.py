@@ -14,8 +14,14 @@ from scheduling.engine import Delta, NodePut, Snapshot
 from scheduling.engine.model import Allocation, Job, Role
 from scheduling.engine.placement.board import Board
 from scheduling.engine.placement.index.row import Row
-from scheduling.engine.preemption import seats as seats_module
-from scheduling.engine.preemption.seats import Seats, Slots, countable, decisive, slots_of
+from scheduling.engine.preemption import slot_counts as seats_module
+from scheduling.engine.preemption.slot_counts import (
+    FreeSlotCounter,
+    ShapeSlots,
+    get_slot_counts,
+    is_countable,
+    is_decisive,
+)
 from scheduling.engine.state.fleet import ALL_ROWS
 from tests.unit.scheduling.engine.builders import CARD_MIB, role
 from tests.unit.scheduling.engine.preemption.stand import board_of, on, site
@@ -55,7 +61,7 @@ def counted(zones: object = None, vetoes: Sequence[tuple[str, bool]] = (), **fac
 def test_counting_is_exact_where_tasks_are_alike_and_ask_nothing_of_each_other(
     board: Board, exact: bool
 ) -> None:
-    assert countable(board) is exact
+    assert is_countable(board) is exact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,24 +153,24 @@ MANY = 1_000
 @pytest.mark.parametrize("needed", [1, 3, MANY])
 def test_slots_are_counted_with_tasks_there_and_away(case: Case, needed: int) -> None:
     snapshot = site(case.cards, {"a": 9}, case.standing, **case.facts)
-    seats = Seats(Slots(board_of(snapshot, case.asked)), needed)
+    seats = FreeSlotCounter(ShapeSlots(board_of(snapshot, case.asked)), needed)
     tasks = snapshot.held(case.gone)
 
     def check(slots: list[int]) -> None:
-        assert [max(0, seats.at(row).slots()) for row in (0, 1) if any(slots)] == (
+        assert [max(0, seats.copy_row(row).slots()) for row in (0, 1) if any(slots)] == (
             slots if any(slots) else []
         )
         assert seats.total == sum(min(count, needed) for count in slots)
-        assert seats.fit == (seats.total >= needed)
+        assert seats.fits == (seats.total >= needed)
 
-    assert seats.counts.tolist() == case.now
+    assert seats.initial_counts.tolist() == case.now
     check(case.now)
     for _ in range(2):
-        seats.leave(tasks)
+        seats.remove_tasks(tasks)
         check(case.then)
-        seats.leave(tasks, -1)
+        seats.remove_tasks(tasks, -1)
         check(case.now)
-    assert seats.counts.tolist() == case.now
+    assert seats.initial_counts.tolist() == case.now
 
 
 def while_they_leave(snapshot: Snapshot, case: Case, told: Callable[[], object]) -> None:
@@ -181,13 +187,13 @@ def while_they_leave(snapshot: Snapshot, case: Case, told: Callable[[], object])
 def test_few_changed_rows_are_counted_as_many_are(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = site(case.cards, {"a": 9}, case.standing, **case.facts)
     board = board_of(snapshot, case.asked)
-    one_by_one, together = Slots(board), Slots(board)
+    one_by_one, together = ShapeSlots(board), ShapeSlots(board)
 
     def told() -> tuple[list[int], list[int]]:
-        monkeypatch.setattr(seats_module, "FEW", 0)
-        expected = together.now().tolist(), together.cards.tolist()
-        monkeypatch.setattr(seats_module, "FEW", len(case.cards))
-        assert (one_by_one.now().tolist(), one_by_one.cards.tolist()) == expected
+        monkeypatch.setattr(seats_module, "FEW_ROWS", 0)
+        expected = together.current_counts().tolist(), together.usable_cards.tolist()
+        monkeypatch.setattr(seats_module, "FEW_ROWS", len(case.cards))
+        assert (one_by_one.current_counts().tolist(), one_by_one.usable_cards.tolist()) == expected
         return expected
 
     while_they_leave(snapshot, case, told)
@@ -198,7 +204,7 @@ def test_a_board_that_is_counted_answers_as_one_that_asks_its_vetoes(case: Case)
     snapshot = site(case.cards, {"a": 9}, case.standing, **case.facts)
     counted = board_of(snapshot, case.asked)
     board = Board(counted.question, counted.vetoes, ())
-    slots_of(counted)
+    get_slot_counts(counted)
     assert board.counts is None is not counted.counts
 
     def told() -> list[bool]:
@@ -214,65 +220,68 @@ def test_a_board_that_is_counted_answers_as_one_that_asks_its_vetoes(case: Case)
 
 def test_a_board_is_not_told_by_slots_of_what_none_of_its_vetoes_asks() -> None:
     board = board_of(site([2], {"a": 2}, []), role(1, 1))
-    assert decisive(board)
+    assert is_decisive(board)
     board.vetoes = tuple(veto for veto in board.vetoes if veto.name != "card-memory")
-    assert countable(board)
-    assert not decisive(board)
+    assert is_countable(board)
+    assert not is_decisive(board)
 
 
 def test_a_row_that_was_asked_for_goes_its_own_way() -> None:
     snapshot = site([2], {"a": 2}, [on("j", "a", "n0:0", "n0:1")])
-    seats = Seats(Slots(board_of(snapshot, role(1, 1))), 2)
+    seats = FreeSlotCounter(ShapeSlots(board_of(snapshot, role(1, 1))), 2)
     first, second = snapshot.held("j")
     for thought_away in ((), (first,)):
-        seats.leave(thought_away)
-        alone = seats.at(0)
+        seats.remove_tasks(thought_away)
+        alone = seats.copy_row(0)
         before = alone.slots()
         alone.book(second, 1)
-        assert (alone.slots(), seats.at(0).slots()) == (before + 1, before)
+        assert (alone.slots(), seats.copy_row(0).slots()) == (before + 1, before)
         alone.book(second, -1)
         assert alone.slots() == before
 
 
 def test_rows_are_counted_again_where_something_changed() -> None:
     snapshot = site([2, 2, 2], {"a": 6}, [on("j", "a", "n1:0", "n1:1"), on("k", "a", "n2:0@10")])
-    whole, part = Slots(board_of(snapshot, role(1, 1))), Slots(board_of(snapshot, role(1, 1, cores=50)))
-    assert (whole.now().tolist(), part.now().tolist()) == ([2, 0, 1], [4, 0, 3])
-    assert (whole.left(2), whole.left(9), part.left(9)) == (2, 3, 7)
+    whole, part = (
+        ShapeSlots(board_of(snapshot, role(1, 1))),
+        ShapeSlots(board_of(snapshot, role(1, 1, cores=50))),
+    )
+    assert (whole.current_counts().tolist(), part.current_counts().tolist()) == ([2, 0, 1], [4, 0, 3])
+    assert (whole.count_up_to(2), whole.count_up_to(9), part.count_up_to(9)) == (2, 3, 7)
     with snapshot.statement() as statement:
         statement.release("j/worker/0")
-        assert (whole.now().tolist(), part.now().tolist()) == ([2, 1, 1], [4, 2, 3])
-        assert (whole.cards.tolist(), whole.left(9), part.left(9)) == ([2, 1, 1], 4, 9)
+        assert (whole.current_counts().tolist(), part.current_counts().tolist()) == ([2, 1, 1], [4, 2, 3])
+        assert (whole.usable_cards.tolist(), whole.count_up_to(9), part.count_up_to(9)) == ([2, 1, 1], 4, 9)
         statement.release("k/worker/0")
-        assert (whole.now().tolist(), part.now().tolist()) == ([2, 1, 2], [4, 2, 4])
-    assert (whole.now().tolist(), part.now().tolist()) == ([2, 0, 1], [4, 0, 3])
-    assert whole.cards.tolist() == [2, 0, 1]
+        assert (whole.current_counts().tolist(), part.current_counts().tolist()) == ([2, 1, 2], [4, 2, 4])
+    assert (whole.current_counts().tolist(), part.current_counts().tolist()) == ([2, 0, 1], [4, 0, 3])
+    assert whole.usable_cards.tolist() == [2, 0, 1]
 
 
 def test_a_row_is_told_as_it_is_now_whatever_was_looked_at_before() -> None:
     snapshot = site([2, 2], {"a": 4}, [on("j", "a", "n0:0", "n0:1")])
-    slots = Slots(board_of(snapshot, role(1, 1)))
-    slots.now()
+    slots = ShapeSlots(board_of(snapshot, role(1, 1)))
+    slots.current_counts()
 
     def told() -> list[int]:
-        return [slots.row(row).slots() for row in (0, 1)]
+        return [slots.build_row(row).slots() for row in (0, 1)]
 
     assert told() == [0, 2]
     with snapshot.statement() as statement:
         statement.release("j/worker/0")
         # Nobody has counted all rows since.
         assert told() == [1, 2]
-        slots.now()
-        slots.row(0).book(snapshot.held("j")[0], 1)
+        slots.current_counts()
+        slots.build_row(0).book(snapshot.held("j")[0], 1)
         assert told() == [1, 2]
     assert told() == [0, 2]
 
 
 def test_nodes_that_change_are_counted_again() -> None:
     snapshot = site([2, 2], {"a": 4}, [])
-    slots = slots_of(board_of(snapshot, role(1, 1)))
-    assert slots is slots_of(slots.board)
-    assert slots.now().tolist() == [2, 2]
+    slots = get_slot_counts(board_of(snapshot, role(1, 1)))
+    assert slots is get_slot_counts(slots.board)
+    assert slots.current_counts().tolist() == [2, 2]
     first, second = snapshot.fleet.nodes
     broken = (replace(second.devices[0], healthy=False), *second.devices[1:])
     for changed, left in (
@@ -282,5 +291,5 @@ def test_nodes_that_change_are_counted_again() -> None:
         (second, [2, 2]),
     ):
         snapshot.apply(Delta((NodePut(changed),)))
-        assert slots.now().tolist() == left
-        assert slots_of(slots.board) is slots
+        assert slots.current_counts().tolist() == left
+        assert get_slot_counts(slots.board) is slots

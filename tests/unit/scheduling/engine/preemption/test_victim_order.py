@@ -63,7 +63,7 @@ def test_a_whole_job_takes_in_what_it_spared_before(
         return len(snapshot.held("j")) <= 3 - free_after
 
     preemptor = wants(snapshot, "a", 1, priority=9)
-    found = search(snapshot, preemptor, options, room=room)  # type: ignore[arg-type]
+    found = search(snapshot, preemptor, options, placement_check=room)  # type: ignore[arg-type]
     assert {target.job: tuple(sorted(target.tasks)) for target in found.targets} == {"j": expected}
 
 

@@ -19,10 +19,10 @@ from scheduling.engine.model import (
     PreemptOthers,
     PreemptWithin,
 )
-from scheduling.engine.preemption.candidates import Candidate, Roster
-from scheduling.engine.preemption.contest import Contest, Effort
-from scheduling.engine.preemption.search import Scale
-from scheduling.engine.preemption.trial import Trial
+from scheduling.engine.preemption.candidates import CandidateIndex, VictimCandidate
+from scheduling.engine.preemption.context import PreemptionContext, SearchBudget
+from scheduling.engine.preemption.search import CostPerGain
+from scheduling.engine.preemption.trial import RemovalTrial
 from tests.unit.scheduling.engine.preemption.worlds import (
     CARDS,
     NOW,
@@ -37,23 +37,23 @@ CPU = FlavorResource("h100", Resource.CPU)
 OTHERS_ONLY = PreemptionPolicy(within_queue=PreemptWithin.NEVER, reclaim=PreemptOthers.ANY)
 
 
-def scale(snapshot: Snapshot, usage: Mapping[FlavorResource, int]) -> Scale:
+def scale(snapshot: Snapshot, usage: Mapping[FlavorResource, int]) -> CostPerGain:
     """What is missing for a job of `a` that wants some amounts, all of them contested."""
     asked = wants(snapshot, "a", 0)
-    return Scale(
-        Contest(
-            roster=Roster(snapshot, PLATFORM, NOW),
+    return CostPerGain(
+        PreemptionContext(
+            index=CandidateIndex(snapshot, PLATFORM, NOW),
             preemptor=replace(asked, usage=usage, contested=frozenset({CARDS, CPU})),
-            trial=Trial(snapshot, None),
-            effort=Effort(9),
+            trial=RemovalTrial(snapshot, None),
+            search_budget=SearchBudget(9),
         )
     )
 
 
-def candidate(charges: Mapping[FlavorResource, int], cost: float, **facts: Any) -> Candidate:
+def candidate(charges: Mapping[FlavorResource, int], cost: float, **facts: Any) -> VictimCandidate:
     leaving = facts.pop("leaving", False)
-    return Candidate(
-        job=running("j", "b", 1, **facts), queue="b", charges=charges, cost=cost, leaving=leaving
+    return VictimCandidate(
+        job=running("j", "b", 1, **facts), queue="b", charges=charges, eviction_cost=cost, leaving=leaving
     )
 
 
@@ -131,8 +131,8 @@ def test_nobody_is_looked_for_where_everybody_is_too_dear(
     whole = VictimSearch(snapshot, options=replace(PLATFORM, share_loss_s=bound), now=NOW, fair=FairSharing())
     before = snapshot.to_json()
     preemptor = wants(snapshot, "a", cards)
-    assert whole._all_too_dear(preemptor) is dear
-    assert not dear or whole.find(preemptor).targets == ()
+    assert whole._all_exceed_max_loss(preemptor) is dear
+    assert not dear or whole.find_victims(preemptor).targets == ()
     assert snapshot.to_json() == before
 
 
@@ -140,7 +140,11 @@ def test_a_part_of_the_tree_that_stays_inside_its_own_borrows_nothing() -> None:
     parents = {"a": "left", "c": "left", "b": "right"}
     snapshot = cohort({"a": 4, "b": 4, "c": 4}, [running("b", "b", 9)], policy=OTHERS_ONLY, parents=parents)
     whole = VictimSearch(snapshot, options=PLATFORM, now=NOW, fair=FairSharing())
-    assert [whole._all_too_dear(wants(snapshot, "a", cards)) for cards in (4, 8, 9)] == [False, False, True]
+    assert [whole._all_exceed_max_loss(wants(snapshot, "a", cards)) for cards in (4, 8, 9)] == [
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("fair", [False, True])

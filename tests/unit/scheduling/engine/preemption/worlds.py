@@ -122,7 +122,7 @@ def search(
 ) -> TargetSet:
     """One search."""
     sharing = FairSharing() if fair else None
-    return VictimSearch(snapshot, options=options, now=NOW, fair=sharing).find(preemptor, **facts)
+    return VictimSearch(snapshot, options=options, now=NOW, fair=sharing).find_victims(preemptor, **facts)
 
 
 def names(found: TargetSet) -> list[str]:

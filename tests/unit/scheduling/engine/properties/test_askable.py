@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scheduling.engine import PreemptionOptions
 from scheduling.engine.model.options import FairSharing
 from scheduling.engine.preemption import search as searching
-from scheduling.engine.preemption.askable import Askable
-from scheduling.engine.preemption.contest import Contest
-from scheduling.engine.preemption.policy import may_push_anyone
-from scheduling.engine.preemption.reach import Reach
+from scheduling.engine.preemption.context import PreemptionContext
+from scheduling.engine.preemption.freeable_quota import FreeableQuota
+from scheduling.engine.preemption.policy import allows_any_victim
+from scheduling.engine.preemption.preemptible_queues import PreemptibleQueues
 from tests.unit.scheduling.engine.preemption.worlds import CARDS, search, wants
 from tests.unit.scheduling.engine.properties.laws import law
 from tests.unit.scheduling.engine.properties.test_victims import OPTIONS, World, asked, build, worlds
@@ -21,14 +21,16 @@ from tests.unit.scheduling.engine.properties.test_victims import OPTIONS, World,
 PLENTY = 1_000
 
 
-def everybody(contest: Contest, fair: FairSharing | None, reach: Reach) -> Askable:
+def everybody(
+    contest: PreemptionContext, fair: FairSharing | None, reach: FreeableQuota
+) -> PreemptibleQueues:
     """All queues above their nominal and the own one, as if shares told nothing and everything could go."""
     rules, own = contest.preemptor.queue.preemption, contest.preemptor.queue.id
-    found = Askable(freed={node: {CARDS: PLENTY} for node in contest.tree.path(contest.leaf)})
-    if may_push_anyone(rules.within_queue):
+    found = PreemptibleQueues(freeable={node: {CARDS: PLENTY} for node in contest.tree.path(contest.leaf)})
+    if allows_any_victim(rules.within_queue):
         found.policies[own] = rules.within_queue
-    if may_push_anyone(rules.reclaim):
-        for name in contest.roster.snapshot.queues:
+    if allows_any_victim(rules.reclaim):
+        for name in contest.index.snapshot.queues:
             if name != own and contest.tree.borrows(name, CARDS):
                 found.policies[name] = rules.reclaim
     return found
@@ -42,7 +44,7 @@ def test_who_is_ruled_out_would_not_have_been_taken(
     snapshot = build(world)
     preemptor = wants(snapshot, "a", ask[0], priority=ask[1])
     found = search(snapshot, preemptor, options, fair=fair)
-    with patch.object(searching, "askable", everybody):
+    with patch.object(searching, "find_preemptible_queues", everybody):
         wider = search(snapshot, preemptor, options, fair=fair)
     assert found.targets == wider.targets
     assert found.protected_until == wider.protected_until

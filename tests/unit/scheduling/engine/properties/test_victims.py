@@ -88,7 +88,13 @@ def test_a_search_leaves_the_snapshot_as_it_was(
     before = snapshot.to_json()
     search(snapshot, wants(snapshot, "a", ask[0], priority=ask[1]), options, fair=fair)
     assert snapshot.to_json() == before
-    search(snapshot, wants(snapshot, "a", ask[0], priority=ask[1]), options, fair=fair, room=lambda: True)
+    search(
+        snapshot,
+        wants(snapshot, "a", ask[0], priority=ask[1]),
+        options,
+        fair=fair,
+        placement_check=lambda: True,
+    )
     assert snapshot.to_json() == before
 
 

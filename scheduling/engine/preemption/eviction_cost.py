@@ -1,4 +1,4 @@
-"""What an eviction costs, and which part of a job can leave without the rest."""
+"""The cost of an eviction, and the tasks that can leave a job while the rest of it runs on."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _CORES_PER_CARD = 100
 _CORES, _CARDS = Resource.GPU_CORES.value, Resource.GPU_CARDS.value
 
 
-def gpus(charges: Mapping[FlavorResource, int]) -> float:
-    """How many cards' worth of compute is charged."""
+def count_cards(charges: Mapping[FlavorResource, int]) -> float:
+    """Return the compute of the charges in cards: 100 GPU cores are one card."""
     cores = cards = 0
     for (_, resource), amount in charges.items():
         if resource == _CORES:
@@ -23,8 +23,8 @@ def gpus(charges: Mapping[FlavorResource, int]) -> float:
     return cores / _CORES_PER_CARD if cores else float(cards)
 
 
-def charged(tasks: Sequence[Allocation]) -> dict[FlavorResource, int]:
-    """What tasks are charged together. Neighbours are mostly alike, and are summed in one go."""
+def sum_charges(tasks: Sequence[Allocation]) -> dict[FlavorResource, int]:
+    """Sum the charges of tasks. Consecutive tasks mostly have equal charges and are summed in one step."""
     if not tasks:
         return {}
     total: dict[FlavorResource, int] = {}
@@ -45,24 +45,26 @@ def _add(total: dict[FlavorResource, int], charges: Iterable[Charge], count: int
         total[key] = total.get(key, 0) + charge.amount * count
 
 
-def running_for(job: Job, now: Instant) -> float:
-    """Seconds since the present attempt began; zero while nothing is known of it."""
+def running_seconds(job: Job, now: Instant) -> float:
+    """Return the seconds since the present attempt began; 0 if its start is unknown."""
     return 0.0 if job.since is None else max(0.0, now - job.since)
 
 
-def unsaved(job: Job, now: Instant) -> float:
-    """Seconds of work that an eviction throws away: since the last checkpoint, or all of them."""
-    elapsed = running_for(job, now)
+def unsaved_seconds(job: Job, now: Instant) -> float:
+    """Return the seconds of work that an eviction discards: those since the last checkpoint, or all of
+    them.
+    """
+    elapsed = running_seconds(job, now)
     return elapsed % job.checkpoint_interval_s if job.checkpoint_interval_s else elapsed
 
 
-def surplus(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
-    """The tasks that can leave one after the other, in this order, while the gang stays whole.
+def find_surplus(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
+    """Return the tasks that can be evicted one after the other, in this order, without breaking the gang.
 
-    Every role keeps its least, every part of the job its minimum, and the job its own. Roles that come
-    later give first, and of a role the task with the highest index.
+    Every role keeps its minimum, every sub-gang its `min_available`, and the job its own. Roles that are
+    declared later give up tasks first, and inside a role the task with the highest index.
     """
-    spare = len(held) - (_smallest(job) if job.min_available is None else job.min_available)
+    spare = len(held) - (_min_gang_size(job) if job.min_available is None else job.min_available)
     # True of most jobs, and everybody's is looked at.
     if spare <= 0:
         return ()
@@ -72,8 +74,8 @@ def surplus(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
             return tuple(sorted(own, key=_index, reverse=True)[:spare])
     roles = {role.name: role for role in job.roles}
     per_role = Counter(task.role for task in held)
-    spare_of_role = {name: count - _least(roles.get(name), count) for name, count in per_role.items()}
-    spare_of_part = _spare_of_parts(job, roles, per_role)
+    spare_of_role = {name: count - _min_tasks(roles.get(name), count) for name, count in per_role.items()}
+    spare_of_part = _surplus_of_sub_gangs(job, roles, per_role)
     order = {role.name: index for index, role in enumerate(job.roles)}
     leaving: list[Allocation] = []
     for task in sorted(held, key=lambda task: (-order.get(task.role, -1), -task.index)):
@@ -93,15 +95,15 @@ def _index(task: Allocation) -> int:
     return task.index
 
 
-def _least(role: Role | None, count: int) -> int:
+def _min_tasks(role: Role | None, count: int) -> int:
     return count if role is None else max(0, role.least - role.ended)
 
 
-def _smallest(job: Job) -> int:
+def _min_gang_size(job: Job) -> int:
     return sum(max(0, role.least - role.ended) for role in job.roles)
 
 
-def _spare_of_parts(job: Job, roles: dict[str, Role], per_role: Counter[str]) -> dict[str, int]:
+def _surplus_of_sub_gangs(job: Job, roles: dict[str, Role], per_role: Counter[str]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for name, count in per_role.items():
         if name in roles:

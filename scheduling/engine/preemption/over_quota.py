@@ -1,7 +1,7 @@
-"""Which jobs leave when a quota was lowered below its use and somebody said: now.
+"""The jobs to evict at once when a quota was lowered below its usage.
 
-The order is that of victims elsewhere: jobs that may be preempted first, lower priority first, of equal
-ones the one that started last. Then those that need not leave after all are kept, in the other order.
+The order is that of victims elsewhere: preemptible jobs first, lower priority first, latest start first. Jobs
+that turn out not to be needed are then restored in the reverse order.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from scheduling.engine.model import FlavorResource, Job, JobState
 from scheduling.engine.state.snapshot import Snapshot
 
 
-def overhang(snapshot: Snapshot, queues: Collection[str], key: FlavorResource, limit: int) -> Sequence[str]:
-    """Ids of jobs that leave, so that the queues together stay within `limit` of `key`.
+def find_over_quota_jobs(
+    snapshot: Snapshot, queues: Collection[str], key: FlavorResource, limit: int
+) -> Sequence[str]:
+    """Return the ids of jobs to evict, so that the queues together use at most `limit` of `key`.
 
-    What is leaving already counts as gone.
+    Jobs and tasks that are terminating already count as released.
     """
     jobs = [job for job in snapshot.jobs.values() if job.queue in queues and job.state is JobState.LIVE]
-    held = {job.id: _staying(snapshot, job.id, key) for job in jobs}
+    held = {job.id: _running_charge(snapshot, job.id, key) for job in jobs}
     over = sum(held.values()) - limit
     leaving: list[Job] = []
-    for job in sorted(jobs, key=_rank):
+    for job in sorted(jobs, key=_victim_rank):
         if over <= 0:
             break
         if held[job.id]:
@@ -37,11 +39,11 @@ def overhang(snapshot: Snapshot, queues: Collection[str], key: FlavorResource, l
     return needed[::-1]
 
 
-def _staying(snapshot: Snapshot, job_id: str, key: FlavorResource) -> int:
+def _running_charge(snapshot: Snapshot, job_id: str, key: FlavorResource) -> int:
     staying = (task for task in snapshot.held(job_id) if not task.leaving)
     return sum(charge.amount for task in staying for charge in task.charges if charge.key == key)
 
 
-def _rank(job: Job) -> tuple[Any, ...]:
+def _victim_rank(job: Job) -> tuple[Any, ...]:
     started = job.submitted_at if job.admitted_at is None else job.admitted_at
     return (not job.preemptible, job.priority, -started, job.id)

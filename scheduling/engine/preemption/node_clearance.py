@@ -1,0 +1,358 @@
+"""Clearance of nodes: victims on the rows that are cheapest to clear, so that a gang can be placed.
+
+Candidates in rank order are spread over the fleet, and on a large one it takes hundreds of them until a node
+is free. Here each row is asked which of its candidates have to be evicted for one more task, and the cheapest
+rows are cleared one after the other until the gang has its slots, each candidate by a rule that allows its
+eviction at that moment. An upper bound of what all eligible candidates together could release ends infeasible
+searches early.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.engine.model.options import ShareStrategy
+from scheduling.engine.placement.index.row import Row
+from scheduling.engine.preemption.allocation_table import Floats
+from scheduling.engine.preemption.candidates import VictimCandidate
+from scheduling.engine.preemption.collect import add_victim
+from scheduling.engine.preemption.context import PreemptionContext, Victim
+from scheduling.engine.preemption.fair import FairPreemption
+from scheduling.engine.preemption.node_victims import NodeTasks, NodeVictimIndex, NodeVictims
+from scheduling.engine.preemption.slot_counts import FreeSlotCounter
+from scheduling.engine.state.fleet import Bools, Ints
+
+# Rows that are looked at together for each seat that is missing, and at least; and the most in all.
+ROWS_PER_SLOT, MIN_ROWS, MAX_ROWS = 2, 8, 256
+# How many times as many rows are known each time that those known are too few.
+EXTENSION_FACTOR = 8
+# More core units than any card has.
+IMPOSSIBLE_CORES = 2**40
+MAX_BATCHES_IN_VAIN = 2
+"""Batches of rows without one that is easier than the best known: after so many no more are looked at."""
+
+
+class ClearanceStep(NamedTuple):
+    """The candidates of one row whose eviction makes room for one more task, and their difficulty together.
+
+    Steps of equal difficulty sort by row.
+    """
+
+    difficulty: float
+    tasks: int
+    row: int
+    candidates: tuple[VictimCandidate, ...]
+
+
+class FreeableCapacity:
+    """The capacity that evictions in some queues could release.
+
+    `eligible` `[charged jobs]` marks the candidates; `rows` are (lower bound of the difficulty of one more
+    slot, row) for rows that could gain slots; `gained_slots` is an upper bound of the gain by row. The
+    easiest rows come first, and more are added on demand: the gain of a row takes longer to compute than its
+    difficulty.
+    """
+
+    def __init__(self, legal: Bools, site: NodeTasks, crowd: NodeVictims, seats: FreeSlotCounter) -> None:
+        self.eligible = legal
+        self.rows: list[tuple[float, int]] = []
+        self.gained_slots: dict[int, int] = {}
+        self._node_tasks, self._victims, self._slot_counter = site, crowd, seats
+        self._difficulty = _min_difficulty(crowd, seats)
+        self._estimated, self._missing_slots = 0, seats.needed - seats.total
+
+    def has_rows(self, count: int) -> bool:
+        """Return whether at least `count` rows could gain slots; that many are computed then."""
+        while len(self.rows) < count and self._estimate_more():
+            pass
+        return len(self.rows) >= count
+
+    @property
+    def is_infeasible(self) -> bool:
+        """True if there were too few slots even with all eligible candidates evicted."""
+        while self._missing_slots > 0 and self._estimate_more():
+            pass
+        return self._missing_slots > 0
+
+    def _estimate_more(self) -> bool:
+        """Compute the gain of some more rows; return False if all rows are computed."""
+        if self._estimated == len(self._difficulty):
+            return False
+        picked = _lowest_positions(self._difficulty, EXTENSION_FACTOR * max(MIN_ROWS, self._estimated))[
+            self._estimated :
+        ]
+        self._estimated += len(picked)
+        crowd, seats = self._victims.select_rows(picked), self._slot_counter
+        most = np.minimum(_max_slots(self._node_tasks, crowd, seats), seats.needed)
+        gain = most - np.minimum(seats.initial_counts[crowd.rows], seats.needed)
+        some = np.flatnonzero(gain > 0)
+        rows: list[int] = crowd.rows[some].tolist()
+        self.rows.extend(zip(self._difficulty[picked[some]].tolist(), rows, strict=True))
+        self.gained_slots.update(zip(rows, gain[some].tolist(), strict=True))
+        self._missing_slots -= int(gain[some].sum())
+        return True
+
+
+class NodeClearance:
+    """The choice of rows to clear for one gang, and of the victims on them."""
+
+    def __init__(self, ground: NodeVictimIndex, contest: PreemptionContext, seats: FreeSlotCounter) -> None:
+        self._victim_index, self._context, self._slot_counter = ground, contest, seats
+        self._freeable_by_all: FreeableCapacity | None = None
+        self._all_eligible: Bools | None = None
+
+    @property
+    def is_infeasible(self) -> bool:
+        """True if there were too few slots even with all eligible candidates evicted.
+
+        Surplus tasks are part of whole jobs, so they are counted.
+        """
+        return self._get_freeable_by_all().is_infeasible
+
+    def has_same_candidates(self, other: NodeClearance) -> bool:
+        """Return whether another clearance has the same eligible candidates."""
+        return bool((self._get_all_eligible() == other._get_all_eligible()).all())
+
+    def clear_nodes(self, field: FairPreemption, taken: list[Victim]) -> bool:
+        """Remove candidates of the cheapest rows until the gang has its slots, and add them to `taken`.
+
+        The first strategy comes first; if it does not suffice, each other strategy may take one more job of
+        each queue. Return False if the rows that were examined do not suffice, or the budget is exhausted.
+        """
+        too_few: set[str] = set()
+        for number, strategy in enumerate(field.fair.strategies):
+            sweep = _ClearancePass(self, field, taken, strategy, once=number > 0)
+            # While nobody is taken, less is to be had of some of the queues than of all of them.
+            known = not taken and bool(too_few) and sweep.open_queues <= too_few
+            if self._slot_counter.fits or (not known and sweep.clear_nodes()):
+                return True
+            if field.reclaims_nominal:
+                break
+            too_few = sweep.open_queues if known or sweep.is_infeasible else set()
+        return False
+
+    def freeable_by(self, queues: set[str]) -> FreeableCapacity:
+        """Return the capacity that evictions in these queues could release; that of all queues is cached."""
+        if len(queues) == len(self._context.policies):
+            return self._get_freeable_by_all()
+        return self._build_freeable(self._get_all_eligible() & self._victim_index.charged_to_queues(queues))
+
+    def _get_freeable_by_all(self) -> FreeableCapacity:
+        if self._freeable_by_all is None:
+            self._freeable_by_all = self._build_freeable(self._get_all_eligible())
+        return self._freeable_by_all
+
+    def _get_all_eligible(self) -> Bools:
+        """Return the eligible candidates of all queues at the first call."""
+        if self._all_eligible is None:
+            self._all_eligible = self._victim_index.find_eligible(self._context, self._context.policies)
+        return self._all_eligible
+
+    def _build_freeable(self, legal: Bools) -> FreeableCapacity:
+        site = self._victim_index.get_node_tasks(self._slot_counter.board.lasting())
+        crowd = site.select_victims(legal.take(site.owners) & self._victim_index.still_allocated(site.tasks))
+        return FreeableCapacity(legal, site, crowd, self._slot_counter)
+
+
+def _min_difficulty(crowd: NodeVictims, seats: FreeSlotCounter) -> Floats:
+    """Return a lower bound of the difficulty of one more slot on each row, as far as cards decide."""
+    question, rows = seats.board.question, crowd.rows
+    task = question.task
+    if task.cards and task.whole:
+        wanted = task.cards * (seats.initial_counts[rows] + 1) - seats.usable_cards[rows]
+        return crowd.min_card_difficulty(np.maximum(wanted, 1))
+    if task.cards:
+        cards = crowd.cards
+        usable, free = question.usable[cards], question.fleet.cores_free[cards] % task.cores
+        return crowd.min_slice_difficulty(np.where(usable, task.cores - free, IMPOSSIBLE_CORES))
+    return crowd.min_card_difficulty(np.ones(len(rows), np.int64))
+
+
+def _lowest_positions(hard: Floats, count: int) -> Ints:
+    """Return the positions of the `count` lowest values in ascending order; equal values by position."""
+    places = np.arange(len(hard))
+    if count < len(hard):
+        places = np.flatnonzero(hard <= np.partition(hard, count)[count])
+    found: Ints = places[np.argsort(hard[places], kind="stable")][:count]
+    return found
+
+
+def _max_slots(site: NodeTasks, crowd: NodeVictims, seats: FreeSlotCounter) -> Ints:
+    """Return an upper bound of the slots of each row with all its selected tasks evicted."""
+    question, rows = seats.board.question, crowd.rows
+    fleet, task = question.fleet, question.task
+    most = np.full(len(rows), np.iinfo(np.int64).max // 4, np.int64)
+    if task.cpu:
+        most = np.minimum(most, (fleet.cpu_free[rows] + crowd.sum_by_row(site.cpu)) // task.cpu)
+    if task.memory:
+        most = np.minimum(most, (fleet.memory_free[rows] + crowd.sum_by_row(site.memory)) // task.memory)
+    if task.cards and task.whole:
+        most = np.minimum(most, (seats.usable_cards[rows] + crowd.sum_by_row(site.cards)) // task.cards)
+    elif task.cards:
+        free = fleet.cores_free[rows] + crowd.sum_cores_by_card()
+        parts = np.where(question.usable[rows], free // task.cores, 0).sum(axis=1)
+        # Who has parts of several cards could complete a part on each of them.
+        more = crowd.sum_by_row(site.several_cores) // task.cores + crowd.sum_by_row(site.several_cards)
+        most = np.minimum(most, parts + more)
+    return np.maximum(most, 0)
+
+
+class _ClearancePass:
+    """One pass over the rows with one strategy. With `once` each queue gives up one more job at most.
+
+    `open_queues` are the queues that may still contain a victim.
+    """
+
+    def __init__(
+        self,
+        clearing: NodeClearance,
+        field: FairPreemption,
+        taken: list[Victim],
+        strategy: ShareStrategy,
+        *,
+        once: bool,
+    ) -> None:
+        self._victim_index, self._context, self._slot_counter = (
+            clearing._victim_index,
+            clearing._context,
+            clearing._slot_counter,
+        )
+        self._preemption, self._taken, self._strategy, self._one_per_queue = field, taken, strategy, once
+        self.open_queues = field.accepted_queues(self._context.policies, strategy)
+        self._clearing = clearing
+        self._taken_ids = {victim.candidate.id for victim in taken}
+        self._max_rows = max(MAX_ROWS, self._batch_size)
+        self._refused: set[str] = set()
+
+    @cached_property
+    def _freeable(self) -> FreeableCapacity:
+        """The capacity that the queues which were open at the first use could release."""
+        return self._clearing.freeable_by(self.open_queues)
+
+    @property
+    def is_infeasible(self) -> bool:
+        """True if there were too few slots even with all candidates evicted that the strategy may accept."""
+        return self._freeable.is_infeasible
+
+    def clear_nodes(self) -> bool:
+        """Clear rows; return whether there are enough slots now."""
+        seats, heap = self._slot_counter, list[ClearanceStep]()
+        if self.is_infeasible:
+            return False
+        prospect, looked, vain = self._freeable, 0, 0
+        while not seats.fits:
+            # No row is easier to clear than is told of it before: those left cannot beat the best known.
+            if self._should_evaluate_more(looked, heap, vain):
+                best = heap[0].difficulty if heap else float("inf")
+                upto = min(looked + self._batch_size, self._max_rows)
+                prospect.has_rows(upto)
+                for _, row in prospect.rows[looked:upto]:
+                    self._push_step(heap, row)
+                looked = upto
+                vain = vain + 1 if heap and heap[0].difficulty >= best else 0
+                continue
+            vain = 0
+            if not heap or not self._context.search_budget.spend_step():
+                return False
+            step = heappop(heap)
+            if all(map(self._may_take, step.candidates)):
+                self._take_step(step)
+            if not seats.fits:
+                self._push_step(heap, step.row)
+        return True
+
+    def _should_evaluate_more(self, looked: int, heap: list[ClearanceStep], vain: int) -> bool:
+        """Return whether the next rows are examined before the best known step is taken."""
+        if looked >= self._max_rows or not self._freeable.has_rows(looked + 1):
+            return False
+        return not heap or (
+            vain < MAX_BATCHES_IN_VAIN and self._freeable.rows[looked][0] < heap[0].difficulty
+        )
+
+    def _push_step(self, heap: list[ClearanceStep], row: int) -> None:
+        step = self._find_step(row)
+        if step is not None:
+            heappush(heap, step)
+
+    @property
+    def _batch_size(self) -> int:
+        """The number of rows that are examined together."""
+        return max(MIN_ROWS, ROWS_PER_SLOT * (self._slot_counter.needed - self._slot_counter.total))
+
+    def _find_step(self, row: int) -> ClearanceStep | None:
+        """Return the first candidates of a row, lowest cost first, whose eviction makes room for one more
+        task.
+        """
+        if self._slot_counter.gained_slots(row) >= self._freeable.gained_slots[row]:
+            return None
+        state = self._slot_counter.copy_row(row)
+        before, chosen = state.slots(), list[VictimCandidate]()
+        legal = self._freeable.eligible
+        for number, candidate in self._victim_index.candidates_on_row(row):
+            if not legal[number] or not self._is_eligible(candidate):
+                continue
+            self._book_tasks(state, candidate, row, 1)
+            chosen.append(candidate)
+            if state.slots() > before:
+                break
+        else:
+            return None
+        for candidate in chosen[-2::-1]:
+            self._book_tasks(state, candidate, row, -1)
+            if state.slots() > before:
+                chosen.remove(candidate)
+            else:
+                self._book_tasks(state, candidate, row, 1)
+        staying = [candidate for candidate in chosen if not candidate.leaving]
+        hard = self._victim_index.compute_difficulty(staying)
+        return ClearanceStep(hard, sum(len(each.tasks) for each in staying), row, tuple(chosen))
+
+    def _is_eligible(self, candidate: VictimCandidate) -> bool:
+        if (
+            candidate.queue not in self.open_queues
+            or candidate.id in self._refused
+            or candidate.id in self._taken_ids
+        ):
+            return False
+        policy = self._context.policies[candidate.queue]
+        return candidate.job.id not in self._taken_ids and self._context.is_eligible(candidate, policy)
+
+    def _may_take(self, candidate: VictimCandidate) -> bool:
+        """Return whether a candidate that was eligible when its step was found may still be taken."""
+        if candidate.queue in self.open_queues and not self._preemption.is_open(
+            candidate.queue, self._strategy
+        ):
+            self.open_queues.remove(candidate.queue)
+        return self._is_eligible(candidate)
+
+    def _take_step(self, step: ClearanceStep) -> None:
+        """Remove all candidates of a step; restore them all if one of them is refused."""
+        found: list[Victim] = []
+        for candidate in step.candidates:
+            victim = self._preemption.take_candidate(candidate, self._strategy)
+            if victim is None:
+                self._refused.add(candidate.id)
+                for other in reversed(found):
+                    self._context.trial.restore_removal(other.removal)
+                return
+            found.append(victim)
+        for victim in found:
+            add_victim(self._taken, victim)
+            self._taken_ids.add(victim.candidate.id)
+            if self._one_per_queue and victim.candidate.queue != self._context.preemptor.queue.id:
+                self.open_queues.discard(victim.candidate.queue)
+
+    def _book_tasks(self, state: Row, candidate: VictimCandidate, row: int, sign: int) -> None:
+        """Remove the candidate's tasks from a copy of a row, or restore them with `sign` -1.
+
+        Tasks that an earlier removal took are skipped.
+        """
+        for task in candidate.tasks:
+            if self._victim_index.fleet.row.get(task.node) == row and not self._context.trial.has_removed(
+                task
+            ):
+                state.book(task, sign)

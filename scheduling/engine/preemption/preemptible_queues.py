@@ -1,0 +1,139 @@
+"""The queues in which a search could find victims, from the quota tree alone.
+
+Most waiting jobs wait because every queue uses no more than its own quota. A few sums for whole subtrees show
+that no queue exceeds its nominal, or that fair sharing would refuse every victim; a search would have to list
+and sort all running jobs first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from quotas.tree import DominantResourceShare, is_at_least
+from scheduling.engine.model import FlavorResource
+from scheduling.engine.model.options import FairSharing, ShareStrategy
+from scheduling.engine.preemption.context import PreemptionContext
+from scheduling.engine.preemption.fair import strategy_accepts
+from scheduling.engine.preemption.freeable_quota import FreeableQuota
+from scheduling.engine.preemption.policy import PreemptPolicy, allows_any_victim, max_victim_priority
+
+
+@dataclass(slots=True)
+class PreemptibleQueues:
+    """The queues in which a search could find victims, with the policy for each.
+
+    `freeable` maps each node on the preemptor's path to an upper bound of what its queues could release, by
+    quota.
+    """
+
+    policies: dict[str, PreemptPolicy] = field(default_factory=dict)
+    freeable: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
+
+    def is_infeasible(self, contest: PreemptionContext) -> bool:
+        """Return whether the request would not fit even with all candidates evicted."""
+        tree, leaf = contest.tree, contest.leaf
+        for key, amount in contest.preemptor.usage.items():
+            if not amount:
+                continue
+            freed = {node: amounts.get(key, 0) for node, amounts in self.freeable.items()}
+            if not is_at_least(tree.available(leaf, key, freed), amount):
+                return True
+            if not contest.borrowing_allowed and tree.borrows(leaf, key, amount - freed[leaf]):
+                return True
+        return False
+
+
+def find_preemptible_queues(
+    contest: PreemptionContext, fair: FairSharing | None, reach: FreeableQuota
+) -> PreemptibleQueues:
+    """Return the queues that may contain victims: no other queue can, and those returned need not."""
+    if fair is None:
+        return _QueueSurvey(contest, None, reach).run()
+    contest.charge_preemptor()
+    try:
+        return _QueueSurvey(contest, fair, reach).run()
+    finally:
+        contest.release_preemptor()
+
+
+class _QueueSurvey:
+    """A walk up the preemptor's path, and down into the subtrees beside it."""
+
+    def __init__(self, contest: PreemptionContext, fair: FairSharing | None, reach: FreeableQuota) -> None:
+        self._contest, self._fair, self._reach = contest, fair, reach
+        self._tree, self._contested = contest.tree, contest.preemptor.contested
+        inside = self._tree.inside(contest.leaf, self._contested)
+        self._reclaims_nominal = fair is not None and fair.preempt_within_nominal and inside
+        # Where equal shares will do, the other strategy accepts nobody else.
+        strategies = fair.strategies if fair is not None else ()
+        equal = tuple(each for each in strategies if each is ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE)
+        self._widest_strategies = equal[:1] or strategies[:1]
+        self._found = PreemptibleQueues()
+        self._sum: dict[FlavorResource, int] = {}
+
+    def run(self) -> PreemptibleQueues:
+        preemptor, leaf = self._contest.preemptor, self._contest.leaf
+        rules = preemptor.queue.preemption
+        if allows_any_victim(rules.within_queue):
+            self._add((preemptor.queue.id,), rules.within_queue)
+        self._found.freeable[leaf] = dict(self._sum)
+        reclaims, below = allows_any_victim(rules.reclaim), leaf
+        for node in self._tree.path(leaf):
+            if node == leaf:
+                continue
+            if reclaims:
+                mine = None if self._reclaims_nominal or self._fair is None else self._lowest_share(below)
+                found: list[str] = []
+                for rival in self._tree.children(node):
+                    if rival != below and (mine is None or self._may_yield(rival, mine)):
+                        found.extend(self._cached_borrowers(rival))
+                self._add(found, rules.reclaim)
+            self._found.freeable[node] = dict(self._sum)
+            below = node
+        return self._found
+
+    def _add(self, queues: Sequence[str], policy: PreemptPolicy) -> None:
+        self._found.policies.update(dict.fromkeys(queues, policy))
+        limit = max_victim_priority(self._contest.preemptor.job, policy)
+        for key, amount in self._reach.freeable_amounts(queues, limit).items():
+            self._sum[key] = self._sum.get(key, 0) + amount
+
+    def _lowest_share(self, node: str) -> DominantResourceShare:
+        """Return the lowest share that the preemptor's side could reach by evictions of its own."""
+        return self._tree.share(node, {key: -amount for key, amount in self._sum.items()})
+
+    def _may_yield(self, rival: str, mine: DominantResourceShare) -> bool:
+        """Return whether a strategy could accept a victim below `rival`: evictions only lower the rival's
+        share.
+        """
+        theirs = self._tree.share(rival)
+        return any(strategy_accepts(strategy, mine, theirs, theirs) for strategy in self._widest_strategies)
+
+    def _cached_borrowers(self, node: str) -> Sequence[str]:
+        """Return the borrowers below a node beside the preemptor's path, which the preemptor's charge does
+        not change.
+        """
+        return self._reach.cached_borrowers(self._tree, node, self._contested, lambda: self._borrowers(node))
+
+    def _borrowers(self, node: str) -> Iterator[str]:
+        """Yield queues below a node that use more than their nominal of a contested quota.
+
+        Fair sharing skips every subtree that borrows nothing.
+        """
+        tree, wanted = self._tree, self._fair is not None
+        if wanted and self._contest.borrows_nothing(node):
+            return
+        roster = self._contest.index
+        stood = roster.leaves_above_nominal(self._contested)
+        for leaf in tree.leaves_above(node, self._contested):
+            if leaf in stood and not (wanted and self._is_cut_off(leaf, node)):
+                yield from roster.queues_at(leaf)
+
+    def _is_cut_off(self, leaf: str, node: str) -> bool:
+        """Return whether a subtree between a borrowing leaf and a node above it borrows nothing."""
+        if leaf == node or self._tree.parent(leaf) == node:
+            return False
+        between = takewhile(lambda above: above != node, self._tree.path(leaf))
+        return any(map(self._contest.borrows_nothing, between))
