@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 NO_ROW = -1
 CHARGED_STATES = (JobState.LIVE, JobState.LEAVING)
 UNKNOWN = float("nan")
-# Sums of charges are remembered for so many different ones.
+# The number of distinct charges whose sums are cached.
 REMEMBERED = 16_384
 
 _JOB_INTS = ("queue", "priority", "leaving", "preemptible", "evictions", "tasks")
@@ -135,7 +135,7 @@ class AllocationTable:
         coming = jobs.values() if changed is None else (jobs[job_id] for job_id in changed if job_id in jobs)
         fleet = snapshot.fleet
         self._add_jobs([holding for job in coming for holding in _charged_jobs(snapshot, job)], fleet)
-        # Copies of a fleet share the mapping; another one means another numbering.
+        # Copies of a fleet share the mapping of rows; a new mapping means new row numbers.
         if self._fleet is not None and self._fleet.row is not fleet.row:
             self._move_to_fleet(fleet)
         self._fleet = fleet
@@ -153,17 +153,17 @@ class AllocationTable:
 
     def _add_jobs(self, coming: list[ChargedJob], fleet: Fleet) -> None:
         ints, floats, places = [], [], list[tuple[int, ...]]()
-        of_whom: list[int] = []
-        of_what: list[int] = []
+        owner_numbers: list[int] = []
+        key_numbers: list[int] = []
         amounts: list[int] = []
-        alike: dict[tuple[tuple[Charge, ...], int], _ChargeTotals] = {}
+        known_totals: dict[tuple[tuple[Charge, ...], int], _ChargeTotals] = {}
         for holding in coming:
-            holding.charges, cards, known = self._charge_totals(holding.tasks, alike)
+            holding.charges, cards, known = self._charge_totals(holding.tasks, known_totals)
             number = self._assign_numbers(holding)
             ints.append(self._job_row(holding))
             floats.append(_time_row(holding.job, cards))
-            of_whom.extend([number] * len(known))
-            of_what.extend(known)
+            owner_numbers.extend([number] * len(known))
+            key_numbers.extend(known)
             amounts.extend(holding.charges.values())
             places.extend(_task_rows(holding, fleet))
         numbers = [holding.number for holding in coming]
@@ -171,20 +171,20 @@ class AllocationTable:
         self.time_columns.write_rows(numbers, floats)
         self.task_columns.write_rows([place for holding in coming for place in holding.task_slots], places)
         self._charges = grow_table(self._charges, self.job_columns.size, len(self._keys))
-        self._charges[of_what, of_whom] = amounts
+        self._charges[key_numbers, owner_numbers] = amounts
 
     def _charge_totals(
-        self, tasks: tuple[Allocation, ...], alike: dict[tuple[tuple[Charge, ...], int], _ChargeTotals]
+        self, tasks: tuple[Allocation, ...], known_totals: dict[tuple[tuple[Charge, ...], int], _ChargeTotals]
     ) -> _ChargeTotals:
         """Return the charges of tasks, from a cache if all tasks have equal charges."""
         first = tasks[0].charges
         same = len(tasks) == 1 or all(task.charges is first for task in tasks)
-        known = alike.get((first, len(tasks))) if same else None
+        known = known_totals.get((first, len(tasks))) if same else None
         if known is None:
             charges, cards = charges_and_cards(tasks)
             known = (charges, cards, [self._keys.setdefault(key, len(self._keys)) for key in charges])
             if same:
-                alike[first, len(tasks)] = known
+                known_totals[first, len(tasks)] = known
         return known
 
     def _assign_numbers(self, holding: ChargedJob) -> int:
@@ -248,7 +248,7 @@ def grow_table(table: NDArray[Any], columns: int, rows: int = 1) -> NDArray[Any]
 
 def group_order(groups: Ints) -> Ints:
     """Return the stable order that sorts group numbers ascending. The numbers must not be negative."""
-    # Short numbers are sorted by their digits, in a small part of the time.
+    # numpy sorts 16-bit integers by radix sort, several times as fast as 64-bit ones.
     short = int(groups.max(initial=0)) <= np.iinfo(np.uint16).max
     order: Ints = np.argsort(groups.astype(np.uint16) if short else groups, kind="stable")
     return order

@@ -33,7 +33,7 @@ from scheduling.engine.state.fleet import Bools, Ints
 from scheduling.engine.state.snapshot import Snapshot
 
 UserLoad = Callable[[str, str], float | None]
-"""What a user of a queue used lately, by queue and user; None where nobody counts."""
+"""The recent usage of a user, by queue and user; None if usage is not tracked."""
 
 Segments = tuple[tuple["VictimCandidate", ...], ...]
 
@@ -290,7 +290,7 @@ class CandidateIndex:
         )
         self.weighted_loss: Floats = cards * self.loss_per_card
         self.eviction_cost: Floats = self.weighted_loss + np.where(leaving, 0.0, options.wait_s)
-        # Comparing with what is unknown is false.
+        # A comparison with NaN, an unknown time, is False.
         promised = ~leaving & (times["min_run"] >= 0)
         since, least = self.now - ran, times["min_run"]
         self.protected_until: Floats = np.where(promised, since + least, -np.inf)
@@ -331,7 +331,7 @@ class CandidateIndex:
     def _charged_job(self, number: int) -> ChargedJob:
         holding = self.table.charged_jobs[number]
         if holding is None:
-            raise AssertionError("nobody has this number in the register")
+            raise AssertionError("no charged job has this number")
         return holding
 
     def _surplus_candidate(self, holding: ChargedJob, task: Allocation) -> VictimCandidate:

@@ -49,16 +49,16 @@ QueuedCandidate = tuple[CandidateQueue, VictimCandidate]
 class ClassicalPreemption:
     """The queues of one search, and the order in which their candidates are taken."""
 
-    def __init__(self, contest: PreemptionContext) -> None:
-        self.contest = contest
-        rules = contest.preemptor.queue.preemption
-        self._own_queue = CandidateQueue(contest.preemptor.queue.id, rules.within_queue, own=True)
+    def __init__(self, context: PreemptionContext) -> None:
+        self.context = context
+        rules = context.preemptor.queue.preemption
+        self._own_queue = CandidateQueue(context.preemptor.queue.id, rules.within_queue, own=True)
         self.other_queues = tuple(self._find_other_queues())
-        self._requires_lasting = contest.index.options.lasting
+        self._requires_lasting = context.index.options.lasting
 
     def borrow_attempts(self) -> tuple[bool, ...]:
         """Return for each attempt of the search, in order, whether the preemptor may borrow in it."""
-        if not self.contest.borrowing_allowed:
+        if not self.context.borrowing_allowed:
             return (False,)
         forbidden = not self._may_preempt_while_borrowing
         if not any(map(self._has_candidates, self.other_queues)):
@@ -76,10 +76,10 @@ class ClassicalPreemption:
         for source in self.other_queues:
             source.exhausted = False
         hierarchical = tuple(source for source in self.other_queues if source.hierarchical)
-        # While borrowing, only the hierarchical advantage counts where the policy has nothing else.
+        # A preemptor that borrows needs the hierarchical advantage unless the policy allows more.
         barred = borrow and not self._may_preempt_while_borrowing
         by_priority = () if barred else tuple(s for s in self.other_queues if not s.hierarchical)
-        if self.contest.index.least_loss:
+        if self.context.index.least_loss:
             return self._merge_candidates((*hierarchical, *by_priority, self._own_queue), (LEAVING, *RUNNING))
         groups = (hierarchical, by_priority, (self._own_queue,))
         return chain.from_iterable(
@@ -101,7 +101,7 @@ class ClassicalPreemption:
             if not loose and not self._exceeds_quota(source):
                 source.exhausted = True
                 continue
-            removal = self.contest.trial.remove_candidate(candidate)
+            removal = self.context.trial.remove_candidate(candidate)
             victim = Victim(
                 candidate=candidate,
                 rule=rule,
@@ -109,8 +109,8 @@ class ClassicalPreemption:
                 is_justified=partial(self._exceeds_quota, source),
             )
             if self._requires_lasting and borrow and rule is EvictRule.RECLAIM_WHILE_BORROWING:
-                if can_reclaim_at_once(self.contest, candidate):
-                    self.contest.trial.restore_removal(removal)
+                if can_reclaim_at_once(self.context, candidate):
+                    self.context.trial.restore_removal(removal)
                     continue
                 victim.is_justified = partial(self._is_reclaim_lasting, source, victim)
             yield victim
@@ -121,14 +121,14 @@ class ClassicalPreemption:
         """
         if not self._exceeds_quota(source):
             return False
-        self.contest.trial.release_quota(victim.removal)
-        back = can_reclaim_at_once(self.contest, victim.candidate)
-        self.contest.trial.charge_quota(victim.removal)
+        self.context.trial.release_quota(victim.removal)
+        back = can_reclaim_at_once(self.context, victim.candidate)
+        self.context.trial.charge_quota(victim.removal)
         return not back
 
     @property
     def _may_preempt_while_borrowing(self) -> bool:
-        return self.contest.preemptor.queue.preemption.while_borrowing is not PreemptOthers.NEVER
+        return self.context.preemptor.queue.preemption.while_borrowing is not PreemptOthers.NEVER
 
     def _eviction_rule(
         self, source: CandidateQueue, candidate: VictimCandidate, *, borrow: bool
@@ -137,20 +137,20 @@ class ClassicalPreemption:
             return EvictRule.IN_QUEUE_PRIORITY
         if source.hierarchical:
             return EvictRule.RECLAIM_NOMINAL
-        threshold = self.contest.preemptor.queue.preemption.max_priority
+        threshold = self.context.preemptor.queue.preemption.max_priority
         priority = candidate.job.priority
-        lower = priority < self.contest.preemptor.job.priority
+        lower = priority < self.context.preemptor.job.priority
         if self._may_preempt_while_borrowing and lower and (threshold is None or priority <= threshold):
             return EvictRule.RECLAIM_WHILE_BORROWING
         return None if borrow else EvictRule.RECLAIM_NOMINAL
 
     def _exceeds_quota(self, source: CandidateQueue) -> bool:
-        tree, contested = self.contest.tree, self.contest.preemptor.contested
+        tree, contested = self.context.tree, self.context.preemptor.contested
         return not any(tree.inside(node, contested) for node in source.borrowing_path)
 
     def _strictly_under_nominal(self) -> bool:
-        tree, leaf = self.contest.tree, self.contest.leaf
-        for key in self.contest.preemptor.contested:
+        tree, leaf = self.context.tree, self.context.leaf
+        for key in self.context.preemptor.contested:
             nominal = tree.limits(leaf, key).own_nominal
             if nominal is not None and tree.usage(leaf, key) >= nominal:
                 return False
@@ -159,10 +159,10 @@ class ClassicalPreemption:
     def _merge_candidates(
         self, sources: Iterable[CandidateQueue], segments: Iterable[int]
     ) -> Iterator[QueuedCandidate]:
-        roster = self.contest.index
-        if roster.sorts_by_priority:
-            everyone = tuple(sources)
-            return chain.from_iterable(self._filter_by_priority(everyone, segment) for segment in segments)
+        index = self.context.index
+        if index.sorts_by_priority:
+            queues = tuple(sources)
+            return chain.from_iterable(self._filter_by_priority(queues, segment) for segment in segments)
         lines = [self._queue_candidates(source, segment) for source in sources for segment in segments]
         return merge(*lines, key=lambda offer: offer[1].rank)
 
@@ -170,13 +170,13 @@ class ClassicalPreemption:
         self, sources: Iterable[CandidateQueue], segment: int
     ) -> Iterator[QueuedCandidate]:
         """Yield the candidates of some queues from the common order of all queues, which saves a merge."""
-        job = self.contest.preemptor.job
+        job = self.context.preemptor.job
         left = {
             source.queue: (source, max_victim_priority(job, source.policy))
             for source in sources
             if not source.exhausted
         }
-        for candidate in self.contest.index.all_candidates(segment) if left else ():
+        for candidate in self.context.index.all_candidates(segment) if left else ():
             asked = left.get(candidate.queue)
             if asked is None:
                 continue
@@ -185,11 +185,11 @@ class ClassicalPreemption:
                 del left[candidate.queue]
                 if not left:
                     return
-            elif self.contest.is_eligible(candidate, source.policy):
+            elif self.context.is_eligible(candidate, source.policy):
                 yield source, candidate
 
     def _queue_candidates(self, source: CandidateQueue, segment: int) -> Iterator[QueuedCandidate]:
-        for candidate in self.contest.eligible_candidates(source.queue, segment, source.policy):
+        for candidate in self.context.eligible_candidates(source.queue, segment, source.policy):
             yield source, candidate
 
     def _has_candidates(self, source: CandidateQueue) -> bool:
@@ -200,11 +200,11 @@ class ClassicalPreemption:
 
         The advantage, once gained at a node of the path, holds for all nodes above it.
         """
-        policy = self.contest.preemptor.queue.preemption.reclaim
+        policy = self.context.preemptor.queue.preemption.reclaim
         if not allows_any_victim(policy):
             return
-        tree, leaf = self.contest.tree, self.contest.leaf
-        asked = dict(self.contest.preemptor.usage)
+        tree, leaf = self.context.tree, self.context.leaf
+        asked = dict(self.context.preemptor.usage)
         advantage, below = False, ""
         for node in tree.path(leaf):
             if below:
@@ -212,18 +212,18 @@ class ClassicalPreemption:
                     yield CandidateQueue(queue, policy, borrowing_path=path, hierarchical=advantage)
             advantage = advantage or not any(tree.borrows(node, key, v) for key, v in asked.items())
             for key, amount in asked.items():
-                kept = tree.local_available(node, key)
-                asked[key] = 0 if kept is None else max(0, amount - kept)
+                local_quota = tree.local_available(node, key)
+                asked[key] = 0 if local_quota is None else max(0, amount - local_quota)
             below = node
 
     def _queues_above_quota(
         self, node: str, skipped: str, above: tuple[str, ...] = ()
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        tree = self.contest.tree
+        tree = self.context.tree
         for child in tree.children(node):
-            if child == skipped or tree.inside(child, self.contest.preemptor.contested):
+            if child == skipped or tree.inside(child, self.context.preemptor.contested):
                 continue
             path = (child, *above)
-            for queue in self.contest.index.queues_at(child):
+            for queue in self.context.index.queues_at(child):
                 yield queue, path
             yield from self._queues_above_quota(child, skipped, path)

@@ -10,7 +10,7 @@ from scheduling.engine.state.charges import merged
 
 
 def collect_victims(
-    contest: PreemptionContext, victims: Iterable[Victim], *, borrow: bool, first: Iterable[Victim] = ()
+    context: PreemptionContext, victims: Iterable[Victim], *, borrow: bool, first: Iterable[Victim] = ()
 ) -> list[Victim] | None:
     """Return the shortest beginning of `victims` with which the preemptor fits; they stay removed.
 
@@ -22,28 +22,28 @@ def collect_victims(
     taken = list(first)
     looked, gap = len(taken), 1
     for victim in victims:
-        if not contest.search_budget.spend_step():
+        if not context.search_budget.spend_step():
             break
         if _contains_earlier(taken, victim):
-            # What was spared singly so far may have been enough: afterwards it cannot be told apart.
-            if len(taken) > looked and _fits_without(contest, victim, borrow=borrow):
-                return _shortest(contest, taken, looked, borrow=borrow)
+            # The surplus tasks taken so far may suffice; once the whole job is added, no check could tell.
+            if len(taken) > looked and _fits_without(context, victim, borrow=borrow):
+                return _shortest(context, taken, looked, borrow=borrow)
             looked = 0
         add_victim(taken, victim)
-        if contest.checks_placement_cheaply:
-            if contest.preemptor_fits(borrow=borrow):
+        if context.checks_placement_cheaply:
+            if context.preemptor_fits(borrow=borrow):
                 return taken
             continue
-        if not contest.quota_fits(borrow=borrow):
+        if not context.quota_fits(borrow=borrow):
             continue
         if len(taken) < looked + gap:
             continue
-        if contest.placement_fits():
-            return _shortest(contest, taken, looked, borrow=borrow)
+        if context.placement_fits():
+            return _shortest(context, taken, looked, borrow=borrow)
         looked, gap = len(taken), 2 * gap
-    if not contest.search_budget.exhausted and len(taken) > looked and contest.preemptor_fits(borrow=borrow):
-        return _shortest(contest, taken, looked, borrow=borrow)
-    contest.trial.restore_all()
+    if not context.search_budget.exhausted and len(taken) > looked and context.preemptor_fits(borrow=borrow):
+        return _shortest(context, taken, looked, borrow=borrow)
+    context.trial.restore_all()
     return None
 
 
@@ -52,13 +52,13 @@ def _contains_earlier(taken: list[Victim], victim: Victim) -> bool:
     return victim.candidate.whole and any(other.candidate.job.id == job for other in taken)
 
 
-def _fits_without(contest: PreemptionContext, victim: Victim, *, borrow: bool) -> bool:
+def _fits_without(context: PreemptionContext, victim: Victim, *, borrow: bool) -> bool:
     """Return whether the preemptor fits with a victim restored, and leave it restored if so."""
-    contest.trial.restore_removal(victim.removal)
-    contest.search_budget.steps += 1
-    if contest.preemptor_fits(borrow=borrow):
+    context.trial.restore_removal(victim.removal)
+    context.search_budget.steps += 1
+    if context.preemptor_fits(borrow=borrow):
         return True
-    contest.trial.remove_again(victim.removal)
+    context.trial.remove_again(victim.removal)
     return False
 
 
@@ -78,7 +78,7 @@ def add_victim(taken: list[Victim], victim: Victim) -> None:
     taken.append(victim)
 
 
-def _shortest(contest: PreemptionContext, taken: list[Victim], misses: int, *, borrow: bool) -> list[Victim]:
+def _shortest(context: PreemptionContext, taken: list[Victim], misses: int, *, borrow: bool) -> list[Victim]:
     """Bisect between a beginning of length `misses`, which does not suffice, and all of `taken`, which
     does.
     """
@@ -87,12 +87,12 @@ def _shortest(contest: PreemptionContext, taken: list[Victim], misses: int, *, b
         middle = (low + high) // 2
         tail = taken[middle:high]
         for victim in tail:
-            contest.trial.restore_removal(victim.removal)
-        contest.search_budget.steps += 1
-        if contest.preemptor_fits(borrow=borrow):
+            context.trial.restore_removal(victim.removal)
+        context.search_budget.steps += 1
+        if context.preemptor_fits(borrow=borrow):
             high = middle
         else:
             for victim in tail:
-                contest.trial.remove_again(victim.removal)
+                context.trial.remove_again(victim.removal)
             low = middle + 1
     return taken[:high]

@@ -32,7 +32,7 @@ class Victim:
 
 
 @dataclass(slots=True, eq=False)
-class SearchBudget:
+class VictimSearchBudget:
     """The number of fit checks that a search has made, `steps`, and the limit."""
 
     budget: int
@@ -69,7 +69,7 @@ class PreemptionContext:
     index: CandidateIndex
     preemptor: Preemptor
     trial: RemovalTrial
-    search_budget: SearchBudget
+    search_budget: VictimSearchBudget
     placement_check: PlacementCheck | None = None
     slot_counter: FreeSlotCounter | None = None
     policies: Mapping[str, PreemptPolicy] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class PreemptionContext:
 
     def quota_fits(self, *, borrow: bool) -> bool:
         """Return whether quota admits the preemptor now."""
-        # What was short a moment ago is most likely short still.
+        # The quota that was missing at the last check is most likely missing still.
         if self._missing_key is not None and not self._key_fits(self._missing_key, borrow=borrow):
             return False
         self._missing_key = next(
@@ -122,7 +122,7 @@ class PreemptionContext:
 
     def _key_fits(self, key: FlavorResource, *, borrow: bool) -> bool:
         amount = self.preemptor.usage[key]
-        # What is available falls by exactly what is added: a charged amount fits if nothing is overdrawn.
+        # A charge lowers what is available by its amount: once charged, it fits if nothing is overdrawn.
         asked = 0 if self.charged else amount
         if not borrow and self.tree.borrows(self.leaf, key, asked):
             return False
@@ -178,7 +178,7 @@ class PreemptionContext:
             if self.is_eligible(candidate, policy):
                 yield candidate
             elif not candidate.leaving and self._max_losses.get(queue) == 0:
-                return  # Nothing of this queue may be thrown away, and whoever comes next is not leaving.
+                return  # No work of this queue may be lost; later ones run.
 
     def is_eligible(self, candidate: VictimCandidate, policy: PreemptPolicy) -> bool:
         """Return whether a candidate still has an allocation that is contested, and its job may be
@@ -228,10 +228,10 @@ class PreemptionContext:
 
     def exceeds_max_loss(self, candidate: VictimCandidate) -> bool:
         """Return whether the eviction costs more work than one borrower may take from another."""
-        bearable = self.max_loss(candidate.queue)
-        if bearable == float("inf") or candidate.leaving:
+        max_loss = self.max_loss(candidate.queue)
+        if max_loss == float("inf") or candidate.leaving:
             return False
-        return not bearable or candidate.weighted_loss > bearable * count_cards(candidate.charges)
+        return not max_loss or candidate.weighted_loss > max_loss * count_cards(candidate.charges)
 
     def _borrows_from(self, queue: str) -> bool:
         mine = self._preemptor_side(queue)

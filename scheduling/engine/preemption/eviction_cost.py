@@ -28,14 +28,14 @@ def sum_charges(tasks: Sequence[Allocation]) -> dict[FlavorResource, int]:
     if not tasks:
         return {}
     total: dict[FlavorResource, int] = {}
-    alike, count = tasks[0].charges, 0
+    charges, count = tasks[0].charges, 0
     for task in tasks:
-        if task.charges is alike or task.charges == alike:
+        if task.charges is charges or task.charges == charges:
             count += 1
             continue
-        _add(total, alike, count)
-        alike, count = task.charges, 1
-    _add(total, alike, count)
+        _add(total, charges, count)
+        charges, count = task.charges, 1
+    _add(total, charges, count)
     return total
 
 
@@ -65,7 +65,7 @@ def find_surplus(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]
     declared later give up tasks first, and inside a role the task with the highest index.
     """
     spare = len(held) - (_min_gang_size(job) if job.min_available is None else job.min_available)
-    # True of most jobs, and everybody's is looked at.
+    # Most jobs have no surplus, and this runs for every job.
     if spare <= 0:
         return ()
     if job.min_available is None and not job.sub_gangs and len(job.roles) == 1:

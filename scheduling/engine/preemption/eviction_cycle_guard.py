@@ -20,39 +20,39 @@ from scheduling.engine.preemption.eviction_cost import find_surplus, sum_charges
 from scheduling.engine.preemption.policy import may_preempt
 
 
-def can_reclaim_at_once(contest: PreemptionContext, victim: VictimCandidate) -> bool:
+def can_reclaim_at_once(context: PreemptionContext, victim: VictimCandidate) -> bool:
     """Return whether a victim of another queue could reclaim at once what a borrower gains by its eviction.
 
     Called while the tree does not count the victim. False for a surplus task, which returns to free capacity
     only, and for a job that is terminating already.
     """
-    queue = contest.index.snapshot.queues[victim.queue]
+    queue = context.index.snapshot.queues[victim.queue]
     if not victim.whole or victim.leaving:
         return False
-    if not may_preempt(victim.job, contest.preemptor.job, queue.preemption.reclaim):
+    if not may_preempt(victim.job, context.preemptor.job, queue.preemption.reclaim):
         return False
-    tree, leaf = contest.tree, queue.quota_node
-    _, rival = tree.rivals(contest.leaf, leaf)
+    tree, leaf = context.tree, queue.quota_node
+    _, rival = tree.rivals(context.leaf, leaf)
     path = tuple(tree.path(leaf))
-    # It starts again as small as it can.
+    # An elastic job restarts with its minimum.
     spared = {task.id for task in find_surplus(victim.job, victim.tasks)}
     least = sum_charges([task for task in victim.tasks if task.id not in spared])
-    weaker = sum_charges(tuple(_evictable_peers(contest, queue, victim)))
+    weaker = sum_charges(tuple(_evictable_peers(context, queue, victim)))
     tree.remove_usages(leaf, weaker)
     tree.add_usages(leaf, least)
-    inside = any(tree.inside(node, contest.preemptor.contested) for node in path[: path.index(rival) + 1])
+    inside = any(tree.inside(node, context.preemptor.contested) for node in path[: path.index(rival) + 1])
     tree.remove_usages(leaf, least)
     tree.add_usages(leaf, weaker)
     return inside
 
 
 def _evictable_peers(
-    contest: PreemptionContext, queue: Queue, victim: VictimCandidate
+    context: PreemptionContext, queue: Queue, victim: VictimCandidate
 ) -> Iterator[Allocation]:
     """Yield the allocations of jobs of a queue that a victim could preempt, or that are terminating."""
-    roster, allocations = contest.index, contest.index.snapshot.allocations
-    for number in roster.eligible_numbers(queue.id).tolist():
-        peer = roster.whole_job(number)
+    index, allocations = context.index, context.index.snapshot.allocations
+    for number in index.eligible_numbers(queue.id).tolist():
+        peer = index.whole_job(number)
         if peer.leaving or may_preempt(victim.job, peer.job, queue.preemption.within_queue):
             held = (task for task in peer.tasks if task.id in allocations)
-            yield from (task for task in held if not contest.trial.has_removed(task))
+            yield from (task for task in held if not context.trial.has_removed(task))

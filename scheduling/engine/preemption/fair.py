@@ -55,34 +55,34 @@ class ShareDescent:
     search removes jobs.
     """
 
-    contest: PreemptionContext
+    context: PreemptionContext
     streams: dict[str, CandidateStream]
     _open_nodes: set[str] = field(default_factory=set)
     _path: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        tree = self.contest.tree
-        self._path = tuple(tree.path(self.contest.leaf))
+        tree = self.context.tree
+        self._path = tuple(tree.path(self.context.leaf))
         self._open_nodes = {node for leaf in self.streams for node in tree.path(leaf)}
 
     def next_stream(self) -> CandidateStream | None:
         """Return the stream of the queue to take from now; None when no candidate is left."""
         root = self._path[-1]
         while root in self._open_nodes:
-            pile = self._descend_from(root)
-            if pile is not None:
-                return pile
+            stream = self._descend_from(root)
+            if stream is not None:
+                return stream
         return None
 
-    def drop_stream(self, pile: CandidateStream) -> None:
+    def drop_stream(self, stream: CandidateStream) -> None:
         """Exclude a queue from the rest of the pass."""
-        self._open_nodes.discard(self._leaf_of(pile))
+        self._open_nodes.discard(self._leaf_of(stream))
 
     def _descend_from(self, node: str) -> CandidateStream | None:
         if node in self.streams:
             return self._stream_at(node)
         best = ""
-        for child in self.contest.tree.children(node):
+        for child in self.context.tree.children(node):
             if (
                 child in self._open_nodes
                 and self._may_lead_to_candidates(child)
@@ -95,14 +95,14 @@ class ShareDescent:
         return self._descend_from(best)
 
     def _stream_at(self, node: str) -> CandidateStream | None:
-        pile = self.streams[node]
-        if pile.first is None:
+        stream = self.streams[node]
+        if stream.first is None:
             self._open_nodes.discard(node)
             return None
-        return pile
+        return stream
 
     def _may_lead_to_candidates(self, node: str) -> bool:
-        if node not in self._path and self.contest.borrows_nothing(node):
+        if node not in self._path and self.context.borrows_nothing(node):
             self._open_nodes.discard(node)
             return False
         return True
@@ -111,7 +111,7 @@ class ShareDescent:
         """Return whether a node comes before another: higher share, inner nodes before leaves, better first
         candidate.
         """
-        mine, theirs = self.contest.tree.share(node), self.contest.tree.share(other)
+        mine, theirs = self.context.tree.share(node), self.context.tree.share(other)
         if mine != theirs:
             return mine > theirs
         if (node in self.streams) != (other in self.streams):
@@ -119,14 +119,14 @@ class ShareDescent:
         first, second = self._first_candidate(node), self._first_candidate(other)
         if first is None or second is None:
             return False
-        own = self.contest.preemptor.queue.id
+        own = self.context.preemptor.queue.id
         return cross_queue_key(first, own) < cross_queue_key(second, own)
 
     def _first_candidate(self, node: str) -> VictimCandidate | None:
         return self.streams[node].first if node in self.streams else None
 
-    def _leaf_of(self, pile: CandidateStream) -> str:
-        return self.contest.index.snapshot.queues[pile.queue].quota_node
+    def _leaf_of(self, stream: CandidateStream) -> str:
+        return self.context.index.snapshot.queues[stream.queue].quota_node
 
 
 class FairPreemption:
@@ -134,7 +134,7 @@ class FairPreemption:
 
     def __init__(
         self,
-        contest: PreemptionContext,
+        context: PreemptionContext,
         fair: FairSharing,
         reorder: Reorder | None = None,
     ) -> None:
@@ -142,11 +142,11 @@ class FairPreemption:
 
         The preemptor's usage must be charged before a candidate is taken.
         """
-        self.contest = contest
+        self.context = context
         self.fair = fair
         self._reorder = reorder
-        self._own_queue = contest.preemptor.queue.id
-        self._own_path = frozenset(contest.tree.path(contest.leaf))
+        self._own_queue = context.preemptor.queue.id
+        self._own_path = frozenset(context.tree.path(context.leaf))
         self._known_reclaims_nominal: bool | None = None
 
     @property
@@ -162,10 +162,10 @@ class FairPreemption:
         """Return whether a candidate of a queue could be taken out of turn at the present usage."""
         if queue == self._own_queue:
             return True
-        tree, leaf = self.contest.tree, self._leaf_of(queue)
-        if tree.inside(leaf, self.contest.preemptor.contested):
+        tree, leaf = self.context.tree, self._leaf_of(queue)
+        if tree.inside(leaf, self.context.preemptor.contested):
             return False
-        if any(self.contest.borrows_nothing(node) for node in tree.path(leaf) if node not in self._own_path):
+        if any(self.context.borrows_nothing(node) for node in tree.path(leaf) if node not in self._own_path):
             return False
         return self.accepts_queue(queue, strategy)
 
@@ -174,8 +174,8 @@ class FairPreemption:
         if self.reclaims_nominal or queue == self._own_queue:
             return True
         mine, theirs = self._rivals(queue)
-        before = self.contest.tree.share(theirs)
-        return strategy_accepts(strategy, self.contest.tree.share(mine), before, before)
+        before = self.context.tree.share(theirs)
+        return strategy_accepts(strategy, self.context.tree.share(mine), before, before)
 
     def accepted_queues(self, queues: Iterable[str], strategy: ShareStrategy) -> set[str]:
         """Return the queues that `accepts_queue` accepts; queues with the same rivals share one
@@ -187,7 +187,7 @@ class FairPreemption:
         parts: dict[tuple[str, str], set[str]] = {}
         for queue in queues - {self._own_queue}:
             parts.setdefault(self._rivals(queue), set()).add(queue)
-        share, found = self.contest.tree.share, queues & {self._own_queue}
+        share, found = self.context.tree.share, queues & {self._own_queue}
         for (mine, theirs), those in parts.items():
             before = share(theirs)
             if strategy_accepts(strategy, share(mine), before, before):
@@ -201,62 +201,62 @@ class FairPreemption:
         if self.reclaims_nominal:
             return self._remove_candidate(candidate, EvictRule.RECLAIM_NOMINAL)
         mine, theirs = self._rivals(candidate.queue)
-        tree = self.contest.tree
+        tree = self.context.tree
         preemptor, before = tree.share(mine), tree.share(theirs)
         victim = self._remove_candidate(candidate, EvictRule.FAIR_SHARE)
         if strategy_accepts(strategy, preemptor, before, tree.share(theirs)):
             return victim
-        self.contest.trial.restore_removal(victim.removal)
+        self.context.trial.restore_removal(victim.removal)
         return None
 
     def take_victims(self) -> Iterator[Victim]:
         """Remove candidates one by one, as far as the strategies allow."""
         within = self.reclaims_nominal
-        descent = ShareDescent(self.contest, self._build_streams())
+        descent = ShareDescent(self.context, self._build_streams())
         retry: dict[str, VictimCandidate] = {}
-        while (pile := descent.next_stream()) is not None:
-            if pile.queue == self._own_queue:
-                yield self._remove_candidate(pile.pop_first(), EvictRule.IN_QUEUE_PRIORITY)
+        while (stream := descent.next_stream()) is not None:
+            if stream.queue == self._own_queue:
+                yield self._remove_candidate(stream.pop_first(), EvictRule.IN_QUEUE_PRIORITY)
             elif within:
-                yield self._remove_candidate(pile.pop_first(), EvictRule.RECLAIM_NOMINAL)
+                yield self._remove_candidate(stream.pop_first(), EvictRule.RECLAIM_NOMINAL)
             else:
-                victim = self._first_accepted(descent, pile, retry)
+                victim = self._first_accepted(descent, stream, retry)
                 if victim is not None:
                     yield victim
         if len(self.fair.strategies) > 1:
             yield from self._retry_refused(retry)
 
     def _first_accepted(
-        self, descent: ShareDescent, pile: CandidateStream, retry: dict[str, VictimCandidate]
+        self, descent: ShareDescent, stream: CandidateStream, retry: dict[str, VictimCandidate]
     ) -> Victim | None:
         """Return the first candidate of a queue that the first strategy accepts.
 
         `retry` receives the first candidate that it refuses.
         """
-        mine, theirs = self._rivals(pile.queue)
-        tree = self.contest.tree
+        mine, theirs = self._rivals(stream.queue)
+        tree = self.context.tree
         preemptor, before = tree.share(mine), tree.share(theirs)
-        # The other side's share can only fall: what does not pass at its present share never does.
-        if pile.first is not None and not strategy_accepts(
+        # Evictions only lower the other side's share: a strategy that refuses it now refuses it always.
+        if stream.first is not None and not strategy_accepts(
             self.fair.strategies[0], preemptor, before, before
         ):
-            retry.setdefault(pile.queue, pile.first)
-            descent.drop_stream(pile)
+            retry.setdefault(stream.queue, stream.first)
+            descent.drop_stream(stream)
             return None
         refused: set[frozenset[tuple[FlavorResource, int]]] = set()
-        while (candidate := pile.pop_first()) is not None:
+        while (candidate := stream.pop_first()) is not None:
             like = frozenset(candidate.charges.items())
-            if like in refused and not self.contest.trial.has_removed_part(candidate):
-                # While nothing leaves, what gives back the same comes out the same.
-                retry.setdefault(pile.queue, candidate)
+            if like in refused and not self.context.trial.has_removed_part(candidate):
+                # As long as nothing is removed, candidates with equal charges have equal results.
+                retry.setdefault(stream.queue, candidate)
                 continue
-            removal = self.contest.trial.remove_candidate(candidate)
+            removal = self.context.trial.remove_candidate(candidate)
             if strategy_accepts(self.fair.strategies[0], preemptor, before, tree.share(theirs)):
                 return self._victim(candidate, removal, EvictRule.FAIR_SHARE)
-            self.contest.trial.restore_removal(removal)
+            self.context.trial.restore_removal(removal)
             if removal.charges is candidate.charges:
                 refused.add(like)
-            retry.setdefault(pile.queue, candidate)
+            retry.setdefault(stream.queue, candidate)
         return None
 
     def _retry_refused(self, retry: Mapping[str, VictimCandidate]) -> Iterator[Victim]:
@@ -264,17 +264,17 @@ class FairPreemption:
         piles = {
             self._leaf_of(queue): CandidateStream(queue, iter((first,))) for queue, first in retry.items()
         }
-        descent = ShareDescent(self.contest, piles)
-        while (pile := descent.next_stream()) is not None:
-            mine, theirs = self._rivals(pile.queue)
-            if self.contest.tree.share(mine) < self.contest.tree.share(theirs):
-                yield self._remove_candidate(pile.pop_first(), EvictRule.FAIR_SHARE)
-            descent.drop_stream(pile)
+        descent = ShareDescent(self.context, piles)
+        while (stream := descent.next_stream()) is not None:
+            mine, theirs = self._rivals(stream.queue)
+            if self.context.tree.share(mine) < self.context.tree.share(theirs):
+                yield self._remove_candidate(stream.pop_first(), EvictRule.FAIR_SHARE)
+            descent.drop_stream(stream)
 
     def _remove_candidate(self, candidate: VictimCandidate | None, rule: EvictRule) -> Victim:
         if candidate is None:
             raise AssertionError("a pile without candidates leads nowhere")
-        removal = self.contest.trial.remove_candidate(candidate)
+        removal = self.context.trial.remove_candidate(candidate)
         return self._victim(candidate, removal, rule)
 
     def _victim(self, candidate: VictimCandidate, removal: Removal, rule: EvictRule) -> Victim:
@@ -285,40 +285,40 @@ class FairPreemption:
         """Return whether the rule still holds at the end; called with the candidate's charges restored."""
         if rule is EvictRule.IN_QUEUE_PRIORITY:
             return True
-        tree = self.contest.tree
-        if tree.inside(self._leaf_of(candidate.queue), self.contest.preemptor.contested):
+        tree = self.context.tree
+        if tree.inside(self._leaf_of(candidate.queue), self.context.preemptor.contested):
             return False
         if rule is EvictRule.RECLAIM_NOMINAL:
             return self._is_inside_nominal()
         mine, theirs = self._rivals(candidate.queue)
         preemptor, before = tree.share(mine), tree.share(theirs)
-        self.contest.trial.release_quota(removal)
+        self.context.trial.release_quota(removal)
         after = tree.share(theirs)
-        self.contest.trial.charge_quota(removal)
+        self.context.trial.charge_quota(removal)
         return any(strategy_accepts(strategy, preemptor, before, after) for strategy in self.fair.strategies)
 
     def _is_inside_nominal(self) -> bool:
-        return self.contest.tree.inside(self.contest.leaf, self.contest.preemptor.contested)
+        return self.context.tree.inside(self.context.leaf, self.context.preemptor.contested)
 
     def _rivals(self, queue: str) -> tuple[str, str]:
         """Return the children of the lowest common ancestor on the preemptor's side and on the queue's
         side.
         """
-        return self.contest.tree.rivals(self.contest.leaf, self._leaf_of(queue))
+        return self.context.tree.rivals(self.context.leaf, self._leaf_of(queue))
 
     def _build_streams(self) -> dict[str, CandidateStream]:
-        asked = self.contest.policies
+        asked = self.context.policies
         return {self._leaf_of(queue): self._build_stream(queue, policy) for queue, policy in asked.items()}
 
     def _build_stream(self, queue: str, policy: PreemptPolicy) -> CandidateStream:
-        lines = [self.contest.eligible_candidates(queue, segment, policy) for segment in range(3)]
-        # Without users' loads the segments follow one another in rank.
+        lines = [self.context.eligible_candidates(queue, segment, policy) for segment in range(3)]
+        # Without users' recent usage the segments follow one another in rank.
         by_load = merge(*lines, key=lambda c: (not c.leaving, -(c.user_load or 0.0), c.rank))
-        line = chain.from_iterable(lines) if self.contest.index.sorts_by_priority else by_load
+        line = chain.from_iterable(lines) if self.context.index.sorts_by_priority else by_load
         return CandidateStream(queue, line if self._reorder is None else self._reorder(queue, line))
 
     def _leaf_of(self, queue: str) -> str:
-        return self.contest.index.snapshot.queues[queue].quota_node
+        return self.context.index.snapshot.queues[queue].quota_node
 
 
 def strategy_accepts(

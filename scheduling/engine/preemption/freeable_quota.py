@@ -26,11 +26,11 @@ class FreeableQuota:
     quotas.
     """
 
-    def __init__(self, roster: CandidateIndex) -> None:
-        self._index = roster
-        self.keys = list(roster.table.keys)
-        self._candidates = np.flatnonzero(roster.eligible)
-        self._priority: Ints = roster.table.job_columns["priority"][self._candidates]
+    def __init__(self, index: CandidateIndex) -> None:
+        self._index = index
+        self.keys = list(index.table.keys)
+        self._candidates = np.flatnonzero(index.eligible)
+        self._priority: Ints = index.table.job_columns["priority"][self._candidates]
         self._priorities: list[int] = np.unique(self._priority).tolist()
         self._amounts_by_level: dict[int, Ints] = {}
         self._sums: dict[tuple[int, tuple[str, ...]], dict[FlavorResource, int]] = {}

@@ -26,14 +26,14 @@ from scheduling.engine.preemption.node_victims import NodeTasks, NodeVictimIndex
 from scheduling.engine.preemption.slot_counts import FreeSlotCounter
 from scheduling.engine.state.fleet import Bools, Ints
 
-# Rows that are looked at together for each seat that is missing, and at least; and the most in all.
+# The rows examined together for each missing slot, their minimum, and the maximum of a whole pass.
 ROWS_PER_SLOT, MIN_ROWS, MAX_ROWS = 2, 8, 256
-# How many times as many rows are known each time that those known are too few.
+# The factor by which the number of estimated rows grows when those estimated are too few.
 EXTENSION_FACTOR = 8
-# More core units than any card has.
+# A number of core units that no card has.
 IMPOSSIBLE_CORES = 2**40
 MAX_BATCHES_IN_VAIN = 2
-"""Batches of rows without one that is easier than the best known: after so many no more are looked at."""
+"""The number of batches without an easier row after which a pass examines no further rows."""
 
 
 class ClearanceStep(NamedTuple):
@@ -57,13 +57,15 @@ class FreeableCapacity:
     difficulty.
     """
 
-    def __init__(self, legal: Bools, site: NodeTasks, crowd: NodeVictims, seats: FreeSlotCounter) -> None:
+    def __init__(
+        self, legal: Bools, node_tasks: NodeTasks, victims: NodeVictims, slot_counter: FreeSlotCounter
+    ) -> None:
         self.eligible = legal
         self.rows: list[tuple[float, int]] = []
         self.gained_slots: dict[int, int] = {}
-        self._node_tasks, self._victims, self._slot_counter = site, crowd, seats
-        self._difficulty = _min_difficulty(crowd, seats)
-        self._estimated, self._missing_slots = 0, seats.needed - seats.total
+        self._node_tasks, self._victims, self._slot_counter = node_tasks, victims, slot_counter
+        self._difficulty = _min_difficulty(victims, slot_counter)
+        self._estimated, self._missing_slots = 0, slot_counter.needed - slot_counter.total
 
     def has_rows(self, count: int) -> bool:
         """Return whether at least `count` rows could gain slots; that many are computed then."""
@@ -86,11 +88,11 @@ class FreeableCapacity:
             self._estimated :
         ]
         self._estimated += len(picked)
-        crowd, seats = self._victims.select_rows(picked), self._slot_counter
-        most = np.minimum(_max_slots(self._node_tasks, crowd, seats), seats.needed)
-        gain = most - np.minimum(seats.initial_counts[crowd.rows], seats.needed)
+        victims, slot_counter = self._victims.select_rows(picked), self._slot_counter
+        most = np.minimum(_max_slots(self._node_tasks, victims, slot_counter), slot_counter.needed)
+        gain = most - np.minimum(slot_counter.initial_counts[victims.rows], slot_counter.needed)
         some = np.flatnonzero(gain > 0)
-        rows: list[int] = crowd.rows[some].tolist()
+        rows: list[int] = victims.rows[some].tolist()
         self.rows.extend(zip(self._difficulty[picked[some]].tolist(), rows, strict=True))
         self.gained_slots.update(zip(rows, gain[some].tolist(), strict=True))
         self._missing_slots -= int(gain[some].sum())
@@ -100,8 +102,10 @@ class FreeableCapacity:
 class NodeClearance:
     """The choice of rows to clear for one gang, and of the victims on them."""
 
-    def __init__(self, ground: NodeVictimIndex, contest: PreemptionContext, seats: FreeSlotCounter) -> None:
-        self._victim_index, self._context, self._slot_counter = ground, contest, seats
+    def __init__(
+        self, victim_index: NodeVictimIndex, context: PreemptionContext, slot_counter: FreeSlotCounter
+    ) -> None:
+        self._victim_index, self._context, self._slot_counter = victim_index, context, slot_counter
         self._freeable_by_all: FreeableCapacity | None = None
         self._all_eligible: Bools | None = None
 
@@ -126,7 +130,7 @@ class NodeClearance:
         too_few: set[str] = set()
         for number, strategy in enumerate(field.fair.strategies):
             sweep = _ClearancePass(self, field, taken, strategy, once=number > 0)
-            # While nobody is taken, less is to be had of some of the queues than of all of them.
+            # As long as no victim is taken, a part of the queues can release no more than all of them.
             known = not taken and bool(too_few) and sweep.open_queues <= too_few
             if self._slot_counter.fits or (not known and sweep.clear_nodes()):
                 return True
@@ -153,23 +157,25 @@ class NodeClearance:
         return self._all_eligible
 
     def _build_freeable(self, legal: Bools) -> FreeableCapacity:
-        site = self._victim_index.get_node_tasks(self._slot_counter.board.lasting())
-        crowd = site.select_victims(legal.take(site.owners) & self._victim_index.still_allocated(site.tasks))
-        return FreeableCapacity(legal, site, crowd, self._slot_counter)
+        node_tasks = self._victim_index.get_node_tasks(self._slot_counter.board.lasting())
+        victims = node_tasks.select_victims(
+            legal.take(node_tasks.owners) & self._victim_index.still_allocated(node_tasks.tasks)
+        )
+        return FreeableCapacity(legal, node_tasks, victims, self._slot_counter)
 
 
-def _min_difficulty(crowd: NodeVictims, seats: FreeSlotCounter) -> Floats:
+def _min_difficulty(victims: NodeVictims, slot_counter: FreeSlotCounter) -> Floats:
     """Return a lower bound of the difficulty of one more slot on each row, as far as cards decide."""
-    question, rows = seats.board.question, crowd.rows
+    question, rows = slot_counter.board.question, victims.rows
     task = question.task
     if task.cards and task.whole:
-        wanted = task.cards * (seats.initial_counts[rows] + 1) - seats.usable_cards[rows]
-        return crowd.min_card_difficulty(np.maximum(wanted, 1))
+        wanted = task.cards * (slot_counter.initial_counts[rows] + 1) - slot_counter.usable_cards[rows]
+        return victims.min_card_difficulty(np.maximum(wanted, 1))
     if task.cards:
-        cards = crowd.cards
+        cards = victims.cards
         usable, free = question.usable[cards], question.fleet.cores_free[cards] % task.cores
-        return crowd.min_slice_difficulty(np.where(usable, task.cores - free, IMPOSSIBLE_CORES))
-    return crowd.min_card_difficulty(np.ones(len(rows), np.int64))
+        return victims.min_slice_difficulty(np.where(usable, task.cores - free, IMPOSSIBLE_CORES))
+    return victims.min_card_difficulty(np.ones(len(rows), np.int64))
 
 
 def _lowest_positions(hard: Floats, count: int) -> Ints:
@@ -181,22 +187,28 @@ def _lowest_positions(hard: Floats, count: int) -> Ints:
     return found
 
 
-def _max_slots(site: NodeTasks, crowd: NodeVictims, seats: FreeSlotCounter) -> Ints:
+def _max_slots(node_tasks: NodeTasks, victims: NodeVictims, slot_counter: FreeSlotCounter) -> Ints:
     """Return an upper bound of the slots of each row with all its selected tasks evicted."""
-    question, rows = seats.board.question, crowd.rows
+    question, rows = slot_counter.board.question, victims.rows
     fleet, task = question.fleet, question.task
     most = np.full(len(rows), np.iinfo(np.int64).max // 4, np.int64)
     if task.cpu:
-        most = np.minimum(most, (fleet.cpu_free[rows] + crowd.sum_by_row(site.cpu)) // task.cpu)
+        most = np.minimum(most, (fleet.cpu_free[rows] + victims.sum_by_row(node_tasks.cpu)) // task.cpu)
     if task.memory:
-        most = np.minimum(most, (fleet.memory_free[rows] + crowd.sum_by_row(site.memory)) // task.memory)
+        most = np.minimum(
+            most, (fleet.memory_free[rows] + victims.sum_by_row(node_tasks.memory)) // task.memory
+        )
     if task.cards and task.whole:
-        most = np.minimum(most, (seats.usable_cards[rows] + crowd.sum_by_row(site.cards)) // task.cards)
+        most = np.minimum(
+            most, (slot_counter.usable_cards[rows] + victims.sum_by_row(node_tasks.cards)) // task.cards
+        )
     elif task.cards:
-        free = fleet.cores_free[rows] + crowd.sum_cores_by_card()
+        free = fleet.cores_free[rows] + victims.sum_cores_by_card()
         parts = np.where(question.usable[rows], free // task.cores, 0).sum(axis=1)
-        # Who has parts of several cards could complete a part on each of them.
-        more = crowd.sum_by_row(site.several_cores) // task.cores + crowd.sum_by_row(site.several_cards)
+        # A task with parts of several cards could complete a slot on each of them.
+        more = victims.sum_by_row(node_tasks.several_cores) // task.cores + victims.sum_by_row(
+            node_tasks.several_cards
+        )
         most = np.minimum(most, parts + more)
     return np.maximum(most, 0)
 
@@ -240,17 +252,17 @@ class _ClearancePass:
 
     def clear_nodes(self) -> bool:
         """Clear rows; return whether there are enough slots now."""
-        seats, heap = self._slot_counter, list[ClearanceStep]()
+        slot_counter, heap = self._slot_counter, list[ClearanceStep]()
         if self.is_infeasible:
             return False
-        prospect, looked, vain = self._freeable, 0, 0
-        while not seats.fits:
-            # No row is easier to clear than is told of it before: those left cannot beat the best known.
+        freeable, looked, vain = self._freeable, 0, 0
+        while not slot_counter.fits:
+            # The estimate of a row is a lower bound: rows with a higher one cannot beat the best step.
             if self._should_evaluate_more(looked, heap, vain):
                 best = heap[0].difficulty if heap else float("inf")
                 upto = min(looked + self._batch_size, self._max_rows)
-                prospect.has_rows(upto)
-                for _, row in prospect.rows[looked:upto]:
+                freeable.has_rows(upto)
+                for _, row in freeable.rows[looked:upto]:
                     self._push_step(heap, row)
                 looked = upto
                 vain = vain + 1 if heap and heap[0].difficulty >= best else 0
@@ -261,7 +273,7 @@ class _ClearancePass:
             step = heappop(heap)
             if all(map(self._may_take, step.candidates)):
                 self._take_step(step)
-            if not seats.fits:
+            if not slot_counter.fits:
                 self._push_step(heap, step.row)
         return True
 
@@ -295,18 +307,18 @@ class _ClearancePass:
         for number, candidate in self._victim_index.candidates_on_row(row):
             if not legal[number] or not self._is_eligible(candidate):
                 continue
-            self._book_tasks(state, candidate, row, 1)
+            self._apply_tasks(state, candidate, row, 1)
             chosen.append(candidate)
             if state.slots() > before:
                 break
         else:
             return None
         for candidate in chosen[-2::-1]:
-            self._book_tasks(state, candidate, row, -1)
+            self._apply_tasks(state, candidate, row, -1)
             if state.slots() > before:
                 chosen.remove(candidate)
             else:
-                self._book_tasks(state, candidate, row, 1)
+                self._apply_tasks(state, candidate, row, 1)
         staying = [candidate for candidate in chosen if not candidate.leaving]
         hard = self._victim_index.compute_difficulty(staying)
         return ClearanceStep(hard, sum(len(each.tasks) for each in staying), row, tuple(chosen))
@@ -346,7 +358,7 @@ class _ClearancePass:
             if self._one_per_queue and victim.candidate.queue != self._context.preemptor.queue.id:
                 self.open_queues.discard(victim.candidate.queue)
 
-    def _book_tasks(self, state: Row, candidate: VictimCandidate, row: int, sign: int) -> None:
+    def _apply_tasks(self, state: Row, candidate: VictimCandidate, row: int, sign: int) -> None:
         """Remove the candidate's tasks from a copy of a row, or restore them with `sign` -1.
 
         Tasks that an earlier removal took are skipped.

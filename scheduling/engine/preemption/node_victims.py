@@ -19,7 +19,7 @@ from scheduling.engine.state.fleet import Bools, Fleet, Ints
 LEVEL_WEIGHT = 1e12
 
 _EligibilityKey = tuple[frozenset[FlavorResource], bool]
-"""What is contested, and whether guaranteed run times of borrowed use count."""
+"""The contested quotas, and whether guaranteed run times of borrowed use count."""
 
 
 class TaskGroups:
@@ -41,14 +41,14 @@ class TaskGroups:
         """Sort tasks by group, then by lower level, then by lower cost for the amount `given` that is
         released.
         """
-        # One short number after the other, the least important first, is several times as fast as `lexsort`.
+        # Stable sorts by one 16-bit key after the other are several times as fast as `lexsort`.
         ranks = group_order(given)
         for key in (_dense_rank(cost / np.maximum(1, given)), level, group):
             ranks = ranks[group_order(key[ranks])]
         return TaskGroups(tasks[ranks], group[ranks], level[ranks], cost[ranks])
 
     def select_tasks(self, asked: Bools) -> TaskSelection:
-        """Return the marked tasks; `asked` is `[tasks]`."""
+        """Return the marked tasks; `asked` is a mask `[tasks]`."""
         return TaskSelection(self, np.flatnonzero(asked))
 
 
@@ -98,7 +98,7 @@ class TaskSelection:
         if not len(self.groups):
             return np.zeros(0)
         groups, starts, costs = self._groups, self._starts, self._groups.cost[self._positions]
-        # Everything before the group, so that a difference tells of the group alone.
+        # Sums up to the start of each group, so that a difference covers one group.
         given, cost = np.cumsum(amounts), np.cumsum(costs)
         before = given[starts] - amounts[starts]
         last = np.searchsorted(given, before + wanted)
@@ -121,14 +121,14 @@ class NodeTasks:
     highest number of cards of a row.
     """
 
-    def __init__(self, ground: NodeVictimIndex, rows: Ints) -> None:
+    def __init__(self, victim_index: NodeVictimIndex, rows: Ints) -> None:
         self.rows = rows
-        self.cards_per_row = ground.fleet.present.shape[1]
-        places = ground.task_columns
-        standing = ground.candidate_tasks[np.isin(places["row"][ground.candidate_tasks], rows)]
-        of_row = np.searchsorted(rows, places["row"][standing])
+        self.cards_per_row = victim_index.fleet.present.shape[1]
+        places = victim_index.task_columns
+        placed = victim_index.candidate_tasks[np.isin(places["row"][victim_index.candidate_tasks], rows)]
+        of_row = np.searchsorted(rows, places["row"][placed])
         found = TaskGroups.from_unsorted(
-            standing, of_row, *ground.rank_tasks(standing), places["cores"][standing]
+            placed, of_row, *victim_index.rank_tasks(placed), places["cores"][placed]
         )
         self.tasks = tasks = found.tasks
         self.by_row = TaskGroups(np.arange(len(tasks)), found.group, found.level, found.cost)
@@ -143,7 +143,7 @@ class NodeTasks:
         self.several_cores: Ints = self.cores * several
         sharing = np.flatnonzero(~several)
         card = (found.group * self.cards_per_row + self.card)[sharing]
-        # Those of one card are of one row, and so in their order already.
+        # The tasks of one card are on one row, so a stable sort keeps their order.
         ranks = group_order(card)
         sharing = sharing[ranks]
         self.by_card = TaskGroups(sharing, card[ranks], found.level[sharing], found.cost[sharing])
@@ -159,9 +159,9 @@ class NodeVictims:
     Results by row are `[rows]`, results by card `[rows, cards]`.
     """
 
-    def __init__(self, site: NodeTasks, by_row: TaskSelection) -> None:
-        self._node_tasks, self._by_row = site, by_row
-        self.rows: Ints = site.rows[by_row.groups]
+    def __init__(self, node_tasks: NodeTasks, by_row: TaskSelection) -> None:
+        self._node_tasks, self._by_row = node_tasks, by_row
+        self.rows: Ints = node_tasks.rows[by_row.groups]
 
     def select_rows(self, picked: Ints) -> NodeVictims:
         """Return the tasks of some rows alone, given by their positions in `rows`, in that order."""
@@ -173,11 +173,11 @@ class NodeVictims:
 
     def sum_cores_by_card(self) -> Ints:
         """Sum the core units of tasks with a single card by card."""
-        site, tasks = self._node_tasks, self._by_row.tasks
-        row, card = np.repeat(np.arange(len(self.rows)), self._by_row.sizes), site.card[tasks]
-        found = np.zeros((len(self.rows), site.cards_per_row), np.int64)
+        node_tasks, tasks = self._node_tasks, self._by_row.tasks
+        row, card = np.repeat(np.arange(len(self.rows)), self._by_row.sizes), node_tasks.card[tasks]
+        found = np.zeros((len(self.rows), node_tasks.cards_per_row), np.int64)
         sharing = card >= 0
-        np.add.at(found, (row[sharing], card[sharing]), site.cores[tasks[sharing]])
+        np.add.at(found, (row[sharing], card[sharing]), node_tasks.cores[tasks[sharing]])
         return found
 
     def min_card_difficulty(self, wanted: Ints) -> Floats:
@@ -217,26 +217,26 @@ class NodeVictimIndex:
     `candidate_tasks` are the task slots of all eligible candidates, by row.
     """
 
-    def __init__(self, roster: CandidateIndex, fleet: Fleet) -> None:
+    def __init__(self, index: CandidateIndex, fleet: Fleet) -> None:
         self.fleet = fleet
-        self._index = roster
-        self._table = roster.table
+        self._index = index
+        self._table = index.table
         self.task_columns, jobs = self._table.task_columns, self._table.job_columns
         owner, row = self.task_columns["owner"], self.task_columns["row"]
-        standing = np.flatnonzero((owner >= 0) & (row >= 0))
-        standing = standing[roster.eligible[owner[standing]]]
-        self.candidate_tasks: Ints = standing[group_order(row[standing])]
+        placed = np.flatnonzero((owner >= 0) & (row >= 0))
+        placed = placed[index.eligible[owner[placed]]]
+        self.candidate_tasks: Ints = placed[group_order(row[placed])]
         priorities, level = np.unique(jobs["priority"], return_inverse=True)
         self._levels = {priority: number for number, priority in enumerate(priorities.tolist(), 1)}
         self._level: Ints = level + 1
-        # Of a job that stays, a task that goes waits for nothing.
-        self._surplus_cost: Floats = np.floor(roster.weighted_loss / np.maximum(1, jobs["tasks"]))
-        # Who leaves a row leaves it as a whole, whatever else he has elsewhere.
+        # The eviction of a surplus task costs no waiting: its job runs on.
+        self._surplus_cost: Floats = np.floor(index.weighted_loss / np.maximum(1, jobs["tasks"]))
+        # An eviction removes all tasks of a job from a row, whatever tasks it has on other rows.
         self._cost: Floats = np.zeros(self.task_columns.size)
         holding = owner[self.candidate_tasks] * len(fleet.present) + row[self.candidate_tasks]
         _, which, beside = np.unique(holding, return_inverse=True, return_counts=True)
         self._cost[self.candidate_tasks] = np.floor(
-            roster.eviction_cost[owner[self.candidate_tasks]] / beside[which]
+            index.eviction_cost[owner[self.candidate_tasks]] / beside[which]
         )
         self._row: Ints = row[self.candidate_tasks]
         self._owner: Ints = owner[self.candidate_tasks]
@@ -246,7 +246,7 @@ class NodeVictimIndex:
         self._eligible: dict[_EligibilityKey, dict[tuple[str, float, float], Ints]] = {}
         self._queue_numbers: dict[str, Ints] = {}
         self._protected_queues: dict[str, bool] = {}
-        self._unprotected: Bools = roster.protected_until_borrowing <= roster.now
+        self._unprotected: Bools = index.protected_until_borrowing <= index.now
         self._marked: dict[str, int] = {}
         self._still_allocated: Bools = np.ones(self.task_columns.size, np.bool_)
 
@@ -282,14 +282,14 @@ class NodeVictimIndex:
         for candidate in candidates:
             tasks = {task.id for task in candidate.tasks}
             for holding in self._table.find_charged(candidate.job.id):
-                standing = zip(holding.tasks, holding.task_slots, strict=True)
-                self._marked.update((task.id, place) for task, place in standing if task.id in tasks)
+                placed = zip(holding.tasks, holding.task_slots, strict=True)
+                self._marked.update((task.id, place) for task, place in placed if task.id in tasks)
 
     def still_allocated(self, tasks: Ints) -> Bools:
         """Return which of some tasks still have an allocation; only marked ones are looked up."""
         held = self._index.snapshot.allocations
-        gone = [task for task in self._marked if task not in held]
-        self._still_allocated[[self._marked.pop(task) for task in gone]] = False
+        released = [task for task in self._marked if task not in held]
+        self._still_allocated[[self._marked.pop(task) for task in released]] = False
         found: Bools = self._still_allocated[tasks]
         return found
 
@@ -320,18 +320,18 @@ class NodeVictimIndex:
             if self.fleet.row.get(spared.tasks[0].node) == row:
                 yield spared
 
-    def find_eligible(self, contest: PreemptionContext, queues: Iterable[str]) -> Bools:
+    def find_eligible(self, context: PreemptionContext, queues: Iterable[str]) -> Bools:
         """Return which charged jobs of these queues may be evicted. `[charged jobs]`.
 
         Their queue's policy and their priority allow it, and they are charged for a contested quota.
         """
-        names, policies = list(queues), contest.policies
-        # Most searches of a cycle differ in their queues alone.
-        key = (contest.preemptor.contested, contest.protects_borrowed_use)
+        names, policies = list(queues), context.policies
+        # The cache is by these keys first, because most searches of a cycle differ only in their queues.
+        key = (context.preemptor.contested, context.protects_borrowed_use)
         known = self._eligible.setdefault(key, {})
         asked: list[Ints] = [np.zeros(0, np.int64)]
-        for name, bearable in zip(names, contest.max_losses(names), strict=True):
-            bounds = (name, float(max_victim_priority(contest.preemptor.job, policies[name])), bearable)
+        for name, max_loss in zip(names, context.max_losses(names), strict=True):
+            bounds = (name, float(max_victim_priority(context.preemptor.job, policies[name])), max_loss)
             if bounds not in known:
                 known[bounds] = self._within(*bounds, *key)
             asked.append(known[bounds])
@@ -343,14 +343,14 @@ class NodeVictimIndex:
         self,
         queue: str,
         priority: float,
-        bearable: float,
+        max_loss: float,
         contested: frozenset[FlavorResource],
         guards: bool,
     ) -> Ints:
         """Return the candidates of a queue up to a priority and up to a loss per card."""
         asked = self._numbers_of_queue(queue)
         within = (self._table.job_columns["priority"][asked] <= priority) & (
-            self._index.loss_per_card[asked] <= bearable
+            self._index.loss_per_card[asked] <= max_loss
         )
         within &= self._charged_for(contested)[asked]
         if guards:
@@ -365,9 +365,9 @@ class NodeVictimIndex:
         found: Bools = those[self._table.job_columns["queue"]]
         return found
 
-    def has_protected(self, contest: PreemptionContext) -> bool:
+    def has_protected(self, context: PreemptionContext) -> bool:
         """Return whether guaranteed run times protect any candidate of the context's queues."""
-        return any(map(self._has_protected_in, contest.policies))
+        return any(map(self._has_protected_in, context.policies))
 
     def _has_protected_in(self, queue: str) -> bool:
         known = self._protected_queues.get(queue)

@@ -44,7 +44,7 @@ class PreemptionOracle:
         state = (queue.id, job, key.flavor, *self._search.snapshot.state())
         if self._state != state:
             self._state, self._answers = state, {}
-        # A job whose place in another flavor is lost to others asks the same once more.
+        # A job whose assignment was overtaken by others asks for the same amounts again.
         known = self._answers.get((key, amount))
         if known is None:
             known = self._answers[key, amount] = self._simulate(state, queue, job, key, amount)
@@ -54,18 +54,18 @@ class PreemptionOracle:
         self, state: tuple[object, ...], queue: Queue, job: Job, key: FlavorResource, amount: int
     ) -> tuple[Mode, int]:
         if self._cached is not None and self._cached.state == state and self._cached.key != key:
-            told = self._mode_with_targets(queue, job, key, amount, self._cached.targets)
-            if told is not None:
-                return told
+            result = self._mode_with_targets(queue, job, key, amount, self._cached.targets)
+            if result is not None:
+                return result
         preemptor = Preemptor(job=job, queue=queue, usage={key: amount}, contested=frozenset({key}))
         budget = self._search.options.oracle_budget
         found = self._search.find_victims(preemptor, budget=budget, any_victims=True)
-        told = self._mode_with_targets(queue, job, key, amount, found.targets) if found.targets else None
-        if told is None:
+        result = self._mode_with_targets(queue, job, key, amount, found.targets) if found.targets else None
+        if result is None:
             tree = self._search.snapshot.quota
             return Mode.NO_CANDIDATES, tree.borrow_level(queue.quota_node, key, amount)
         self._cached = _CachedTargets(state, key, found.targets)
-        return told
+        return result
 
     def _mode_with_targets(
         self, queue: Queue, job: Job, key: FlavorResource, amount: int, targets: tuple[Target, ...]

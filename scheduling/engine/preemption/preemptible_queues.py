@@ -31,42 +31,42 @@ class PreemptibleQueues:
     policies: dict[str, PreemptPolicy] = field(default_factory=dict)
     freeable: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
 
-    def is_infeasible(self, contest: PreemptionContext) -> bool:
+    def is_infeasible(self, context: PreemptionContext) -> bool:
         """Return whether the request would not fit even with all candidates evicted."""
-        tree, leaf = contest.tree, contest.leaf
-        for key, amount in contest.preemptor.usage.items():
+        tree, leaf = context.tree, context.leaf
+        for key, amount in context.preemptor.usage.items():
             if not amount:
                 continue
             freed = {node: amounts.get(key, 0) for node, amounts in self.freeable.items()}
             if not is_at_least(tree.available(leaf, key, freed), amount):
                 return True
-            if not contest.borrowing_allowed and tree.borrows(leaf, key, amount - freed[leaf]):
+            if not context.borrowing_allowed and tree.borrows(leaf, key, amount - freed[leaf]):
                 return True
         return False
 
 
 def find_preemptible_queues(
-    contest: PreemptionContext, fair: FairSharing | None, reach: FreeableQuota
+    context: PreemptionContext, fair: FairSharing | None, reach: FreeableQuota
 ) -> PreemptibleQueues:
     """Return the queues that may contain victims: no other queue can, and those returned need not."""
     if fair is None:
-        return _QueueSurvey(contest, None, reach).run()
-    contest.charge_preemptor()
+        return _QueueSurvey(context, None, reach).run()
+    context.charge_preemptor()
     try:
-        return _QueueSurvey(contest, fair, reach).run()
+        return _QueueSurvey(context, fair, reach).run()
     finally:
-        contest.release_preemptor()
+        context.release_preemptor()
 
 
 class _QueueSurvey:
     """A walk up the preemptor's path, and down into the subtrees beside it."""
 
-    def __init__(self, contest: PreemptionContext, fair: FairSharing | None, reach: FreeableQuota) -> None:
-        self._contest, self._fair, self._reach = contest, fair, reach
-        self._tree, self._contested = contest.tree, contest.preemptor.contested
-        inside = self._tree.inside(contest.leaf, self._contested)
+    def __init__(self, context: PreemptionContext, fair: FairSharing | None, reach: FreeableQuota) -> None:
+        self._context, self._fair, self._reach = context, fair, reach
+        self._tree, self._contested = context.tree, context.preemptor.contested
+        inside = self._tree.inside(context.leaf, self._contested)
         self._reclaims_nominal = fair is not None and fair.preempt_within_nominal and inside
-        # Where equal shares will do, the other strategy accepts nobody else.
+        # LESS_OR_EQUAL_FINAL_SHARE accepts every queue that the other strategy accepts.
         strategies = fair.strategies if fair is not None else ()
         equal = tuple(each for each in strategies if each is ShareStrategy.LESS_OR_EQUAL_FINAL_SHARE)
         self._widest_strategies = equal[:1] or strategies[:1]
@@ -74,7 +74,7 @@ class _QueueSurvey:
         self._sum: dict[FlavorResource, int] = {}
 
     def run(self) -> PreemptibleQueues:
-        preemptor, leaf = self._contest.preemptor, self._contest.leaf
+        preemptor, leaf = self._context.preemptor, self._context.leaf
         rules = preemptor.queue.preemption
         if allows_any_victim(rules.within_queue):
             self._add((preemptor.queue.id,), rules.within_queue)
@@ -96,7 +96,7 @@ class _QueueSurvey:
 
     def _add(self, queues: Sequence[str], policy: PreemptPolicy) -> None:
         self._found.policies.update(dict.fromkeys(queues, policy))
-        limit = max_victim_priority(self._contest.preemptor.job, policy)
+        limit = max_victim_priority(self._context.preemptor.job, policy)
         for key, amount in self._reach.freeable_amounts(queues, limit).items():
             self._sum[key] = self._sum.get(key, 0) + amount
 
@@ -123,17 +123,17 @@ class _QueueSurvey:
         Fair sharing skips every subtree that borrows nothing.
         """
         tree, wanted = self._tree, self._fair is not None
-        if wanted and self._contest.borrows_nothing(node):
+        if wanted and self._context.borrows_nothing(node):
             return
-        roster = self._contest.index
-        stood = roster.leaves_above_nominal(self._contested)
+        index = self._context.index
+        above_nominal = index.leaves_above_nominal(self._contested)
         for leaf in tree.leaves_above(node, self._contested):
-            if leaf in stood and not (wanted and self._is_cut_off(leaf, node)):
-                yield from roster.queues_at(leaf)
+            if leaf in above_nominal and not (wanted and self._is_cut_off(leaf, node)):
+                yield from index.queues_at(leaf)
 
     def _is_cut_off(self, leaf: str, node: str) -> bool:
         """Return whether a subtree between a borrowing leaf and a node above it borrows nothing."""
         if leaf == node or self._tree.parent(leaf) == node:
             return False
         between = takewhile(lambda above: above != node, self._tree.path(leaf))
-        return any(map(self._contest.borrows_nothing, between))
+        return any(map(self._context.borrows_nothing, between))

@@ -17,7 +17,7 @@ from scheduling.engine.placement.board import Board
 from scheduling.engine.preemption.candidates import CandidateIndex, UserLoad, VictimCandidate
 from scheduling.engine.preemption.classical import ClassicalPreemption, QueuedCandidate
 from scheduling.engine.preemption.collect import collect_victims
-from scheduling.engine.preemption.context import PreemptionContext, SearchBudget, Victim
+from scheduling.engine.preemption.context import PreemptionContext, Victim, VictimSearchBudget
 from scheduling.engine.preemption.fair import FairPreemption, Reorder
 from scheduling.engine.preemption.fill_back import fill_back, fill_back_by_cost, find_unjustified
 from scheduling.engine.preemption.freeable_quota import FreeableQuota
@@ -30,11 +30,11 @@ from scheduling.engine.preemption.targets import CountedShape, PlacementCheck, P
 from scheduling.engine.preemption.trial import RemovalTrial
 from scheduling.engine.state.snapshot import Snapshot
 
-# How many candidates a second, cheaper choice is made from, and how many victims may prove unjustified
-# in the end before the search gives up.
+# The number of candidates that a second choice reorders, and the number of victims that may prove
+# unjustified before the search ends without a result.
 MAX_REORDERED = 256
 MAX_RESTARTS = 16
-# How often rows are chosen anew, and how many victims on them may prove unjustified.
+# The number of times that nodes are cleared anew after a victim proved unjustified.
 MAX_CLEARANCES = 4
 
 
@@ -90,8 +90,10 @@ class VictimSearch:
         `any_victims` accepts any victims instead of those with the least loss. `only_jobs` restricts the
         victims to these jobs.
         """
-        effort = SearchBudget(min(self.options.budget, self.options.budget if budget is None else budget))
-        contest = PreemptionContext(
+        effort = VictimSearchBudget(
+            min(self.options.budget, self.options.budget if budget is None else budget)
+        )
+        context = PreemptionContext(
             index=self.index,
             preemptor=preemptor,
             trial=RemovalTrial(self.snapshot, None),
@@ -102,49 +104,49 @@ class VictimSearch:
             protection_deadline=self._protection_deadline(preemptor),
             only_jobs=only_jobs,
         )
-        asked = self._find_queues(contest)
+        asked = self._find_queues(context)
         if asked is None:
             return TargetSet()
-        contest.policies = asked.policies
+        context.policies = asked.policies
         like = None if placement_check is None or counted_shape is None else counted_shape()
-        contest.slot_counter = seats = None if like is None else self._build_slot_counter(*like)
+        context.slot_counter = slot_counter = None if like is None else self._build_slot_counter(*like)
         with ExitStack() as stack:
-            simulated = placement_check is not None and seats is None
+            simulated = placement_check is not None and slot_counter is None
             statement = stack.enter_context(self.snapshot.statement()) if simulated else None
-            contest.trial = RemovalTrial(self.snapshot, statement, seats)
-            victims = self._solve(contest)
+            context.trial = RemovalTrial(self.snapshot, statement, slot_counter)
+            victims = self._solve(context)
             if victims:
                 if self._victim_index is not None:
                     self._victim_index.mark_evicted(victim.candidate for victim in victims)
                 return _build_target_set(victims, effort)
             return TargetSet(
-                protected_until=self._protected_until(contest),
+                protected_until=self._protected_until(context),
                 steps=effort.steps,
                 exhausted=effort.exhausted,
             )
 
     def could_find_victims(self, preemptor: Preemptor) -> bool:
         """Return whether rules and quota allow any victims at all, without looking at single jobs."""
-        contest = PreemptionContext(
+        context = PreemptionContext(
             index=self.index,
             preemptor=preemptor,
             trial=RemovalTrial(self.snapshot, None),
-            search_budget=SearchBudget(self.options.budget),
+            search_budget=VictimSearchBudget(self.options.budget),
             share_loss_s=self._share_loss_s,
             protection_deadline=self._protection_deadline(preemptor),
         )
-        return self._find_queues(contest) is not None
+        return self._find_queues(context) is not None
 
-    def _find_queues(self, contest: PreemptionContext) -> PreemptibleQueues | None:
+    def _find_queues(self, context: PreemptionContext) -> PreemptibleQueues | None:
         """Return the queues that may contain victims; None if there are none, or too few."""
-        preemptor = contest.preemptor
+        preemptor = context.preemptor
         rules = preemptor.queue.preemption
         if not allows_any_victim(rules.within_queue) and not allows_any_victim(rules.reclaim):
             return None
         if self._all_exceed_max_loss(preemptor):
             return None
-        asked = find_preemptible_queues(contest, self.fair, self._freeable_quota)
-        return asked if asked.policies and not asked.is_infeasible(contest) else None
+        asked = find_preemptible_queues(context, self.fair, self._freeable_quota)
+        return asked if asked.policies and not asked.is_infeasible(context) else None
 
     def _protection_deadline(self, preemptor: Preemptor) -> float:
         """Return the time until which a preemptor respects the protection of borrowed use.
@@ -177,68 +179,68 @@ class VictimSearch:
         finally:
             tree.remove_usages(own.quota_node, preemptor.usage)
 
-    def _protected_until(self, contest: PreemptionContext) -> float | None:
+    def _protected_until(self, context: PreemptionContext) -> float | None:
         """Return the time at which the job fits at the latest if only guaranteed run times prevent it."""
-        if not contest.protected or contest.search_budget.exhausted:
+        if not context.protected or context.search_budget.exhausted:
             return None
-        contest.ignore_protection = True
-        contest.excluded.clear()
-        ends = [contest.protected_until(victim.candidate) for victim in self._solve(contest)]
+        context.ignore_protection = True
+        context.excluded.clear()
+        ends = [context.protected_until(victim.candidate) for victim in self._solve(context)]
         guarded = [end for end in ends if end > self.index.now]
         return max(guarded, default=None)
 
-    def _solve(self, contest: PreemptionContext) -> list[Victim]:
+    def _solve(self, context: PreemptionContext) -> list[Victim]:
         """Return the best set of victims, with all removals undone."""
         try:
-            contest.reordered_queues = None
-            clearing = self._build_clearance(contest)
+            context.reordered_queues = None
+            clearing = self._build_clearance(context)
             if clearing is not None and self.fair is not None:
-                return self._clear_nodes(contest, self.fair, clearing)
-            best = self._justified_victims(contest, CandidateChoice.IN_ORDER)
-            if not best and contest.placement_check is not None and self._may_pass_overuse(contest):
-                # The first that the order names may all stand in the wrong places.
-                contest.excluded.clear()
-                best = self._justified_victims(contest, CandidateChoice.PAST_OVERUSE)
+                return self._clear_nodes(context, self.fair, clearing)
+            best = self._justified_victims(context, CandidateChoice.IN_ORDER)
+            if not best and context.placement_check is not None and self._may_pass_overuse(context):
+                # The first candidates in order may all run on the wrong nodes.
+                context.excluded.clear()
+                best = self._justified_victims(context, CandidateChoice.PAST_OVERUSE)
             if (
                 not best
-                or contest.any_victims
+                or context.any_victims
                 or not self.index.least_loss
-                or contest.search_budget.exhausted
+                or context.search_budget.exhausted
             ):
                 return best
             if not any(victim.candidate.weighted_loss for victim in best):
                 return best
-            contest.reordered_queues = frozenset(victim.candidate.queue for victim in best)
-            other = self._justified_victims(contest, CandidateChoice.BY_COST_PER_GAIN)
+            context.reordered_queues = frozenset(victim.candidate.queue for victim in best)
+            other = self._justified_victims(context, CandidateChoice.BY_COST_PER_GAIN)
             return min(best, other, key=_victims_key) if other else best
         finally:
-            if contest.charged:
-                contest.release_preemptor()
-            contest.trial.restore_all()
+            if context.charged:
+                context.release_preemptor()
+            context.trial.restore_all()
 
     def _clear_nodes(
-        self, contest: PreemptionContext, fair: FairSharing, clearing: NodeClearance
+        self, context: PreemptionContext, fair: FairSharing, clearing: NodeClearance
     ) -> list[Victim]:
         """Return victims on cheap rows, and further ones by fair sharing where quota needs more."""
-        borrow, field, taken = contest.borrowing_allowed, FairPreemption(contest, fair), list[Victim]()
-        contest.charge_preemptor()
+        borrow, field, taken = context.borrowing_allowed, FairPreemption(context, fair), list[Victim]()
+        context.charge_preemptor()
         for _ in range(MAX_CLEARANCES):
             if not clearing.clear_nodes(field, taken):
-                contest.trial.restore_all()
-                self._note_protection(contest, clearing)
+                context.trial.restore_all()
+                self._note_protection(context, clearing)
                 return []
-            if not contest.quota_fits(borrow=borrow):
-                contest.search_budget.lower_to(MAX_REORDERED)
-                others = FairPreemption(contest, fair, _skip_removed(contest)).take_victims()
-                taken = collect_victims(contest, others, borrow=borrow, first=taken) or []
+            if not context.quota_fits(borrow=borrow):
+                context.search_budget.lower_to(MAX_REORDERED)
+                others = FairPreemption(context, fair, _skip_removed(context)).take_victims()
+                taken = collect_victims(context, others, borrow=borrow, first=taken) or []
                 if not taken:
                     return []
-            taken = fill_back_by_cost(contest, taken, borrow=borrow)
-            wrong = find_unjustified(contest, taken) if self.options.final_check else None
+            taken = fill_back_by_cost(context, taken, borrow=borrow)
+            wrong = find_unjustified(context, taken) if self.options.final_check else None
             if wrong is None:
                 return taken
-            contest.trial.restore_removal(wrong.removal)
-            contest.excluded.add(wrong.candidate.id)
+            context.trial.restore_removal(wrong.removal)
+            context.excluded.add(wrong.candidate.id)
             taken.remove(wrong)
         return []
 
@@ -248,115 +250,120 @@ class VictimSearch:
             return None
         return FreeSlotCounter(get_slot_counts(board), needed)
 
-    def _build_clearance(self, contest: PreemptionContext) -> NodeClearance | None:
+    def _build_clearance(self, context: PreemptionContext) -> NodeClearance | None:
         """Return the node clearance; None if the order of the candidates alone decides."""
         if (
-            contest.slot_counter is None
+            context.slot_counter is None
             or self.fair is None
             or not self.index.least_loss
-            or contest.slot_counter.fits
+            or context.slot_counter.fits
         ):
             return None
         if self._victim_index is None:
             self._victim_index = NodeVictimIndex(self.index, self.snapshot.fleet)
-        return NodeClearance(self._victim_index, contest, contest.slot_counter)
+        return NodeClearance(self._victim_index, context, context.slot_counter)
 
-    def _note_protection(self, contest: PreemptionContext, clearing: NodeClearance) -> None:
+    def _note_protection(self, context: PreemptionContext, clearing: NodeClearance) -> None:
         """Record in the context whether only guaranteed run times leave too few slots."""
-        ground, seats = self._victim_index, contest.slot_counter
-        if contest.ignore_protection or ground is None or seats is None or not ground.has_protected(contest):
+        victim_index, slot_counter = self._victim_index, context.slot_counter
+        if (
+            context.ignore_protection
+            or victim_index is None
+            or slot_counter is None
+            or not victim_index.has_protected(context)
+        ):
             return
-        if not contest.protects_borrowed_use or not clearing.is_infeasible:
+        if not context.protects_borrowed_use or not clearing.is_infeasible:
             return
-        contest.ignore_protection = True
-        unguarded = NodeClearance(ground, contest, seats)
-        # With nobody more to ask it is as hopeless.
+        context.ignore_protection = True
+        unguarded = NodeClearance(victim_index, context, slot_counter)
+        # With the same candidates it is infeasible as well.
         if not unguarded.has_same_candidates(clearing) and not unguarded.is_infeasible:
-            contest.protected.add(contest.preemptor.job.id)
-        contest.ignore_protection = False
+            context.protected.add(context.preemptor.job.id)
+        context.ignore_protection = False
 
-    def _may_pass_overuse(self, contest: PreemptionContext) -> bool:
-        return self.fair is None and self.options.final_check and not contest.search_budget.exhausted
+    def _may_pass_overuse(self, context: PreemptionContext) -> bool:
+        return self.fair is None and self.options.final_check and not context.search_budget.exhausted
 
-    def _justified_victims(self, contest: PreemptionContext, choice: CandidateChoice) -> list[Victim]:
+    def _justified_victims(self, context: PreemptionContext, choice: CandidateChoice) -> list[Victim]:
         """Return a set in which every victim is needed and, if configured, still justified at the end."""
-        victims = self._collect(contest, choice)
+        victims = self._collect(context, choice)
         for _ in range(MAX_RESTARTS):
-            wrong = self._find_unjustified(contest, victims)
+            wrong = self._find_unjustified(context, victims)
             if wrong is None:
-                contest.trial.restore_all()
+                context.trial.restore_all()
                 return victims
-            contest.excluded.add(wrong.candidate.id)
-            victims = self._replace_victim(contest, choice, victims, wrong)
-        contest.trial.restore_all()
+            context.excluded.add(wrong.candidate.id)
+            victims = self._replace_victim(context, choice, victims, wrong)
+        context.trial.restore_all()
         return []
 
-    def _find_unjustified(self, contest: PreemptionContext, victims: list[Victim]) -> Victim | None:
+    def _find_unjustified(self, context: PreemptionContext, victims: list[Victim]) -> Victim | None:
         """Return a victim that is not justified any more."""
         if not victims or not self.options.final_check:
             return None
         if self.fair is not None:
-            contest.charge_preemptor()
-        wrong = find_unjustified(contest, victims)
+            context.charge_preemptor()
+        wrong = find_unjustified(context, victims)
         if self.fair is not None:
-            contest.release_preemptor()
+            context.release_preemptor()
         return wrong
 
     def _replace_victim(
-        self, contest: PreemptionContext, choice: CandidateChoice, victims: list[Victim], wrong: Victim
+        self, context: PreemptionContext, choice: CandidateChoice, victims: list[Victim], wrong: Victim
     ) -> list[Victim]:
         """Collect victims anew without one of them; under fair sharing the others are kept."""
         if self.fair is None:
-            contest.trial.restore_all()
-            return self._collect_classical(contest, choice)
-        contest.trial.restore_removal(wrong.removal)
-        kept = [victim for victim in victims if victim is not wrong]
-        return self._collect_fair(contest, self.fair, choice, kept)
+            context.trial.restore_all()
+            return self._collect_classical(context, choice)
+        context.trial.restore_removal(wrong.removal)
+        remaining = [victim for victim in victims if victim is not wrong]
+        return self._collect_fair(context, self.fair, choice, remaining)
 
-    def _collect(self, contest: PreemptionContext, choice: CandidateChoice) -> list[Victim]:
+    def _collect(self, context: PreemptionContext, choice: CandidateChoice) -> list[Victim]:
         if self.fair is None:
-            return self._collect_classical(contest, choice)
-        return self._collect_fair(contest, self.fair, choice)
+            return self._collect_classical(context, choice)
+        return self._collect_fair(context, self.fair, choice)
 
-    def _collect_classical(self, contest: PreemptionContext, choice: CandidateChoice) -> list[Victim]:
-        field = ClassicalPreemption(contest)
+    def _collect_classical(self, context: PreemptionContext, choice: CandidateChoice) -> list[Victim]:
+        field = ClassicalPreemption(context)
         for borrow in field.borrow_attempts():
             offers: Iterable[QueuedCandidate] = field.ordered_candidates(borrow=borrow)
             if choice is CandidateChoice.BY_COST_PER_GAIN:
-                weigh = CostPerGain(contest)
+                weigh = CostPerGain(context)
                 offers = sorted(islice(offers, MAX_REORDERED), key=lambda offer: weigh(offer[1]))
             victims = collect_victims(
-                contest,
+                context,
                 field.take_victims(offers, borrow=borrow, loose=choice is CandidateChoice.PAST_OVERUSE),
                 borrow=borrow,
             )
             if victims:
-                return self._fill_back(contest, victims, borrow=borrow)
+                return self._fill_back(context, victims, borrow=borrow)
         return []
 
     def _collect_fair(
         self,
-        contest: PreemptionContext,
+        context: PreemptionContext,
         fair: FairSharing,
         choice: CandidateChoice,
         first: Sequence[Victim] = (),
     ) -> list[Victim]:
         """Return victims in the order of fair sharing, beside `first`, which were removed before."""
-        borrow, reorder = contest.borrowing_allowed, _skip_removed(contest)
+        borrow, reorder = context.borrowing_allowed, _skip_removed(context)
         if choice is CandidateChoice.BY_COST_PER_GAIN:
-            reorder = self._reorder_by_cost(contest, reorder)
-        contest.charge_preemptor()
-        if first and contest.preemptor_fits(borrow=borrow):
+            reorder = self._reorder_by_cost(context, reorder)
+        context.charge_preemptor()
+        if first and context.preemptor_fits(borrow=borrow):
             victims: list[Victim] | None = list(first)
         else:
-            field = FairPreemption(contest, fair, reorder)
-            victims = collect_victims(contest, field.take_victims(), borrow=borrow, first=first)
-        contest.release_preemptor()
-        return self._fill_back(contest, victims, borrow=borrow) if victims else []
+            field = FairPreemption(context, fair, reorder)
+            victims = collect_victims(context, field.take_victims(), borrow=borrow, first=first)
+        context.release_preemptor()
+        return self._fill_back(context, victims, borrow=borrow) if victims else []
 
-    def _reorder_by_cost(self, contest: PreemptionContext, left: Reorder) -> Reorder:
+    def _reorder_by_cost(self, context: PreemptionContext, left: Reorder) -> Reorder:
         """Return a reordering by cost per gain for the queues from which the first choice took victims."""
-        weigh, queues = CostPerGain(contest), contest.reordered_queues or frozenset()
+        weigh, queues = CostPerGain(context), context.reordered_queues or frozenset()
 
         def arranged(queue: str, line: Iterator[VictimCandidate]) -> Iterator[VictimCandidate]:
             line = left(queue, line)
@@ -364,10 +371,10 @@ class VictimSearch:
 
         return arranged
 
-    def _fill_back(self, contest: PreemptionContext, victims: list[Victim], *, borrow: bool) -> list[Victim]:
+    def _fill_back(self, context: PreemptionContext, victims: list[Victim], *, borrow: bool) -> list[Victim]:
         if self.index.least_loss:
-            return fill_back_by_cost(contest, victims, borrow=borrow)
-        return fill_back(contest, victims, borrow=borrow)
+            return fill_back_by_cost(context, victims, borrow=borrow)
+        return fill_back(context, victims, borrow=borrow)
 
 
 class CostPerGain:
@@ -377,8 +384,8 @@ class CostPerGain:
     more than is needed.
     """
 
-    def __init__(self, contest: PreemptionContext) -> None:
-        tree, leaf, preemptor = contest.tree, contest.leaf, contest.preemptor
+    def __init__(self, context: PreemptionContext) -> None:
+        tree, leaf, preemptor = context.tree, context.leaf, context.preemptor
         self._missing: list[tuple[FlavorResource, int]] = []
         for key in sorted(preemptor.contested):
             amount, available = preemptor.usage.get(key, 0), tree.available(leaf, key)
@@ -401,24 +408,24 @@ class CostPerGain:
         )
 
 
-def _skip_removed(contest: PreemptionContext) -> Reorder:
+def _skip_removed(context: PreemptionContext) -> Reorder:
     """Return a reordering that skips candidates whose tasks were all removed before."""
 
     def left(_: str, line: Iterator[VictimCandidate]) -> Iterator[VictimCandidate]:
-        return (candidate for candidate in line if not all(map(contest.trial.has_removed, candidate.tasks)))
+        return (candidate for candidate in line if not all(map(context.trial.has_removed, candidate.tasks)))
 
     return left
 
 
 def _victims_key(victims: list[Victim]) -> tuple[float, float, int, tuple[str, ...]]:
     """Return the sort key of sets of victims: highest priority, then cost in GPU-seconds, then number."""
-    standing = [victim.candidate for victim in victims if not victim.candidate.leaving]
-    priority = max((candidate.job.priority for candidate in standing), default=float("-inf"))
-    ids = tuple(sorted(candidate.id for candidate in standing))
-    return (priority, sum(candidate.eviction_cost for candidate in standing), len(standing), ids)
+    placed = [victim.candidate for victim in victims if not victim.candidate.leaving]
+    priority = max((candidate.job.priority for candidate in placed), default=float("-inf"))
+    ids = tuple(sorted(candidate.id for candidate in placed))
+    return (priority, sum(candidate.eviction_cost for candidate in placed), len(placed), ids)
 
 
-def _build_target_set(victims: list[Victim], effort: SearchBudget) -> TargetSet:
+def _build_target_set(victims: list[Victim], effort: VictimSearchBudget) -> TargetSet:
     spared: dict[str, list[str]] = {}
     first: dict[str, Victim] = {}
     for victim in victims:

@@ -20,11 +20,11 @@ from scheduling.engine.placement.index.question import card_parts
 from scheduling.engine.placement.index.row import PLENTY, Row
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
-# Vetoes whose answer follows from the amounts that are free on a row.
+# Vetoes that depend on the free amounts of a row alone.
 COUNTED_VETOES = frozenset(("pods", "cpu", "memory", "card-cores", "card-memory"))
-# Shapes of which the slots are kept with a fleet.
+# The number of shapes whose slot counts a fleet keeps.
 CACHED_SHAPES = 4096
-# So few rows are counted faster one by one than as arrays.
+# Up to this number, rows are counted faster one by one than as arrays.
 FEW_ROWS = 6
 
 
@@ -57,7 +57,7 @@ class ShapeSlots:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        # Cards of each row of which the shape could have a part, and the slots of all rows together.
+        # The cards of each row of which the shape could have a part, and the slots of all rows together.
         self.usable_cards: Ints = np.zeros(0, np.int64)
         self.total = 0
         self._counts: Ints = np.zeros(0, np.int64)
@@ -71,10 +71,10 @@ class ShapeSlots:
         if self._epoch == fleet.epoch:
             if self._seen_changes == len(fleet.touched):
                 return self._counts
-            # Rows of which something lasting changed are among those that were touched.
+            # `touched` includes every row of which a lasting fact changed.
             rows = fleet.touched_since(self._seen_changes)
         self._seen_changes, self._epoch = len(fleet.touched), fleet.epoch
-        # What lasts is brought up to date first: the cards that count are part of it.
+        # Lasting facts are updated first, because they decide which cards count.
         mask = self.board.lasting()
         if self._counts_singly and not isinstance(rows, slice) and len(rows) <= FEW_ROWS:
             self._count_singly(rows.tolist(), mask)
@@ -149,7 +149,7 @@ class FreeSlotCounter:
         self.usable_cards = counted.usable_cards
         self.total = counted.total
         if self.fits:
-            # On no row do more count than are needed; where all together do not suffice none has as many.
+            # Slots beyond the needed number are ignored; with too few slots in all, no row has that many.
             self.total = int(np.minimum(self.initial_counts, needed).sum())
         self._lasting = self.board.lasting()
         self._rows: dict[int, tuple[Row, int]] = {}

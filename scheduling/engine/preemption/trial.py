@@ -30,12 +30,12 @@ class RemovalTrial:
     """The removals of one search; `restore_all` undoes them."""
 
     def __init__(
-        self, snapshot: Snapshot, statement: Statement | None, seats: FreeSlotCounter | None = None
+        self, snapshot: Snapshot, statement: Statement | None, slot_counter: FreeSlotCounter | None = None
     ) -> None:
         """Begin without removals. With a slot counter no statement is needed."""
         self._snapshot = snapshot
-        self._statement = None if seats is not None else statement
-        self._slot_counter = seats
+        self._statement = None if slot_counter is not None else statement
+        self._slot_counter = slot_counter
         self._removed: dict[str, Removal] = {}
 
     def remove_candidate(self, candidate: VictimCandidate) -> Removal:

@@ -17,7 +17,7 @@ from scheduling.engine.model import (
     PreemptWithin,
 )
 from scheduling.engine.preemption.candidates import CandidateIndex
-from scheduling.engine.preemption.context import PreemptionContext, SearchBudget
+from scheduling.engine.preemption.context import PreemptionContext, VictimSearchBudget
 from scheduling.engine.preemption.freeable_quota import FreeableQuota
 from scheduling.engine.preemption.preemptible_queues import PreemptibleQueues, find_preemptible_queues
 from scheduling.engine.preemption.trial import RemovalTrial
@@ -49,7 +49,7 @@ def contest_of(snapshot: Snapshot, preemptor: Preemptor) -> PreemptionContext:
         index=CandidateIndex(snapshot, PLATFORM, NOW),
         preemptor=preemptor,
         trial=RemovalTrial(snapshot, None),
-        search_budget=SearchBudget(9),
+        search_budget=VictimSearchBudget(9),
     )
 
 

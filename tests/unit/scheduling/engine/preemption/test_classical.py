@@ -24,7 +24,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.preemption.candidates import CandidateIndex
 from scheduling.engine.preemption.classical import ClassicalPreemption
-from scheduling.engine.preemption.context import PreemptionContext, SearchBudget
+from scheduling.engine.preemption.context import PreemptionContext, VictimSearchBudget
 from scheduling.engine.preemption.trial import RemovalTrial
 from tests.unit.scheduling.engine.preemption.worlds import (
     CARDS,
@@ -94,7 +94,7 @@ def field_of(
             index=CandidateIndex(snapshot, options, NOW, load),
             preemptor=wants(snapshot, "a", cards, **facts),
             trial=RemovalTrial(snapshot, None),
-            search_budget=SearchBudget(100),
+            search_budget=VictimSearchBudget(100),
         )
     )
 
@@ -250,12 +250,12 @@ def test_loosely_more_is_taken_than_is_above_its_own() -> None:
         for victim in field.take_victims(field.ordered_candidates(borrow=False), borrow=False)
     ]
     assert strict == ["b", "c", "c"]
-    field.contest.trial.restore_all()
+    field.context.trial.restore_all()
     loose = list(field.take_victims(field.ordered_candidates(borrow=False), borrow=False, loose=True))
     assert len(loose) == 11
-    field.contest.trial.charge_quota(loose[0].removal)
+    field.context.trial.charge_quota(loose[0].removal)
     assert not loose[0].is_justified()
-    field.contest.trial.release_quota(loose[0].removal)
+    field.context.trial.release_quota(loose[0].removal)
 
 
 @pytest.mark.parametrize(("back", "still"), [(0, True), (1, False)])
@@ -264,8 +264,8 @@ def test_a_victim_is_justified_while_all_above_it_use_more_than_they_own(back: i
     snapshot = cell(DEEP, used(c=6, d=3))
     field = field_of(snapshot, 4)
     first = next(iter(field.take_victims(field.ordered_candidates(borrow=False), borrow=False)))
-    others = field.contest.index.queue_segments("d")[2]
+    others = field.context.index.queue_segments("d")[2]
     for other in others[:back]:
-        field.contest.trial.remove_candidate(other)
-    field.contest.trial.charge_quota(first.removal)
+        field.context.trial.remove_candidate(other)
+    field.context.trial.charge_quota(first.removal)
     assert first.is_justified() is still

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from scheduling.engine.preemption.collect import collect_victims
-from scheduling.engine.preemption.context import PreemptionContext, SearchBudget, Victim
+from scheduling.engine.preemption.context import PreemptionContext, Victim, VictimSearchBudget
 
 
 class Gone:
@@ -17,7 +17,7 @@ class Gone:
     def __init__(self, quota: int, room: int, *, cheap: bool, budget: int = 1_000) -> None:
         self.gone: set[int] = set()
         self.quota, self.room, self.checks_placement_cheaply = quota, room, cheap
-        self.search_budget = SearchBudget(budget)
+        self.search_budget = VictimSearchBudget(budget)
         self.trial = self
         self.looks = 0
 

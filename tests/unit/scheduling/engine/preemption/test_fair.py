@@ -19,7 +19,7 @@ from scheduling.engine import (
 )
 from scheduling.engine.model import EvictRule, Instant, Job, JobState, PreemptOthers, PreemptWithin
 from scheduling.engine.preemption.candidates import CandidateIndex
-from scheduling.engine.preemption.context import PreemptionContext, SearchBudget
+from scheduling.engine.preemption.context import PreemptionContext, VictimSearchBudget
 from scheduling.engine.preemption.fair import CandidateStream, FairPreemption, ShareDescent
 from scheduling.engine.preemption.trial import RemovalTrial
 from tests.unit.scheduling.engine.preemption.worlds import (
@@ -47,7 +47,7 @@ def contest(
         index=CandidateIndex(snapshot, options, NOW),
         preemptor=preemptor,
         trial=RemovalTrial(snapshot, None),
-        search_budget=SearchBudget(100),
+        search_budget=VictimSearchBudget(100),
     )
     found.policies = {
         queue: PreemptWithin.LOWER_PRIORITY if queue == preemptor.queue.id else PreemptOthers.ANY

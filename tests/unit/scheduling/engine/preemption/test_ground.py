@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from foundation.core.quantities import Resource
 from scheduling.engine.model import FlavorResource, Instant, PreemptOthers
 from scheduling.engine.preemption.candidates import CandidateIndex
-from scheduling.engine.preemption.context import PreemptionContext, SearchBudget
+from scheduling.engine.preemption.context import PreemptionContext, VictimSearchBudget
 from scheduling.engine.preemption.node_victims import LEVEL_WEIGHT, NodeVictimIndex, TaskGroups, TaskSelection
 from scheduling.engine.preemption.trial import RemovalTrial
 from tests.unit.scheduling.engine.builders import role
@@ -152,7 +152,7 @@ def contest_of(roster: CandidateIndex, *, ignore_guard: bool = False, **facts: A
         index=roster,
         preemptor=wants(snapshot, "a", role(1, 1), **facts),
         trial=RemovalTrial(snapshot, None),
-        search_budget=SearchBudget(9),
+        search_budget=VictimSearchBudget(9),
         ignore_protection=ignore_guard,
     )
     found.policies = {"b": PreemptOthers.LOWER_PRIORITY, "c": PreemptOthers.ANY}

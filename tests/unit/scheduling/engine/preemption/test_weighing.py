@@ -20,7 +20,7 @@ from scheduling.engine.model import (
     PreemptWithin,
 )
 from scheduling.engine.preemption.candidates import CandidateIndex, VictimCandidate
-from scheduling.engine.preemption.context import PreemptionContext, SearchBudget
+from scheduling.engine.preemption.context import PreemptionContext, VictimSearchBudget
 from scheduling.engine.preemption.search import CostPerGain
 from scheduling.engine.preemption.trial import RemovalTrial
 from tests.unit.scheduling.engine.preemption.worlds import (
@@ -45,7 +45,7 @@ def scale(snapshot: Snapshot, usage: Mapping[FlavorResource, int]) -> CostPerGai
             index=CandidateIndex(snapshot, PLATFORM, NOW),
             preemptor=replace(asked, usage=usage, contested=frozenset({CARDS, CPU})),
             trial=RemovalTrial(snapshot, None),
-            search_budget=SearchBudget(9),
+            search_budget=VictimSearchBudget(9),
         )
     )
 
