@@ -99,11 +99,13 @@ def compare(policies: Sequence[str], chosen: Sequence[str], seeds: Iterable[int]
 def main(arguments: Sequence[str]) -> int:
     """The command `allotment bench packing`; see `--help`."""
     parser = argparse.ArgumentParser(prog="allotment bench packing", description=__doc__)
-    parser.add_argument("--all", action="store_true", help="all traces and seeds, against the published")
+    parser.add_argument(
+        "--all", action="store_true", help=("run all traces and seeds and compare with the published figures")
+    )
     parser.add_argument("--policy", choices=tuple(PUBLISHED), nargs="+", default=tuple(PUBLISHED))
-    parser.add_argument("--trace", nargs="+", help="only these traces")
+    parser.add_argument("--trace", nargs="+", help="run these traces only")
     parser.add_argument("--seed", type=int, nargs="+", default=SEEDS)
-    parser.add_argument("--json", metavar="FILE", help="of the speeds; - is standard output")
+    parser.add_argument("--json", metavar="FILE", help="write the speeds as JSON; - for standard output")
     options = parser.parse_args(arguments)
     if not options.all and options.trace is None:
         return show(run(), options.json)

@@ -38,7 +38,7 @@ class Figures:
 def main(arguments: Sequence[str]) -> int:
     """Run and print; the status is 1 when a bar is missed."""
     parser = argparse.ArgumentParser(prog="allotment bench packing-quality", description=__doc__)
-    parser.add_argument("traces", nargs="*", metavar="TRACE", help="all by default")
+    parser.add_argument("traces", nargs="*", metavar="TRACE", help="default: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, metavar="N")
     options = parser.parse_args(arguments)
     folder = _folder()

@@ -33,7 +33,7 @@ TASKS: Final[dict[outbox.Topic, str]] = {
 
 
 _LAST_CYCLE: Final = health.heartbeat_check(
-    "cycle", within_s=60, help_text="is a worker reading the queue `cycle`?"
+    "cycle", within_s=60, help_text="check that a worker consumes the queue `cycle`"
 )
 
 
@@ -68,5 +68,5 @@ def connect() -> None:
 def _cycle() -> health.CheckResult:
     """Whether cycles are run; without a cell there are none to run."""
     if not Cell.unscoped.exists():
-        return health.CheckResult("cycle", True, "there is no cell yet")
+        return health.CheckResult("cycle", True, "no scheduling domain yet")
     return _LAST_CYCLE()

@@ -33,12 +33,18 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="allotment bench api", description=__doc__)
     for name in _SIZES:
         parser.add_argument(f"--{name}", type=int, default=bounds[name], metavar="N")
-    parser.add_argument("--scale", type=float, default=1.0, help="share of all three, for a quick try: 0.02")
-    parser.add_argument("--requests", type=int, default=bounds["requests"], metavar="N", help="of each kind")
-    parser.add_argument("--clients", type=int, default=bounds["processes"], metavar="N", help="at once")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help=("scale of all three, for example 0.02 for a quick run")
+    )
+    parser.add_argument(
+        "--requests", type=int, default=bounds["requests"], metavar="N", help="number of each kind"
+    )
+    parser.add_argument(
+        "--clients", type=int, default=bounds["processes"], metavar="N", help="concurrent requests"
+    )
     parser.add_argument("--only", nargs="+", metavar="KIND", choices=[*KINDS], default=[*KINDS])
     parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="keep the database there, or use it again"
+        "--keep", type=Path, metavar="FOLDER", help="keep the database in this directory, or reuse it"
     )
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)

@@ -27,7 +27,9 @@ from benchmarks.support.running import Running, platform_on_postgres
 def main(arguments: Sequence[str]) -> int:
     """The command: `allotment bench kube`; see `--help`."""
     parser = argparse.ArgumentParser(prog="allotment bench kube", description=__doc__)
-    parser.add_argument("--share", type=float, default=1.0, help="of nodes and jobs, for a quick try: 0.1")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help=("scale of nodes and jobs, for example 0.1 for a quick run")
+    )
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
     return show(run(options.share), options.json)

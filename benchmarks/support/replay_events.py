@@ -304,7 +304,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("events", type=Path)
     parser.add_argument("tenants", type=Path)
     parser.add_argument("--nodes-per-tenant", nargs="+", default=[], metavar="NAME=N")
-    parser.add_argument("--list", action="store_true", help="print each stretch and each needless eviction")
+    parser.add_argument("--list", action="store_true", help="print each interval and each needless eviction")
     options = parser.parse_args(arguments)
     found = check_events(read_events(options.events), read_pool(options.tenants, options.nodes_per_tenant))
     listed = {"stretches": found.owed, "needless_evictions": found.needless} if options.list else {}

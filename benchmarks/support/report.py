@@ -105,6 +105,6 @@ def show(report: Report, json_target: str | None) -> int:
 def run_command(name: str, run: Callable[[], Report], arguments: Sequence[str]) -> int:
     """The command of a benchmark without options of its own: parse, run, show; returns the exit status."""
     parser = argparse.ArgumentParser(prog=f"allotment bench {name}", description=run.__doc__)
-    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is standard output")
+    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - for standard output")
     options = parser.parse_args(arguments)
     return show(run(), options.json)

@@ -219,7 +219,7 @@ def _gap_note(gap: Gap) -> dict[str, Any]:
         "yref": "paper",
         "x": utc(gap.start + (gap.end - gap.start) / 2),
         "y": 0.5,
-        "text": _("no data"),
+        "text": _("No data"),
         "showarrow": False,
         "textangle": -90,
         "font": {"size": 11, "color": token("ink-3")},

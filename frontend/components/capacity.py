@@ -31,8 +31,8 @@ KIND_WORDS: dict[str, str | Promise] = {
     "allocated": gettext_lazy("allocated"),
     "borrowed": gettext_lazy("borrowed"),
     "lent": gettext_lazy("lent"),
-    "held": gettext_lazy("held"),
-    "foreign": gettext_lazy("held by others"),
+    "held": gettext_lazy("reserved"),
+    "foreign": gettext_lazy("used outside Allotment"),
     "free": gettext_lazy("free"),
 }
 
@@ -96,9 +96,9 @@ class Meter:
         if self.lent:
             facts.append(_("%(amount)s lent") % {"amount": number(self.lent)})
         if self.held:
-            facts.append(_("%(amount)s held") % {"amount": number(self.held)})
+            facts.append(_("%(amount)s reserved") % {"amount": number(self.held)})
         if self.foreign:
-            facts.append(_("%(amount)s held by others") % {"amount": number(self.foreign)})
+            facts.append(_("%(amount)s used outside Allotment") % {"amount": number(self.foreign)})
         facts.append(_("%(amount)s free") % {"amount": number(self.free)})
         return _(", ").join(facts) + (f" ({self.unit})" if self.unit else "")
 
@@ -161,14 +161,14 @@ class GpuTile:
         if not self.healthy:
             facts.append(_("unhealthy"))
         if self.held:
-            facts.append(_("held"))
+            facts.append(_("reserved"))
         facts.append(_("%(amount)s %% allocated") % {"amount": number(self.allocated)})
         if self.is_unmeasured:
-            facts.append(_("utilization not measured"))
+            facts.append(_("Utilization not measured"))
         elif self.used is not None and self.allocated:
             facts.append(_("%(amount)s %% used") % {"amount": number(self.used)})
         if self.foreign:
-            facts.append(_("%(amount)s %% held by others") % {"amount": number(self.foreign)})
+            facts.append(_("%(amount)s %% used outside Allotment") % {"amount": number(self.foreign)})
         if self.slices:
             facts.append(_("%(count)s slices") % {"count": len(self.slices)})
         if self.holder:

@@ -55,8 +55,8 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     covers=("frontend:job-new", "frontend:job-detail"),
                 ),
                 Entry("quota", _("Quota"), "layers", "frontend:workspace-quota"),
-                Entry("requests", _("Requests"), "inbox", "frontend:workspace-requests"),
-                Entry("limits", _("Budgets and limits"), "gauge", "frontend:workspace-limits"),
+                Entry("requests", _("Quota requests"), "inbox", "frontend:workspace-requests"),
+                Entry("limits", _("Budgets and user limits"), "gauge", "frontend:workspace-limits"),
                 Entry("policy", _("Policy"), "scale", "frontend:workspace-policy"),
             ),
         ),
@@ -65,7 +65,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
             (
                 Entry("members", _("Members"), "users", "frontend:workspace-members"),
                 Entry("keys", _("Access keys"), "key-round", "frontend:workspace-keys"),
-                Entry("audit", _("Audit"), "scroll-text", "frontend:workspace-audit"),
+                Entry("audit", _("Audit log"), "scroll-text", "frontend:workspace-audit"),
             ),
         ),
     ),
@@ -83,12 +83,12 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                 ),
                 Entry(
                     "requests",
-                    _("Requests"),
+                    _("Quota requests"),
                     "inbox",
                     "frontend:ops-requests",
                     covers=("frontend:ops-request",),
                 ),
-                Entry("loans", _("Loans"), "repeat", "frontend:ops-loans"),
+                Entry("loans", _("Temporary quota"), "repeat", "frontend:ops-loans"),
                 Entry("budgets", _("Budgets"), "gauge", "frontend:ops-budgets"),
                 Entry(
                     "nodes",
@@ -112,7 +112,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
             ),
         ),
         Group(
-            _("Rules"),
+            _("Scheduling settings"),
             (
                 Entry(
                     "policies",
@@ -137,7 +137,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     operator=True,
                 ),
                 Entry("roles", _("Roles"), "shield", "frontend:ops-roles", operator=True),
-                Entry("audit", _("Audit"), "scroll-text", "frontend:ops-audit", operator=True),
+                Entry("audit", _("Audit log"), "scroll-text", "frontend:ops-audit", operator=True),
             ),
         ),
     ),

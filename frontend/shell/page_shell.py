@@ -147,22 +147,22 @@ def problem_of(error: AllotmentError) -> view_models.Problem:
     """An error in the reader's language."""
     if isinstance(error, NotFound):
         return view_models.Problem(
-            title=_("There is nothing here that you may see"),
-            detail=_("It does not exist, has been removed, or belongs to a workspace you are no member of."),
-            help=_("Check the address, or ask an admin of that workspace to add you."),
+            title=_("Page not found"),
+            detail=_("The page doesn't exist, was deleted, or you don't have permission to view it."),
+            help=_("Check the URL, or ask a workspace admin for access."),
             code=error.code,
         )
     if isinstance(error, PermissionDenied):
         return view_models.Problem(
-            title=_("You may not do this"),
-            detail=_("Your role does not include it. Nothing was changed."),
-            help=_("Ask an admin of the workspace, or an operator of the platform."),
+            title=_("Permission denied"),
+            detail=_("Your role doesn't allow this action. No changes were made."),
+            help=_("Contact a workspace admin or a platform admin."),
             code=error.code,
         )
     return view_models.Problem(
-        title=_("This could not be done"),
+        title=_("Action failed"),
         detail=error.detail,
-        kept=_("Nothing was changed."),
+        kept=_("No changes were made."),
         code=error.code,
     )
 

@@ -113,11 +113,13 @@ def confirm(
     keeps: str = "",
     danger: bool = True,
     fields: Mapping[str, str] | None = None,
+    dismiss: str = "",
 ) -> dict[str, object]:
     """A dialog that says what will be lost before it posts to `url`; opened by data-dialog-open."""
     return {
         "key": key, "title": title, "url": url, "action": action, "losses": losses, "keeps": keeps,
-        "danger": danger, "fields": dict(fields or {}), "csrf_token": context.get("csrf_token"),
+        "danger": danger, "fields": dict(fields or {}), "dismiss": dismiss,
+        "csrf_token": context.get("csrf_token"),
     }  # fmt: skip
 
 

@@ -14,181 +14,174 @@ Sentences = tuple[str | Promise, ...]
 SENTENCES: dict[str, Sentences] = {
     "NEVER_FITS": (
         _(
-            "%(asked)s tasks of %(role)s have to run in one domain of %(level)s; even if every node of"
-            " %(flavor)s were empty, at most %(together)s could."
+            "%(asked)s tasks of %(role)s must run in one %(level)s; at most %(together)s fit, even "
+            "if all %(flavor)s nodes are empty."
         ),
         _(
-            "%(asked)s tasks of %(role)s have to run together; even if every node of %(flavor)s were empty,"
-            " at most %(together)s could."
+            "%(asked)s tasks of %(role)s must run together; at most %(together)s fit, even if all "
+            "%(flavor)s nodes are empty."
         ),
         _(
-            "No node of %(flavor)s can hold a task of %(cards_per_task)s GPUs, even when empty."
-            " Nodes by cause: %(refused)s."
+            "No %(flavor)s node fits a task of %(cards_per_task)s GPUs, even when empty. Nodes by "
+            "cause: %(refused)s."
         ),
-        _("No node of %(flavor)s can hold a task, even when empty. Nodes by cause: %(refused)s."),
-        _("It asks for %(asked)s per task; the largest node that matches has %(largest)s."),
-        _("It asks for %(asked)s per task; a node of %(flavor)s has at most %(available)s."),
-        _("No node could hold it even if every node were empty: %(detail)s"),
-        _("No node could hold it even if every node were empty."),
+        _("No %(flavor)s node fits a task, even when empty. Nodes by cause: %(refused)s."),
+        _("Requests %(asked)s per task; the largest matching node has %(largest)s."),
+        _("Requests %(asked)s per task; %(flavor)s nodes have at most %(available)s."),
+        _("No node is large enough for this job: %(detail)s"),
+        _("No node is large enough for this job."),
     ),
     "EXCEEDS_MAX_QUOTA": (
         _(
-            "Preempted %(capped)s times, so the job can't borrow: requested %(asked)s, the "
-            "queue's own quota of %(flavor)s is %(limit)s."
+            "Preempted %(capped)s times, so the job can't borrow: requests %(asked)s, nominal "
+            "quota in %(flavor)s is %(limit)s."
         ),
-        _("It asks for %(asked)s; %(queue)s can never have more than %(limit)s, borrowing included."),
-        _("It asks for %(asked)s of %(flavor)s; the queue can never have more than %(limit)s."),
-        _("It asks for %(asked)s; the queue can never have more than %(limit)s, borrowing included."),
-        _("It asks for more than the queue can ever have, borrowing included."),
+        _("Requests %(asked)s; maximum for queue %(queue)s is %(limit)s (nominal + borrowing)."),
+        _("Requests %(asked)s of %(flavor)s; the queue's maximum is %(limit)s."),
+        _("Requests %(asked)s; the queue's maximum is %(limit)s (nominal + borrowing)."),
+        _("Exceeds the queue's maximum quota (nominal + borrowing)."),
     ),
     "POLICY_DENIED": (
+        _("User limit: %(user_limit)s. In use or reserved: %(held)s. Requested: %(asked)s."),
         _(
-            "One user may hold %(user_limit)s in this workspace; %(held)s are held or promised, and it asks"
-            " for %(asked)s."
+            "Monthly budget of %(budget_of)s exhausted (%(used_hours)s of %(budget_hours)s "
+            "GPU-hours). Only preemptible jobs start in %(preemptible_in)s."
         ),
         _(
-            "The budget of %(budget_of)s is used up this month: %(used_hours)s of %(budget_hours)s GPU-hours."
-            " Only preemptible jobs start in %(preemptible_in)s."
+            "Monthly budget of %(budget_of)s exhausted (%(used_hours)s of %(budget_hours)s "
+            "GPU-hours). No new jobs start in %(flavor)s."
         ),
-        _(
-            "The budget of %(budget_of)s is used up this month: %(used_hours)s of %(budget_hours)s GPU-hours."
-            " Nothing new starts in %(flavor)s."
-        ),
-        _("%(policy)s refuses it: asked %(asked)s, allowed %(limit)s."),
-        _("%(policy)s refuses it."),
-        _("A policy, user limit, budget or priority right refuses it."),
+        _("Denied by policy %(policy)s: requested %(asked)s, limit %(limit)s."),
+        _("Denied by policy %(policy)s."),
+        _("Denied by a policy, user limit, budget or priority grant."),
     ),
     "QUEUE_STOPPED": (
-        _("The queue %(queue)s is on hold: it starts nothing new."),
-        _("The queue is on hold or closed: it starts nothing new."),
+        _("Queue %(queue)s is on hold. No new jobs are admitted."),
+        _("The queue is on hold. No new jobs are admitted."),
     ),
     "SUSPENDED": (
         _(
             "Suspended by %(user)s after a database restore: cluster %(restored)s doesn't show "
             "whether the job ran since the backup. Resume or cancel the job."
         ),
-        _("%(user)s suspended it. It waits until someone resumes it."),
-        _("It was suspended. It waits until someone resumes it."),
+        _("Suspended by %(user)s. Resume the job to queue it again."),
+        _("Suspended. Resume the job to queue it again."),
     ),
     "BEHIND_HEAD": (
-        _("The queue keeps strict order and %(job)s is ahead; position %(position)s."),
-        _("The queue keeps strict order; position %(position)s, GPUs asked for ahead: %(ahead_cards)s."),
-        _("The queue keeps strict order; position %(position)s."),
-        _("The queue keeps strict order and the job ahead cannot start yet."),
+        _("Strict FIFO queue; %(job)s is ahead. Position %(position)s."),
+        _("Strict FIFO queue. Position %(position)s; GPUs requested ahead: %(ahead_cards)s."),
+        _("Strict FIFO queue. Position %(position)s."),
+        _("Strict FIFO queue; the job ahead can't start yet."),
     ),
     "IN_LINE": (
-        _("Position %(position)s of %(waiting)s: the jobs ahead are looked at first."),
-        _("Position %(position)s: the jobs ahead are looked at first."),
-        _("Other jobs of the queue are looked at first."),
+        _("Position %(position)s of %(waiting)s. Jobs ahead are evaluated first."),
+        _("Position %(position)s. Jobs ahead are evaluated first."),
+        _("Other jobs in the queue are evaluated first."),
     ),
     "WAITING_FOR_QUOTA": (
         _(
-            "Preempted %(capped)s times, so the job can't borrow: requested %(asked)s of "
-            "%(flavor)s, free for the job %(own_free)s of the queue's own %(nominal)s."
+            "Preempted %(capped)s times, so the job can't borrow: requests %(asked)s of "
+            "%(flavor)s; %(own_free)s of %(nominal)s nominal available to the job."
         ),
-        _(
-            "Requested %(asked)s of %(flavor)s. Free: %(own_free)s of the queue's own quota and "
-            "%(borrowable)s to borrow."
-        ),
-        _("Asked %(asked)s, free of nominal %(free)s of %(nominal)s, may borrow %(borrowable)s more."),
-        _("Asked %(asked)s of %(flavor)s, available %(available)s."),
-        _("Asked %(asked)s, free %(free)s of %(nominal)s."),
-        _("Asked %(asked)s, available %(available)s."),
-        _("The queue's own quota is in use, and nothing may be borrowed now."),
+        _("Requests %(asked)s of %(flavor)s. Free: %(own_free)s nominal, %(borrowable)s to borrow."),
+        _("Requests %(asked)s; %(free)s of %(nominal)s nominal free, %(borrowable)s can be borrowed."),
+        _("Requests %(asked)s of %(flavor)s; %(available)s available."),
+        _("Requests %(asked)s; %(free)s of %(nominal)s free."),
+        _("Requests %(asked)s; %(available)s available."),
+        _("Nominal quota is fully used and no quota can be borrowed."),
     ),
     "WAITING_FOR_BORROWED": (
         _(
-            "Preempted before: %(evictions)s times. The job can borrow again once %(keep_free)s "
-            "of %(flavor)s stay unused beside the requested %(asked)s; unused now: %(unused)s."
+            "Preempted %(evictions)s times. To borrow again, %(keep_free)s of %(flavor)s must stay "
+            "unused besides the requested %(asked)s; unused now: %(unused)s."
         ),
         _(
-            "Borrowed quota was reclaimed from the job, which can't borrow again before "
-            "%(drained_until)s: requested %(asked)s of %(flavor)s."
+            "The job's borrowed quota was reclaimed; the job can't borrow before "
+            "%(drained_until)s. Requests %(asked)s of %(flavor)s."
         ),
         _(
-            "Preempted %(capped)s times, so the job can't borrow: requested %(asked)s of "
-            "%(flavor)s, free for the job %(own_free)s of the queue's own quota; others use the "
-            "rest."
+            "Preempted %(capped)s times, so the job can't borrow: requests %(asked)s of "
+            "%(flavor)s; %(own_free)s nominal available to the job, the rest is in use."
         ),
         _(
-            "Requested %(asked)s of %(flavor)s. Free: %(own_free)s of the queue's own quota and "
-            "%(borrowable)s to borrow; others use the rest."
+            "Requests %(asked)s of %(flavor)s. Free: %(own_free)s nominal, %(borrowable)s to "
+            "borrow; the rest is in use."
         ),
-        _("%(short)s of %(asked)s would have to be borrowed; %(holders)s hold them now."),
-        _("Asked %(asked)s of %(flavor)s, available to borrow %(available)s: others use the rest."),
-        _("Asked %(asked)s, available to borrow %(available)s: others use the rest."),
-        _("The quota exists, but others use it and may not be preempted for this job."),
+        _("Needs to borrow %(short)s of %(asked)s; currently used by %(holders)s."),
+        _("Requests %(asked)s of %(flavor)s; %(available)s available including borrowing."),
+        _("Requests %(asked)s; %(available)s available including borrowing."),
+        _("The quota is used by others that this job can't preempt."),
     ),
     "NO_ROOM": (
-        _("Quota is free, but only %(available)s of %(asked)s tasks have room together in one %(level)s."),
+        _("Quota is available, but only %(available)s of %(asked)s tasks fit together in one %(level)s."),
         _(
-            "Room for %(available)s of %(asked)s tasks of %(cards_per_task)s GPUs. Most free GPUs on one"
-            " node: %(most_free_on_one_node)s, in all: %(free_cards)s."
-            " Nodes without room, by cause: %(refused)s."
+            "%(available)s of %(asked)s tasks of %(cards_per_task)s GPUs fit. Most free GPUs on "
+            "one node: %(most_free_on_one_node)s, total: %(free_cards)s. Unsuitable nodes by "
+            "cause: %(refused)s."
         ),
         _(
-            "Room for %(available)s of %(asked)s tasks: each needs %(cards_per_task)s GPUs on one node, and"
-            " the most free on one is %(most_free_on_one_node)s (free in all: %(free_cards)s)."
+            "%(available)s of %(asked)s tasks fit. Each needs %(cards_per_task)s GPUs on one node; "
+            "at most %(most_free_on_one_node)s are free on one node (%(free_cards)s in total)."
         ),
-        _("Quota is free, but the largest place holds %(largest)s of %(asked)s; free in pieces: %(free)s."),
-        _("Quota is free, but the largest place holds %(largest)s of %(asked)s."),
-        _("Asked %(asked)s, available on the nodes %(available)s."),
-        _("Quota is free, but no set of nodes holds it."),
+        _("Quota is available, but only %(largest)s of %(asked)s fit together (%(free)s free, fragmented)."),
+        _("Quota is available, but only %(largest)s of %(asked)s fit."),
+        _("Requests %(asked)s; %(available)s available on nodes."),
+        _("Quota is available, but no nodes fit this job."),
     ),
     "WAITING_FOR_PREEMPTED": (
-        _("Its place is promised; tasks that have yet to leave: %(tasks)s, of %(jobs)s other jobs."),
-        _("Jobs told to leave: %(victims)s, still holding %(held)s. Its place is kept."),
-        _("Jobs told to leave: %(victims)s. Its place is kept until they are gone."),
-        _("Jobs were told to leave; its place is kept until they are gone."),
+        _("Nodes reserved. Waiting for preempted jobs to terminate: %(jobs)s jobs, %(tasks)s tasks."),
+        _("Preempted jobs: %(victims)s, %(held)s not yet released. Nodes are reserved."),
+        _("Preempted jobs: %(victims)s. Nodes are reserved."),
+        _("Waiting for preempted jobs to terminate. Nodes are reserved."),
     ),
     "RESERVED_FOR_LARGER": (
         _(
             "Free capacity has been reserved since %(since)s for %(job)s, which is ahead in the "
             "queue and has waited long."
         ),
-        _("There is room for %(available)s, kept for %(job)s ahead of it."),
-        _("There is room, kept for %(job)s ahead of it."),
-        _("There is room, kept for a larger job ahead of it."),
+        _("%(available)s free, reserved for %(job)s."),
+        _("Free capacity is reserved for %(job)s."),
+        _("Free capacity is reserved for a larger job."),
     ),
     "PROTECTED": (
-        _("Jobs that could give way: %(victims)s, inside their guaranteed run time until %(until)s."),
-        _("The jobs that could give way are inside their guaranteed run time until %(until)s."),
-        _("The jobs that could give way are inside their guaranteed run time."),
+        _("Preemptible jobs: %(victims)s, in their guaranteed run time until %(until)s."),
+        _("Preemptible jobs are in their guaranteed run time until %(until)s."),
+        _("Preemptible jobs are in their guaranteed run time."),
     ),
     "BACKOFF": (
-        _("Failed starts: %(attempts)s; next try at %(retry_at)s."),
-        _("It failed to start; next try at %(retry_at)s."),
-        _("It failed to start and is tried again shortly."),
+        _("Failed starts: %(attempts)s. Next retry: %(retry_at)s."),
+        _("Failed to start. Next retry: %(retry_at)s."),
+        _("Failed to start. Retrying soon."),
     ),
     "CLUSTER_UNREACHABLE": (
-        _("The cluster %(cluster)s has not answered since %(at)s. The job keeps what it holds."),
-        _("The cluster %(cluster)s does not answer. The job keeps what it holds."),
+        _("Cluster %(cluster)s unreachable since %(at)s. The job keeps its resources."),
+        _("Cluster %(cluster)s is unreachable. The job keeps its resources."),
     ),
     "POD_NOT_CREATED": (
-        _("The cluster has not confirmed that the pod %(pod)s was created, and is asked again: %(message)s"),
-        _("The cluster has not confirmed that its pods were created, and is asked again."),
+        _("The cluster hasn't confirmed the creation of pod %(pod)s. Retrying… %(message)s"),
+        _("The cluster hasn't confirmed the creation of the pods. Retrying…"),
     ),
     "IMAGE_PULL_FAILED": (
-        _("The image of the pod %(pod)s cannot be pulled (pods: %(pods)s). %(cause)s: %(message)s"),
-        _("The image of the pod %(pod)s cannot be pulled (pods: %(pods)s): %(cause)s."),
+        _("Can't pull the image of pod %(pod)s (pods: %(pods)s). %(cause)s: %(message)s"),
+        _("Can't pull the image of pod %(pod)s (pods: %(pods)s): %(cause)s."),
     ),
     "CONTAINER_NOT_CREATED": (
-        _("The container of the pod %(pod)s cannot be created (pods: %(pods)s). %(cause)s: %(message)s"),
-        _("The container of the pod %(pod)s cannot be created (pods: %(pods)s): %(cause)s."),
+        _("Can't create the container of pod %(pod)s (pods: %(pods)s). %(cause)s: %(message)s"),
+        _("Can't create the container of pod %(pod)s (pods: %(pods)s): %(cause)s."),
     ),
     "VOLUME_NOT_MOUNTED": (
-        _("A volume of the pod %(pod)s cannot be mounted (pods: %(pods)s). %(cause)s: %(message)s"),
-        _("A volume of the pod %(pod)s cannot be mounted (pods: %(pods)s): %(cause)s."),
+        _("Can't mount a volume of pod %(pod)s (pods: %(pods)s). %(cause)s: %(message)s"),
+        _("Can't mount a volume of pod %(pod)s (pods: %(pods)s): %(cause)s."),
     ),
     "POD_NOT_STARTED": (
-        _("The pod %(pod)s has not started (pods: %(pods)s). %(cause)s: %(message)s"),
-        _("The pod %(pod)s was created at %(at)s and has not started (pods: %(pods)s)."),
-        _("Its pods have not started yet."),
+        _("Pod %(pod)s hasn't started (pods: %(pods)s). %(cause)s: %(message)s"),
+        _("Pod %(pod)s was created at %(at)s and hasn't started (pods: %(pods)s)."),
+        _("The pods haven't started yet."),
     ),
     "POD_TERMINATING": (
-        _("The cluster keeps the pod %(pod)s, told to end at %(at)s, for its finalizers: %(finalizers)s."),
-        _("The pod %(pod)s was told to end at %(at)s and is still there (pods: %(pods)s)."),
-        _("Its pods were told to end and are still there."),
+        _("Pod %(pod)s, deleted at %(at)s, is kept by its finalizers: %(finalizers)s."),
+        _("Deletion of pod %(pod)s was requested at %(at)s; the pod still exists (pods: %(pods)s)."),
+        _("Deletion of the pods was requested; they still exist."),
     ),
     "TASKS_GIVEN_UP": (
         _(
@@ -202,16 +195,16 @@ SENTENCES: dict[str, Sentences] = {
         _("The job runs without tasks that didn't start in time, and doesn't grow again while running."),
     ),
     "PENDING_EVALUATION": (
-        _("Submitted %(age)s ago; no cycle has looked at it yet."),
-        _("No cycle has looked at it yet."),
+        _("Submitted %(age)s ago; not evaluated yet."),
+        _("Not evaluated yet."),
     ),
 }
 
 # What the engine of a cluster's own says, where one decides: it comes before any sentence of ours.
 TOLD_ELSEWHERE: Sentences = (
-    _("%(cluster)s decides about it and does not answer, so nothing is concluded: %(unheard)s"),
-    _("%(cluster)s decides about it and says: %(told)s"),
-    _("All tasks of a job run in one cluster, and none of these has room for all of them: %(clusters)s."),
+    _("Scheduled by %(cluster)s, which isn't responding: %(unheard)s"),
+    _("Scheduled by %(cluster)s: %(told)s"),
+    _("All tasks of a job run in one cluster. Not enough resources for all of them in: %(clusters)s."),
 )
 
 # A taint is no rule of the job that could be removed.
@@ -220,18 +213,18 @@ TOLERATE_TAINTS: Sentences = (_("Tolerate all taints of the nodes."),)
 # What would help, as the engine found out for this job.
 HELPS: dict[str, Sentences] = {
     "ASK_FEWER_CARDS": (
-        _("Ask for fewer GPUs per task: at most %(cards)s."),
-        _("Ask for fewer GPUs per task."),
+        _("Reduce GPUs per task to at most %(cards)s."),
+        _("Reduce GPUs per task."),
     ),
     "ASK_FEWER_TASKS": (
-        _("Run fewer tasks: at most %(tasks)s."),
-        _("Run fewer tasks."),
+        _("Reduce the number of tasks to at most %(tasks)s."),
+        _("Reduce the number of tasks."),
     ),
     "ASK_LESS": (
-        _("Ask for at most %(each)s per task: %(limit)s of %(flavor)s in all."),
-        _("Ask for at most %(limit)s of %(flavor)s."),
-        _("Ask for at most %(limit)s."),
-        _("Ask for less."),
+        _("Reduce to at most %(each)s per task: %(limit)s of %(flavor)s in total."),
+        _("Reduce to %(limit)s of %(flavor)s."),
+        _("Reduce to %(limit)s."),
+        _("Reduce the requested resources."),
     ),
     "ASK_OTHER_MODEL": (
         _("Select an available GPU model: %(models)s."),
@@ -242,43 +235,40 @@ HELPS: dict[str, Sentences] = {
         _("Select another MIG profile."),
     ),
     "LOOSEN_PLACEMENT": (
-        _("Remove this placement rule: %(rule)s."),
-        _("Loosen the placement rules."),
+        _("Remove the placement constraint: %(rule)s."),
+        _("Relax the placement constraints."),
     ),
     "MAKE_PREEMPTIBLE": (
-        _("Make it preemptible: it could then borrow in %(flavor)s."),
-        _("Make it preemptible: it could then borrow."),
+        _("Make the job preemptible to borrow in %(flavor)s."),
+        _("Make the job preemptible to borrow."),
     ),
     "OPEN_QUEUE": (
-        _("Ask an admin to release the queue %(queue)s, or choose another one."),
-        _("Ask an admin to release the queue, or choose another one."),
+        _("Ask an admin to resume queue %(queue)s, or select another queue."),
+        _("Ask an admin to resume the queue, or select another queue."),
     ),
     "FOREIGN_WORK": (
-        _(
-            "Pods that were not started here hold %(cards)s GPUs of %(flavor)s: wait for their end, or ask"
-            " who runs the cluster."
-        ),
+        _("Pods outside Allotment use %(flavor)s GPUs (%(cards)s). Wait, or contact the cluster admin."),
     ),
     "RAISE_QUOTA": (
-        _("Request more quota of %(flavor)s: %(short)s."),
+        _("Request more quota in %(flavor)s: %(short)s."),
         _("Request more quota."),
     ),
-    "RESUME": (_("Resume it when it should run."),),
+    "RESUME": (_("Resume the job."),),
     "WAIT_FOR_RELEASE": (
-        _("Wait until more of %(flavor)s is free for the queue: %(short)s."),
-        _("Wait until others give back what they borrowed."),
+        _("Wait for more of %(flavor)s to become available to the queue: %(short)s."),
+        _("Wait for borrowed quota to be returned."),
     ),
     "WAIT_UNTIL": (
         _("Wait until %(at)s."),
-        _("Wait a little."),
+        _("No action required."),
     ),
 }
 
 # What becomes of the job then, said behind a recommendation that was tried: it is of use only beside others,
 # it lets the job wait for something else, or it lets the job start.
 ONLY_WITH = _("Effective only together with the other changes listed here.")
-THEN_WAITS: Sentences = (_("The job then still waits: %(also)s."),)
-THEN_STARTS = _("The job can then start.")
+THEN_WAITS: Sentences = (_("The job still waits afterwards: %(also)s."),)
+THEN_STARTS = _("The job can start afterwards.")
 TRIED = frozenset(
     {
         "ASK_FEWER_CARDS",
@@ -295,58 +285,55 @@ TRIED = frozenset(
 # What usually helps against a reason, where the engine has found nothing for this very job.
 USUAL_HELP: dict[str, Sentences] = {
     "NEVER_FITS": (
-        _("Ask for at most %(largest)s per task, or another model."),
-        _("Ask for less per task, or another model."),
+        _("Reduce to %(largest)s per task, or select another GPU model."),
+        _("Reduce resources per task or select another GPU model."),
     ),
     "EXCEEDS_MAX_QUOTA": (
-        _("Ask for at most %(limit)s, or request more quota."),
-        _("Ask for less, or request more quota."),
+        _("Reduce to %(limit)s, or request more quota."),
+        _("Reduce the request, or request more quota."),
     ),
     "POLICY_DENIED": (
-        _("Wait until other jobs of the same user end; together they may hold %(user_limit)s."),
-        _("Make it preemptible: then it may start in %(preemptible_in)s."),
-        _("Wait for the next month, or ask an admin above %(budget_of)s for more GPU-hours."),
-        _("Stay within %(limit)s, or ask an admin of the workspace."),
-        _("Ask an admin of the workspace."),
+        _("Wait for this user's other jobs to finish (limit: %(user_limit)s)."),
+        _("Make the job preemptible to start it in %(preemptible_in)s."),
+        _("Wait for next month, or ask a parent admin of %(budget_of)s to raise the budget."),
+        _("Reduce to %(limit)s, or contact a workspace admin."),
+        _("Contact a workspace admin."),
     ),
-    "QUEUE_STOPPED": (_("Choose another queue, or ask an admin to release this one."),),
-    "SUSPENDED": (_("Resume it when it should run."),),
-    "BEHIND_HEAD": (_("Wait for the job ahead, or use a queue that fills gaps."),),
-    "IN_LINE": (_("Nothing to do: it is looked at in a moment."),),
+    "QUEUE_STOPPED": (_("Select another queue, or ask an admin to resume this one."),),
+    "SUSPENDED": (_("Resume the job."),),
+    "BEHIND_HEAD": (_("Wait for the job ahead, or use a queue with backfill."),),
+    "IN_LINE": (_("No action required. The scheduler evaluates the job shortly."),),
     "WAITING_FOR_QUOTA": (
-        _("Ask for at most %(free)s, or request %(short)s more."),
-        _("Ask for less, use another flavor, or request more quota."),
+        _("Reduce to %(free)s, or request %(short)s more quota."),
+        _("Reduce the request, select another pool, or request more quota."),
     ),
     "WAITING_FOR_BORROWED": (
-        _("Ask for at most %(available)s, or wait until the borrowers finish."),
-        _("Stay within the nominal quota, or wait until the borrowers finish."),
+        _("Reduce to %(available)s, or wait for borrowers to finish."),
+        _("Stay within nominal quota, or wait for borrowers to finish."),
     ),
     "NO_ROOM": (
-        _("At most %(largest)s start now; or loosen the placement rules."),
-        _("Use smaller tasks, or loosen the placement rules."),
+        _("Reduce to %(largest)s, or relax the placement constraints."),
+        _("Use smaller tasks, or relax the placement constraints."),
     ),
-    "WAITING_FOR_PREEMPTED": (_("Nothing to do: it starts when the cluster confirms that they are gone."),),
+    "WAITING_FOR_PREEMPTED": (_("No action required. The job starts when the preempted pods are deleted."),),
     "RESERVED_FOR_LARGER": (
-        _(
-            "Wait until %(job)s has started, or request less than what is left beside the "
-            "capacity reserved since %(since)s."
-        ),
-        _("A run-time limit below %(window)s would let it use the gap."),
-        _("A short run-time limit may let it use the gap."),
+        _("Wait for %(job)s to start, or reduce the request to the capacity not reserved since %(since)s."),
+        _("Set a maximum run time below %(window)s to allow backfill."),
+        _("Set a short maximum run time to allow backfill."),
     ),
-    "PROTECTED": (_("Wait until the protection ends, or ask for less."),),
-    "BACKOFF": (_("Look at the last attempt's events and fix what failed."),),
-    "CLUSTER_UNREACHABLE": (_("Nothing to do: it goes on when the cluster answers."),),
-    "POD_NOT_CREATED": (_("Nothing to do: after ten tries it gives its place back and is queued again."),),
-    "IMAGE_PULL_FAILED": (_("Check the image's name and tag, and the pull secret of the job file."),),
+    "PROTECTED": (_("Wait for the guaranteed run time to end, or reduce the request."),),
+    "BACKOFF": (_("Check the events of the last attempt."),),
+    "CLUSTER_UNREACHABLE": (_("No action required. The job continues when the cluster is reachable."),),
+    "POD_NOT_CREATED": (_("No action required. After ten attempts the job is requeued."),),
+    "IMAGE_PULL_FAILED": (_("Check the image name and tag, and the pull secret in the job file."),),
     "CONTAINER_NOT_CREATED": (
-        _("Check the secrets and config maps that the job file names, its command and its folder."),
+        _("Check the secrets, config maps, command and working directory in the job file."),
     ),
-    "VOLUME_NOT_MOUNTED": (_("Check that the claims, secrets and config maps of its volumes exist."),),
-    "POD_NOT_STARTED": (_("A large image takes time; the pod's events below say what it does."),),
-    "POD_TERMINATING": (_("Its cards stay held until the cluster has removed the pod: ask an operator."),),
+    "VOLUME_NOT_MOUNTED": (_("Check that the volume claims, secrets and config maps exist."),),
+    "POD_NOT_STARTED": (_("A large image takes time to pull. See the pod's events below."),),
+    "POD_TERMINATING": (_("Its GPUs stay allocated until the pod is deleted. Contact a platform admin."),),
     "TASKS_GIVEN_UP": (
         _("Fix what kept the pod from starting, then suspend and resume the job to run all tasks."),
     ),
-    "PENDING_EVALUATION": (_("Nothing to do; an operator is told if it takes longer than 10 s."),),
+    "PENDING_EVALUATION": (_("No action required. Platform admins are alerted after 10 s."),),
 }

@@ -20,14 +20,14 @@ from typing import Final
 from allotment.processes.startup import USAGE_ERROR, choose_settings, fail, load_settings
 
 OFFLINE: Final = {
-    "pack": "Pack a trace of pods onto nodes and measure allocation and fragmentation",
-    "replay": "Replay a trace of jobs in virtual time and measure waiting and fairness",
-    "conformance": "Run case tables of other schedulers through the engine",
-    "agent": "Change the memory of running parts of cards on this GPU node",
+    "pack": "Simulate pod placement from a trace",
+    "replay": "Simulate job scheduling from a trace",
+    "conformance": "Run conformance cases of other schedulers",
+    "agent": "Resize GPU memory of running slices on this node",
 }
 OFFLINE_MODULES: Final = {"conformance": "scheduling.conformance.cli", "agent": "telemetry.agent.cli"}
-UP_HELP: Final = "Run the whole platform on this machine: database, broker, web, workers"
-BENCH_HELP: Final = "Measure and judge by the limits of benchmarks/limits.toml; `bench --help` names all"
+UP_HELP: Final = "Run the platform on this machine: database, broker, web server, workers"
+BENCH_HELP: Final = "Run benchmarks and check limits"
 OWN_PACKAGES: Final = (
     "allotment", "foundation", "tenants", "clusters", "quotas", "scheduling", "telemetry", "frontend",
 )  # fmt: skip
@@ -75,7 +75,7 @@ def _offline(name: str, arguments: list[str]) -> int:
     try:
         commands = importlib.import_module(OFFLINE_MODULES.get(name, "scheduling.simulation.cli"))
     except ModuleNotFoundError as error:
-        fail(f"{name} needs the module {error.name}, which is not installed")
+        fail(f"{name} requires the module {error.name}, which isn't installed")
     parser = argparse.ArgumentParser(prog=f"allotment {name}", description=OFFLINE[name])
     getattr(commands, f"add_{name}_arguments")(parser)
     return int(getattr(commands, f"{name}_command")(parser.parse_args(arguments)) or 0)
@@ -85,12 +85,14 @@ def _up(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="allotment up",
         description=UP_HELP,
-        epilog="Environment: PORT (default 8080), ALLOTMENT_HOME (default .allotment). Ctrl-C stops all.",
+        epilog=(
+            "Environment: PORT (default 8080), ALLOTMENT_HOME (default .allotment). Press Ctrl-C to stop."
+        ),
     )
     parser.parse_args(arguments)
     _require_server("up")
     command = importlib.import_module("allotment.supervisor.command")
-    return int(command.up())
+    return int(command.run_platform())
 
 
 def _bench(arguments: list[str]) -> int:
@@ -103,7 +105,7 @@ def _bench(arguments: list[str]) -> int:
 
 def _require_server(name: str) -> None:
     if importlib.util.find_spec("django") is None:
-        fail(f"{name} needs the server, which is not installed: pip install 'allotment[server]'")
+        fail(f"{name} requires the server, which isn't installed: pip install 'allotment[server]'")
 
 
 def _manage(name: str, arguments: list[str]) -> None:
@@ -139,19 +141,19 @@ def _overview() -> str:
     commands = {**OFFLINE, "up": UP_HELP, "bench": BENCH_HELP}
     note = ""
     if importlib.util.find_spec("django") is None:
-        note = "The server's commands need more: pip install 'allotment[server]'\n"
+        note = "More commands with the server: pip install 'allotment[server]'\n"
     else:
         try:
             commands.update(_management_help())
         except SystemExit:
-            note = "The other commands are not listed because the settings above are wrong.\n"
+            note = "Other commands aren't listed because of the invalid settings above.\n"
     lines = ["usage: allotment <command> [options]      allotment <command> --help"]
     grouped = {name for names in GROUPS.values() for name in names}
     others = tuple(sorted(set(commands) - grouped))
     for title, names in [*GROUPS.items(), ("Maintain", others)]:
         listed = [f"  {name:<16} {commands[name]}" for name in names if name in commands]
         lines += [f"\n{title}", *listed] if listed else []
-    return "\n".join(lines) + f"\n\n{note}Exit status: 0 done, 1 failed, {USAGE_ERROR} bad usage.\n"
+    return "\n".join(lines) + f"\n\n{note}Exit status: 0 success, 1 failure, {USAGE_ERROR} invalid usage.\n"
 
 
 def _management_help() -> dict[str, str]:

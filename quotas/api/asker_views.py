@@ -29,9 +29,9 @@ from tenants.api.schema import IF_MATCH_OPTIONAL, problems
 
 V = TypeVar("V", bound=type[PlatformView])
 
-_WITHDRAW = "For who asked, and for the admins of the tenant."
-_ACCEPT = "For who asked; the offer is carried out."
-_DECLINE = "For who asked; the request is closed."
+_WITHDRAW = "Requester and admins of the tenant only."
+_ACCEPT = "Requester only. The proposed quota is applied."
+_DECLINE = "Requester only. The request is closed."
 
 
 class AskerView(PlatformView):
@@ -55,7 +55,7 @@ class AskerView(PlatformView):
         raise NotImplementedError
 
     def show_request(self, pk: uuid.UUID) -> Response:
-        """Answer the request."""
+        """Return the request."""
         raise NotImplementedError
 
 
@@ -104,14 +104,14 @@ class QuotaRequestWithdrawView(WorkspaceAskerView):
     change = staticmethod(service.quota_request_withdraw)
 
 
-@_described("quota_request_accept", "Take the counter-offer", _ACCEPT)
+@_described("quota_request_accept", "Accept a proposal", _ACCEPT)
 class QuotaRequestAcceptView(WorkspaceAskerView):
     """Accepts the counter-offer to a workspace."""
 
     change = staticmethod(service.quota_request_accept)
 
 
-@_described("quota_request_decline", "Decline the counter-offer", _DECLINE)
+@_described("quota_request_decline", "Decline a proposal", _DECLINE)
 class QuotaRequestDeclineView(WorkspaceAskerView):
     """Declines the counter-offer to a workspace."""
 
@@ -125,14 +125,14 @@ class AdminRequestWithdrawView(InboxAskerView):
     change = staticmethod(service.quota_request_withdraw)
 
 
-@_described("admin_quota_request_accept", "Take the counter-offer, of a folder too", _ACCEPT)
+@_described("admin_quota_request_accept", "Accept a proposal, including proposals to a folder", _ACCEPT)
 class AdminRequestAcceptView(InboxAskerView):
     """Accepts the counter-offer to any tenant."""
 
     change = staticmethod(service.quota_request_accept)
 
 
-@_described("admin_quota_request_decline", "Decline the counter-offer, of a folder too", _DECLINE)
+@_described("admin_quota_request_decline", "Decline a proposal, including proposals to a folder", _DECLINE)
 class AdminRequestDeclineView(InboxAskerView):
     """Declines the counter-offer to any tenant."""
 

@@ -36,17 +36,19 @@ from tenants.api.schema import IF_MATCH, problems
 
 
 class BudgetSerializer(serializers.Serializer[Any]):
-    """A budget with its use in the present month, which is a calendar month in UTC."""
+    """A budget with its usage in the current calendar month (UTC)."""
 
     id = serializers.UUIDField(source="budget.pk")
-    version = serializers.IntegerField(source="budget.version", help_text="The ETag names it.")
-    tenant = serializers.CharField(source="budget.tenant.slug", help_text="It and everything below it.")
+    version = serializers.IntegerField(source="budget.version", help_text="Version; equals the ETag.")
+    tenant = serializers.CharField(
+        source="budget.tenant.slug", help_text="Applies to the tenant and its children."
+    )
     name = serializers.CharField(source="budget.tenant.name")
     flavor = serializers.CharField(
-        source="budget.flavor.name", default=None, allow_null=True, help_text="null: all together."
+        source="budget.flavor.name", default=None, allow_null=True, help_text="null: all pools."
     )
     cluster = serializers.CharField(source="budget.flavor.cluster.name", default=None, allow_null=True)
-    month = serializers.DateField(help_text="Its first day.")
+    month = serializers.DateField(help_text="First day of the month.")
     gpu_hours = serializers.IntegerField(source="budget.gpu_hours")
     used_gpu_hours = serializers.FloatField(source="used_hours")
     percent = serializers.IntegerField()
@@ -56,10 +58,10 @@ class BudgetSerializer(serializers.Serializer[Any]):
 
 
 class MonthUseSerializer(serializers.Serializer[Any]):
-    month = serializers.DateField(help_text="Its first day.")
+    month = serializers.DateField(help_text="First day of the month.")
     cluster = serializers.CharField(source="flavor.cluster.name")
     flavor = serializers.CharField(source="flavor.name")
-    gpu_hours = serializers.FloatField(help_text="Held, whether or not it was used; slices by their compute.")
+    gpu_hours = serializers.FloatField(help_text="Allocated, used or idle; slices by their compute.")
 
 
 class BudgetChangeSerializer(StrictSerializer):
@@ -69,17 +71,17 @@ class BudgetChangeSerializer(StrictSerializer):
         required=False,
         max_length=STEPS_MAX,
         child=serializers.IntegerField(min_value=1, max_value=99),
-        help_text="Percentages that are told once in a month.",
+        help_text="Alert thresholds in percent; each alerts once per month.",
     )
 
 
 class BudgetCreateSerializer(BudgetChangeSerializer):
     tenant = serializers.CharField(max_length=63)
     flavor = serializers.CharField(
-        max_length=63, required=False, allow_null=True, default=None, help_text="null: all together."
+        max_length=63, required=False, allow_null=True, default=None, help_text="null: all pools."
     )
     cluster = serializers.CharField(
-        default="", allow_blank=True, max_length=63, help_text="Where several have the flavor."
+        default="", allow_blank=True, max_length=63, help_text="Required if several clusters have the flavor."
     )
     gpu_hours = serializers.IntegerField(min_value=0, max_value=HOURS_MAX)
     action = serializers.ChoiceField(default=BudgetAction.WARN.value, choices=BudgetAction.choices)
@@ -117,13 +119,13 @@ class WorkspaceBudgetView(WorkspaceView):
 
     @extend_schema(
         operation_id="budget_get",
-        summary="Budgets that count for a workspace: its own and those of the folders above it",
+        summary="Budgets of a workspace, own and inherited",
         parameters=[BudgetsQuery],
         responses={200: _BUDGETS, **problems(400, 404)},
         tags=["budgets"],
     )
     def get(self, request: Request, ws: str) -> Response:
-        """Answer one page of budgets, the topmost folder's first."""
+        """Return one page of budgets, parents first."""
         rows = workspace_budgets(self.viewer, self.workspace, now=clock.now())
         return listed(request, BudgetsQuery, rows, BudgetSerializer)
 
@@ -135,13 +137,13 @@ class WorkspaceGpuHoursView(WorkspaceView):
 
     @extend_schema(
         operation_id="gpu_hours_list",
-        summary="GPU-hours of a workspace by month and flavor, the present month first",
+        summary="GPU-hours of a workspace by month and flavor, newest first",
         parameters=[UsageQuery],
         responses={200: list_of(MonthUseSerializer), **problems(400, 404)},
         tags=["budgets"],
     )
     def get(self, request: Request, ws: str) -> Response:
-        """Answer one page of months."""
+        """Return one page of months."""
         rows = gpu_hours_by_month(self.viewer, self.workspace, now=clock.now())
         return listed(request, UsageQuery, rows, MonthUseSerializer)
 
@@ -153,19 +155,19 @@ class AdminBudgetsView(PlatformView):
 
     @extend_schema(
         operation_id="admin_budget_list",
-        summary="Budgets of the tenants that you see, with their use",
+        summary="Budgets of tenants that you can view, with usage",
         parameters=[BudgetsQuery],
         responses={200: _BUDGETS, **problems(400)},
         tags=["budgets"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of budgets, parents first."""
+        """Return one page of budgets, parents first."""
         return listed(request, BudgetsQuery, budget_list(self.viewer, now=clock.now()), BudgetSerializer)
 
     @extend_schema(
         operation_id="admin_budget_create",
-        summary="Set a budget of GPU-hours for each calendar month",
-        description="For who stands above the tenant. What was used of this month before counts.",
+        summary="Create a budget of GPU-hours per calendar month",
+        description=("Requires admin rights in a parent tenant. Usage of the current month is included."),
         request=BudgetCreateSerializer,
         responses={201: BudgetSerializer, **problems(400, 404, 409)},
         tags=["budgets"],
@@ -203,25 +205,25 @@ class AdminBudgetView(PlatformView):
 
     @extend_schema(
         operation_id="admin_budget_get",
-        summary="One budget with its use",
+        summary="Get a budget with its usage",
         responses={200: BudgetSerializer, **problems(400, 404)},
         tags=["budgets"],
     )
     def get(self, request: Request, budget: uuid.UUID) -> Response:
-        """Answer the budget."""
+        """Return the budget."""
         read_query(request, NoQuery)
         return _shown(self, budget)
 
     @extend_schema(
         operation_id="admin_budget_change",
-        summary="Change a budget",
+        summary="Update a budget",
         parameters=[IF_MATCH],
         request=BudgetChangeSerializer,
         responses={200: BudgetSerializer, **problems(400, 404)},
         tags=["budgets"],
     )
     def patch(self, request: Request, budget: uuid.UUID) -> Response:
-        """Set what is named; thresholds that are crossed are told anew."""
+        """Update the given fields; crossed thresholds alert again."""
         read_query(request, NoQuery)
         found = budget_get(self.viewer, budget)
         expected = if_match(request)
@@ -231,13 +233,13 @@ class AdminBudgetView(PlatformView):
 
     @extend_schema(
         operation_id="admin_budget_delete",
-        summary="Take a budget away",
+        summary="Delete a budget",
         parameters=[IF_MATCH],
         responses={204: None, **problems(400, 404)},
         tags=["budgets"],
     )
     def delete(self, request: Request, budget: uuid.UUID) -> Response:
-        """Nothing is held back by it any more."""
+        """Delete the budget. Blocked jobs can start."""
         read_query(request, NoQuery)
         found = budget_get(self.viewer, budget)
         budget_delete(acting_user=self.viewer, budget=found, version=if_match(request))

@@ -34,7 +34,7 @@ class PartySerializer(serializers.Serializer[Any]):
     node = serializers.UUIDField(source="pk")
     tenant = serializers.CharField(source="tenant.slug")
     name = serializers.CharField(source="tenant.name")
-    queue = serializers.SerializerMethodField(help_text="Empty for the quota of the tenant itself.")
+    queue = serializers.SerializerMethodField(help_text="Empty for the tenant's own quota.")
 
     def get_queue(self, node: Any) -> str:
         return str(node.queue.name) if node.is_queue else ""
@@ -49,7 +49,7 @@ class LentSerializer(serializers.Serializer[Any]):
 
 class OverrideSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
-    version = serializers.IntegerField(help_text="The ETag names it.")
+    version = serializers.IntegerField(help_text="Version; equals the ETag.")
     created_at = serializers.DateTimeField()
     cell = serializers.CharField(source="cell.name")
     lender = PartySerializer()
@@ -60,27 +60,29 @@ class OverrideSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=OverrideState.choices)
     reason = serializers.CharField()
     by = serializers.CharField(source="actor_name")
-    problem = serializers.CharField(help_text="Why it could not start yet.")
+    problem = serializers.CharField(help_text="Reason why the transfer hasn't started.")
     ended_at = serializers.DateTimeField(allow_null=True)
     ended_by = serializers.CharField()
     returned = serializers.DictField(
-        child=serializers.IntegerField(), help_text="What came back, where that was less than was lent."
+        child=serializers.IntegerField(), help_text="Amount returned, if less than the amount lent."
     )
 
 
 class LoanAmountSerializer(StrictSerializer):
-    cluster = serializers.CharField(default="", max_length=63, help_text="Where several have the flavor.")
+    cluster = serializers.CharField(
+        default="", max_length=63, help_text="Required if several clusters have the flavor."
+    )
     flavor = serializers.CharField(max_length=63)
     resource = serializers.ChoiceField(choices=_RESOURCES)
     amount = serializers.IntegerField(min_value=1, max_value=AMOUNT_MAX)
 
 
 class OverrideCreateSerializer(StrictSerializer):
-    lender = serializers.UUIDField(help_text="The quota node that lends what it keeps.")
-    borrower = serializers.UUIDField(help_text="The quota node that gets it.")
+    lender = serializers.UUIDField(help_text="Source quota node; lends its unassigned quota.")
+    borrower = serializers.UUIDField(help_text="Target quota node.")
     amounts = LoanAmountSerializer(many=True, allow_empty=False)
     starts_at = serializers.DateTimeField(
-        required=False, allow_null=True, default=None, help_text="null: at once."
+        required=False, allow_null=True, default=None, help_text="null: immediately."
     )
     ends_at = serializers.DateTimeField()
     reason = serializers.CharField(default="", allow_blank=True, max_length=500)
@@ -90,7 +92,7 @@ class OverrideCreateSerializer(StrictSerializer):
 
 
 class OverrideChangeSerializer(StrictSerializer):
-    ends_at = serializers.DateTimeField(help_text="Later or sooner than until now.")
+    ends_at = serializers.DateTimeField(help_text="New end time.")
 
 
 class OverridesQuery(ListQuery):
@@ -110,19 +112,19 @@ class OverridesView(PlatformView):
 
     @extend_schema(
         operation_id="override_list",
-        summary="Loans of quota whose lender or borrower you see, the latest first",
+        summary="Temporary quota of tenants that you can view, newest first",
         parameters=[OverridesQuery],
         responses={200: list_of(OverrideSerializer), **problems(400)},
         tags=["loans"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of loans."""
+        """Return one page of temporary quotas."""
         return listed(request, OverridesQuery, override_list(self.viewer), OverrideSerializer)
 
     @extend_schema(
         operation_id="override_create",
-        summary="Lend quota for a while",
-        description="It returns by itself. What then runs above quota goes on until others need it.",
+        summary="Create temporary quota",
+        description=("Quota returns automatically. Jobs above quota keep running until it is reclaimed."),
         request=OverrideCreateSerializer,
         responses={201: OverrideSerializer, **problems(400, 404, 422)},
         tags=["loans"],
@@ -165,19 +167,19 @@ class OverrideView(PlatformView):
 
     @extend_schema(
         operation_id="override_get",
-        summary="One loan",
+        summary="Get a temporary quota",
         responses={200: OverrideSerializer, **problems(400, 404)},
         tags=["loans"],
     )
     def get(self, request: Request, override: uuid.UUID) -> Response:
-        """Answer the loan."""
+        """Return the temporary quota."""
         read_query(request, NoQuery)
         return answer_row(OverrideSerializer, override_get(self.viewer, override))
 
     @extend_schema(
         operation_id="override_move_end",
-        summary="Let a loan end later or sooner",
-        description="Refused with the sums where the lender has promised it to others by then.",
+        summary="Change the end time of a temporary quota",
+        description="Rejected if the source has no unassigned quota in the new period.",
         parameters=[IF_MATCH],
         request=OverrideChangeSerializer,
         responses={200: OverrideSerializer, **problems(400, 404, 409, 422)},
@@ -205,14 +207,14 @@ class OverrideEndView(PlatformView):
 
     @extend_schema(
         operation_id="override_end",
-        summary="End a loan now, or cancel one that has not begun",
+        summary="End a temporary quota, or cancel one that hasn't started",
         parameters=[IF_MATCH_OPTIONAL],
         request=EmptySerializer,
         responses={200: OverrideSerializer, **problems(400, 404, 409, 412)},
         tags=["loans"],
     )
     def post(self, request: Request, override: uuid.UUID) -> Response:
-        """Bring back what was lent."""
+        """Return the quota."""
         read_query(request, NoQuery)
         found = override_get(self.viewer, override)
         read_body(EmptySerializer, request)

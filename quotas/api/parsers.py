@@ -20,7 +20,7 @@ class _FileParser(BodyParser):
         try:
             return body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            message = _("The file is not UTF-8 text.")
+            message = _("The file isn't UTF-8 text.")
             errors = [FieldError("", "ENCODING", message)]
             raise Invalid(message, code="ENCODING", errors=errors) from error
 

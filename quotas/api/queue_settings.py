@@ -42,7 +42,7 @@ _PRIORITY_MAX = 2**31 - 1
 
 
 class QueueDetailSerializer(QueueSerializer):
-    preset = serializers.SerializerMethodField(help_text="null: the settings are those of no preset.")
+    preset = serializers.SerializerMethodField(help_text="null: custom settings.")
 
     @extend_schema_field(serializers.ChoiceField(choices=[one.value for one in Preset], allow_null=True))
     def get_preset(self, queue: Queue) -> str | None:
@@ -72,13 +72,14 @@ class QueueChangeSerializer(StrictSerializer):
     user_shares = serializers.BooleanField(required=False)
     flavors = serializers.ListField(
         child=serializers.CharField(max_length=127), required=False, max_length=64,
-        help_text="In the order of trying; `cluster/flavor` where two clusters have one of that name.",
+        help_text=("In order of preference; `cluster/flavor` if two clusters have the same flavor "
+                  "name."),
     )  # fmt: skip
 
 
 class QueueCreateSerializer(StrictSerializer):
     name = serializers.CharField(max_length=63)
-    cell = serializers.CharField(max_length=63, required=False, help_text="Default: the only one.")
+    cell = serializers.CharField(max_length=63, required=False, help_text="Required if there are several.")
     flavors = serializers.ListField(child=serializers.CharField(max_length=127), max_length=64)
     preset = serializers.ChoiceField(choices=[one.value for one in Preset], default=Preset.BALANCED.value)
     strategy = serializers.ChoiceField(choices=Strategy.choices, default=Strategy.BEST_EFFORT.value)
@@ -86,7 +87,7 @@ class QueueCreateSerializer(StrictSerializer):
 
 class QueueDeleteQuery(WriteQuery):
     move_to = serializers.CharField(
-        required=False, max_length=63, help_text="A queue of the workspace that takes the waiting jobs."
+        required=False, max_length=63, help_text=("Queue of the workspace that receives the pending jobs.")
     )
 
 
@@ -101,19 +102,19 @@ class QueueView(WorkspaceView):
 
     @extend_schema(
         operation_id="queue_get",
-        summary="One queue with its settings",
+        summary="Get a queue with its settings",
         responses={200: QueueDetailSerializer, **problems(400, 404)},
         tags=["quotas"],
     )
     def get(self, request: Request, ws: str, queue: str) -> Response:
-        """Answer the queue."""
+        """Return the queue."""
         read_query(request, NoQuery)
         return self._shown(queue)
 
     @extend_schema(
         operation_id="queue_update",
-        summary="Change settings of a queue",
-        description="Held queues admit nothing; a draining one gives back what it holds as well.",
+        summary="Update the settings of a queue",
+        description="`hold` admits no new jobs; `hold-and-drain` also evicts running jobs.",
         parameters=[IF_MATCH],
         request=QueueChangeSerializer,
         responses={200: QueueDetailSerializer, **problems(400, 404, 409)},
@@ -143,7 +144,9 @@ class QueueView(WorkspaceView):
     @extend_schema(
         operation_id="queue_delete",
         summary="Delete a queue",
-        description="Refused while jobs run in it, or wait and are not moved. The workspace gets its quota.",
+        description=(
+            "Rejected while jobs are running, or pending and not moved. The quota returns to the workspace."
+        ),
         parameters=[IF_MATCH, QueueDeleteQuery],
         responses={204: None, **problems(400, 404, 409)},
         tags=["quotas"],
@@ -186,7 +189,7 @@ def open_queue(view: WorkspaceView, request: Request) -> Response:
 def _flavors(cell: Cell, names: Sequence[str]) -> list[Flavor]:
     found, wrong = find_flavors_named(cell, names)
     if wrong:
-        message = _("There is no flavor of that name in the cell, or more than one: name cluster/flavor.")
+        message = _("Pool not found or ambiguous in the scheduling domain. Use cluster/pool.")
         errors = [FieldError(f"flavors.{index}", "UNKNOWN", message) for index in wrong]
         raise Invalid(message, code="FLAVOR_UNKNOWN", errors=errors)
     return found

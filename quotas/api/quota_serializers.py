@@ -30,8 +30,8 @@ class NodeQuotaSerializer(serializers.Serializer[Any]):
     cell = serializers.CharField(source="node.cell.name")
     tenant = serializers.CharField(source="node.tenant.slug")
     name = serializers.CharField()
-    queue = serializers.CharField(help_text="Empty on the node of the tenant itself.")
-    version = serializers.IntegerField(source="node.version", help_text="The ETag names it.")
+    queue = serializers.CharField(help_text="Empty for the tenant's own node.")
+    version = serializers.IntegerField(source="node.version", help_text="Version; equals the ETag.")
     pending_jobs = serializers.IntegerField()
     pending_cards = serializers.IntegerField()
     quotas = QuotaRowSerializer(source="rows", many=True)
@@ -42,7 +42,7 @@ class QuotaNodeSerializer(serializers.Serializer[Any]):
     parent = serializers.UUIDField(source="parent_id", allow_null=True)  # type: ignore[assignment]
     cell = serializers.CharField(source="cell.name")
     tenant = serializers.CharField(source="tenant.slug")
-    queue = serializers.SerializerMethodField(help_text="Empty on the node of the tenant itself.")
+    queue = serializers.SerializerMethodField(help_text="Empty for the tenant's own node.")
     version = serializers.IntegerField()
 
     def get_queue(self, node: Any) -> str:
@@ -70,13 +70,15 @@ class DifferenceSerializer(serializers.Serializer[Any]):
 
 
 class AmountSerializer(StrictSerializer):
-    """One limit to set. A field that is left out stays as it is; null is unlimited, 0 is nothing."""
+    """One limit to set. Omitted fields are unchanged; null is unlimited."""
 
-    cluster = serializers.CharField(default="", max_length=63, help_text="Where several have the flavor.")
+    cluster = serializers.CharField(
+        default="", max_length=63, help_text="Required if several clusters have the flavor."
+    )
     flavor = serializers.CharField(max_length=63)
     resource = serializers.ChoiceField(choices=_RESOURCES)
     nominal = serializers.IntegerField(
-        required=False, allow_null=True, min_value=0, max_value=AMOUNT_MAX, help_text="Children included."
+        required=False, allow_null=True, min_value=0, max_value=AMOUNT_MAX, help_text="Includes all children."
     )
     borrowing_limit = serializers.IntegerField(
         required=False, allow_null=True, min_value=0, max_value=AMOUNT_MAX
@@ -89,13 +91,17 @@ class AmountSerializer(StrictSerializer):
 class ShrinkSerializer(StrictSerializer):
     """The fields that every change of quotas takes beside the limits."""
 
-    reason = serializers.CharField(default="", allow_blank=True, max_length=500, help_text="For the history.")
+    reason = serializers.CharField(
+        default="", allow_blank=True, max_length=500, help_text="Reason, shown in the change history."
+    )
     shrink = serializers.ChoiceField(
         choices=[choice.value for choice in Shrink],
         required=False,
         allow_null=True,
         default=None,
-        help_text="Needed below the use of now: drain tells jobs to leave, let_run waits until others ask.",
+        help_text=(
+            "Required if usage exceeds the new quota: drain (preempt now) or let_run (reclaim on demand)."
+        ),
     )
 
 
@@ -103,7 +109,7 @@ class QuotaPatchSerializer(ShrinkSerializer):
     amounts = AmountSerializer(many=True, allow_empty=False)
     on_top = serializers.BooleanField(
         default=False,
-        help_text="Create it in place of taking it from above; for the platform's admins.",
+        help_text="Create new quota instead of taking it from the parent; platform admins only.",
     )
 
 
@@ -144,7 +150,7 @@ class RevisionSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField()
     source = serializers.ChoiceField(choices=QuotaChangeSource.choices)  # type: ignore[assignment]
     reverts = serializers.UUIDField(source="reverts_id", allow_null=True)
-    reverted = serializers.SerializerMethodField(help_text="Whether a later revision took it back.")
+    reverted = serializers.SerializerMethodField(help_text="Whether a later revision reverted it.")
     changes = ChangeSerializer(many=True)
 
     def get_reverted(self, revision: Any) -> bool:
@@ -170,7 +176,7 @@ class JobEffectSerializer(serializers.Serializer[Any]):
 
 class SeenSerializer(serializers.Serializer[Any]):
     jobs = JobEffectSerializer(many=True)
-    others = serializers.IntegerField(help_text="Jobs of tenants that you do not see.")
+    others = serializers.IntegerField(help_text="Jobs of tenants that you can't view.")
 
 
 class QuotaWarningSerializer(serializers.Serializer[Any]):
@@ -178,7 +184,7 @@ class QuotaWarningSerializer(serializers.Serializer[Any]):
     node = serializers.UUIDField(source="node_id")
     cluster = serializers.CharField(source="flavor.cluster.name")
     flavor = serializers.CharField(source="flavor.name")
-    resources = serializers.ListField(child=serializers.CharField(), help_text="Names of resources.")
+    resources = serializers.ListField(child=serializers.CharField(), help_text="Resource names.")
     message = serializers.CharField()
 
 
@@ -186,13 +192,15 @@ class QuotaEffectSerializer(DifferenceSerializer):
     """The answer of a dry run, as of this moment."""
 
     over_quota = serializers.SerializerMethodField()
-    reclaimed = SeenSerializer(help_text="Running jobs that would have to leave because of it.")
-    started = SeenSerializer(help_text="Waiting jobs that would start because of it.")
+    reclaimed = SeenSerializer(help_text="Running jobs that would be preempted.")
+    started = SeenSerializer(help_text="Pending jobs that would start.")
     spared = SeenSerializer(help_text="Running jobs that would no longer be preempted.")
-    delayed = SeenSerializer(help_text="Waiting jobs that would start without the change only.")
-    warnings = serializers.SerializerMethodField(help_text="What does not prevent the change.")
-    left_out = serializers.IntegerField(help_text="Pending jobs that were not evaluated: too many.")
-    timed_out = serializers.BooleanField(help_text="Nothing could be told of jobs in time; all else holds.")
+    delayed = SeenSerializer(help_text="Pending jobs that would start only without the change.")
+    warnings = serializers.SerializerMethodField(help_text="Warnings that don't prevent the change.")
+    left_out = serializers.IntegerField(help_text="Number of pending jobs that weren't evaluated.")
+    timed_out = serializers.BooleanField(
+        help_text=("The impact on jobs couldn't be calculated in time; the other fields are complete.")
+    )
 
     @extend_schema_field(QuotaWarningSerializer(many=True))
     def get_warnings(self, found: Any) -> Any:

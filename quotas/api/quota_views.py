@@ -61,7 +61,7 @@ class NodesQuery(ListQuery):
 
 class FileQuery(QuerySerializer):
     kind = serializers.ChoiceField(choices=[kind.value for kind in FileFormat], default="yaml")
-    tenant = serializers.CharField(required=False, max_length=63, help_text="It and what is below it.")
+    tenant = serializers.CharField(required=False, max_length=63, help_text="The tenant and its children.")
 
 
 class ImportQuery(WriteQuery):
@@ -77,13 +77,13 @@ class AdminQuotasView(PlatformView):
 
     @extend_schema(
         operation_id="admin_quota_list",
-        summary="Quota nodes of the tenants that you see",
+        summary="Quota nodes of tenants that you can view",
         parameters=[NodesQuery],
         responses={200: list_of(QuotaNodeSerializer), **problems(400)},
         tags=["quotas"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of nodes, parents first."""
+        """Return one page of nodes, parents first."""
         return listed(request, NodesQuery, quota_nodes(self.viewer), QuotaNodeSerializer)
 
 
@@ -100,16 +100,16 @@ class AdminQuotaView(PlatformView):
         tags=["quotas"],
     )
     def get(self, request: Request, node: uuid.UUID) -> Response:
-        """Answer the node with a row per flavor and resource."""
+        """Return the node with a row per flavor and resource."""
         read_query(request, NoQuery)
         return self._shown(node)
 
     @extend_schema(
         operation_id="admin_quota_change",
-        summary="Set limits of one node",
+        summary="Update the limits of a node",
         description=(
-            "What a node gains leaves the node above it. A dry run answers who would be over quota, whose "
-            "jobs would have to leave and which could start."
+            "Increases are taken from the parent node. A dry run returns the nodes over quota, the "
+            "jobs to be preempted and the jobs that can start."
         ),
         parameters=[WriteQuery, IF_MATCH],
         request=QuotaPatchSerializer,
@@ -156,13 +156,13 @@ class AdminQuotaHistoryView(PlatformView):
 
     @extend_schema(
         operation_id="admin_quota_history",
-        summary="Changes of quota at a tenant and below it, newest first",
+        summary="Quota change history of a tenant and its children, newest first",
         parameters=[ListQuery],
         responses={200: list_of(RevisionSerializer), **problems(400, 404)},
         tags=["quotas"],
     )
     def get(self, request: Request, node: uuid.UUID) -> Response:
-        """Answer one page of revisions."""
+        """Return one page of revisions."""
         tenant = quota_node_get(self.viewer, node).tenant
         return listed(request, ListQuery, quota_history(self.viewer, tenant), RevisionSerializer)
 
@@ -179,8 +179,10 @@ class QuotaRevertView(PlatformView):
 
     @extend_schema(
         operation_id="admin_quota_revert",
-        summary="Take a change of quota back",
-        description="A change itself, with the same checks; refused when a limit was changed again since.",
+        summary="Revert a quota change",
+        description=(
+            "A revert is itself a change with the same checks. Rejected if a limit was changed later."
+        ),
         parameters=[WriteQuery],
         request=ShrinkSerializer,
         responses={200: QuotaEffectSerializer, 201: RevisionSerializer, **problems(400, 404, 409, 422)},
@@ -222,7 +224,7 @@ class QuotaFileView(PlatformView):
 
     @extend_schema(
         operation_id="admin_quota_export",
-        summary="All quotas that you see, as a file",
+        summary="Export all quotas that you can view",
         parameters=[FileQuery],
         responses={
             (200, "application/yaml"): OpenApiTypes.STR,
@@ -232,7 +234,7 @@ class QuotaFileView(PlatformView):
         tags=["quotas"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Answer YAML or CSV that can be edited and sent back."""
+        """Return YAML or CSV that can be edited and imported."""
         query = read_query(request, FileQuery)
         kind = FileFormat(query["kind"])
         tenant = tenant_get(self.viewer, query["tenant"]) if "tenant" in query else None
@@ -242,8 +244,8 @@ class QuotaFileView(PlatformView):
 
     @extend_schema(
         operation_id="admin_quota_import",
-        summary="Set what a YAML or CSV file says, all or nothing",
-        description="A dry run answers the difference. Errors name the line and the field.",
+        summary="Apply a YAML or CSV file atomically",
+        description="A dry run returns the differences. Errors include the line and the field.",
         parameters=[ImportQuery],
         request=_FILE_BODY,
         responses={200: DifferenceSerializer, **problems(400, 413, 415, 422)},

@@ -54,20 +54,20 @@ class AdminQuotaRequestsView(PlatformView):
 
     @extend_schema(
         operation_id="admin_quota_request_list",
-        summary="Requests of quota of the tenants that you see, the latest first",
+        summary="Quota requests of tenants that you can view, newest first",
         parameters=[InboxQuery],
         responses={200: list_of(InboxRequestSerializer), **problems(400)},
         tags=["quota-requests"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page; `may_decide` says which wait for you."""
+        """Return one page; `may_decide` marks the requests that you can review."""
         query = read_query(request, InboxQuery)
         return listed_by(query, InboxQuery, quota_requests(self.viewer), _Inbox.for_viewer(self.viewer))
 
     @extend_schema(
         operation_id="admin_quota_request_create",
-        summary="Ask for more quota of a folder, or of any node that you see",
-        description="An admin above the node decides. The evidence is that of all below it.",
+        summary="Request quota for a folder, or for any node that you can view",
+        description="Reviewed by an admin of a parent node. The usage evidence covers all children.",
         request=NodeRequestCreateSerializer,
         responses={201: InboxRequestSerializer, **problems(400, 404, 409)},
         tags=["quota-requests"],
@@ -104,12 +104,12 @@ class AdminQuotaRequestView(PlatformView):
 
     @extend_schema(
         operation_id="admin_quota_request_get",
-        summary="One request of quota with its evidence",
+        summary="Get a quota request with its usage evidence",
         responses={200: InboxRequestSerializer, **problems(400, 404)},
         tags=["quota-requests"],
     )
     def get(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """Answer the request."""
+        """Return the request."""
         read_query(request, NoQuery)
         return show_inbox_request(self, quota_request)
 
@@ -122,10 +122,11 @@ class QuotaRequestApproveView(InboxRequestView):
 
     @extend_schema(
         operation_id="admin_quota_request_approve",
-        summary="Give what is asked for",
+        summary="Approve a request",
         description=(
-            "A change of quota by whoever approves, or a loan from the node above until the day named. A dry "
-            "run answers who would be over quota, whose jobs would have to leave and which could start."
+            "Changes the quota on the approver's authority, or creates temporary quota from the "
+            "parent until the given date. A dry run returns the nodes over quota, the jobs to be "
+            "preempted and the jobs that can start."
         ),
         parameters=[IF_MATCH_OPTIONAL],
         request=AnswerSerializer,
@@ -154,14 +155,14 @@ class QuotaRequestRejectView(InboxRequestView):
 
     @extend_schema(
         operation_id="admin_quota_request_reject",
-        summary="Refuse a request",
+        summary="Reject a request",
         parameters=[IF_MATCH_OPTIONAL],
         request=RejectSerializer,
         responses={200: InboxRequestSerializer, **problems(400, 404, 409, 412)},
         tags=["quota-requests"],
     )
     def post(self, request: Request, quota_request: uuid.UUID) -> Response:
-        """Say no, and why."""
+        """Reject with a reason."""
         read_query(request, NoQuery)
         found = quota_request_get(self.viewer, quota_request)
         values, expected = read_body(RejectSerializer, request), if_match(request, required=False)
@@ -178,8 +179,8 @@ class QuotaRequestCounterView(InboxRequestView):
 
     @extend_schema(
         operation_id="admin_quota_request_counter",
-        summary="Offer something else",
-        description="Who asked accepts or declines it, as long as the request lasts.",
+        summary="Propose changes to a request",
+        description="The requester can accept or decline until the request expires.",
         parameters=[IF_MATCH_OPTIONAL],
         request=OfferSerializer,
         responses={200: InboxRequestSerializer, **problems(400, 404, 409, 412, 422)},
@@ -215,5 +216,5 @@ class _Inbox(InboxRequestSerializer):
 
 
 def show_inbox_request(view: PlatformView, pk: uuid.UUID, *, location: str = "") -> Response:
-    """Answer a request as the viewer sees it among those of all tenants."""
+    """Return a request as the viewer sees it among those of all tenants."""
     return answer_row(_Inbox.for_viewer(view.viewer), quota_request_get(view.viewer, pk), location=location)

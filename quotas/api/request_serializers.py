@@ -22,7 +22,7 @@ class CurrentSerializer(LimitsSerializer):
 
 
 class WantedSerializer(serializers.Serializer[Any]):
-    """Limits that are to change; those that are left out stay."""
+    """Limits to change; omitted limits are unchanged."""
 
     cluster = serializers.CharField()
     flavor = serializers.CharField()
@@ -41,15 +41,15 @@ class PendingEvidenceSerializer(serializers.Serializer[Any]):
 
 
 class UseEvidenceSerializer(serializers.Serializer[Any]):
-    missing = serializers.CharField(required=False, help_text="Why there is nothing to tell.")
-    gpu_hours = serializers.DictField(child=serializers.FloatField(), required=False, help_text="By flavor.")
+    missing = serializers.CharField(required=False, help_text="Reason for missing data.")
+    gpu_hours = serializers.DictField(child=serializers.FloatField(), required=False, help_text="Per flavor.")
     total_gpu_hours = serializers.FloatField(required=False)
-    mean_gpus = serializers.FloatField(required=False, help_text="Over all of the days.")
-    since = serializers.DateTimeField(required=False, help_text="From when on the database knows.")
+    mean_gpus = serializers.FloatField(required=False, help_text="Average over all days.")
+    since = serializers.DateTimeField(required=False, help_text="Start of the available data.")
 
 
 class IdleEvidenceSerializer(serializers.Serializer[Any]):
-    missing = serializers.CharField(required=False, help_text="Why there is nothing to tell.")
+    missing = serializers.CharField(required=False, help_text="Reason for missing data.")
     measured_gpu_hours = serializers.FloatField(required=False)
     idle_gpu_hours = serializers.FloatField(required=False)
 
@@ -58,7 +58,7 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     """The evidence as of the moment of asking."""
 
     at = serializers.DateTimeField()
-    days = serializers.IntegerField(help_text="How far use and idleness look back.")
+    days = serializers.IntegerField(help_text="Number of days covered.")
     pending = PendingEvidenceSerializer()
     use = UseEvidenceSerializer()
     idle = IdleEvidenceSerializer()
@@ -69,24 +69,24 @@ class EvidenceSerializer(serializers.Serializer[Any]):
 
 class QuotaRequestSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
-    version = serializers.IntegerField(help_text="The ETag names it.")
+    version = serializers.IntegerField(help_text="Version; equals the ETag.")
     created_at = serializers.DateTimeField()
     node = serializers.UUIDField(source="node_id")
     cell = serializers.CharField(source="node.cell.name")
     workspace = serializers.CharField(source="node.tenant.slug")
-    queue = serializers.SerializerMethodField(help_text="Empty for the quota of the workspace itself.")
+    queue = serializers.SerializerMethodField(help_text="Empty for the workspace's own quota.")
     by = serializers.CharField(source="asker.username")
     reason = serializers.CharField()
     state = serializers.ChoiceField(choices=RequestState.choices)
     asked = WantedSerializer(many=True)
-    current = CurrentSerializer(many=True, help_text="What there was when it was asked.")
-    offer = WantedSerializer(source="counter", many=True, help_text="The counter-offer, if one was made.")
-    until = serializers.DateTimeField(allow_null=True, help_text="null: for good.")
+    current = CurrentSerializer(many=True, help_text="Quota at the time of the request.")
+    offer = WantedSerializer(source="counter", many=True, help_text="Proposed amounts, if any.")
+    until = serializers.DateTimeField(allow_null=True, help_text="null: permanent.")
     expires_at = serializers.DateTimeField()
     evidence = EvidenceSerializer()
     decided_by = serializers.CharField(source="decided_by.username", default=None, allow_null=True)
     decided_at = serializers.DateTimeField(allow_null=True)
-    answer = serializers.CharField(help_text="What was said with the decision.")
+    answer = serializers.CharField(help_text="Comment of the approver.")
     closed_at = serializers.DateTimeField(allow_null=True)
     revision = serializers.UUIDField(source="revision_id", allow_null=True)
     loan = serializers.UUIDField(source="override_id", allow_null=True)
@@ -99,10 +99,13 @@ class _AskSerializer(StrictSerializer):
     amounts = AmountSerializer(many=True, allow_empty=False)
     reason = serializers.CharField(max_length=2000)
     until = serializers.DateTimeField(
-        required=False, allow_null=True, default=None, help_text="Then it returns; null: for good."
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="End of the temporary quota; null: permanent.",
     )
     expires_at = serializers.DateTimeField(
-        required=False, allow_null=True, default=None, help_text="14 days from now, or sooner or later."
+        required=False, allow_null=True, default=None, help_text="Expiry of the request. Default: in 14 days."
     )
 
     def validate_amounts(self, amounts: Any) -> Any:
@@ -111,17 +114,17 @@ class _AskSerializer(StrictSerializer):
 
 class QuotaRequestCreateSerializer(_AskSerializer):
     queue = serializers.CharField(
-        default="", allow_blank=True, max_length=63, help_text="Empty: for the workspace."
+        default="", allow_blank=True, max_length=63, help_text="Empty for the workspace's own quota."
     )
     cell = serializers.CharField(
-        default="", allow_blank=True, max_length=63, help_text="Where it has several."
+        default="", allow_blank=True, max_length=63, help_text="Required if there are several."
     )
 
 
 class NodeRequestCreateSerializer(_AskSerializer):
-    """The same for any node, a folder's among them, named by its id."""
+    """Request for any quota node, including folders, by its ID."""
 
-    node = serializers.UUIDField(help_text="The quota node that is to have more; see `admin/quotas`.")
+    node = serializers.UUIDField(help_text="Target quota node; see `admin/quotas`.")
 
 
 class AnswerSerializer(StrictSerializer):
@@ -129,7 +132,7 @@ class AnswerSerializer(StrictSerializer):
 
 
 class RejectSerializer(StrictSerializer):
-    answer = serializers.CharField(max_length=2000, help_text="Why.")
+    answer = serializers.CharField(max_length=2000, help_text="Reason.")
 
 
 class OfferSerializer(AnswerSerializer):
@@ -146,12 +149,12 @@ class EmptySerializer(StrictSerializer):
 def check_count(amounts: Any) -> Any:
     """No more amounts than a person writes. Raises: ValidationError."""
     if len(amounts) > 100:
-        raise serializers.ValidationError(_("At most 100 at once."), code="too_many")
+        raise serializers.ValidationError(_("Maximum: 100 at a time."), code="too_many")
     return amounts
 
 
 class InboxRequestSerializer(QuotaRequestSerializer):
-    may_decide = serializers.SerializerMethodField(help_text="Whether you may decide about it.")
+    may_decide = serializers.SerializerMethodField(help_text="Whether you can review the request.")
 
     def get_may_decide(self, request: Any) -> bool:
         return bool(request.may_decide)

@@ -50,21 +50,21 @@ class QuotaRequestsView(WorkspaceView):
 
     @extend_schema(
         operation_id="quota_request_list",
-        summary="Requests of quota of a workspace, the latest first",
+        summary="Quota requests of a workspace, newest first",
         parameters=[RequestsQuery],
         responses={200: list_of(QuotaRequestSerializer), **problems(400, 404)},
         tags=["quota-requests"],
     )
     def get(self, request: Request, ws: str) -> Response:
-        """Answer one page of requests."""
+        """Return one page of requests."""
         query = read_query(request, RequestsQuery)
         rows = workspace_requests(self.viewer, self.workspace)
         return listed_by(query, RequestsQuery, rows, QuotaRequestSerializer)
 
     @extend_schema(
         operation_id="quota_request_create",
-        summary="Ask for more quota",
-        description="What was used, what waits and what stood idle is attached by itself.",
+        summary="Request quota",
+        description="Usage, pending jobs and idle hours are attached automatically.",
         request=QuotaRequestCreateSerializer,
         responses={201: QuotaRequestSerializer, **problems(400, 404, 409)},
         tags=["quota-requests"],
@@ -91,18 +91,18 @@ class QuotaRequestView(WorkspaceView):
 
     @extend_schema(
         operation_id="quota_request_get",
-        summary="One request of quota",
+        summary="Get a quota request",
         responses={200: QuotaRequestSerializer, **problems(400, 404)},
         tags=["quota-requests"],
     )
     def get(self, request: Request, ws: str, quota_request: uuid.UUID) -> Response:
-        """Answer the request with its evidence."""
+        """Return the request with its evidence."""
         read_query(request, NoQuery)
         return show_workspace_request(self, quota_request)
 
 
 def show_workspace_request(view: WorkspaceView, pk: uuid.UUID, *, location: str = "") -> Response:
-    """Answer a request of the workspace with its evidence."""
+    """Return a request of the workspace with its evidence."""
     found = workspace_request_get(view.viewer, view.workspace, pk)
     return answer_row(QuotaRequestSerializer, found, location=location)
 
@@ -115,9 +115,9 @@ def _node(nodes: list[QuotaNode], queue: str, cell: str) -> QuotaNode:
         if (node.queue.name if node.is_queue else "") == queue and cell in ("", node.cell.name)
     ]
     if not found:
-        message = _("There is no quota of that name here.")
+        message = _("Quota not found.")
         raise Invalid(message, errors=[FieldError("queue", "UNKNOWN", message)])
     if len(found) > 1:
-        message = _("There are several; name the cell.")
+        message = _("Ambiguous. Specify the scheduling domain.")
         raise Invalid(message, errors=[FieldError("cell", "AMBIGUOUS", message)])
     return found[0]

@@ -26,7 +26,9 @@ class QueueSerializer(serializers.Serializer[Any]):
     strategy = serializers.ChoiceField(choices=Strategy.choices)
     stop_policy = serializers.ChoiceField(choices=StopPolicy.choices)
     allocation_mode = serializers.ChoiceField(choices=AllocationMode.choices)
-    preemption = serializers.BooleanField(help_text="Off: nobody leaves for its jobs, whatever follows.")
+    preemption = serializers.BooleanField(
+        help_text=("false: the queue never preempts, regardless of the fields below.")
+    )
     within_queue = serializers.ChoiceField(choices=PreemptWithin.choices)
     reclaim = serializers.ChoiceField(choices=PreemptOthers.choices)
     while_borrowing = serializers.ChoiceField(choices=PreemptOthers.choices)
@@ -35,9 +37,9 @@ class QueueSerializer(serializers.Serializer[Any]):
     when_can_preempt = serializers.ChoiceField(choices=WhenCan.choices)
     preference = serializers.ChoiceField(choices=Preference.choices)
     backfill = serializers.BooleanField()
-    user_shares = serializers.BooleanField(help_text="Users who used less lately come first.")
+    user_shares = serializers.BooleanField(help_text=("Fair sharing between users: less recent usage first."))
     flavors = serializers.SerializerMethodField(
-        help_text="In the order in which they are tried; `cluster/flavor` where two clusters have the name."
+        help_text=("In order of preference; `cluster/flavor` if two clusters have the same flavor name.")
     )
 
     def get_flavors(self, queue: Any) -> list[str]:
@@ -47,7 +49,7 @@ class QueueSerializer(serializers.Serializer[Any]):
 class QuotaRowSerializer(serializers.Serializer[Any]):
     """The quota of one node for one resource of one flavor, the same at every endpoint.
 
-    Amounts in the resource's unit: millicores, MiB, percent points of a card, cards. null: unlimited.
+    Amounts in the resource's unit: millicores, MiB, percent of a GPU, GPUs. null: unlimited.
     """
 
     queue = serializers.CharField(help_text="Empty on the rows of a tenant itself.")
@@ -74,5 +76,5 @@ class QuotaRowSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="What could be reserved now, borrowing included."
     )
     potential = serializers.IntegerField(
-        allow_null=True, help_text="What could be reserved if nobody else reserved anything."
+        allow_null=True, help_text="Maximum that can be reserved if no other tenant reserves quota."
     )

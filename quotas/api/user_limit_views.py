@@ -27,12 +27,15 @@ _RESOURCES = [resource.value for resource in Resource]
 
 
 class UserLimitSerializer(serializers.Serializer[Any]):
-    """A cap on what the jobs of a user hold at once, in the resource's unit."""
+    """Maximum resources that a user's jobs can use at a time, in the resource's unit."""
 
     id = serializers.UUIDField()
-    version = serializers.IntegerField(help_text="The ETag names it.")
+    version = serializers.IntegerField(help_text="Version; equals the ETag.")
     user = serializers.CharField(
-        source="user.username", default=None, allow_null=True, help_text="null: who has no own limit."
+        source="user.username",
+        default=None,
+        allow_null=True,
+        help_text="null: users without their own limit.",
     )
     resource = serializers.ChoiceField(choices=_RESOURCES)
     amount = serializers.IntegerField(allow_null=True, help_text="null: unlimited.")
@@ -40,13 +43,16 @@ class UserLimitSerializer(serializers.Serializer[Any]):
 
 class UserLimitChangeSerializer(StrictSerializer):
     amount = serializers.IntegerField(
-        allow_null=True, min_value=0, max_value=AMOUNT_MAX, help_text="null: unlimited, for one user only."
+        allow_null=True,
+        min_value=0,
+        max_value=AMOUNT_MAX,
+        help_text="null: unlimited, for a single user only.",
     )
 
 
 class UserLimitCreateSerializer(UserLimitChangeSerializer):
     user = serializers.CharField(
-        required=False, allow_null=True, default=None, max_length=150, help_text="null: everybody."
+        required=False, allow_null=True, default=None, max_length=150, help_text="null: all users."
     )
     resource = serializers.ChoiceField(choices=_RESOURCES)
 
@@ -66,20 +72,22 @@ class UserLimitsView(WorkspaceView):
 
     @extend_schema(
         operation_id="user_limit_list",
-        summary="Limits of users in a workspace, those of everybody first",
+        summary="User limits of a workspace, those for all users first",
         parameters=[UserLimitsQuery],
         responses={200: list_of(UserLimitSerializer), **problems(400, 404)},
         tags=["user-limits"],
     )
     def get(self, request: Request, ws: str) -> Response:
-        """Answer one page of limits."""
+        """Return one page of limits."""
         rows = user_limit_list(self.viewer, self.workspace)
         return listed(request, UserLimitsQuery, rows, UserLimitSerializer)
 
     @extend_schema(
         operation_id="user_limit_create",
-        summary="Limit what a user, or everybody, holds at once",
-        description="One's own limit counts before that of everybody. A job beyond it waits.",
+        summary="Create a user limit",
+        description=(
+            "A user's own limit overrides the limit for all users. Jobs above the limit stay pending."
+        ),
         request=UserLimitCreateSerializer,
         responses={201: UserLimitSerializer, **problems(400, 404, 409)},
         tags=["user-limits"],
@@ -110,25 +118,25 @@ class UserLimitView(WorkspaceView):
 
     @extend_schema(
         operation_id="user_limit_get",
-        summary="One limit",
+        summary="Get a user limit",
         responses={200: UserLimitSerializer, **problems(400, 404)},
         tags=["user-limits"],
     )
     def get(self, request: Request, ws: str, limit: uuid.UUID) -> Response:
-        """Answer the limit."""
+        """Return the limit."""
         read_query(request, NoQuery)
         return answer_row(UserLimitSerializer, user_limit_get(self.viewer, self.workspace, limit))
 
     @extend_schema(
         operation_id="user_limit_change",
-        summary="Set another amount",
+        summary="Update a user limit",
         parameters=[IF_MATCH],
         request=UserLimitChangeSerializer,
         responses={200: UserLimitSerializer, **problems(400, 404)},
         tags=["user-limits"],
     )
     def patch(self, request: Request, ws: str, limit: uuid.UUID) -> Response:
-        """Set the limit; jobs above it go on, and nothing new starts until it fits."""
+        """Update the limit. Running jobs aren't affected; new jobs start when they fit."""
         read_query(request, NoQuery)
         found = user_limit_get(self.viewer, self.workspace, limit)
         expected = if_match(request)
@@ -139,13 +147,13 @@ class UserLimitView(WorkspaceView):
 
     @extend_schema(
         operation_id="user_limit_delete",
-        summary="Take a limit away",
+        summary="Delete a user limit",
         parameters=[IF_MATCH],
         responses={204: None, **problems(400, 404)},
         tags=["user-limits"],
     )
     def delete(self, request: Request, ws: str, limit: uuid.UUID) -> Response:
-        """Nobody is held back by it any more."""
+        """Delete the limit. Blocked jobs can start."""
         read_query(request, NoQuery)
         found = user_limit_get(self.viewer, self.workspace, limit)
         user_limit_delete(acting_user=self.viewer, limit=found, version=if_match(request))

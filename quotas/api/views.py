@@ -62,15 +62,15 @@ class QueuesView(WorkspaceView):
         tags=["quotas"],
     )
     def get(self, request: Request, ws: str) -> Response:
-        """Answer one page of queues by name."""
+        """Return one page of queues by name."""
         return listed(request, QueuesQuery, queue_list(self.viewer, self.workspace), QueueSerializer)
 
     @extend_schema(
         operation_id="queue_create",
-        summary="Open a queue",
+        summary="Create a queue",
         description=(
-            "It has no quota of its own yet. Opened with the right of the workspace alone it borrows nothing "
-            "until that is decided above."
+            "A new queue has no quota. If created with workspace permissions only, it can't borrow "
+            "until a parent admin enables it."
         ),
         request=QueueCreateSerializer,
         responses={201: QueueDetailSerializer, **problems(400, 404, 409)},
@@ -95,7 +95,7 @@ class QuotaView(WorkspaceView):
         tags=["quotas"],
     )
     def get(self, request: Request, ws: str) -> Response:
-        """Answer one row per queue, flavor and resource, the workspace's own first."""
+        """Return one row per queue, flavor and resource, the workspace's own first."""
         return listed(request, QuotaQuery, workspace_quota(self.viewer, self.workspace), QuotaRowSerializer)
 
 
@@ -110,8 +110,8 @@ class QueuePresetView(WorkspaceView):
 
     @extend_schema(
         operation_id="queue_preset",
-        summary="Give a queue the settings of a preset",
-        description="Its strategy, its flavors and its quota stay.",
+        summary="Apply a preset to a queue",
+        description="Strategy, flavors and quota are kept.",
         parameters=[IF_MATCH_OPTIONAL],
         request=PresetSerializer,
         responses={200: QueueSerializer, **problems(400, 404)},

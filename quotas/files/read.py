@@ -22,14 +22,14 @@ def read_rows(text: str, kind: FileFormat, name: str) -> list[Row]:
     """
     problems = FileProblems(name)
     if len(text.encode("utf-8", "surrogatepass")) > FILE_BOUNDS.size:
-        message = _("The file is larger than %(limit)s KiB; split it, by tenants for example.")
+        message = _("The file is larger than %(limit)s KiB. Split it, for example by tenant.")
         problems.add_problem(1, "", "TOO_LARGE", message % {"limit": FILE_BOUNDS.size // 1024})
         problems.raise_if_any()
     found = yaml_rows(text, problems) if kind is FileFormat.YAML else _csv_rows(text, problems)
     rows: list[Row] = []
     for row in found:
         if len(rows) == ROWS_MAX:
-            message = _("A file has at most %(limit)s limits.") % {"limit": ROWS_MAX}
+            message = _("Maximum: %(limit)s limits per file.") % {"limit": ROWS_MAX}
             problems.add_problem(row.line, "", "TOO_MANY", message)
             break
         rows.append(row)
@@ -46,11 +46,11 @@ def _csv_rows(text: str, problems: FileProblems) -> Iterator[FileRow]:
         unknown = [column for column in found if column not in COLUMNS]
         if unknown:
             known = {"known": ", ".join(COLUMNS)}
-            message = _("There is no such column; there are: %(known)s.") % known
+            message = _("Unknown column. Valid: %(known)s.") % known
             for column in unknown:
                 problems.add_problem(1, column, "UNKNOWN", message)
         for column in sorted(name for name, times in found.items() if times > 1):
-            problems.add_problem(1, column, "TWICE", _("This column is there twice."))
+            problems.add_problem(1, column, "TWICE", _("Duplicate column."))
         if not header:
             problems.add_problem(1, "", "EMPTY", _("The file is empty."))
             return
@@ -58,7 +58,7 @@ def _csv_rows(text: str, problems: FileProblems) -> Iterator[FileRow]:
             if not any(value.strip() for value in values):
                 continue
             if len(values) != len(header):
-                message = _("This line has %(found)s values; the first line names %(wanted)s columns.")
+                message = _("The line has %(found)s values; the header has %(wanted)s columns.")
                 counts = {"found": len(values), "wanted": len(header)}
                 problems.add_problem(reader.line_num, "", "COLUMNS", message % counts)
                 continue
@@ -66,5 +66,5 @@ def _csv_rows(text: str, problems: FileProblems) -> Iterator[FileRow]:
             cells = {name: (value, line) for name, value in zip(header, values, strict=True)}
             yield build_row(line, cells, problems)
     except csv.Error as error:
-        message = _("This is no CSV: %(problem)s") % {"problem": error}
+        message = _("Invalid CSV: %(problem)s") % {"problem": error}
         problems.add_problem(reader.line_num, "", "SYNTAX", message)

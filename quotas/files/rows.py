@@ -105,7 +105,7 @@ class FileProblems:
             errors = [
                 error for _line, error in sorted(self._found, key=lambda item: (item[0], item[1].field))
             ]
-            message = _("The file cannot be used as it is; nothing was changed.")
+            message = _("The file has errors. No changes were made.")
             raise Invalid(message, code="FILE_INVALID", errors=errors)
 
 
@@ -118,7 +118,7 @@ def read_limit(text: str, problems: FileProblems, line: int, field: str) -> int 
         return None
     if (amount := read_whole(word, most=10**19)) is not None:
         return amount
-    message = _("%(text)s is no amount: write a whole number, 0 for nothing, or unlimited.")
+    message = _('Invalid amount %(text)s. Enter a whole number or "unlimited".')
     problems.add_problem(line, field, "AMOUNT", message % {"text": repr(word[:40])})
     return Keep.AS_IS
 
@@ -128,7 +128,7 @@ def read_resource(text: str, problems: FileProblems, line: int) -> Resource:
     word = text.strip()
     if word in {resource.value for resource in Resource}:
         return Resource(word)
-    message = _("%(text)s is no resource; there are: %(known)s.")
+    message = _("Unknown resource %(text)s. Valid: %(known)s.")
     known = ", ".join(resource.value for resource in Resource)
     problems.add_problem(line, "resource", "UNKNOWN", message % {"text": repr(word[:40]), "known": known})
     return Resource.CPU
@@ -145,7 +145,7 @@ def build_row(line: int, found: Mapping[str, Cell], problems: FileProblems) -> F
 
     for field in ("tenant", "flavor", "resource"):
         if not text(field):
-            problems.add_problem(line, field, "REQUIRED", _("This is missing."))
+            problems.add_problem(line, field, "REQUIRED", _("Required."))
     limits = {field: read_limit(text(field), problems, at(field), field) for field in LIMITS}
     named = text("resource")
     resource = read_resource(named, problems, at("resource")) if named else Resource.CPU

@@ -50,7 +50,7 @@ def yaml_rows(text: str, problems: FileProblems) -> Iterator[Row]:
     try:
         root = read_yaml(text, FILE_BOUNDS)
     except TextError as error:
-        message = _("This is no YAML: %(problem)s") % {"problem": error.message}
+        message = _("Invalid YAML: %(problem)s") % {"problem": error.message}
         problems.add_problem(error.line or 1, error.key, error.code, message)
         return
     if root is None:
@@ -76,7 +76,7 @@ def _block_rows(block: Node, problems: FileProblems) -> Iterator[Row]:
             yield build_row(line, place | cells, problems)
         tenant, at = place.get("tenant", ("", block.line))
         if pools and not tenant.strip():
-            problems.add_problem(at, "tenant", "REQUIRED", _("This is missing."))
+            problems.add_problem(at, "tenant", "REQUIRED", _("Required."))
         for pool in pools:
             queue = place.get("queue", ("", 0))[0]
             yield replace(pool, tenant=tenant.strip(), queue=queue.strip())
@@ -88,14 +88,14 @@ def _places(of: Mapping[str, Node], block: Node, problems: FileProblems) -> list
         return [{field: _cell(of[field], field, problems) for field in ("tenant", "queue") if field in of}]
     for field in ("tenant", "queue"):
         if field in of:
-            message = _("Name either tenants or one tenant with its queue.")
+            message = _("Specify either tenants, or one tenant and its queue.")
             problems.add_problem(of[field].line, field, "TWICE", message)
     places = []
     for node in _items(of["tenants"], "tenants", block.line, problems):
         text, line = _cell(node, "tenants", problems)
         tenant, _slash, queue = text.strip().partition("/")
         if not tenant:
-            problems.add_problem(line, "tenants", "REQUIRED", _("This is missing."))
+            problems.add_problem(line, "tenants", "REQUIRED", _("Required."))
             continue
         places.append({"tenant": (tenant, line), "queue": (queue, line)})
     return places
@@ -104,13 +104,13 @@ def _places(of: Mapping[str, Node], block: Node, problems: FileProblems) -> list
 def _pool_rows(pools: Node, problems: FileProblems) -> Iterator[PoolRow]:
     """The pools of a block, as yet without a tenant."""
     if not isinstance(pools, YamlMapping):
-        message = _("Here belong pools by their names, for example h100: {gpus: 8}.")
+        message = _("Must be a map of pools, for example h100: {gpus: 8}.")
         problems.add_problem(pools.line, "pools", "TYPE", message)
         return
     seen: set[str] = set()
     for key, value in pools.entries:
         if key.text in seen:
-            problems.add_problem(key.line, key.text[:_LONGEST], "TWICE", _("This field is there twice."))
+            problems.add_problem(key.line, key.text[:_LONGEST], "TWICE", _("Duplicate field."))
             continue
         seen.add(key.text)
         # `h100: 8` is short for `h100: {gpus: 8}`.
@@ -153,9 +153,11 @@ def _of_nodes(cells: Mapping[str, Cell], field: str, problems: FileProblems) -> 
     amount = _amount(word, field)
     if amount is not None:
         return amount
-    message = _("%(text)s is no amount: write cores such as 64 or 500m, unlimited, or nodes.")
+    message = _('Invalid amount %(text)s. Enter cores (for example 64 or 500m), "unlimited" or "nodes".')
     if field == "memory":
-        message = _("%(text)s is no amount: write memory with its unit such as 512Gi, unlimited, or nodes.")
+        message = _(
+            'Invalid amount %(text)s. Enter memory with its unit (for example 512Gi), "unlimited" or "nodes".'
+        )
     problems.add_problem(line, field, "AMOUNT", message % {"text": repr(word[:_LONGEST])})
     return Keep.AS_IS
 
@@ -174,17 +176,17 @@ def _amount(word: str, field: str) -> int | None:
 def _fields(node: Node, known: tuple[str, ...], problems: FileProblems) -> dict[str, Node]:
     """The values of a mapping by their names; what is not known or twice there is a problem."""
     if not isinstance(node, YamlMapping):
-        message = _("Here belong fields with values: %(known)s.") % {"known": ", ".join(known)}
+        message = _("Must be a map with these fields: %(known)s.") % {"known": ", ".join(known)}
         problems.add_problem(node.line, "", "TYPE", message)
         return {}
     found: dict[str, Node] = {}
     for key, value in node.entries:
         name = key.text[:60]
         if name not in known:
-            message = _("There is no such field; there are: %(known)s.") % {"known": ", ".join(known)}
+            message = _("Unknown field. Valid: %(known)s.") % {"known": ", ".join(known)}
             problems.add_problem(key.line, name, "UNKNOWN", message)
         elif name in found:
-            problems.add_problem(key.line, name, "TWICE", _("This field is there twice."))
+            problems.add_problem(key.line, name, "TWICE", _("Duplicate field."))
         else:
             found[name] = value
     return found
@@ -193,7 +195,7 @@ def _fields(node: Node, known: tuple[str, ...], problems: FileProblems) -> dict[
 def _items(node: Node | None, field: str, line: int, problems: FileProblems) -> list[Node]:
     if isinstance(node, Listing):
         return node.values
-    problems.add_problem(line if node is None else node.line, field, "TYPE", _("Here belongs a list."))
+    problems.add_problem(line if node is None else node.line, field, "TYPE", _("Must be a list."))
     return []
 
 
@@ -201,7 +203,7 @@ def _cell(node: Node, field: str, problems: FileProblems) -> Cell:
     if isinstance(node, Scalar):
         if node.is_null and field in (*LIMITS, *_POOL_FIELDS) and node.text:
             # `null` means different things to different people; here people write which one they mean.
-            problems.add_problem(node.line, field, "AMOUNT", _("Write unlimited, or leave the field out."))
+            problems.add_problem(node.line, field, "AMOUNT", _('Enter "unlimited", or omit the field.'))
         return "" if node.is_null else node.text, node.line
-    problems.add_problem(node.line, field, "TYPE", _("Here belongs one value."))
+    problems.add_problem(node.line, field, "TYPE", _("Must be a single value."))
     return "", node.line

@@ -117,7 +117,7 @@ def budget_get(viewer: Actor, pk: uuid.UUID) -> Budget:
     """One budget. Raises: NotFound, also for one of a tenant out of sight; PermissionDenied."""
     budget = _budgets().filter(pk=pk).first()
     if budget is None:
-        raise NotFound(_("There is no such budget."))
+        raise NotFound(_("Budget not found."))
     permissions.require(viewer, Permission.QUOTA_VIEW, budget.tenant)
     return budget
 

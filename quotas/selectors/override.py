@@ -58,5 +58,5 @@ def override_get(viewer: Actor, pk: uuid.UUID) -> Override:
     """One loan. Raises: NotFound, also for one between tenants out of sight."""
     found = override_list(viewer, pk)
     if not found:
-        raise NotFound(_("There is no such loan."))
+        raise NotFound(_("Temporary quota not found."))
     return found[0]

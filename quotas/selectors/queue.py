@@ -31,4 +31,4 @@ def queue_get(viewer: Actor, workspace: Tenant, name: str) -> Queue:
     for queue in queue_list(viewer, workspace):
         if queue.name == name:
             return queue
-    raise NotFound(_("There is no queue named %(name)s.") % {"name": name})
+    raise NotFound(_("Queue %(name)s not found.") % {"name": name})

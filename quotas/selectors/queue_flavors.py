@@ -23,10 +23,10 @@ def get_cell_named(name: str | None) -> Cell:
     found = list(cells.filter(name=name) if name else cells[:2])
     if len(found) != 1:
         message = (
-            _("Name one of the cells.") if found else _("There is no cell yet; allotment init adds one.")
+            _("Specify a scheduling domain.") if found else _("No scheduling domain. Run allotment init.")
         )
         if name:
-            message = _("There is no cell of that name.")
+            message = _("Scheduling domain not found.")
         raise Invalid(message, errors=[FieldError("cell", "UNKNOWN", message)])
     return found[0]
 

@@ -39,5 +39,5 @@ def quota_revision_get(viewer: Actor, pk: uuid.UUID) -> QuotaRevision:
     revisions = QuotaRevision.unscoped.filter(pk=pk, changes__in=seen).distinct()
     revision = revisions.prefetch_related(Prefetch("changes", queryset=shown), "reverted_by").first()
     if revision is None:
-        raise NotFound(_("There is no such change of quota."))
+        raise NotFound(_("Quota change not found."))
     return revision

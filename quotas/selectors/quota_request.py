@@ -62,5 +62,5 @@ def request_nodes(viewer: Actor, workspace: Tenant) -> list[QuotaNode]:
 def _one(rows: QuerySet[QuotaRequest], pk: uuid.UUID) -> QuotaRequest:
     found = rows.filter(pk=pk).first()
     if found is None:
-        raise NotFound(_("There is no such request."))
+        raise NotFound(_("Request not found."))
     return found

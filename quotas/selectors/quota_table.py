@@ -245,7 +245,7 @@ def quota_node_get(viewer: Actor, pk: uuid.UUID) -> QuotaNode:
     """
     node = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue").filter(pk=pk).first()
     if node is None:
-        raise NotFound(_("There is no such quota."))
+        raise NotFound(_("Quota not found."))
     permissions.require(viewer, Permission.QUOTA_VIEW, node.tenant)
     return node
 
@@ -257,7 +257,7 @@ def tenant_get(viewer: Actor, slug: str) -> Tenant:
     """
     tenant = Tenant.unscoped.filter(slug=slug).select_related("parent").first()
     if tenant is None:
-        raise NotFound(_("There is no tenant named %(name)s in your sight.") % {"name": slug})
+        raise NotFound(_("Tenant %(name)s not found, or you can't view it.") % {"name": slug})
     permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
     return tenant
 

@@ -29,5 +29,5 @@ def user_limit_get(viewer: Actor, workspace: Tenant, pk: uuid.UUID) -> UserLimit
     """One limit. Raises: NotFound, PermissionDenied."""
     found = user_limit_list(viewer, workspace).filter(pk=pk).first()
     if found is None:
-        raise NotFound(_("There is no such limit."))
+        raise NotFound(_("Limit not found."))
     return found

@@ -45,7 +45,7 @@ def budget_create(
     _require(acting_user, tenant)
     _check(gpu_hours, thresholds)
     if Budget.unscoped.filter(tenant=tenant, flavor=flavor).exists():
-        message = _("There is such a budget already; change it.")
+        message = _("A budget already exists. Edit it instead.")
         errors = [FieldError("flavor", "EXISTS", message)]
         raise Conflict(message, code="BUDGET_EXISTS", errors=errors)
     budget = Budget.unscoped.create(
@@ -128,17 +128,17 @@ def _require(acting_user: Actor, tenant: Tenant) -> None:
     """The right is needed above the tenant: nobody raises their own budget."""
     permissions.require(acting_user, Permission.QUOTA_VIEW, tenant)
     if not permissions.may(acting_user, Permission.QUOTA_EDIT, tenant.parent):
-        message = _("What %(tenant)s may use is decided above it.")
+        message = _("Limits of %(tenant)s are managed by a parent admin.")
         raise PermissionDenied(message % {"tenant": tenant})
 
 
 def _check(gpu_hours: int, thresholds: Sequence[int]) -> None:
     if not 0 <= gpu_hours <= HOURS_MAX:
-        message = _("GPU-hours are a whole number from 0 to a thousand million.")
+        message = _("GPU-hours must be a whole number from 0 to 1,000,000,000.")
         raise Invalid(message, errors=[FieldError("gpu_hours", "RANGE", message)])
     steps = list(thresholds)
     if len(set(steps)) < len(steps) or len(steps) > STEPS_MAX or any(not 0 < s < _FULL for s in steps):
-        message = _("Thresholds are up to five different percentages between 1 and 99.")
+        message = _("Thresholds must be up to five different percentages from 1 to 99.")
         raise Invalid(message, errors=[FieldError("thresholds", "RANGE", message)])
 
 

@@ -52,7 +52,7 @@ def root_quota_cover(
     permissions.require(acting_user, Permission.QUOTA_EDIT)
     root = Tenant.unscoped.filter(parent=None).first()
     if root is None:
-        message = _("There is no root tenant yet; allotment init adds one.")
+        message = _("No root tenant. Run allotment init.")
         raise Conflict(message, code="NO_ROOT", errors=[FieldError("tenant", "NO_ROOT", message)])
     Cell.unscoped.select_for_update().get(pk=cluster.cell_id)
     node = quota_node_ensure(acting_user=acting_user, cell=cluster.cell, tenant=root)

@@ -219,8 +219,8 @@ def require_decider(acting_user: Actor, node: QuotaNode, *, limits: bool) -> Non
         # Neither is named to who cannot see it: on the way between two nodes stand others.
         places = (node.tenant, decider)
         if not all(permissions.may(acting_user, Permission.TENANT_VIEW, place) for place in places if place):
-            raise PermissionDenied(_("This quota is decided above what you administer."))
-        message = _("What %(tenant)s has is decided above it: ask an admin of %(above)s.")
+            raise PermissionDenied(_("This quota is managed by a parent admin."))
+        message = _("Quota of %(tenant)s is managed by admins of %(above)s.")
         names = {"tenant": node.tenant, "above": decider or _("the platform")}
         raise PermissionDenied(message % names)
 
@@ -311,7 +311,7 @@ def _below_use(plan: QuotaPlan) -> BelowUse:
         FieldError("shrink", BelowUse.code, _over_quota_sentence(over, names, flavors))
         for over in plan.over_quota
     ]
-    choice = _("Choose what becomes of it: drain tells jobs to leave now, let_run once others need it.")
+    choice = _("Set shrink: drain (preempt now) or let_run (reclaim on demand).")
     first = plan.over_quota[0]
     numbers = {"reserved": first.reserved, "limit": first.limit, "resource": first.key.resource.value}
     return BelowUse(f"{errors[0].message} {choice}", numbers=numbers, errors=errors)
@@ -320,7 +320,7 @@ def _below_use(plan: QuotaPlan) -> BelowUse:
 def _over_quota_sentence(
     over: OverQuota, names: Mapping[uuid.UUID, str], flavors: Mapping[uuid.UUID, Flavor]
 ) -> str:
-    return _("%(node)s uses %(used)s of %(flavor)s, and would have %(limit)s.") % {
+    return _("%(node)s uses %(used)s of %(flavor)s; the new quota is %(limit)s.") % {
         "node": names[over.key.node_id],
         "used": format_amount(Resource(over.key.resource), over.reserved),
         "flavor": flavors[over.key.flavor_id].name,

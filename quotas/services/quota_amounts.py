@@ -38,11 +38,13 @@ def select_flavor(flavors: Sequence[Flavor], name: str, cluster: str, place: str
     """The flavor of that name; with an empty cluster there must be but one. Raises: Invalid."""
     named = [f for f in flavors if f.name == name and cluster in ("", f.cluster.name)]
     if not named:
-        message = _("There is no flavor named %(name)s.") % {"name": name}
+        message = _("Pool %(name)s not found.") % {"name": name}
         raise Invalid(message, errors=[FieldError(f"{place}flavor", "UNKNOWN", message)])
     if len(named) > 1:
         clusters = ", ".join(flavor.cluster.name for flavor in named)
-        message = _("Several clusters have this flavor; name one of: %(clusters)s.") % {"clusters": clusters}
+        message = _("The pool exists in several clusters. Specify one of: %(clusters)s.") % {
+            "clusters": clusters
+        }
         raise Invalid(message, errors=[FieldError(f"{place}cluster", "AMBIGUOUS", message)])
     return named[0]
 

@@ -233,22 +233,22 @@ def wanted_amounts(
             _check(cell_id, amount)
             of = found[amount.flavor.pk, amount.resource]
             if change.node.pk in of:
-                raise _wrong(amount, "TWICE", _("This limit is named twice."))
+                raise _wrong(amount, "TWICE", _("Duplicate limit."))
             of[change.node.pk] = amount
     return dict(sorted(found.items(), key=lambda item: (str(item[0][0]), item[0][1])))
 
 
 def _check(cell_id: uuid.UUID, amount: QuotaAmount) -> None:
     if amount.flavor.cluster.cell_id != cell_id:
-        message = _("The flavor %(flavor)s belongs to another cell.") % {"flavor": amount.flavor}
+        message = _("Pool %(flavor)s belongs to another scheduling domain.") % {"flavor": amount.flavor}
         raise _wrong(amount, "OTHER_CELL", message, "flavor")
     for name in ("nominal", "borrowing_limit", "lending_limit"):
         limit = getattr(amount, name)
         if isinstance(limit, int) and limit < 0:
-            message = _("A quota is not negative; write 0 for nothing and leave it empty for unlimited.")
+            message = _("Quota can't be negative. Leave empty for unlimited.")
             raise _wrong(amount, "NEGATIVE", message, name)
         if isinstance(limit, int) and limit > AMOUNT_MAX:
-            raise _wrong(amount, "TOO_LARGE", _("No quota is as large as this."), name)
+            raise _wrong(amount, "TOO_LARGE", _("The quota is too large."), name)
 
 
 def _wrong(amount: QuotaAmount, code: str, message: str, name: str = "nominal") -> Invalid:
@@ -319,7 +319,8 @@ def _sums(
     total = None if len(limited) < len(excess.children) else sum(limited)
     parts = sorted((names[child], n) for child, n in excess.children.items() if n != 0)
     sentence = _(
-        "%(node)s has %(has)s of %(flavor)s, and what is below it would have %(total)s together: %(parts)s."
+        "Insufficient quota: children of %(node)s would have %(total)s of %(flavor)s, %(node)s has "
+        "%(has)s (%(parts)s)."
     ) % {
         "node": names[excess.node],
         "has": format_amount(amount.resource, excess.has),
@@ -333,7 +334,7 @@ def _sums(
 
 def _still_lent(error: StillLent, key: FlavorKey, of: Mapping[uuid.UUID, QuotaAmount]) -> QuotaLent:
     amount = of[error.node] if error.node in of else next(iter(of.values()))
-    sentence = _("Loans that run hold %(lent)s of %(flavor)s of %(node)s; end them first.") % {
+    sentence = _("Active transfers use %(lent)s of %(flavor)s of %(node)s. End them first.") % {
         "lent": format_amount(key[1], error.lent),
         "flavor": amount.flavor.name,
         "node": node_names([error.node])[error.node],

@@ -49,7 +49,7 @@ def revert_changes(acting_user: Actor, revision: QuotaRevision) -> list[NodeAmou
     is ended instead.
     """
     if revision.source in (QuotaChangeSource.LOAN, QuotaChangeSource.LOAN_RETURNED):
-        message = _("A loan is not taken back here: end it, and it returns to who lent it.")
+        message = _("Temporary quota can't be reverted here. End it instead.")
         raise Conflict(message, code="REVISION_OF_LOAN")
     changes = list(
         QuotaChange.unscoped.filter(revision=revision)
@@ -91,7 +91,7 @@ def _check_latest(revision: QuotaRevision, changes: Sequence[QuotaChange]) -> No
             node=change.node, flavor=change.flavor, resource=change.resource, pk__gt=change.pk
         ).exclude(revision=revision)
         if later.exists():
-            message = _("The quota of %(node)s was changed again since; revert the later change first.")
+            message = _("%(node)s has a later quota change. Revert that one first.")
             raise Conflict(
                 message % {"node": node_names([change.node_id])[change.node_id]}, code="QUOTA_CHANGED_SINCE"
             )

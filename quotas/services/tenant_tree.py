@@ -41,9 +41,7 @@ class QuotaTreeWatcher:
             return []
         own = {key: amount for key, amount in _below(tenant).items() if amount != 0}
         if own and not _takes_quota_along(viewer, tenant.parent, parent):
-            text = _(
-                "Its quota stays with %(folder)s: only who divides quota above both folders takes it along."
-            )
+            text = _("The quota stays with %(folder)s. Only a quota admin of a common parent can move it.")
             return [Effect("QUOTA_LEFT", text % {"folder": tenant.parent})]
         old = _below(tenant.parent) if tenant.parent else {}
         new = _below(parent)
@@ -59,7 +57,7 @@ class QuotaTreeWatcher:
             along = _takes_quota_along(actor, tenant.parent, parent)
             bound = any(_is_bound(node, along=along) for node in _nodes(tenant))
         if bound:
-            message = _("Quota of %(name)s is lent, or will be; end the loan before it moves.")
+            message = _("%(name)s has temporary quota. End it before you move the tenant.")
             raise Conflict(message % {"name": tenant.name}, code="TENANT_HAS_LOANS")
 
     def follow_move(self, actor: Actor, tenant: Tenant) -> None:
@@ -93,7 +91,7 @@ class QuotaTreeWatcher:
             return
         with row_scope.whole():
             tables = QuotaTables(node.cell_id)
-            reason = _("%(name)s moved away; its quota stays.") % {"name": tenant.name}
+            reason = _("%(name)s moved. Its quota stayed.") % {"name": tenant.name}
             move_own_quota(
                 actor, tables, [node.pk, *nodes_below(tables.parents, node.pk)], old.pk, reason=reason
             )
@@ -105,7 +103,7 @@ class QuotaTreeWatcher:
         if not cards:
             return []
         number = sum(own[key] or 0 for key in cards)
-        text = _("Its quota of %(cards)s GPUs stays with it and can be borrowed; set it to 0 to free it.")
+        text = _("Its quota of %(cards)s GPUs is kept and can be borrowed. Set it to 0 to release it.")
         return [Effect("QUOTA_STAYS", text % {"cards": number}, {"cards": number})]
 
 
@@ -152,8 +150,7 @@ def _effect(flavor: str, resource: str, own: int | None, old: int | None, new: i
         "old_parent": [old, left], "new_parent": [new, gets],
     }  # fmt: skip
     text = _(
-        "%(flavor)s, %(resource)s: %(moves)s go along; the folder until now keeps %(left)s, the new one has "
-        "%(gets)s."
+        "%(flavor)s, %(resource)s: %(moves)s moves; current folder keeps %(left)s, new folder has %(gets)s."
     )
     words = {"moves": _word(own), "left": _word(left), "gets": _word(gets)}
     return Effect("QUOTA_MOVES", text % {"flavor": flavor, "resource": resource, **words}, numbers)

@@ -32,11 +32,11 @@ def user_limit_create(
     """
     permissions.require(acting_user, Permission.QUOTA_EDIT, workspace)
     if not workspace.is_workspace:
-        raise Invalid(_("%(tenant)s is a folder; only a workspace has users.") % {"tenant": workspace})
+        raise Invalid(_("%(tenant)s is a folder. Only workspaces have users.") % {"tenant": workspace})
     user = _member(workspace, username) if username else None
     _check(user, amount)
     if UserLimit.unscoped.filter(workspace=workspace, user=user, resource=resource.value).exists():
-        message = _("There is such a limit already; change it.")
+        message = _("A user limit already exists. Edit it instead.")
         errors = [FieldError("resource", "EXISTS", message)]
         raise Conflict(message, code="USER_LIMIT_EXISTS", errors=errors)
     limit = UserLimit.unscoped.create(workspace=workspace, user=user, resource=resource.value, amount=amount)
@@ -76,17 +76,17 @@ def user_limit_delete(*, acting_user: Actor, limit: UserLimit, version: int | No
 def _member(workspace: Tenant, username: str) -> User:
     user = User.objects.filter(username=username).first()
     if user is None or not permissions.may(user, Permission.TENANT_VIEW, workspace):
-        message = _("Nobody of that name is a member here.")
+        message = _("Not a member of this tenant.")
         raise Invalid(message, errors=[FieldError("user", "UNKNOWN", message)])
     return user
 
 
 def _check(user: User | None, amount: int | None) -> None:
     if amount is None and user is None:
-        message = _("Without a limit everybody is unlimited; write an amount, or delete it.")
+        message = _("Enter an amount, or delete the limit for unlimited use.")
         raise Invalid(message, errors=[FieldError("amount", "REQUIRED", message)])
     if amount is not None and not 0 <= amount <= AMOUNT_MAX:
-        message = _("A limit is not negative, and no limit is as large as this.")
+        message = _("The limit is negative or too large.")
         raise Invalid(message, errors=[FieldError("amount", "RANGE", message)])
 
 

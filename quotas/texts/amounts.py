@@ -13,9 +13,9 @@ def format_amount(resource: Resource, amount: int | None) -> str:
     if amount is None:
         return _("unlimited")
     if resource is Resource.GPU_CARDS:
-        return ngettext("%(count)s card", "%(count)s cards", amount) % {"count": amount}
+        return ngettext("%(count)s GPU", "%(count)s GPUs", amount) % {"count": amount}
     if resource is Resource.GPU_CORES:
-        return _("compute of %(count)s cards") % {"count": f"{amount / 100:g}"}
+        return _("compute of %(count)s GPUs") % {"count": f"{amount / 100:g}"}
     if resource is Resource.CPU:
         return _("%(count)s CPU cores") % {"count": format_cpu(amount)}
     return format_memory(amount)
@@ -24,9 +24,9 @@ def format_amount(resource: Resource, amount: int | None) -> str:
 def resource_label(resource: Resource) -> str:
     """Return the name of a resource."""
     return {
-        Resource.GPU_CARDS: _("cards"),
-        Resource.GPU_CORES: _("compute of GPUs"),
-        Resource.GPU_MEMORY: _("memory of GPUs"),
+        Resource.GPU_CARDS: _("GPUs"),
+        Resource.GPU_CORES: _("GPU compute"),
+        Resource.GPU_MEMORY: _("GPU memory"),
         Resource.CPU: _("CPU"),
         Resource.MEMORY: _("memory"),
     }[resource]

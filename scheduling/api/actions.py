@@ -77,7 +77,7 @@ class JobCancelView(_Action):
     @extend_schema(operation_id="job_cancel", summary="Cancel a job")
     @_schema
     def post(self, request: Request, ws: str, job: str) -> Response:
-        """End the job: at once while it waits, otherwise as soon as its pods are gone."""
+        """Cancel the job: pending jobs immediately, others when their pods are deleted."""
         return self.act(request, "cancel")
 
 
@@ -85,7 +85,7 @@ class JobSuspendView(_Action):
     @extend_schema(operation_id="job_suspend", summary="Suspend a job")
     @_schema
     def post(self, request: Request, ws: str, job: str) -> Response:
-        """Take the job out of the race; what it holds is given back."""
+        """Suspend the job and release its resources."""
         return self.act(request, "suspend")
 
 
@@ -93,21 +93,21 @@ class JobResumeView(_Action):
     @extend_schema(operation_id="job_resume", summary="Resume a suspended job")
     @_schema
     def post(self, request: Request, ws: str, job: str) -> Response:
-        """Put the job back into its queue."""
+        """Return the job to its queue."""
         return self.act(request, "resume")
 
 
 class JobPriorityView(_Action):
     @extend_schema(
         operation_id="job_priority",
-        summary="Change the priority class of a waiting job",
+        summary="Change the priority class of a pending job",
         parameters=[IF_MATCH_OPTIONAL],
         request=PrioritySerializer,
         responses={202: JobSerializer, **problems(404, 409, 422)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str, job: str) -> Response:
-        """Give the job another of the classes that the workspace may use."""
+        """Set another priority class that the workspace can use."""
         wanted = PrioritySerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         return self.act(request, "priority", **wanted.validated_data)
@@ -120,13 +120,13 @@ class JobCloneView(WorkspaceView):
 
     @extend_schema(
         operation_id="job_clone",
-        summary="Submit a job like this one",
+        summary="Clone a job",
         request=CloneSerializer,
         responses={202: SubmittedSerializer, **problems(404, 409, 422)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str, job: str) -> Response:
-        """Submit the job's specification again, with another name and what else the body changes."""
+        """Submit the job's specification again with another name and the changes of the body."""
         read_query(request, NoQuery)
         wanted = CloneSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
@@ -144,13 +144,13 @@ class JobActionsView(_Action):
 
     @extend_schema(
         operation_id="job_actions",
-        summary="Act on several jobs",
+        summary="Run an action on several jobs",
         request=BatchSerializer,
         responses={200: BatchResultSerializer, **problems(404)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str) -> Response:
-        """Answer what became of each job, in the order in which they were named."""
+        """Return the result of each job, in the order of the request."""
         read_query(request, NoQuery)
         wanted = BatchSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)

@@ -21,12 +21,14 @@ class JobExplainView(JobView):
 
     @extend_schema(
         operation_id="job_explain",
-        summary="Why a job waits, and what the engine decided about it",
+        summary="Pending reason of a job and the scheduler's latest decision",
         responses={200: ExplanationSerializer, **problems(404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
-        """Answer state, reason with its numbers and what would help, position, and the latest decisions."""
+        """Return the state, the reason with its numbers and recommendations, the queue position and the
+        latest decisions.
+        """
         read_query(request, NoQuery)
         found = self.job
         body = {

@@ -31,7 +31,7 @@ _AT_ONCE: Final = 8
 
 def follow(request: Request, viewer: User, job: Job, query: LogQuery) -> StreamingHttpResponse:
     """Begin the stream. Raises: TooManyStreams."""
-    refusal = _("You follow the logs of %(count)s jobs already; close one first.")
+    refusal = _("Too many open log streams (%(count)s). Close one first.")
     Reader.require_room(viewer.pk, refusal)
     return Reader(request, viewer.pk, job.workspace.slug, LogFollower(job.pk, query)).response()
 

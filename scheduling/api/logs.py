@@ -32,17 +32,17 @@ class LogLineSerializer(serializers.Serializer[Any]):
 class LogsQuery(QuerySerializer):
     task = serializers.CharField(default="", max_length=80, allow_blank=True, help_text="`<role>-<index>`.")
     attempt = serializers.IntegerField(
-        required=False, min_value=1, max_value=2**31 - 1, help_text="Default: the latest."
+        required=False, min_value=1, max_value=2**31 - 1, help_text="Default: latest."
     )
     since = serializers.DateTimeField(required=False, help_text="Only lines after this time.")
-    previous = serializers.BooleanField(default=False, help_text="Of the attempt before the latest.")
-    follow = serializers.BooleanField(default=False, help_text="Go on telling, as server-sent events.")
+    previous = serializers.BooleanField(default=False, help_text="Logs of the attempt before the latest.")
+    follow = serializers.BooleanField(default=False, help_text="Follow, as server-sent events.")
     limit = serializers.IntegerField(default=500, min_value=1, max_value=_LINES_MAX)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         attrs = super().validate(attrs)
         if attrs["previous"] and "attempt" in attrs:
-            message = _("Name the attempt, or ask for the previous one, not both.")
+            message = _("Specify either attempt or previous.")
             raise serializers.ValidationError({"previous": message}, code="mixed")
         return attrs
 
@@ -55,20 +55,19 @@ class JobLogsView(JobView):
 
     @extend_schema(
         operation_id="job_logs",
-        summary="The last lines that the tasks of a job printed",
+        summary="Logs of a job",
         description=(
-            "With `follow=true` the answer is a stream of server-sent events: `line`, each with a line as "
-            "JSON, the last `limit` of each task first. A comment every 15 s shows that it lives. An event "
-            "named `end` says why: `ENDED` with the last pod of the attempt, `RECONNECT` after an hour, "
-            "`ACCESS_LOST`, or the code of a problem with its `detail`; who comes back sends the `at` of the "
-            "last line as `since`. A pod that is removed takes its lines along."
+            "With `follow=true` the response is a stream of server-sent events: `line`, each with "
+            "a line as JSON, starting with the last `limit` lines of each task. A comment every 15 "
+            "s keeps the connection alive. The event `end` gives the cause: `ENDED` after the last "
+            "pod of the attempt, `RECONNECT` after an hour, `ACCESS_LOST`, or a problem code with "
+            "its `detail`. To reconnect, send the `at` of the last line as `since`. Logs of "
+            "deleted pods aren't available."
         ),
         parameters=[LogsQuery],
         responses={
             (200, "application/json"): list_of(LogLineSerializer, cursor=True),
-            (200, "text/event-stream"): OpenApiResponse(
-                OpenApiTypes.STR, description="The lines as they come."
-            ),
+            (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Stream of log lines."),
             **problems(400, 404, 409),
         },
         tags=["jobs"],
@@ -76,7 +75,7 @@ class JobLogsView(JobView):
     def get(  # type: ignore[override]  # a stream is no Response
         self, request: Request, ws: str, job: str
     ) -> Response | StreamingHttpResponse:
-        """Answer the lines in the order of their times, or begin to tell them as they come."""
+        """Return the lines in the order of their times, or begin to tell them as they come."""
         query = read_query(request, LogsQuery)
         if query.pop("follow"):
             return log_stream.follow(request, self.viewer, self.job, LogQuery(**query))

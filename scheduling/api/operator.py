@@ -25,13 +25,13 @@ class NodeHoldsView(OperatorView):
 
     @extend_schema(
         operation_id="node_holds",
-        summary="Who holds what on a node",
+        summary="Workloads on a node",
         parameters=[NodeHoldsQuery],
         responses={200: list_of(NodeHoldSerializer), **problems(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, name: str) -> Response:
-        """Answer one page of allocations, oldest first."""
+        """Return one page of allocations, oldest first."""
         query = read_query(request, NodeHoldsQuery)
         node = node_get(viewer=self.viewer, name=name, cluster=query.pop("cluster", ""))
         holds = node_holds(viewer=self.viewer, nodes=[node]).get(node.pk, [])
@@ -44,13 +44,13 @@ class DeviceHoldsView(OperatorView):
 
     @extend_schema(
         operation_id="device_holds",
-        summary="Who holds what of a card",
+        summary="Workloads on a GPU",
         parameters=[OffsetQuery],
         responses={200: list_of(DeviceHoldSerializer), **problems(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, uuid: str) -> Response:
-        """Answer one page of holds, oldest first."""
+        """Return one page of holds, oldest first."""
         query = read_query(request, OffsetQuery)
         device = device_get(viewer=self.viewer, uuid=uuid)
         holds = device_holds(viewer=self.viewer, devices=[device]).get(device.pk, [])

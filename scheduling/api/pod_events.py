@@ -19,17 +19,17 @@ from tenants.api.schema import problems
 class PodEventSerializer(serializers.Serializer[Any]):
     task = serializers.CharField(help_text="`<role>-<index>`.")
     pod = serializers.CharField()
-    at = serializers.DateTimeField(help_text="When it was noted last.")
-    reason = serializers.CharField(help_text="The cluster's word, such as `FailedMount`.")
+    at = serializers.DateTimeField(help_text="Last occurrence.")
+    reason = serializers.CharField(help_text="Kubernetes reason, for example `FailedMount`.")
     message = serializers.CharField()
     warning = serializers.BooleanField()
-    count = serializers.IntegerField(help_text="How often it was noted.")
+    count = serializers.IntegerField(help_text="Number of occurrences.")
 
 
 class PodEventsQuery(QuerySerializer):
     task = serializers.CharField(default="", max_length=80, allow_blank=True, help_text="`<role>-<index>`.")
     attempt = serializers.IntegerField(
-        required=False, min_value=1, max_value=2**31 - 1, help_text="Default: the latest."
+        required=False, min_value=1, max_value=2**31 - 1, help_text="Default: latest."
     )
 
 
@@ -40,14 +40,14 @@ class JobPodEventsView(JobView):
 
     @extend_schema(
         operation_id="job_pod_events",
-        summary="What the cluster notes about a job's pods, newest first",
-        description="In the words of the cluster, as long as it remembers: Kubernetes forgets after an hour.",
+        summary="Kubernetes events of a job's pods, newest first",
+        description=("Events as recorded by the cluster. Kubernetes keeps events for one hour by default."),
         parameters=[PodEventsQuery],
         responses={200: list_of(PodEventSerializer, cursor=True), **problems(400, 404, 409)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
-        """Answer what the clusters where the job's pods are, or were, say of them."""
+        """Return what the clusters where the job's pods are, or were, say of them."""
         query = read_query(request, PodEventsQuery)
         events = job_pod_events(viewer=self.viewer, job=self.job, **query)
         return Response(answer(PodEventSerializer(events, many=True).data, None, None))

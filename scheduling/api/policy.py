@@ -30,10 +30,10 @@ _LIMITS = "By field: " + ", ".join(LIMITED) + ". Limits are written as in a job 
 
 
 class StatementSerializer(StrictSerializer):
-    """What one tenant demands."""
+    """Policy of one tenant."""
 
     defaults = serializers.DictField(
-        default=dict, help_text="A part of a job file; its `roles` is one mapping, for every role."
+        default=dict, help_text="Partial job file; `roles` is a single map applied to every role."
     )
     minimum = serializers.DictField(default=dict, help_text=_LIMITS)
     maximum = serializers.DictField(default=dict, help_text=_LIMITS)
@@ -41,7 +41,7 @@ class StatementSerializer(StrictSerializer):
         child=serializers.CharField(),
         default=None,
         allow_null=True,
-        help_text="Patterns, `*` for any text; null allows every image.",
+        help_text="Patterns; `*` matches any text. null: all images.",
     )
     allowed = serializers.DictField(
         child=serializers.ListField(child=serializers.CharField()),
@@ -49,18 +49,18 @@ class StatementSerializer(StrictSerializer):
         help_text="Patterns of the values that a field may have, by field: " + ", ".join(CHOICES) + ".",
     )
     idle_timeout_s = serializers.IntegerField(
-        default=None, allow_null=True, help_text="A job whose cards did nothing for so long is suspended."
+        default=None, allow_null=True, help_text=("Jobs with idle GPUs are suspended after this time.")
     )
     start_limit_s = serializers.IntegerField(
         default=None,
         allow_null=True,
-        help_text="So long the pods of a job may take to start; 0 is no limit. Where no tenant says: 600.",
+        help_text="Time limit for the pods of a job to start; 0 = no limit. Default: 600.",
     )
 
 
 class LimitSerializer(serializers.Serializer[Any]):
-    value = serializers.JSONField(help_text="As it was written.")
-    tenant = serializers.CharField(source="tenant.name", help_text="Who demands it.")
+    value = serializers.JSONField(help_text="As entered.")
+    tenant = serializers.CharField(source="tenant.name", help_text="Tenant that defines the value.")
 
 
 class ImagesSerializer(serializers.Serializer[Any]):
@@ -69,7 +69,9 @@ class ImagesSerializer(serializers.Serializer[Any]):
 
 
 class EffectivePolicySerializer(serializers.Serializer[Any]):
-    """What counts. An image must match a pattern of every entry of `images`, a value of `allowed`."""
+    """Effective policy. An image must match a pattern of every entry of `images`, a value of every entry
+    of `allowed`.
+    """
 
     defaults = serializers.DictField()
     minimum = serializers.DictField(child=LimitSerializer())
@@ -77,11 +79,11 @@ class EffectivePolicySerializer(serializers.Serializer[Any]):
     images = ImagesSerializer(many=True)
     allowed = serializers.DictField(child=ImagesSerializer(many=True))
     idle_timeout_s = LimitSerializer(allow_null=True)
-    start_limit_s = LimitSerializer(allow_null=True, help_text="null where no tenant says: 600 counts.")
+    start_limit_s = LimitSerializer(allow_null=True, help_text="null: not set; the default of 600 applies.")
 
 
 class PolicySerializer(serializers.Serializer[Any]):
-    """The own demands of a tenant."""
+    """Own policy of a tenant."""
 
     tenant = serializers.CharField(source="tenant.slug")
     defaults = serializers.DictField()
@@ -94,7 +96,7 @@ class PolicySerializer(serializers.Serializer[Any]):
 
 
 class TenantPolicySerializer(PolicySerializer):
-    effective = serializers.SerializerMethodField(help_text="Together with those above.")
+    effective = serializers.SerializerMethodField(help_text="Including inherited values.")
 
     @extend_schema_field(EffectivePolicySerializer)
     def get_effective(self, policy: Any) -> Any:
@@ -116,13 +118,13 @@ class PoliciesView(PlatformView):
 
     @extend_schema(
         operation_id="policy_list",
-        summary="Policies of the tenants that you see",
+        summary="Policies of tenants that you can view",
         parameters=[PoliciesQuery],
         responses={200: list_of(PolicySerializer), **problems(400)},
         tags=["policies"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of policies by tenant."""
+        """Return one page of policies by tenant."""
         return listed(request, PoliciesQuery, policy_list(viewer=self.viewer), PolicySerializer)
 
 
@@ -137,21 +139,21 @@ class TenantPolicyView(PlaceView):
 
     @extend_schema(
         operation_id="policy_get",
-        summary="What a tenant demands of jobs, and what counts there",
+        summary="Get the policy of a tenant and the effective values",
         responses={200: TenantPolicySerializer, **problems(400, 404)},
         tags=["policies"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Answer the policy; one that was never set demands nothing and has version 0."""
+        """Return the policy. A policy that was never set is empty and has version 0."""
         read_query(request, NoQuery)
         return self._shown(self.tenant)
 
     @extend_schema(
         operation_id="policy_set",
-        summary="Set what a tenant demands of jobs",
+        summary="Replace the policy of a tenant",
         description=(
-            "Replaces the whole policy. A child can tighten what a tenant above it demands and never "
-            "loosen it. Jobs that were submitted before are not asked."
+            "Replaces the whole policy. Child tenants can only tighten inherited limits. Existing "
+            "jobs aren't affected."
         ),
         parameters=[IF_MATCH],
         request=StatementSerializer,
@@ -170,13 +172,13 @@ class TenantPolicyView(PlaceView):
 
     @extend_schema(
         operation_id="policy_delete",
-        summary="Demand nothing any more",
+        summary="Delete the policy of a tenant",
         parameters=[IF_MATCH],
         responses={204: None, **problems(404, 409)},
         tags=["policies"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:
-        """Remove the policy; what tenants above demand stays."""
+        """Delete the policy. Inherited policies still apply."""
         read_query(request, NoQuery)
         policy_delete(acting_user=self.viewer, tenant=self.tenant, expected=if_match(request))
         return Response(status=204)
@@ -195,12 +197,12 @@ class WorkspacePolicyView(WorkspaceView):
 
     @extend_schema(
         operation_id="workspace_policy_get",
-        summary="What jobs of a workspace must keep, and what is filled in for them",
+        summary="Effective policy of a workspace: limits and defaults",
         responses={200: EffectivePolicySerializer, **problems(400, 404)},
         tags=["policies"],
     )
     def get(self, request: Request, ws: str) -> Response:
-        """Answer the combined policy of the workspace and every folder above it."""
+        """Return the combined policy of the workspace and every folder above it."""
         read_query(request, NoQuery)
         effective: Effective = policy_effective(viewer=self.viewer, tenant=self.workspace)
         return Response(EffectivePolicySerializer(effective).data)

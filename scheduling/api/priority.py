@@ -31,9 +31,11 @@ from tenants.api.schema import IF_MATCH, problems
 
 class PriorityClassSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
-    value = serializers.IntegerField(help_text="Above 0 a tenant needs a grant.")
+    value = serializers.IntegerField(help_text="Values above 0 require a grant.")
     description = serializers.CharField()
-    retired_at = serializers.DateTimeField(allow_null=True, help_text="Since then no new job takes it.")
+    retired_at = serializers.DateTimeField(
+        allow_null=True, help_text="Time since when new jobs can't use it."
+    )
 
 
 class PriorityClassCreateSerializer(StrictSerializer):
@@ -50,7 +52,7 @@ class PriorityClassChangeSerializer(StrictSerializer):
 
 class GrantSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
-    tenant = serializers.CharField(source="tenant.slug", help_text="It and everything below it.")
+    tenant = serializers.CharField(source="tenant.slug", help_text="Applies to the tenant and its children.")
     priority_class = serializers.CharField(source="priority_class.name")
     created_at = serializers.DateTimeField()
 
@@ -84,18 +86,18 @@ class PriorityClassesView(PlatformView):
         tags=["priorities"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of classes."""
+        """Return one page of classes."""
         return listed(request, ClassesQuery, priority_class_all(), PriorityClassSerializer)
 
     @extend_schema(
         operation_id="priority_class_create",
-        summary="Make a priority class",
+        summary="Create a priority class",
         request=PriorityClassCreateSerializer,
         responses={201: PriorityClassSerializer, **problems(400, 409)},
         tags=["priorities"],
     )
     def post(self, request: Request) -> Response:
-        """Make it; above 0 nobody may use it before it is granted."""
+        """Create the class. Values above 0 require a grant."""
         read_query(request, NoQuery)
         wanted = read_body(PriorityClassCreateSerializer, request)
         made = priority_class_create(acting_user=self.viewer, **wanted)
@@ -109,19 +111,19 @@ class PriorityClassView(PlatformView):
 
     @extend_schema(
         operation_id="priority_class_get",
-        summary="One priority class",
+        summary="Get a priority class",
         responses={200: PriorityClassSerializer, **problems(400, 404)},
         tags=["priorities"],
     )
     def get(self, request: Request, name: str) -> Response:
-        """Answer the class."""
+        """Return the class."""
         read_query(request, NoQuery)
         return answer_row(PriorityClassSerializer, priority_class_get(name))
 
     @extend_schema(
         operation_id="priority_class_update",
-        summary="Change, retire or bring back a priority class",
-        description="Jobs keep the value that they were submitted with.",
+        summary="Update, disable or enable a priority class",
+        description="Existing jobs aren't affected.",
         parameters=[IF_MATCH],
         request=PriorityClassChangeSerializer,
         responses={200: PriorityClassSerializer, **problems(400, 404, 409)},
@@ -150,24 +152,24 @@ class PriorityGrantsView(PlatformView):
 
     @extend_schema(
         operation_id="priority_grant_list",
-        summary="Grants of priority classes to tenants that you see",
+        summary="Priority grants of tenants that you can view",
         parameters=[GrantsQuery],
         responses={200: list_of(GrantSerializer), **problems(400)},
         tags=["priorities"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of grants by tenant."""
+        """Return one page of grants by tenant."""
         return listed(request, GrantsQuery, priority_grant_list(viewer=self.viewer), GrantSerializer)
 
     @extend_schema(
         operation_id="priority_grant_create",
-        summary="Let a tenant and everything below it use a priority class",
+        summary="Grant a priority class to a tenant and its children",
         request=GrantCreateSerializer,
         responses={201: GrantSerializer, **problems(400, 404)},
         tags=["priorities"],
     )
     def post(self, request: Request) -> Response:
-        """Grant a class; granting it again answers the grant that is there."""
+        """Grant a class. Repeating the request returns the existing grant."""
         read_query(request, NoQuery)
         wanted = read_body(GrantCreateSerializer, request)
         with named_by("tenant"):
@@ -186,12 +188,12 @@ class PriorityGrantView(PlatformView):
 
     @extend_schema(
         operation_id="priority_grant_delete",
-        summary="Take a grant back",
+        summary="Revoke a priority grant",
         responses={204: None, **problems(400, 404)},
         tags=["priorities"],
     )
     def delete(self, request: Request, grant: uuid.UUID) -> Response:
-        """Take it back; jobs that were submitted with the class keep it."""
+        """Revoke the grant. Existing jobs keep their priority."""
         read_query(request, NoQuery)
         found = priority_grant_get(viewer=self.viewer, pk=grant)
         priority_revoke(acting_user=self.viewer, grant=found)

@@ -17,10 +17,10 @@ _STATES: Final = tuple(JobState.values)
 class JobListQuery(FilterQuery):
     columns = job.COLUMNS
 
-    state = WordsField(words=_STATES, required=False, help_text="One or several, separated by commas.")
+    state = WordsField(words=_STATES, required=False, help_text="One or more, comma-separated.")
     queue = serializers.CharField(required=False)
-    name = serializers.CharField(required=False, help_text="Anywhere in the name.")
-    submitted_by = serializers.CharField(required=False, help_text="User name.")
+    name = serializers.CharField(required=False, help_text="Part of the name.")
+    submitted_by = serializers.CharField(required=False, help_text="Username.")
     mine = serializers.BooleanField(default=False)
     sort = serializers.ChoiceField(choices=[*SORTS, *(f"-{name}" for name in SORTS)], default=DEFAULT_SORT)
     limit = serializers.IntegerField(default=PAGE, min_value=1, max_value=PAGE_MAX)
@@ -31,6 +31,6 @@ class EventQuery(FilterQuery):
     columns = event.COLUMNS
 
     cursor = serializers.IntegerField(
-        default=0, min_value=0, max_value=NUMBER_MAX, help_text="From `next`: the last event seen."
+        default=0, min_value=0, max_value=NUMBER_MAX, help_text="From `next`: ID of the last event."
     )
     limit = serializers.IntegerField(default=PAGE, min_value=1, max_value=PAGE_MAX)

@@ -32,21 +32,23 @@ class JobResizeView(WorkspaceView):
 
     @extend_schema(
         operation_id="job_resize_list",
-        summary="Changes of memory while a job ran",
+        summary="Resizes of GPU memory of a job",
         responses={200: ResizeSerializer(many=True), **problems(400, 404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
-        """Answer the latest hundred, newest first."""
+        """Return the latest hundred, newest first."""
         read_query(request, NoQuery)
         found = job_get(viewer=self.viewer, workspace=self.workspace, ref=job)
         return Response(ResizeSerializer(resize_list(viewer=self.viewer, job=found), many=True).data)
 
     @extend_schema(
         operation_id="job_resize",
-        summary="Change the memory of a running part of a card",
-        description="Experimental, and only where the cluster has it switched on. It changes the memory "
-        "alone: other cores need a restart. More is charged at once, less when the cluster has confirmed it.",
+        summary="Resize GPU memory of a running slice",
+        description=(
+            "Experimental; must be enabled for the cluster. Changing compute requires a "
+            "restart. Increases are charged immediately, decreases after confirmation."
+        ),
         parameters=[IF_MATCH_OPTIONAL],
         request=ResizeRequestSerializer,
         responses={202: ResizeSerializer, **problems(404, 409, 422)},

@@ -16,7 +16,7 @@ from scheduling.selectors.job import JobRow, job_cards, job_position, job_row, j
 from tenants.api.bodies import StrictSerializer
 from tenants.api.schema import ProblemSerializer
 
-_REASON: Final = "Why it waits, or what keeps it from starting or from going; null while nothing does."
+_REASON: Final = "Pending reason, or what blocks the start or the termination; null if nothing does."
 
 
 class HelpSerializer(serializers.Serializer[Any]):
@@ -25,7 +25,7 @@ class HelpSerializer(serializers.Serializer[Any]):
 
 
 class ReasonSerializer(serializers.Serializer[Any]):
-    """Why a job waits: a stable code, the numbers behind it, and what would help."""
+    """Pending reason: a stable code, its numbers and recommendations."""
 
     code = serializers.CharField()
     message = serializers.CharField(required=False)
@@ -61,7 +61,7 @@ class JobSerializer(serializers.Serializer[Any]):
     priority_class = serializers.CharField(source="priority_class.name")
     preemptible = serializers.BooleanField()
     submitted_by = serializers.CharField(source="submitted_by.username")
-    cards = serializers.SerializerMethodField(help_text="Asked for by all tasks together.")
+    cards = serializers.SerializerMethodField(help_text="Requested by all tasks together.")
     tasks = serializers.SerializerMethodField()
     attempt = serializers.IntegerField(source="attempt_number")
     end_reason = serializers.CharField()
@@ -109,7 +109,7 @@ def listed(row: JobRow) -> dict[str, Any]:
 
 
 class FilledSerializer(serializers.Serializer[Any]):
-    """A field that the job file left open and a default of the workspace's policy decided."""
+    """A field omitted in the job file and set by a default of the workspace's policy."""
 
     field = serializers.CharField()
     value = serializers.JSONField()
@@ -120,7 +120,7 @@ class SubmittedSerializer(JobSerializer):
 
 
 class PositionSerializer(serializers.Serializer[Any]):
-    """Where a queued job stands. What is ahead is counted, never named."""
+    """Queue position of a pending job. Jobs ahead are counted, not named."""
 
     position_in_local_queue = serializers.IntegerField(source="position", help_text="From 0.")
     waiting = serializers.IntegerField()
@@ -128,8 +128,8 @@ class PositionSerializer(serializers.Serializer[Any]):
 
 
 class JobDetailSerializer(JobSerializer):
-    position = serializers.SerializerMethodField(help_text="null while it is not queued.")
-    spec = serializers.SerializerMethodField(help_text="Can be submitted again as it is.")
+    position = serializers.SerializerMethodField(help_text="null if the job isn't pending.")
+    spec = serializers.SerializerMethodField(help_text="Can be resubmitted unchanged.")
 
     @extend_schema_field(PositionSerializer(allow_null=True))
     def get_position(self, job: Job) -> Any:
@@ -146,14 +146,14 @@ class JobDetailSerializer(JobSerializer):
 
 
 class DryRunSerializer(serializers.Serializer[Any]):
-    """What a submission would do. It would be accepted; whether and when it starts is not said."""
+    """Result of a dry run: the job would be accepted; the start isn't predicted."""
 
     dry_run = serializers.BooleanField()
     name = serializers.CharField()
     queue = serializers.CharField()
     priority_class = serializers.CharField()
     tasks = serializers.IntegerField()
-    min_run_s = serializers.IntegerField(help_text="As capped.")
+    min_run_s = serializers.IntegerField(help_text="Capped value.")
     demand = serializers.DictField(child=serializers.IntegerField(), help_text="Per resource, in its unit.")
     defaults = FilledSerializer(many=True)
 
@@ -201,7 +201,7 @@ class TaskSerializer(serializers.Serializer[Any]):
 
 
 class ResizeSerializer(serializers.Serializer[Any]):
-    """A change of the memory that a running task has of each of its cards, in MiB."""
+    """A resize of GPU memory of a running task, per GPU in MiB."""
 
     id = serializers.UUIDField()
     role = serializers.CharField(source="allocation.task.role.name")
@@ -210,9 +210,9 @@ class ResizeSerializer(serializers.Serializer[Any]):
     to_mib = serializers.IntegerField()
     state = serializers.ChoiceField(
         choices=ResizeState.choices,
-        help_text="`taking_back`: it was not confirmed in time, and what is not confirmed is not done.",
+        help_text="`taking_back`: the confirmation timed out; the change is being reverted.",
     )
-    code = serializers.CharField(help_text="Why it was refused.")
+    code = serializers.CharField(help_text="Reason for the rejection.")
     message = serializers.CharField()
     asked_by = serializers.CharField()
     asked_at = serializers.DateTimeField(source="created_at")
@@ -220,7 +220,7 @@ class ResizeSerializer(serializers.Serializer[Any]):
 
 
 class ResizeRequestSerializer(StrictSerializer):
-    """Which task, and how much memory each of its cards is to have, with its unit as in a job file."""
+    """Task and new memory per GPU, with its unit as in a job file."""
 
     role = serializers.CharField(max_length=63, default="main")
     index = serializers.IntegerField(min_value=0, max_value=2**31 - 1, default=0)
@@ -228,7 +228,7 @@ class ResizeRequestSerializer(StrictSerializer):
 
 
 class NodeHoldSerializer(serializers.Serializer[Any]):
-    """One live allocation on a node."""
+    """One active allocation on a node."""
 
     workspace = serializers.CharField(source="attempt.job.workspace.slug")
     job = serializers.CharField(source="attempt.job.name")
@@ -242,7 +242,7 @@ class NodeHoldSerializer(serializers.Serializer[Any]):
 
 
 class DeviceHoldSerializer(serializers.Serializer[Any]):
-    """One live hold on a card."""
+    """One active allocation on a GPU."""
 
     workspace = serializers.CharField(source="allocation.attempt.job.workspace.slug")
     job = serializers.CharField(source="allocation.attempt.job.name")
@@ -256,7 +256,7 @@ class DeviceHoldSerializer(serializers.Serializer[Any]):
 
 
 class DecisionSerializer(serializers.Serializer[Any]):
-    """What one cycle decided. For whom the job gave way is not told."""
+    """Decision of one scheduling cycle. The preempting job isn't included."""
 
     at = serializers.DateTimeField(source="created_at")
     cycle = serializers.IntegerField()
@@ -265,20 +265,23 @@ class DecisionSerializer(serializers.Serializer[Any]):
 
 
 class ExplanationSerializer(serializers.Serializer[Any]):
-    """Where a job stands. `reason.help` says what would help."""
+    """Status of a job. `reason.help` contains recommendations."""
 
     state = serializers.ChoiceField(source="job.state", choices=JobState.choices)
     reason = serializers.SerializerMethodField(help_text=_REASON)
-    position = serializers.SerializerMethodField(help_text="null while it is not queued.")
+    position = serializers.SerializerMethodField(help_text="null if the job isn't pending.")
     promised_until = serializers.DateTimeField(
-        allow_null=True, help_text="Until when a place is kept that others have yet to leave."
+        allow_null=True, help_text="End of the reservation of nodes that preempted jobs still use."
     )
     cause = serializers.DictField(
         allow_null=True,
-        help_text="Why it gave back what it held the last time: `rule`, and `pod`, `exit_code`, `reason` or"
-        " `signal`, and `message` as far as the cluster told them. null for a job that never did.",
+        help_text=(
+            "Cause of the latest eviction: `rule`, and, if reported by the cluster, `pod`, "
+            "`exit_code`, `reason` or `signal`, and `message`. null if the job was never "
+            "evicted."
+        ),
     )
-    decisions = DecisionSerializer(many=True, help_text="The latest, newest first.")
+    decisions = DecisionSerializer(many=True, help_text="Latest entries, newest first.")
 
     @extend_schema_field(ReasonSerializer(allow_null=True))
     def get_reason(self, explanation: Any) -> dict[str, Any] | None:
@@ -295,9 +298,9 @@ class PrioritySerializer(StrictSerializer):
 
 
 class CloneSerializer(StrictSerializer):
-    """What the copy has of its own; everything else is as in the original."""
+    """Fields to change in the copy; all others are copied."""
 
-    name = serializers.CharField(required=False, max_length=63, help_text="Made when absent.")
+    name = serializers.CharField(required=False, max_length=63, help_text="Generated if omitted.")
     queue = serializers.CharField(required=False, max_length=63)
     priority_class = serializers.CharField(required=False, max_length=63)
 
@@ -305,22 +308,22 @@ class CloneSerializer(StrictSerializer):
 class BatchSerializer(StrictSerializer):
     action = serializers.ChoiceField(choices=["cancel", "suspend", "resume", "priority"])
     jobs = serializers.ListField(
-        child=serializers.CharField(max_length=63), min_length=1, max_length=200, help_text="Ids or names."
+        child=serializers.CharField(max_length=63), min_length=1, max_length=200, help_text="IDs or names."
     )
     priority_class = serializers.CharField(
-        required=False, max_length=63, help_text="For `priority`, and only there."
+        required=False, max_length=63, help_text="Only for the action `priority`."
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         attrs = super().validate(attrs)
         if (attrs["action"] == "priority") != ("priority_class" in attrs):
-            message = _("belongs to the action priority, and to no other")
+            message = _("Only allowed for the action priority.")
             raise serializers.ValidationError({"priority_class": message}, code="mismatch")
         return attrs
 
 
 class BatchItemSerializer(serializers.Serializer[Any]):
-    """What became of one job: `job` when it succeeded, `problem` when not."""
+    """Result of one job: `job` on success, otherwise `problem`."""
 
     ref = serializers.CharField()
     succeeded = serializers.BooleanField()

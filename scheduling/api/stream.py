@@ -45,13 +45,15 @@ _FIELD: Final = "Last-Event-ID"
 class StreamQuery(QuerySerializer):
     workspace = serializers.CharField(
         required=False,
-        help_text="Slug. Without it, events of all workspaces, for who sees the whole platform.",
+        help_text=(
+            "Workspace ID. If omitted, events of all workspaces; requires platform-level view permission."
+        ),
     )
     cursor = serializers.IntegerField(
         required=False,
         min_value=0,
         max_value=NUMBER_MAX,
-        help_text="As Last-Event-ID, for the first request.",
+        help_text="Same as Last-Event-ID, for the first request.",
     )
 
 
@@ -71,11 +73,11 @@ class EventStreamView(PlatformView):
 
     @extend_schema(
         operation_id="events",
-        summary="What happens to jobs, as it happens",
+        summary="Stream of job events",
         description=(
-            "Server-sent events named `job`, each with the event as JSON. A comment every 15 s shows that "
-            "the stream lives. An event named `end` says why it ends: `ACCESS_LOST` or another code of a "
-            "problem, or `RECONNECT`."
+            "Server-sent events named `job`, each with the event as JSON. A comment every 15 s "
+            "keeps the connection alive. The event `end` gives the cause: `ACCESS_LOST` or another "
+            "problem code, or `RECONNECT`."
         ),
         parameters=[
             StreamQuery,
@@ -83,11 +85,13 @@ class EventStreamView(PlatformView):
                 _FIELD,
                 OpenApiTypes.INT64,
                 OpenApiParameter.HEADER,
-                description="The last event seen; without it the stream begins with what comes next.",
+                description=(
+                    "ID of the last event received. If omitted, the stream starts with the next event."
+                ),
             ),
         ],
         responses={
-            (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="The stream."),
+            (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Event stream."),
             **problems(404),
         },
         tags=["jobs"],
@@ -97,9 +101,7 @@ class EventStreamView(PlatformView):
         query = read_query(request, StreamQuery)
         slug = query.get("workspace", "")
         _scope(self.viewer, slug)
-        _Reader.require_room(
-            self.viewer.pk, _("You have %(count)s event streams open already; close one first.")
-        )
+        _Reader.require_room(self.viewer.pk, _("Too many open event streams (%(count)s). Close one first."))
         after = _last_event(request.headers.get(_FIELD), query.get("cursor"))
         return _Reader(request, self.viewer.pk, slug, event_latest() if after is None else after).response()
 
@@ -116,7 +118,7 @@ def _last_event(header: str | None, cursor: int | None) -> int | None:
         return cursor
     found = read_whole(header, most=NUMBER_MAX)
     if found is None:
-        message = _("Last-Event-ID is a number that this stream gave out.")
+        message = _("Last-Event-ID must be an id of this stream.")
         raise Invalid(message, errors=[FieldError(_FIELD, "FORMAT", message)])
     return found
 

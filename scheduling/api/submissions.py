@@ -36,13 +36,13 @@ class SubmissionsSerializer(StrictSerializer):
 
 
 class SubmissionsFileSerializer(serializers.Serializer[Any]):
-    """What `SubmissionsSerializer` reads, as the schema describes it."""
+    """Several job files to submit."""
 
     jobs = JobFileSerializer(many=True, help_text=f"1 to {MOST} job files.")
 
 
 class SubmissionSerializer(serializers.Serializer[Any]):
-    """What became of one job: `id` when it was accepted, `problem` when not, neither in a dry run."""
+    """Result of one job: `id` if accepted, otherwise `problem`; neither in a dry run."""
 
     name = serializers.CharField()
     succeeded = serializers.BooleanField()
@@ -67,15 +67,15 @@ class JobSubmissionsView(WorkspaceView):
         operation_id="job_submissions",
         summary="Submit several jobs",
         description=(
-            "For a sweep over parameters. Each job is accepted or refused by itself, in the order in which "
-            "they are named; the address of an accepted one is that of the list, followed by its id."
+            "For parameter sweeps. Each job is accepted or rejected individually, in the given "
+            "order. The URL of an accepted job is the list URL followed by its ID."
         ),
         request=SubmissionsFileSerializer,
         responses={200: SubmissionsResultSerializer, 202: SubmissionsResultSerializer, **problems(404, 409)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str) -> Response:
-        """Answer what became of each job; with `dry_run`, what would."""
+        """Return what became of each job; with `dry_run`, what would."""
         read_query(request, NoQuery)
         wanted = SubmissionsSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)

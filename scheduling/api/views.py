@@ -55,7 +55,7 @@ class JobsView(WorkspaceView):
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str) -> Response:
-        """Answer one page of jobs, newest first unless sorted otherwise."""
+        """Return one page of jobs, newest first unless sorted otherwise."""
         query = read_query(request, JobListQuery)
         page = job_list(
             viewer=self.viewer,
@@ -78,8 +78,8 @@ class JobsView(WorkspaceView):
         operation_id="job_submit",
         summary="Submit a job",
         description=(
-            "Accepted means queued; the engine decides from there. A job file is JSON or YAML. What it "
-            "leaves open is filled in by the defaults of the workspace's policy, named in `defaults`."
+            "Accepted jobs are pending until the scheduler admits them. A job file is JSON or "
+            "YAML. Omitted fields get the defaults of the workspace's policy, listed in `defaults`."
         ),
         request={"application/json": JobFileSerializer, "application/yaml": JobFileSerializer},
         responses={200: DryRunSerializer, 202: SubmittedSerializer, **problems(422)},
@@ -130,12 +130,12 @@ class JobView(WorkspaceView):
 
     @extend_schema(
         operation_id="job_get",
-        summary="One job, by id or name",
+        summary="Get a job by ID or name",
         responses={200: JobDetailSerializer, **problems(400, 404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
-        """Answer the job with its position and its specification."""
+        """Return the job with its queue position and its specification."""
         read_query(request, NoQuery)
         found = self.job
         return Response(JobDetailSerializer(found).data, headers=version_header(found))
@@ -146,13 +146,13 @@ class JobEventsView(JobView):
 
     @extend_schema(
         operation_id="job_events",
-        summary="What happened to a job, oldest first",
+        summary="Events of a job, oldest first",
         parameters=[EventQuery],
         responses={200: list_of(EventSerializer, cursor=True), **problems(400, 404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
-        """Answer the events after the cursor."""
+        """Return the events after the cursor."""
         query = read_query(request, EventQuery)
         page = job_events(
             viewer=self.viewer,
@@ -170,13 +170,13 @@ class JobTasksView(JobView):
 
     @extend_schema(
         operation_id="job_tasks",
-        summary="Tasks of a job, with node and cards of the latest attempt",
+        summary="Tasks of a job, with node and GPUs of the latest attempt",
         parameters=[OffsetQuery],
         responses={200: list_of(TaskSerializer), **problems(400, 404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
-        """Answer one page of tasks by role and index."""
+        """Return one page of tasks by role and index."""
         query = read_query(request, OffsetQuery)
         page = job_tasks(viewer=self.viewer, job=self.job, **query)
         return Response(answer(TaskSerializer(page.items, many=True).data, page.total, page.next))

@@ -23,9 +23,9 @@ PIPED = 140
 
 def add_conformance_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `conformance`."""
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.json", help="exported case tables")
-    parser.add_argument("--verbose", action="store_true", help="print each case that failed or was skipped")
-    parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.json", help="exported case files")
+    parser.add_argument("--verbose", action="store_true", help="print failed and skipped cases")
+    parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - for standard output")
 
 
 def conformance_command(options: argparse.Namespace) -> int:

@@ -10,10 +10,10 @@ from scheduling.job_file.kinds import Cpu, Memory, Part
 
 _HEAD: Final = (
     "# The fields of a job file\n\n"
-    "Every field with its type, its bounds and what counts where the file leaves it open; null is as good as"
-    " left out. A field below a list of mappings, such as `roles`, is one of each of its entries."
-    " [Job files](jobs.md) tells what they do. This page is what `allotment job fields` prints.\n\n"
-    "| field | type and bounds | where it is left open | meaning |\n|---|---|---|---|\n"
+    "Every field with its type, its bounds and what applies if omitted; null is equal to"
+    " omitted. A field below a list of maps, such as `roles`, belongs to each of its entries."
+    " [Job files](jobs.md) explains what they do. `allotment job fields` prints this page.\n\n"
+    "| field | type and bounds | if omitted | meaning |\n|---|---|---|---|\n"
 )
 
 

@@ -20,7 +20,7 @@ BYTES_MAX: Final = 64 * 1024
 _SOURCES: Final = ("secret", "config")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY: Final = Form.of(
-    r"[-._A-Za-z0-9]+", gettext_noop("use letters, digits, dots, hyphens and underscores, as in token")
+    r"[-._A-Za-z0-9]+", gettext_noop("Use letters, digits, dots, hyphens and underscores, for example token.")
 )
 
 
@@ -33,30 +33,28 @@ class Variables:
     def read(self, part: Section, key: str, default: Any) -> Any:
         raw = part.value(key, {})
         if not isinstance(raw, Mapping):
-            part.add(key, "TYPE", _("must be a mapping of names to values"))
+            part.add(key, "TYPE", _("Must be a map of names to values."))
             return {}
         if len(raw) > VARIABLES_MAX:
-            part.add(key, "TOO_LONG", _("must have at most %(limit)s entries") % {"limit": VARIABLES_MAX})
+            part.add(key, "TOO_LONG", _("Maximum: %(limit)s entries.") % {"limit": VARIABLES_MAX})
             return {}
         found = {str(name): _value(part, f"{key}.{name}", str(name), value) for name, value in raw.items()}
         said = {name: value for name, value in found.items() if value is not None}
         if sum(len(name) + len(str(value).encode()) for name, value in said.items()) > BYTES_MAX:
-            part.add(
-                key, "TOO_LONG", _("must have at most %(limit)s KiB in all") % {"limit": BYTES_MAX // 1024}
-            )
+            part.add(key, "TOO_LONG", _("Maximum: %(limit)s KiB in total.") % {"limit": BYTES_MAX // 1024})
         return said
 
 
 def _value(part: Section, path: str, name: str, value: Any) -> Any:
     """What a variable is; None where that was noted as a mistake."""
     if not _VARIABLE.fullmatch(name):
-        part.add(path, "FORMAT", _("use letters, digits and underscores, as in MY_KEY"))
+        part.add(path, "FORMAT", _("Use letters, digits and underscores, for example MY_KEY."))
     elif is_reserved_variable(name):
-        part.add(path, "RESERVED", _("the platform sets it, or leaves it unset on purpose"))
+        part.add(path, "RESERVED", _("This variable is reserved."))
     elif isinstance(value, Mapping):
         return _entry(Section.read(value, part.at(path), (*_SOURCES, "key", "optional"), part.problems))
     elif isinstance(value, bool) or not isinstance(value, str | int | float):
-        part.add(path, "TYPE", _("must be text; put it in quotes"))
+        part.add(path, "TYPE", _("Must be a string, in quotes."))
     else:
         return str(value)
     return None
@@ -65,7 +63,7 @@ def _value(part: Section, path: str, name: str, value: Any) -> Any:
 def _entry(part: Section) -> dict[str, Any]:
     named = [source for source in _SOURCES if part.has(source)]
     if len(named) != 1:
-        sentence = _("name exactly one of: %(choices)s") % {"choices": ", ".join(_SOURCES)}
+        sentence = _("Specify exactly one of: %(choices)s.") % {"choices": ", ".join(_SOURCES)}
         part.problems.add(part.path, "REQUIRED", sentence)
     source = named[0] if named else _SOURCES[0]
     found: dict[str, Any] = {source: Text(253, (NAME,)).read(part, source, "")}

@@ -67,7 +67,7 @@ def _check_text(text: str) -> None:
     # Neither can be stored: a database's text ends at NUL, and half of a surrogate pair is no character.
     halves = not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
     if halves or "\\u0000" in text:
-        message = _("The job file contains characters that are not text.")
+        message = _("The job file contains invalid characters.")
         raise Invalid(message, code="SPEC_INVALID", errors=[FieldError("", "TEXT", message)])
 
 
@@ -75,7 +75,7 @@ def _min_available(job: Section, roles: Sequence[RoleSpec]) -> int:
     least, most = sum(role.min_replicas for role in roles), sum(role.replicas for role in roles)
     gang = open_part(job, "gang")
     if most > TASKS_MAX:
-        job.add("roles", "RANGE", _("a job has at most %(limit)s tasks") % {"limit": TASKS_MAX})
+        job.add("roles", "RANGE", _("Maximum: %(limit)s tasks per job.") % {"limit": TASKS_MAX})
         return least
     return int(Whole(1, max(most, 1)).read(gang, "min_available", least))
 

@@ -64,7 +64,7 @@ class Whole:
 
     def amount(self, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
-            raise QuantityError(gettext_noop("must be a whole number from 0 to %(high)s"), high=str(LARGEST))
+            raise QuantityError(gettext_noop("Must be a whole number from 0 to %(high)s."), high=str(LARGEST))
         return value
 
 
@@ -254,7 +254,7 @@ class Wholes:
         for index, value in enumerate(part.items(key, limit=self.most)):
             if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
                 limits = {"low": self.low, "high": self.high}
-                sentence = _("must be a whole number from %(low)s to %(high)s") % limits
+                sentence = _("Must be a whole number from %(low)s to %(high)s.") % limits
                 part.add(f"{key}.{index}", "RANGE", sentence)
             else:
                 found.append(value)
@@ -338,18 +338,18 @@ def _amount(
     """An amount; None where it is left open, and where it is wrong."""
     amount = part.quantity(key, read, None)
     if amount is not None and amount > high:
-        part.add(key, "RANGE", _("is more than any node could have"))
+        part.add(key, "RANGE", _("Exceeds the largest possible node."))
         return None
     if amount is not None and amount < low:
-        part.add(key, "RANGE", _("must be more than nothing"))
+        part.add(key, "RANGE", _("Must be greater than 0."))
         return None
     return amount
 
 
 def _limit(value: Any, read: Callable[[Any], int]) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise QuantityError(gettext_noop("must be a number or text"))
+        raise QuantityError(gettext_noop("Must be a number or a string."))
     amount = read(value)
     if amount > LARGEST:
-        raise QuantityError(gettext_noop("is more than any node could have"))
+        raise QuantityError(gettext_noop("Exceeds the largest possible node."))
     return amount

@@ -27,12 +27,12 @@ def _rule(rule: Section, roles: tuple[str, ...]) -> dict[str, Any]:
     event, action = found.get("on"), found.get("do")
     allowed = _FOLLOWS.get(event or "", ())
     if allowed and action and action not in allowed:
-        message = _("after this event it must be one of: %(choices)s") % {"choices": ", ".join(allowed)}
+        message = _("For this event, must be one of: %(choices)s.") % {"choices": ", ".join(allowed)}
         rule.add("do", "CONTRADICTION", message)
     if rule.has("role"):
         rule.choice("role", roles, default="")
     elif event == "role_completed":
-        rule.add("role", "REQUIRED", _("name the role"))
+        rule.add("role", "REQUIRED", _("Specify the role."))
     if rule.has("exit_codes") and event != "task_failed":
-        rule.add("exit_codes", "CONTRADICTION", _("only a failed task has an exit code"))
+        rule.add("exit_codes", "CONTRADICTION", _("Only failed tasks have an exit code."))
     return found

@@ -16,7 +16,7 @@ def read_memory(text: Any) -> Mebibytes:
     """Memory with its unit. Raises: QuantityError."""
     # Kubernetes reads a bare number as bytes; whoever writes 64 means 64 GiB and would get nothing.
     if _NO_UNIT.fullmatch(str(text).strip()):
-        raise QuantityError(gettext_noop("name the unit of memory, as in 64Gi or 20480Mi"))
+        raise QuantityError(gettext_noop("Specify the memory unit, for example 64Gi or 20480Mi."))
     return parse_memory(text)
 
 

@@ -30,7 +30,7 @@ def _topology(topology: Section) -> dict[str, Any]:
     found = read_part(topology, "placement.topology")
     level = found.setdefault("level", "")
     if not level or (level not in LEVELS and "/" not in level):
-        message = _("name a level: %(levels)s, or a node label such as example.com/block")
+        message = _("Specify a level: %(levels)s, or a node label such as example.com/block.")
         topology.add("level", "CHOICE" if level else "REQUIRED", message % {"levels": ", ".join(LEVELS)})
     return found
 
@@ -39,7 +39,7 @@ def _toleration(item: Section) -> dict[str, Any]:
     found = read_part(item, "placement.tolerations")
     operator = found.get("operator")
     if operator == TolerationOperator.EQUAL and not found.get("key"):
-        item.add("key", "REQUIRED", _("name the taint, or use the operator Exists"))
+        item.add("key", "REQUIRED", _("Specify the taint, or use the operator Exists."))
     if operator == TolerationOperator.EXISTS and found.get("value"):
-        item.add("value", "CONTRADICTION", _("the operator Exists takes no value"))
+        item.add("value", "CONTRADICTION", _("The operator Exists takes no value."))
     return found

@@ -18,7 +18,7 @@ def action_fields(path: str) -> tuple[Field, ...]:
     return (
         Field(
             f"{path}.command",
-            Texts(64, empty=_("name the program to run, as in [cat, /ready]")),
+            Texts(64, empty=_("Specify the program to run, for example [cat, /ready].")),
             help="A program in the container, with its arguments.",
         ),
         Field(f"{path}.http", Part("Http"), help="A request to the container."),
@@ -32,7 +32,7 @@ def action_fields(path: str) -> tuple[Field, ...]:
             f"{path}.http.port",
             Whole(1, _PORT_MAX),
             help="The port of the request.",
-            required=_("name the port, as in 8080"),
+            required=_("Specify the port, for example 8080."),
         ),
         Field(f"{path}.http.scheme", Choice(("HTTP", "HTTPS")), help="How it is asked.", otherwise="HTTP"),
     )

@@ -59,13 +59,13 @@ def read_part(part: Section, path: str) -> dict[str, Any]:
     one_of = kind.one_of if isinstance(kind, Part) else ()
     named = [key for key in one_of if part.has(key)]
     if one_of and len(named) != 1:
-        sentence = _("name exactly one of: %(choices)s") % {"choices": ", ".join(one_of)}
+        sentence = _("Specify exactly one of: %(choices)s.") % {"choices": ", ".join(one_of)}
         part.problems.add(part.path, "REQUIRED", sentence)
     for field in fields:
         if field.required and not part.has(field.key):
             part.add(field.key, "REQUIRED", _(field.required))
         if named and field.only and part.has(field.key) and not set(field.only) & set(named):
-            sentence = _("only for: %(choices)s") % {"choices": ", ".join(field.only)}
+            sentence = _("Only allowed for: %(choices)s.") % {"choices": ", ".join(field.only)}
             part.add(field.key, "CONTRADICTION", sentence)
     return found
 

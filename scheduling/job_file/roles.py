@@ -31,7 +31,7 @@ def read_roles(job: Section) -> tuple[RoleSpec, ...]:
     heads = [dns_label(role.name, _NAME_IN_POD) for role in roles]
     for index, head in enumerate(heads):
         if head in heads[:index]:
-            message = _("the first %(count)s characters of each role's name must differ")
+            message = _("The first %(count)s characters of role names must differ.")
             job.add(f"roles.{index}.name", "DUPLICATE", message % {"count": _NAME_IN_POD})
     return roles
 
@@ -54,14 +54,14 @@ def _role(role: Section, index: int) -> RoleSpec:
 def _least(role: Section, least: int | None, replicas: int) -> int:
     if least is not None and least > replicas:
         limits = {"low": 1, "high": replicas}
-        role.add("min_replicas", "RANGE", _("must be from %(low)s to %(high)s") % limits)
+        role.add("min_replicas", "RANGE", _("Must be from %(low)s to %(high)s.") % limits)
     return replicas if least is None else min(least, replicas)
 
 
 def _check_probes(role: Section, probes: dict[str, Any]) -> None:
     for kind, probe in probes.items():
         if kind != "readiness" and probe.get("successes", 1) != 1:
-            message = _("only readiness may ask for more than one")
+            message = _("Only readiness allows more than 1.")
             role.add(f"probes.{kind}.successes", "CONTRADICTION", message)
 
 
@@ -75,7 +75,7 @@ def _check_limits(resources: Section, role: RoleSpec) -> None:
     for key, kind, asked in kinds:
         amount = kind.amount(limits[key]) if key in limits else None
         if amount is not None and (amount < asked or amount == 0):
-            resources.add(f"limits.{key}", "RANGE", _("must not be less than what is asked for"))
+            resources.add(f"limits.{key}", "RANGE", _("Must not be below the request."))
 
 
 def _check_exclusive(resources: Section, role: RoleSpec) -> None:
@@ -84,7 +84,7 @@ def _check_exclusive(resources: Section, role: RoleSpec) -> None:
     if not role.container.get("exclusive_cpus"):
         return
     if cpu % 1000 or not cpu or not role.memory_mib or role.container.get("limits"):
-        message = _("ask for whole CPUs and for memory, and for no limits beyond them")
+        message = _("Request whole CPUs and memory, without higher limits.")
         resources.add("exclusive_cpus", "CONTRADICTION", message)
 
 
@@ -96,14 +96,14 @@ def _gpu(resources: Section) -> GpuSpec | None:
     if mode is GpuRequestMode.MIG:
         return _instances(gpu, cards, models)
     if gpu.has("profile"):
-        gpu.add("profile", "CONTRADICTION", _("a profile is named with mode: mig only"))
+        gpu.add("profile", "CONTRADICTION", _("profile requires mode: mig."))
     if mode is GpuRequestMode.WHOLE:
         _refuse_parts(gpu)
         return GpuSpec(cards=cards, mode=mode, models=models) if cards else None
     memory_mib, memory_percent = _slice_memory(gpu)
     cores = _cores(gpu)
     if not cards:
-        gpu.add("cards", "RANGE", _("a slice is cut from at least one card"))
+        gpu.add("cards", "RANGE", _("A slice requires at least one GPU."))
     return GpuSpec(
         cards=max(cards, 1),
         mode=mode,
@@ -117,23 +117,23 @@ def _gpu(resources: Section) -> GpuSpec | None:
 def _instances(gpu: Section, cards: int, models: tuple[str, ...]) -> GpuSpec | None:
     profile = read_field(gpu, f"{_GPU}.profile")
     if not profile:
-        gpu.add("profile", "REQUIRED", _("name a MIG profile, as in 2g.10gb"))
+        gpu.add("profile", "REQUIRED", _("Specify a MIG profile, for example 2g.10gb."))
         return None
     try:
         parse_profile(profile)
     except ValueError:
-        gpu.add("profile", "FORMAT", _("is no MIG profile; one looks like 2g.10gb"))
+        gpu.add("profile", "FORMAT", _("Invalid MIG profile. Use the form 2g.10gb."))
         return None
     for key in ("cores", "memory"):
         if gpu.has(key):
-            gpu.add(key, "CONTRADICTION", _("the profile says how much an instance has; leave this out"))
+            gpu.add(key, "CONTRADICTION", _("Not allowed with a MIG profile, which sets the size."))
     if not cards:
-        gpu.add("cards", "RANGE", _("ask for at least one instance"))
+        gpu.add("cards", "RANGE", _("Minimum: 1 instance."))
     return GpuSpec(cards=max(cards, 1), mode=GpuRequestMode.MIG, cores=0, models=models, profile=profile)
 
 
 def _refuse_parts(gpu: Section) -> None:
-    message = _("a whole card has all its cores and memory; leave this out, or ask for mode: slice")
+    message = _("Not allowed with mode: whole. Remove it or set mode: slice.")
     if gpu.has("cores") and str(gpu.values["cores"]).strip("% ") != "100":
         gpu.add("cores", "CONTRADICTION", message)
     if gpu.has("memory"):
@@ -142,17 +142,17 @@ def _refuse_parts(gpu: Section) -> None:
 
 def _cores(gpu: Section) -> int:
     if not gpu.has("cores"):
-        gpu.add("cores", "REQUIRED", _("a slice names its share of the card's compute, 1 to 100"))
+        gpu.add("cores", "REQUIRED", _("A slice requires cores from 1 to 100."))
         return 1
     if str(gpu.values["cores"]).strip("% ") == "0":
-        gpu.add("cores", "RANGE", _("0 would mean no limit to the layer that cuts slices; ask for 1 to 100"))
+        gpu.add("cores", "RANGE", _("Must be from 1 to 100."))
         return 1
     return read_field(gpu, f"{_GPU}.cores") or 1
 
 
 def _slice_memory(gpu: Section) -> tuple[int | None, int | None]:
     if not gpu.has("memory"):
-        gpu.add("memory", "REQUIRED", _("a slice names its memory, as in 20480Mi, 20Gi or 50%%") % ())
+        gpu.add("memory", "REQUIRED", _("A slice requires GPU memory, for example 20Gi or 50%%.") % ())
         return None, None
     found = read_field(gpu, f"{_GPU}.memory")
     if isinstance(found, str):

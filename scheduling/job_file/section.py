@@ -54,7 +54,7 @@ class Section:
     def read(cls, value: Any, path: str, known: Collection[str], problems: Problems) -> Section:
         """Wrap `value`; anything but a mapping is noted and read as an empty one."""
         if not isinstance(value, Mapping):
-            problems.add(path, "TYPE", _("must be a mapping of names to values"))
+            problems.add(path, "TYPE", _("Must be a map of names to values."))
             return cls({}, path, problems)
         section = cls(value, path, problems)
         for key in value:
@@ -76,10 +76,10 @@ class Section:
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int):
-            self.add(key, "TYPE", _("must be a whole number"))
+            self.add(key, "TYPE", _("Must be a whole number."))
             return default
         if not low <= value <= high:
-            self.add(key, "RANGE", _("must be from %(low)s to %(high)s") % {"low": low, "high": high})
+            self.add(key, "RANGE", _("Must be from %(low)s to %(high)s.") % {"low": low, "high": high})
             return default
         return value
 
@@ -92,7 +92,7 @@ class Section:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             limits = {"low": f"{low:g}", "high": f"{high:g}"}
-            self.add(key, "RANGE", _("must be a number from %(low)s to %(high)s") % limits)
+            self.add(key, "RANGE", _("Must be a number from %(low)s to %(high)s.") % limits)
             return None
         return value
 
@@ -101,7 +101,7 @@ class Section:
         if value is None:
             return default
         if not isinstance(value, bool):
-            self.add(key, "TYPE", _("must be true or false"))
+            self.add(key, "TYPE", _("Must be true or false."))
             return default
         return value
 
@@ -110,10 +110,10 @@ class Section:
         if value is None:
             return default
         if not isinstance(value, str):
-            self.add(key, "TYPE", _("must be text; put it in quotes"))
+            self.add(key, "TYPE", _("Must be a string, in quotes."))
             return default
         if len(value) > limit:
-            self.add(key, "TOO_LONG", _("must have at most %(limit)s characters") % {"limit": limit})
+            self.add(key, "TOO_LONG", _("Maximum: %(limit)s characters.") % {"limit": limit})
             return default
         return value
 
@@ -122,7 +122,7 @@ class Section:
         if value is _MISSING or value is None:
             return default
         if value not in among:
-            self.add(key, "CHOICE", _("must be one of: %(choices)s") % {"choices": ", ".join(among)})
+            self.add(key, "CHOICE", _("Must be one of: %(choices)s.") % {"choices": ", ".join(among)})
             return default
         return str(value)
 
@@ -142,10 +142,10 @@ class Section:
         if value is None:
             return []
         if not isinstance(value, list | tuple):
-            self.add(key, "TYPE", _("must be a list"))
+            self.add(key, "TYPE", _("Must be a list."))
             return []
         if len(value) > limit:
-            self.add(key, "TOO_LONG", _("must have at most %(limit)s entries") % {"limit": limit})
+            self.add(key, "TOO_LONG", _("Maximum: %(limit)s entries.") % {"limit": limit})
             return []
         return list(value)
 
@@ -154,10 +154,10 @@ class Section:
         found = []
         for index, value in enumerate(self.items(key, limit=limit)):
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                self.add(f"{key}.{index}", "TYPE", _("must be text; put it in quotes"))
+                self.add(f"{key}.{index}", "TYPE", _("Must be a string, in quotes."))
             elif len(str(value)) > length:
                 limits = {"limit": length}
-                self.add(f"{key}.{index}", "TOO_LONG", _("must have at most %(limit)s characters") % limits)
+                self.add(f"{key}.{index}", "TOO_LONG", _("Maximum: %(limit)s characters.") % limits)
             else:
                 found.append(str(value))
         return tuple(found)
@@ -179,15 +179,15 @@ class Section:
 
 def _summary(count: int) -> str:
     if count == 1:
-        return _("The job file has one mistake.")
+        return _("The job file has 1 error.")
     if count >= _MISTAKES_MAX:
-        return _("The job file has %(count)s mistakes or more.") % {"count": count}
-    return _("The job file has %(count)s mistakes.") % {"count": count}
+        return _("The job file has %(count)s errors or more.") % {"count": count}
+    return _("The job file has %(count)s errors.") % {"count": count}
 
 
 def _unknown(key: str, known: Collection[str]) -> str:
     # Comparing costs the product of both lengths, and no field has a name as long as that.
     close = difflib.get_close_matches(key, sorted(known), n=1) if len(key) <= _KEY_MAX else []
     if close:
-        return _("is not a field here; did you mean %(close)s?") % {"close": close[0]}
-    return _("is not a field here; the fields are %(known)s") % {"known": ", ".join(sorted(known))}
+        return _("Unknown field. Did you mean %(close)s?") % {"close": close[0]}
+    return _("Unknown field. Valid: %(known)s") % {"known": ", ".join(sorted(known))}

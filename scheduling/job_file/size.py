@@ -45,7 +45,7 @@ def bytes_of(text: str) -> int:
 def check_file_size(text: str) -> None:
     """Refuse a job file, given as compact JSON, of more than `FILE_BYTES_MAX`. Raises: TooLarge."""
     if bytes_of(text) > FILE_BYTES_MAX:
-        message = _("The job file has more than %(limit)s KiB.") % {"limit": FILE_BYTES_MAX // 1024}
+        message = _("The job file exceeds %(limit)s KiB.") % {"limit": FILE_BYTES_MAX // 1024}
         errors = [FieldError("", "TOO_LARGE", message)]
         raise TooLarge(message, numbers={"limit_bytes": FILE_BYTES_MAX}, errors=errors)
 
@@ -67,8 +67,8 @@ def check_pod_sizes(
         if size > POD_BYTES_MAX:
             numbers = {"size": -(-size // 1024), "limit": POD_BYTES_MAX // 1024}
             message = _(
-                "a task's pod would have %(size)s KiB of at most %(limit)s: command, args, probes,"
-                " environment, volumes, labels and the rest together"
+                "The pod of a task would have %(size)s KiB; maximum: %(limit)s KiB, including "
+                "command, args, probes, environment, volumes and labels."
             )
             job.add(f"roles.{index}", "TOO_LONG", message % numbers)
 
@@ -91,8 +91,8 @@ def check_host_lists(job: Section, name: str, roles: Sequence[RoleSpec]) -> None
     if size > LIST_BYTES_MAX:
         limit = tasks * LIST_BYTES_MAX // size
         message = _(
-            "the list of its tasks' addresses would have %(size)s KiB of at most %(limit)s: with names of"
-            " this length a job has at most %(tasks)s tasks"
+            "The task address list would have %(size)s KiB; maximum: %(limit)s KiB. With names of "
+            "this length, use at most %(tasks)s tasks."
         )
         numbers = {"size": -(-size // 1024), "limit": LIST_BYTES_MAX // 1024 + 1, "tasks": limit}
         job.add("roles", "TOO_LONG", message % numbers)

@@ -43,7 +43,7 @@ def read_node_terms(part: Section, key: str) -> dict[str, Any]:
         elif isinstance(raw, list):
             terms.append(_expressions(part, path, raw))
         else:
-            affinity.add(f"required.{index}", "TYPE", _("must be a list of expressions"))
+            affinity.add(f"required.{index}", "TYPE", _("Must be a list of expressions."))
     found = {"required": terms, "preferred": _preferred_nodes(part, affinity)}
     return {kind: value for kind, value in found.items() if value}
 
@@ -56,7 +56,7 @@ def _preferred_nodes(part: Section, affinity: Section) -> list[dict[str, Any]]:
         term = Section.read(raw, path, ("weight", "match_expressions"), part.problems)
         wishes = term.items("match_expressions", limit=32)
         if not wishes:
-            term.add("match_expressions", "REQUIRED", _("say which nodes are preferred"))
+            term.add("match_expressions", "REQUIRED", _("Specify the preferred nodes."))
         expressions = _expressions(part, term.at("match_expressions"), wishes)
         terms.append({"weight": _weight(term), "match_expressions": expressions})
     return terms
@@ -80,7 +80,7 @@ def read_labels(part: Section, key: str) -> dict[str, str]:
     found = read_selector(part, key)
     for name in found:
         if is_reserved_label(name):
-            part.add(f"{key}.{name}", "RESERVED", _("labels of this prefix are the platform's own"))
+            part.add(f"{key}.{name}", "RESERVED", _("Labels with this prefix are reserved."))
     return found
 
 
@@ -89,7 +89,7 @@ def _pod_term(part: Section, path: str, raw: Any, weighed: bool) -> dict[str, An
     term = Section.read(raw, path, known, part.problems)
     domain = term.text("topology_key", limit=317)
     if not domain:
-        message = _("name the domain: %(levels)s, or a node label")
+        message = _("Specify the domain: %(levels)s, or a node label.")
         term.add("topology_key", "REQUIRED", message % {"levels": ", ".join(LEVELS)})
     expressions = _expressions(
         part, term.at("match_expressions"), term.items("match_expressions", limit=32), _OF_TASKS
@@ -105,7 +105,9 @@ def _pod_term(part: Section, path: str, raw: Any, weighed: bool) -> dict[str, An
 def _weight(term: Section) -> int:
     if not term.has("weight"):
         term.add(
-            "weight", "REQUIRED", _("a preference has a weight from 1 to %(most)s") % {"most": WEIGHT_MAX}
+            "weight",
+            "REQUIRED",
+            _("A preference requires a weight from 1 to %(most)s.") % {"most": WEIGHT_MAX},
         )
         return 1
     return term.integer("weight", default=1, low=1, high=WEIGHT_MAX)
@@ -115,14 +117,14 @@ def read_selector(part: Section, key: str) -> dict[str, str]:
     """Labels and the values that they have, of the forms and lengths that Kubernetes takes."""
     raw = part.value(key, {})
     if not isinstance(raw, Mapping) or len(raw) > 64:
-        part.add(key, "TYPE", _("must be a mapping of at most 64 labels"))
+        part.add(key, "TYPE", _("Must be a map of at most 64 labels."))
         return {}
     found: dict[str, str] = {}
     for name, value in raw.items():
         if not isinstance(value, str):
-            part.add(f"{key}.{name}", "TYPE", _("must be text; put it in quotes"))
+            part.add(f"{key}.{name}", "TYPE", _("Must be a string, in quotes."))
         elif not _KEY.fullmatch(str(name)) or not _VALUE.fullmatch(value):
-            part.add(f"{key}.{name}", "FORMAT", _("is no label; one looks like app: database"))
+            part.add(f"{key}.{name}", "FORMAT", _("Invalid label. Use the form app: database."))
         else:
             found[str(name)] = value
     return found
@@ -132,16 +134,16 @@ def _expression(part: Section, path: str, raw: Any, among: Sequence[AffinityOper
     item = Section.read(raw, path, ("key", "operator", "values"), part.problems)
     key = item.text("key", limit=317)
     if not key:
-        item.add("key", "REQUIRED", _("name the label"))
+        item.add("key", "REQUIRED", _("Specify the label."))
     if not item.has("operator"):
-        choices = _("must be one of: %(choices)s") % {"choices": ", ".join(among)}
+        choices = _("Must be one of: %(choices)s.") % {"choices": ", ".join(among)}
         item.add("operator", "REQUIRED", choices)
     operator = AffinityOperator(item.choice("operator", list(among), default=AffinityOperator.EXISTS))
     values = item.texts("values", limit=64, length=63)
     if operator in _WITHOUT and values:
-        item.add("values", "CONTRADICTION", _("this operator takes no values"))
+        item.add("values", "CONTRADICTION", _("This operator takes no values."))
     elif operator in _SINGLE and not (len(values) == 1 and values[0].lstrip("-").isdecimal()):
-        item.add("values", "FORMAT", _("this operator takes one whole number"))
+        item.add("values", "FORMAT", _("This operator takes one whole number."))
     elif operator not in (*_SINGLE, *_WITHOUT) and not values:
-        item.add("values", "REQUIRED", _("this operator takes at least one value"))
+        item.add("values", "REQUIRED", _("This operator takes at least one value."))
     return {"key": key, "operator": operator.value, "values": list(values)}

@@ -22,11 +22,11 @@ def load_text(text: str | bytes) -> dict[str, Any]:
     except TextError as error:
         place = {"line": error.line, "problem": error.message}
         if error.line:
-            message = _("The file is not valid YAML, line %(line)s: %(problem)s") % place
+            message = _("Invalid YAML in line %(line)s: %(problem)s") % place
         else:
-            message = _("The file is not valid YAML: %(problem)s") % place
+            message = _("Invalid YAML: %(problem)s") % place
         errors = [FieldError("", error.code, message)]
         raise Invalid(message, code="YAML_INVALID", errors=errors) from error
     if not isinstance(value, dict):
-        raise Invalid(_("The file must be a mapping, as in name: my-job."), code="YAML_INVALID")
+        raise Invalid(_("The file must be a map, for example name: my-job."), code="YAML_INVALID")
     return value

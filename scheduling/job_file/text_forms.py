@@ -12,24 +12,26 @@ from scheduling.job_file.kinds import Form
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 NAME: Final = Form.of(
-    rf"{_LABEL}(?:\.{_LABEL})*", _("use lower-case letters, digits, dots and hyphens, as in my-data")
+    rf"{_LABEL}(?:\.{_LABEL})*", _("Use lowercase letters, digits, dots and hyphens, for example my-data.")
 )
 """The name of an object of the workspace's namespace."""
-DNS_LABEL: Final = Form(is_dns_label, _("use lower-case letters, digits and hyphens, as in train-1"))
-ABSOLUTE: Final = Form(lambda path: path.startswith("/"), _("must be an absolute path, as in /data"))
-MOUNTABLE: Final = Form(lambda path: ":" not in path, _("must be an absolute path, as in /data"))
+DNS_LABEL: Final = Form(is_dns_label, _("Use lowercase letters, digits and hyphens, for example train-1."))
+ABSOLUTE: Final = Form(lambda path: path.startswith("/"), _("Must be an absolute path, for example /data."))
+MOUNTABLE: Final = Form(lambda path: ":" not in path, _("Must be an absolute path, for example /data."))
 OWN_MOUNT: Final = Form(
     lambda path: not is_reserved_mount(path),
-    _("choose another path: this one is the platform's, or decides which cards are seen"),
+    _("This path is reserved."),
     "RESERVED",
 )
 BELOW: Final = Form(
     lambda path: path and not path.startswith("/") and ".." not in path.split("/"),
-    _("must be a path below the volume's root, as in run-1/data"),
+    _("Must be a path below the volume's root, for example run-1/data."),
 )
-PREFIX: Final = Form.of(r"[A-Za-z_][A-Za-z0-9_]*", _("say what the variables begin with, as in HUB_"))
+PREFIX: Final = Form.of(
+    r"[A-Za-z_][A-Za-z0-9_]*", _("Specify the prefix of the variables, for example HUB_.")
+)
 OWN_PREFIX: Final = Form(
     lambda prefix: not could_be_reserved(prefix),
-    _("choose another prefix: the platform's own variables begin so"),
+    _("This prefix is reserved."),
     "RESERVED",
 )

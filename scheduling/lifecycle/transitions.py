@@ -97,7 +97,7 @@ def transition_all(moves: Sequence[Move], *, now: datetime, actor: str = "") -> 
     for move in moves:
         if move.to not in ALLOWED[move.job.state]:
             states = {"state": move.job.state, "to": move.to.value}
-            raise IllegalTransition(_("A job that is %(state)s cannot become %(to)s.") % states)
+            raise IllegalTransition(_("Can't change state from %(state)s to %(to)s.") % states)
         alike[tuple(sorted(move.fields))].append(move)
     for names, group in alike.items():
         _write(names, group)
@@ -129,7 +129,7 @@ def _write(names: Sequence[str], moves: Sequence[Move]) -> None:
     )
     for move in moves:
         if move.job.pk not in written:
-            raise StaleJob(_("The job %(name)s was changed meanwhile.") % {"name": move.job.name})
+            raise StaleJob(_("Job %(name)s was changed at the same time.") % {"name": move.job.name})
 
 
 def advance(
@@ -148,7 +148,7 @@ def advance(
     if not Job.unscoped.filter(pk=job.pk, version=job.version, state=job.state).update(
         version=F("version") + 1, **fields
     ):
-        raise StaleJob(_("The job %(name)s was changed meanwhile.") % {"name": job.name})
+        raise StaleJob(_("Job %(name)s was changed at the same time.") % {"name": job.name})
     job.version += 1
     for name, value in fields.items():
         setattr(job, name, value)

@@ -78,6 +78,6 @@ labels of nodes are written `label=value`.
 
 def unknown_choice() -> str:
     """The sentence for a name that is none of `CHOICES`."""
-    return _("A policy cannot list values of this; it lists those of: %(known)s") % {
+    return _("Policies can't list allowed values of this field. Valid: %(known)s") % {
         "known": ", ".join(CHOICES)
     }

@@ -121,4 +121,4 @@ def amount_of(name: str, value: Any) -> int:
 
 def unknown_field() -> str:
     """The sentence for a name that is none of `LIMITED`."""
-    return _("A policy cannot limit this; it limits: %(known)s") % {"known": ", ".join(LIMITED)}
+    return _("Policies can't limit this field. Valid: %(known)s") % {"known": ", ".join(LIMITED)}

@@ -82,19 +82,17 @@ def check(statement: Statement, tenant: Tenant, above: Sequence[Stated]) -> None
     if not errors:
         errors += _contradictions(statement, tenant, above)
     if errors:
-        raise Invalid(
-            _("The policy has mistakes; nothing was changed."), code="POLICY_INVALID", errors=errors
-        )
+        raise Invalid(_("The policy has errors. No changes were made."), code="POLICY_INVALID", errors=errors)
 
 
 def _times(statement: Statement) -> Iterator[FieldError]:
     idle, start = statement.idle_timeout_s, statement.start_limit_s
     if idle is not None and not IDLE_LEAST_S <= idle <= IDLE_MOST_S:
         limits = {"low": IDLE_LEAST_S, "high": IDLE_MOST_S}
-        yield FieldError("idle_timeout_s", "RANGE", _("must be from %(low)s to %(high)s") % limits)
+        yield FieldError("idle_timeout_s", "RANGE", _("Must be from %(low)s to %(high)s.") % limits)
     if start is not None and start and not START_LEAST_S <= start <= START_MOST_S:
         limits = {"low": START_LEAST_S, "high": START_MOST_S}
-        message = _("must be from %(low)s to %(high)s, or 0 for no limit") % limits
+        message = _("Must be from %(low)s to %(high)s, or 0 for no limit.") % limits
         yield FieldError("start_limit_s", "RANGE", message)
 
 
@@ -113,11 +111,11 @@ def _limits(statement: Statement) -> Iterator[FieldError]:
 def _defaults(defaults: Mapping[str, Any]) -> Iterator[FieldError]:
     for path in _NO_DEFAULT:
         if value_at(defaults, path) is not None:
-            message = _("has no default: it depends on the job")
+            message = _("Can't have a default: depends on the job.")
             yield FieldError(f"defaults.{path}", "NO_DEFAULT", message)
     of_roles = defaults.get("roles", {})
     if not isinstance(of_roles, Mapping):
-        message = _("must be a mapping: it is the default of every role")
+        message = _("Must be a map that applies to every role.")
         yield FieldError("defaults.roles", "TYPE", message)
         return
     try:
@@ -142,12 +140,12 @@ def _sample(defaults: Mapping[str, Any], of_roles: Mapping[str, Any]) -> dict[st
 
 def _images(patterns: Sequence[str] | None) -> Iterator[FieldError]:
     if patterns is not None and len(patterns) > PATTERNS_MAX:
-        message = _("must have at most %(limit)s entries") % {"limit": PATTERNS_MAX}
+        message = _("Maximum: %(limit)s entries.") % {"limit": PATTERNS_MAX}
         yield FieldError("images", "TOO_LONG", message)
         return
     for index, pattern in enumerate(patterns or ()):
         if not pattern.strip() or len(pattern) > _LONGEST or pattern.count("*") > _STARS_MAX:
-            message = _("name an image, with at most %(stars)s stars for any text, as in pytorch/*")
+            message = _("Enter an image pattern with at most %(stars)s asterisks, for example pytorch/*.")
             yield FieldError(f"images.{index}", "FORMAT", message % {"stars": _STARS_MAX})
 
 
@@ -157,12 +155,10 @@ def _allowed(allowed: Mapping[str, Sequence[str]]) -> Iterator[FieldError]:
         if name not in CHOICES:
             yield FieldError(place, "UNKNOWN", unknown_choice())
         elif len(patterns) > PATTERNS_MAX:
-            yield FieldError(
-                place, "TOO_LONG", _("must have at most %(limit)s entries") % {"limit": PATTERNS_MAX}
-            )
+            yield FieldError(place, "TOO_LONG", _("Maximum: %(limit)s entries.") % {"limit": PATTERNS_MAX})
         for index, pattern in enumerate(patterns[:PATTERNS_MAX]):
             if not pattern.strip() or len(pattern) > _LONGEST or pattern.count("*") > _STARS_MAX:
-                message = _("name a value, with at most %(stars)s stars for any text")
+                message = _("Enter a value pattern with at most %(stars)s asterisks.")
                 yield FieldError(f"{place}.{index}", "FORMAT", message % {"stars": _STARS_MAX})
 
 
@@ -176,7 +172,6 @@ def _contradictions(statement: Statement, tenant: Tenant, above: Sequence[Stated
         side = "minimum" if least.tenant.pk == tenant.pk else "maximum"
         limits = {"least": least.value, "above": least.tenant, "most": most.value, "below": most.tenant}
         message = (
-            _("no job could keep it: %(above)s demands at least %(least)s, %(below)s at most %(most)s")
-            % limits
+            _("Conflicting limits: minimum %(least)s (%(above)s), maximum %(most)s (%(below)s).") % limits
         )
         yield FieldError(f"{side}.{name}", "CONTRADICTION", message)

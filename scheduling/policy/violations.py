@@ -26,7 +26,7 @@ def _below(spec: JobSpec, file: File, policy: Effective) -> Iterator[FieldError]
             if found.unit_differs:
                 yield _other_unit(found, limit)
             elif found.amount is not None and found.amount < limit.amount:
-                message = _("must be at least %(limit)s by the policy of %(tenant)s")
+                message = _("Minimum is %(limit)s (policy of %(tenant)s).")
                 yield FieldError(found.path, "BELOW_MINIMUM", message % _names(limit))
 
 
@@ -36,12 +36,12 @@ def _above(spec: JobSpec, file: File, policy: Effective) -> Iterator[FieldError]
             if found.unit_differs and name not in policy.minimum:
                 yield _other_unit(found, limit)
             elif not found.unit_differs and (found.amount is None or found.amount > limit.amount):
-                message = _("must be at most %(limit)s by the policy of %(tenant)s")
+                message = _("Maximum is %(limit)s (policy of %(tenant)s).")
                 yield FieldError(found.path, "ABOVE_MAXIMUM", message % _names(limit))
 
 
 def _other_unit(found: Found, limit: Limit) -> FieldError:
-    message = _("name it in Mi or Gi: the policy of %(tenant)s limits it to %(limit)s")
+    message = _("Specify Mi or Gi; maximum is %(limit)s (policy of %(tenant)s).")
     return FieldError(found.path, "NOT_COMPARABLE", message % _names(limit))
 
 
@@ -62,7 +62,7 @@ def _values(file: File, policy: Effective) -> Iterator[FieldError]:
             for rule in rules:
                 if not _matches(value, rule.patterns):
                     known = ", ".join(rule.patterns) or "–"
-                    message = _("%(tenant)s allows only these values: %(patterns)s")
+                    message = _("Values allowed by %(tenant)s: %(patterns)s")
                     yield FieldError(
                         path, "NOT_ALLOWED", message % {"tenant": rule.tenant, "patterns": known}
                     )
@@ -70,9 +70,9 @@ def _values(file: File, policy: Effective) -> Iterator[FieldError]:
 
 def _not_allowed(rule: Patterns) -> str:
     if not rule.patterns:
-        return _("%(tenant)s allows no image at all") % {"tenant": rule.tenant}
+        return _("%(tenant)s allows no images.") % {"tenant": rule.tenant}
     allowed = {"tenant": rule.tenant, "patterns": ", ".join(rule.patterns)}
-    return _("%(tenant)s allows only images like these: %(patterns)s") % allowed
+    return _("Images allowed by %(tenant)s: %(patterns)s") % allowed
 
 
 def _matches(image: str, patterns: Sequence[str]) -> bool:

@@ -238,7 +238,7 @@ def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
     if job is None:
         job = _BY_NAME.first(workspace.pk, ref)
     if job is None:
-        raise NotFound(_("There is no job %(name)s.") % {"name": ref})
+        raise NotFound(_("Job %(name)s not found.") % {"name": ref})
     job.workspace = workspace
     job.have_roles(_ROLES(job.pk))
     return job

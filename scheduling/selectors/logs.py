@@ -72,7 +72,7 @@ def pod_lines(pod: Allocation, since: datetime | None, *, last: int | None = Non
     """What a pod has printed, after `since` if that is given, the `last` so many. Raises: Conflict."""
     backend = backend_for(pod.node.cluster, disowned_too=True)
     if not backend.capabilities.logs:
-        message = _("The cluster %(name)s keeps no logs that could be read here.")
+        message = _("Logs aren't available for cluster %(name)s.")
         raise Conflict(message % {"name": pod.node.cluster.name}, code="LOGS_UNAVAILABLE")
     task = task_name(pod)
     try:

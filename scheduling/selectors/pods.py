@@ -34,9 +34,9 @@ def pods_asked(
     )
     found = list(ordered[: most + 1])
     if task and not found:
-        raise NotFound(_("The attempt has no task named %(name)s.") % {"name": task})
+        raise NotFound(_("Task %(name)s not found in this attempt.") % {"name": task})
     if len(found) > most:
-        message = _("The job has more than %(limit)s tasks; name one of them.") % {"limit": most}
+        message = _("The job has more than %(limit)s tasks. Specify one.") % {"limit": most}
         raise Conflict(message, code="TOO_MANY_TASKS", numbers={"limit": most})
     return found
 
@@ -48,5 +48,5 @@ def task_name(pod: Allocation) -> str:
 
 def unreachable(cluster: Cluster) -> Conflict:
     """What to say when a cluster does not answer."""
-    message = _("The cluster %(name)s does not answer.") % {"name": cluster.name}
+    message = _("Cluster %(name)s is unreachable.") % {"name": cluster.name}
     return Conflict(message, code="CLUSTER_UNREACHABLE")

@@ -25,7 +25,7 @@ def priority_class_get(name: str) -> PriorityClass:
     """
     found = PriorityClass.unscoped.filter(name=name).first()
     if found is None:
-        raise NotFound(_("There is no priority class named %(name)s.") % {"name": name})
+        raise NotFound(_("Priority class %(name)s not found.") % {"name": name})
     return found
 
 
@@ -44,5 +44,5 @@ def priority_grant_get(*, viewer: Actor, pk: uuid.UUID) -> PriorityGrant:
     """
     found = priority_grant_list(viewer=viewer).filter(pk=pk).first()
     if found is None:
-        raise NotFound(_("There is no such grant of a priority class."))
+        raise NotFound(_("Priority grant not found."))
     return found

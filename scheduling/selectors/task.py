@@ -76,7 +76,7 @@ def task_get(*, viewer: Actor, job: Job, role: str, index: int) -> Task:
     permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
     task = Task.unscoped.filter(job=job, role__name=role, index=index).select_related("role").first()
     if task is None:
-        raise NotFound(_("There is no task %(role)s-%(index)s") % {"role": role, "index": index})
+        raise NotFound(_("Task %(role)s-%(index)s not found") % {"role": role, "index": index})
     task.job = job
     return task
 
@@ -86,7 +86,7 @@ def task_by_id(*, viewer: Actor, job: Job, key: uuid.UUID) -> Task:
     permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
     task = Task.unscoped.filter(job=job, pk=key).select_related("role").first()
     if task is None:
-        raise NotFound(_("There is no such task."))
+        raise NotFound(_("Task not found."))
     task.job = job
     return task
 

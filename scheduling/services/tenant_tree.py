@@ -23,7 +23,7 @@ class JobTreeWatcher:
         running, waiting = _counts(viewer, tenant)
         if not running + waiting:
             return []
-        text = _("%(running)s running and %(waiting)s waiting jobs go along and are not interrupted by it.")
+        text = _("Jobs that move too, without interruption: %(running)s running, %(waiting)s pending.")
         numbers = {"running": running, "waiting": waiting}
         return [Effect("JOBS_MOVE", text % numbers, numbers)]
 
@@ -38,7 +38,9 @@ class JobTreeWatcher:
         running, waiting = _counts(viewer, tenant)
         if not running + waiting:
             return []
-        text = _("%(running)s jobs run and %(waiting)s wait there; they go on, and no new ones are accepted.")
+        text = _(
+            "Jobs there: %(running)s running, %(waiting)s pending. They continue; no new jobs are accepted."
+        )
         numbers = {"running": running, "waiting": waiting}
         return [Effect("JOBS_GO_ON", text % numbers, numbers)]
 

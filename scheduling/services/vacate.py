@@ -26,7 +26,8 @@ def queue_vacate(acting_user: Actor, queue: Queue, move_to: Queue | None) -> int
     waiting = list(Job.unscoped.filter(queue=queue, state__in=WAITING_STATES).order_by("pk"))
     if running or (waiting and move_to is None):
         message = _(
-            "%(running)s jobs run in this queue and %(waiting)s wait. Drain it, and move those who wait."
+            "The queue has %(running)s running and %(waiting)s pending jobs. Drain the queue and "
+            "move its pending jobs."
         )
         numbers = {"running": running, "waiting": len(waiting)}
         told = message % numbers

@@ -31,39 +31,44 @@ DONE, FAILED, BAD_USAGE = 0, 1, 2
 
 def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `pack`."""
-    parser.add_argument("--nodes", type=Path, required=True, metavar="CSV", help="node list")
-    parser.add_argument("--pods", type=Path, required=True, metavar="CSV", help="pod list")
+    parser.add_argument("--nodes", type=Path, required=True, metavar="CSV", help="node file")
+    parser.add_argument("--pods", type=Path, required=True, metavar="CSV", help="pod file")
     parser.add_argument(
-        "--arrivals", type=Path, required=True, metavar="JSONL", help="arrival streams, .gz or not"
+        "--arrivals", type=Path, required=True, metavar="JSONL", help="arrivals file, plain or .gz"
     )
-    parser.add_argument("--seed", type=int, default=42, metavar="N", help="which stream (default 42)")
+    parser.add_argument("--seed", type=int, default=42, metavar="N", help="seed of the arrivals (default 42)")
     parser.add_argument("--policy", required=True, metavar="P", help=f"one of {', '.join(OFFERED)}")
     parser.add_argument("--scale", type=int, default=1, metavar="K", help="repeat nodes and pods K times")
     parser.add_argument(
-        "--departures", type=float, metavar="PCT", help="pods that leave at 90 %% load, in percent"
+        "--departures",
+        type=float,
+        metavar="PCT",
+        help=("share of pods that finish at 90 %% load, in percent"),
     )
-    parser.add_argument("--moves", type=int, metavar="N", help="tasks that may be moved after departures")
+    parser.add_argument(
+        "--moves", type=int, metavar="N", help="maximum number of tasks to move after departures"
+    )
     parser.add_argument("--placements", type=Path, metavar="FILE", help="write step,pod,node,devices")
     _add_json(parser)
 
 
 def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `replay`."""
-    parser.add_argument("--jobs", type=Path, required=True, metavar="CSV", help="job list")
-    parser.add_argument("--tenants", type=Path, required=True, metavar="CSV", help="tenants and their nodes")
+    parser.add_argument("--jobs", type=Path, required=True, metavar="CSV", help="job file")
+    parser.add_argument("--tenants", type=Path, required=True, metavar="CSV", help="tenants file")
     parser.add_argument("--policy", required=True, metavar="P", help=f"one of {', '.join(POLICIES)}")
     parser.add_argument(
         "--nodes-per-tenant",
         nargs="+",
         default=[],
         metavar="NAME=N",
-        help="other numbers of nodes than the file's",
+        help="override the number of nodes",
     )
-    parser.add_argument("--compress", type=float, default=1.0, metavar="X", help="arrivals X times as fast")
+    parser.add_argument("--compress", type=float, default=1.0, metavar="X", help="speed up arrivals by X")
     parser.add_argument(
         "--heads-only",
         action="store_true",
-        help="count guarantee violations of the first job of each tenant's line alone, not of every job",
+        help="count guarantee violations only for the first job of each tenant's queue",
     )
     parser.add_argument("--events", type=Path, metavar="CSV", help="write t_s,event,job,tenant,gpus,nodes")
     _add_json(parser)
@@ -89,8 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """`python -m scheduling.simulation.cli pack …`."""
     parser = argparse.ArgumentParser(prog="scheduling.simulation.cli", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    add_pack_arguments(commands.add_parser("pack", help="pack a trace of pods onto nodes"))
-    add_replay_arguments(commands.add_parser("replay", help="replay a trace of jobs in virtual time"))
+    add_pack_arguments(commands.add_parser("pack", help="simulate pod placement from a trace"))
+    add_replay_arguments(commands.add_parser("replay", help="simulate job scheduling from a trace"))
     options = parser.parse_args(arguments)
     return pack_command(options) if options.command == "pack" else replay_command(options)
 
@@ -167,7 +172,7 @@ def _nodes_per_tenant(pairs: Sequence[str]) -> dict[str, int]:
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
+    parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - for standard output")
 
 
 def _complain(command: str, error: Exception) -> int:

@@ -81,7 +81,7 @@ def missing_permission(
     if bound is not None and permission in _on(grants_held(actor), tenant.path if tenant else None):
         return _scope_missing()
     lacking = {"user": actor.get_username(), "permission": permission.value}
-    return PermissionDenied(_("%(user)s lacks the permission %(permission)s.") % lacking)
+    return PermissionDenied(_("%(user)s doesn't have permission %(permission)s.") % lacking)
 
 
 def require_cover(actor: Actor, points: Iterable[Permission], tenant: Tenant | None = None) -> None:
@@ -94,7 +94,7 @@ def require_cover(actor: Actor, points: Iterable[Permission], tenant: Tenant | N
     lacking = sorted(set(points) - _coverable(actor, path))
     if lacking:
         _refuse_bound(actor, {path: set(lacking)})
-        message = _("This holds permissions that you do not have yourself: %(points)s.")
+        message = _("You can't grant permissions you don't have: %(points)s.")
         raise PermissionDenied(
             message % {"points": ", ".join(lacking)}, code="CANNOT_GRANT", numbers={"points": lacking}
         )
@@ -116,7 +116,7 @@ def require_over(actor: Actor, user: Actor) -> None:
     if lacking:
         _refuse_bound(actor, lacking)
         points = sorted(set().union(*lacking.values()))
-        message = _("%(user)s has permissions that you do not have: %(points)s.")
+        message = _("%(user)s has permissions that you don't have: %(points)s.")
         raise PermissionDenied(
             message % {"user": user.get_username(), "points": ", ".join(points)},
             code="ACCOUNT_HAS_MORE_RIGHTS",
@@ -148,7 +148,7 @@ def _refuse_bound(actor: Actor, lacking: dict[str | None, set[Permission]]) -> N
 
 
 def _scope_missing() -> PermissionDenied:
-    return PermissionDenied(_("The scopes of this access key do not cover this."), code="SCOPE_MISSING")
+    return PermissionDenied(_("The access key doesn't have the required scope."), code="SCOPE_MISSING")
 
 
 def tenants_with(actor: Actor, permission: Permission) -> QuerySet[Tenant]:

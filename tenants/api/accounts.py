@@ -69,18 +69,18 @@ class UsersView(PlatformView):
         tags=["accounts"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of accounts by name."""
+        """Return one page of accounts by name."""
         return listed(request, UsersQuery, user_list(viewer=self.viewer), UserSerializer)
 
     @extend_schema(
         operation_id="user_create",
-        summary="Open an account",
+        summary="Create an account",
         request=UserCreateSerializer,
         responses={201: UserSerializer, **problems(400, 409)},
         tags=["accounts"],
     )
     def post(self, request: Request) -> Response:
-        """Open an account with a one-time password; the answer says when that expires."""
+        """Create an account with a one-time password. The response contains its expiry."""
         read_query(request, NoQuery)
         values = body_of(request, UserCreateSerializer)
         user = user_create(acting_user=self.viewer, must_change_password=True, **values)
@@ -94,25 +94,26 @@ class UserView(PlatformView):
     points: ClassVar = {"GET": _EDIT, "PATCH": _EDIT}
 
     @extend_schema(
-        operation_id="user_get", summary="One account", responses={200: UserSerializer, **problems(400, 404)},
+        operation_id="user_get", summary="Get an account",
+        responses={200: UserSerializer, **problems(400, 404)},
         tags=["accounts"],
     )  # fmt: skip
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Answer the account."""
+        """Return the account."""
         read_query(request, NoQuery)
         user = user_get(viewer=self.viewer, user_id=kwargs["user"])
         return Response(UserSerializer(user).data, headers=version_header(user))
 
     @extend_schema(
         operation_id="user_update",
-        summary="Close or reopen an account",
+        summary="Disable or enable an account",
         parameters=[IF_MATCH],
         request=UserChangeSerializer,
         responses={200: UserSerializer, **problems(400, 404, 409)},
         tags=["accounts"],
     )
     def patch(self, request: Request, **kwargs: Any) -> Response:
-        """Say whether its owner may sign in; closing ends sessions and keys at once."""
+        """Enable or disable sign-in. Disabling ends sessions and revokes keys immediately."""
         read_query(request, NoQuery)
         user = user_get(viewer=self.viewer, user_id=kwargs["user"])
         expected = if_match(request)
@@ -128,13 +129,13 @@ class UserUnlockView(PlatformView):
 
     @extend_schema(
         operation_id="user_unlock",
-        summary="Unlock after wrong passwords",
+        summary="Unlock an account",
         request=None,
         responses={204: None, **problems(404)},
         tags=["accounts"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
-        """Forget the wrong passwords of this account."""
+        """Reset the failed sign-ins of this account."""
         read_query(request, NoQuery)
         user_unlock(acting_user=self.viewer, user=user_get(viewer=self.viewer, user_id=kwargs["user"]))
         return Response(status=204)
@@ -150,9 +151,9 @@ class UserPasswordView(PlatformView):
         summary="Set a one-time password",
         request=PasswordSetSerializer,
         description=(
-            "All sessions of the account end, and its access keys are revoked unless `keep_keys` is true. "
-            "The password expires after the hours of ALLOTMENT_ONE_TIME_PASSWORD_HOURS. One's own "
-            "password is changed at me/password."
+            "Ends all sessions of the account and revokes its access keys unless `keep_keys` is "
+            "true. The password expires after ALLOTMENT_ONE_TIME_PASSWORD_HOURS hours. Change your "
+            "own password at me/password."
         ),
         responses={200: PasswordResetSerializer, **problems(400, 404, 409)},
         tags=["accounts"],
@@ -183,18 +184,18 @@ class GroupsView(PlatformView):
         tags=["accounts"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of groups by name."""
+        """Return one page of groups by name."""
         return listed(request, GroupsQuery, group_list(viewer=self.viewer), GroupSerializer)
 
     @extend_schema(
         operation_id="group_create",
-        summary="Make a group",
+        summary="Create a group",
         request=GroupCreateSerializer,
         responses={201: GroupSerializer, **problems(400, 409)},
         tags=["accounts"],
     )
     def post(self, request: Request) -> Response:
-        """Make a group, of this platform or of the identity provider."""
+        """Create a local or identity provider group."""
         read_query(request, NoQuery)
         group = group_create(acting_user=self.viewer, **body_of(request, GroupCreateSerializer))
         headers = {"Location": f"{request.path}/{group.pk}", **version_header(group)}
@@ -207,25 +208,26 @@ class GroupView(PlatformView):
     points: ClassVar = {"GET": _EDIT, "PATCH": _EDIT, "DELETE": _EDIT}
 
     @extend_schema(
-        operation_id="group_get", summary="One group", responses={200: GroupSerializer, **problems(400, 404)},
+        operation_id="group_get", summary="Get a group",
+        responses={200: GroupSerializer, **problems(400, 404)},
         tags=["accounts"],
     )  # fmt: skip
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Answer the group."""
+        """Return the group."""
         read_query(request, NoQuery)
         group = group_get(viewer=self.viewer, group_id=kwargs["group"])
         return Response(GroupSerializer(group).data, headers=version_header(group))
 
     @extend_schema(
         operation_id="group_update",
-        summary="Change a group",
+        summary="Update a group",
         parameters=[IF_MATCH],
         request=GroupChangeSerializer,
         responses={200: GroupSerializer, **problems(400, 404, 409)},
         tags=["accounts"],
     )
     def patch(self, request: Request, **kwargs: Any) -> Response:
-        """Change name or claim."""
+        """Update name or claim."""
         read_query(request, NoQuery)
         group = group_get(viewer=self.viewer, group_id=kwargs["group"])
         expected = if_match(request)
@@ -235,13 +237,13 @@ class GroupView(PlatformView):
 
     @extend_schema(
         operation_id="group_delete",
-        summary="Remove a group",
+        summary="Delete a group",
         parameters=[IF_MATCH],
         responses={204: None, **problems(404, 409)},
         tags=["accounts"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:
-        """Remove it with every role it gave."""
+        """Delete the group and the roles granted through it."""
         read_query(request, NoQuery)
         group = group_get(viewer=self.viewer, group_id=kwargs["group"])
         group_delete(acting_user=self.viewer, group=group, expected=if_match(request))
@@ -259,25 +261,25 @@ class GroupPeopleView(PlatformView):
 
     @extend_schema(
         operation_id="group_people",
-        summary="People of a group",
+        summary="Members of a group",
         parameters=[PeopleQuery],
         responses={200: list_of(PersonSerializer), **problems(400, 404)},
         tags=["accounts"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Answer one page of people by name."""
+        """Return one page of people by name."""
         group = group_get(viewer=self.viewer, group_id=kwargs["group"])
         return listed(request, PeopleQuery, group_people(viewer=self.viewer, group=group), PersonSerializer)
 
     @extend_schema(
         operation_id="group_add",
-        summary="Put somebody into a group",
+        summary="Add a member to a group",
         request=PersonSerializer,
         responses={201: PersonSerializer, **problems(400, 404, 409)},
         tags=["accounts"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
-        """Add a person; nothing happens to who is in it."""
+        """Add a member. Existing members are kept."""
         read_query(request, NoQuery)
         group = group_get(viewer=self.viewer, group_id=kwargs["group"])
         user = user_named(body_of(request, PersonSerializer)["username"], "username")
@@ -292,12 +294,12 @@ class GroupPersonView(PlatformView):
 
     @extend_schema(
         operation_id="group_remove",
-        summary="Take somebody out of a group",
+        summary="Remove a member from a group",
         responses={204: None, **problems(404, 409)},
         tags=["accounts"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:
-        """Take the person out."""
+        """Remove the member."""
         read_query(request, NoQuery)
         group = group_get(viewer=self.viewer, group_id=kwargs["group"])
         user = user_get(viewer=self.viewer, user_id=kwargs["user"])
@@ -318,19 +320,19 @@ class ServiceAccountsView(PlaceView):
         tags=["accounts"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Answer one page of accounts by name."""
+        """Return one page of accounts by name."""
         accounts = service_account_list(viewer=self.viewer, tenant=self.tenant)
         return listed(request, PeopleQuery, accounts, ServiceAccountSerializer)
 
     @extend_schema(
         operation_id="service_account_create",
-        summary="Make a service account",
+        summary="Create a service account",
         request=ServiceAccountCreateSerializer,
         responses={201: ServiceAccountSerializer, **problems(400, 404, 409)},
         tags=["accounts"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
-        """Make it; give it a role as a member, then a key."""
+        """Create the account. Next, assign a role, then create a key."""
         read_query(request, NoQuery)
         tenant = self.tenant
         name = body_of(request, ServiceAccountCreateSerializer)["name"]
@@ -346,12 +348,12 @@ class ServiceAccountView(PlaceView):
 
     @extend_schema(
         operation_id="service_account_close",
-        summary="End a service account",
+        summary="Delete a service account",
         responses={204: None, **problems(404)},
         tags=["accounts"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:
-        """End it with its keys and roles; its jobs keep its name."""
+        """Delete the account with its keys and roles. Its jobs are kept."""
         read_query(request, NoQuery)
         account = service_account_get(viewer=self.viewer, tenant=self.tenant, name=kwargs["account"])
         service_account_close(acting_user=self.viewer, account=account)

@@ -51,7 +51,7 @@ class AuditRecordSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField(source="created_at")
     actor = serializers.CharField(source="actor_name")
     actor_id = serializers.UUIDField(allow_null=True)
-    action = serializers.CharField(help_text="`<entity>.<verb>`; `access.denied` for what was refused.")
+    action = serializers.CharField(help_text=("`<entity>.<verb>`; `access.denied` for denied requests."))
     entity = serializers.CharField()
     entity_id = serializers.CharField()
     tenant_id = serializers.UUIDField(allow_null=True)
@@ -66,9 +66,9 @@ class AuditFilterQuery(FilterQuery):
     columns: ClassVar = COLUMNS
 
     since = serializers.DateTimeField(required=False)
-    until = serializers.DateTimeField(required=False, help_text="Up to and without this time.")
+    until = serializers.DateTimeField(required=False, help_text="Before this time (exclusive).")
     search = serializers.CharField(
-        required=False, max_length=100, help_text="Anywhere in actor, action or entity_id."
+        required=False, max_length=100, help_text="Part of actor, action or entity_id."
     )
 
 
@@ -156,7 +156,7 @@ def _cell(value: Any) -> str:
 _LIST: Final = list_of(AuditRecordSerializer, cursor=True)
 _FILE: Final = OpenApiResponse(
     OpenApiTypes.STR,
-    description="The file, sent as it is read. It breaks off if the right to read it ends meanwhile.",
+    description="Streamed file. The stream ends early if the read permission is removed.",
 )
 
 
@@ -185,9 +185,9 @@ class AuditView(PlatformView):
 
     points: ClassVar = {"GET": Permission.AUDIT_VIEW}
 
-    @_list_schema("audit_list", "The audit of the platform, newest first")
+    @_list_schema("audit_list", "Audit log of the platform, newest first")
     def get(self, request: Request) -> Response:
-        """Answer one page of records."""
+        """Return one page of records."""
         return _list(request, lambda filters: audit_query(viewer=self.viewer, filters=filters))
 
 
@@ -197,7 +197,7 @@ class AuditExportView(PlatformView):
     points: ClassVar = {"GET": Permission.AUDIT_VIEW}
     content_negotiation_class = AnyAccept
 
-    @_file_schema("audit_export", "The audit of the platform as JSON lines or CSV")
+    @_file_schema("audit_export", "Audit log of the platform as JSON lines or CSV")
     def get(self, request: Request) -> StreamingHttpResponse:
         """Send all records that match."""
         return _file(request, self.viewer, lambda who, filters: audit_query(viewer=who, filters=filters))
@@ -208,9 +208,9 @@ class WorkspaceAuditView(WorkspaceView):
 
     points: ClassVar = {"GET": Permission.AUDIT_VIEW}
 
-    @_list_schema("workspace_audit_list", "The audit of a workspace, newest first")
+    @_list_schema("workspace_audit_list", "Audit log of a workspace, newest first")
     def get(self, request: Request, ws: str) -> Response:
-        """Answer one page of records."""
+        """Return one page of records."""
         tenant = self.workspace
         return _list(request, lambda f: audit_query(viewer=self.viewer, tenant=tenant, filters=f))
 
@@ -221,7 +221,7 @@ class WorkspaceAuditExportView(WorkspaceView):
     points: ClassVar = {"GET": Permission.AUDIT_VIEW}
     content_negotiation_class = AnyAccept
 
-    @_file_schema("workspace_audit_export", "The audit of a workspace as JSON lines or CSV")
+    @_file_schema("workspace_audit_export", "Audit log of a workspace as JSON lines or CSV")
     def get(self, request: Request, ws: str) -> StreamingHttpResponse:
         """Send all records that match."""
 

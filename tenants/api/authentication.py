@@ -34,7 +34,7 @@ class AccessKeyAuthentication(BaseAuthentication):
             return None
         key = access_key_check(parts[1]) if len(parts) == 2 else None
         if key is None:
-            raise AuthenticationFailed(_("The access key is not valid, has expired or was revoked."))
+            raise AuthenticationFailed(_("The access key is invalid, expired or revoked."))
         bind_to_scopes(key.user_id, key.scopes)
         return key.user, key
 

@@ -42,7 +42,7 @@ class PlatformView(APIView):
     also: ClassVar[tuple[Permission, ...]] = ()
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Answer a request; a stream begins after the transaction."""
+        """Return a request; a stream begins after the transaction."""
         if not self.reads_together or request.method not in SAFE_METHODS:
             return super().dispatch(request, *args, **kwargs)
         with row_scope.read_transaction():
@@ -136,7 +136,7 @@ def _sparse(body: Any, wanted: str) -> Any:
     for sample in samples:
         unknown = [name for name in names if name not in sample]
         if unknown or not names:
-            message = _("There is no such field; there are: %(known)s") % {"known": ", ".join(sample)}
+            message = _("Unknown field. Valid: %(known)s") % {"known": ", ".join(sample)}
             raise Invalid(message, errors=[FieldError("fields", "UNKNOWN", message)])
     if listing:
         return {**body, "items": [{name: item[name] for name in names} for item in body["items"]]}

@@ -24,13 +24,13 @@ _TEXT: Final = (
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """A body whose unknown fields are mistakes, not silence."""
+    """Request body; unknown fields are rejected."""
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
             unknown = sorted(set(data) - set(self.fields), key=str)
             if unknown:
-                message = _("There is no such field; there are: %(known)s")
+                message = _("Unknown field. Valid: %(known)s")
                 told = message % {"known": ", ".join(self.fields)}
                 raise serializers.ValidationError(dict.fromkeys(unknown, told), code="unknown")
             # The framework would read text as a number and a number as text; the schema promises neither.
@@ -49,13 +49,13 @@ def _wrong_type(field: Any, value: Any) -> Any:
     if value is None:
         return None  # whether it may be missing is the field's own question
     if isinstance(field, _TEXT):
-        return None if isinstance(value, str) else _("must be text")
+        return None if isinstance(value, str) else _("Must be a string.")
     if isinstance(field, serializers.BooleanField):
-        return None if isinstance(value, bool) else _("must be true or false")
+        return None if isinstance(value, bool) else _("Must be true or false.")
     if isinstance(field, serializers.IntegerField):
         # 12.0 is a whole number in JSON, too.
         whole = isinstance(value, int | float) and not isinstance(value, bool)
-        return None if whole else _("must be a whole number")
+        return None if whole else _("Must be a whole number.")
     if isinstance(field, serializers.ListField) and isinstance(value, list):
         found = {index: _wrong_type(field.child, item) for index, item in enumerate(value)}
         return {index: message for index, message in found.items() if message} or None
@@ -86,6 +86,6 @@ def read_body(kind: type[serializers.Serializer[Any]], request: Request) -> dict
 
 
 def answer_row(kind: type[serializers.Serializer[Any]], row: Any, *, location: str = "") -> Response:
-    """Answer a versioned row with its entity tag; with the address of a new one, the status is 201."""
+    """Return a versioned row with its entity tag; with the address of a new one, the status is 201."""
     headers = version_header(row) | ({"Location": location} if location else {})
     return Response(kind(row).data, status=201 if location else 200, headers=headers)

@@ -27,7 +27,7 @@ def scope_require(request: Request, point: Permission | None) -> None:
     if not isinstance(key, AccessKey) or not key.scopes:
         return
     if point is None or point.value not in key.scopes:
-        raise PermissionDenied(_("The scopes of this access key do not cover this."), code="SCOPE_MISSING")
+        raise PermissionDenied(_("The access key doesn't have the required scope."), code="SCOPE_MISSING")
 
 
 class KeyScopes(BasePermission):

@@ -72,19 +72,19 @@ class AccessKeysView(WorkspaceView):
 
     @extend_schema(
         operation_id="key_list",
-        summary="Your access keys, and those of the workspace's service accounts",
+        summary="Your access keys and those of the workspace's service accounts",
         parameters=[AccessKeysQuery],
         responses={200: _LIST, **problems(400, 404)},
         tags=["keys"],
     )
     def get(self, request: Request, ws: str) -> Response:
-        """Answer one page of keys, newest first."""
+        """Return one page of keys, newest first."""
         rows = access_key_list(viewer=self.viewer, tenant=self.workspace)
         return listed(request, AccessKeysQuery, rows, AccessKeySerializer)
 
     @extend_schema(
         operation_id="key_create",
-        summary="Make an access key",
+        summary="Create an access key",
         request=WorkspaceKeyCreateSerializer,
         responses={201: AccessKeyCreatedSerializer, **problems(400, 404, 415)},
         tags=["keys"],
@@ -112,7 +112,7 @@ class AccessKeyView(WorkspaceView):
         tags=["keys"],
     )
     def delete(self, request: Request, ws: str, prefix: str) -> Response:
-        """End the key at once."""
+        """Revoke the key immediately."""
         read_query(request, NoQuery)
         return _revoke(self.viewer, prefix, self.workspace)
 
@@ -130,7 +130,7 @@ class AccessKeyRotateView(WorkspaceView):
         tags=["keys"],
     )
     def post(self, request: Request, ws: str, prefix: str) -> Response:
-        """Make the new key; the old one goes on for `grace_s` seconds."""
+        """Create a new key. The old key stays valid for `grace_s` seconds."""
         read_query(request, NoQuery)
         return _rotate(request, self.viewer, prefix, self.workspace)
 
@@ -148,18 +148,18 @@ class MyKeysView(PlatformView):
         tags=["me"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of keys, newest first."""
+        """Return one page of keys, newest first."""
         return listed(request, AccessKeysQuery, access_key_list(viewer=self.viewer), AccessKeySerializer)
 
     @extend_schema(
         operation_id="my_key_create",
-        summary="Make an access key of your own",
+        summary="Create your own access key",
         request=AccessKeyCreateSerializer,
         responses={201: AccessKeyCreatedSerializer, **problems(400)},
         tags=["me"],
     )
     def post(self, request: Request) -> Response:
-        """Make a key; its token is in this answer only."""
+        """Create a key. The token is only in this response."""
         read_query(request, NoQuery)
         values = body_of(request, AccessKeyCreateSerializer)
         return _created(request.path, *_make(self.viewer, self.viewer, values))
@@ -170,12 +170,12 @@ class MyKeyView(PlatformView):
 
     @extend_schema(
         operation_id="my_key_revoke",
-        summary="Revoke an access key of your own",
+        summary="Revoke your own access key",
         responses={204: None, **problems(404)},
         tags=["me"],
     )
     def delete(self, request: Request, prefix: str) -> Response:
-        """End the key at once."""
+        """Revoke the key immediately."""
         read_query(request, NoQuery)
         return _revoke(self.viewer, prefix, None)
 
@@ -187,13 +187,13 @@ class MyKeyRotateView(PlatformView):
 
     @extend_schema(
         operation_id="my_key_rotate",
-        summary="Rotate an access key of your own",
+        summary="Rotate your own access key",
         request=KeyRotateSerializer,
         responses={201: AccessKeyCreatedSerializer, **problems(400, 404, 409)},
         tags=["me"],
     )
     def post(self, request: Request, prefix: str) -> Response:
-        """Make the new key; the old one goes on for `grace_s` seconds."""
+        """Create a new key. The old key stays valid for `grace_s` seconds."""
         read_query(request, NoQuery)
         return _rotate(request, self.viewer, prefix, None)
 
@@ -207,8 +207,8 @@ class MyPasswordView(PlatformView):
         operation_id="my_password_change",
         summary="Change your password",
         description=(
-            "All your sessions end, but the one that asks. Wrong old passwords count like failed sign-ins. "
-            "Closed to access keys."
+            "Ends all your other sessions. Wrong current passwords count as failed sign-ins. Not "
+            "available to access keys."
         ),
         request=PasswordChangeSerializer,
         responses={204: None, **problems(400)},

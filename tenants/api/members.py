@@ -38,7 +38,7 @@ from tenants.services.role import role_create, role_delete, role_update
 
 class MembersQuery(ListQuery):
     columns: ClassVar = {"role": Column("role_name"), "name": Column("subject_name")}
-    inherited = serializers.BooleanField(default=False, help_text="Also roles given above this tenant.")
+    inherited = serializers.BooleanField(default=False, help_text="Include inherited roles.")
 
 
 class MembersView(PlaceView):
@@ -54,25 +54,25 @@ class MembersView(PlaceView):
         tags=["members"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Answer one page of roles, from the root downwards."""
+        """Return one page of roles, from the root downwards."""
         query = read_query(request, MembersQuery)
         rows = member_list(viewer=self.viewer, tenant=self.place, inherited=query["inherited"])
         return listed_by(query, MembersQuery, rows, MemberSerializer)
 
     @extend_schema(
         operation_id="member_set",
-        summary="Give a role",
+        summary="Add a member",
         request=MemberCreateSerializer,
         responses={201: MemberSerializer, **problems(400, 404, 409)},
         tags=["members"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
-        """Give a user or a group a role, in place of the one it had here."""
+        """Assign a role to a user or a group; replaces the previous role in this tenant."""
         read_query(request, NoQuery)
         place = self.place
         values = body_of(request, MemberCreateSerializer)
         if ("user" in values) == ("group" in values):
-            message = _("Name a user or a group, one of them.")
+            message = _("Specify either a user or a group.")
             raise Invalid(message, errors=[FieldError("user", "one_of", message)])
         member = member_set(
             acting_user=self.viewer,
@@ -96,12 +96,12 @@ class MemberView(PlaceView):
 
     @extend_schema(
         operation_id="member_get",
-        summary="One member",
+        summary="Get a member",
         responses={200: MemberSerializer, **problems(400, 404)},
         tags=["members"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Answer the member."""
+        """Return the member."""
         read_query(request, NoQuery)
         member = member_get(viewer=self.viewer, tenant=self.place, member_id=kwargs["member"])
         return Response(MemberSerializer(member).data, headers=version_header(member))
@@ -115,7 +115,7 @@ class MemberView(PlaceView):
         tags=["members"],
     )
     def patch(self, request: Request, **kwargs: Any) -> Response:
-        """Give another role."""
+        """Change the role."""
         read_query(request, NoQuery)
         place = self.place
         member = member_get(viewer=self.viewer, tenant=place, member_id=kwargs["member"])
@@ -133,13 +133,13 @@ class MemberView(PlaceView):
 
     @extend_schema(
         operation_id="member_remove",
-        summary="Take a role away",
+        summary="Remove a role from a member",
         parameters=[IF_MATCH],
         responses={204: None, **problems(404, 409)},
         tags=["members"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:
-        """Take the role away; what is inherited or comes by a group stays."""
+        """Remove the role. Inherited and group roles are kept."""
         read_query(request, NoQuery)
         member = member_get(viewer=self.viewer, tenant=self.place, member_id=kwargs["member"])
         member_remove(acting_user=self.viewer, member=member, expected=if_match(request))
@@ -173,13 +173,13 @@ class EffectiveView(PlaceView):
 
     @extend_schema(
         operation_id="tenant_permissions",
-        summary="Who may do what here, with where it comes from",
+        summary="Effective permissions and their source",
         parameters=[EffectiveQuery],
         responses={200: list_of(EffectiveSerializer), **problems(400, 404)},
         tags=["members"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Answer one page of people by name."""
+        """Return one page of people by name."""
         query = read_query(request, EffectiveQuery)
         rows = effective_list(viewer=self.viewer, tenant=self.tenant)
         return listed_by(query, EffectiveQuery, rows, _EffectiveRows)
@@ -211,18 +211,18 @@ class RolesView(PlaceView):
         tags=["members"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Answer one page of roles, those from above too."""
+        """Return one page of roles, including inherited ones."""
         return listed(request, RolesQuery, role_list(viewer=self.viewer, tenant=self.place), RoleSerializer)
 
     @extend_schema(
         operation_id="role_create",
-        summary="Make a custom role",
+        summary="Create a custom role",
         request=RoleCreateSerializer,
         responses={201: RoleSerializer, **problems(400, 404, 409)},
         tags=["members"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
-        """Make a role from points that you have yourself."""
+        """Create a role from permissions that you have."""
         read_query(request, NoQuery)
         place = self.place
         values = _points(body_of(request, RoleCreateSerializer))
@@ -242,26 +242,26 @@ class RoleView(PlaceView):
 
     @extend_schema(
         operation_id="role_get",
-        summary="One custom role",
+        summary="Get a custom role",
         responses={200: RoleSerializer, **problems(400, 404)},
         tags=["members"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Answer the role."""
+        """Return the role."""
         read_query(request, NoQuery)
         role = role_get(viewer=self.viewer, tenant=self.place, role_id=kwargs["role"])
         return Response(RoleSerializer(role).data, headers=version_header(role))
 
     @extend_schema(
         operation_id="role_update",
-        summary="Change a custom role",
+        summary="Update a custom role",
         parameters=[IF_MATCH],
         request=RoleChangeSerializer,
         responses={200: RoleSerializer, **problems(400, 404, 409)},
         tags=["members"],
     )
     def patch(self, request: Request, **kwargs: Any) -> Response:
-        """Change it for all who have it."""
+        """Update the role for all its members."""
         read_query(request, NoQuery)
         role = role_get(viewer=self.viewer, tenant=self.place, role_id=kwargs["role"])
         expected = if_match(request)
@@ -271,13 +271,13 @@ class RoleView(PlaceView):
 
     @extend_schema(
         operation_id="role_delete",
-        summary="Remove a custom role",
+        summary="Delete a custom role",
         parameters=[IF_MATCH],
         responses={204: None, **problems(404, 409)},
         tags=["members"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:
-        """Remove a role that nobody has."""
+        """Delete a role without assignments."""
         read_query(request, NoQuery)
         role = role_get(viewer=self.viewer, tenant=self.place, role_id=kwargs["role"])
         role_delete(acting_user=self.viewer, role=role, expected=if_match(request))

@@ -20,12 +20,12 @@ Shape = serializers.BaseSerializer[Any]
 def list_of(item: type[serializers.Serializer[Any]], *, cursor: bool = False) -> Shape:
     """The schema of a list of `item`; `next` is a cursor or the next offset."""
     following = (
-        serializers.CharField(allow_null=True, help_text="Pass it as `cursor` to continue.")
+        serializers.CharField(allow_null=True, help_text="Pass as `cursor` to get the next page.")
         if cursor
-        else serializers.IntegerField(allow_null=True, help_text="Pass it as `offset` to continue.")
+        else serializers.IntegerField(allow_null=True, help_text="Pass as `offset` to get the next page.")
     )
     total = (
-        serializers.IntegerField(allow_null=True, help_text="null: such lists are not counted.")
+        serializers.IntegerField(allow_null=True, help_text="null: not counted for this list.")
         if cursor
         else serializers.IntegerField()
     )

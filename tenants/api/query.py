@@ -37,10 +37,10 @@ class QuerySerializer(serializers.Serializer[Any]):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         unknown = sorted(set(self.initial_data) - set(self.fields))
         if unknown:
-            message = _("There is no such parameter; there are none here.")
+            message = _("Unknown parameter. No parameters are accepted.")
             if self.fields:
                 known = ", ".join(self.fields)
-                message = _("There is no such parameter; there are: %(known)s") % {"known": known}
+                message = _("Unknown parameter. Valid: %(known)s") % {"known": known}
             raise serializers.ValidationError(dict.fromkeys(unknown, message), code="unknown")
         return attrs
 
@@ -52,7 +52,9 @@ class NoQuery(QuerySerializer):
 class WriteQuery(QuerySerializer):
     """Parameters of every write."""
 
-    dry_run = serializers.BooleanField(default=False, help_text="Check and answer the effect; write nothing.")
+    dry_run = serializers.BooleanField(
+        default=False, help_text="Validate and return the impact without saving."
+    )
 
 
 class OffsetQuery(QuerySerializer):
@@ -67,10 +69,10 @@ class OffsetQuery(QuerySerializer):
         required=False,
         min_value=1,
         max_value=_OFFSET_MAX // PAGE_MAX,
-        help_text="From 1, in place of offset.",
+        help_text="Page number from 1, instead of offset.",
     )
     pageSize = serializers.IntegerField(  # noqa: N815 (the wire's name)
-        required=False, min_value=1, max_value=PAGE_MAX, help_text="In place of limit."
+        required=False, min_value=1, max_value=PAGE_MAX, help_text="Instead of limit."
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +82,7 @@ class OffsetQuery(QuerySerializer):
             return attrs
         mixed = {"limit", "offset"} & set(self.initial_data)
         if mixed:
-            message = _("Send page and pageSize, or offset and limit, not both.")
+            message = _("Use either page and pageSize, or offset and limit.")
             raise serializers.ValidationError(dict.fromkeys(sorted(mixed), message), code="mixed")
         attrs["limit"] = size or PAGE
         attrs["offset"] = ((page or 1) - 1) * attrs["limit"]
@@ -99,7 +101,7 @@ class FilterQuery(QuerySerializer):
         child=serializers.CharField(max_length=300, trim_whitespace=False),
         required=False,
         max_length=20,
-        help_text="`<field><operator><value>` with `== != <= >= =@ !@ =^ =$`; repeat it for more conditions.",
+        help_text="`<field><operator><value>` with `== != <= >= =@ !@ =^ =$`; repeatable.",
     )
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
@@ -107,9 +109,7 @@ class FilterQuery(QuerySerializer):
         fields = super().get_fields()
         for name in self.columns:
             if name not in fields:
-                fields[name] = serializers.CharField(
-                    required=False, max_length=300, help_text="Exactly this value."
-                )
+                fields[name] = serializers.CharField(required=False, max_length=300, help_text="Exact match.")
         return fields
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class ListQuery(FilterQuery, OffsetQuery):
         fields["sort"] = serializers.ChoiceField(
             choices=[*names, *(f"-{name}" for name in names)],
             required=False,
-            help_text="A minus turns it round.",
+            help_text="Prefix with a minus for descending order.",
         )
         return fields
 
@@ -147,7 +147,7 @@ class WordsField(serializers.CharField):
         found = tuple(word.strip() for word in super().to_internal_value(data).split(",") if word.strip())
         for word in found:
             if word not in self.words:
-                message = _("%(word)s is not one of: %(words)s")
+                message = _("Invalid value %(word)s. Valid: %(words)s")
                 raise serializers.ValidationError(message % {"word": word, "words": ", ".join(self.words)})
         return found
 

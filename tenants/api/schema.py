@@ -17,7 +17,7 @@ PROBLEM_TYPE: Final = "application/problem+json"
 
 
 class FieldErrorSerializer(serializers.Serializer[Any]):
-    field = serializers.CharField(help_text="Path in the request, as in `roles.0.image`.")
+    field = serializers.CharField(help_text="Path in the request, for example `roles.0.image`.")
     code = serializers.CharField()
     message = serializers.CharField()
 
@@ -29,38 +29,38 @@ class ProblemSerializer(serializers.Serializer[Any]):
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField()
-    instance = serializers.CharField(help_text="The id of the request, as in the log.")
+    instance = serializers.CharField(help_text="Request ID; also in the log.")
     code = serializers.CharField()
     errors = FieldErrorSerializer(many=True)  # type: ignore[assignment]
     numbers = serializers.DictField(required=False)
 
 
 _SENTENCES: Final = {
-    400: "The request is not valid.",
-    401: "No or a wrong access key, and no session.",
-    403: "You may see it, but not do this.",
-    404: "No such thing in your sight.",
-    406: "No answer of the accepted type.",
-    409: "Its present state does not allow this.",
-    412: "It was changed since you read it.",
-    413: "The body is too large.",
-    415: "The body is of another type.",
-    422: "Understood, but against a rule.",
-    428: "Send the ETag that you have read as If-Match.",
-    429: "Too many requests; Retry-After says when to come back.",
+    400: "Invalid request.",
+    401: "Missing or invalid access key, and no session.",
+    403: "Permission denied.",
+    404: "Not found, or you can't view it.",
+    406: "Not acceptable: no response of the accepted type.",
+    409: "Conflict with the current state.",
+    412: "The resource changed since you loaded it.",
+    413: "Request body too large.",
+    415: "Unsupported media type.",
+    422: "Unprocessable: a rule is violated.",
+    428: "Send the ETag of the version you read in If-Match.",
+    429: "Too many requests. Retry after the time in Retry-After.",
 }
 IF_MATCH: Final = OpenApiParameter(
     "If-Match",
     OpenApiTypes.STR,
     OpenApiParameter.HEADER,
     required=True,
-    description="The ETag of the version that you have read.",
+    description="ETag of the version you read.",
 )
 IF_MATCH_OPTIONAL: Final = OpenApiParameter(
     "If-Match",
     OpenApiTypes.STR,
     OpenApiParameter.HEADER,
-    description="The ETag of the version that you have read; when sent, a later one is refused.",
+    description="ETag of the version you read; if sent, later versions are rejected.",
 )
 
 
@@ -76,19 +76,21 @@ _DRY_RUN: Final = {
     "in": "query",
     "name": "dry_run",
     "schema": {"type": "boolean", "default": False},
-    "description": "Answer the effect and write nothing.",
+    "description": "Validate and return the impact without saving.",
 }
 _FIELDS: Final = {
     "in": "query",
     "name": "fields",
     "schema": {"type": "string"},
-    "description": "Only these fields of the answer, or of each item, separated by commas.",
+    "description": "Fields of the response, or of each item, comma-separated.",
 }
 _KEY: Final = {
     "in": "header",
     "name": "Idempotency-Key",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
-    "description": "A request repeated with the same key and body gets the first answer. Kept for 24 hours.",
+    "description": (
+        "Repeated requests with the same key and body return the first response. Kept for 24 hours."
+    ),
 }
 _ALWAYS: Final = (400, 401, 403, 406, 429)
 _WRITES: Final = (409, 413, 415)

@@ -18,7 +18,7 @@ class MembershipSerializer(serializers.Serializer[Any]):
     )
     role = serializers.CharField(source="role_name", help_text="A built-in role, or a custom one by name.")
     group = serializers.CharField(
-        source="group.name", default=None, allow_null=True, help_text="The group through which it came."
+        source="group.name", default=None, allow_null=True, help_text="Group that grants the role."
     )
 
 
@@ -26,10 +26,10 @@ class MeSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     username = serializers.CharField()
     must_change_password = serializers.BooleanField(
-        help_text="Nothing but this and me/password is open until then."
+        help_text="Only this and me/password are available until then."
     )
     password_expires_at = serializers.DateTimeField(
-        allow_null=True, help_text="When a one-time password that was not changed stops working."
+        allow_null=True, help_text="Expiry of an unchanged one-time password."
     )
     platform_permissions = serializers.ListField(child=serializers.CharField())
     memberships = MembershipSerializer(many=True)
@@ -43,12 +43,12 @@ class WorkspaceSerializer(serializers.Serializer[Any]):
 
 
 class WorkspaceDetailSerializer(WorkspaceSerializer):
-    permissions = serializers.ListField(child=serializers.CharField(), help_text="What you may do here.")
+    permissions = serializers.ListField(child=serializers.CharField(), help_text="Your permissions.")
 
 
 class AccessKeySerializer(serializers.Serializer[Any]):
     prefix = serializers.CharField()
-    owner = serializers.CharField(source="user.username", help_text="Yourself, or a service account.")
+    owner = serializers.CharField(source="user.username", help_text="You, or a service account.")
     name = serializers.CharField()
     scopes = serializers.ListField(child=serializers.CharField())
     created_at = serializers.DateTimeField()
@@ -57,7 +57,7 @@ class AccessKeySerializer(serializers.Serializer[Any]):
 
 
 class AccessKeyCreatedSerializer(AccessKeySerializer):
-    token = serializers.CharField(help_text="Shown this once.")
+    token = serializers.CharField(help_text="Shown once.")
 
 
 class AccessKeyCreateSerializer(StrictSerializer):
@@ -66,12 +66,12 @@ class AccessKeyCreateSerializer(StrictSerializer):
         child=serializers.ChoiceField(choices=_POINTS),
         default=list,
         max_length=100,
-        help_text="What the key may do of what you may; empty: everything.",
+        help_text="Scopes of the key; empty: all permissions of its owner.",
     )
     expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
 
 
 class WorkspaceKeyCreateSerializer(AccessKeyCreateSerializer):
     service_account = serializers.CharField(
-        max_length=150, required=False, help_text="Whose key it is; left out: your own."
+        max_length=150, required=False, help_text="Owner of the key; default: you."
     )

@@ -23,7 +23,7 @@ class TenantSerializer(serializers.Serializer[Any]):
 
 
 class TenantCreateSerializer(StrictSerializer):
-    parent = serializers.UUIDField(help_text="The folder above.")  # type: ignore[assignment]
+    parent = serializers.UUIDField(help_text="Parent folder.")  # type: ignore[assignment]
     kind = serializers.ChoiceField(choices=TenantKind.choices)
     name = serializers.CharField(max_length=120)
     slug = serializers.CharField(
@@ -31,7 +31,7 @@ class TenantCreateSerializer(StrictSerializer):
         required=False,
         default="",
         allow_blank=True,
-        help_text="Made from the name when left out; fixed then.",
+        help_text="Generated from the name if omitted; can't be changed later.",
     )
 
 
@@ -40,7 +40,7 @@ class TenantRenameSerializer(StrictSerializer):
 
 
 class TenantMoveSerializer(StrictSerializer):
-    parent = serializers.UUIDField(help_text="The folder to move below.")  # type: ignore[assignment]
+    parent = serializers.UUIDField(help_text="New parent folder.")  # type: ignore[assignment]
 
 
 class RightSerializer(serializers.Serializer[Any]):
@@ -48,7 +48,7 @@ class RightSerializer(serializers.Serializer[Any]):
     tenant = serializers.CharField(
         source="tenant.slug", default=None, allow_null=True, help_text="null: the platform."
     )
-    group = serializers.CharField(help_text="The group through which it came, or empty.")
+    group = serializers.CharField(help_text="Group that grants the role, or empty.")
 
 
 class AccessChangeSerializer(serializers.Serializer[Any]):
@@ -68,7 +68,7 @@ class EffectSerializer(serializers.Serializer[Any]):
 
 class MoveSerializer(serializers.Serializer[Any]):
     tenant = TenantSerializer()
-    along = serializers.IntegerField(help_text="Tenants below it that go along.")
+    along = serializers.IntegerField(help_text="Child tenants that move too.")
     access = AccessChangeSerializer(many=True)
     effects = EffectSerializer(many=True)
 
@@ -87,7 +87,7 @@ class MemberSerializer(serializers.Serializer[Any]):
         source="tenant.slug",
         default=None,
         allow_null=True,
-        help_text="Where it was given; null: the platform.",
+        help_text="Tenant where the role is assigned; null: the platform.",
     )
 
 
@@ -139,7 +139,7 @@ class UserSerializer(serializers.Serializer[Any]):
     is_active = serializers.BooleanField()
     must_change_password = serializers.BooleanField()
     password_expires_at = serializers.DateTimeField(
-        allow_null=True, help_text="When a one-time password that was not changed stops working."
+        allow_null=True, help_text="Expiry of an unchanged one-time password."
     )
     last_login = serializers.DateTimeField(allow_null=True)
 
@@ -148,7 +148,9 @@ class UserCreateSerializer(StrictSerializer):
     username = serializers.CharField(max_length=150)
     email = serializers.EmailField(required=False, default="", allow_blank=True)
     password = serializers.CharField(
-        max_length=200, trim_whitespace=False, help_text="For the first sign-in, which asks for another one."
+        max_length=200,
+        trim_whitespace=False,
+        help_text=("Initial password; must be changed at the first sign-in."),
     )
 
 
@@ -159,12 +161,12 @@ class UserChangeSerializer(StrictSerializer):
 class PasswordSetSerializer(StrictSerializer):
     password = serializers.CharField(max_length=200, trim_whitespace=False)
     keep_keys = serializers.BooleanField(
-        default=False, help_text="Leave the account's access keys alone; otherwise all of them are revoked."
+        default=False, help_text="Keep the account's access keys; otherwise all are revoked."
     )
 
 
 class PasswordResetSerializer(serializers.Serializer[Any]):
-    password_expires_at = serializers.DateTimeField(help_text="Until then it has to be changed.")
+    password_expires_at = serializers.DateTimeField(help_text="Deadline to change the password.")
     keys_revoked = serializers.IntegerField()
     keys_kept = serializers.IntegerField()
 
@@ -181,13 +183,13 @@ class ServiceAccountSerializer(serializers.Serializer[Any]):
 
 
 class ServiceAccountCreateSerializer(StrictSerializer):
-    name = serializers.CharField(max_length=63, help_text="What stands before the @.")
+    name = serializers.CharField(max_length=63, help_text="The part before the @.")
 
 
 class GroupSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     name = serializers.CharField()
-    claim = serializers.CharField(allow_null=True, help_text="Its name at the identity provider, if any.")
+    claim = serializers.CharField(allow_null=True, help_text="Identity provider group, if any.")
     size = serializers.IntegerField(default=0)
 
 
@@ -206,5 +208,5 @@ class PersonSerializer(StrictSerializer):
 
 class KeyRotateSerializer(StrictSerializer):
     grace_s = serializers.IntegerField(
-        min_value=0, max_value=604_800, default=0, help_text="How long the old key goes on, in seconds."
+        min_value=0, max_value=604_800, default=0, help_text="Validity of the old key in seconds."
     )

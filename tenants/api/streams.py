@@ -56,7 +56,7 @@ def signed_in_still(request: Request) -> User:
     """
     user = _by_key(request.auth) if isinstance(request.auth, AccessKey) else _by_session(request)
     if user is None or not user.is_active:
-        raise PermissionDenied(_("Your access has ended."), code="ACCESS_LOST")
+        raise PermissionDenied(_("Your access has been removed."), code="ACCESS_LOST")
     require_password_chosen(user, request.auth)
     return user
 

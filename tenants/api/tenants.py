@@ -41,7 +41,7 @@ class TenantsQuery(ListQuery):
         "kind": Column("kind"),
         "parent": Column("parent_id", ColumnKind.ID),
     }
-    archived = serializers.BooleanField(default=False, help_text="Archived ones too.")
+    archived = serializers.BooleanField(default=False, help_text="Include archived tenants.")
 
 
 def body_of(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
@@ -58,26 +58,26 @@ class TenantsView(PlatformView):
 
     @extend_schema(
         operation_id="tenant_list",
-        summary="Folders and workspaces you may see",
+        summary="Folders and workspaces that you can view",
         parameters=[TenantsQuery],
         responses={200: list_of(TenantSerializer), **problems(400)},
         tags=["tenants"],
     )
     def get(self, request: Request) -> Response:
-        """Answer the tree, parents before children."""
+        """Return the tree, parents before children."""
         query = read_query(request, TenantsQuery)
         rows = tenant_list(viewer=self.viewer, archived=query["archived"])
         return listed_by(query, TenantsQuery, rows, TenantSerializer)
 
     @extend_schema(
         operation_id="tenant_create",
-        summary="Add a folder or workspace",
+        summary="Create a folder or workspace",
         request=TenantCreateSerializer,
         responses={201: TenantSerializer, **problems(400, 404, 409)},
         tags=["tenants"],
     )
     def post(self, request: Request) -> Response:
-        """Add a tenant below a folder."""
+        """Create a tenant in a folder."""
         read_query(request, NoQuery)
         values = body_of(request, TenantCreateSerializer)
         with named_by("parent"):
@@ -100,12 +100,12 @@ class TenantView(PlaceView):
 
     @extend_schema(
         operation_id="tenant_get",
-        summary="One folder or workspace",
+        summary="Get a folder or workspace",
         responses={200: TenantSerializer, **problems(400, 404)},
         tags=["tenants"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Answer the tenant."""
+        """Return the tenant."""
         read_query(request, NoQuery)
         return Response(TenantSerializer(self.tenant).data, headers=version_header(self.tenant))
 
@@ -118,7 +118,7 @@ class TenantView(PlaceView):
         tags=["tenants"],
     )
     def patch(self, request: Request, **kwargs: Any) -> Response:
-        """Change the display name; the slug stays."""
+        """Change the display name. The slug is kept."""
         read_query(request, NoQuery)
         tenant, expected = self.tenant, if_match(request)
         name = body_of(request, TenantRenameSerializer)["name"]
@@ -134,7 +134,7 @@ class TenantMoveView(PlaceView):
     @extend_schema(
         operation_id="tenant_move",
         summary="Move a folder or workspace",
-        description="With `dry_run` the preview: who gains and loses access, and what quotas and jobs say.",
+        description=("With `dry_run`, returns a preview: access changes, and the impact on quotas and jobs."),
         parameters=[IF_MATCH],
         request=TenantMoveSerializer,
         responses={200: MoveSerializer, **problems(400, 404, 409)},
@@ -168,7 +168,10 @@ class TenantArchiveView(_Closing):
     @extend_schema(
         operation_id="tenant_archive",
         summary="Archive a folder or workspace",
-        description="It and all below it take no new jobs and leave the lists; `effects` says what goes on.",
+        description=(
+            "The tenant and its children accept no new jobs and are hidden from lists; "
+            "`effects` lists what continues."
+        ),
         parameters=[IF_MATCH],
         request=None,
         responses={200: ArchivedSerializer, **problems(404, 409)},
@@ -196,6 +199,6 @@ class TenantRestoreView(_Closing):
         tags=["tenants"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
-        """Open it and what was archived along with it."""
+        """Restore the tenant and the children archived with it."""
         restored = self.act(request, tenant_restore)
         return Response(TenantSerializer(restored).data, headers=version_header(restored))

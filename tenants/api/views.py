@@ -32,12 +32,12 @@ class MeView(PlatformView):
 
     @extend_schema(
         operation_id="me",
-        summary="Who I am and where I belong",
+        summary="Your account and roles",
         responses={200: MeSerializer, **problems(400)},
         tags=["me"],
     )
     def get(self, request: Request) -> Response:
-        """Answer the signed-in user with memberships."""
+        """Return the signed-in user with memberships."""
         read_query(request, NoQuery)
         user = self.viewer
         body = {
@@ -62,13 +62,13 @@ class WorkspacesView(PlatformView):
 
     @extend_schema(
         operation_id="workspace_list",
-        summary="Workspaces you may see",
+        summary="Workspaces that you can view",
         parameters=[WorkspacesQuery],
         responses={200: list_of(WorkspaceSerializer), **problems(400)},
         tags=["workspaces"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of workspaces by name."""
+        """Return one page of workspaces by name."""
         return listed(request, WorkspacesQuery, workspace_list(viewer=self.viewer), WorkspaceSerializer)
 
 
@@ -79,12 +79,12 @@ class WorkspaceDetailView(WorkspaceView):
 
     @extend_schema(
         operation_id="workspace_get",
-        summary="One workspace and what you may do there",
+        summary="Get a workspace and your permissions",
         responses={200: WorkspaceDetailSerializer, **problems(400, 404)},
         tags=["workspaces"],
     )
     def get(self, request: Request, ws: str) -> Response:
-        """Answer the workspace with the viewer's permissions."""
+        """Return the workspace with the viewer's permissions."""
         read_query(request, NoQuery)
         workspace = self.workspace
         granted = sorted(permissions.granted(self.viewer, workspace))

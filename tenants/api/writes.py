@@ -51,7 +51,7 @@ def dry_run_of(request: Request) -> bool:
     """Whether nothing is to be kept. Raises: Invalid for anything but true or false."""
     value = request.query_params.get("dry_run", "false").lower()
     if value not in _WORDS:
-        message = _("must be true or false")
+        message = _("Must be true or false.")
         raise Invalid(message, errors=[FieldError("dry_run", "TYPE", message)])
     return _WORDS[value]
 

@@ -29,7 +29,7 @@ def acting_user(name: str | None) -> User:
     if name:
         user = User.objects.filter(username=name, is_active=True).first()
         if user is None:
-            raise CommandError(f"--user: there is no user {name!r}", returncode=USAGE)
+            raise CommandError(f"--user: user {name!r} not found", returncode=USAGE)
         return user
     direct = Q(memberships__role=Role.PLATFORM_ADMIN)
     by_group = Q(in_groups__group__memberships__role=Role.PLATFORM_ADMIN)
@@ -38,7 +38,7 @@ def acting_user(name: str | None) -> User:
     admin = admins.order_by("memberships__created_at", "memberships__pk", "pk").first()
     if admin is None:
         raise CommandError(
-            "there is no platform admin yet: allotment init creates one; or name a user with --user",
+            "no platform admin yet. Run allotment init, or specify a user with --user",
             returncode=USAGE,
         )
     return admin

@@ -27,9 +27,11 @@ class VerbCommand(BaseCommand):
     def common_arguments(self, verbs: Any) -> None:
         """Give every verb the options that all have; `verbs` is the parser's action for sub-commands."""
         for chosen in verbs.choices.values():
-            chosen.add_argument("--user", metavar="NAME", help="who acts; default: the first platform admin")
             chosen.add_argument(
-                "--json", metavar="FILE", help="write the result as JSON; - is standard output"
+                "--user", metavar="NAME", help="acting user; default: the first platform admin"
+            )
+            chosen.add_argument(
+                "--json", metavar="FILE", help="write the result as JSON; - for standard output"
             )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -45,7 +47,7 @@ class VerbCommand(BaseCommand):
 
 
 def confirm_by_name(
-    question: str, name: str, *, wanted: str = "Write its name", instead: str = "--yes"
+    question: str, name: str, *, wanted: str = "Enter the name to confirm", instead: str = "--yes"
 ) -> None:
     """Ask for the name of what is to be removed, or taken over; the option `instead` goes without asking.
 
@@ -54,9 +56,11 @@ def confirm_by_name(
     try:
         answer = input(f"{question} {wanted}: ")
     except EOFError:
-        raise CommandError(f"nothing was changed; {instead} goes without asking", returncode=USAGE) from None
+        raise CommandError(
+            f"no changes were made; use {instead} to skip the confirmation", returncode=USAGE
+        ) from None
     if answer != name:
-        raise CommandError("nothing was changed", returncode=FAILED)
+        raise CommandError("no changes were made", returncode=FAILED)
 
 
 def shown(table: Table) -> str:

@@ -26,7 +26,7 @@ def clean_name(text: str, *, field: str = "name", longest: int = 120) -> str:
     sound = name.isprintable() and any(c.isalnum() for c in name) and not _NOT_IN_NAMES & set(name)
     if not sound or len(name) > longest:
         message = _(
-            "A name has at most %(longest)s characters, a letter or digit among them, and none of / \\ < >."
+            "Names have at most %(longest)s characters, at least one letter or digit, and none of / \\ < >."
         )
         raise _wrong(field, "name", message % {"longest": longest})
     return name
@@ -38,10 +38,10 @@ def clean_slug(text: str, *, field: str = "slug") -> str:
     Raises: Invalid naming `field`.
     """
     if not is_dns_label(text):
-        message = _("%(name)s cannot name a tenant: use lower-case letters, digits and hyphens.")
+        message = _("Invalid tenant ID %(name)s. Use lowercase letters, digits and hyphens.")
         raise _wrong(field, "slug", message % {"name": text})
     if is_reserved(text):
-        message = _("%(name)s is a namespace of Kubernetes or of the platform itself.")
+        message = _("Namespace %(name)s belongs to Kubernetes or the platform.")
         raise _wrong(field, "reserved", message % {"name": text})
     return text
 
@@ -58,9 +58,7 @@ def slug_of(name: str) -> str:
     Raises: Invalid naming `slug` for a name of other letters, which nobody could tell from the next.
     """
     if not any(c.isascii() and c.isalnum() for c in name):
-        raise _wrong(
-            "slug", "required", _("Give a short name of lower-case letters, digits and hyphens, too.")
-        )
+        raise _wrong("slug", "required", _("Enter an ID of lowercase letters, digits and hyphens."))
     return dns_label(name)
 
 

@@ -33,5 +33,5 @@ def access_key_get(*, viewer: User, prefix: str, tenant: Tenant | None = None) -
     """
     key = access_key_list(viewer=viewer, tenant=tenant).filter(prefix=prefix).first()
     if key is None:
-        raise NotFound(_("There is no such access key."))
+        raise NotFound(_("Access key not found."))
     return key

@@ -27,7 +27,7 @@ def user_get(*, viewer: Actor, user_id: uuid.UUID) -> User:
     """One person's account. Raises: PermissionDenied, NotFound."""
     user = user_list(viewer=viewer).filter(pk=user_id).first()
     if user is None:
-        raise NotFound(_("There is no such user."))
+        raise NotFound(_("User not found."))
     return user
 
 
@@ -47,7 +47,7 @@ def user_named(name: str, field: str = "user") -> User:
     """
     user = User.objects.filter(username=name, is_active=True).select_related("home").first()
     if user is None:
-        raise _unknown(field, _("There is no user named %(name)s.") % {"name": name})
+        raise _unknown(field, _("User %(name)s not found.") % {"name": name})
     return user
 
 
@@ -55,7 +55,7 @@ def group_named(name: str, field: str = "group") -> Group:
     """The group of that very name. Raises: Invalid naming `field`."""
     group = Group.unscoped.filter(name=name).first()
     if group is None:
-        raise _unknown(field, _("There is no group named %(name)s.") % {"name": name})
+        raise _unknown(field, _("Group %(name)s not found.") % {"name": name})
     return group
 
 
@@ -73,7 +73,7 @@ def group_get(*, viewer: Actor, group_id: uuid.UUID) -> Group:
     """One group with `size`. Raises: PermissionDenied, NotFound."""
     group = group_list(viewer=viewer).filter(pk=group_id).first()
     if group is None:
-        raise NotFound(_("There is no such group."))
+        raise NotFound(_("Group not found."))
     return group
 
 
@@ -102,5 +102,5 @@ def service_account_get(*, viewer: Actor, tenant: Tenant, name: str) -> User:
     full = name if "@" in name else f"{name}@{tenant.slug}"
     account = service_account_list(viewer=viewer, tenant=tenant).filter(username=full).first()
     if account is None:
-        raise NotFound(_("There is no such service account."))
+        raise NotFound(_("Service account not found."))
     return account

@@ -40,7 +40,7 @@ def member_get(*, viewer: Actor, tenant: Tenant | None, member_id: uuid.UUID) ->
     """
     member = _rows(viewer, tenant).filter(tenant=tenant, pk=member_id).first()
     if member is None:
-        raise NotFound(_("There is no such member."))
+        raise NotFound(_("Member not found."))
     return member
 
 

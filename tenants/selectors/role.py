@@ -50,7 +50,7 @@ def role_get(*, viewer: Actor, tenant: Tenant | None, role_id: uuid.UUID) -> Cus
     """
     role = role_list(viewer=viewer, tenant=tenant).filter(tenant=tenant, pk=role_id).first()
     if role is None:
-        raise NotFound(_("There is no such role."))
+        raise NotFound(_("Role not found."))
     return role
 
 
@@ -63,6 +63,6 @@ def role_named(*, viewer: Actor, tenant: Tenant | None, name: str) -> Role | Cus
         return Role(name)
     found = [r for r in role_list(viewer=viewer, tenant=tenant) if r.name.casefold() == name.casefold()]
     if not found:
-        message = _("There is no role named %(name)s here.") % {"name": name}
+        message = _("Role %(name)s not found.") % {"name": name}
         raise Invalid(message, errors=[FieldError("role", "unknown", message)])
     return max(found, key=lambda role: len(role.tenant.path) if role.tenant else 0)

@@ -35,7 +35,7 @@ def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
     """
     workspace = _WORKSPACE.first(slug)
     if workspace is None or not permissions.may(viewer, Permission.TENANT_VIEW, workspace):
-        raise NotFound(_("There is no workspace named %(name)s.") % {"name": slug})
+        raise NotFound(_("Workspace %(name)s not found.") % {"name": slug})
     return workspace
 
 
@@ -46,7 +46,7 @@ def tenant_get(*, viewer: Actor, tenant_id: uuid.UUID) -> Tenant:
     """
     tenant = Tenant.unscoped.select_related("parent").filter(pk=tenant_id).first()
     if tenant is None or not permissions.may(viewer, Permission.TENANT_VIEW, tenant):
-        raise NotFound(_("There is no such tenant."))
+        raise NotFound(_("Tenant not found."))
     return tenant
 
 

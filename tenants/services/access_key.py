@@ -62,10 +62,10 @@ def access_key_create(
     """
     _require_owner(acting_user, user)
     if not name.isprintable():
-        message = _("A name has no control characters.")
+        message = _("Names can't contain control characters.")
         raise Invalid(message, errors=[FieldError("name", "name", message)])
     if expires_at is not None and expires_at <= clock.now():
-        message = _("Choose a moment that is still to come.")
+        message = _("Select a future time.")
         raise Invalid(message, errors=[FieldError("expires_at", "past", message)])
     key, token = _make(user, name=name, scopes=list(scopes), expires_at=expires_at)
     _note(acting_user, "create", key)
@@ -84,7 +84,7 @@ def access_key_rotate(*, acting_user: Actor, key: AccessKey, grace_s: int = 0) -
     now = clock.now()
     ended = key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now)
     if ended or key.replaced_by_id is not None:
-        raise Conflict(_("This key has ended or was rotated already; make a new one."), code="KEY_ENDED")
+        raise Conflict(_("The access key expired or was rotated. Create a new one."), code="KEY_ENDED")
     life = key.expires_at - key.created_at if key.expires_at else None
     made, token = _make(
         key.user, name=key.name, scopes=key.scopes, expires_at=now + life if life is not None else None
@@ -120,7 +120,7 @@ def access_key_revoke(*, acting_user: Actor, key: AccessKey) -> None:
 
 def _require_owner(acting_user: Actor, user: User) -> None:
     if isinstance(acting_user, User) and acting_user.must_change_password:
-        raise PermissionDenied(_("Choose your own password first."), code="PASSWORD_CHANGE_REQUIRED")
+        raise PermissionDenied(_("Change your initial password first."), code="PASSWORD_CHANGE_REQUIRED")
     if user.is_service:
         require_manage(acting_user, user)
         return

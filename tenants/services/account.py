@@ -60,7 +60,7 @@ def user_create(
     _check_fields(user)
     _check_password(password, user)
     if User.objects.filter(username__iexact=username).exists():
-        message = _("There is a user named %(name)s already.") % {"name": username}
+        message = _("User %(name)s already exists.") % {"name": username}
         raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("username", "taken", message)])
     user = User.objects.create_user(username=username, password=password, email=email)
     user.must_change_password = must_change_password
@@ -108,10 +108,10 @@ def password_set(*, acting_user: Actor, user: User, password: str, keep_keys: bo
     """
     _require_over(acting_user, user)
     if user.is_service:
-        message = _("A service account has no password; it acts by access keys.")
+        message = _("Service accounts have no password. Use access keys.")
         raise Invalid(message, errors=[FieldError("user", "service", message)])
     if acting_user.pk == user.pk:
-        raise Conflict(_("Change your own password by the one you have."), code="OWN_PASSWORD")
+        raise Conflict(_("Use your current password to change your own password."), code="OWN_PASSWORD")
     _check_password(password, user)
     advance_version(user, expected=None)
     user.must_change_password = True
@@ -131,15 +131,15 @@ def password_change(*, acting_user: User, old_password: str, new_password: str) 
     PermissionDenied with code PASSWORD_EXPIRED for a one-time password that was not changed in time.
     """
     if not acting_user.check_password(old_password):
-        message = _("The old password is not right.")
+        message = _("Current password is incorrect.")
         raise WrongPassword(message, errors=[FieldError("old", "wrong", message)])
     if acting_user.password_expired:
         raise PermissionDenied(
-            _("This one-time password has expired. Ask an operator of the platform for a new one."),
+            _("This one-time password has expired. Contact a platform admin."),
             code="PASSWORD_EXPIRED",
         )
     if new_password == old_password:
-        message = _("Choose one that differs from the password until now.")
+        message = _("The new password must differ from the current one.")
         raise Invalid(message, errors=[FieldError("new", "same", message)])
     _check_password(new_password, acting_user, field="new")
     advance_version(acting_user, expected=None)

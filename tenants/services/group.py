@@ -85,7 +85,7 @@ def group_add(*, acting_user: Actor, group: Group, user: User) -> GroupMember:
     _require(acting_user, group)
     _require_local(group)
     if user.is_service:
-        message = _("A service account belongs to no group.")
+        message = _("Service accounts can't join groups.")
         raise Invalid(message, errors=[FieldError("username", "service", message)])
     row, made = GroupMember.unscoped.get_or_create(group=group, user=user)
     if made:
@@ -122,7 +122,7 @@ def _require_claim(actor: Actor, claim: str | None) -> None:
 
 def _require_local(group: Group) -> None:
     if group.claim is not None:
-        message = _("The identity provider says who belongs to %(name)s.") % {"name": group.name}
+        message = _("Membership of %(name)s is managed by the identity provider.") % {"name": group.name}
         raise Conflict(message, code="GROUP_IS_EXTERNAL")
 
 
@@ -140,7 +140,7 @@ def _save(group: Group, *, new: bool) -> None:
 
 
 def _taken(field: str, name: str) -> Conflict:
-    message = _("There is a group named %(name)s already.") % {"name": name}
+    message = _("Group %(name)s already exists.") % {"name": name}
     return Conflict(message, code="NAME_TAKEN", errors=[FieldError(field, "taken", message)])
 
 

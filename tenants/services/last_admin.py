@@ -26,7 +26,7 @@ def last_admin_kept() -> Iterator[None]:
         had = bool(list(admins.order_by("pk").values_list("pk"))) and _admins_left()
         yield
         if had and not _admins_left():
-            message = _("This would leave the platform without an admin; make somebody else one first.")
+            message = _("The platform needs at least one admin. Assign another admin first.")
             raise Conflict(message, code="LAST_PLATFORM_ADMIN")
 
 

@@ -61,7 +61,7 @@ def _save(member: Member) -> None:
         with transaction.atomic():
             member.save()
     except IntegrityError as error:
-        raise Conflict(_("Somebody else gave a role here at the same moment; look again.")) from error
+        raise Conflict(_("Roles were changed at the same time. Reload and try again.")) from error
 
 
 def member_remove(*, acting_user: Actor, member: Member, expected: int | None = None) -> None:
@@ -85,9 +85,9 @@ def _check_place(role: AnyRole, tenant: Tenant | None) -> None:
         fits = (tenant is None) == (role in PLATFORM_ROLES)
     if not fits:
         message = (
-            _("The role %(role)s cannot be given on the platform.")
+            _("Role %(role)s can't be assigned at platform level.")
             if tenant is None
-            else _("The role %(role)s cannot be given on a tenant.")
+            else _("Role %(role)s can't be assigned to a tenant.")
         )
         text = message % {"role": role}
         raise Invalid(text, errors=[FieldError("role", "place", text)])
@@ -96,7 +96,7 @@ def _check_place(role: AnyRole, tenant: Tenant | None) -> None:
 def _check_account(user: User, tenant: Tenant | None) -> None:
     """A service account stays at home: whoever manages it there decides over its keys."""
     if user.home is not None and (tenant is None or not user.home.holds(tenant)):
-        message = _("The service account %(name)s belongs to %(tenant)s and gets roles there only.")
+        message = _("Service account %(name)s can only have roles in %(tenant)s.")
         text = message % {"name": user.username, "tenant": user.home.name}
         raise Invalid(text, errors=[FieldError("user", "home", text)])
 

@@ -29,7 +29,8 @@ def counted_attempt(request: Any, user: User) -> Iterator[None]:
     """
     if settings.AXES_ENABLED and not AxesProxyHandler.is_allowed(request, {"username": user.username}):
         raise TooManyRequests(
-            _("Too many wrong passwords. Try again in 15 minutes, or ask an operator."), code="LOCKED_OUT"
+            _("Too many failed sign-in attempts. Try again in 15 minutes, or contact a platform admin."),
+            code="LOCKED_OUT",
         )
     try:
         yield

@@ -92,7 +92,7 @@ def role_delete(*, acting_user: Actor, role: CustomRole, expected: int | None = 
             role.delete()
     except ProtectedError as error:
         number = Member.unscoped.filter(custom_role_id=role_id).count()
-        message = _("%(number)s still have this role; give them another one first.") % {"number": number}
+        message = _("Assignments of this role: %(number)s. Change them first.") % {"number": number}
         raise Conflict(message, code="ROLE_IN_USE", numbers={"members": number}) from error
     role.pk = role_id
     _note(acting_user, "delete", role, before=_described(role))
@@ -112,10 +112,10 @@ def role_copy(actor: Actor, role: CustomRole, tenant: Tenant) -> CustomRole:
 def _checked(actor: Actor, tenant: Tenant | None, points: Iterable[Permission]) -> list[str]:
     wanted = frozenset(points)
     if not wanted:
-        raise _invalid("points", "empty", _("A role needs at least one permission."))
+        raise _invalid("points", "empty", _("A role requires at least one permission."))
     misplaced = sorted(wanted & PLATFORM_POINTS) if tenant is not None else []
     if misplaced:
-        message = _("These permissions exist on the platform only: %(points)s.")
+        message = _("Platform-level permissions only: %(points)s.")
         raise _invalid("points", "platform", message % {"points": ", ".join(misplaced)})
     permissions.require_cover(actor, wanted, tenant)
     return sorted(wanted)
@@ -124,7 +124,7 @@ def _checked(actor: Actor, tenant: Tenant | None, points: Iterable[Permission]) 
 def _name(text: str) -> str:
     name = clean_name(text, longest=60)
     if any(same_name(name, role.value) for role in Role):
-        raise _invalid("name", "built-in", _("There is a built-in role named %(name)s.") % {"name": name})
+        raise _invalid("name", "built-in", _("A built-in role %(name)s already exists.") % {"name": name})
     return name
 
 
@@ -137,7 +137,7 @@ def _save(role: CustomRole, *, new: bool) -> None:
         with transaction.atomic():
             role.save(force_insert=new)
     except IntegrityError as error:
-        message = _("There is a role named %(name)s already.") % {"name": role.name}
+        message = _("Role %(name)s already exists.") % {"name": role.name}
         raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "taken", message)]) from error
     grants.forget()
 

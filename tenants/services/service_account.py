@@ -27,7 +27,7 @@ def service_account_create(*, acting_user: Actor, tenant: Tenant, name: str) -> 
     require_live(tenant)
     username = f"{clean_slug(name, field='name')}@{tenant.slug}"
     if User.objects.filter(username__iexact=username).exists():
-        message = _("There is a user named %(name)s already.") % {"name": username}
+        message = _("User %(name)s already exists.") % {"name": username}
         raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "taken", message)])
     user = User(username=username, kind=AccountKind.SERVICE, home=tenant)
     user.set_unusable_password()

@@ -41,7 +41,7 @@ def tenant_create(
         with transaction.atomic():
             tenant.save(force_insert=True)
     except IntegrityError as error:
-        message = _("There is a tenant named %(name)s already.") % {"name": tenant.slug}
+        message = _("Tenant %(name)s already exists.") % {"name": tenant.slug}
         raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("slug", "taken", message)]) from error
     after = {"slug": tenant.slug, "name": name, "kind": kind, "parent": parent.slug if parent else None}
     tree.note(acting_user, "create", tenant, after=after)
@@ -50,7 +50,7 @@ def tenant_create(
 
 def _require_folder(parent: Tenant) -> None:
     if parent.is_workspace:
-        message = _("A workspace has no tenants below it; choose a folder.")
+        message = _("Workspaces can't contain tenants. Select a folder.")
         raise Invalid(message, errors=[FieldError("parent", "workspace", message)])
 
 
@@ -90,7 +90,7 @@ def tenant_archive(*, acting_user: Actor, tenant: Tenant, expected: int | None =
     require_current(tenant, expected)
     tree.require_live(tenant)
     if tenant.parent is None:
-        raise Conflict(_("The root of the tree cannot be archived."), code="TENANT_IS_ROOT")
+        raise Conflict(_("The root tenant can't be archived."), code="TENANT_IS_ROOT")
     below = Tenant.unscoped.filter(path__startswith=tenant.path, archived_at__isnull=True)
     slugs = list(below.order_by("path").values_list("slug", flat=True))
     tenant.archived_at, tenant.archived_with = clock.now(), tenant.pk
@@ -113,7 +113,7 @@ def tenant_restore(*, acting_user: Actor, tenant: Tenant, expected: int | None =
     tenant = tree.tenant_fresh(tenant)
     require_current(tenant, expected)
     if not tenant.is_archived:
-        raise Conflict(_("%(name)s is not archived.") % {"name": tenant.name}, code="TENANT_NOT_ARCHIVED")
+        raise Conflict(_("%(name)s isn't archived.") % {"name": tenant.name}, code="TENANT_NOT_ARCHIVED")
     if tenant.parent is not None:
         tree.require_live(tenant.parent)
     tree.require_free_name(tenant.name, parent_id=tenant.parent_id, but=tenant)

@@ -36,14 +36,14 @@ def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> 
     permissions.require(acting_user, Permission.TENANT_EDIT, parent)
     permissions.require(acting_user, Permission.TENANT_EDIT, tenant.parent)
     if tenant.parent is None:
-        raise Conflict(_("The root of the tree cannot be moved."), code="TENANT_IS_ROOT")
+        raise Conflict(_("The root tenant can't be moved."), code="TENANT_IS_ROOT")
     _require_over_both(acting_user, tenant, parent)
     tree.require_live(tenant)
     tree.require_live(parent, field="parent")
     if parent.is_workspace:
-        raise _wrong("workspace", _("A workspace has no tenants below it; choose a folder."))
+        raise _wrong("workspace", _("Workspaces can't contain tenants. Select a folder."))
     if tenant.holds(parent):
-        message = _("%(name)s cannot move below itself.") % {"name": tenant.name}
+        message = _("%(name)s can't be moved into itself.") % {"name": tenant.name}
         raise _wrong("cycle", message)
     if parent.pk != tenant.parent_id:
         tree.require_free_name(tenant.name, parent_id=parent.pk)
@@ -57,7 +57,7 @@ def _require_over_both(acting_user: Actor, tenant: Tenant, parent: Tenant) -> No
     left, joined = [pk for pk in old if pk not in new], [pk for pk in new if pk not in old]
     for top in Tenant.unscoped.filter(pk__in=left[:1]):
         if not permissions.may(acting_user, Permission.TENANT_EDIT, top):
-            message = _("%(name)s would leave folders that you do not administer; ask an admin above them.")
+            message = _("%(name)s would leave folders that you don't administer. Contact a parent admin.")
             raise PermissionDenied(message % {"name": tenant.name})
     roles = Member.unscoped.filter(tenant__in=[*left, *joined]).select_related("tenant", "custom_role")
     for member in roles.order_by("pk"):

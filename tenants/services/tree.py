@@ -31,7 +31,7 @@ def require_live(tenant: Tenant, *, field: str = "") -> None:
     Raises: Conflict with code TENANT_ARCHIVED.
     """
     if tenant.is_archived:
-        message = _("%(name)s is archived; restore it first.") % {"name": tenant.name}
+        message = _("%(name)s is archived. Restore the tenant first.") % {"name": tenant.name}
         errors = [FieldError(field, "archived", message)] if field else []
         raise Conflict(message, code="TENANT_ARCHIVED", errors=errors)
 
@@ -50,7 +50,7 @@ def require_free_name(name: str, *, parent_id: uuid.UUID | None, but: Tenant | N
 
 def name_taken(name: str) -> Conflict:
     """The refusal of a name."""
-    message = _("There is a tenant named %(name)s already.") % {"name": name}
+    message = _("Tenant %(name)s already exists.") % {"name": name}
     return Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "taken", message)])
 
 

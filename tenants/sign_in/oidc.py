@@ -41,7 +41,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
     def respond_user_inactive(self, request: HttpRequest, user: User) -> HttpResponse:
         """Back to the sign-in page."""
-        return _back(request, _("This account is closed. Ask an operator of the platform."))
+        return _back(request, _("This account is disabled. Contact a platform admin."))
 
     def add_message(self, *args: Any, **kwargs: Any) -> None:
         """Nothing: the console shows who is signed in."""
@@ -53,7 +53,7 @@ class SocialAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
     def on_authentication_error(self, request: HttpRequest, provider: Any, **about: Any) -> NoReturn:
         """Back to the sign-in page; what the provider said stands in the log, without its tokens."""
         log.warning("sign-in by the provider failed", error=str(about.get("error") or "unknown"))
-        text = _("Signing in by the identity provider failed. Try again, or sign in with a local account.")
+        text = _("Sign-in with the identity provider failed. Try again, or use a local account.")
         raise ImmediateHttpResponse(_back(request, text))
 
     def get_connect_redirect_url(self, request: HttpRequest, socialaccount: object) -> str:
@@ -82,7 +82,7 @@ class SocialAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             except (IntegrityError, DataError) as error:
                 log.warning("an account could not be made from a sign-in", error=str(error))
                 sociallogin.user.username = ""  # another one is made up
-        text = _("Your account could not be made. Try again, or ask an operator of the platform.")
+        text = _("Couldn't create your account. Try again, or contact a platform admin.")
         raise ImmediateHttpResponse(_back(request, text))
 
 

@@ -23,7 +23,7 @@ def require_password_chosen(user: object, auth: object) -> None:
     """
     if isinstance(user, User) and user.must_change_password and not isinstance(auth, AccessKey):
         raise PermissionDenied(
-            _("Choose your own password first: this one was given to you for one sign-in."),
+            _("Change your initial password first: it is valid for one sign-in."),
             code="PASSWORD_CHANGE_REQUIRED",
         )
 

@@ -97,7 +97,7 @@ def test_more_than_there_is_is_refused_with_the_sums(w: World, anna: User, as_us
     made = ask(as_user(w.editor), 19).json()
     refused = as_user(anna).post(f"{INBOX}/{made['id']}/approve", {}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (422, "QUOTA_EXCEEDS_PARENT")
-    assert "Root has 26 cards of a100" in refused.json()["detail"]
+    assert "Root has 26 GPUs" in refused.json()["detail"]
 
 
 def test_an_offer_is_answered_by_the_asker(w: World, anna: User, as_user: As) -> None:

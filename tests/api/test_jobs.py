@@ -85,11 +85,11 @@ def test_mistakes_are_told_in_the_readers_language(editor: APIClient) -> None:
         codes = {(error["field"], error["code"]) for error in answer["errors"]}
         assert codes == {("kind", "CHOICE"), ("roles.0.resources.cpu", "QUANTITY")}
     english, chinese = answers
-    assert english["detail"] == "The job file has 2 mistakes."
+    assert english["detail"] == "The job file has 2 errors."
     assert chinese["title"] == "请求无效"
     assert chinese["detail"] == "任务文件有 2 处错误。"
     messages = {error["field"]: error["message"] for error in chinese["errors"]}
-    assert messages["roles.0.resources.cpu"] == "'eight' 不是有效的 CPU 数量；请写成 8、0.5 或 500m"
+    assert messages["roles.0.resources.cpu"] == "CPU 数量 'eight' 无效，例如：8、0.5、500m"
 
 
 @pytest.mark.parametrize(

@@ -65,17 +65,17 @@ def test_what_is_over_is_read_and_not_followed(ran: tuple[Cluster, User, Job], c
     assert '<option value="1" selected>attempt 1</option>' in text
     text, tasks = shown(client, job, attempt="x")
     assert not tasks
-    assert "Nothing was printed yet." in text
+    assert "No logs yet." in text
 
 
 def test_what_cannot_be_read_is_said(ran: tuple[Cluster, User, Job], client: Client) -> None:
     cluster, user, job = ran
     client.force_login(user)
     text, _tasks = shown(client, job, task="worker-9")
-    assert "no task named worker-9" in text
+    assert "Task worker-9 not found" in text
     set_reachable(cluster.pk, False)
     text, tasks = shown(client, job)
-    assert "does not answer" in text
+    assert "is unreachable" in text
     assert not tasks
     chinese = client.get(PAGE.format(job.pk), headers={"Accept-Language": "zh-hans"}).content.decode()
     assert "跟随" in chinese

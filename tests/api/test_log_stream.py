@@ -179,12 +179,12 @@ def test_a_stream_says_why_it_ends(last: Any, code: str, monkeypatch: pytest.Mon
 def test_why_it_ends_is_told_in_the_language_of_the_request() -> None:
     class Away(Told):
         def look(self) -> tuple[str, bool]:
-            raise Conflict(gettext("Your access has ended."), code="ACCESS_LOST")
+            raise Conflict(gettext("Your access has been removed."), code="ACCESS_LOST")
 
     with translation.override("zh-hans"):
         away = Away(User(username="ed"))
     told = json.loads(away.read()[-1].split("data: ")[1])
-    assert told == {"code": "ACCESS_LOST", "detail": "您的访问权限已终止。"}
+    assert told == {"code": "ACCESS_LOST", "detail": "您的访问权限已被移除。"}
 
 
 def test_a_stream_ends_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,7 +199,7 @@ def test_guesses_of_the_old_password_lock_like_a_sign_in(w: World, settings: Any
 
     for locked in WAYS.values():
         answer = locked(client, OLD)
-        assert answer.status_code == 429 or "Too many wrong passwords" in answer.content.decode()
+        assert answer.status_code == 429 or "Too many failed sign-in attempts" in answer.content.decode()
     w.editor.refresh_from_db()
     assert w.editor.check_password(OLD)
     assert Client().post("/login", {"username": "ed", "password": OLD}).status_code == 429

@@ -9,7 +9,7 @@ from django.test import Client
 from tests.builders.world import World
 
 ME = "/api/v1/me"
-TITLES = {400: "请求无效", 403: "您无权执行此操作", 404: "未找到", 500: "内部错误"}
+TITLES = {400: "请求无效", 403: "没有权限", 404: "未找到", 500: "内部错误"}
 
 
 @pytest.mark.parametrize(

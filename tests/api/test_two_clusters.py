@@ -95,4 +95,4 @@ def test_a_view_without_parameters_says_that_there_are_none(w: World, as_user: A
     answer = as_user(w.platform_admin).get("/api/v1/admin/clusters/sim?colour=red")
     assert answer.status_code == 400
     message = answer.json()["errors"][0]["message"]
-    assert message == "There is no such parameter; there are none here."
+    assert message == "Unknown parameter. No parameters are accepted."

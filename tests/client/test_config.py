@@ -28,9 +28,9 @@ def test_arguments_before_environment_before_file(tmp_path: Path) -> None:
         ("url: ftp://a.test\nkey: alt_secret", "ALLOTMENT_URL"),
         ("url: http://a.test", "ALLOTMENT_KEY"),
         ("url: http://a.test\ntoken: alt_secret", "token"),
-        ("- alt_secret", "mapping"),
+        ("- alt_secret", "map"),
         ("key: [alt_secret", "YAML"),
-        ("url: http://a.test\nkey_file: /nowhere/alt", "cannot be read"),
+        ("url: http://a.test\nkey_file: /nowhere/alt", "can't read"),
     ],
 )
 def test_what_is_wrong_is_said_without_the_key(tmp_path: Path, text: str, says: str) -> None:

@@ -36,7 +36,7 @@ def test_why_there_are_no_lines(state: JobState, follow: bool, capsys: pytest.Ca
     assert commands.logs(client, "team-a", options) == 0
     out, errors = capsys.readouterr()
     assert out == ""
-    assert errors.startswith("There are no logs of train: ")
+    assert errors.startswith("No logs of train: ")
     assert state.value in errors
-    assert ("pods are removed at the end" in errors) is (state in TERMINAL_STATES)
-    assert ("has not started" in errors) is (state in WAITING_STATES)
+    assert ("pods were deleted" in errors) is (state in TERMINAL_STATES)
+    assert ("hasn't started" in errors) is (state in WAITING_STATES)

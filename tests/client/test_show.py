@@ -10,7 +10,7 @@ def test_a_failed_job_says_why() -> None:
     told = explained({"state": "failed", "reason": None, "position": None, "cause": cause})
     assert told.splitlines() == [
         "state: failed",
-        "gave back last: TASK_FAILED (pod train-0, exit_code 137, reason OOMKilled)",
+        "last eviction: TASK_FAILED (pod train-0, exit_code 137, reason OOMKilled)",
     ]
 
 

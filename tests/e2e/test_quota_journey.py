@@ -67,7 +67,7 @@ def make_tenant(page: Page, parent: str, name: str, kind: str) -> None:
     page.locator("#id_name").fill(name)
     page.locator("#id_kind").select_option(kind)
     page.locator("form:has(#id_kind) button.primary").click()
-    expect(page.get_by_text(f"{name} is made.")).to_be_visible()
+    expect(page.get_by_text(f"{name} created")).to_be_visible()
 
 
 def open_queue(page: Page, workspace: str) -> None:
@@ -75,7 +75,7 @@ def open_queue(page: Page, workspace: str) -> None:
     page.locator("#id_workspace").select_option(workspace)
     page.locator("#id_name").fill("default")
     page.locator("#id_flavors").fill("a100")
-    page.get_by_role("button", name="Open the queue").click()
+    page.get_by_role("button", name="Create").click()
     expect(page.get_by_text("The queue default is open.")).to_be_visible()
 
 
@@ -83,7 +83,7 @@ def type_quota(page: Page, above: str, name: str, cards: int) -> None:
     page.goto(f"/ops/quotas?tenant={above}&{CARDS}")
     page.get_by_role("link", name=f"Edit {name}").click()
     page.locator("#quota-gpus").fill(str(cards))
-    page.get_by_role("button", name="Fill in").click()
+    page.get_by_role("button", name="Fill").click()
     expect(page.locator('input[name="gpu.cards.nominal"]')).to_have_value(str(cards))
 
 
@@ -111,14 +111,14 @@ def test_an_administrator_divides_a_department(page: Page) -> None:
 
     # More than the department has left: the sums are shown, and what was typed is kept.
     type_quota(page, "research", "Speech", 8)
-    expect(page.locator("#quota-effect").get_by_text("This cannot be saved")).to_be_visible()
+    expect(page.locator("#quota-effect").get_by_text("Can't save this quota")).to_be_visible()
     save_quota(page)
-    expect(page.get_by_text("This was not saved")).to_be_visible()
-    expect(page.locator(".banner.failed").first).to_contain_text("12 cards")
+    expect(page.get_by_text("Quota not saved")).to_be_visible()
+    expect(page.locator(".banner.failed").first).to_contain_text("12 GPUs")
     expect(page.locator('input[name="gpu.cards.nominal"]')).to_have_value("8")
     page.locator("#quota-gpus").fill("4")
-    page.get_by_role("button", name="Fill in").click()
-    expect(page.locator("#quota-effect").get_by_text("If you save this")).to_be_visible()
+    page.get_by_role("button", name="Fill").click()
+    expect(page.locator("#quota-effect").get_by_text("Impact of this change")).to_be_visible()
     save_quota(page)
     expect(page.locator("#quota-form")).to_have_count(0)
 
@@ -130,16 +130,16 @@ def test_an_administrator_divides_a_department(page: Page) -> None:
         page.locator("#id_action").fill(action)
         page.get_by_role("button", name="Search").last.click()
         expect(page.locator("#records tbody tr").first).to_contain_text("boss")
-    page.get_by_role("button", name="Verify now").click()
-    expect(page.get_by_text("records are as they were written.")).to_be_visible()
+    page.get_by_role("button", name="Verify integrity").click()
+    expect(page.get_by_text("records intact")).to_be_visible()
     assert wrong == []
 
 
 def hold_jobs_to_a_policy(page: Page) -> None:
     page.goto(f"/ops/policies/{Tenant.unscoped.get(slug='research').pk}")
     page.locator('[name="maximum.max_run_s"]').fill("86400")
-    page.get_by_role("button", name="Save the policy").click()
-    expect(page.get_by_text("The policy is saved.")).to_be_visible()
+    page.get_by_role("button", name="Save policy").click()
+    expect(page.get_by_text("Policy saved.")).to_be_visible()
     assert WorkspacePolicy.unscoped.get().maximum == {"max_run_s": 86400}
 
 
@@ -152,11 +152,11 @@ def approve_a_request_and_take_it_back(page: Page) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Approve").click()
     page.goto(f"/ops/quotas?tenant=research&{CARDS}")
     revision = page.locator("tr[id^=revision-]").first
-    expect(revision).to_contain_text("6 cards → 8 cards")
-    revision.get_by_role("button", name="Take it back").first.click()
-    page.get_by_role("dialog").get_by_role("button", name="Take it back").click()
-    expect(page.get_by_text("The change was taken back.")).to_be_visible()
-    expect(page.locator("tr[id^=revision-]").first).to_contain_text("8 cards → 6 cards")
+    expect(revision).to_contain_text("6 GPUs → 8 GPUs")
+    revision.get_by_role("button", name="Revert").first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Revert").click()
+    expect(page.get_by_text("Change reverted.")).to_be_visible()
+    expect(page.locator("tr[id^=revision-]").first).to_contain_text("8 GPUs → 6 GPUs")
 
 
 def asked_by(user: User, place: Tenant) -> None:

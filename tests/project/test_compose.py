@@ -77,7 +77,7 @@ def test_the_command_line_sets_up_a_fresh_installation(installation: Installatio
     first, second = (installation.run("allotment", command) for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "one-time password: " in first.stdout
-    assert "nothing was changed" in second.stdout
+    assert "no changes were made" in second.stdout
 
 
 def test_every_service_is_safe_from_shadowing_and_knows_its_servers(services: dict[str, Any]) -> None:

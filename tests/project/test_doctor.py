@@ -42,7 +42,7 @@ def test_a_worker_that_never_reported_is_a_failure_with_advice(
     file = tmp_path / "doctor.json"
     status, output = run(capsys, "--only", "relay", "--json", str(file))
     assert status == 1
-    assert "is `allotment relay` running?" in " ".join(output.split())
+    assert "check that `allotment relay` is running" in " ".join(output.split())
     assert json.loads(file.read_text(encoding="utf-8"))["checks"][0]["ok"] is False
 
 

@@ -52,9 +52,9 @@ def configuration(
     address = url or variables.get(URL, "") or str(written.get("url", ""))
     key = variables.get(KEY, "") or str(written.get("key", "")) or _key_of(written)
     if urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).netloc:
-        raise ConfigurationError(f"No address of a server: set {URL}, as in https://allotment.example.com.")
+        raise ConfigurationError(f"No server URL. Set {URL}, for example https://allotment.example.com.")
     if not key.strip():
-        raise ConfigurationError(f"No access key: set {KEY}, or key_file in the configuration file.")
+        raise ConfigurationError(f"No access key. Set {KEY}, or key_file in the configuration file.")
     return Configuration(
         url=address.rstrip("/"),
         key=key.strip(),
@@ -76,15 +76,15 @@ def _read(path: Path, *, required: bool) -> dict[str, Any]:
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: {error.__class__.__name__}: it cannot be read.") from error
+        raise ConfigurationError(f"{path}: {error.__class__.__name__}: can't read the file.") from error
     except yaml.YAMLError:
         # The parser quotes the line, which may be the one with the key.
-        raise ConfigurationError(f"{path} is not YAML.") from None
+        raise ConfigurationError(f"{path} isn't valid YAML.") from None
     if not isinstance(found, dict):
-        raise ConfigurationError(f"{path}: it is no mapping of names to values.")
+        raise ConfigurationError(f"{path}: must be a map of names to values.")
     unknown = sorted(set(map(str, found)) - set(_KNOWN))
     if unknown:
-        raise ConfigurationError(f"{path}: there is no setting {unknown[0]}; there are: {', '.join(_KNOWN)}.")
+        raise ConfigurationError(f"{path}: unknown setting {unknown[0]}. Valid: {', '.join(_KNOWN)}.")
     return found
 
 
@@ -95,4 +95,4 @@ def _key_of(written: Mapping[str, Any]) -> str:
     try:
         return Path(str(name)).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{name}: the key cannot be read from it.") from error
+        raise ConfigurationError(f"{name}: can't read the key.") from error

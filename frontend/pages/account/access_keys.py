@@ -32,13 +32,13 @@ class KeyForm(forms.Form):
     """A new key: what it is for, whose it is, what it may do, how long it lives."""
 
     name = forms.CharField(
-        label=gettext_lazy("What it is for"),
+        label=gettext_lazy("Description"),
         max_length=80,
-        help_text=gettext_lazy("For instance: CI of the demo."),
+        help_text=gettext_lazy("Example: CI pipeline"),
     )
-    owner = forms.ChoiceField(label=gettext_lazy("Whose it is"))
+    owner = forms.ChoiceField(label=gettext_lazy("Owner"))
     days = forms.TypedChoiceField(
-        label=gettext_lazy("Ends after"),
+        label=gettext_lazy("Expires in"),
         coerce=int,
         initial=90,
         choices=[
@@ -49,10 +49,10 @@ class KeyForm(forms.Form):
         ],
     )
     scopes = forms.MultipleChoiceField(
-        label=gettext_lazy("What it may do"),
+        label=gettext_lazy("Scopes"),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=gettext_lazy("Nothing ticked means everything its owner may."),
+        help_text=gettext_lazy("If no scope is selected, the key has all permissions of its owner."),
     )
 
     def __init__(self, data: object = None, *, owners: list[tuple[str, str]], points: list[str]) -> None:
@@ -80,7 +80,7 @@ def _keys(request: HttpRequest, place: Tenant | None, url: str) -> HttpResponse:
     who = viewer(request)
     manages = place is not None and permissions.may(who, Permission.MEMBER_EDIT, place)
     accounts = list(service_account_list(viewer=who, tenant=place)) if place and manages else []
-    owners = [(who.username, _("Yourself")), *((account.username, account.username) for account in accounts)]
+    owners = [(who.username, _("Me")), *((account.username, account.username) for account in accounts)]
     points = sorted(permissions.granted(who, place) if place else permissions.granted_anywhere(who))
     making = request.method == "POST" and request.POST.get("do") == "make"
     form = KeyForm(request.POST if making else None, owners=owners, points=[p.value for p in points])
@@ -133,23 +133,23 @@ def _act(request: HttpRequest, who: User, place: Tenant | None) -> str:
     asked, what = request.POST, request.POST.get("do")
     name = asked.get("name", "").strip()
     if what == "add-account" and place is not None:
-        word = _("The service account is made. Give it a role among the members, then a key here.")
+        word = _("Service account created. Assign a role under Members, then create an access key.")
         done(request, lambda: service_account_create(acting_user=who, tenant=place, name=name), word)
     elif what == "end-account" and place is not None:
         account = service_account_get(viewer=who, tenant=place, name=name)
-        word = _("%(name)s is ended, with its keys and roles.") % {"name": account.username}
+        word = _("Service account %(name)s deleted") % {"name": account.username}
         done(request, lambda: service_account_close(acting_user=who, account=account), word)
     else:
         key = access_key_get(viewer=who, prefix=asked.get("key", ""), tenant=place)
         if what == "rotate":
             tokens: list[str] = []
-            word = _("The old key of %(name)s goes on for a day.") % {"name": key.name}
+            word = _("Key rotated. The old key of %(name)s is valid for 24 hours.") % {"name": key.name}
             done(
                 request,
                 lambda: tokens.append(access_key_rotate(acting_user=who, key=key, grace_s=_GRACE_S)[1]),
                 word,
             )
             return "".join(tokens)
-        word = _("The key %(name)s is revoked.") % {"name": key.name}
+        word = _("Access key %(name)s revoked") % {"name": key.name}
         done(request, lambda: access_key_revoke(acting_user=who, key=key), word)
     return ""

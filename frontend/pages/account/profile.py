@@ -26,7 +26,7 @@ class PasswordForm(forms.Form):
     """Old password once, new password twice."""
 
     old = forms.CharField(
-        label=gettext_lazy("Password until now"),
+        label=gettext_lazy("Current password"),
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
     )
@@ -34,10 +34,12 @@ class PasswordForm(forms.Form):
         label=gettext_lazy("New password"),
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=gettext_lazy("At least 12 characters, not a common word and not your name."),
+        help_text=gettext_lazy(
+            "At least 12 characters. Can't be a common password or similar to your username."
+        ),
     )
     again = forms.CharField(
-        label=gettext_lazy("New password once more"),
+        label=gettext_lazy("Confirm new password"),
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
@@ -54,9 +56,9 @@ class PasswordForm(forms.Form):
     def clean(self) -> dict[str, object]:
         cleaned: dict[str, object] = super().clean() or {}
         if "new" in cleaned and cleaned.get("again") not in (None, cleaned["new"]):
-            self.add_error("again", _("The two new passwords differ."))
+            self.add_error("again", _("Passwords don't match."))
         if "new" in cleaned and cleaned.get("old") == cleaned["new"]:
-            self.add_error("new", _("Choose one that differs from the password until now."))
+            self.add_error("new", _("The new password must differ from the current one."))
         return cleaned
 
 
@@ -67,7 +69,7 @@ def account(request: HttpRequest) -> HttpResponse:
     form = PasswordForm(request.POST if request.method == "POST" else None, user=who)
     if request.method == "POST" and form.is_valid() and _changed(request, who, form):
         update_session_auth_hash(request, who)
-        messages.success(request, _("Your password was changed. Other sessions of yours have ended."))
+        messages.success(request, _("Password changed. You were signed out of other sessions."))
         return redirect("frontend:home")
     frame(request)
     page = {"form": form, "facts": _facts(request, who), "memberships": _memberships(who)}
@@ -80,7 +82,7 @@ def _changed(request: HttpRequest, who: User, form: PasswordForm) -> bool:
         with counted_attempt(request, who):
             password_change(acting_user=who, old_password=values["old"], new_password=values["new"])
     except WrongPassword:
-        form.add_error("old", ValidationError(_("This is not your password.")))
+        form.add_error("old", ValidationError(_("Current password is incorrect.")))
     except AllotmentError as error:
         form.add_error(None, error.detail)
     return form.is_valid()
@@ -88,19 +90,19 @@ def _changed(request: HttpRequest, who: User, form: PasswordForm) -> bool:
 
 def _facts(request: HttpRequest, who: User) -> list[tuple[str, object]]:
     ends = request.session.get_expiry_date()
-    found: list[tuple[str, object]] = [(_("User name"), who.get_username())]
+    found: list[tuple[str, object]] = [(_("Username"), who.get_username())]
     if who.email:
-        found.append((_("E-mail"), who.email))
+        found.append((_("Email"), who.email))
     if who.must_change_password and who.password_expires_at:
         found.append((_("One-time password expires"), formats.clock_html(who.password_expires_at)))
     if who.last_login:
-        found.append((_("Signed in"), formats.clock_html(who.last_login)))
-    return [*found, (_("This session ends"), formats.clock_html(ends))]
+        found.append((_("Signed in at"), formats.clock_html(who.last_login)))
+    return [*found, (_("Session expires at"), formats.clock_html(ends))]
 
 
 def _memberships(who: User) -> list[tuple[str, str]]:
     """Where the user belongs and in which role."""
     return [
-        (member.tenant.name if member.tenant else _("The whole platform"), role_word(member.role_name))
+        (member.tenant.name if member.tenant else _("Platform"), role_word(member.role_name))
         for member in membership_list(viewer=who)
     ]

@@ -26,7 +26,7 @@ class SignInForm(AuthenticationForm):
         """Refuse a one-time password that was not changed in time."""
         super().confirm_login_allowed(user)
         if user.password_expired:
-            message = _("This one-time password has expired. Ask an operator of the platform for a new one.")
+            message = _("This one-time password has expired. Contact a platform admin.")
             raise ValidationError(message, code="expired")
 
 

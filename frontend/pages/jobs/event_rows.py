@@ -20,18 +20,18 @@ Numbers = Mapping[str, Any]
 # Tag and tone of each event code; those without a tag are steps that everybody expects.
 _TAGS: Final[dict[str, tuple[str | Promise, str]]] = {
     "evicting": (gettext_lazy("Evicted"), "waiting"),
-    "shrunk": (gettext_lazy("Shrunk"), "waiting"),
+    "shrunk": (gettext_lazy("Scaled down"), "waiting"),
     "succeeded": (gettext_lazy("Succeeded"), "running"),
     "failed": (gettext_lazy("Failed"), "failed"),
     "stopping": (gettext_lazy("Stopping"), "waiting"),
-    "cancelled": (gettext_lazy("Cancelled"), "done"),
+    "cancelled": (gettext_lazy("Canceled"), "done"),
     "suspended": (gettext_lazy("Suspended"), "done"),
-    "held_up": (gettext_lazy("Held up"), "waiting"),
+    "held_up": (gettext_lazy("Needs attention"), "waiting"),
 }
 _CAUSES: Final[dict[str, str | Promise]] = {
-    "OOMKilled": gettext_lazy("out of memory (OOMKilled)"),
-    "Evicted": gettext_lazy("evicted by the node (Evicted)"),
-    "UnexpectedAdmissionError": gettext_lazy("refused by the node (UnexpectedAdmissionError)"),
+    "OOMKilled": gettext_lazy("Out of memory (OOMKilled)"),
+    "Evicted": gettext_lazy("Evicted by the node (Evicted)"),
+    "UnexpectedAdmissionError": gettext_lazy("Rejected by the node (UnexpectedAdmissionError)"),
 }
 # Nobody took anything away: the job, or its owner, ended the attempt.
 _OWN_DOING: Final = ("TASK_FAILED", "USER")
@@ -60,30 +60,30 @@ def describe_ending(numbers: Numbers) -> str:
     """The text of what the cluster reported: pod, exit code, reason or signal, message."""
     said = []
     if numbers.get("pod"):
-        said.append(_("pod %(pod)s") % {"pod": numbers["pod"]})
+        said.append(_("Pod %(pod)s") % {"pod": numbers["pod"]})
     if numbers.get("exit_code") is not None:
-        said.append(_("exit code %(code)s") % {"code": numbers["exit_code"]})
+        said.append(_("Exit code %(code)s") % {"code": numbers["exit_code"]})
     if reason := str(numbers.get("reason") or ""):
         said.append(str(_CAUSES.get(reason, reason)))
     if numbers.get("signal"):
-        said.append(_("killed by %(signal)s") % {"signal": numbers["signal"]})
+        said.append(_("Killed by %(signal)s") % {"signal": numbers["signal"]})
     said += [str(numbers[key]) for key in ("code", "message") if numbers.get(key)]
     return " · ".join(said)
 
 
 def _submitted(actor: str, numbers: Numbers) -> str:
-    return _("Submitted by %(user)s.") % {"user": actor} if actor else _("Submitted.")
+    return _("Submitted by %(user)s") % {"user": actor} if actor else _("Submitted")
 
 
 def _admitted(actor: str, numbers: Numbers) -> str:
     known = {name: numbers.get(name, 0) for name in ("attempt", "cards", "nodes", "borrowed_cards")}
     if not numbers:
-        return _("Admitted: quota and place are reserved.")
+        return _("Admitted: quota reserved and nodes assigned")
     if known["borrowed_cards"]:
         return _(
-            "Admitted, attempt %(attempt)s: GPUs %(cards)s (borrowed %(borrowed_cards)s), nodes %(nodes)s."
+            "Admitted (attempt %(attempt)s). GPUs: %(cards)s (%(borrowed_cards)s borrowed), nodes: %(nodes)s"
         ) % (known)
-    return _("Admitted, attempt %(attempt)s: GPUs %(cards)s from its own quota, nodes %(nodes)s.") % known
+    return _("Admitted (attempt %(attempt)s). GPUs from nominal quota: %(cards)s, nodes: %(nodes)s") % known
 
 
 def _adopted(actor: str, numbers: Numbers) -> str:
@@ -93,43 +93,41 @@ def _adopted(actor: str, numbers: Numbers) -> str:
 
 def _not_adopted(actor: str, numbers: Numbers) -> str:
     known = {name: numbers.get(name, 0) for name in ("attempt", "pods")}
-    return _("Not started: unknown pods of attempt %(attempt)s cannot be adopted; pods: %(pods)s.") % known
+    return _("Not started: unknown pods of attempt %(attempt)s can't be adopted; pods: %(pods)s.") % known
 
 
 def _beyond_quota(actor: str, numbers: Numbers) -> str:
-    return _(
-        "%(cluster)s admitted it beyond what the quota tree allows at this moment; the books follow it."
-    ) % {"cluster": numbers.get("cluster", "")}
+    return _("Admitted by %(cluster)s above the current quota; usage was recorded") % {
+        "cluster": numbers.get("cluster", "")
+    }
 
 
 def _unseated(actor: str, numbers: Numbers) -> str:
     known = {name: numbers.get(name, 0) for name in ("waited_s", "rest_s")}
-    return _(
-        "Admitted, but no nodes held it for %(waited_s)s s: it leaves its quota to others for %(rest_s)s s."
-    ) % (known)
+    return _("Admitted, but not placed within %(waited_s)s s; quota released for %(rest_s)s s") % (known)
 
 
 def _starting(actor: str, numbers: Numbers) -> str:
-    return _("Starting: the cluster creates its pods.")
+    return _("Creating pods")
 
 
 def _running(actor: str, numbers: Numbers) -> str:
-    return _("Running: enough of its tasks are up.")
+    return _("Running: minimum number of tasks ready")
 
 
 def _evicting(actor: str, numbers: Numbers) -> str:
     rule = str(numbers.get("rule", ""))
     if rule == "USER" and actor:
-        return _("%(user)s suspends it; it gives back what it holds.") % {"user": actor}
+        return _("Suspended by %(user)s; releasing resources") % {"user": actor}
     reason = why(rule, numbers)
     if reason:
-        return _('It gives back what it holds by the rule "%(rule)s": %(reason)s.') % {
+        return _("Evicted (%(rule)s): %(reason)s") % {
             "rule": labels.rule_word(rule),
             "reason": reason,
         }
     if rule:
-        return _("It gives back what it holds: %(rule)s.") % {"rule": labels.rule_word(rule)}
-    return _("It gives back what it holds.")
+        return _("Evicted: %(rule)s") % {"rule": labels.rule_word(rule)}
+    return _("Evicted: releasing resources")
 
 
 def _held_up(actor: str, numbers: Numbers) -> str:
@@ -140,8 +138,8 @@ def _shrunk(actor: str, numbers: Numbers) -> str:
     rule = str(numbers.get("rule", ""))
     reason = why(rule, numbers)
     if not reason:
-        return _("It gives up tasks that it can spare, and goes on.")
-    return _('It gives up tasks that it can spare (%(tasks)s) by the rule "%(rule)s": %(reason)s.') % {
+        return _("Scaled down; the remaining tasks keep running")
+    return _("Scaled down (%(rule)s), tasks: %(tasks)s. %(reason)s") % {
         "tasks": numbers.get("tasks", 1),
         "rule": labels.rule_word(rule),
         "reason": reason,
@@ -151,61 +149,57 @@ def _shrunk(actor: str, numbers: Numbers) -> str:
 def _requeued(actor: str, numbers: Numbers) -> str:
     rule = str(numbers.get("rule", ""))
     if rule:
-        return _("Back in the queue with its first submission time, after: %(rule)s.") % {
-            "rule": labels.rule_word(rule)
-        }
-    return _("Back in the queue with its first submission time.")
+        return _("Requeued with its original submission time (%(rule)s)") % {"rule": labels.rule_word(rule)}
+    return _("Requeued with its original submission time")
 
 
 def _succeeded(actor: str, numbers: Numbers) -> str:
-    return _("All tasks ended well; everything it held is free again.")
+    return _("Succeeded: all tasks completed, resources released")
 
 
 def _failed(actor: str, numbers: Numbers) -> str:
     rule = str(numbers.get("rule", ""))
-    return _("It ended: %(rule)s.") % {"rule": labels.rule_word(rule)} if rule else _("It ended.")
+    return _("Failed: %(rule)s") % {"rule": labels.rule_word(rule)} if rule else _("Finished")
 
 
 def _stopping(actor: str, numbers: Numbers) -> str:
     if actor:
-        return _("%(user)s cancels it; its pods are told to end.") % {"user": actor}
-    return _("Its pods are told to end.")
+        return _("Canceled by %(user)s; deleting pods") % {"user": actor}
+    return _("Deleting pods")
 
 
 def _cancelled(actor: str, numbers: Numbers) -> str:
-    return _("Cancelled by %(user)s.") % {"user": actor} if actor else _("Everything it held is free again.")
+    return _("Canceled by %(user)s") % {"user": actor} if actor else _("Resources released")
 
 
 def _suspended(actor: str, numbers: Numbers) -> str:
     if actor:
-        return _("%(user)s took it out of the queue until someone resumes it.") % {"user": actor}
-    return _("It waits until someone resumes it.")
+        return _("Suspended by %(user)s") % {"user": actor}
+    return _("Suspended until resumed")
 
 
 def _resumed(actor: str, numbers: Numbers) -> str:
-    return _("%(user)s put it back into the queue.") % {"user": actor or _("The platform")}
+    return _("Resumed by %(user)s") % {"user": actor or _("Allotment")}
 
 
 def _task_restarting(actor: str, numbers: Numbers) -> str:
     known = {name: numbers.get(name, "") for name in ("role", "index", "restart")}
-    return _("Task %(role)s-%(index)s has failed and starts again in its place, time %(restart)s.") % known
+    return _("Task %(role)s-%(index)s failed; restart %(restart)s in place") % known
 
 
 def _role_restarting(actor: str, numbers: Numbers) -> str:
     known = {name: numbers.get(name, "") for name in ("role", "index", "restart")}
-    return (
-        _("Task %(role)s-%(index)s has failed; all of its role are started again, time %(restart)s.") % known
-    )
+    return _("Task %(role)s-%(index)s failed; restart %(restart)s of the whole role") % known
 
 
 def _moved(actor: str, numbers: Numbers) -> str:
-    names = {"from": numbers.get("from", ""), "to": numbers.get("to", ""), "user": actor or _("The platform")}
-    return _("%(user)s moved it from the queue %(from)s, which is deleted, to %(to)s.") % names
+    names = {"from": numbers.get("from", ""), "to": numbers.get("to", ""), "user": actor or _("Allotment")}
+    return _("Moved from deleted queue %(from)s to %(to)s by %(user)s") % names
 
 
 def _priority(actor: str, numbers: Numbers) -> str:
-    names = {"from": numbers.get("from", ""), "to": numbers.get("to", ""), "user": actor or _("The platform")}
-    return _("%(user)s changed its priority class from %(from)s to %(to)s.") % names
+    names = {"from": numbers.get("from", ""), "to": numbers.get("to", ""), "user": actor or _("Allotment")}
+    return _("%(user)s changed the priority from %(from)s to %(to)s") % names
 
 
 def _sizes(numbers: Numbers) -> dict[str, Any]:
@@ -214,31 +208,31 @@ def _sizes(numbers: Numbers) -> dict[str, Any]:
 
 
 def _resizing(actor: str, numbers: Numbers) -> str:
-    told = _sizes(numbers) | {"user": actor or _("The platform")}
-    return _("%(user)s wants %(to)s instead of %(from)s for each card of %(role)s-%(index)s.") % told
+    told = _sizes(numbers) | {"user": actor or _("Allotment")}
+    return _("%(user)s requested %(to)s per GPU for %(role)s-%(index)s (now %(from)s)") % told
 
 
 def _resized(actor: str, numbers: Numbers) -> str:
-    return _("Each card of %(role)s-%(index)s has %(to)s now, after %(from)s.") % _sizes(numbers)
+    return _("GPU memory of %(role)s-%(index)s changed from %(from)s to %(to)s per GPU") % _sizes(numbers)
 
 
 def _resize_overdue(actor: str, numbers: Numbers) -> str:
     return _(
-        "Nobody confirmed %(to)s for %(role)s-%(index)s in time: it is taken back. What is charged stays"
-        " until the cluster confirms that."
+        "Change to %(to)s for %(role)s-%(index)s timed out; reverting. Charged unchanged until the "
+        "cluster confirms."
     ) % _sizes(numbers)
 
 
 def _resize_refused(actor: str, numbers: Numbers) -> str:
-    sentence = _("The memory of %(role)s-%(index)s stays at %(from)s for each card; %(to)s was refused.")
+    sentence = _("Change to %(to)s for %(role)s-%(index)s rejected; stays at %(from)s per GPU")
     return " ".join(filter(None, (sentence % _sizes(numbers), _refusal(numbers))))
 
 
 def _refusal(numbers: Numbers) -> str:
     if numbers.get("code") == NOT_CONFIRMED:
-        return _("It was not confirmed in time.")
+        return _("Confirmation timed out.")
     message = numbers.get("message")
-    return _("The cluster says: %(message)s") % {"message": message} if message else ""
+    return _("Cluster message: %(message)s") % {"message": message} if message else ""
 
 
 _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {

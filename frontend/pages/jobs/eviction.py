@@ -14,49 +14,49 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 _WHY: Final[dict[str, str | Promise]] = {
-    "IN_QUEUE_PRIORITY": gettext_lazy("a job of its queue with a higher rank needs the place"),
-    "RECLAIM_NOMINAL": gettext_lazy("it ran on borrowed quota, and the team that owns it needs it now"),
+    "IN_QUEUE_PRIORITY": gettext_lazy("Preempted by a job ahead of it in the same queue"),
+    "RECLAIM_NOMINAL": gettext_lazy("Ran on borrowed quota that its owner reclaimed"),
     "RECLAIM_WHILE_BORROWING": gettext_lazy(
-        "it ran on borrowed quota, and another team has more urgent work for it"
+        "Ran on borrowed quota; preempted by a higher-priority job of another tenant"
     ),
-    "FAIR_SHARE": gettext_lazy("its team had more than its fair share, and one that has less is waiting"),
-    "NODE_PRESSURE": gettext_lazy("its node runs out of memory, disk or process ids"),
-    "NODE_LOST": gettext_lazy("its node does not answer any more"),
-    "NODE_DRAINED": gettext_lazy("its node is being drained"),
-    "DEVICE_UNHEALTHY": gettext_lazy("a GPU that it holds has failed"),
-    "NOT_READY": gettext_lazy("its pods did not come up"),
-    "START_LIMIT": gettext_lazy("a pod did not start within the limit of its workspace"),
-    "POD_DELETED": gettext_lazy("its pod was deleted in the cluster, and not by Allotment"),
+    "FAIR_SHARE": gettext_lazy("The tenant was above its fair share; a tenant below its share was pending"),
+    "NODE_PRESSURE": gettext_lazy("Node memory, disk or PID pressure"),
+    "NODE_LOST": gettext_lazy("Node unreachable"),
+    "NODE_DRAINED": gettext_lazy("Node is being drained"),
+    "DEVICE_UNHEALTHY": gettext_lazy("A GPU it uses failed"),
+    "NOT_READY": gettext_lazy("Pods didn't become ready"),
+    "START_LIMIT": gettext_lazy("A pod didn't start within the workspace's time limit"),
+    "POD_DELETED": gettext_lazy("A pod was deleted in the cluster outside Allotment"),
     "IMAGE_RUNS_AS_ROOT": gettext_lazy(
-        "its image runs as root, or as a user without a number, which is not let in: "
-        "name a user in the job file, as in security: {run_as_user: 1000}"
+        "Image runs as root or a non-numeric user. Set security: {run_as_user: 1000} in the job file."
     ),
-    "IMAGE_NAME_INVALID": gettext_lazy("the name of its image is none"),
-    "IMAGE_NOT_ON_NODE": gettext_lazy("its image is not on the node, and the job file says never to pull it"),
+    "IMAGE_NAME_INVALID": gettext_lazy("Invalid image name"),
+    "IMAGE_NOT_ON_NODE": gettext_lazy("Image isn't present on the node and the job's pull policy is Never"),
     "NAMESPACE_NOT_OWNED": gettext_lazy(
-        "the cluster has a namespace of its workspace's name that is not the workspace's; an operator hands "
-        "it over with “allotment namespace adopt”, or removes it; the job is tried again until then"
+        "The cluster has a namespace with the workspace's name that doesn't belong to the "
+        'workspace. A platform admin can adopt it with "allotment namespace adopt" or delete it; '
+        "until then the job is retried."
     ),
-    "STALE_GANG": gettext_lazy("too few of its tasks were left to get anything done"),
-    "BUDGET": gettext_lazy("the budget is used up"),
-    "IDLE": gettext_lazy("its cards did nothing for too long"),
-    "OVERRIDE_ENDED": gettext_lazy("the temporary quota it ran on has ended"),
-    "QUEUE_DRAINED": gettext_lazy("its queue is being emptied"),
-    "CONSOLIDATION": gettext_lazy("it moves, so that a larger job finds room; its new place is kept for it"),
-    "TIME_LIMIT": gettext_lazy("it ran for as long as it may"),
+    "STALE_GANG": gettext_lazy("Fewer tasks than the gang minimum were left"),
+    "BUDGET": gettext_lazy("Budget exhausted"),
+    "IDLE": gettext_lazy("GPUs were idle longer than the idle timeout"),
+    "OVERRIDE_ENDED": gettext_lazy("The temporary quota it used expired"),
+    "QUEUE_DRAINED": gettext_lazy("The queue is draining"),
+    "CONSOLIDATION": gettext_lazy("Moved to defragment GPUs; its new nodes are reserved"),
+    "TIME_LIMIT": gettext_lazy("Run time limit exceeded"),
 }
 _FOR_OWN: Final[dict[str, str | Promise]] = {
-    "IN_QUEUE_PRIORITY": gettext_lazy("%(job)s of the same queue has a higher rank and needs the place"),
-    "CONSOLIDATION": gettext_lazy("it moves, so that %(job)s finds room; its new place is kept for it"),
+    "IN_QUEUE_PRIORITY": gettext_lazy("Preempted by %(job)s, which is ahead of it in the same queue"),
+    "CONSOLIDATION": gettext_lazy("Moved to make room for %(job)s; its new nodes are reserved"),
 }
 
 
 def why(rule: str, numbers: Mapping[str, Any]) -> str:
     """The reason behind a rule as half a sentence; empty for a rule that is not known."""
     if rule == "BUDGET" and "budget_hours" in numbers:
-        return _(
-            "the budget of %(tenant)s is used up: %(used_hours)s of %(budget_hours)s GPU-hours this month"
-        ) % (numbers)
+        return _("Monthly budget of %(tenant)s exhausted (%(used_hours)s of %(budget_hours)s GPU-hours)") % (
+            numbers
+        )
     own, job = _FOR_OWN.get(rule), numbers.get("beneficiary")
     if job and own is not None:
         return str(own) % {"job": job}

@@ -24,21 +24,21 @@ from tenants.selectors.tenant import workspace_get
 @login_required
 def cancel(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """End the job."""
-    return _act(request, workspace, job, service.job_cancel, _("%(name)s is being cancelled."))
+    return _act(request, workspace, job, service.job_cancel, _("Canceling %(name)s"))
 
 
 @require_POST
 @login_required
 def suspend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """Take the job out of the race."""
-    return _act(request, workspace, job, service.job_suspend, _("%(name)s is being suspended."))
+    return _act(request, workspace, job, service.job_suspend, _("Suspending %(name)s"))
 
 
 @require_POST
 @login_required
 def resume(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """Put the job back into its queue."""
-    return _act(request, workspace, job, service.job_resume, _("%(name)s is back in its queue."))
+    return _act(request, workspace, job, service.job_resume, _("%(name)s resumed"))
 
 
 def _act(

@@ -45,7 +45,7 @@ def span_of(job: Job, asked: str) -> Span:
         start = max(begin, end - _LONGEST)
     else:
         start = end - RANGES[key]
-    choices = [(WHOLE_RUN, _("whole run")), *((name, range_label(name)) for name in list(RANGES)[:4])]
+    choices = [(WHOLE_RUN, _("Entire run")), *((name, range_label(name)) for name in list(RANGES)[:4])]
     return Span(key, start, end, choices)
 
 
@@ -73,7 +73,7 @@ def _utilisation(found: SeriesSet, gaps: Sequence[Gap]) -> Chart:
             Line(name=name, points=one.points, color=f"series-{place % 8 + 1}", dash="dot")
             for place, (one, name) in enumerate(zip(each, _told_apart(each), strict=True))
         ]
-    title = _("Compute used of what was granted")
+    title = _("GPU utilization (% of allocated compute)")
     return charts.time_series(
         "utilisation", lines, unit="%", title=title, gaps=gaps, span=(found.start, found.end)
     )

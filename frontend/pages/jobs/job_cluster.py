@@ -75,4 +75,4 @@ def _tasks(job: Job) -> list[str]:
 
 
 def _problem(error: AllotmentError) -> view_models.Problem:
-    return view_models.Problem(title=_("The cluster was not asked"), detail=error.detail, tone="waiting")
+    return view_models.Problem(title=_("Couldn't load events"), detail=error.detail, tone="waiting")

@@ -104,21 +104,19 @@ def losses(job: Job, now: datetime) -> list[str]:
     """What ends with the present attempt: work in GPU-hours, and the place in the queue."""
     time = ran(job, now)
     if not job.holds:
-        return [
-            _("its place in the queue, kept since %(span)s") % {"span": formats.duration(waited(job, now))}
-        ]
+        return [_("Queue position held for %(span)s") % {"span": formats.duration(waited(job, now))}]
     if time is None:
-        return [_("the place it was given on the nodes")]
+        return [_("Assigned nodes")]
     hours = cards_of(job) * time.total_seconds() / 3600
     numbers = {"hours": formats.number(hours, 1), "span": formats.duration(time), "user": job.submitted_by}
     if not hours:
-        return [_("%(span)s of work by %(user)s") % numbers]
-    return [_("%(hours)s GPU-hours of work by %(user)s, over %(span)s") % numbers]
+        return [_("%(span)s of run time (%(user)s)") % numbers]
+    return [_("%(hours)s GPU-hours over %(span)s (%(user)s)") % numbers]
 
 
 def kept(job: Job) -> str:
     """What stays after the present attempt ends."""
     if job.checkpoint_interval_s and job.holds:
         numbers = {"span": formats.duration(job.checkpoint_interval_s)}
-        return _("The program says it saves a checkpoint every %(span)s; what it saved stays.") % numbers
-    return _("Its specification and its story stay; it can be cloned.")
+        return _("Checkpoints (every %(span)s, as declared) are kept.") % numbers
+    return _("The YAML and the timeline are kept. You can clone the job.")

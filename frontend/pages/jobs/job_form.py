@@ -89,9 +89,9 @@ def _input(field: Field) -> forms.Field:
             )
         case Labels() | Variables():
             lines = (
-                _("One label=value per line.")
+                _("One label=value per line")
                 if isinstance(field.kind, Labels)
-                else _("One NAME=value per line.")
+                else _("One NAME=value per line")
             )
             return forms.CharField(widget=forms.Textarea(attrs={"rows": 3}), help_text=lines, **said)
     if field.path in _OFFERED:
@@ -104,7 +104,7 @@ def _input(field: Field) -> forms.Field:
 
 def _help(field: Field) -> str:
     """What a field means, and what counts where it is left empty."""
-    empty = _("Empty: %(otherwise)s.") % {"otherwise": _(field.otherwise)} if field.otherwise else ""
+    empty = _("Default: %(otherwise)s.") % {"otherwise": _(field.otherwise)} if field.otherwise else ""
     return " ".join(text for text in (_(field.help) if field.help else "", empty) if text)
 
 
@@ -151,12 +151,12 @@ class RoleForm(DeclaredForm):
 
 def gpu_choices(pools: Sequence[WorkspacePool]) -> list[tuple[str, str]]:
     """What a role can ask for: nothing, whole cards, or slices, each of any or of one model."""
-    choices = [("none", _("no GPU")), ("whole:", _("whole cards, any model"))]
+    choices = [("none", _("No GPU")), ("whole:", _("Whole GPU, any model"))]
     for pool in pools:
         model, mode = pool.flavor.card_model, pool.flavor.gpu_mode
         words = {
-            "whole": _("%(model)s, whole cards"),
-            "slice": _("%(model)s, slices"),
+            "whole": _("%(model)s, whole GPU"),
+            "slice": _("%(model)s, slice"),
             "mig": _("%(model)s, MIG instances"),
         }
         if mode in words:

@@ -86,17 +86,17 @@ def holds(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
         (_("Nodes"), ", ".join(nodes[:4]) + (" …" if len(nodes) > 4 else "") or formats.MISSING),
         (_("Borrowed"), _borrowed(live)),
         (_("Since"), formats.clock_html(job.admitted_at) if job.admitted_at else formats.MISSING),
-        (_("May be preempted"), _preemption(job, now)),
+        (_("Preemptible"), _preemption(job, now)),
     ]
     if job.deadline_at:
-        facts.append((_("Ends at the latest"), formats.clock_html(job.deadline_at)))
+        facts.append((_("Run time limit ends"), formats.clock_html(job.deadline_at)))
     return facts
 
 
 def _gpus(count: int, whole: float) -> str:
     if count == whole:
         return formats.number(count)
-    return _("%(count)s slices, compute of %(whole)s") % {
+    return _("%(count)s slices (%(whole)s GPU equivalents)") % {
         "count": formats.number(count),
         "whole": formats.number(whole, 0 if whole == int(whole) else 1),
     }
@@ -105,17 +105,17 @@ def _gpus(count: int, whole: float) -> str:
 def _borrowed(rows: Sequence[TaskRow]) -> str:
     amounts = rows[0].allocation.attempt.borrowed if rows and rows[0].allocation else {}
     cards = sum(amount for key, amount in amounts.items() if key.endswith("/gpu.cards"))
-    return formats.number(cards) if cards else _("nothing")
+    return formats.number(cards) if cards else _("None")
 
 
 def _preemption(job: Job, now: datetime) -> object:
     if not job.preemptible:
-        return _("no")
+        return _("No")
     if job.min_run_s and job.started_at:
         left = job.min_run_s - (now - job.started_at).total_seconds()
         if left > 0:
-            return _("in %(span)s at the earliest") % {"span": formats.duration(left)}
-    return _("yes, if an owner needs its quota")
+            return _("Not before %(span)s") % {"span": formats.duration(left)}
+    return _("Yes, if the lending tenant reclaims its quota")
 
 
 def use(job: Job, now: UseNow | None) -> Facts:
@@ -125,7 +125,7 @@ def use(job: Job, now: UseNow | None) -> Facts:
     amounts = {"used": formats.memory(now.memory_used_mib), "granted": formats.memory(now.memory_granted_mib)}
     return [
         (_("GPU memory"), _("%(used)s of %(granted)s") % amounts),
-        (_("Measured"), formats.clock_html(now.at, seconds=True)),
+        (_("Last updated"), formats.clock_html(now.at, seconds=True)),
     ]
 
 
@@ -137,12 +137,12 @@ def ended(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
     if job.end_reason:
         facts.append((_("Cause"), labels.rule_word(job.end_reason)))
     if said := event_rows.describe_ending(cause):
-        facts.append((_("What the cluster said"), said))
+        facts.append((_("Cluster message"), said))
     return [
         *facts,
         (_("Ended"), formats.clock_html(job.finished_at) if job.finished_at else formats.MISSING),
-        (_("Ran"), formats.duration(time)),
+        (_("Run time"), formats.duration(time)),
         (_("GPU-hours"), formats.number(hours, 1)),
-        (_("Waited"), formats.duration(waited(job, now))),
+        (_("Wait time"), formats.duration(waited(job, now))),
         (_("Attempts"), formats.number(job.attempt_number)),
     ]

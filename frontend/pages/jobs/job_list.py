@@ -32,13 +32,13 @@ from tenants.selectors.tenant import workspace_get
 PER_PAGE: Final = 25
 _S = JobState
 GROUPS: Final[dict[str, tuple[str | Promise, tuple[JobState, ...]]]] = {
-    "waiting": (gettext_lazy("Waiting"), (_S.SUBMITTED, _S.QUEUED)),
+    "waiting": (gettext_lazy("Pending"), (_S.SUBMITTED, _S.QUEUED)),
     "running": (gettext_lazy("Running"), (_S.ADMITTED, _S.STARTING, _S.RUNNING)),
-    "leaving": (gettext_lazy("Leaving"), (_S.EVICTING, _S.STOPPING)),
+    "leaving": (gettext_lazy("Terminating"), (_S.EVICTING, _S.STOPPING)),
     "suspended": (gettext_lazy("Suspended"), (_S.SUSPENDED,)),
     "succeeded": (gettext_lazy("Succeeded"), (_S.SUCCEEDED,)),
     "failed": (gettext_lazy("Failed"), (_S.FAILED,)),
-    "cancelled": (gettext_lazy("Cancelled"), (_S.CANCELLED,)),
+    "cancelled": (gettext_lazy("Canceled"), (_S.CANCELLED,)),
 }
 """The chips above the list: what people ask for, rather than all eleven states."""
 

@@ -33,7 +33,7 @@ Facts = list[tuple[str, object]]
 class MemoryForm(forms.Form):
     """How much each card is to have."""
 
-    memory = forms.IntegerField(label=gettext_lazy("Memory of each card"), min_value=1)
+    memory = forms.IntegerField(label=gettext_lazy("Memory per GPU"), min_value=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _ask(request: HttpRequest, job: Job, task: Task) -> HttpResponse:
     form = MemoryForm(request.POST)
     if form.is_valid():
         mib = form.cleaned_data["memory"]
-        word = _("%(task)s gets %(memory)s for each of its cards; the story says when it has it.")
+        word = _("Resizing %(task)s to %(memory)s per GPU. See the timeline for the result.")
         told = {"task": f"{task.role.name}-{task.index}", "memory": formats.memory(mib)}
         done(
             request,
@@ -90,23 +90,23 @@ def _ask(request: HttpRequest, job: Job, task: Task) -> HttpResponse:
             word % told,
         )
     else:
-        messages.error(request, _("The memory is a whole number of MiB, 1 at least."))
+        messages.error(request, _("Enter a whole number of MiB, 1 or more."))
     return redirect(job_address(job.workspace.slug, job.pk))
 
 
 def _facts(what: Resizable) -> Facts:
     facts: Facts = [(_("Now"), formats.memory(what.memory_mib))]
     if what.cards > 1:
-        facts.append((_("Cards"), formats.number(what.cards)))
+        facts.append((_("GPUs"), formats.number(what.cards)))
     used = formats.MISSING if what.used_mib is None else formats.memory(what.used_mib)
     quota = what.room.in_quota
     return [
         *facts,
-        (_("Measured in use"), used),
-        (_("Room on the card"), _("up to %(memory)s") % {"memory": formats.memory(what.room.on_card)}),
+        (_("Current usage"), used),
+        (_("Available on the GPU"), _("Up to %(memory)s") % {"memory": formats.memory(what.room.on_card)}),
         (
-            _("Room in the quota"),
-            _("unlimited") if quota is None else _("up to %(memory)s") % {"memory": formats.memory(quota)},
+            _("Available in quota"),
+            _("unlimited") if quota is None else _("Up to %(memory)s") % {"memory": formats.memory(quota)},
         ),
     ]
 
@@ -124,6 +124,6 @@ def _words(resize: MemoryResize | None) -> str:
     if resize is None:
         return ""
     if resize.state == ResizeState.TAKING_BACK:
-        return _("back to %(memory)s: not confirmed in time") % {"memory": formats.memory(resize.from_mib)}
+        return _("reverted to %(memory)s (timed out)") % {"memory": formats.memory(resize.from_mib)}
     sizes = {"from": formats.memory(resize.from_mib), "to": formats.memory(resize.to_mib)}
-    return _("changing: %(from)s → %(to)s") % sizes
+    return _("Resizing: %(from)s → %(to)s") % sizes

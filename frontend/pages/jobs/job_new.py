@@ -85,7 +85,7 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
     except AllotmentError as error:
         draft.error, draft.errors = error, error.errors
         return _show(request, place, choices, draft, status=error.status)
-    messages.success(request, _("%(name)s is submitted. The engine looks at it now.") % {"name": job.name})
+    messages.success(request, _("%(name)s submitted") % {"name": job.name})
     return redirect(job_address(place.slug, job.pk))
 
 

@@ -61,12 +61,12 @@ def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequen
     after = _after(who, workspace, spec, pools)
     seen = preview(submission)
     if seen.starts:
-        text = _("Quota and cards for it are free at this moment.")
-        title = _("It could start at once")
+        text = _("Quota and GPUs are available.")
+        title = _("Starts immediately")
         return Verdict("running", title, text, after=after, filled=reading.filled)
     return Verdict(
         "waiting",
-        _("It would wait"),
+        _("Will be queued"),
         reasons.reason_sentence(seen.reason, seen.numbers),
         recommendation_sentences(seen.reason, seen.numbers, seen.help),
         after=after,
@@ -80,14 +80,14 @@ def refusal(error: AllotmentError) -> Verdict:
         found = [item for item in error.numbers.get("help", ()) if isinstance(item, dict)]
         return Verdict(
             "failed",
-            _("It could never start"),
+            _("Can't be scheduled"),
             reasons.reason_sentence("NEVER_FITS", error.numbers),
             recommendation_sentences("NEVER_FITS", error.numbers, found),
         )
     if error.code == "SPEC_INVALID":
-        text = _("Something in it is not right yet; it stands beside the field.")
-        return Verdict("failed", _("Not complete yet"), text, errors=error.errors)
-    return Verdict("failed", _("It would be refused"), error.detail, errors=error.errors)
+        text = _("Correct the fields marked below.")
+        return Verdict("failed", _("Fix the errors below"), text, errors=error.errors)
+    return Verdict("failed", _("Will be rejected"), error.detail, errors=error.errors)
 
 
 def _eligible(role: RoleSpec, pool: WorkspacePool) -> bool:

@@ -44,49 +44,49 @@ _GATES: Final = (
         "fit",
         gettext_lazy("Node capacity"),
         ("NEVER_FITS",),
-        gettext_lazy("large enough when empty"),
+        gettext_lazy("Large enough when empty"),
     ),
     _Gate(
         "policy",
         gettext_lazy("Policy"),
         ("POLICY_DENIED",),
-        gettext_lazy("allowed"),
+        gettext_lazy("Allowed"),
     ),
     _Gate(
         "open",
         gettext_lazy("Queue and job state"),
         ("QUEUE_STOPPED", "SUSPENDED", "BACKOFF"),
-        gettext_lazy("queue is active; job isn't suspended"),
+        gettext_lazy("Queue is active; job isn't suspended"),
     ),
     _Gate(
         "turn",
         gettext_lazy("Queue order"),
         ("BEHIND_HEAD", "IN_LINE"),
-        gettext_lazy("evaluated by the scheduler"),
+        gettext_lazy("Evaluated by the scheduler"),
     ),
     _Gate(
         "quota",
         gettext_lazy("Nominal quota"),
         ("EXCEEDS_MAX_QUOTA", "WAITING_FOR_QUOTA"),
-        gettext_lazy("sufficient"),
+        gettext_lazy("Sufficient"),
     ),
     _Gate(
         "cohort",
         gettext_lazy("Borrowing"),
         ("WAITING_FOR_BORROWED",),
-        gettext_lazy("not required or available"),
+        gettext_lazy("Not required or available"),
     ),
     _Gate(
         "room",
         gettext_lazy("Node resources"),
         ("NO_ROOM", "RESERVED_FOR_LARGER"),
-        gettext_lazy("available"),
+        gettext_lazy("Available"),
     ),
     _Gate(
         "preemption",
         gettext_lazy("Preemption"),
         ("WAITING_FOR_PREEMPTED", "PROTECTED"),
-        gettext_lazy("not required"),
+        gettext_lazy("Not required"),
     ),
 )
 
@@ -108,7 +108,7 @@ def _check(job: Job, gate: _Gate, place: int, held: int | None, quota: str) -> v
         title = str(gate.title)
     if held is None:
         return view_models.Check(
-            title=title, text=quota if gate.key == "quota" else _("not evaluated"), passed=None
+            title=title, text=quota if gate.key == "quota" else _("Not evaluated"), passed=None
         )
     if place == held:
         sentence = reasons.reason_sentence(job.reason, job.reason_numbers)
@@ -118,7 +118,7 @@ def _check(job: Job, gate: _Gate, place: int, held: int | None, quota: str) -> v
         short = job.reason == "WAITING_FOR_BORROWED"
         return view_models.Check(title=title, text=quota, passed=None if place > held else not short)
     if place > held:
-        return view_models.Check(title=title, text=_("evaluated after the checks above pass"), passed=None)
+        return view_models.Check(title=title, text=_("Evaluated after the checks above pass"), passed=None)
     return view_models.Check(title=title, text=str(gate.passed), passed=True)
 
 
@@ -157,8 +157,8 @@ def _quota_line(row: QuotaRow, resource: str) -> str:
     }
     return (
         _(
-            "%(flavor)s: %(used)s used of %(nominal)s; free now: %(own)s of its own + %(borrowable)s to"
-            " borrow = %(available)s"
+            "%(flavor)s: %(used)s of %(nominal)s nominal used; available: %(own)s nominal + "
+            "%(borrowable)s to borrow = %(available)s"
         )
         % numbers
     )
@@ -178,7 +178,7 @@ def _help(job: Job, workspace: str, found: Recommendation, *, first: bool) -> vi
         new = navigation.address("frontend:job-new", workspace=workspace)
         return view_models.Help(
             title=found.sentence,
-            effect=_("Opens a changed copy in the form; this job stays until you cancel it."),
+            effect=_("Opens an edited copy. This job isn't changed."),
             url=f"{new}?from={job.pk}&{advice.change_query(found.items[0], job.reason_help)}",
             action=_("Try this change"),
             primary=first,

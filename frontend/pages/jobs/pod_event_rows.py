@@ -16,7 +16,7 @@ def rows(events: Iterable[TaskEvent]) -> Sequence[view_models.StoryRow]:
 
 
 def _row(event: TaskEvent) -> view_models.StoryRow:
-    often = _("%(count)s times") % {"count": event.count} if event.count > 1 else ""
+    often = _("× %(count)s") % {"count": event.count} if event.count > 1 else ""
     return view_models.StoryRow(
         at=event.at,
         text=event.message or event.reason,

@@ -50,9 +50,9 @@ class Line:
 class FindForm(forms.Form):
     """What is looked for; it lives in the address."""
 
-    search = forms.CharField(label=gettext_lazy("Who, what or which"), max_length=100, required=False)
-    actor = forms.CharField(label=gettext_lazy("Who"), max_length=150, required=False)
-    action = forms.CharField(label=gettext_lazy("What"), max_length=80, required=False)
+    search = forms.CharField(label=gettext_lazy("Actor, action or resource"), max_length=100, required=False)
+    actor = forms.CharField(label=gettext_lazy("Actor"), max_length=150, required=False)
+    action = forms.CharField(label=gettext_lazy("Action"), max_length=80, required=False)
     since = forms.DateField(
         label=gettext_lazy("From"), required=False, widget=forms.DateInput(attrs={"type": "date"})
     )
@@ -72,7 +72,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         _verify(request)
         return redirect("frontend:ops-audit")
-    frame(request, label=_("Audit"), trail=_("Operations"))
+    frame(request, label=_("Audit log"), trail=_("Operations"))
     last = chain.find_last_seal()
     page = _page(request, who, None, reverse("admin-audit-export")) | {
         "sealed": last.number if last else 0,
@@ -97,20 +97,20 @@ def _verify(request: HttpRequest) -> None:
     """Walk the chain and say what was found; records of the last seconds are not sealed yet."""
     last = chain.find_last_seal()
     if last is not None and last.number > VERIFIED_MOST:
-        messages.warning(request, _("The chain is long: run allotment audit-verify, or let a timer do it."))
+        messages.warning(request, _("Too many records to verify here. Run allotment audit-verify."))
         return
     verdict = chain.verify_chain()
     noted = chain_heads.noted_head()
     if verdict.broken is None and noted is not None and not chain_heads.is_in_chain(noted):
-        text = _("The end of the chain was cut off: head %(number)s was noted and is no longer there.")
+        text = _("The hash chain was truncated: stored head %(number)s is missing.")
         messages.error(request, text % {"number": noted.number})
         return
     if verdict.broken is None:
-        message = _("%(number)s records are as they were written.") % {"number": verdict.sealed}
+        message = _("Verified: %(number)s records intact") % {"number": verdict.sealed}
         messages.success(request, message)
         return
     words = {"number": verdict.broken.number, "record": verdict.broken.record_id or "–"}
-    message = _("The chain is broken at seal %(number)s, record %(record)s: it was changed or removed.")
+    message = _("Integrity check failed at entry %(number)s (record %(record)s): modified or deleted")
     messages.error(request, message % words)
 
 
@@ -136,7 +136,7 @@ def _page(request: HttpRequest, who: User, place: Tenant | None, export: str) ->
         "jsonl": f"{export}?{_export(values, 'jsonl')}",
         "chips": [
             view_models.Chip(label=_("All")),
-            view_models.Chip(label=_("Done"), value=DONE),
+            view_models.Chip(label=_("Succeeded"), value=DONE),
             view_models.Chip(label=_("Denied"), value=DENIED),
         ],
         "place": place,

@@ -49,15 +49,15 @@ def gaps_of(found: SeriesSet) -> list[charts.Gap]:
     ]
     first = _first(found)
     if first > start:
-        gaps.insert(0, charts.Gap(start, first, _("before the first reading")))
+        gaps.insert(0, charts.Gap(start, first, _("Before the first sample")))
     return gaps
 
 
 def _cause(gap: SeriesGap) -> str:
     if gap.cause == "unreachable":
-        said = _("%(cluster)s did not answer") % {"cluster": gap.cluster}
+        said = _("Cluster %(cluster)s unreachable") % {"cluster": gap.cluster}
         return f"{said}: {gap.message}" if gap.message else said
-    return _("%(cluster)s answered without any reading") % {"cluster": gap.cluster}
+    return _("Cluster %(cluster)s returned no metrics") % {"cluster": gap.cluster}
 
 
 def _points(found: SeriesSet, measure: str, per: float = 1) -> Samples:
@@ -79,7 +79,7 @@ def allocation(found: SeriesSet) -> charts.Chart:
         allocated=_points(found, "cores_allocated"),
         used=_points(found, "utilisation"),
         unit="%",
-        title=_("Allocation and utilisation"),
+        title=_("Allocation and utilization"),
         gaps=gaps_of(found),
         span=span_of(found),
     )
@@ -115,8 +115,8 @@ def power(found: SeriesSet) -> charts.Chart:
 def temperature(found: SeriesSet) -> charts.Chart:
     """Mean and hottest card."""
     lines = [
-        charts.Line(name=_("hottest card"), points=_points(found, "temperature_max"), color="series-3"),
-        charts.Line(name=_("mean"), points=_points(found, "temperature"), color="series-8"),
+        charts.Line(name=_("Max"), points=_points(found, "temperature_max"), color="series-3"),
+        charts.Line(name=_("Average"), points=_points(found, "temperature"), color="series-8"),
     ]
     return charts.time_series(
         "temperature",
@@ -149,14 +149,12 @@ CLUSTER_FIGURES: Final[Mapping[str, Figure]] = {
 NODE_FIGURES: Final[Mapping[str, Figure]] = {
     "allocation": allocation,
     "memory": memory,
-    "card-utilisation": _cards(
-        "card_utilisation", "card-utilisation", "%", lambda: _("Utilisation per card")
-    ),
+    "card-utilisation": _cards("card_utilisation", "card-utilisation", "%", lambda: _("Utilization per GPU")),
     "card-memory": _cards(
-        "card_memory_used", "card-memory", "GiB", lambda: _("GPU memory used per card"), _GIB
+        "card_memory_used", "card-memory", "GiB", lambda: _("GPU memory used per GPU"), _GIB
     ),
     "card-temperature": _cards(
-        "card_temperature", "card-temperature", "°C", lambda: _("Temperature per card")
+        "card_temperature", "card-temperature", "°C", lambda: _("Temperature per GPU")
     ),
-    "card-power": _cards("card_power", "card-power", "W", lambda: _("Power per card")),
+    "card-power": _cards("card_power", "card-power", "W", lambda: _("Power per GPU")),
 }

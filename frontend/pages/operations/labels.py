@@ -8,8 +8,8 @@ from django.utils.translation import gettext_lazy as _
 from frontend.texts import formats
 
 MODES: dict[str, str | Promise] = {
-    "none": _("no GPU"),
-    "whole": _("whole cards"),
+    "none": _("No GPU"),
+    "whole": _("whole GPUs"),
     "slice": _("slices"),
     "mig": _("MIG instances"),
 }

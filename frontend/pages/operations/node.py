@@ -137,16 +137,17 @@ def _trouble(found: Node) -> view_models.Problem | None:
     if not found.ready:
         since = formats.relative(found.not_ready_since, clock.now()) if found.not_ready_since else ""
         return view_models.Problem(
-            title=_("This node is not ready"),
+            title=_("Node is not ready"),
             detail=_("Since: %(since)s") % {"since": since} if since else "",
             kept=_(
-                "Its jobs are told to leave and keep their cards until the cluster confirms that they are"
-                " gone. If the machine is off, remove the node's object or set the out-of-service taint."
+                "Jobs on this node are being evicted. Their GPUs stay allocated until the cluster "
+                "confirms deletion. If the machine is down, delete the Node object or add the "
+                "out-of-service taint."
             ),
         )
     if found.closed:
         return view_models.Problem(
-            title=_("This node is closed"),
+            title=_("Node is closed"),
             detail=_(
                 "The cluster belongs to another platform. No new jobs are placed on this node; "
                 "running pods continue."
@@ -155,21 +156,21 @@ def _trouble(found: Node) -> view_models.Problem | None:
         )
     if is_held(found, clock.now()):
         return view_models.Problem(
-            title=_("This node comes and goes"),
-            detail=_("It was lost %(n)s times in a row and takes no new work until it has stayed.")
+            title=_("Node is flapping"),
+            detail=_("The node was lost %(n)s times in a row. No new pods are scheduled until it is stable.")
             % {"n": found.flaps},
             tone="waiting",
         )
     if found.pressure:
         return view_models.Problem(
-            title=_("This node runs short of %(what)s") % {"what": pressure_words(found.pressure)},
-            detail=_("One task at a time leaves it, as their quality of service says, until it is relieved."),
+            title=_("Node has %(what)s pressure") % {"what": pressure_words(found.pressure)},
+            detail=_("Pods are evicted one at a time, by QoS class, until the pressure ends."),
             tone="waiting",
         )
     if found.cordoned:
         return view_models.Problem(
-            title=_("This node is cordoned"),
-            detail=_("It takes no new work. What runs on it goes on."),
+            title=_("Node is cordoned"),
+            detail=_("New pods aren't scheduled here. Running pods aren't affected."),
             tone="waiting",
         )
     return None
@@ -195,7 +196,7 @@ def _facts(found: Node, pods: int) -> list[tuple[str, str]]:
             ),
         ),
         (
-            _("Wholly free GPUs"),
+            _("Free GPUs"),
             str(sum(_is_free(device) for device in devices)),
         ),
         (
@@ -214,8 +215,8 @@ def _foreign_facts(found: Node) -> list[tuple[str, str]]:
     if not found.pods_foreign:
         return []
     amounts = {"cpu": format_cpu(found.cpu_foreign), "memory": formats.memory(found.memory_foreign)}
-    held = _("%(cpu)s CPU · %(memory)s · pods: %(pods)s")
-    return [(_("Held by others"), held % {**amounts, "pods": found.pods_foreign})]
+    held = _("%(cpu)s CPU · %(memory)s · Pods: %(pods)s")
+    return [(_("Used outside Allotment"), held % {**amounts, "pods": found.pods_foreign})]
 
 
 def _of(part: str, whole: str) -> str:
@@ -242,6 +243,6 @@ def _event(event: NodeEvent) -> view_models.StoryRow:
     return view_models.StoryRow(
         at=event.at,
         text=text % values,
-        tag=_("placed") if event.came else _("left"),
+        tag=_("Scheduled") if event.came else _("Released"),
         tone="running" if event.came else "done",
     )

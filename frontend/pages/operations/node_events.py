@@ -13,24 +13,24 @@ from clusters.models import NodeEvent
 from frontend.components import view_models
 
 _TEXTS: Final[dict[str, tuple[str | Promise, str]]] = {
-    "added": (gettext_lazy("the node joined the cluster"), "running"),
-    "left": (gettext_lazy("the node left the cluster; its jobs are told to leave"), "failed"),
-    "not-ready": (gettext_lazy("the node does not answer; after 30 s its jobs are told to leave"), "failed"),
-    "ready": (gettext_lazy("the node answers again"), "running"),
-    "cordoned": (gettext_lazy("cordoned: nothing new is put here, what runs goes on"), "waiting"),
-    "uncordoned": (gettext_lazy("open for new work again"), "running"),
-    "pressure": (gettext_lazy("short of %(of)s: one task at a time is told to leave"), "waiting"),
-    "pressure-over": (gettext_lazy("no longer short of anything"), "running"),
-    "drained": (gettext_lazy("drained by the taint %(taint)s: its jobs are queued again"), "waiting"),
-    "drain-over": (gettext_lazy("the taint %(taint)s was taken off"), "running"),
-    "cards-lost": (gettext_lazy("GPUs that stopped taking work: %(cards)s"), "failed"),
-    "cards-back": (gettext_lazy("GPUs that take work again: %(cards)s"), "running"),
+    "added": (gettext_lazy("Node joined the cluster"), "running"),
+    "left": (gettext_lazy("Node removed from the cluster; its jobs are evicted"), "failed"),
+    "not-ready": (gettext_lazy("Node unreachable; its jobs are evicted after 30 s"), "failed"),
+    "ready": (gettext_lazy("Node is reachable again"), "running"),
+    "cordoned": (gettext_lazy("Cordoned: no new pods; running pods aren't affected"), "waiting"),
+    "uncordoned": (gettext_lazy("Uncordoned"), "running"),
+    "pressure": (gettext_lazy("%(of)s pressure: evicting one pod at a time"), "waiting"),
+    "pressure-over": (gettext_lazy("Pressure ended"), "running"),
+    "drained": (gettext_lazy("Drained by taint %(taint)s; its jobs are requeued"), "waiting"),
+    "drain-over": (gettext_lazy("Taint %(taint)s removed"), "running"),
+    "cards-lost": (gettext_lazy("GPUs marked unhealthy: %(cards)s"), "failed"),
+    "cards-back": (gettext_lazy("GPUs recovered: %(cards)s"), "running"),
 }
-_HELD: Final = gettext_lazy("the node answers again, and gets nothing new until it has stayed for 5 minutes")
+_HELD: Final = gettext_lazy("Node is reachable again; scheduling resumes after 5 stable minutes")
 _PRESSURE: Final = {
     "memory": gettext_lazy("memory"),
     "disk": gettext_lazy("disk"),
-    "pid": gettext_lazy("process ids"),
+    "pid": gettext_lazy("PID"),
 }
 
 

@@ -110,9 +110,9 @@ def _use_tiles(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> l
     known = [now[card.id] for card in cards if card.id in now]
     used = sum(reading.utilisation_percent for reading in known)
     of_allocated = labels.share(used, sum(reading.cores_allocated for reading in known))
-    meaning = _("no reading in the last 30 s")
+    meaning = _("No data in the last 30 s")
     if known:
-        meaning = _("of allocated: %(share)s") % {"share": formats.percent(of_allocated)}
+        meaning = _("%(share)s of allocated") % {"share": formats.percent(of_allocated)}
     return [
         Tile(
             label=_("Allocated"),
@@ -121,7 +121,7 @@ def _use_tiles(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> l
             % {"part": labels.cards(granted), "total": labels.cards(capacity)},
         ),
         Tile(
-            label=_("Used"),
+            label=_("GPU utilization"),
             value=formats.percent(labels.share(used, 100 * len(known)), 1),
             meaning=meaning,
         ),
@@ -131,28 +131,28 @@ def _use_tiles(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> l
 def _idle_tile(idle: Sequence[IdleSlice], *, measured: bool) -> Tile:
     if not measured:
         return Tile(
-            label=_("Idle but allocated > 5 min"),
+            label=_("Idle GPUs (allocated, > 5 min)"),
             value=formats.MISSING,
-            meaning=_("no reading in the last 30 s"),
+            meaning=_("No data in the last 30 s"),
         )
     jobs = len({part.job_id for part in idle})
     return Tile(
-        label=_("Idle but allocated > 5 min"),
+        label=_("Idle GPUs (allocated, > 5 min)"),
         value=formats.number(len(idle)),
-        meaning=ngettext("by %(n)s job", "by %(n)s jobs", jobs) % {"n": jobs} if idle else _("none"),
+        meaning=ngettext("%(n)s job", "%(n)s jobs", jobs) % {"n": jobs} if idle else _("None"),
         tone="waiting" if idle else "",
         url="#idle" if idle else "",
     )
 
 
 def _waiting_tile(waiting: Waiting, now: datetime) -> Tile:
-    meaning = _("nothing waits")
+    meaning = _("No pending jobs")
     if waiting.median_since and waiting.oldest_since:
-        meaning = _("median %(median)s · oldest %(oldest)s") % {
+        meaning = _("Median %(median)s · longest %(oldest)s") % {
             "median": formats.duration(_age(now, waiting.median_since), 1),
             "oldest": formats.duration(_age(now, waiting.oldest_since), 1),
         }
-    return Tile(label=_("Jobs waiting"), value=formats.number(waiting.jobs), meaning=meaning)
+    return Tile(label=_("Pending jobs"), value=formats.number(waiting.jobs), meaning=meaning)
 
 
 def _age(now: datetime, since: datetime) -> timedelta:
@@ -164,11 +164,11 @@ def _gang_tile(flavors: Iterable[FlavorCapacity]) -> Tile:
     best = max(flavors, key=lambda row: (row.one_rack, row.free, row.flavor.name), default=None)
     fits = best is not None and best.one_rack > 0
     return Tile(
-        label=_("Largest gang that fits now"),
+        label=_("Largest gang that can start now"),
         value=formats.number(best.one_rack if best else 0),
-        meaning=_("%(flavor)s, one rack") % {"flavor": best.flavor.name}
+        meaning=_("%(flavor)s, single rack") % {"flavor": best.flavor.name}
         if best and fits
-        else _("no card is wholly free"),
+        else _("No GPU is fully free"),
         tone="" if fits else "waiting",
     )
 
@@ -183,24 +183,24 @@ def stranded_sentences(found: Stranded) -> list[str]:
         (found.cordoned_nodes, ngettext("%(n)s node cordoned", "%(n)s nodes cordoned", found.cordoned_nodes)),
         (
             found.closed_nodes,
-            ngettext("%(n)s node closed to new work", "%(n)s nodes closed to new work", found.closed_nodes),
+            ngettext("%(n)s node closed to new jobs", "%(n)s nodes closed to new jobs", found.closed_nodes),
         ),
         (
             found.cpu_full_nodes,
-            ngettext("CPU used up on %(n)s node", "CPU used up on %(n)s nodes", found.cpu_full_nodes),
+            ngettext("CPU exhausted on %(n)s node", "CPU exhausted on %(n)s nodes", found.cpu_full_nodes),
         ),
     ]
     sentences = []
     if found.cards:
         why = _(", ").join(text % {"n": n} for n, text in causes if n)
         text = ngettext(
-            "%(n)s free GPU is stranded: %(why)s.", "%(n)s free GPUs are stranded: %(why)s.", found.cards
+            "%(n)s free GPU can't be used: %(why)s.", "%(n)s free GPUs can't be used: %(why)s.", found.cards
         )
         sentences.append(text % {"n": found.cards, "why": why})
     if found.fragment_cores:
         text = ngettext(
-            "%(cards)s GPUs are left over in fragments on %(n)s node.",
-            "%(cards)s GPUs are left over in fragments on %(n)s nodes.",
+            "%(cards)s GPUs in fragments on %(n)s node.",
+            "%(cards)s GPUs in fragments on %(n)s nodes.",
             found.fragment_nodes,
         )
         sentences.append(text % {"cards": labels.cards(found.fragment_cores), "n": found.fragment_nodes})
@@ -216,8 +216,8 @@ def describe_foreign_holdings(found: Iterable[ForeignHolding]) -> list[str]:
         if len(names) > len(shown):
             shown.append(_("%(n)s more") % {"n": len(names) - len(shown)})
         text = ngettext(
-            "Held by others, %(origin)s: %(n)s GPU. By namespace: %(namespaces)s.",
-            "Held by others, %(origin)s: %(n)s GPUs. By namespace: %(namespaces)s.",
+            "Used outside Allotment, %(origin)s: %(n)s GPU. By namespace: %(namespaces)s.",
+            "Used outside Allotment, %(origin)s: %(n)s GPUs. By namespace: %(namespaces)s.",
             holding.cards,
         )
         told = {"origin": ForeignOrigin(holding.origin).label, "n": holding.cards}

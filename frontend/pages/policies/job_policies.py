@@ -35,8 +35,8 @@ from tenants.models import Tenant, User
 from tenants.selectors.tenant import tenant_get, tenant_list, workspace_get
 
 TOTALS: Final[dict[str, str]] = {
-    "total.tasks": gettext_noop("Tasks of the whole job"),
-    "total.gpu.cards": gettext_noop("GPUs of the whole job"),
+    "total.tasks": gettext_noop("Tasks per job"),
+    "total.gpu.cards": gettext_noop("GPUs per job"),
 }
 _DEEPEST: Final = 3
 
@@ -77,40 +77,38 @@ class PolicyForm(forms.Form):
     """A whole policy; its limits are fields named `minimum.<field>` and `maximum.<field>`."""
 
     version = forms.IntegerField(widget=forms.HiddenInput)
-    any_image = forms.BooleanField(label=gettext_lazy("Every image is allowed here"), required=False)
+    any_image = forms.BooleanField(label=gettext_lazy("Allow all images"), required=False)
     images = forms.CharField(
         label=gettext_lazy("Allowed images"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 4}),
-        help_text=gettext_lazy("One pattern a line; a star stands for any text, as in pytorch/*."),
+        help_text=gettext_lazy("One pattern per line. * matches any text, for example pytorch/*"),
     )
     idle_timeout_s = forms.IntegerField(
-        label=gettext_lazy("Suspend a job when its GPUs did nothing for, seconds"),
+        label=gettext_lazy("Suspend idle jobs after (seconds)"),
         required=False,
         min_value=IDLE_LEAST_S,
         max_value=IDLE_MOST_S,
     )
     start_limit_s = forms.IntegerField(
-        label=gettext_lazy("Start a job's pods within, seconds"),
+        label=gettext_lazy("Pod start timeout (seconds)"),
         required=False,
         min_value=0,
         max_value=START_MOST_S,
-        help_text=gettext_lazy("0 for no limit; 600 where no tenant says anything."),
+        help_text=gettext_lazy("0 = no limit. Default: 600"),
     )
     defaults = forms.CharField(
         label=gettext_lazy("Defaults"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 8}),
-        help_text=gettext_lazy(
-            "A part of a job file in YAML; roles is one mapping and counts for every role."
-        ),
+        help_text=gettext_lazy("Partial job file (YAML). roles is a single map applied to every role."),
     )
 
     allowed = forms.CharField(
         label=gettext_lazy("Allowed values"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 5, "placeholder": "kind: [batch, pytorch]"}),
-        help_text=gettext_lazy("Fields with lists of patterns in YAML; what is not listed here is free."),
+        help_text=gettext_lazy("YAML map of field to allowed patterns. Other fields are unrestricted."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -123,7 +121,7 @@ class PolicyForm(forms.Form):
         found = self._mapping("allowed")
         for name, patterns in found.items():
             if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
-                raise forms.ValidationError(_("%(name)s must be a list of texts") % {"name": name})
+                raise forms.ValidationError(_("%(name)s must be a list of strings.") % {"name": name})
         return found
 
     def clean_defaults(self) -> Mapping[str, Any]:
@@ -136,7 +134,7 @@ class PolicyForm(forms.Form):
         except AllotmentError as error:
             raise forms.ValidationError(error.detail) from error
         if not isinstance(found, Mapping):
-            raise forms.ValidationError(_("must be a mapping of names to values"))
+            raise forms.ValidationError(_("Must be a map of names to values."))
         return found
 
     def statement(self) -> Statement:
@@ -202,7 +200,7 @@ def policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
     if request.method != "POST":
         return _show(request, who, place, PolicyForm(initial=_initial(own)), own)
     if request.POST.get("do") == "remove":
-        word = _("%(name)s demands nothing of its own any more.") % {"name": place.name}
+        word = _("Policy of %(name)s deleted") % {"name": place.name}
         done(
             request, lambda: policy_delete(acting_user=who, tenant=place, expected=version_of(request)), word
         )
@@ -219,7 +217,7 @@ def policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
         except AllotmentError as error:
             told(form, error)
         else:
-            messages.success(request, _("The policy is saved. Jobs submitted from now on are held to it."))
+            messages.success(request, _("Policy saved. It applies to new jobs."))
             return redirect(_address(place))
     return _show(request, who, place, form, own, status=400)
 

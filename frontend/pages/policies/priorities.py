@@ -53,7 +53,7 @@ class ClassForm(forms.Form):
         label=gettext_lazy("Value"),
         min_value=-VALUE_MAX,
         max_value=VALUE_MAX,
-        help_text=gettext_lazy("Above 0 a tenant needs a grant."),
+        help_text=gettext_lazy("Values above 0 require a grant."),
     )
     description = forms.CharField(label=gettext_lazy("Description"), max_length=200, required=False)
 
@@ -93,11 +93,11 @@ def _act(request: HttpRequest, who: User) -> ClassForm | None:
     if what == "grant":
         tenant = tenant_get(viewer=who, tenant_id=id_of(asked.get("tenant", "")))
         found = priority_class_get(asked.get("class", ""))
-        word = _("%(tenant)s may use %(name)s now.") % {"tenant": tenant.name, "name": found.name}
+        word = _("%(name)s granted to %(tenant)s") % {"tenant": tenant.name, "name": found.name}
         done(request, lambda: priority_grant(acting_user=who, tenant=tenant, priority_class=found), word)
     elif what == "revoke":
         grant = priority_grant_get(viewer=who, pk=uuid.UUID(str(id_of(asked.get("grant", "")))))
-        word = _("The grant is taken back. Jobs that were submitted with it keep it.")
+        word = _("Grant revoked. Existing jobs keep their priority.")
         done(request, lambda: priority_revoke(acting_user=who, grant=grant), word)
     else:
         _change(request, who, priority_class_get(asked.get("class", "")))
@@ -112,7 +112,7 @@ def _made(request: HttpRequest, who: User) -> ClassForm | None:
         except AllotmentError as error:
             told(form, error)
         else:
-            messages.success(request, _("The priority class %(name)s is made.") % {"name": made.name})
+            messages.success(request, _("Priority class %(name)s created") % {"name": made.name})
             return None
     return form
 
@@ -123,7 +123,7 @@ def _change(request: HttpRequest, who: User, found: PriorityClass) -> None:
     expected = version_of(request)
     names = {"name": found.name}
     if what in ("retire", "restore"):
-        word = _("%(name)s is retired.") if what == "retire" else _("%(name)s can be used again.")
+        word = _("%(name)s disabled") if what == "retire" else _("%(name)s enabled")
         retired = what == "retire"
         done(
             request,
@@ -141,5 +141,5 @@ def _change(request: HttpRequest, who: User, found: PriorityClass) -> None:
     done(
         request,
         lambda: priority_class_update(acting_user=who, priority_class=found, expected=expected, **values),
-        _("%(name)s is changed. Jobs keep the value that they were submitted with.") % names,
+        _("%(name)s updated. Existing jobs aren't affected.") % names,
     )

@@ -38,29 +38,29 @@ Choices = list[tuple[str, str | Promise]]
 PRESETS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     Preset.BALANCED.value: (
         gettext_lazy("Balanced"),
-        gettext_lazy("Borrows what is free, takes its own quota back, leaves equal priorities alone."),
+        gettext_lazy("Borrows free quota, reclaims its own, doesn't preempt equal priority."),
     ),
     Preset.THROUGHPUT.value: (
         gettext_lazy("Throughput"),
-        gettext_lazy("Uses whatever is free, and pushes out lower priorities even in order to borrow."),
+        gettext_lazy("Also preempts lower priority to borrow."),
     ),
     Preset.DETERMINISTIC.value: (
         gettext_lazy("Deterministic"),
-        gettext_lazy("Stays within its own quota for the whole run, and pushes nobody out."),
+        gettext_lazy("Nominal quota only; never preempts."),
     ),
 }
 STOPS: Final[dict[str, tuple[str | Promise, str]]] = {
-    "none": (gettext_lazy("open"), "running"),
-    "hold": (gettext_lazy("on hold"), "waiting"),
-    "hold-and-drain": (gettext_lazy("on hold, draining"), "failed"),
+    "none": (gettext_lazy("Active"), "running"),
+    "hold": (gettext_lazy("Hold"), "waiting"),
+    "hold-and-drain": (gettext_lazy("Hold and drain"), "failed"),
 }
 _STRATEGIES: Final[Choices] = [
-    ("best-effort-fifo", gettext_lazy("Best effort: who fits may pass the first")),
-    ("strict-fifo", gettext_lazy("Strict: nobody passes the first")),
+    ("best-effort-fifo", gettext_lazy("Best-effort FIFO: jobs that fit can start first")),
+    ("strict-fifo", gettext_lazy("Strict FIFO")),
 ]
 _OTHERS: Final[Choices] = [
-    ("never", gettext_lazy("Nobody")),
-    ("lower-priority", gettext_lazy("Lower priorities")),
+    ("never", gettext_lazy("Never")),
+    ("lower-priority", gettext_lazy("Lower priority")),
     ("any", gettext_lazy("Any priority")),
 ]
 
@@ -80,72 +80,62 @@ class QueueForm(forms.Form):
     """The settings of a queue, under the version that was read."""
 
     version = forms.IntegerField(widget=forms.HiddenInput)
-    strategy = forms.ChoiceField(label=gettext_lazy("Order"), choices=_STRATEGIES)
+    strategy = forms.ChoiceField(label=gettext_lazy("Queueing strategy"), choices=_STRATEGIES)
     stop_policy = forms.ChoiceField(
-        label=gettext_lazy("Open or held"),
+        label=gettext_lazy("State"),
         choices=[
-            ("none", gettext_lazy("Open")),
-            ("hold", gettext_lazy("On hold: admits nothing")),
-            ("hold-and-drain", gettext_lazy("On hold and draining: running jobs have to leave")),
+            ("none", gettext_lazy("Active")),
+            ("hold", gettext_lazy("Hold: no new admissions")),
+            ("hold-and-drain", gettext_lazy("Hold and drain: evict running jobs")),
         ],
     )
     allocation_mode = forms.ChoiceField(
         label=gettext_lazy("Allocation"),
         choices=[
-            ("dynamic", gettext_lazy("Dynamic: may borrow")),
-            ("static", gettext_lazy("Static: only its own quota")),
+            ("dynamic", gettext_lazy("Borrowing enabled")),
+            ("static", gettext_lazy("Nominal quota only")),
         ],
     )
-    preemption = forms.BooleanField(
-        label=gettext_lazy("Others may have to leave for its jobs"), required=False
-    )
+    preemption = forms.BooleanField(label=gettext_lazy("Enable preemption"), required=False)
     within_queue = forms.ChoiceField(
-        label=gettext_lazy("Who leaves inside the queue"),
+        label=gettext_lazy("Within queue"),
         choices=[
             *_OTHERS[:2],
-            ("lower-or-newer-equal-priority", gettext_lazy("Lower priorities, and newer equal ones")),
+            ("lower-or-newer-equal-priority", gettext_lazy("Lower or newer equal priority")),
         ],
     )
-    reclaim = forms.ChoiceField(
-        label=gettext_lazy("Who leaves elsewhere to give its quota back"), choices=_OTHERS
-    )
-    while_borrowing = forms.ChoiceField(
-        label=gettext_lazy("Who leaves elsewhere so that it can borrow"), choices=_OTHERS
-    )
+    reclaim = forms.ChoiceField(label=gettext_lazy("Reclaim within cohort"), choices=_OTHERS)
+    while_borrowing = forms.ChoiceField(label=gettext_lazy("Borrow within cohort"), choices=_OTHERS)
     max_priority = forms.IntegerField(
-        label=gettext_lazy("Only those up to this priority, when it borrows"), required=False
+        label=gettext_lazy("Maximum priority to preempt when borrowing"), required=False
     )
     when_can_borrow = forms.ChoiceField(
-        label=gettext_lazy("When a flavor could be borrowed"),
+        label=gettext_lazy("When borrowing is possible"),
         choices=[
-            ("may-stop-search", gettext_lazy("Take it")),
-            ("try-next-flavor", gettext_lazy("Try the next flavor first")),
+            ("may-stop-search", gettext_lazy("Borrow")),
+            ("try-next-flavor", gettext_lazy("Try next pool")),
         ],
     )
     when_can_preempt = forms.ChoiceField(
-        label=gettext_lazy("When others could be pushed out"),
+        label=gettext_lazy("When preemption is possible"),
         choices=[
-            ("may-stop-search", gettext_lazy("Do it")),
-            ("try-next-flavor", gettext_lazy("Try the next flavor first")),
+            ("may-stop-search", gettext_lazy("Preempt")),
+            ("try-next-flavor", gettext_lazy("Try next pool")),
         ],
     )
     preference = forms.ChoiceField(
-        label=gettext_lazy("What is tried first"),
+        label=gettext_lazy("Preference"),
         choices=[
-            ("borrowing-over-preemption", gettext_lazy("To borrow, before pushing out")),
-            ("preemption-over-borrowing", gettext_lazy("To push out, before borrowing")),
+            ("borrowing-over-preemption", gettext_lazy("Borrow before preempting")),
+            ("preemption-over-borrowing", gettext_lazy("Preempt before borrowing")),
         ],
     )
-    backfill = forms.BooleanField(
-        label=gettext_lazy("Smaller jobs fill gaps if they do not delay the first"), required=False
-    )
-    user_shares = forms.BooleanField(
-        label=gettext_lazy("Users who used less lately come first"), required=False
-    )
+    backfill = forms.BooleanField(label=gettext_lazy("Backfill"), required=False)
+    user_shares = forms.BooleanField(label=gettext_lazy("Fair sharing between users"), required=False)
     flavors = forms.CharField(
-        label=gettext_lazy("Flavors in the order of trying"),
+        label=gettext_lazy("Pools, in order of preference"),
         max_length=2000,
-        help_text=gettext_lazy("Names with commas between them."),
+        help_text=gettext_lazy("Comma-separated"),
     )
 
 
@@ -155,9 +145,9 @@ class NewQueueForm(forms.Form):
     workspace = forms.ChoiceField(label=gettext_lazy("Workspace"))
     name = forms.CharField(label=gettext_lazy("Name"), max_length=63)
     flavors = forms.CharField(
-        label=gettext_lazy("Flavors in the order of trying"),
+        label=gettext_lazy("Pools, in order of preference"),
         max_length=2000,
-        help_text=gettext_lazy("Names with commas between them."),
+        help_text=gettext_lazy("Comma-separated"),
     )
     preset = forms.ChoiceField(
         label=gettext_lazy("Preset"), choices=[(value, name) for value, (name, _text) in PRESETS.items()]
@@ -182,9 +172,7 @@ def queues(request: HttpRequest) -> HttpResponse:
         except AllotmentError as error:
             told(form, error)
         else:
-            messages.success(
-                request, _("The queue %(name)s is open. Give it quota next.") % {"name": made.name}
-            )
+            messages.success(request, _("Queue %(name)s created. Next: assign quota.") % {"name": made.name})
             return redirect(_address(made))
     frame(request, label=_("Queues"), trail=_("Operations"))
     page = {"lines": [_line(queue) for queue in visible_queues(who)], "form": form, "may_open": bool(places)}
@@ -207,14 +195,14 @@ def _names(text: str) -> list[str]:
 
 
 def _unknown() -> Invalid:
-    message = _("There is no such flavor here, or two of that name: write cluster/flavor then.")
+    message = _("Pool not found or ambiguous. Use cluster/pool.")
     return Invalid(message, errors=[FieldError("flavors", "UNKNOWN", message)])
 
 
 def _line(queue: Queue) -> Line:
     found = preset_of(queue)
     word, tone = STOPS[queue.stop_policy]
-    preset = str(PRESETS[found][0]) if found else _("own settings")
+    preset = str(PRESETS[found][0]) if found else _("Custom")
     return Line(queue, _address(queue), preset, str(word), tone)
 
 
@@ -247,7 +235,7 @@ def queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
             return redirect(_address(found))
         told(form, error)
         return _show(request, who, found, form, status=400)
-    messages.success(request, _("The settings are saved. The engine follows them from its next cycle on."))
+    messages.success(request, _("Settings saved"))
     return redirect(_address(found))
 
 
@@ -255,7 +243,7 @@ def _rename(request: HttpRequest, who: User, found: Queue) -> str:
     """Give the queue another name; the address of its page then."""
     name = request.POST.get("name", "").strip()
     rename = partial(queue_rename, acting_user=who, queue=found, name=name, expected=version_of(request))
-    done(request, rename, _("The queue is called %(name)s now.") % {"name": name}, now=partial(_now, found))
+    done(request, rename, _("Queue renamed to %(name)s") % {"name": name}, now=partial(_now, found))
     return _address(found)
 
 
@@ -266,7 +254,7 @@ def _delete(request: HttpRequest, who: User, found: Queue) -> str:
     delete = partial(
         queue_delete, acting_user=who, queue=found, move_to=move_to, expected=version_of(request)
     )
-    word = _("The queue %(name)s is deleted; its quota is the workspace's.") % {"name": found.name}
+    word = _("Queue %(name)s deleted. Quota returned to the workspace.") % {"name": found.name}
     gone = done(request, delete, word, now=partial(_now, found))
     return reverse("frontend:ops-queues") if gone else _address(found)
 
@@ -274,7 +262,7 @@ def _delete(request: HttpRequest, who: User, found: Queue) -> str:
 def _now(queue: Queue) -> str:
     """A queue as somebody else has left it."""
     stop, _tone = STOPS[queue.stop_policy]
-    return _("It is called %(name)s and is %(state)s.") % {"name": queue.name, "state": stop}
+    return _("Current name: %(name)s. State: %(state)s.") % {"name": queue.name, "state": stop}
 
 
 _ACTS: Final[Mapping[str, Callable[[HttpRequest, User, Queue], str]]] = {"rename": _rename, "delete": _delete}

@@ -52,9 +52,9 @@ def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespon
         opened = Open(found, pool, typed.marked(error.errors))
         return show(request, tenant, opened, error.detail, status=error.status)
     if revision is None:
-        messages.info(request, _("Nothing was different, so nothing was saved."))
+        messages.info(request, _("No changes to save."))
     else:
-        messages.success(request, _("The quota of %(name)s is saved.") % {"name": found.name})
+        messages.success(request, _("Quota of %(name)s updated") % {"name": found.name})
     query = urlencode({"tenant": tenant.slug, "resource": resource_word(resource_of(request))})
     return redirect(f"{reverse('frontend:ops-quotas')}?{query}")
 
@@ -98,7 +98,7 @@ def _version(typed: form.Typed) -> int | None:
 
 def _over(preview: QuotaPreview) -> list[str]:
     return [
-        _("%(node)s uses %(used)s and would have %(limit)s.")
+        _("%(node)s uses %(used)s; the new quota is %(limit)s.")
         % {
             "node": preview.names[over.key.node_id],
             "used": format_amount(over.key.resource, over.reserved),

@@ -37,24 +37,24 @@ class FileForm(forms.Form):
 
     upload = forms.FileField(label=gettext_lazy("File"), required=False)
     text = forms.CharField(
-        label=gettext_lazy("Or its text"),
+        label=gettext_lazy("Or paste content"),
         required=False,
         max_length=LARGEST,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 14}),
     )
     kind = forms.ChoiceField(
-        label=gettext_lazy("Written as"),
+        label=gettext_lazy("Format"),
         choices=[(FileFormat.YAML.value, "YAML"), (FileFormat.CSV.value, "CSV")],
     )
-    reason = forms.CharField(label=gettext_lazy("Why"), max_length=500, required=False)
+    reason = forms.CharField(label=gettext_lazy("Reason"), max_length=500, required=False)
     shrink = forms.ChoiceField(
-        label=gettext_lazy("What runs above a lowered quota"),
+        label=gettext_lazy("If usage exceeds the new quota"),
         required=False,
         choices=[
-            ("", gettext_lazy("refuse the file then")),
-            (Shrink.LET_RUN.value, gettext_lazy("goes on, until others need its quota")),
-            (Shrink.DRAIN.value, gettext_lazy("has to leave now")),
+            ("", gettext_lazy("Reject the file")),
+            (Shrink.LET_RUN.value, gettext_lazy("Keep running; reclaim on demand")),
+            (Shrink.DRAIN.value, gettext_lazy("Preempt now")),
         ],
     )
 
@@ -63,18 +63,18 @@ class FileForm(forms.Form):
         if not isinstance(found, UploadedFile):
             return ""
         if found.size is None or found.size > LARGEST:
-            message = _("The file is larger than %(limit)s KiB; split it, by tenants for example.")
+            message = _("The file is larger than %(limit)s KiB. Split it, for example by tenant.")
             raise forms.ValidationError(message % {"limit": LARGEST // 1024})
         try:
             return str(found.read(), "utf-8-sig")
         except UnicodeDecodeError as error:
-            raise forms.ValidationError(_("The file is not UTF-8 text.")) from error
+            raise forms.ValidationError(_("The file isn't UTF-8 text.")) from error
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
         text = values.get("upload") or values.get("text", "")
         if not self.errors and not text.strip():
-            self.add_error("upload", _("Choose a file, or paste its text."))
+            self.add_error("upload", _("Select a file, or paste its content."))
         return {**values, "text": text}
 
     def file(self) -> QuotaFile:
@@ -116,7 +116,7 @@ def _apply(request: HttpRequest, who: User, form: FileForm) -> None:
         reason=form.cleaned_data["reason"],
         shrink=Shrink(chosen) if chosen else None,
     )
-    messages.success(request, _("The file is applied. Its changes stand in the history."))
+    messages.success(request, _("File applied. See the change history."))
 
 
 def _show(
@@ -141,9 +141,9 @@ def _moves(one: PlannedQuota) -> list[str]:
     """The limits of one line from and to, in words."""
     before, after = one.before, one.after
     limits = (
-        (_("has"), before.nominal, after.nominal),
-        (_("may borrow"), before.borrowing_limit, after.borrowing_limit),
-        (_("may lend"), before.lending_limit, after.lending_limit),
+        (_("nominal"), before.nominal, after.nominal),
+        (_("borrowing limit"), before.borrowing_limit, after.borrowing_limit),
+        (_("lending limit"), before.lending_limit, after.lending_limit),
     )
     return [
         f"{word}: {format_amount(one.resource, old)} → {format_amount(one.resource, new)}"

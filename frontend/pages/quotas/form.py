@@ -132,7 +132,7 @@ def amounts(typed: Typed, before: Typed, flavor: Flavor) -> list[QuotaAmount]:
             place = f"{row.resource.value}."
             found.append(QuotaAmount(flavor, row.resource, nominal, borrowing, lending, place))
     if errors:
-        raise Invalid(_("Some of the amounts cannot be read."), errors=errors)
+        raise Invalid(_("Some values are invalid."), errors=errors)
     return found
 
 
@@ -145,12 +145,16 @@ def _limit(box: Box, errors: list[FieldError]) -> int | None:
         return None
     if (amount := read_whole(box.value)) is not None:
         return amount
-    errors.append(FieldError(box.name, "AMOUNT", _("A whole number, or unlimited.")))
+    errors.append(FieldError(box.name, "AMOUNT", _('Enter a whole number or "unlimited".')))
     return None
 
 
 def _rows(values: Mapping[str, str]) -> list[FormRow]:
-    labels = {"nominal": _("Nominal"), "borrowing_limit": _("May borrow"), "lending_limit": _("May lend")}
+    labels = {
+        "nominal": _("Nominal quota"),
+        "borrowing_limit": _("Borrowing limit"),
+        "lending_limit": _("Lending limit"),
+    }
     return [
         FormRow(
             resource,

@@ -32,11 +32,11 @@ from tenants.models import User
 
 SOURCES: Final[dict[str, str | Promise]] = {
     "edit": gettext_lazy("edited"),
-    "revert": gettext_lazy("taken back"),
+    "revert": gettext_lazy("reverted"),
     "import": gettext_lazy("imported"),
     "request": gettext_lazy("request approved"),
     "loan": gettext_lazy("lent"),
-    "loan-returned": gettext_lazy("loan returned"),
+    "loan-returned": gettext_lazy("temporary quota returned"),
 }
 _SHOWN: Final = 6
 
@@ -76,8 +76,8 @@ def change_lines(change: QuotaChange) -> list[str]:
     place = f"{name} · {change.flavor.name} · {TITLES[resource]}"
     limits = (
         ("", change.nominal_before, change.nominal_after),
-        (f" · {_('may borrow')}", change.borrowing_before, change.borrowing_after),
-        (f" · {_('may lend')}", change.lending_before, change.lending_after),
+        (f" · {_('borrowing limit')}", change.borrowing_before, change.borrowing_after),
+        (f" · {_('lending limit')}", change.lending_before, change.lending_after),
     )
     return [
         f"{place}{word}: {format_amount(resource, before)} → {format_amount(resource, after)}"
@@ -104,5 +104,5 @@ def revert(request: HttpRequest, revision: uuid.UUID) -> HttpResponse:
     except (Conflict, Refused) as error:
         messages.error(request, error.detail)
     else:
-        messages.success(request, _("The change was taken back. What runs above its quota goes on for now."))
+        messages.success(request, _("Change reverted. Running jobs aren't affected."))
     return redirect(back)

@@ -21,7 +21,7 @@ from quotas.selectors.quota_table import NodeQuota
 
 UNITS: Final[dict[Resource, tuple[str | Promise, float]]] = {
     Resource.GPU_CORES: (gettext_lazy("GPUs"), 100),
-    Resource.GPU_CARDS: (gettext_lazy("cards"), 1),
+    Resource.GPU_CARDS: (gettext_lazy("GPUs"), 1),
     Resource.GPU_MEMORY: ("GiB", 1024),
     Resource.CPU: (gettext_lazy("cores"), 1000),
     Resource.MEMORY: ("GiB", 1024),
@@ -29,7 +29,7 @@ UNITS: Final[dict[Resource, tuple[str | Promise, float]]] = {
 """The unit that people read, and how much of the resource's own unit it is."""
 TITLES: Final[dict[Resource, str | Promise]] = {
     Resource.GPU_CORES: gettext_lazy("Compute"),
-    Resource.GPU_CARDS: gettext_lazy("Cards and slices"),
+    Resource.GPU_CARDS: gettext_lazy("GPU count"),
     Resource.GPU_MEMORY: gettext_lazy("GPU memory"),
     Resource.CPU: gettext_lazy("CPU"),
     Resource.MEMORY: gettext_lazy("Memory"),

@@ -38,14 +38,16 @@ _TONES = {"ok": "running", "warning": "waiting", "exhausted": "failed"}
 class BudgetForm(forms.Form):
     """What can be changed of a budget."""
 
-    gpu_hours = forms.IntegerField(label=gettext_lazy("GPU-hours a month"), min_value=0, max_value=HOURS_MAX)
-    action = forms.ChoiceField(label=gettext_lazy("When it is used up"), choices=list(labels.ACTIONS.items()))
+    gpu_hours = forms.IntegerField(
+        label=gettext_lazy("GPU-hours per month"), min_value=0, max_value=HOURS_MAX
+    )
+    action = forms.ChoiceField(label=gettext_lazy("When exhausted"), choices=list(labels.ACTIONS.items()))
     thresholds = forms.CharField(
-        label=gettext_lazy("Tell at, in percent"),
+        label=gettext_lazy("Alert thresholds (%)"),
         required=False,
         initial="80, 95",
         max_length=40,
-        help_text=gettext_lazy("Up to five between 1 and 99, with commas."),
+        help_text=gettext_lazy("Up to five values from 1 to 99, comma-separated"),
     )
 
     def clean_thresholds(self) -> list[int]:
@@ -53,14 +55,14 @@ class BudgetForm(forms.Form):
         parts = [part.strip() for part in self.cleaned_data["thresholds"].split(",") if part.strip()]
         found = [read_whole(part, most=999) for part in parts]
         if None in found:
-            raise forms.ValidationError(_("Whole numbers with commas, as in 80, 95."))
+            raise forms.ValidationError(_("Enter comma-separated whole numbers, for example 80, 95."))
         return [number for number in found if number is not None]
 
 
 class NewBudgetForm(BudgetForm):
     """And whose it is, of what."""
 
-    tenant = forms.ChoiceField(label=gettext_lazy("Whose"))
+    tenant = forms.ChoiceField(label=gettext_lazy("Tenant"))
     flavor = forms.ChoiceField(label=gettext_lazy("Pool"), required=False)
     field_order = ("tenant", "flavor")
 
@@ -69,7 +71,7 @@ class NewBudgetForm(BudgetForm):
         tenant, flavor = self.fields["tenant"], self.fields["flavor"]
         assert isinstance(tenant, forms.ChoiceField) and isinstance(flavor, forms.ChoiceField)  # noqa: S101
         tenant.choices = [(str(each.pk), each.name) for each in tenants]
-        flavor.choices = [("", _("all together")), *((str(pool.pk), pool.name) for pool in pools)]
+        flavor.choices = [("", _("All pools")), *((str(pool.pk), pool.name) for pool in pools)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,11 @@ class Row:
 def row(use: BudgetUse, *, form: BudgetForm | None = None) -> Row:
     """What tables show of a budget."""
     budget = use.budget
-    states = {"ok": _("within"), "warning": _("running out"), "exhausted": _("used up")}
+    states = {"ok": _("OK"), "warning": _("Near limit"), "exhausted": _("Exhausted")}
     return Row(
         use=use,
         name=budget.tenant.name,
-        pool=budget.flavor.name if budget.flavor else _("all together"),
+        pool=budget.flavor.name if budget.flavor else _("All pools"),
         action=str(labels.ACTIONS[budget.action]),
         state=states[use.state],
         tone=_TONES[use.state],
@@ -117,7 +119,7 @@ def budgets(request: HttpRequest) -> HttpResponse:
         form = NewBudgetForm(request.POST, tenants=tenants, pools=pools)
         refusal = _set(who, form, tenants, pools)
         if form.is_valid() and not refusal:
-            messages.success(request, _("The budget is set. What was used this month counts."))
+            messages.success(request, _("Budget created. Usage of this month is included."))
             return redirect("frontend:ops-budgets")
     elif request.method == "POST":
         _act(request, who, what)
@@ -174,7 +176,7 @@ def _act(request: HttpRequest, who: User, what: str) -> None:
         raise NotFound from error
     found = budget_get(who, pk)
     if what == "delete":
-        word = _("The budget is gone; nothing is held back by it.")
+        word = _("Budget deleted")
         delete = partial(budget_delete, acting_user=who, budget=found, version=version_of(request))
         done(request, delete, word, now=partial(_now, found))
         return
@@ -186,7 +188,7 @@ def _act(request: HttpRequest, who: User, what: str) -> None:
     done(
         request,
         lambda: budget_change(acting_user=who, budget=found, changes=changes, version=version_of(request)),
-        _("The budget is changed."),
+        _("Budget updated"),
         now=partial(_now, found),
     )
 
@@ -194,4 +196,4 @@ def _act(request: HttpRequest, who: User, what: str) -> None:
 def _now(budget: Budget) -> str:
     """A budget as somebody else has left it."""
     words_of = {"hours": formats.number(budget.gpu_hours), "action": str(labels.ACTIONS[budget.action])}
-    return _("It is %(hours)s GPU-hours a month now; when they are used up: %(action)s.") % words_of
+    return _("Current: %(hours)s GPU-hours per month. When exhausted: %(action)s.") % words_of

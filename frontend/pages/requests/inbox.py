@@ -36,12 +36,12 @@ from tenants.models import User
 def inbox(request: HttpRequest) -> HttpResponse:
     """Requests in sight; those that wait for a decision unless the address says otherwise."""
     who, state = viewer(request), request.GET.get("state", "")
-    frame(request, label=_("Requests"))
+    frame(request, label=_("Quota requests"))
     rows = quota_requests(who)
     if state != "all":
         rows = rows.filter(state=RequestState.PENDING)
     page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
-    chips = [view_models.Chip(label=_("Waiting"), value=""), view_models.Chip(label=_("All"), value="all")]
+    chips = [view_models.Chip(label=_("Pending"), value=""), view_models.Chip(label=_("All"), value="all")]
     found = [(row(who, each), service.may_decide_request(who, each)) for each in page]
     return render(request, "frontend/requests/inbox.html", {"page": page, "rows": found, "chips": chips})
 
@@ -66,7 +66,7 @@ def effect(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
     try:
         changes = [NodeAmounts(found.node, find_missing_amounts(found.node, found.asked))]
         preview = quota_preview(acting_user=who, cell_id=found.node.cell_id, changes=changes)
-        context = {"preview": preview, "title": _("If you approve this")}
+        context = {"preview": preview, "title": _("Impact of approval")}
     except AllotmentError as error:
         context = {"refusal": error.detail}
     return render(request, "frontend/quotas/effect.html", context)
@@ -80,12 +80,12 @@ def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpRespons
     try:
         if what == "approve":
             service.quota_request_approve(acting_user=who, request=found, answer=answer, version=version)
-            messages.success(request, _("Approved: the quota is there."))
+            messages.success(request, _("Request approved. Quota updated."))
         elif what == "reject" and answer:
             service.quota_request_reject(acting_user=who, request=found, answer=answer, version=version)
-            messages.success(request, _("Rejected. Who asked reads your reason."))
+            messages.success(request, _("Request rejected"))
         elif what == "reject":
-            return _show(request, who, found, refusal=_("Say why: who asked is told."), status=400)
+            return _show(request, who, found, refusal=_("Enter a reason. The requester sees it."), status=400)
         elif what == "counter":
             pool = _pool(found)
             typed = form.read(request.POST.dict())
@@ -93,7 +93,7 @@ def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpRespons
             service.quota_request_counter(
                 acting_user=who, request=found, offer=items, answer=answer, version=version
             )
-            messages.success(request, _("The offer is made. Who asked accepts or declines it."))
+            messages.success(request, _("Proposal sent to the requester"))
         else:
             raise NotFound
     except (NotFound, PermissionDenied):
@@ -113,7 +113,7 @@ def _show(
     status: int = 200,
     typed: form.Typed | None = None,
 ) -> HttpResponse:
-    frame(request, label=_("Requests"), trail=labels.node_word(found.node))
+    frame(request, label=_("Quota requests"), trail=labels.node_word(found.node))
     pool, node = _pool(found), node_quota(who, found.node)
     pending = found.state == RequestState.PENDING
     context: dict[str, Any] = {
@@ -126,7 +126,7 @@ def _show(
         "pool": pool,
         "refusal": refusal,
         "gpu_pool": False,
-        "crumbs": [view_models.Crumb(label=_("Requests"), url="/ops/requests")],
+        "crumbs": [view_models.Crumb(label=_("Quota requests"), url="/ops/requests")],
     }
     return render(request, "frontend/requests/request.html", context, status=status)
 
@@ -136,7 +136,7 @@ def _pool(found: QuotaRequest) -> Flavor:
     item = found.asked[0]
     pool = find_flavor_named(found.node.cell_id, item["cluster"], item["flavor"])
     if pool is None:
-        raise NotFound(_("The pool that this request names is gone."))
+        raise NotFound(_("The pool of this request no longer exists."))
     return pool
 
 

@@ -19,31 +19,31 @@ Word = tuple[str | Promise, str]
 """The text and the tone of a tag."""
 
 REQUESTS: Final[dict[str, Word]] = {
-    RequestState.PENDING: (gettext_lazy("waits for a decision"), "waiting"),
-    RequestState.COUNTERED: (gettext_lazy("counter-offer"), "info"),
+    RequestState.PENDING: (gettext_lazy("Pending approval"), "waiting"),
+    RequestState.COUNTERED: (gettext_lazy("Changes proposed"), "info"),
     RequestState.APPROVED: (gettext_lazy("approved"), "running"),
     RequestState.REJECTED: (gettext_lazy("rejected"), "failed"),
-    RequestState.DECLINED: (gettext_lazy("offer declined"), "done"),
+    RequestState.DECLINED: (gettext_lazy("Proposal declined"), "done"),
     RequestState.WITHDRAWN: (gettext_lazy("withdrawn"), "done"),
     RequestState.EXPIRED: (gettext_lazy("expired"), "done"),
 }
 LOANS: Final[dict[str, Word]] = {
-    OverrideState.PLANNED: (gettext_lazy("planned"), "waiting"),
-    OverrideState.ACTIVE: (gettext_lazy("runs"), "running"),
+    OverrideState.PLANNED: (gettext_lazy("Upcoming"), "waiting"),
+    OverrideState.ACTIVE: (gettext_lazy("In effect"), "running"),
     OverrideState.ENDED: (gettext_lazy("returned"), "done"),
-    OverrideState.CANCELLED: (gettext_lazy("cancelled"), "done"),
-    OverrideState.MISSED: (gettext_lazy("never started"), "failed"),
+    OverrideState.CANCELLED: (gettext_lazy("canceled"), "done"),
+    OverrideState.MISSED: (gettext_lazy("Failed to start"), "failed"),
 }
 ACTIONS: Final[dict[str, str | Promise]] = {
-    BudgetAction.WARN: gettext_lazy("warn only"),
-    BudgetAction.HOLD: gettext_lazy("start nothing new"),
-    BudgetAction.PREEMPTIBLE_ONLY: gettext_lazy("start preemptible jobs only"),
-    BudgetAction.STOP_PREEMPTIBLE: gettext_lazy("start nothing new, and stop preemptible jobs"),
+    BudgetAction.WARN: gettext_lazy("Alert only"),
+    BudgetAction.HOLD: gettext_lazy("Block new jobs"),
+    BudgetAction.PREEMPTIBLE_ONLY: gettext_lazy("Allow preemptible jobs only"),
+    BudgetAction.STOP_PREEMPTIBLE: gettext_lazy("Block new jobs and stop preemptible jobs"),
 }
 _LIMITS: Final = {
     "nominal": "",
-    "borrowing_limit": gettext_lazy("may borrow"),
-    "lending_limit": gettext_lazy("may lend"),
+    "borrowing_limit": gettext_lazy("borrowing limit"),
+    "lending_limit": gettext_lazy("lending limit"),
 }
 
 
@@ -90,7 +90,7 @@ def evidence_facts(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
     use, idle, pending = (evidence.get(name, {}) for name in ("use", "idle", "pending"))
     days = evidence.get("days", 30)
     if "missing" in use or not use:
-        used = _("nothing was held in %(days)s days") % {"days": days}
+        used = _("No usage in the last %(days)s days") % {"days": days}
     else:
         hours = use["gpu_hours"].items()
         by_flavor = ", ".join(f"{name} {formats.number(amount, 1)}" for name, amount in hours)
@@ -100,18 +100,18 @@ def evidence_facts(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
             "mean": formats.number(use["mean_gpus"], 1),
         }
     if "missing" in idle or not idle:
-        idled = _("not measured: there are no samples of its cards")
+        idled = _("No metrics available")
     else:
-        idled = _("%(idle)s of %(held)s measured GPU-hours did nothing") % {
+        idled = _("%(idle)s of %(held)s measured GPU-hours were idle") % {
             "idle": formats.number(idle["idle_gpu_hours"], 1),
             "held": formats.number(idle["measured_gpu_hours"], 1),
         }
-    waits = _("jobs: %(jobs)s, cards they ask for: %(cards)s") % {
+    waits = _("Jobs: %(jobs)s, GPUs: %(cards)s") % {
         "jobs": formats.number(pending.get("jobs", 0)),
         "cards": formats.number(pending.get("cards", 0)),
     }
     return [
-        (_("Used in %(days)s days") % {"days": days}, used),
-        (_("Idle of that"), idled),
-        (_("Waiting when it was asked"), waits),
+        (_("Usage, last %(days)s days") % {"days": days}, used),
+        (_("Idle"), idled),
+        (_("Pending jobs at the time of the request"), waits),
     ]

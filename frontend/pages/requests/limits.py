@@ -43,7 +43,7 @@ class LimitForm(forms.Form):
         label=gettext_lazy("User"),
         required=False,
         max_length=150,
-        help_text=gettext_lazy("Empty: everybody who has no limit of their own."),
+        help_text=gettext_lazy("Leave empty for all users without their own limit."),
     )
     resource = forms.ChoiceField(
         label=gettext_lazy("Resource"),
@@ -51,12 +51,12 @@ class LimitForm(forms.Form):
         initial=Resource.GPU_CARDS.value,
     )
     amount = forms.IntegerField(
-        label=gettext_lazy("At most"),
+        label=gettext_lazy("Maximum"),
         required=False,
         min_value=0,
         max_value=AMOUNT_MAX,
         help_text=gettext_lazy(
-            "Compute in percent of a card, memory in MiB, CPU in millicores. Empty: unlimited."
+            "Compute in % of a GPU, memory in MiB, CPU in millicores. Leave empty for unlimited."
         ),
     )
 
@@ -85,7 +85,7 @@ def limits(request: HttpRequest, workspace: str) -> HttpResponse:
         form = LimitForm(request.POST)
         refusal = _set(who, place, form)
         if form.is_valid() and not refusal:
-            messages.success(request, _("The limit is set. What is held above it goes on."))
+            messages.success(request, _("User limit created. Running jobs aren't affected."))
             return redirect("frontend:workspace-limits", workspace=workspace)
     now = clock.now()
     months = gpu_hours_by_month(who, place, now=now)
@@ -136,17 +136,17 @@ def _delete(request: HttpRequest, who: User, place: Tenant) -> None:
 
     def now() -> str:
         amount = format_amount(Resource(found.resource), found.amount)
-        return _("The limit is %(amount)s now.") % {"amount": amount}
+        return _("Limit is now %(amount)s.") % {"amount": amount}
 
     delete = partial(user_limit_delete, acting_user=who, limit=found, version=version_of(request))
-    done(request, delete, _("The limit is gone."), now=now)
+    done(request, delete, _("User limit deleted"), now=now)
 
 
 def _rows(limits: Sequence[UserLimit] | Any) -> list[Row]:
     return [
         Row(
             limit=limit,
-            user=limit.user.username if limit.user else _("everybody"),
+            user=limit.user.username if limit.user else _("All users"),
             resource=str(TITLES[Resource(limit.resource)]),
             amount=format_amount(Resource(limit.resource), limit.amount),
         )

@@ -39,26 +39,26 @@ _MOMENT = {"type": "datetime-local"}
 class LoanForm(forms.Form):
     """Who lends what to whom, and when; amounts in the resource's own unit."""
 
-    lender = forms.ChoiceField(label=gettext_lazy("Who lends"))
-    borrower = forms.ChoiceField(label=gettext_lazy("Who borrows"))
+    lender = forms.ChoiceField(label=gettext_lazy("From tenant"))
+    borrower = forms.ChoiceField(label=gettext_lazy("To tenant"))
     pool = forms.ChoiceField(label=gettext_lazy("Pool"))
     gpus = forms.IntegerField(
-        label=gettext_lazy("Whole GPUs"),
+        label=gettext_lazy("Number of GPUs"),
         required=False,
         min_value=1,
         max_value=10**6,
-        help_text=gettext_lazy("Cards with all of their compute and memory."),
+        help_text=gettext_lazy("Includes the compute and GPU memory of each GPU."),
     )
     starts_at = forms.DateTimeField(
         label=gettext_lazy("From"),
         required=False,
         widget=forms.DateTimeInput(attrs=_MOMENT),
-        help_text=gettext_lazy("In UTC. Empty: at once."),
+        help_text=gettext_lazy("UTC. Leave empty to start now."),
     )
     ends_at = forms.DateTimeField(
         label=gettext_lazy("Until"),
         widget=forms.DateTimeInput(attrs=_MOMENT),
-        help_text=gettext_lazy("In UTC. Then it returns by itself."),
+        help_text=gettext_lazy("UTC. Quota returns automatically."),
     )
     reason = forms.CharField(label=gettext_lazy("Reason"), required=False, max_length=500)
 
@@ -106,7 +106,7 @@ class EndForm(forms.Form):
     ends_at = forms.DateTimeField(
         label=gettext_lazy("Until"),
         widget=forms.DateTimeInput(attrs=_MOMENT, format="%Y-%m-%dT%H:%M"),
-        help_text=gettext_lazy("In UTC. Then it returns by itself."),
+        help_text=gettext_lazy("UTC. Quota returns automatically."),
     )
 
 
@@ -129,7 +129,7 @@ class Row:
 def loans(request: HttpRequest) -> HttpResponse:
     """The list and the form; POST lends, or ends a loan."""
     who = viewer(request)
-    frame(request, label=_("Loans"))
+    frame(request, label=_("Temporary quota"))
     nodes = [node for node in quota_nodes(who) if node.parent_id is not None or not node.is_queue]
     cells = {node.cell_id for node in nodes}
     pools = sorted(list_flavors(cells), key=lambda pool: (not pool.card_model, pool.name, str(pool.pk)))
@@ -141,7 +141,7 @@ def loans(request: HttpRequest) -> HttpResponse:
         form = LoanForm(request.POST, nodes=nodes, pools=pools)
         refusal = _lend(who, form, nodes, pools)
         if form.is_valid() and not refusal:
-            messages.success(request, _("The loan is arranged. It returns by itself."))
+            messages.success(request, _("Temporary quota created"))
             return redirect("frontend:ops-loans")
     page = Paginator(override_list(who), PER_PAGE).get_page(request.GET.get("page"))
     context: dict[str, Any] = {
@@ -193,7 +193,7 @@ def _move_end(request: HttpRequest, who: User) -> None:
     found = _named(request, who)
     form = EndForm(request.POST)
     if not form.is_valid():
-        messages.error(request, _("Say until when, as in 2026-12-31 18:00."))
+        messages.error(request, _("Enter an end time, for example 2026-12-31 18:00."))
         return
     move = partial(
         override_move_end,
@@ -204,17 +204,17 @@ def _move_end(request: HttpRequest, who: User) -> None:
     )
 
     def now() -> str:
-        return _("It ends at %(time)s now.") % {"time": f"{found.ends_at:%Y-%m-%d %H:%M} UTC"}
+        return _("Current end time: %(time)s.") % {"time": f"{found.ends_at:%Y-%m-%d %H:%M} UTC"}
 
-    done(request, move, _("The end of the loan is moved."), now=now)
+    done(request, move, _("End time updated"), now=now)
 
 
 def _end(request: HttpRequest, who: User) -> None:
     found = _named(request, who)
     word = (
-        _("The loan is ended, and what was lent is back.")
+        _("Temporary quota ended. Quota returned.")
         if found.state == OverrideState.ACTIVE
-        else _("The loan is cancelled.")
+        else _("Transfer canceled")
     )
     end = partial(override_end, acting_user=who, override=found, version=version_of(request))
     done(request, end, word)

@@ -42,16 +42,16 @@ class AskForm(forms.Form):
     """What stands beside the limits."""
 
     reason = forms.CharField(
-        label=gettext_lazy("What it is for"),
+        label=gettext_lazy("Reason"),
         max_length=2000,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=gettext_lazy("Who decides reads this first."),
+        help_text=gettext_lazy("Shown to the approver"),
     )
     until = forms.DateTimeField(
-        label=gettext_lazy("Wanted until"),
+        label=gettext_lazy("Required until"),
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
-        help_text=gettext_lazy("In UTC. Empty: for good. Otherwise it is lent, and returns by itself then."),
+        help_text=gettext_lazy("UTC. Leave empty for a permanent change."),
     )
 
 
@@ -144,7 +144,7 @@ def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> Ht
                 asking.add_error(found.field, found.message)
         return _show(request, place, subject, typed, asking, error.detail, error.status)
     decider = service.request_decider(sent) or _("the platform")
-    sentence = _("Your request is sent; an admin of %(tenant)s decides.")
+    sentence = _("Request submitted. An admin of %(tenant)s will review it.")
     messages.success(request, sentence % {"tenant": decider})
     return redirect(_here(place))
 
@@ -167,9 +167,9 @@ def _answer(request: HttpRequest, who: User, place: Tenant, what: str) -> None:
         raise NotFound from error
     found = workspace_request_get(who, place, pk)
     changes = {
-        "withdraw": (service.quota_request_withdraw, _("The request is taken back.")),
-        "accept": (service.quota_request_accept, _("The offer is accepted, and the quota is there.")),
-        "decline": (service.quota_request_decline, _("The offer is declined.")),
+        "withdraw": (service.quota_request_withdraw, _("Request withdrawn")),
+        "accept": (service.quota_request_accept, _("Proposal accepted. Quota updated.")),
+        "decline": (service.quota_request_decline, _("Proposal declined")),
     }
     if what not in changes:
         raise NotFound

@@ -28,10 +28,10 @@ class GroupForm(forms.Form):
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=120)
     claim = forms.CharField(
-        label=gettext_lazy("Name at the identity provider"),
+        label=gettext_lazy("Identity provider group"),
         max_length=200,
         required=False,
-        help_text=gettext_lazy("Then the provider says who belongs to it, at each sign-in."),
+        help_text=gettext_lazy("Membership is synced at each sign-in."),
     )
 
 
@@ -47,7 +47,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         except AllotmentError as error:
             told(form, error)
         else:
-            messages.success(request, _("The group %(name)s is made.") % {"name": made.name})
+            messages.success(request, _("Group %(name)s created") % {"name": made.name})
             return redirect("frontend:ops-group", group=made.pk)
     frame(request, label=_("Groups"), trail=_("Operations"))
     status = 400 if form.errors else 200
@@ -67,7 +67,7 @@ def group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
             if form.is_valid() and _renamed(request, who, found, form):
                 return redirect("frontend:ops-group", group=found.pk)
         elif what == "delete":
-            word = _("The group %(name)s is removed, with the roles it gave.") % {"name": found.name}
+            word = _("Group %(name)s deleted") % {"name": found.name}
             remove = partial(group_delete, acting_user=who, group=found, expected=version_of(request))
             gone = done(request, remove, word, now=partial(_now, found))
             return redirect("frontend:ops-groups") if gone else redirect("frontend:ops-group", group=group)
@@ -90,7 +90,7 @@ def _renamed(request: HttpRequest, who: User, found: Group, form: GroupForm) -> 
     except AllotmentError as error:
         told(form, error, now=partial(_now, found))
         return False
-    messages.success(request, _("The group is changed."))
+    messages.success(request, _("Group updated"))
     return True
 
 
@@ -98,18 +98,18 @@ def _now(found: Group) -> str:
     """A group as somebody else has left it."""
     if found.claim:
         words = {"name": found.name, "claim": found.claim}
-        return _("It is called %(name)s, and %(claim)s at the identity provider.") % words
-    return _("It is called %(name)s, and is one of this platform.") % {"name": found.name}
+        return _("Current name: %(name)s. Identity provider group: %(claim)s.") % words
+    return _("Current name: %(name)s. Membership source: local.") % {"name": found.name}
 
 
 def _people(request: HttpRequest, who: User, found: Group) -> None:
     """Put somebody in, or take them out."""
     if request.POST.get("do") == "add":
         name = request.POST.get("name", "").strip()
-        word = _("%(name)s belongs to %(group)s now.") % {"name": name, "group": found.name}
+        word = _("%(name)s added to %(group)s") % {"name": name, "group": found.name}
         done(request, lambda: group_add(acting_user=who, group=found, user=user_named(name)), word)
         return
     person = user_get(viewer=who, user_id=id_of(request.POST.get("user", "")))
-    word = _("%(name)s does not belong to %(group)s any more.")
+    word = _("%(name)s removed from %(group)s")
     words = {"name": person.username, "group": found.name}
     done(request, lambda: group_remove(acting_user=who, group=found, user=person), word % words)

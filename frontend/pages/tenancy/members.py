@@ -79,7 +79,7 @@ def _line(member: Member, place: Tenant) -> Line:
     else:
         kind = _("Service account") if member.user and member.user.is_service else _("User")
     own = member.tenant_id == place.pk
-    origin = _("given here") if own else _("from %(tenant)s") % {"tenant": member.tenant}
+    origin = _("Direct") if own else _("Inherited from %(tenant)s") % {"tenant": member.tenant}
     return Line(member, kind, role_word(member.role_name), origin, own)
 
 
@@ -90,7 +90,7 @@ def _person(found: Effective) -> Person:
 def _source(right: Right) -> str:
     if right.tenant is None and not right.group:
         return role_word(right.role)
-    place = str(right.tenant) if right.tenant else _("The whole platform")
+    place = str(right.tenant) if right.tenant else _("Platform")
     names = {"role": role_word(right.role), "place": place, "group": right.group}
     return (_("%(role)s on %(place)s by %(group)s") if right.group else _("%(role)s on %(place)s")) % names
 
@@ -120,17 +120,17 @@ def act(request: HttpRequest, who: User, place: Tenant) -> None:
                     else {"user": user_named(name)}
                 ),
             ),
-            _("%(name)s is a member now.") % {"name": name},
+            _("%(name)s added") % {"name": name},
         )
         return
     member = member_get(viewer=who, tenant=place, member_id=id_of(asked.get("member", "")))
     role, version = role_word(member.role_name), version_of(request)
 
     def now() -> str:
-        return _("%(name)s has the role %(role)s now.") % {"name": member.subject_name, "role": role}
+        return _("Role of %(name)s is now %(role)s") % {"name": member.subject_name, "role": role}
 
     if what == "remove":
-        word = _("%(name)s has no role of its own here any more.") % {"name": member.subject_name}
+        word = _("%(name)s removed") % {"name": member.subject_name}
         remove = partial(member_remove, acting_user=who, member=member, expected=version)
         done(request, remove, word, now=now)
     else:
@@ -144,6 +144,6 @@ def act(request: HttpRequest, who: User, place: Tenant) -> None:
                 group=member.group,
                 expected=version,
             ),
-            _("The role of %(name)s is changed.") % {"name": member.subject_name},
+            _("Role of %(name)s updated") % {"name": member.subject_name},
             now=now,
         )

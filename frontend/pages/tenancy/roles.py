@@ -32,20 +32,20 @@ from tenants.selectors.tenant import tenant_get
 from tenants.services.role import role_create, role_delete, role_update
 
 POINTS: Final[dict[Permission, str | Promise]] = {
-    Permission.TENANT_VIEW: gettext_lazy("see the tenant"),
-    Permission.TENANT_EDIT: gettext_lazy("rename, move and archive tenants"),
-    Permission.MEMBER_EDIT: gettext_lazy("change members, roles and service accounts"),
-    Permission.QUOTA_VIEW: gettext_lazy("see quotas and queues"),
-    Permission.QUOTA_EDIT: gettext_lazy("divide quota"),
-    Permission.QUEUE_EDIT: gettext_lazy("open queues and change their settings"),
-    Permission.POLICY_EDIT: gettext_lazy("set policies"),
-    Permission.JOB_VIEW: gettext_lazy("see jobs"),
-    Permission.JOB_SUBMIT: gettext_lazy("submit jobs"),
-    Permission.JOB_STOP_OWN: gettext_lazy("stop one's own jobs"),
-    Permission.JOB_STOP_ANY: gettext_lazy("stop every job"),
-    Permission.CLUSTER_VIEW: gettext_lazy("see clusters and nodes"),
-    Permission.CLUSTER_EDIT: gettext_lazy("change clusters and nodes"),
-    Permission.AUDIT_VIEW: gettext_lazy("read the audit"),
+    Permission.TENANT_VIEW: gettext_lazy("View the tenant"),
+    Permission.TENANT_EDIT: gettext_lazy("Rename, move and archive tenants"),
+    Permission.MEMBER_EDIT: gettext_lazy("Manage members, roles and service accounts"),
+    Permission.QUOTA_VIEW: gettext_lazy("View quotas and queues"),
+    Permission.QUOTA_EDIT: gettext_lazy("Assign quota"),
+    Permission.QUEUE_EDIT: gettext_lazy("Create and configure queues"),
+    Permission.POLICY_EDIT: gettext_lazy("Manage policies"),
+    Permission.JOB_VIEW: gettext_lazy("View jobs"),
+    Permission.JOB_SUBMIT: gettext_lazy("Submit jobs"),
+    Permission.JOB_STOP_OWN: gettext_lazy("Cancel own jobs"),
+    Permission.JOB_STOP_ANY: gettext_lazy("Cancel any job"),
+    Permission.CLUSTER_VIEW: gettext_lazy("View clusters and nodes"),
+    Permission.CLUSTER_EDIT: gettext_lazy("Manage clusters and nodes"),
+    Permission.AUDIT_VIEW: gettext_lazy("View audit logs"),
 }
 
 
@@ -90,7 +90,7 @@ def roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse
     wanted = request.POST.get("role") or request.GET.get("role")
     opened = role_get(viewer=who, tenant=place, role_id=id_of(wanted)) if wanted else None
     if request.method == "POST" and request.POST.get("do") == "remove" and opened is not None:
-        word = _("The role %(name)s is removed.") % {"name": opened.name}
+        word = _("Role %(name)s deleted") % {"name": opened.name}
         remove = partial(role_delete, acting_user=who, role=opened, expected=version_of(request))
         done(request, remove, word, now=partial(_now, opened))
         return redirect(_address(place))
@@ -100,7 +100,7 @@ def roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse
     )
     if request.method == "POST" and form.is_valid() and _saved(request, who, place, opened, form):
         return redirect(_address(place))
-    frame(request, label=_("Roles"), trail=place.name if place else _("The whole platform"))
+    frame(request, label=_("Roles"), trail=place.name if place else _("Platform"))
     page = {
         "place": place,
         "lines": _lines(who, place),
@@ -146,24 +146,24 @@ def _saved(
     except AllotmentError as error:
         told(form, error, now=partial(_now, opened) if opened else None)
         return False
-    messages.success(request, _("The role %(name)s is saved.") % {"name": values["name"]})
+    messages.success(request, _("Role %(name)s saved") % {"name": values["name"]})
     return True
 
 
 def _now(role: CustomRole) -> str:
     """A role as somebody else has left it."""
     points = ", ".join(str(POINTS.get(Permission(word), word)) for word in role.points)
-    return _("It is called %(name)s and lets people: %(points)s.") % {"name": role.name, "points": points}
+    return _("Current name: %(name)s. Permissions: %(points)s.") % {"name": role.name, "points": points}
 
 
 def _lines(who: User, place: Tenant | None) -> list[Line]:
     lines = [
-        Line(role_word(one.name), _("built in"), sorted(one.points), None, "", "")
+        Line(role_word(one.name), _("Built-in"), sorted(one.points), None, "", "")
         for one in built_in_list(place)
     ]
     for role in role_list(viewer=who, tenant=place):
         own = role.tenant_id == (place.pk if place else None)
-        origin = _("made here") if own else _("from %(tenant)s") % {"tenant": role.tenant}
+        origin = _("Custom") if own else _("Inherited from %(tenant)s") % {"tenant": role.tenant}
         url = f"{_address(place)}?role={role.pk}" if own else ""
         lines.append(Line(role.name, role.description, role.points, role, url, origin))
     return lines

@@ -50,17 +50,19 @@ class NewTenantForm(forms.Form):
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=120)
     kind = forms.ChoiceField(
-        label=gettext_lazy("Kind"),
+        label=gettext_lazy("Type"),
         choices=[
-            (TenantKind.WORKSPACE, gettext_lazy("Workspace: a team with jobs")),
-            (TenantKind.FOLDER, gettext_lazy("Folder: holds others")),
+            (TenantKind.WORKSPACE, gettext_lazy("Workspace (runs jobs)")),
+            (TenantKind.FOLDER, gettext_lazy("Folder (contains tenants)")),
         ],
     )
     slug = forms.CharField(
-        label=gettext_lazy("Short name"),
+        label=gettext_lazy("ID"),
         max_length=63,
         required=False,
-        help_text=gettext_lazy("In addresses and namespaces; it stays. Left empty it is made from the name."),
+        help_text=gettext_lazy(
+            "Used in URLs and namespaces. Can't be changed later. Generated from the name if empty."
+        ),
     )
 
 
@@ -73,7 +75,10 @@ def tree(request: HttpRequest) -> HttpResponse:
     frame(request, label=_("All tenants"), trail=_("Operations"))
     page = {
         "rows": _rows(shown),
-        "chips": [view_models.Chip(label=_("In use")), view_models.Chip(label=_("Archived too"), value="1")],
+        "chips": [
+            view_models.Chip(label=_("Active")),
+            view_models.Chip(label=_("Include archived"), value="1"),
+        ],
     }
     return render(request, "frontend/tenancy/tree.html", page)
 
@@ -220,18 +225,18 @@ def _act(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None
     if what == "rename":
         name = asked.get("name", "").strip()
         rename = partial(tenant_rename, acting_user=who, tenant=place, name=name, expected=version)
-        done(request, rename, _("It is called %(name)s now.") % {"name": name}, now=now)
+        done(request, rename, _("Renamed to %(name)s") % {"name": name}, now=now)
     elif what == "move":
         parent = tenant_get(viewer=who, tenant_id=members.id_of(asked.get("to", "")))
         move = partial(tenant_move, acting_user=who, tenant=place, parent=parent, expected=version)
         words["parent"] = parent.name
-        done(request, move, _("%(name)s stands below %(parent)s now.") % words, now=now)
+        done(request, move, _("%(name)s moved to %(parent)s") % words, now=now)
     elif what == "archive":
         archive = partial(tenant_archive, acting_user=who, tenant=place, expected=version)
-        done(request, archive, _("%(name)s is archived.") % words, now=now)
+        done(request, archive, _("%(name)s archived") % words, now=now)
     elif what == "restore":
         restore = partial(tenant_restore, acting_user=who, tenant=place, expected=version)
-        done(request, restore, _("%(name)s is open again.") % words, now=now)
+        done(request, restore, _("%(name)s restored") % words, now=now)
     else:
         members.act(request, who, place)
     return None
@@ -241,8 +246,8 @@ def _now(place: Tenant) -> str:
     """A tenant as somebody else has left it."""
     words = {"name": place.name, "parent": place.parent.name if place.parent else "–"}
     if place.is_archived:
-        return _("It is called %(name)s, stands below %(parent)s, and is archived.") % words
-    return _("It is called %(name)s and stands below %(parent)s.") % words
+        return _("Current name: %(name)s. Parent: %(parent)s. Archived.") % words
+    return _("Current name: %(name)s. Parent: %(parent)s.") % words
 
 
 def _new(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None:
@@ -266,5 +271,5 @@ def _new(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None
         if not error.errors:
             form.add_error(None, error.detail)
         return form
-    messages.success(request, _("%(name)s is made.") % {"name": made.name})
+    messages.success(request, _("%(name)s created") % {"name": made.name})
     return None

@@ -33,7 +33,7 @@ class TooSlow(AllotmentError):
     """The body did not arrive in time."""
 
     code = "REQUEST_TIMEOUT"
-    title = gettext_lazy("The body did not arrive in time")
+    title = gettext_lazy("Request body timeout")
     status = 408
 
 
@@ -41,7 +41,7 @@ class TooManyBodies(AllotmentError):
     """This process holds as many bodies as it may; the request can be sent again."""
 
     code = "OVERLOADED"
-    title = gettext_lazy("Too many requests are being received")
+    title = gettext_lazy("Too many concurrent requests")
     status = 503
 
 
@@ -82,7 +82,7 @@ class BodyBudget:
         """
         of_sender = self._by_sender[sender] + size if sender else 0
         if size and (self.taken + size > ALL_BYTES or of_sender > BYTES_OF_ONE):
-            raise TooManyBodies(_("Send the request again in a moment."))
+            raise TooManyBodies(_("Try again later."))
         self.taken += size
         self._by_sender[sender] += size
 
@@ -96,7 +96,7 @@ class BodyBudget:
 
 def too_large(largest: int) -> TooLarge:
     """The refusal of a body of more than `largest` bytes."""
-    message = _("The body has more than %(limit)s KiB.") % {"limit": largest // 1024}
+    message = _("The request body exceeds %(limit)s KiB.") % {"limit": largest // 1024}
     return TooLarge(message, numbers={"limit_bytes": largest})
 
 
@@ -124,7 +124,7 @@ async def read_body(
                 return body
     except TimeoutError:
         body.close()
-        text = _("The body took longer than %(limit)s seconds.") % {"limit": round(LONGEST_S)}
+        text = _("The request body took longer than %(limit)s seconds.") % {"limit": round(LONGEST_S)}
         raise TooSlow(text, numbers={"limit_s": LONGEST_S}) from None
     except BaseException:
         body.close()

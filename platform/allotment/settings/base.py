@@ -208,11 +208,13 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Allotment",
-    "DESCRIPTION": "Quotas, queues and jobs of shared GPU clusters.",
+    "DESCRIPTION": "Manage quotas, queues and jobs on shared GPU clusters.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
+    # The values speak for themselves; the labels of the models are names of the code.
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -27,7 +27,9 @@ def check_broker() -> CheckResult:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=_BROKER_S)
             transport = str(connection.transport.driver_type)
     except (OSError, KombuError) as error:
-        return CheckResult("broker", False, str(error), "is ALLOTMENT_BROKER_URL right, and the server up?")
+        return CheckResult(
+            "broker", False, str(error), "check ALLOTMENT_BROKER_URL and that the broker is running"
+        )
     return CheckResult("broker", True, transport)
 
 
@@ -48,28 +50,28 @@ def check_installation() -> CheckResult:
             return CheckResult("installation", True, "no cluster yet; next: allotment cluster add")
         if not Flavor.unscoped.exists():
             return CheckResult("installation", True, "no flavor yet; next: allotment flavor discover CLUSTER")
-    return CheckResult("installation", True, "set up")
+    return CheckResult("installation", True, "complete")
 
 
 def check_audit_head() -> CheckResult:
     """Fails when the audit chain lacks the head that was last noted outside the database."""
     noted = chain_heads.noted_head()
     if noted is None:
-        return CheckResult("audit", True, f"no head noted in {chain_heads.heads_file()}")
+        return CheckResult("audit", True, f"no head stored in {chain_heads.heads_file()}")
     if chain_heads.is_in_chain(noted):
-        return CheckResult("audit", True, f"has its head {noted.number}, which was noted last")
+        return CheckResult("audit", True, f"latest stored head {noted.number} is present")
     return CheckResult(
         "audit",
         False,
-        f"lacks its head {noted.number}, which was noted in {chain_heads.heads_file()}",
-        "records were removed; after restoring an older database run: allotment audit-verify --accept",
+        f"head {noted.number}, stored in {chain_heads.heads_file()}, is missing",
+        "records were deleted. After restoring an older database, run: allotment audit-verify --accept",
     )
 
 
 def register_checks() -> None:
     """Adds the checks; called once, when the apps are loaded."""
     health.register_check("broker", check_broker)
-    relay = health.heartbeat_check("relay", within_s=30, help_text="is `allotment relay` running?")
+    relay = health.heartbeat_check("relay", within_s=30, help_text="check that `allotment relay` is running")
     health.register_check("relay", relay)
     health.register_check("installation", check_installation)
     health.register_check("audit", check_audit_head)

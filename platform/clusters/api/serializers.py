@@ -39,14 +39,14 @@ class NodeQuery(ListQuery):
 
     cluster = serializers.CharField(required=False)
     flavor = serializers.CharField(required=False)
-    name = serializers.CharField(required=False, help_text="Anywhere in the name.")
+    name = serializers.CharField(required=False, help_text="Part of the name.")
     ready = serializers.BooleanField(required=False, allow_null=True, default=None)
     cordoned = serializers.BooleanField(required=False, allow_null=True, default=None)
 
 
 class OneNodeQuery(QuerySerializer):
     cluster = serializers.CharField(
-        required=False, help_text="Needed where several clusters have a node of that name."
+        required=False, help_text="Required if several clusters have a node with this name."
     )
 
 
@@ -68,12 +68,12 @@ class DeviceQuery(ListQuery):
     cluster = serializers.CharField(required=False)
     node = serializers.CharField(required=False)
     model = serializers.CharField(required=False)
-    uuid = serializers.CharField(required=False, help_text="Anywhere in the UUID.")
+    uuid = serializers.CharField(required=False, help_text="Part of the UUID.")
     healthy = serializers.BooleanField(required=False, allow_null=True, default=None)
 
 
 class ClusterSerializer(serializers.Serializer[Any]):
-    """Without its connection, which may hold credentials."""
+    """A cluster without its connection, which can contain credentials."""
 
     name = serializers.CharField()
     cell = serializers.CharField(source="cell.name")
@@ -82,7 +82,7 @@ class ClusterSerializer(serializers.Serializer[Any]):
     health_message = serializers.CharField()
     observed_at = serializers.DateTimeField(allow_null=True)
     live_resize = serializers.BooleanField(
-        help_text="Experimental: the memory of running parts of cards may be changed."
+        help_text="Experimental: allow resizing GPU memory of running slices."
     )
     flavors = serializers.SerializerMethodField()
 
@@ -106,7 +106,7 @@ class CardSerializer(serializers.Serializer[Any]):
     memory_capacity = serializers.IntegerField()
     memory_granted = serializers.IntegerField()
     holders = serializers.IntegerField()
-    cores_foreign = serializers.IntegerField(help_text="Held by pods that the platform did not make.")
+    cores_foreign = serializers.IntegerField(help_text="Used by pods outside Allotment.")
     memory_foreign = serializers.IntegerField()
 
 
@@ -125,9 +125,9 @@ class NodeSerializer(serializers.Serializer[Any]):
     cpu_granted = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
     memory_granted = serializers.IntegerField()
-    cpu_foreign = serializers.IntegerField(help_text="Held by pods that the platform did not make.")
+    cpu_foreign = serializers.IntegerField(help_text="Used by pods outside Allotment.")
     memory_foreign = serializers.IntegerField()
-    pods = serializers.IntegerField(allow_null=True, help_text="How many it takes; null for any number.")
+    pods = serializers.IntegerField(allow_null=True, help_text="Maximum number; null for unlimited.")
     pods_foreign = serializers.IntegerField()
     observed_at = serializers.DateTimeField(allow_null=True)
     devices = CardSerializer(many=True, source="devices.all")

@@ -57,7 +57,7 @@ class ClustersView(OperatorView):
         tags=["clusters"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of clusters by name."""
+        """Return one page of clusters by name."""
         return listed(request, ClusterQuery, cluster_list(viewer=self.viewer), ClusterSerializer)
 
 
@@ -68,21 +68,22 @@ class ClusterView(OperatorView):
 
     @extend_schema(
         operation_id="cluster_get",
-        summary="One cluster",
+        summary="Get a cluster",
         responses={200: ClusterSerializer, **problems(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, cluster: str) -> Response:
-        """Answer the cluster of that name."""
+        """Return the cluster of that name."""
         read_query(request, NoQuery)
         found = cluster_get(viewer=self.viewer, name=cluster)
         return Response(ClusterSerializer(found).data, headers=version_header(found))
 
     @extend_schema(
         operation_id="cluster_update",
-        summary="Switch the live change of memory on or off",
-        description="Experimental, and not tried on hardware yet. In Kubernetes the agent has to run on the "
-        "GPU nodes.",
+        summary="Enable or disable resizing of GPU memory",
+        description=(
+            "Experimental and not yet tested on hardware. In Kubernetes, the agent must run on the GPU nodes."
+        ),
         parameters=[IF_MATCH],
         request=ClusterChangeSerializer,
         responses={200: ClusterSerializer, **problems(400, 404, 422)},
@@ -105,13 +106,13 @@ class NodesView(OperatorView):
 
     @extend_schema(
         operation_id="node_list",
-        summary="Nodes with their cards",
+        summary="Nodes with their GPUs",
         parameters=[NodeQuery],
         responses={200: list_of(NodeSerializer), **problems(400)},
         tags=["clusters"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of nodes by cluster and name."""
+        """Return one page of nodes by cluster and name."""
         query = read_query(request, NodeQuery)
         filters = NodeFilter(**{name: query[name] for name in _NODE_FILTERS if name in query})
         return listed_by(query, NodeQuery, node_list(viewer=self.viewer, filters=filters), NodeSerializer)
@@ -122,13 +123,13 @@ class NodeView(OperatorView):
 
     @extend_schema(
         operation_id="node_get",
-        summary="One node with its cards",
+        summary="Get a node with its GPUs",
         parameters=[OneNodeQuery],
         responses={200: NodeSerializer, **problems(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, name: str) -> Response:
-        """Answer the node of that name."""
+        """Return the node of that name."""
         node = node_get(viewer=self.viewer, name=name, **read_query(request, OneNodeQuery))
         return Response(NodeSerializer(node).data)
 
@@ -138,13 +139,13 @@ class DevicesView(OperatorView):
 
     @extend_schema(
         operation_id="device_list",
-        summary="Cards",
+        summary="GPUs",
         parameters=[DeviceQuery],
         responses={200: list_of(DeviceSerializer), **problems(400)},
         tags=["clusters"],
     )
     def get(self, request: Request) -> Response:
-        """Answer one page of cards by cluster, node and index."""
+        """Return one page of GPUs by cluster, node and index."""
         query = read_query(request, DeviceQuery)
         filters = DeviceFilter(**{name: query[name] for name in _DEVICE_FILTERS if name in query})
         devices = device_list(viewer=self.viewer, filters=filters)
@@ -156,11 +157,11 @@ class DeviceView(OperatorView):
 
     @extend_schema(
         operation_id="device_get",
-        summary="One card",
+        summary="Get a GPU",
         responses={200: DeviceSerializer, **problems(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, uuid: str) -> Response:
-        """Answer the card of that UUID."""
+        """Return the GPU of that UUID."""
         read_query(request, NoQuery)
         return Response(DeviceSerializer(device_get(viewer=self.viewer, uuid=uuid)).data)

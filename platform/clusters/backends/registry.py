@@ -26,7 +26,7 @@ class BackendMissing(AllotmentError):
     """The cluster is of a kind that this installation cannot talk to."""
 
     code = "BACKEND_MISSING"
-    title = gettext_lazy("This kind of cluster is not available")
+    title = gettext_lazy("Cluster type not available")
     status = 501
 
 
@@ -41,7 +41,7 @@ def backend_for(cluster: Cluster, *, disowned_too: bool = False) -> ClusterBacke
     name = _FACTORIES.get(cluster.backend)
     if name is None:
         known = ", ".join(sorted(_FACTORIES))
-        message = _("cluster %(name)s: the %(kind)s backend is not available yet; available: %(known)s")
+        message = _("Cluster %(name)s: backend %(kind)s isn't available. Valid: %(known)s")
         raise BackendMissing(message % {"name": cluster.name, "kind": cluster.backend, "known": known})
     factory: Callable[[Cluster], ClusterBackend] = import_string(name)
     return factory(cluster)
@@ -63,5 +63,5 @@ def delegate_for(cluster: Cluster) -> Delegate:
     """
     delegate = getattr(backend_for(cluster), "delegate", None)
     if not isinstance(delegate, Delegate):
-        raise BackendMissing(_("cluster %(name)s has no engine of its own") % {"name": cluster.name})
+        raise BackendMissing(_("Cluster %(name)s has no built-in scheduler") % {"name": cluster.name})
     return delegate

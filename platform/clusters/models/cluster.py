@@ -114,15 +114,13 @@ class PlacementPolicy(models.TextChoices):
 
 
 _PLACEMENT_HELP: Final = {
-    PlacementPolicy.DEFAULT: _(
-        "Keeps what is left of each node useful for the work that is usual. Recommended."
-    ),
-    PlacementPolicy.COMPACT: _("Fills nodes up one after the other."),
-    PlacementPolicy.SPREAD: _("Keeps the load of all nodes even."),
-    PlacementPolicy.AFFINITY: _("Looks at preferred terms first, then fills nodes up."),
-    PlacementPolicy.TOPOLOGY: _("Keeps tasks near to each other first, then fills nodes up."),
-    PlacementPolicy.REUSE: _("Prefers nodes that have the image or ran the job before, then fills nodes up."),
-    PlacementPolicy.BALANCE: _("Uses CPU and cards up together."),
+    PlacementPolicy.DEFAULT: _("Minimizes fragmentation for typical workloads (recommended)."),
+    PlacementPolicy.COMPACT: _("Binpack: fills one node after the other."),
+    PlacementPolicy.SPREAD: _("Spread: keeps the load of all nodes even."),
+    PlacementPolicy.AFFINITY: _("Node preferences first, then binpack."),
+    PlacementPolicy.TOPOLOGY: _("Topology first, then binpack."),
+    PlacementPolicy.REUSE: _("Prefers nodes that have the image or ran the job before, then binpack."),
+    PlacementPolicy.BALANCE: _("Balances CPU and GPU usage."),
 }
 
 

@@ -136,8 +136,8 @@ class ForeignOrigin(models.TextChoices):
     """Where a pod comes from: it says nothing of the platform, or was made by another installation, or says
     that it was made by this one, whose database does not know of it."""
 
-    OTHER = "other", _("Not the platform's")
-    INSTALLATION = "installation", _("Another installation")
+    OTHER = "other", _("Not managed by the platform")
+    INSTALLATION = "installation", _("Other installation")
     UNKNOWN = "unknown", _("Not in this database")
 
 

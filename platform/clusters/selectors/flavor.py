@@ -19,7 +19,7 @@ def cluster_get(*, viewer: Actor, name: str) -> Cluster:
     permissions.require(viewer, Permission.CLUSTER_VIEW)
     cluster = Cluster.unscoped.filter(name=name).select_related("cell").first()
     if cluster is None:
-        raise NotFound(_("There is no cluster %(name)s") % {"name": name})
+        raise NotFound(_("Cluster %(name)s not found") % {"name": name})
     return cluster
 
 
@@ -28,7 +28,7 @@ def flavor_get(*, viewer: Actor, cluster: str, name: str) -> Flavor:
     permissions.require(viewer, Permission.CLUSTER_VIEW)
     found = Flavor.unscoped.filter(cluster__name=cluster, name=name).select_related("cluster__cell").first()
     if found is None:
-        message = _("Cluster %(cluster)s has no flavor %(name)s.")
+        message = _("Pool %(name)s not found in cluster %(cluster)s.")
         raise NotFound(message % {"cluster": cluster, "name": name})
     return found
 

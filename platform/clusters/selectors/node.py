@@ -68,10 +68,10 @@ def node_get(*, viewer: Actor, name: str, cluster: str = "") -> Node:
     """
     found = list(node_list(viewer=viewer, filters=NodeFilter(cluster=cluster)).filter(name=name))
     if not found:
-        raise NotFound(_("There is no node named %(name)s.") % {"name": name})
+        raise NotFound(_("Node %(name)s not found.") % {"name": name})
     if len(found) > 1:
         clusters = ", ".join(node.cluster.name for node in found)
-        message = _("Several clusters have a node %(name)s; name one with cluster: %(clusters)s.")
+        message = _("Node %(name)s exists in several clusters. Specify one of: %(clusters)s.")
         told = message % {"name": name, "clusters": clusters}
         raise Invalid(told, errors=[FieldError("cluster", "AMBIGUOUS", told)])
     return found[0]
@@ -114,7 +114,7 @@ def device_get(*, viewer: Actor, uuid: str) -> Device:
     """
     device = device_list(viewer=viewer).filter(uuid=uuid).first()
     if device is None:
-        raise NotFound(_("There is no card %(uuid)s.") % {"uuid": uuid})
+        raise NotFound(_("GPU %(uuid)s not found.") % {"uuid": uuid})
     return device
 
 

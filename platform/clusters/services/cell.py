@@ -23,14 +23,16 @@ def cell_add(*, acting_user: Actor, name: str) -> Cell:
     """
     permissions.require(acting_user, Permission.CLUSTER_EDIT)
     if not is_dns_label(name):
-        message = _("A cell name has lower-case letters, digits and hyphens only, for example gpu-east.")
+        message = _(
+            "Invalid scheduling domain name. Use lowercase letters, digits and hyphens, for example gpu-east."
+        )
         raise Invalid(message, errors=[FieldError("name", "name", message)])
     cell = Cell(name=name)
     try:
         with transaction.atomic():
             cell.save(force_insert=True)
     except IntegrityError as error:
-        taken = _("Cell %(name)s already exists.") % {"name": name}
+        taken = _("Scheduling domain %(name)s already exists.") % {"name": name}
         raise Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]) from error
     audit_log.record_action(acting_user, "cell.add", entity="cell", entity_id=cell.pk, after={"name": name})
     return cell
@@ -46,7 +48,7 @@ def cell_set(*, acting_user: Actor, name: str, sharing: Sharing) -> Cell:
     permissions.require(acting_user, Permission.CLUSTER_EDIT)
     cell = Cell.unscoped.select_for_update().filter(name=name).first()
     if cell is None:
-        raise NotFound(_("There is no cell %(name)s.") % {"name": name})
+        raise NotFound(_("Scheduling domain %(name)s not found.") % {"name": name})
     before = cell.sharing
     cell.sharing = sharing
     cell.save(update_fields=["sharing"])

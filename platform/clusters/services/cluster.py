@@ -71,7 +71,7 @@ def cluster_add(
 
 
 def _name_taken() -> Conflict:
-    taken = _("There is a cluster of that name")
+    taken = _("Cluster name already exists")
     return Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)])
 
 
@@ -110,7 +110,7 @@ def cluster_set(
     """
     permissions.require(acting_user, Permission.CLUSTER_EDIT)
     if live_resize and not capabilities_for(cluster).resize:
-        message = _("A cluster of this kind cannot change the memory of running tasks")
+        message = _("This cluster type doesn't support resizing GPU memory")
         raise Refused(message, code="CANNOT_RESIZE", errors=[FieldError("live_resize", "REFUSED", message)])
     versions.advance_version(cluster, expected=expected)
     before = Cluster.unscoped.values_list("live_resize", flat=True).get(pk=cluster.pk)
@@ -132,7 +132,7 @@ def cluster_reconnect(
     """
     permissions.require(acting_user, Permission.CLUSTER_EDIT)
     if cluster.backend == BackendKind.SIMULATED:
-        raise Refused(_("A simulated cluster has no connection"), code="NO_CONNECTION")
+        raise Refused(_("Simulated clusters have no connection settings"), code="NO_CONNECTION")
     there = Cluster.unscoped.get(pk=cluster.pk)
     # It may be closed because another cluster answered at the old address: that is what is mended here.
     there.connection, there.health = dict(connection), ClusterHealth.UNKNOWN
@@ -159,7 +159,7 @@ def _require_known_node(there: Cluster) -> None:
     except BackendUnavailable as error:
         raise ClusterUnreachable(str(error)) from error
     if known and not known & found:
-        message = _("None of the nodes of cluster %(name)s is there: this is another cluster")
+        message = _("None of the nodes of cluster %(name)s found: this is a different cluster")
         raise Disowned(message % {"name": there.name})
 
 
@@ -184,7 +184,7 @@ def _forget(acting_user: Actor, cluster: Cluster) -> None:
             cluster.delete()
     except ProtectedError as error:
         kinds = sorted({str(held._meta.verbose_name_plural) for held in error.protected_objects})
-        message = _("Cluster %(name)s is still needed by: %(kinds)s")
+        message = _("Cluster %(name)s is in use by: %(kinds)s")
         raise Conflict(
             message % {"name": before["name"], "kinds": ", ".join(kinds)}, code="CLUSTER_IN_USE"
         ) from error

@@ -55,7 +55,7 @@ def flavor_add(
     permissions.require(acting_user, Permission.CLUSTER_EDIT)
     name = clean_slug(plan.name, field="name")
     if not plan.node_selector:  # it would take in every node there is and will be
-        message = _("Name at least one label of its nodes")
+        message = _("At least one node label is required")
         raise Invalid(errors=[FieldError("node_selector", "REQUIRED", message)])
     Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
     flavor = Flavor(
@@ -70,7 +70,7 @@ def flavor_add(
         with transaction.atomic():
             flavor.save(force_insert=True)
     except IntegrityError as error:
-        taken = _("The cluster has a flavor of that name")
+        taken = _("Pool name already exists in the cluster")
         raise Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]) from error
     _join(cluster)
     if not may_be_empty and not flavor.nodes.filter(present=True).exists():
@@ -108,7 +108,7 @@ def flavor_remove(*, acting_user: Actor, flavor: Flavor) -> None:
             flavor.delete()
     except ProtectedError as error:
         kinds = sorted({str(held._meta.verbose_name_plural) for held in error.protected_objects})
-        message = _("Flavor %(name)s is still needed by: %(kinds)s")
+        message = _("Pool %(name)s is in use by: %(kinds)s")
         told = message % {"name": before["name"], "kinds": ", ".join(kinds)}
         raise Conflict(told, code="FLAVOR_IN_USE") from error
     _join(cluster)

@@ -25,7 +25,7 @@ class NamespaceKept(Refused):
     """The namespace stays as it is."""
 
     code = "NAMESPACE_KEPT"
-    title = gettext_lazy("The namespace was not handed over")
+    title = gettext_lazy("Namespace not adopted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,7 @@ def namespace_adopt(
     permissions.require(acting_user, Permission.CLUSTER_EDIT)
     name = workspace.slug
     if is_reserved(name):
-        raise NamespaceKept(
-            _("%(name)s is a namespace of Kubernetes or of the platform itself.") % {"name": name}
-        )
+        raise NamespaceKept(_("Namespace %(name)s belongs to Kubernetes or the platform.") % {"name": name})
     connection = {"kind": "kubeconfig", "path": kubeconfig} if kubeconfig else cluster.connection
     backend = backend_for(Cluster(name=cluster.name, backend=cluster.backend, connection=connection))
     try:
@@ -71,17 +69,16 @@ def namespace_adopt(
         raise ClusterUnreachable(str(error)) from error
     if before == NamespaceState.ABSENT:
         raise NotFound(
-            _("There is no namespace %(name)s: the first job of the workspace makes it") % {"name": name}
+            _("Namespace %(name)s not found. The workspace's first job creates it.") % {"name": name}
         )
     if before == NamespaceState.OWN:
-        message = _("The namespace %(name)s is the workspace's already") % {"name": name}
+        message = _("Namespace %(name)s already belongs to the workspace") % {"name": name}
         raise Conflict(message, code="NAMESPACE_OWN")
     try:
         backend.namespace_adopt(name, str(workspace.pk))
     except BackendUnavailable as error:
         message = _(
-            "The cluster did not permit it: %(message)s. Name a kubeconfig of an administrator of the "
-            "cluster: --kubeconfig FILE"
+            "Denied by the cluster: %(message)s. Use the kubeconfig of a cluster admin: --kubeconfig FILE"
         )
         raise NamespaceKept(message % {"message": error}) from error
     audit_log.record_action(

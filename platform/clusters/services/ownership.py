@@ -48,14 +48,14 @@ class ClusterUnreachable(Refused):
     """The cluster does not answer, so nothing can be said of it."""
 
     code = "CLUSTER_UNREACHABLE"
-    title = gettext_lazy("The cluster does not answer")
+    title = gettext_lazy("Cluster unreachable")
 
 
 class Disowned(Conflict):
     """The cluster is not the one it was, or another platform runs it."""
 
     code = "CLUSTER_DISOWNED"
-    title = gettext_lazy("This cluster is run by another platform, or is another cluster")
+    title = gettext_lazy("The cluster is managed by another platform, or is a different cluster")
 
 
 def read_confirm_interval() -> timedelta:
@@ -256,12 +256,12 @@ def _check_identity(cluster: Cluster, uid: str) -> None:
         return
     if cluster.uid:
         raise Disowned(
-            _("Another cluster answers at the address of %(name)s: its uid is %(uid)s and was %(known)s")
+            _("A different cluster responds at the address of %(name)s: uid %(uid)s, expected %(known)s")
             % {"name": cluster.name, "uid": uid, "known": cluster.uid}
         )
     taken = Cluster.unscoped.filter(uid=uid).exclude(pk=cluster.pk).values_list("name", flat=True).first()
     if taken is not None:
-        raise Disowned(_("This cluster is known as %(name)s") % {"name": taken}, code="CLUSTER_KNOWN")
+        raise Disowned(_("The cluster is already added as %(name)s") % {"name": taken}, code="CLUSTER_KNOWN")
     if cluster._state.adding:
         cluster.uid = uid
         return
@@ -269,18 +269,18 @@ def _check_identity(cluster: Cluster, uid: str) -> None:
         with transaction.atomic():
             Cluster.unscoped.filter(pk=cluster.pk).update(uid=uid)
     except IntegrityError as error:
-        raise Disowned(_("This cluster is known by another name"), code="CLUSTER_KNOWN") from error
+        raise Disowned(_("The cluster is already added under another name"), code="CLUSTER_KNOWN") from error
     cluster.uid = uid
 
 
 def _check_owner(cluster: Cluster, found: Owner) -> None:
     if found.installation != str(installation_id()):
-        told = _("Cluster %(name)s is run by another platform: %(owner)s")
+        told = _("Cluster %(name)s is managed by another platform: %(owner)s")
         raise Disowned(told % {"name": cluster.name, "owner": owner_told(found)})
     if not _is_ours(cluster, found):
         told = _(
-            "Cluster %(name)s was run by a copy of this platform whose database knows more: %(owner)s."
-            " This database was restored, or is a copy"
+            "Cluster %(name)s was managed by a copy of this platform with a newer database: "
+            "%(owner)s. This database was restored, or is a copy"
         )
         raise Disowned(told % {"name": cluster.name, "owner": owner_told(found)})
 

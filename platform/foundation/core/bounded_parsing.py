@@ -96,7 +96,7 @@ def read_yaml(content: str | bytes, bounds: ParseBounds) -> Node | None:
     text = _decoded(content, bounds)
     if found := _DIRECTIVE.search(text):
         line = text.count("\n", 0, found.end()) + 1
-        raise TextError(_("directives such as %%YAML are not allowed here") % (), line=line)
+        raise TextError(_("Directives such as %%YAML aren't allowed.") % (), line=line)
     builder = _Builder(bounds)
     try:
         for event in yaml.parse(text, Loader=_Parser):
@@ -166,20 +166,20 @@ class _Builder:
         elif isinstance(event, yaml.CollectionEndEvent):
             self._open.pop()
         elif isinstance(event, yaml.AliasEvent):
-            raise TextError(_("aliases are not allowed here"), line=line, key=self._key())
+            raise TextError(_("Aliases aren't allowed."), line=line, key=self._key())
         elif isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                raise TextError(_("there is more than one document"), line=line)
+                raise TextError(_("More than one document found."), line=line)
 
     def _check(self, event: Any, line: int) -> None:
         self._nodes += 1
         if self._nodes > self._bounds.nodes:
             raise _too_many(self._bounds, line)
         if event.anchor is not None:
-            raise TextError(_("anchors are not allowed here"), line=line, key=self._key())
+            raise TextError(_("Anchors aren't allowed."), line=line, key=self._key())
         if event.tag is not None:
-            raise TextError(_("tags such as !!str are not allowed here"), line=line, key=self._key())
+            raise TextError(_("Tags such as !!str aren't allowed."), line=line, key=self._key())
 
     def _key(self) -> str:
         """The key whose value is being read."""
@@ -206,7 +206,7 @@ class _Builder:
         elif isinstance(node, Scalar):
             above.key = node
         else:
-            raise TextError(_("a key must be one value"), line=node.line)
+            raise TextError(_("Keys must be single values."), line=node.line)
 
 
 def _plain(node: Node) -> Any:
@@ -217,7 +217,7 @@ def _plain(node: Node) -> Any:
     found: dict[str, Any] = {}
     for key, value in node.entries:
         if key.text in found:
-            raise TextError(_("the key %(key)s is there twice") % {"key": key.text[:60]}, line=key.line)
+            raise TextError(_("Duplicate key %(key)s.") % {"key": key.text[:60]}, line=key.line)
         found[key.text] = _plain(value)
     return found
 
@@ -259,14 +259,14 @@ def _decoded(content: str | bytes, bounds: ParseBounds) -> str:
     if len(content) > bounds.size or (
         isinstance(content, str) and len(content.encode("utf-8", "surrogatepass")) > bounds.size
     ):
-        message = _("it is larger than %(limit)s KiB") % {"limit": bounds.size // 1024}
+        message = _("The file exceeds %(limit)s KiB.") % {"limit": bounds.size // 1024}
         raise TextError(message, code="TOO_LARGE")
     if isinstance(content, str):
         return content.removeprefix("\ufeff")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise TextError(_("it is not UTF-8 text"), code="ENCODING") from error
+        raise TextError(_("The file isn't UTF-8 text."), code="ENCODING") from error
 
 
 def _is_deeper(skeleton: str, limit: int) -> bool:
@@ -297,29 +297,29 @@ def _check_built(value: Any, bounds: ParseBounds, *, has_long_text: bool) -> Non
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(_("%(name)s is not JSON") % {"name": name})
+    raise ValueError(_("%(name)s isn't valid JSON.") % {"name": name})
 
 
 def _too_deep(bounds: ParseBounds, line: int = 0) -> TextError:
-    message = _("it is nested more than %(limit)s levels deep") % {"limit": bounds.depth}
+    message = _("Nesting exceeds %(limit)s levels.") % {"limit": bounds.depth}
     return TextError(message, code="TOO_DEEP", line=line)
 
 
 def _too_many(bounds: ParseBounds, line: int = 0) -> TextError:
-    message = _("it has more than %(limit)s values") % {"limit": bounds.nodes}
+    message = _("The file exceeds %(limit)s values.") % {"limit": bounds.nodes}
     return TextError(message, code="TOO_MANY", line=line)
 
 
 def _too_many_keys(bounds: ParseBounds, line: int = 0) -> TextError:
-    message = _("a mapping has more than %(limit)s keys") % {"limit": bounds.keys}
+    message = _("A map exceeds %(limit)s keys.") % {"limit": bounds.keys}
     return TextError(message, code="TOO_MANY", line=line)
 
 
 def _too_long(bounds: ParseBounds, line: int = 0) -> TextError:
-    message = _("a value has more than %(limit)s characters") % {"limit": bounds.text}
+    message = _("A value exceeds %(limit)s characters.") % {"limit": bounds.text}
     return TextError(message, code="TOO_LONG", line=line)
 
 
 def _long_number(line: int = 0) -> TextError:
-    message = _("a number has more than %(limit)s digits") % {"limit": DIGITS_MAX}
+    message = _("A number exceeds %(limit)s digits.") % {"limit": DIGITS_MAX}
     return TextError(message, code="TOO_LONG", line=line)

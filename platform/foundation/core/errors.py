@@ -26,7 +26,7 @@ class AllotmentError(Exception):
     """Base of everything the platform refuses to do, with the HTTP status it answers."""
 
     code = "ERROR"
-    title = _("The request could not be carried out")
+    title = _("Request failed")
     status = 400
 
     def __init__(
@@ -48,7 +48,7 @@ class Invalid(AllotmentError):
     """The request is well-formed but its content is not acceptable."""
 
     code = "INVALID"
-    title = _("The request is not valid")
+    title = _("Invalid request")
     status = 400
 
 
@@ -56,7 +56,7 @@ class Refused(AllotmentError):
     """Understood, but against a rule: quota, policy, or a shape that can never fit."""
 
     code = "REFUSED"
-    title = _("The request was refused")
+    title = _("Request denied")
     status = 422
 
 
@@ -64,7 +64,7 @@ class PermissionDenied(AllotmentError):
     """The user may see the thing but not do this with it."""
 
     code = "PERMISSION_DENIED"
-    title = _("You may not do this")
+    title = _("Permission denied")
     status = 403
 
 
@@ -80,7 +80,7 @@ class Conflict(AllotmentError):
     """Somebody else changed it first, or its present state does not allow this."""
 
     code = "CONFLICT"
-    title = _("The state has changed meanwhile")
+    title = _("Conflict: the resource changed")
     status = 409
 
 
@@ -88,7 +88,7 @@ class PreconditionRequired(AllotmentError):
     """The change must say which version it was made for."""
 
     code = "PRECONDITION_REQUIRED"
-    title = _("Say which version you are changing")
+    title = _("Missing If-Match")
     status = 428
 
 
@@ -96,7 +96,7 @@ class PreconditionFailed(AllotmentError):
     """The row was changed since it was read: look again, then decide anew."""
 
     code = "PRECONDITION_FAILED"
-    title = _("It was changed since you read it")
+    title = _("Conflict: the resource changed")
     status = 412
 
 
@@ -104,5 +104,5 @@ class TooLarge(AllotmentError):
     """The body is larger than anything that is sent here needs to be."""
 
     code = "TOO_LARGE"
-    title = _("The body is too large")
+    title = _("Request body too large")
     status = 413

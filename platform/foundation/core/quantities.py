@@ -57,9 +57,9 @@ def gettext_noop(sentence: str) -> str:
     return sentence
 
 
-_NO_CPU: Final = gettext_noop("%(text)s is not a CPU amount; write 8, 0.5 or 500m")
-_NO_MEMORY: Final = gettext_noop("%(text)s is not a memory amount; write 64Gi or 20480Mi")
-_NO_SHARE: Final = gettext_noop("%(text)s is not a share of a card; write a whole percentage from 1 to 100")
+_NO_CPU: Final = gettext_noop("Invalid CPU amount %(text)s. Examples: 8, 0.5, 500m")
+_NO_MEMORY: Final = gettext_noop("Invalid memory amount %(text)s. Examples: 64Gi, 20480Mi")
+_NO_SHARE: Final = gettext_noop("Invalid GPU share %(text)s. Enter a whole percentage from 1 to 100.")
 
 
 def _split(text: str | int | float, refusal: str) -> tuple[Decimal, str]:

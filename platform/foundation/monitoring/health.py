@@ -81,8 +81,8 @@ def _database() -> CheckResult:
         cursor.execute("SELECT current_setting('transaction_read_only')")
         read_only = cursor.fetchone() != ("off",)
     if read_only:
-        text = "does ALLOTMENT_DATABASE_URL name the primary, and has its disk room?"
-        return CheckResult("database", False, "takes no writes", text)
+        text = "check that ALLOTMENT_DATABASE_URL points to the primary and that its disk isn't full"
+        return CheckResult("database", False, "read-only", text)
     return CheckResult("database", True, connection.vendor)
 
 
@@ -99,7 +99,9 @@ def run_checks() -> list[CheckResult]:
         results = [_database(), _migrations()]
     except (DatabaseError, InterfaceError) as error:
         return [
-            CheckResult("database", False, str(error), "is ALLOTMENT_DATABASE_URL right, and the server up?")
+            CheckResult(
+                "database", False, str(error), "check ALLOTMENT_DATABASE_URL and that the database is running"
+            )
         ]
     for name, check in _checks.items():
         try:
@@ -141,5 +143,7 @@ def _answer(results: list[CheckResult], *, ready: bool) -> JsonResponse:
 def worker_heartbeat() -> Check:
     """The standard check of the worker's heartbeat task."""
     return heartbeat_check(
-        "worker", within_s=int(timedelta(seconds=60).total_seconds()), help_text="is a worker running?"
+        "worker",
+        within_s=int(timedelta(seconds=60).total_seconds()),
+        help_text="check that a worker is running",
     )

@@ -28,7 +28,7 @@ class StorageFull(AllotmentError):
     """A disk that the platform writes to has no room left."""
 
     code = "STORAGE_FULL"
-    title = _("The platform's disk is full. Nothing was changed; an operator has to make room.")
+    title = _("The platform's disk is full. No changes were made. Contact a platform admin.")
     status = 507
 
 
@@ -36,7 +36,7 @@ class DatabaseReadOnly(AllotmentError):
     """The database takes no writes: its primary has moved."""
 
     code = "DATABASE_READ_ONLY"
-    title = _("The platform's database takes no writes at present. Nothing was changed; try again soon.")
+    title = _("The platform's database is read-only. No changes were made. Try again later.")
     status = 503
 
 
@@ -44,7 +44,7 @@ class DatabaseUnavailable(AllotmentError):
     """The database cannot be reached."""
 
     code = "DATABASE_UNAVAILABLE"
-    title = _("The platform's database cannot be reached at present. Try again soon.")
+    title = _("The platform's database is unreachable. Try again later.")
     status = 503
 
 

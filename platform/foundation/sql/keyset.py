@@ -17,7 +17,7 @@ M = TypeVar("M", bound=Model)
 
 
 def _bad_cursor() -> Invalid:
-    message = _("The cursor is not one that this list gave out.")
+    message = _("Invalid cursor.")
     return Invalid(message, code="CURSOR_INVALID", errors=[FieldError("cursor", "INVALID", message)])
 
 

@@ -37,12 +37,12 @@ def if_match(request: Request, *, required: bool = True) -> int | None:
     if not value:
         if not required:
             return None
-        message = _("Send the ETag of the version that you have read as If-Match.")
+        message = _("Send the ETag of the version you read in If-Match.")
         raise PreconditionRequired(message, errors=[FieldError(_FIELD, "REQUIRED", message)])
     if value == "*":
         return None
     if "," in value:
-        message = _("If-Match takes one version.")
+        message = _("If-Match must contain one ETag.")
         raise Invalid(message, code="IF_MATCH_INVALID", errors=[FieldError(_FIELD, "FORMAT", message)])
     found = _STRONG.fullmatch(value)
     return int(found[1]) if found else -1
@@ -73,5 +73,5 @@ def advance_version(row: VersionedRow, *, expected: int | None) -> None:
 
 
 def _stale() -> PreconditionFailed:
-    message = _("It was changed since you read it. Read it again and decide anew; nothing was changed.")
+    message = _("The resource changed since you loaded it. Reload it and try again. No changes were made.")
     return PreconditionFailed(message, errors=[FieldError(_FIELD, "STALE", message)])

@@ -75,7 +75,7 @@ def route_of(method: str, path: str) -> str:
 def checked_key(value: str) -> str:
     """The caller's key. Raises: Invalid."""
     if not 1 <= len(value) <= 255 or not value.isprintable():
-        message = _("An Idempotency-Key has 1 to 255 printable characters.")
+        message = _("Idempotency-Key must be 1 to 255 printable characters.")
         errors = [FieldError(_FIELD, "FORMAT", message)]
         raise Invalid(message, code="IDEMPOTENCY_KEY_INVALID", errors=errors)
     return value
@@ -100,7 +100,7 @@ def answer_once(request: Repeatable, make: Callable[[], StoredAnswer]) -> tuple[
         if known is None:  # it was something else that collided
             raise
     if known.fingerprint != request.fingerprint:
-        message = _("This Idempotency-Key was used for another request.")
+        message = _("Idempotency-Key was already used for another request.")
         raise KeyReused(message, errors=[FieldError(_FIELD, "REUSED", message)])
     return StoredAnswer(known.status, known.body, known.headers), True
 
@@ -122,7 +122,7 @@ def _claim(request: Repeatable) -> IdempotencyKey:
         except OperationalError as error:
             if getattr(error.__cause__, "sqlstate", "") != _LOCK_NOT_AVAILABLE:
                 raise
-            message = _("The first request with this Idempotency-Key is still running; ask again later.")
+            message = _("A request with this Idempotency-Key is in progress. Try again later.")
             raise KeyInUse(message, errors=[FieldError(_FIELD, "IN_USE", message)]) from error
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
     return row

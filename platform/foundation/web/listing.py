@@ -114,19 +114,19 @@ def parse_condition(text: str, columns: Columns) -> Condition:
     """Read `<column><operator><value>`. Raises: Invalid, naming `filterBy`."""
     found = _CONDITION.fullmatch(text)
     if found is None:
-        raise _invalid("FORMAT", _("Write <field><operator><value>, as in name=@train."))
+        raise _invalid("FORMAT", _("Use <field><operator><value>, for example name=@train."))
     name, operator, value = found.groups()
     column = columns.get(name)
     if column is None:
-        message = _("%(name)s is no field to filter by; there are: %(known)s")
+        message = _("Can't filter by %(name)s. Valid fields: %(known)s")
         raise _invalid("UNKNOWN", message % {"name": name, "known": ", ".join(columns)})
     if operator not in _OPERATORS[column.kind]:
-        message = _("%(name)s does not take the operator %(operator)s.")
+        message = _("Operator %(operator)s isn't supported for %(name)s.")
         raise _invalid("OPERATOR", message % {"name": name, "operator": operator})
     try:
         return Condition(column, operator, _READERS[column.kind](value))
     except ValueError as error:
-        message = _("%(value)s is no value of %(name)s.")
+        message = _("%(value)s isn't a valid value for %(name)s.")
         raise _invalid("VALUE", message % {"value": value[:80], "name": name}) from error
 
 

@@ -53,7 +53,7 @@ class BoundedJsonParser(BodyParser):
         try:
             return load_json(body, self.bounds)
         except TextError as error:
-            problem = _("The body is not valid JSON: %(problem)s") % {"problem": error.message}
+            problem = _("Invalid JSON in the request body: %(problem)s") % {"problem": error.message}
             code = error.code if error.code == "TOO_DEEP" else "JSON_INVALID"
             raise Invalid(problem, code=code, errors=_whole(code, problem)) from error
 
@@ -62,7 +62,7 @@ def _read_body(stream: IO[bytes], largest: int) -> bytes:
     """The whole body. Raises: TooLarge for one of more than `largest` bytes."""
     body = stream.read(largest + 1)
     if len(body) > largest:
-        message = _("The body has more than %(limit)s KiB.") % {"limit": largest // 1024}
+        message = _("The request body exceeds %(limit)s KiB.") % {"limit": largest // 1024}
         raise TooLarge(message, numbers={"limit_bytes": largest}, errors=_whole("TOO_LARGE", message))
     return body
 

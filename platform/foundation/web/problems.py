@@ -106,6 +106,6 @@ def server_error(request: HttpRequest) -> JsonResponse:
         status=500,
         code="INTERNAL",
         title=_("Internal error"),
-        detail=_("Something failed here; it was logged."),
+        detail=_("Internal error. Give the request ID to a platform admin."),
     )
     return JsonResponse(body, status=500, content_type=CONTENT_TYPE)

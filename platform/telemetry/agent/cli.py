@@ -27,13 +27,11 @@ _USAGE: Final = 2
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes; a pod of the DaemonSet needs none of it."""
     parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="default: NODE_NAME")
-    parser.add_argument(
-        "--server", default=_in_cluster(), help="address of the API server; default: in-cluster"
-    )
+    parser.add_argument("--server", default=_in_cluster(), help="API server address; default: in-cluster")
     parser.add_argument("--token-file", type=Path, default=_ACCOUNT / "token")
     parser.add_argument("--certificate-file", type=Path, default=_ACCOUNT / "ca.crt")
-    parser.add_argument("--root", type=Path, default=_ROOT, help="where HAMi keeps the folders of containers")
-    parser.add_argument("--once", action="store_true", help="look at every pod once, and end")
+    parser.add_argument("--root", type=Path, default=_ROOT, help="HAMi container directory")
+    parser.add_argument("--once", action="store_true", help="process all pods once and exit")
 
 
 def agent_command(options: argparse.Namespace) -> int:
@@ -61,7 +59,9 @@ def agent_command(options: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The entry point `allotment-agent`."""
-    parser = argparse.ArgumentParser(prog="allotment-agent", description="The agent on a GPU node")
+    parser = argparse.ArgumentParser(
+        prog="allotment-agent", description=("Allotment node agent: resizes GPU memory of running slices")
+    )
     add_agent_arguments(parser)
     raise SystemExit(agent_command(parser.parse_args(argv)))
 

@@ -18,39 +18,42 @@ class SeriesQuerySerializer(QuerySerializer):
 
     level = serializers.ChoiceField(choices=LEVELS)
     id = serializers.UUIDField(
-        required=False, help_text="Cluster, node or job. Without it, the level `cluster` covers all clusters."
+        required=False,
+        help_text=("ID of the cluster, node or job. If omitted, level `cluster` covers all clusters."),
     )
     start = serializers.DateTimeField(required=False, help_text="Default: one hour before `end`.")
     end = serializers.DateTimeField(required=False, help_text="Default: now.")
     step = serializers.IntegerField(
-        required=False, min_value=10, help_text="Seconds per point. Not together with `numberOfSamples`."
+        required=False,
+        min_value=10,
+        help_text=("Seconds per point. Can't be combined with `numberOfSamples`."),
     )
     numberOfSamples = serializers.IntegerField(  # noqa: N815 (the name on the wire)
         required=False,
         min_value=1,
         max_value=MAX_POINTS,
-        help_text=f"About how many points; default {POINTS}.",
+        help_text=f"Approximate number of points; default {POINTS}.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         attrs = super().validate(attrs)
         if "step" in attrs and "numberOfSamples" in attrs:
-            raise serializers.ValidationError({"step": _("Give either step or numberOfSamples, not both.")})
+            raise serializers.ValidationError({"step": _("Specify either step or numberOfSamples.")})
         if attrs["level"] != "cluster" and "id" not in attrs:
-            message = _("The level %(level)s needs an id.") % {"level": attrs["level"]}
+            message = _("Level %(level)s requires an id.") % {"level": attrs["level"]}
             raise serializers.ValidationError({"id": message})
         return attrs
 
 
 class SeriesSerializer(serializers.Serializer[Any]):
-    key = serializers.CharField(help_text="Unique in the answer.")
+    key = serializers.CharField(help_text="Unique in the response.")
     measure = serializers.CharField()
     subject = serializers.CharField(help_text="Device, `task/device`, `average`, `total`, or empty.")
     label = serializers.CharField()  # type: ignore[assignment]
     unit = serializers.ChoiceField(choices=["cards", "percent", "MiB", "W", "°C"])
     values = serializers.ListField(
         child=serializers.FloatField(allow_null=True),
-        help_text="One per entry of `times`; null is a gap, never a zero.",
+        help_text="One value per entry of `times`; null is a gap, not 0.",
     )
 
 
@@ -70,4 +73,4 @@ class SeriesSetSerializer(serializers.Serializer[Any]):
     times = serializers.ListField(child=serializers.DateTimeField(), help_text="Start of each bucket.")
     series = SeriesSerializer(many=True)
     gaps = GapSerializer(many=True)
-    omitted = serializers.IntegerField(help_text="Lines left out because there are too many.")
+    omitted = serializers.IntegerField(help_text="Number of omitted lines.")

@@ -31,21 +31,21 @@ _DEFAULT_RANGE: Final = timedelta(hours=1)
 def _job(pk: uuid.UUID) -> Job:
     job = Job.unscoped.select_related("workspace").filter(pk=pk).first()
     if job is None:
-        raise NotFound(_("There is no such job."))
+        raise NotFound(_("Job not found."))
     return job
 
 
 def _node(pk: uuid.UUID) -> Node:
     node = Node.unscoped.filter(pk=pk).first()
     if node is None:
-        raise NotFound(_("There is no such node."))
+        raise NotFound(_("Node not found."))
     return node
 
 
 def _cluster(pk: uuid.UUID) -> Cluster:
     cluster = Cluster.unscoped.filter(pk=pk).first()
     if cluster is None:
-        raise NotFound(_("There is no such cluster."))
+        raise NotFound(_("Cluster not found."))
     return cluster
 
 
@@ -93,11 +93,11 @@ class SeriesView(PlatformView):
 
     @extend_schema(
         operation_id="metrics_series",
-        summary="Series of a cluster, a node or a job",
+        summary="Metrics of a cluster, a node or a job",
         description=(
-            "Allocation and use are separate lines. A value of null is a gap; `gaps` says why. Ranges "
-            "of up to 31 days and 1000 points. Clusters and nodes need `cluster.view`; a job that you "
-            "may not see answers 404."
+            "Allocation and utilization are separate lines. null is a gap; `gaps` gives the cause. "
+            "Maximum: 31 days and 1000 points. Clusters and nodes require `cluster.view`. Returns "
+            "404 for jobs that you can't view."
         ),
         parameters=[SeriesQuerySerializer],
         responses={
@@ -107,7 +107,7 @@ class SeriesView(PlatformView):
         tags=["metrics"],
     )
     def get(self, request: Request) -> Response:
-        """Answer the series that the query asks for."""
+        """Return the series that the query asks for."""
         query = read_query(request, SeriesQuerySerializer)
         end = query.get("end", clock.now())
         start = query.get("start", end - _DEFAULT_RANGE)

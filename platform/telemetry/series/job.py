@@ -172,7 +172,7 @@ def job_series(
     Raises: NotFound when the viewer may not see the job; Invalid for a bad range.
     """
     if not permissions.may(viewer, Permission.JOB_VIEW, job.workspace):
-        raise NotFound(_("There is no such job."))
+        raise NotFound(_("Job not found."))
     window = window_of(start, end, step, kept=READINGS_KEPT_FOR, points=points)
     rows = Channel.unscoped.filter(job_id=job.pk)
     channels = list(rows.order_by("id"))

@@ -66,18 +66,18 @@ def _auto_step_ms(length: timedelta, points: int) -> int:
 
 def _checked(start: datetime, end: datetime, step_s: int | None, points: int) -> None:
     if start >= end:
-        raise Invalid(_("start must be before end"))
+        raise Invalid(_("start must be before end."))
     if end - start > MAX_RANGE:
         days = {"days": MAX_RANGE.days}
-        raise Invalid(_("the range is longer than %(days)s days") % days, numbers=days)
+        raise Invalid(_("The range exceeds %(days)s days.") % days, numbers=days)
     if not 1 <= points <= MAX_POINTS:
-        raise Invalid(_("the number of samples must be from 1 to %(most)s") % {"most": MAX_POINTS})
+        raise Invalid(_("The number of samples must be from 1 to %(most)s.") % {"most": MAX_POINTS})
     if step_s is None:
         return
     if step_s < TICK_MS // 1000:
-        raise Invalid(_("step must be at least %(seconds)s seconds") % {"seconds": TICK_MS // 1000})
+        raise Invalid(_("step must be at least %(seconds)s seconds.") % {"seconds": TICK_MS // 1000})
     if end - start > timedelta(seconds=step_s * MAX_POINTS):
-        message = _("step is too small for this range: more than %(most)s points")
+        message = _("step is too small for this range: more than %(most)s points.")
         raise Invalid(message % {"most": MAX_POINTS})
 
 

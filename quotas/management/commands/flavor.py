@@ -22,34 +22,35 @@ from tenants.models import User
 
 
 class Command(VerbCommand):
-    help = "Find, add, list and remove flavors: pools of nodes with the same cards"
+    help = "Manage resource flavors (GPU pools)"
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="discover|add|list|remove")
-        find = verbs.add_parser("discover", help="what the labels of a cluster's nodes tell")
+        find = verbs.add_parser("discover", help="propose flavors from node labels")
         find.add_argument("cluster", metavar="CLUSTER")
-        find.add_argument("--apply", action="store_true", help="add what was found")
+        find.add_argument("--apply", action="store_true", help="add the proposed flavors")
         find.add_argument(
             "--quota", action="store_true",
-            help="with --apply: raise the quota of the root tenant to what the pools of the cluster have",
+            help=("with --apply: raise the root tenant's quota to the capacity of the cluster's "
+                 "pools"),
         )  # fmt: skip
         find.add_argument(
             "--node-resources", choices=[choice.value for choice in NodeResources],
-            help="with --quota: how much CPU and memory; unlimited where nothing was set yet",
+            help="with --quota: CPU and memory; default: unlimited where not set yet",
         )  # fmt: skip
-        add = verbs.add_parser("add", help="a flavor by hand")
+        add = verbs.add_parser("add", help="add a flavor")
         add.add_argument("cluster", metavar="CLUSTER")
         add.add_argument("name", metavar="NAME")
         add.add_argument("--selector", action="append", default=[], metavar="LABEL=VALUE", required=True)
-        add.add_argument("--model", default="", help="of its cards")
+        add.add_argument("--model", default="", help="GPU model")
         add.add_argument("--card-memory", type=int, default=0, metavar="MIB")
         add.add_argument("--mode", choices=GpuMode.values, default=GpuMode.WHOLE.value)
-        add.add_argument("--force", action="store_true", help="also if no node belongs to it yet")
-        remove = verbs.add_parser("remove", help="remove a flavor that no queue and no job refers to")
+        add.add_argument("--force", action="store_true", help="allow a flavor without nodes")
+        remove = verbs.add_parser("remove", help="remove a flavor without queues and jobs")
         remove.add_argument("cluster", metavar="CLUSTER")
         remove.add_argument("name", metavar="NAME")
-        remove.add_argument("--yes", action="store_true", help="do not ask")
-        verbs.add_parser("list", help="all flavors with their nodes and cards")
+        remove.add_argument("--yes", action="store_true", help="skip the confirmation")
+        verbs.add_parser("list", help="list flavors with their nodes and GPUs")
         self.common_arguments(verbs)
 
     def _discover(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -117,14 +118,14 @@ class Command(VerbCommand):
 
 def _plans_text(plans: Sequence[FlavorPlan]) -> str:
     if not plans:
-        return "every node with cards and a product label has a flavor\n"
+        return "every node with GPUs and a product label has a flavor\n"
     columns = ("name", "card_model", "card_memory_mib", "gpu_mode", "nodes", "cards")
     return table_text(columns, [[str(getattr(plan, column)) for column in columns] for plan in plans])
 
 
 def _quota_text(root: RootQuota) -> str:
     if not root.changes:
-        return f"{root.tenant} has the quota of all pools of the cluster already\n"
+        return f"{root.tenant} already has the quota of all pools of the cluster\n"
     rows = [
         [
             change.flavor.name,
@@ -157,7 +158,7 @@ def _next(options: dict[str, Any], plans: Sequence[FlavorPlan]) -> str:
 def _label(text: str) -> tuple[str, str]:
     label, equals, value = text.partition("=")
     if not label or not equals:
-        raise CommandError(f"--selector {text}: write LABEL=VALUE", returncode=USAGE)
+        raise CommandError(f"--selector {text}: use LABEL=VALUE", returncode=USAGE)
     return label, value
 
 

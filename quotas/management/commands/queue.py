@@ -22,15 +22,16 @@ class Command(VerbCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list")
         add = verbs.add_parser("add", help="add a queue")
-        listing = verbs.add_parser("list", help="the queues of a workspace with their flavors")
+        listing = verbs.add_parser("list", help="list the queues of a workspace with their flavors")
         for verb in (add, listing):
-            verb.add_argument("workspace", metavar="WORKSPACE", help="slug")
+            verb.add_argument("workspace", metavar="WORKSPACE", help="tenant ID (slug)")
         add.add_argument("name", metavar="NAME")
         add.add_argument(
             "--flavor", action="append", default=[], metavar="F",
-            help="FLAVOR or CLUSTER/FLAVOR, repeatable, tried in this order; all of the cell unless told",
+            help=("FLAVOR or CLUSTER/FLAVOR in order of preference, repeatable; default: all of the "
+                 "scheduling domain"),
         )  # fmt: skip
-        add.add_argument("--cell", default="", metavar="NAME", help="needed where there are several")
+        add.add_argument("--cell", default="", metavar="NAME", help="required if there are several")
         self.common_arguments(verbs)
 
     def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -60,12 +61,13 @@ def _flavors(cell: Cell, names: list[str]) -> list[Flavor]:
         flavors = Flavor.unscoped.filter(cluster__cell=cell).select_related("cluster")
         found = list(flavors.order_by("cluster__name", "name"))
         if not found:
-            message = f"cell {cell.name} has no flavors; next: allotment flavor discover CLUSTER --apply"
+            hint = "next: allotment flavor discover CLUSTER --apply"
+            message = f"scheduling domain {cell.name} has no flavors; {hint}"
             raise CommandError(message, returncode=USAGE)
         return found
     found, wrong = find_flavors_named(cell, names)
     if wrong:
         facts = ", ".join(names[index] for index in wrong)
-        hint = "write CLUSTER/FLAVOR; allotment flavor list shows them"
-        raise CommandError(f"--flavor {facts}: no single flavor has that name; {hint}", returncode=USAGE)
+        hint = "use CLUSTER/FLAVOR; see allotment flavor list"
+        raise CommandError(f"--flavor {facts}: flavor not found or ambiguous; {hint}", returncode=USAGE)
     return found

@@ -207,23 +207,23 @@ def _locked(pk: uuid.UUID) -> Override:
 
 def _check_places(lender: QuotaNode, borrower: QuotaNode) -> None:
     if lender.pk == borrower.pk:
-        message = _("Nobody lends to themselves.")
+        message = _("Source and target must differ.")
         raise Invalid(message, errors=[FieldError("borrower", "SAME", message)])
     if lender.cell_id != borrower.cell_id:
-        message = _("Both must belong to one cell.")
+        message = _("Both must belong to the same scheduling domain.")
         raise Invalid(message, errors=[FieldError("borrower", "OTHER_CELL", message)])
 
 
 def _check_window(now: datetime, starts_at: datetime | None, ends_at: datetime) -> None:
     start = starts_at or now
     if ends_at <= start:
-        message = _("A loan ends after it starts.")
+        message = _("End time must be after start time.")
         raise Invalid(message, errors=[FieldError("ends_at", "WINDOW", message)])
     if ends_at <= now:
-        message = _("Choose a moment that is still to come.")
+        message = _("Select a future time.")
         raise Invalid(message, errors=[FieldError("ends_at", "PAST", message)])
     if ends_at - start > LONGEST:
-        message = _("A loan lasts a year at most; for longer, change the quota.")
+        message = _("Maximum duration is one year.")
         raise Invalid(message, errors=[FieldError("ends_at", "TOO_LONG", message)])
 
 
@@ -231,15 +231,15 @@ def _check_amounts(cell_id: uuid.UUID, amounts: Sequence[LoanAmount]) -> None:
     seen = set()
     for item in amounts:
         if (item.flavor.pk, item.resource) in seen:
-            raise _wrong(item, "TWICE", _("This amount is named twice."))
+            raise _wrong(item, "TWICE", _("Duplicate amount."))
         seen.add((item.flavor.pk, item.resource))
         if item.flavor.cluster.cell_id != cell_id:
-            message = _("The flavor %(flavor)s belongs to another cell.") % {"flavor": item.flavor}
+            message = _("Pool %(flavor)s belongs to another scheduling domain.") % {"flavor": item.flavor}
             raise _wrong(item, "OTHER_CELL", message, "flavor")
         if not 0 < item.amount <= AMOUNT_MAX:
-            raise _wrong(item, "AMOUNT", _("Lend at least 1."))
+            raise _wrong(item, "AMOUNT", _("Minimum: 1."))
     if not amounts:
-        message = _("Say what is lent.")
+        message = _("Select the quota to transfer.")
         raise Invalid(message, errors=[FieldError("amounts", "REQUIRED", message)])
 
 
@@ -259,7 +259,7 @@ def _check_sums(
     """
     for item in amounts:
         if tables.get_own_nominals(item.flavor.pk, item.resource)[borrower.pk] is None:
-            message = _("%(node)s has no limit there, so it needs no loan.")
+            message = _("%(node)s is unlimited and needs no temporary quota.")
             raise _wrong(item, "UNLIMITED", message % {"node": node_names([borrower.pk])[borrower.pk]})
         own = tables.get_own_nominals(item.flavor.pk, item.resource)[lender.pk]
         flows = loan_flows(lender.pk, item.flavor.pk, item.resource)
@@ -277,12 +277,12 @@ def _short(lender: QuotaNode, item: LoanAmount, own: int, least: int, *, field: 
         "asked": format_amount(item.resource, item.amount),
     }
     if least == own:
-        sentence = _("%(node)s keeps %(kept)s of %(flavor)s for itself, and would lend %(asked)s.") % values
+        sentence = _("%(node)s has %(kept)s of %(flavor)s unassigned; %(asked)s requested.") % values
     else:
         sentence = (
             _(
-                "%(node)s keeps %(kept)s of %(flavor)s for itself, of which other loans leave %(least)s in"
-                " this time, and would lend %(asked)s."
+                "%(node)s has %(kept)s of %(flavor)s unassigned; other transfers leave %(least)s "
+                "in this period; %(asked)s requested."
             )
             % values
         )

@@ -43,12 +43,16 @@ def queue_create(
     """
     permissions.require(acting_user, Permission.QUEUE_EDIT, workspace)
     if not workspace.is_workspace:
-        message = _("%(tenant)s is a folder; only a workspace has queues.")
+        message = _("%(tenant)s is a folder. Only workspaces have queues.")
         raise _wrong("workspace", "FOLDER", message % {"tenant": workspace})
     _check_name(workspace, name)
     own = all(flavor.cluster.cell_id == cell.pk for flavor in flavors)
     if not flavors or not own or len({flavor.pk for flavor in flavors}) < len(flavors):
-        raise _wrong("flavors", "REQUIRED", _("A queue needs flavors, each once and all of its own cell."))
+        raise _wrong(
+            "flavors",
+            "REQUIRED",
+            _("Select at least one pool of the queue's scheduling domain; no duplicates."),
+        )
     parent = quota_node_ensure(acting_user=acting_user, cell=cell, tenant=workspace)
     node = QuotaNode.unscoped.create(cell=cell, tenant=workspace, parent=parent, is_queue=True)
     queue = Queue.unscoped.create(
@@ -75,10 +79,10 @@ def queue_create(
 
 def _check_name(workspace: Tenant, name: str) -> None:
     if not is_dns_label(name):
-        message = _("%(name)s cannot name a queue: use lower-case letters, digits and hyphens.")
+        message = _("Invalid queue name %(name)s. Use lowercase letters, digits and hyphens.")
         raise _wrong("name", "name", message % {"name": name})
     if Queue.unscoped.filter(workspace=workspace, name=name, closed_at__isnull=True).exists():
-        message = _("The workspace %(workspace)s has a queue named %(name)s already.")
+        message = _("Queue %(name)s already exists in workspace %(workspace)s.")
         text = message % {"workspace": workspace, "name": name}
         raise Conflict(text, code="NAME_TAKEN", errors=[FieldError("name", "taken", text)])
 

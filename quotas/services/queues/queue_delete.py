@@ -65,7 +65,7 @@ def _require_target(queue: Queue, move_to: Queue | None) -> None:
     if move_to is None:
         return
     if move_to.pk == queue.pk or move_to.cell_id != queue.cell_id:
-        message = _("Jobs move to another queue of the same workspace and cell.")
+        message = _("Jobs can only move to another queue of the same workspace and scheduling domain.")
         raise Invalid(message, errors=[FieldError("move_to", "PLACE", message)])
 
 
@@ -73,9 +73,9 @@ def _require_unbound(queue: Queue) -> None:
     states = (OverrideState.PLANNED, OverrideState.ACTIVE)
     lent = Override.unscoped.filter(lender=queue.node_id, state__in=states)
     if lent.exists() or Override.unscoped.filter(borrower=queue.node_id, state__in=states).exists():
-        raise Conflict(_("A loan names the quota of this queue; end it first."), code="QUEUE_IN_USE")
+        raise Conflict(_("Temporary quota uses this queue. End it first."), code="QUEUE_IN_USE")
     if QuotaRequest.unscoped.filter(node=queue.node_id, state__in=OPEN_STATES).exists():
-        message = _("A request names the quota of this queue; decide about it first.")
+        message = _("A quota request targets this queue. Review it first.")
         raise Conflict(message, code="QUEUE_IN_USE")
 
 
@@ -88,6 +88,6 @@ def _give_back(acting_user: Actor, queue: Queue) -> None:
             acting_user=acting_user,
             cell_id=queue.cell_id,
             changes=[NodeAmounts(node, amounts)],
-            reason=_("The queue %(name)s was deleted.") % {"name": queue.name},
+            reason=_("Queue %(name)s was deleted.") % {"name": queue.name},
             source=QuotaChangeSource.EDIT,
         )

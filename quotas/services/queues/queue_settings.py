@@ -83,7 +83,9 @@ def _require_above(acting_user: Actor, queue: Queue, values: Mapping[str, Any]) 
     reach = values.get("max_priority", queue.max_priority)
     harmless = wanted != PreemptOthers.ANY or (wanted, reach) == (queue.while_borrowing, queue.max_priority)
     if not harmless and not permissions.may(acting_user, Permission.QUEUE_EDIT, queue.workspace.parent):
-        message = _("Whether %(tenant)s may push out higher priorities to borrow is decided above it.")
+        message = _(
+            "Whether %(tenant)s can preempt higher priorities to borrow must be set by a parent admin."
+        )
         errors = [FieldError("while_borrowing", "DECIDED_ABOVE", message % {"tenant": queue.workspace})]
         raise PermissionDenied(message % {"tenant": queue.workspace}, errors=errors)
 
@@ -92,14 +94,14 @@ def _reorder(queue: Queue, flavors: Sequence[Flavor]) -> list[str]:
     """Give the queue these flavors; returns the names of those it had."""
     rows = list(QueueFlavor.unscoped.filter(queue=queue).select_related("flavor").order_by("position", "pk"))
     if not flavors or len({one.pk for one in flavors}) < len(flavors):
-        message = _("A queue needs flavors, each once.")
+        message = _("Select at least one pool; no duplicates.")
         raise Invalid(message, errors=[FieldError("flavors", "REQUIRED", message)])
     leaving = [row.flavor for row in rows if row.flavor_id not in {one.pk for one in flavors}]
     held = LedgerEntry.unscoped.filter(
         node_id=queue.node_id, flavor__in=leaving, reserved__gt=0
     ).select_related("flavor")
     for usage in held.order_by("flavor__name")[:1]:
-        message = _("Jobs of the queue hold something of %(flavor)s.") % {"flavor": usage.flavor}
+        message = _("Jobs of the queue use %(flavor)s.") % {"flavor": usage.flavor}
         raise Conflict(message, code="FLAVOR_IN_USE", errors=[FieldError("flavors", "IN_USE", message)])
     QueueFlavor.unscoped.filter(queue=queue).delete()
     QueueFlavor.unscoped.bulk_create(

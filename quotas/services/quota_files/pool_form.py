@@ -135,11 +135,11 @@ def _in_gpus(size: PoolSize, gpus: Setting) -> Mapping[Resource, Setting]:
 def _gpus_known(row: PoolRow, flavor: Flavor, size: PoolSize, problems: FileProblems) -> bool:
     line = row.lines.get("gpus", row.line)
     if flavor.gpu_mode == GpuMode.NONE:
-        message = _("The pool %(name)s has no GPUs; name its cpu and memory.")
+        message = _("Pool %(name)s has no GPUs. Specify cpu and memory.")
         problems.add_problem(line, "gpus", "NO_GPUS", message % {"name": flavor.name})
         return False
     if flavor.gpu_mode != GpuMode.WHOLE and 0 in size.gpu.values():
-        message = _("What a GPU of the pool %(name)s has is not known; write its limits one by one.")
+        message = _("The GPU size of pool %(name)s is unknown. Specify each limit.")
         problems.add_problem(line, "gpus", "UNKNOWN", message % {"name": flavor.name})
         return False
     return True
@@ -152,7 +152,7 @@ def _share(row: PoolRow, resource: Resource, size: PoolSize, problems: FileProbl
     if isinstance(row.gpus, Keep):
         return size.nodes[resource]
     if not size.count:
-        message = _("The pool %(name)s has no GPUs now; write an amount or unlimited.")
+        message = _('Pool %(name)s has no GPUs now. Enter an amount or "unlimited".')
         line = row.lines.get(resource.value, row.line)
         problems.add_problem(line, resource.value, "NO_NODES", message % {"name": row.flavor})
         return Keep.AS_IS

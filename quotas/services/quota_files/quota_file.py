@@ -168,9 +168,9 @@ def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
             continue
         node_found = nodes.get((tenant.pk, row.queue, flavor_found.cluster.cell_id))
         if node_found is None:
-            field, message = "tenant", _("%(name)s has no quota yet where this flavor is.")
+            field, message = "tenant", _("%(name)s has no quota in the scheduling domain of this pool.")
             if row.queue:
-                field, message = "queue", _("There is no queue named %(name)s.")
+                field, message = "queue", _("Queue %(name)s not found.")
             problems.add_problem(row.line, field, "UNKNOWN", message % {"name": row.queue or row.tenant})
         elif isinstance(row, PoolRow):
             pools.append((node_found, row, flavor_found))
@@ -188,7 +188,7 @@ def _changes(acting_user: Actor, file: QuotaFile) -> Changes:
 def _tenant(row: Row, tenants: Mapping[str, Tenant], problems: FileProblems) -> Tenant | None:
     found = tenants.get(row.tenant)
     if found is None:
-        message = _("There is no tenant named %(name)s in your sight.") % {"name": row.tenant}
+        message = _("Tenant %(name)s not found, or you can't view it.") % {"name": row.tenant}
         problems.add_problem(row.line, "tenant", "UNKNOWN", message)
     return found
 
@@ -199,10 +199,12 @@ def _flavor(row: Row, flavors: Mapping[str, Sequence[Flavor]], problems: FilePro
         return found[0]
     if found:
         clusters = ", ".join(flavor.cluster.name for flavor in found)
-        message = _("Several clusters have this flavor; name one of: %(clusters)s.") % {"clusters": clusters}
+        message = _("The pool exists in several clusters. Specify one of: %(clusters)s.") % {
+            "clusters": clusters
+        }
         problems.add_problem(row.line, "cluster", "AMBIGUOUS", message)
     else:
-        message = _("There is no flavor named %(name)s.") % {"name": row.flavor}
+        message = _("Pool %(name)s not found.") % {"name": row.flavor}
         problems.add_problem(row.line, "flavor", "UNKNOWN", message)
     return None
 

@@ -74,7 +74,7 @@ def quota_request_create(
     expires = _checked_times(now, until, expires_at)
     items = store_amounts(node, asked, until=until)
     if QuotaRequest.unscoped.filter(node=node, asker=acting_user, state__in=OPEN_STATES).exists():
-        raise RequestOpen(_("You have an open request for this quota; withdraw it to ask anew."))
+        raise RequestOpen(_("A request for this quota is already open. Withdraw it first."))
     made = QuotaRequest.unscoped.create(
         node=node,
         asker=acting_user,
@@ -178,7 +178,7 @@ def _accept(acting_user: User, request: QuotaRequest, version: int | None) -> Qu
     try:
         if not decider.is_active:
             # Its roles are still written down, for who opens it again; nothing is done by them meanwhile.
-            raise PermissionDenied(_("The account that made the offer is closed."))
+            raise PermissionDenied(_("The account that sent the proposal is disabled."))
         # It is the decider's change: rows that the asker does not meet belong to it.
         with row_scope.whole():
             _apply(decider, found, found.counter)
@@ -216,7 +216,7 @@ def quota_request_withdraw(
     permissions.require(acting_user, Permission.QUOTA_VIEW, request.node.tenant)
     own = acting_user.pk == request.asker_id
     if not own and not permissions.may(acting_user, Permission.QUOTA_EDIT, request.node.tenant):
-        raise PermissionDenied(_("Only who asked, or an admin there, takes a request back."))
+        raise PermissionDenied(_("Only the requester or an admin can withdraw a request."))
     found = _locked(request, version, OPEN_STATES)
     _close(found, RequestState.WITHDRAWN)
     _record(acting_user, "quota-request.withdraw", found, {})
@@ -264,14 +264,14 @@ def request_decider(request: QuotaRequest) -> Tenant | None:
 
 def _checked_times(now: datetime, until: datetime | None, expires_at: datetime | None) -> datetime:
     if until is not None and until <= now:
-        message = _("Choose a moment that is still to come.")
+        message = _("Select a future time.")
         raise Invalid(message, errors=[FieldError("until", "PAST", message)])
     expires = now + LASTS if expires_at is None else expires_at
     if expires <= now:
-        message = _("Choose a moment that is still to come.")
+        message = _("Select a future time.")
         raise Invalid(message, errors=[FieldError("expires_at", "PAST", message)])
     if expires > now + LONGEST:
-        message = _("A request waits for 90 days at most.")
+        message = _("Maximum validity is 90 days.")
         raise Invalid(message, errors=[FieldError("expires_at", "TOO_LATE", message)])
     return expires
 
@@ -290,7 +290,7 @@ def _pending(acting_user: Actor, request: QuotaRequest, version: int | None) -> 
 def _offered(acting_user: Actor, request: QuotaRequest, version: int | None) -> QuotaRequest:
     permissions.require(acting_user, Permission.QUOTA_VIEW, request.node.tenant)
     if acting_user.pk != request.asker_id:
-        raise PermissionDenied(_("Only who asked answers a counter-offer."))
+        raise PermissionDenied(_("Only the requester can answer a proposal."))
     return _locked(request, version, (RequestState.COUNTERED,))
 
 
@@ -345,7 +345,7 @@ def _lend(acting_user: User, request: QuotaRequest, amounts: Sequence[QuotaAmoun
     node, until = request.node, request.until
     above = QuotaNode.unscoped.select_related("tenant__parent").filter(children=node).first()
     if above is None or until is None:
-        raise Conflict(_("Nobody stands above this quota who could lend it something."))
+        raise Conflict(_("This quota has no parent that could transfer quota to it."))
     tables, loans = QuotaTables(node.cell_id), []
     for wanted in amounts:
         has = tables.get_nominal(QuotaKey(node.pk, wanted.flavor.pk, wanted.resource)) or 0

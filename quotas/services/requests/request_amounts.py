@@ -34,7 +34,7 @@ def store_amounts(
     for amount in amounts:
         _check_more(amount, _limits_now(tables, node, amount))
         if until is not None and (_limits_borrowing_or_lending(amount) or amount.nominal is None):
-            message = _("Only a nominal amount can be had until some day.")
+            message = _("Only nominal quota can be temporary.")
             raise Invalid(message, errors=[FieldError(f"{amount.place}nominal", "UNTIL", message)])
     return [_item(amount) for amount in amounts]
 
@@ -74,11 +74,11 @@ def find_missing_amounts(node: QuotaNode, items: Items) -> list[QuotaAmount]:
 def _check_more(amount: QuotaAmount, now: QuotaLimits) -> None:
     named = [name for name in LIMITS if not isinstance(getattr(amount, name), Keep)]
     if not named:
-        message = _("Say how much is wanted.")
+        message = _("Enter an amount.")
         raise Invalid(message, errors=[FieldError(f"{amount.place}nominal", "REQUIRED", message)])
     for name in named:
         if not _asks(name, getattr(amount, name), getattr(now, name)):
-            message = _("This is no more than there is already.")
+            message = _("The requested amount isn't higher than the current quota.")
             raise Invalid(message, errors=[FieldError(f"{amount.place}{name}", "NOT_MORE", message)])
 
 

@@ -16,7 +16,7 @@ from scheduling.snapshots import cell_snapshot
 
 
 class Command(BaseCommand):
-    help = "Save what one engine cycle sees, so that it can be run again elsewhere"
+    help = "Dump the input of one scheduling cycle"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--cell", default="default", metavar="NAME")
@@ -25,7 +25,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         cell = Cell.unscoped.filter(name=options["cell"]).first()
         if cell is None:
-            raise CommandError(f"no cell {options['cell']!r}", returncode=2)
+            raise CommandError(f"scheduling domain {options['cell']!r} not found", returncode=2)
         taken = cell_snapshot(cell.pk)
         text = dump(taken.snapshot, clock.now().timestamp(), sharing=taken.sharing)
         if options["json"] == "-":

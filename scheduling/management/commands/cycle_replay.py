@@ -16,13 +16,13 @@ from scheduling.engine_input.saved_cycle import DumpError, replay
 
 
 class Command(BaseCommand):
-    help = "Run a saved engine cycle again: the same input gives the same decisions"
+    help = "Replay a saved scheduling cycle"
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
         parser.add_argument(
-            "--json", metavar="FILE", help="write the decisions as JSON; - is standard output"
+            "--json", metavar="FILE", help="write the decisions as JSON; - for standard output"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -28,19 +28,23 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="submit|list|get|cancel|fields")
         submit = verbs.add_parser("submit", help="submit a job file")
-        submit.add_argument("-f", "--file", required=True, metavar="YAML", help="- reads standard input")
+        submit.add_argument(
+            "-f", "--file", required=True, metavar="YAML", help="job file; - for standard input"
+        )
         listing = verbs.add_parser("list", help="list jobs, newest first")
         listing.add_argument("--state", action="append", default=[], help="repeatable")
         listing.add_argument("--limit", type=int, default=50)
         for verb in ("get", "cancel"):
             one = verbs.add_parser(verb, help=f"{verb} one job")
-            one.add_argument("job", metavar="JOB", help="id or name")
-        listed_fields = verbs.add_parser("fields", help="what a job file may say, as Markdown")
+            one.add_argument("job", metavar="JOB", help="job ID or name")
+        listed_fields = verbs.add_parser("fields", help="print the fields of a job file as Markdown")
         for chosen in set(verbs.choices.values()) - {listed_fields}:
-            chosen.add_argument("--workspace", "-w", required=True, metavar="W", help="slug")
-            chosen.add_argument("--user", metavar="NAME", help="who acts; default: the first platform admin")
+            chosen.add_argument("--workspace", "-w", required=True, metavar="W", help="workspace ID (slug)")
             chosen.add_argument(
-                "--json", metavar="FILE", help="write the result as JSON; - is standard output"
+                "--user", metavar="NAME", help="acting user; default: the first platform admin"
+            )
+            chosen.add_argument(
+                "--json", metavar="FILE", help="write the result as JSON; - for standard output"
             )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -35,27 +35,37 @@ class Command(VerbCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="get|set|apply|export")
-        get = verbs.add_parser("get", help="the quotas of a tenant and its queues")
-        one = verbs.add_parser("set", help="set one limit; those that are not named stay")
+        get = verbs.add_parser("get", help="show the quota of a tenant and its queues")
+        one = verbs.add_parser("set", help="set a limit; other limits are unchanged")
         for verb in (get, one):
-            verb.add_argument("tenant", metavar="TENANT", help="slug")
-            verb.add_argument("--queue", default="", help="of a queue in place of the tenant")
+            verb.add_argument("tenant", metavar="TENANT", help="tenant ID (slug)")
+            verb.add_argument("--queue", default="", help="queue, instead of the tenant's own quota")
         one.add_argument("--flavor", required=True)
-        one.add_argument("--cluster", default="", help="where several have that flavor")
+        one.add_argument("--cluster", default="", help="cluster; required if several have the flavor")
         one.add_argument("--resource", required=True, metavar="R", help="gpu.cards, gpu.cores, gpu.memory, …")
         for limit in _LIMITS:
-            one.add_argument(f"--{limit}", default="", metavar="N", help="a whole number or unlimited")
-        apply = verbs.add_parser("apply", help="set what a YAML or CSV file says, all or nothing")
-        apply.add_argument("-f", "--file", required=True, metavar="FILE", help="- reads YAML")
+            one.add_argument(f"--{limit}", default="", metavar="N", help='whole number or "unlimited"')
+        apply = verbs.add_parser("apply", help="apply a YAML or CSV file atomically")
+        apply.add_argument(
+            "-f", "--file", required=True, metavar="FILE", help="quota file; - for YAML on standard input"
+        )
         for verb in (one, apply):
-            verb.add_argument("--reason", default="", help="for the history")
-            verb.add_argument("--dry-run", action="store_true", help="only show what would change")
-            verb.add_argument("--shrink", choices=[choice.value for choice in Shrink], help="below its use")
-            verb.add_argument("--on-top", action="store_true", help="create it; do not take it from above")
-        export = verbs.add_parser("export", help="everything that you may see, as a file")
-        export.add_argument("--tenant", default="", help="slug; it and what is below it")
+            verb.add_argument("--reason", default="", help="reason, shown in the change history")
+            verb.add_argument("--dry-run", action="store_true", help="preview without applying")
+            verb.add_argument(
+                "--shrink",
+                choices=[choice.value for choice in Shrink],
+                help="how to handle usage above the new quota",
+            )
+            verb.add_argument(
+                "--on-top",
+                action="store_true",
+                help=("create new quota instead of taking it from the parent"),
+            )
+        export = verbs.add_parser("export", help="export all visible quotas")
+        export.add_argument("--tenant", default="", help="tenant ID; includes its children")
         export.add_argument("--format", choices=[kind.value for kind in FileFormat], default="yaml")
-        export.add_argument("--short", action="store_true", help="pools in GPUs where that tells the same")
+        export.add_argument("--short", action="store_true", help="use whole GPUs per pool where equivalent")
         self.common_arguments(verbs)
 
     def _get(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -71,7 +81,7 @@ class Command(VerbCommand):
         place = {name: options[name] for name in ("tenant", "queue", "cluster", "flavor", "resource")}
         values = place | limits
         if any("," in value or '"' in value for value in values.values()):
-            raise CommandError("names and amounts have no commas or quotes", returncode=USAGE)
+            raise CommandError("names and amounts can't contain commas or quotes", returncode=USAGE)
         text = f"{','.join(values)}\n{','.join(values.values())}\n"
         return self._change(user, QuotaFile(text, FileFormat.CSV, "command line"), options)
 
@@ -96,7 +106,7 @@ class Command(VerbCommand):
         tenant = tenant_get(user, options["tenant"]) if options["tenant"] else None
         kind = FileFormat(options["format"])
         if options["short"] and kind is not FileFormat.YAML:
-            raise CommandError("--short: only YAML has a short form", returncode=USAGE)
+            raise CommandError("--short requires YAML", returncode=USAGE)
         text = quota_file_export(viewer=user, kind=kind, tenant=tenant, short=options["short"])
         return {"format": options["format"], "text": text}, text
 

@@ -24,19 +24,23 @@ _SHOWN: Final = 10
 
 
 class Command(BaseCommand):
-    help = "Feed a trace into the running platform, at its own pace or faster"
+    help = "Submit the jobs of a trace to the running platform"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", metavar="FILE", help="CSV of jobs")
-        parser.add_argument("--format", required=True, choices=FORMATS, help="only philly so far")
+        parser.add_argument("file", metavar="FILE", help="CSV file of jobs")
         parser.add_argument(
-            "--tenants", metavar="CSV", help="cards that each tenant owns; default: equal shares"
+            "--format", required=True, choices=FORMATS, help="trace format; currently only philly"
         )
-        parser.add_argument("--limit", type=int, metavar="N", help="the first N jobs only")
-        parser.add_argument("--speedup", type=float, default=600.0, metavar="X", help="default 600")
-        parser.add_argument("--cell", metavar="NAME", help="needed if there is more than one cell")
-        parser.add_argument("--user", metavar="NAME", help="who submits; default: the first platform admin")
-        parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
+        parser.add_argument("--tenants", metavar="CSV", help="GPUs per tenant; default: equal shares")
+        parser.add_argument("--limit", type=int, metavar="N", help="submit only the first N jobs")
+        parser.add_argument(
+            "--speedup", type=float, default=600.0, metavar="X", help="speed-up factor (default 600)"
+        )
+        parser.add_argument("--cell", metavar="NAME", help="required with more than one scheduling domain")
+        parser.add_argument(
+            "--user", metavar="NAME", help=("submitting user; default: the first platform admin")
+        )
+        parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - for standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
         _check(options)
@@ -73,9 +77,7 @@ class Command(BaseCommand):
 
 def _check(options: dict[str, Any]) -> None:
     if options["format"] != "philly":
-        raise CommandError(
-            f"--format {options['format']}: cannot be imported yet; philly can", returncode=USAGE
-        )
+        raise CommandError(f"--format {options['format']}: not supported; valid: philly", returncode=USAGE)
     if not 0 < options["speedup"] < float("inf"):
         raise CommandError(f"--speedup {options['speedup']:g}: must be above 0", returncode=USAGE)
     if options["limit"] is not None and options["limit"] < 1:

@@ -42,4 +42,4 @@ def check(spec: JobSpec, queue: Queue) -> None:
     misfit = find_misfit(spec, queue)
     if misfit is not None:
         numbers = {**misfit.numbers, "help": [dict(item) for item in misfit.help]}
-        raise NeverFits(_("No node could hold it even if every node were empty."), numbers=numbers)
+        raise NeverFits(_("No node is large enough for this job."), numbers=numbers)

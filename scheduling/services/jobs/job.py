@@ -93,7 +93,7 @@ def job_cancel(*, acting_user: User, job: Job, expected: int | None = None) -> J
 
 def _cancel(user: User, job: Job) -> None:
     if job.state in TERMINAL_STATES:
-        raise Conflict(_("The job has ended already."), code="JOB_ENDED")
+        raise Conflict(_("The job has already finished."), code="JOB_ENDED")
     if job.state == JobState.STOPPING:
         return
     now = clock.now()
@@ -127,7 +127,7 @@ def _suspend(user: User, job: Job) -> None:
     elif job.state in (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING):
         job_lifecycle.begin_eviction(job=job, rule="USER", then=JobState.SUSPENDED, now=now, actor=name)
     else:
-        raise Conflict(_("Only a queued or running job can be suspended."), code="NOT_SUSPENDABLE")
+        raise Conflict(_("Only pending or running jobs can be suspended."), code="NOT_SUSPENDABLE")
     _record(user, "job.suspend", job)
 
 
@@ -143,7 +143,7 @@ def job_resume(*, acting_user: User, job: Job, expected: int | None = None) -> J
 
 def _resume(user: User, job: Job) -> None:
     if job.state != JobState.SUSPENDED:
-        raise Conflict(_("Only a suspended job can be resumed."), code="NOT_SUSPENDED")
+        raise Conflict(_("Only suspended jobs can be resumed."), code="NOT_SUSPENDED")
     now = clock.now()
     transition(
         job,
@@ -175,7 +175,7 @@ def job_priority(*, acting_user: User, job: Job, priority_class: str, expected: 
 
 def _reprioritise(user: User, job: Job, priority: PriorityClass) -> None:
     if not job.is_waiting:
-        message = _("Only the priority of a waiting job can be changed.")
+        message = _("Only the priority of a pending job can be changed.")
         raise Conflict(message, code="NOT_WAITING")
     before = job.priority_class.name
     transitions.advance(

@@ -151,15 +151,14 @@ class Checks:
         if self._room is None:
             self._room = _room(self._workspace)
         if ahead >= self._room:
-            message = _("The workspace has %(limit)s waiting jobs, and may not have more.")
+            message = _("Pending job limit reached (%(limit)s).")
             raise TooManyPending(message % {"limit": PENDING_MAX}, numbers={"limit": PENDING_MAX})
 
     def _check_tasks(self, asked: int, ahead: int) -> None:
         if ahead + asked > REQUEST_TASKS_MAX:
             numbers = {"limit": REQUEST_TASKS_MAX, "ahead": ahead, "asked": asked}
             message = _(
-                "The jobs of one request have at most %(limit)s tasks together; those before it have"
-                " %(ahead)s, and this one asks for %(asked)s."
+                "Maximum: %(limit)s tasks per request. Earlier jobs have %(ahead)s; this job has %(asked)s."
             )
             raise TooManyTasks(message % numbers, numbers=numbers)
         if asked <= _FEW_TASKS:
@@ -171,8 +170,8 @@ class Checks:
         if waiting + asked > PENDING_TASKS_MAX:
             numbers = {"limit": PENDING_TASKS_MAX, "waiting": waiting, "asked": asked}
             message = _(
-                "The waiting jobs of the workspace have %(waiting)s tasks of at most %(limit)s; this one asks"
-                " for %(asked)s more."
+                "Maximum: %(limit)s pending tasks per workspace. Pending: %(waiting)s; this job "
+                "adds %(asked)s."
             )
             raise TooManyTasks(message % numbers, numbers=numbers)
 
@@ -191,7 +190,7 @@ def job_check(
 def _queue(workspace: Tenant, name: str) -> Queue:
     queue = _QUEUE.first(workspace.pk, name)
     if queue is None:
-        message = _("The workspace has no queue named %(name)s.") % {"name": name}
+        message = _("Queue %(name)s not found in the workspace.") % {"name": name}
         raise Invalid(message, code="QUEUE_UNKNOWN", errors=[FieldError("queue", "UNKNOWN", message)])
     return queue
 
@@ -203,15 +202,15 @@ def granted_priority(workspace: Tenant, name: str) -> PriorityClass:
     """
     found = _PRIORITY.first(name)
     if found is None:
-        message = _("There is no priority class named %(name)s.") % {"name": name}
+        message = _("Priority class %(name)s not found.") % {"name": name}
         errors = [FieldError("priority_class", "UNKNOWN", message)]
         raise Invalid(message, code="PRIORITY_CLASS_UNKNOWN", errors=errors)
     if found.retired_at is not None:
-        message = _("The priority class %(name)s is retired.") % {"name": name}
+        message = _("Priority class %(name)s is disabled.") % {"name": name}
         errors = [FieldError("priority_class", "RETIRED", message)]
         raise Refused(message, code="PRIORITY_CLASS_RETIRED", errors=errors)
     if found.value > 0 and not _granted(workspace, found):
-        message = _("The workspace may not use the priority class %(name)s.") % {"name": name}
+        message = _("The workspace has no grant for priority class %(name)s.") % {"name": name}
         errors = [FieldError("priority_class", "NOT_GRANTED", message)]
         raise Refused(message, code="PRIORITY_NOT_GRANTED", errors=errors)
     return found
@@ -226,8 +225,8 @@ def _check_policy(spec: JobSpec, policy: Effective) -> None:
     breaches = violations(spec, policy)
     if breaches:
         message = ngettext(
-            "The policy of the workspace does not allow this job, in %(count)s respect.",
-            "The policy of the workspace does not allow this job, in %(count)s respects.",
+            "Denied by policy: %(count)s violation.",
+            "Denied by policy: %(count)s violations.",
             len(breaches),
         )
         raise PolicyDenied(message % {"count": len(breaches)}, errors=breaches)

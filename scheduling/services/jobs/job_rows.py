@@ -80,7 +80,7 @@ def create_many(many: Sequence[Rows]) -> None:
 
 def name_taken(name: str) -> NameTaken:
     """The refusal of a job whose name another live job has."""
-    message = _("A job named %(name)s is waiting or running in this workspace.") % {"name": name}
+    message = _("An active job named %(name)s already exists.") % {"name": name}
     return NameTaken(message, errors=[FieldError("name", "NAME_TAKEN", message)])
 
 

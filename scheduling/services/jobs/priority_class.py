@@ -33,14 +33,14 @@ def priority_class_create(
     """
     permissions.require(acting_user, Permission.QUEUE_EDIT)
     if not is_dns_label(name):
-        message = _("use lower-case letters, digits and hyphens, as in train-1")
+        message = _("Use lowercase letters, digits and hyphens, for example train-1.")
         raise Invalid(message, errors=[FieldError("name", "FORMAT", message)])
     made = PriorityClass(name=name, value=_value(value), description=description)
     try:
         with transaction.atomic():
             made.save(force_insert=True)
     except IntegrityError as error:
-        message = _("There is a priority class named %(name)s already.") % {"name": name}
+        message = _("Priority class %(name)s already exists.") % {"name": name}
         errors = [FieldError("name", "NAME_TAKEN", message)]
         raise Conflict(message, code="NAME_TAKEN", errors=errors) from error
     _note(acting_user, "create", made, None)
@@ -79,14 +79,14 @@ def priority_class_update(
 
 def _value(value: int) -> int:
     if abs(value) > VALUE_MAX:
-        message = _("must be from %(low)s to %(high)s") % {"low": -VALUE_MAX, "high": VALUE_MAX}
+        message = _("Must be from %(low)s to %(high)s.") % {"low": -VALUE_MAX, "high": VALUE_MAX}
         raise Invalid(message, errors=[FieldError("value", "RANGE", message)])
     return value
 
 
 def _retirement(priority_class: PriorityClass, retired: bool) -> datetime | None:
     if retired and priority_class.name == DEFAULT:
-        message = _("Jobs that name no class take this one; it cannot be retired.")
+        message = _("The default priority class can't be disabled.")
         raise Conflict(message, code="CLASS_NEEDED", errors=[FieldError("retired", "NEEDED", message)])
     return (priority_class.retired_at or clock.now()) if retired else None
 

@@ -23,10 +23,10 @@ def priority_grant(*, acting_user: Actor, tenant: Tenant, priority_class: Priori
     """
     _require(acting_user, tenant)
     if priority_class.value <= 0:
-        message = _("Everybody may use the priority class %(name)s.") % {"name": priority_class.name}
+        message = _("Priority class %(name)s needs no grant.") % {"name": priority_class.name}
         raise Invalid(message, code="GRANT_NEEDLESS")
     if not permissions.may(acting_user, Permission.QUEUE_EDIT) and not _has(tenant.parent, priority_class):
-        message = _("%(tenant)s does not have the priority class %(name)s itself.")
+        message = _("%(tenant)s has no grant for priority class %(name)s.")
         raise PermissionDenied(message % {"tenant": tenant.parent, "name": priority_class.name})
     grant, made = PriorityGrant.unscoped.get_or_create(tenant=tenant, priority_class=priority_class)
     if made:
@@ -49,7 +49,7 @@ def _require(acting_user: Actor, tenant: Tenant) -> None:
     """The right is needed above the tenant: nobody raises their own priority."""
     permissions.require(acting_user, Permission.TENANT_VIEW, tenant)
     if not permissions.may(acting_user, Permission.QUEUE_EDIT, tenant.parent):
-        message = _("Which priorities %(tenant)s may use is decided above it.")
+        message = _("Priority grants of %(tenant)s are managed by a parent admin.")
         raise PermissionDenied(message % {"tenant": tenant})
 
 

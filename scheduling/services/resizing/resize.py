@@ -95,7 +95,7 @@ def _ask(user: User, task: Task, mib: int) -> MemoryResize:
     _lock_job(job)
     allocation, slices = _held(task, locked=True)
     if _under_way(allocation) is not None:
-        raise Conflict(_("The memory of this task is being changed already."), code="RESIZE_UNDER_WAY")
+        raise Conflict(_("A resize is already in progress."), code="RESIZE_UNDER_WAY")
     before = slices[0].memory_mib
     _check_amount(job, allocation, slices, mib)
     if mib > before:
@@ -103,7 +103,7 @@ def _ask(user: User, task: Task, mib: int) -> MemoryResize:
         try:
             charge_memory(job, allocation, slices, mib, now=now)
         except NoLongerFree as error:
-            raise refusal("CARD_FULL", _("the card takes nothing more now")) from error
+            raise refusal("CARD_FULL", _("No free GPU memory on this GPU.")) from error
     DeviceSlice.unscoped.filter(allocation=allocation).update(wanted_mib=mib)
     made = MemoryResize.unscoped.create(
         allocation=allocation,
@@ -135,7 +135,7 @@ def _lock_job(job: Job) -> None:
     """Raises: StaleJob when it was changed since it was read."""
     rows = Job.unscoped.select_for_update(of=("self",), no_key=True).filter(pk=job.pk, version=job.version)
     if not list(rows.values_list("pk")):
-        raise StaleJob(_("The job %(name)s was changed meanwhile.") % {"name": job.name})
+        raise StaleJob(_("Job %(name)s was changed at the same time.") % {"name": job.name})
 
 
 def _held(task: Task, *, locked: bool = False) -> tuple[Allocation, list[DeviceSlice]]:
@@ -146,27 +146,25 @@ def _held(task: Task, *, locked: bool = False) -> tuple[Allocation, list[DeviceS
     allocation = rows.select_related("node__cluster", "flavor").first()
     state = Task.unscoped.filter(pk=task.pk).values_list("state", flat=True).first()
     if state is None:
-        raise NotFound(_("There is no such task."))
+        raise NotFound(_("Task not found."))
     going = task.job.state in _LIVE and state == TaskState.RUNNING
     if allocation is None or not going or allocation.ensured_at is None or allocation.removal_asked_at:
-        raise Conflict(_("Only the memory of a running task can be changed."), code="NOT_RUNNING")
+        raise Conflict(_("Only running tasks can be resized."), code="NOT_RUNNING")
     _check_cluster(allocation.node.cluster)
     slices = list(allocation.slices.select_related("device").order_by("device__index", "pk"))
     parts = task.role.gpu_mode == GpuRequestMode.SLICE and slices
     if not parts or any(part.exclusive or part.cores >= part.device.cores_capacity for part in slices):
-        message = _("Only the memory of parts of cards can be changed; this task has whole ones, or none.")
+        message = _("Only GPU slices can be resized; this task has whole GPUs or none.")
         raise Conflict(message, code="NOT_A_SLICE")
     return allocation, slices
 
 
 def _check_cluster(cluster: Cluster) -> None:
     if not cluster.live_resize:
-        message = _(
-            "In the cluster %(name)s the memory of running tasks is not changed: it is not switched on."
-        )
+        message = _("Resizing GPU memory isn't enabled in cluster %(name)s.")
         raise Conflict(message % {"name": cluster.name}, code="RESIZE_OFF")
     if not capabilities_for(cluster).resize:
-        message = _("The cluster %(name)s cannot change the memory of running tasks.")
+        message = _("Cluster %(name)s doesn't support resizing GPU memory.")
         raise Conflict(message % {"name": cluster.name}, code="RESIZE_OFF")
 
 
@@ -178,15 +176,15 @@ def _check_amount(job: Job, allocation: Allocation, slices: Sequence[DeviceSlice
     """Raises: Invalid, Refused."""
     card = min(allocation.flavor.card_memory_mib or mib, *(part.device.memory_capacity for part in slices))
     if mib < 1:
-        raise _invalid("BELOW_MINIMUM", _("must be at least 1 MiB"))
+        raise _invalid("BELOW_MINIMUM", _("Minimum: 1 MiB."))
     if mib > card:
-        raise _invalid("ABOVE_MAXIMUM", _("a card of this kind has %(most)s MiB") % {"most": card})
+        raise _invalid("ABOVE_MAXIMUM", _("A GPU of this model has %(most)s MiB.") % {"most": card})
     if mib == slices[0].memory_mib:
-        raise _invalid("UNCHANGED", _("the task has so much already"))
+        raise _invalid("UNCHANGED", _("The task already has this amount."))
     _check_policy(job, mib)
     used = max(memory_in_use(allocation.pk).values(), default=0)
     if mib < min(used, slices[0].memory_mib):
-        message = _("the task uses %(used)s MiB of a card now; less would keep it from working")
+        message = _("Below current usage (%(used)s MiB).")
         raise refusal("BELOW_USE", message, used=used, asked=mib)
 
 
@@ -195,7 +193,7 @@ def _check_policy(job: Job, mib: int) -> None:
     for limits, beyond in ((policy.minimum, mib.__lt__), (policy.maximum, mib.__gt__)):
         limit = limits.get(_POLICY)
         if limit is not None and beyond(limit.amount):
-            message = _("the policy of %(tenant)s sets its limit at %(limit)s")
+            message = _("Limit by the policy of %(tenant)s: %(limit)s.")
             told = {"tenant": str(limit.tenant), "limit": str(limit.value)}
             raise refusal("POLICY_DENIED", message, asked=mib, **told)
 

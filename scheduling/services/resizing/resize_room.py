@@ -65,15 +65,15 @@ def require_room(
     parts = list(slices)
     room = room_of(job, allocation, parts)
     if mib > room.on_card:
-        message = _("the card has room for %(most)s MiB at most")
+        message = _("At most %(most)s MiB available on the GPU.")
         raise refusal("CARD_FULL", message, most=room.on_card, asked=mib)
     if room.in_quota is not None and mib > room.in_quota:
-        message = _("the quota of the queue allows %(most)s MiB at most now")
+        message = _("At most %(most)s MiB available in the queue's quota.")
         raise refusal("WAITING_FOR_QUOTA", message, most=room.in_quota, asked=mib)
     more = (mib - parts[0].memory_mib) * len(parts)
     key = em.FlavorResource(str(allocation.flavor_id), Resource.GPU_MEMORY)
     if not AdmissionLimits([job], now).allow(job, {key: more}):
-        message = _("a limit of its user does not allow %(asked)s MiB")
+        message = _("Exceeds the user limit (%(asked)s MiB requested).")
         raise refusal("POLICY_DENIED", message, asked=mib)
 
 

@@ -37,7 +37,9 @@ def pool_of(cell_name: str | None) -> Pool:
     cells = list(Cell.unscoped.filter(**({"name": cell_name} if cell_name else {})).order_by("name")[:2])
     if len(cells) != 1:
         raise Invalid(
-            f"there is no cell {cell_name!r}" if cell_name else "there is not exactly one cell; use --cell"
+            f"scheduling domain {cell_name!r} not found"
+            if cell_name
+            else "specify a scheduling domain with --cell"
         )
     flavors = Flavor.unscoped.filter(
         cluster__cell=cells[0], cluster__backend=BackendKind.SIMULATED, gpu_mode=GpuMode.WHOLE

@@ -16,19 +16,19 @@ from tenants.services.access_key import access_key_create
 
 
 class Command(BaseCommand):
-    help = "Make an access key for the REST API; the token is shown once"
+    help = "Create an access key (the token is shown once)"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        create = actions.add_parser("create", help="print a new token")
-        create.add_argument("--user", required=True, metavar="NAME", help="whose key it is")
-        create.add_argument("--name", default="command line", help="what it is for")
-        create.add_argument("--json", metavar="FILE", help="write it as JSON; - is standard output")
+        create = actions.add_parser("create", help="create an access key and print the token")
+        create.add_argument("--user", required=True, metavar="NAME", help="owner of the key")
+        create.add_argument("--name", default="command line", help="description")
+        create.add_argument("--json", metavar="FILE", help="write the result as JSON; - for standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["user"], is_active=True).first()
         if user is None:
-            raise CommandError(f"there is no user {options['user']!r}", returncode=2)
+            raise CommandError(f"user {options['user']!r} not found", returncode=2)
         with transaction.atomic():  # a token that cannot be written is never made
             key, token = access_key_create(acting_user=SYSTEM, user=user, name=options["name"])
             if options["json"] is None:

@@ -14,18 +14,18 @@ from tenants.services.tenant import tenant_create
 
 
 class Command(VerbCommand):
-    help = "Add and list tenants: folders, and the workspaces that jobs run in"
+    help = "Manage tenants: folders, and workspaces for jobs"
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list")
         add = verbs.add_parser("add", help="add a workspace or a folder")
+        add.add_argument("slug", metavar="SLUG", help="ID, used in URLs and namespaces")
+        add.add_argument("--name", default="", help="display name; default: the ID")
         add.add_argument(
-            "slug", metavar="SLUG", help="short name, of which addresses and namespaces are made"
+            "--parent", default="", metavar="SLUG", help="parent folder; default: the root tenant"
         )
-        add.add_argument("--name", default="", help="display name; the short name unless told")
-        add.add_argument("--parent", default="", metavar="SLUG", help="a folder; the root unless told")
-        add.add_argument("--folder", action="store_true", help="a folder in place of a workspace")
-        verbs.add_parser("list", help="all tenants, each below its parent")
+        add.add_argument("--folder", action="store_true", help="create a folder instead of a workspace")
+        verbs.add_parser("list", help="list tenants as a tree")
         self.common_arguments(verbs)
 
     def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -55,8 +55,8 @@ def _parent(user: User, slug: str) -> Tenant:
         if tenant.slug == slug or (not slug and tenant.parent_id is None):
             return tenant
     if slug:
-        raise CommandError(f"--parent: there is no tenant {slug!r} in your sight", returncode=USAGE)
-    raise CommandError("name a folder with --parent; the root is not in your sight", returncode=USAGE)
+        raise CommandError(f"--parent: tenant {slug!r} not found, or you can't view it", returncode=USAGE)
+    raise CommandError("specify a folder with --parent; you can't view the root tenant", returncode=USAGE)
 
 
 def _told(tenant: Tenant) -> dict[str, Any]:

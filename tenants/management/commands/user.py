@@ -22,32 +22,30 @@ _PASSWORD_BYTES: Final = 12
 
 
 class Command(VerbCommand):
-    help = "Add and list the accounts of people, and set their passwords"
+    help = "Manage user accounts and passwords"
     secret_verbs = frozenset({"add", "password"})
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list|password")
-        add = verbs.add_parser("add", help="add an account; its one-time password is shown once")
+        add = verbs.add_parser("add", help="add an account (the one-time password is shown once)")
         add.add_argument("name", metavar="NAME")
         add.add_argument("--email", default="")
+        add.add_argument("--password-file", default="", metavar="FILE", help="password; - for standard input")
+        add.add_argument("--tenant", default="", metavar="SLUG", help="tenant of the role")
         add.add_argument(
-            "--password-file", default="", metavar="FILE", help="a password of your choice; - reads it"
+            "--role",
+            choices=[role.value for role in Role],
+            help=("platform role or tenant role; a platform role takes no --tenant"),
         )
-        add.add_argument("--tenant", default="", metavar="SLUG", help="where the role is given")
-        add.add_argument(
-            "--role", choices=[role.value for role in Role], help="with a role of the platform: no --tenant"
-        )
-        verbs.add_parser("list", help="all accounts of people")
+        verbs.add_parser("list", help="list user accounts")
         password = verbs.add_parser(
-            "password", help="set a one-time password; sessions end and access keys are revoked"
+            "password", help="set a one-time password; ends sessions and revokes access keys"
         )
         password.add_argument("name", metavar="NAME")
         password.add_argument(
-            "--password-file", default="", metavar="FILE", help="a password of your choice; - reads it"
+            "--password-file", default="", metavar="FILE", help="password; - for standard input"
         )
-        password.add_argument(
-            "--keep-keys", action="store_true", help="leave the account's access keys alone"
-        )
+        password.add_argument("--keep-keys", action="store_true", help="keep the account's access keys")
         self.common_arguments(verbs)
 
     def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -77,7 +75,7 @@ class Command(VerbCommand):
     def _password(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         account = User.objects.filter(username=options["name"]).first()
         if account is None:
-            raise CommandError(f"there is no user {options['name']!r}", returncode=USAGE)
+            raise CommandError(f"user {options['name']!r} not found", returncode=USAGE)
         chosen = read_password(options["password_file"]) if options["password_file"] else ""
         password = chosen or secrets.token_urlsafe(_PASSWORD_BYTES)
         # Whoever acts for an admin from the shell may have lost that admin's own password.
@@ -97,7 +95,7 @@ class Command(VerbCommand):
         text = f"{account.username}: sessions ended, access keys revoked: {reset.keys_revoked}"
         text += f", kept: {reset.keys_kept}"
         if chosen:
-            return told, f"{text}\nthe password is to be changed by {ends}"
+            return told, f"{text}\nthe password must be changed by {ends}"
         return told | {"password": password}, f"{text}\none-time password: {password} (until {ends})"
 
     def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -114,12 +112,10 @@ def _ends(user: User) -> str:
 def _place(user: User, role: Role | None, slug: str) -> Tenant | None:
     """Where the role is given; None is the platform. Raises: CommandError."""
     if (role is not None and role not in PLATFORM_ROLES) != bool(slug):
-        raise CommandError(
-            f"--tenant belongs to one of the roles {', '.join(_TENANT_ROLES)}", returncode=USAGE
-        )
+        raise CommandError(f"--tenant requires one of the roles {', '.join(_TENANT_ROLES)}", returncode=USAGE)
     if not slug:
         return None
     for tenant in tenant_list(viewer=user):
         if tenant.slug == slug:
             return tenant
-    raise CommandError(f"--tenant: there is no tenant {slug!r} in your sight", returncode=USAGE)
+    raise CommandError(f"--tenant: tenant {slug!r} not found, or you can't view it", returncode=USAGE)

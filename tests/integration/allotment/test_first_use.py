@@ -67,7 +67,7 @@ def test_a_second_init_says_what_is_there_and_changes_nothing() -> None:
     for words in ((), ("--user", "root"), ("--cell", "east", "--tenant", "acme")):
         again = run("init", *words)
         assert "root (there already)" in again
-        assert "nothing was changed" in again
+        assert "no changes were made" in again
         assert "one-time password" not in again
         assert "allotment user password" in again
     assert counts() == before
@@ -198,7 +198,7 @@ def test_createsuperuser_needs_no_mail_and_its_account_may_do_everything(
 def test_from_an_empty_database_to_a_queue_by_commands_alone(capsys: pytest.CaptureFixture[str]) -> None:
     run("init")
     run("cell", "add", "west")
-    assert refusal("cell", "add", "west") == (1, "name: Cell west already exists.")
+    assert refusal("cell", "add", "west") == (1, "name: Scheduling domain west already exists.")
     assert refusal("cell", "add", "West!")[0] == 2
     assert [item["name"] for item in told(capsys, "cell", "list")["items"]] == ["default", "west"]
     run("tenant", "add", "research", "--folder", "--name", "Research")

@@ -131,10 +131,10 @@ def test_a_removal_is_asked_for_by_name(
         (("cluster", "add", "East!", "--path", "/x"), 2, "name: "),
         (("cluster", "add", "east", "--path", "/does/not/exist"), 1, "CLUSTER_UNREACHABLE"),
         (("cluster", "add", "east", "--kind", "in-cluster"), 1, "CLUSTER_UNREACHABLE"),
-        (("cluster", "add", "east", "--path", "/x", "--cell", "no"), 2, "there is no cell 'no'"),
-        (("cluster", "sync", "no"), 1, "There is no cluster no (NOT_FOUND)"),
-        (("flavor", "discover", "no"), 1, "There is no cluster no (NOT_FOUND)"),
-        (("cluster", "list", "--user", "nobody"), 2, "there is no user 'nobody'"),
+        (("cluster", "add", "east", "--path", "/x", "--cell", "no"), 2, "scheduling domain 'no' not found"),
+        (("cluster", "sync", "no"), 1, "Cluster no not found (NOT_FOUND)"),
+        (("flavor", "discover", "no"), 1, "Cluster no not found (NOT_FOUND)"),
+        (("cluster", "list", "--user", "nobody"), 2, "user 'nobody' not found"),
     ],
 )
 def test_what_cannot_be_is_one_clear_line(words: tuple[str, ...], code: int, message: str) -> None:
@@ -147,11 +147,11 @@ def test_what_cannot_be_is_one_clear_line(words: tuple[str, ...], code: int, mes
 def test_a_name_is_given_once_and_a_selector_must_choose(kube: ControlPlane, east: KubeCluster) -> None:
     config = str(kube.kubeconfig(kube.platform_token))
     run("cluster", "add", "east", "--path", config)
-    assert "name: There is a cluster of that name" in refusal("cluster", "add", "east", "--path", config)[1]
+    assert "name: Cluster name already exists" in refusal("cluster", "add", "east", "--path", config)[1]
     assert "write LABEL=VALUE" in refusal("flavor", "add", "east", "all", "--selector", "any")[1]
     run("flavor", "add", "east", "all", "--selector", "nvidia.com/gpu.product=NVIDIA-H200")
     again = refusal("flavor", "add", "east", "all", "--selector", "a=b")
-    assert "name: The cluster has a flavor of that name" in again[1]
+    assert "name: Pool name already exists in the cluster" in again[1]
 
 
 def test_only_who_may_change_clusters_does(kube: ControlPlane, east: KubeCluster) -> None:

@@ -115,7 +115,7 @@ def test_who_admits_has_an_engine_and_says_so(harness: Any) -> None:
     if admits:
         assert isinstance(delegate_for(harness.cluster), Delegate)
     else:
-        with pytest.raises(BackendMissing, match="no engine of its own"):
+        with pytest.raises(BackendMissing, match="no built-in scheduler"):
             delegate_for(harness.cluster)
 
 

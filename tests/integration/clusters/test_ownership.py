@@ -73,7 +73,7 @@ def test_the_same_cluster_under_a_second_name_is_refused_by_the_first(
     stage: KubeStage, kube: ControlPlane
 ) -> None:
     path = str(kube.kubeconfig(kube.platform_token))
-    assert "This cluster is known as east" in refused("add", "east2", "--path", path)
+    assert "The cluster is already added as east" in refused("add", "east2", "--path", path)
     assert "known as east" in refused("add", "e3", "--path", path, "--take-over", str(installation_id()))
     assert Cluster.unscoped.count() == 1
     assert Cluster.unscoped.get().owner_token == owner(stage)["token"]
@@ -87,7 +87,7 @@ def test_a_second_platform_is_refused_and_may_take_over_by_naming_the_first(
     told = refused("add", "east", "--path", path)
     assert before in told
     assert "another platform" in told
-    assert "run by another platform" in refused("add", "east", "--path", path, "--take-over", "east")
+    assert "managed by another platform" in refused("add", "east", "--path", path, "--take-over", "east")
     assert owner(stage)["installation"] == before
     call_command("cluster", "add", "east", "--path", path, "--take-over", before)
     assert owner(stage)["installation"] == str(installation_id())
@@ -125,9 +125,9 @@ def by_another_cluster(stage: KubeStage) -> None:
 @pytest.mark.parametrize(
     ("lose", "told"),
     [
-        (by_another_platform, "is run by another platform: installation 11111111-2222"),
-        (by_a_copy, "whose database knows more"),
-        (by_another_cluster, "Another cluster answers at the address of east"),
+        (by_another_platform, "is managed by another platform: installation 11111111-2222"),
+        (by_a_copy, "with a newer database"),
+        (by_another_cluster, "A different cluster responds at the address of east"),
     ],
 )
 def test_nothing_is_placed_removed_or_believed_in_a_cluster_that_is_not_ours(
@@ -155,9 +155,9 @@ def test_what_was_lost_is_used_again_after_a_person_took_it_over(
     by_another_platform(stage)
     assert seen(stage).health == ClusterHealth.DISOWNED
     job = stage.start("job", jobs.RoleOf(cards=8), run_s=9000)
-    assert "nothing was changed" in refused("take-over", "east", "--owner", str(installation_id()))
+    assert "no changes were made" in refused("take-over", "east", "--owner", str(installation_id()))
     monkeypatch.setattr("builtins.input", lambda question: "yes")
-    assert "nothing was changed" in refused("take-over", "east")
+    assert "no changes were made" in refused("take-over", "east")
     monkeypatch.setattr("builtins.input", lambda question: "11111111-2222")
     call_command("cluster", "take-over", "east", "--restarting", "start")
     stage.run(30)

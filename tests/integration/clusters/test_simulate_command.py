@@ -31,7 +31,7 @@ def refusal(*words: str) -> tuple[int, str]:
 
 
 def test_nodes_fail_and_recover(sim: Any) -> None:
-    assert simulate("node", "fail", "whole-01") == "cluster sim: node whole-01 has failed"
+    assert simulate("node", "fail", "whole-01") == "cluster sim: Node whole-01 failed"
     assert not sim.node("whole-01").ready
     simulate("node", "recover", "whole-01")
     simulate("node", "cordon", "whole-01", "--cluster", "sim")
@@ -51,12 +51,12 @@ def test_the_pace_and_the_api_server(sim: Any) -> None:
     assert SimulatedCluster.unscoped.get().anchors[-1][2] == 60
     simulate("api", "fail")
     assert refusal("node", "fail", "whole-01")[0] == 1
-    assert simulate("api", "recover").endswith("the API server answers")
+    assert simulate("api", "recover").endswith("API server restored")
 
 
 def test_the_result_as_json(sim: Any, tmp_path: Path) -> None:
     result = json.loads(simulate("speed", "2", "--json", "-"))
-    assert result == {"cluster": "sim", "command": "speed 2", "message": "time passes 2 times as fast"}
+    assert result == {"cluster": "sim", "command": "speed 2", "message": "speed set to 2x"}
     simulate("speed", "2", "--json", str(tmp_path / "result.json"))
     assert json.loads((tmp_path / "result.json").read_text()) == result
 
@@ -97,9 +97,7 @@ def test_without_a_simulated_cluster_it_says_so() -> None:
 def test_the_registry_knows_what_it_can_serve(sim: Any) -> None:
     assert isinstance(backend_for(sim.cluster), ClusterBackend)
     other = Cluster(name="real", backend="nomad")
-    with pytest.raises(
-        BackendMissing, match="nomad backend is not available yet; available: kubernetes, kueue, simulated"
-    ):
+    with pytest.raises(BackendMissing, match=r"nomad isn't available\. Valid: kubernetes, kueue, simulated"):
         backend_for(other)
 
 

@@ -23,4 +23,4 @@ def test_a_primary_that_became_a_standby_is_not_ready(on_postgres: PostgresServe
     answer = health.readyz(request)
     body = json.loads(answer.content)
     assert (answer.status_code, body["degraded"][:1]) == (503, ["database"])
-    assert body["checks"][0]["message"] == "takes no writes"
+    assert body["checks"][0]["message"] == "read-only"

@@ -92,7 +92,7 @@ def test_a_second_run_changes_nothing_and_says_so(east: Cluster) -> None:
     assert "allotment quota apply" in first
     before = (root_has(), QuotaRevision.unscoped.count(), AuditRecord.unscoped.count())
     again = run("discover", "east", "--apply", "--quota")
-    assert "root has the quota of all pools of the cluster already" in again
+    assert "root already has the quota of all pools of the cluster" in again
     assert (root_has(), QuotaRevision.unscoped.count(), AuditRecord.unscoped.count()) == before
 
 
@@ -218,5 +218,5 @@ def test_removing_needs_the_right_and_the_name_of_one_that_is_there(east: Cluste
     run("discover", "east", "--apply")
     tenancy.user("reader", None, Role.PLATFORM_VIEWER)
     assert "PERMISSION_DENIED" in refusal("remove", "east", "h200", "--yes", "--user", "reader")[1]
-    assert "has no flavor none" in refusal("remove", "east", "none", "--yes")[1]
+    assert "Pool none not found" in refusal("remove", "east", "none", "--yes")[1]
     assert Flavor.unscoped.filter(name="h200").exists()

@@ -120,16 +120,14 @@ def test_one_whose_whole_window_was_missed_never_starts(here: Department) -> Non
 def test_loans_of_what_is_not_there_are_refused_by_sums(here: Department) -> None:
     with pytest.raises(LenderShort) as refused:
         lend(here, 9, None, 2)
-    assert refused.value.detail == (
-        "Team A / default keeps 8 cards of a100 for itself, and would lend 9 cards."
-    )
+    assert refused.value.detail == ("Team A / default has 8 GPUs of a100 unassigned; 9 GPUs requested.")
     assert refused.value.errors[0].field == "amounts.0.amount"
     lend(here, 5, 2, 6)
     with pytest.raises(LenderShort) as refused:
         lend(here, 4, 1, 3)
     assert refused.value.detail == (
-        "Team A / default keeps 8 cards of a100 for itself, of which other loans leave 3 cards in this time, "
-        "and would lend 4 cards."
+        "Team A / default has 8 GPUs of a100 unassigned; other transfers leave 3 GPUs in this "
+        "period; 4 GPUs requested."
     )
     assert refused.value.numbers == {"own_nominal": 8, "least": 3, "asked": 4, "resource": "gpu.cards"}
     lend(here, 3, 1, 3)
@@ -226,7 +224,7 @@ def test_what_is_missing_at_the_start_is_waited_for(here: Department) -> None:
     assert sweep(2) == 0
     loan.refresh_from_db()
     assert loan.state == OverrideState.PLANNED
-    assert loan.problem == "Team A / default keeps 6 cards of a100 for itself, and would lend 8 cards."
+    assert loan.problem == "Team A / default has 6 GPUs of a100 unassigned; 8 GPUs requested."
     quota_set(acting_user=here.anna, node=here.queue_a.node, amounts=[QuotaAmount(here.flavor, CARDS, 8)])
     assert sweep(3) == 1
     loan.refresh_from_db()
@@ -380,7 +378,7 @@ def test_quota_that_is_only_lent_is_not_taken_out_of_the_tree(here: Department) 
             amounts=[QuotaAmount(here.flavor, CARDS, 5, place="amounts.0.")],
             on_top=True,
         )
-    assert refused.value.detail == "Loans that run hold 4 cards of a100 of Team B; end them first."
+    assert refused.value.detail == "Active transfers use 4 GPUs of a100 of Team B. End them first."
     assert refused.value.errors[0].field == "amounts.0.nominal"
     sweep(2)
     assert here.sums() == (22, 8, 4)

@@ -78,8 +78,8 @@ def test_a_save_that_gives_too_much_says_both_sums_and_changes_nothing(here: Dep
     with pytest.raises(ExceedsParent) as refused:
         here.set(here.a, 19)
     assert refused.value.detail == (
-        "Research has 22 cards of a100, and what is below it would have 23 cards together: "
-        "Team A 19 cards, Team B 4 cards."
+        "Insufficient quota: children of Research would have 23 GPUs of a100, Research has 22 "
+        "cards (Team A 19 GPUs, Team B 4 GPUs)."
     )
     assert refused.value.errors[0].field == "amounts.0.nominal"
     assert refused.value.numbers["has"] == 22
@@ -134,7 +134,7 @@ def test_below_its_use_only_with_a_choice(here: Department) -> None:
     quotas.reserve(here.queue_a, here.flavor, CARDS, 10)
     with pytest.raises(BelowUse) as refused:
         here.set(here.a, 9)
-    assert "Team A uses 10 cards of a100, and would have 9 cards." in refused.value.detail
+    assert "Team A uses 10 GPUs of a100; the new quota is 9 GPUs." in refused.value.detail
     here.set(here.a, 9, shrink=Shrink.LET_RUN)
     assert here.own_nominal(here.at(here.a)) == 1
 

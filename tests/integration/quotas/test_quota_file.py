@@ -109,7 +109,7 @@ def test_an_export_holds_only_what_the_viewer_sees() -> None:
 BAD = {
     "not a mapping": ("q.yaml", "- 1\n", [("1", "TYPE"), ("1 quotas", "TYPE")]),
     "empty": ("q.yaml", "", [("1", "EMPTY")]),
-    "no YAML": ("q.yaml", "quotas:\n  - {tenant\n", [("3", "SYNTAX")]),
+    "Invalid YAML": ("q.yaml", "quotas:\n  - {tenant\n", [("3", "SYNTAX")]),
     "unknown field": ("q.yaml", "quotas: []\nmore: 1\n", [("2 more", "UNKNOWN")]),
     "twice": ("q.yaml", "quotas: []\nquotas: []\n", [("2 quotas", "TWICE")]),
     "unknown limit": (
@@ -187,7 +187,7 @@ def run(*words: str) -> str:
 
 def test_the_command_shows_sets_exports_and_applies(tmp_path: Path) -> None:
     place = ("--flavor", "a100", "--resource", "gpu.cards")
-    assert "8 cards → 9 cards" in run("set", "team-a", *place, "--nominal", "9", "--dry-run")
+    assert "8 GPUs → 9 GPUs" in run("set", "team-a", *place, "--nominal", "9", "--dry-run")
     assert own_nominals()["research"] == 10
     report = tmp_path / "report.json"
     run("set", "team-a", *place, "--nominal", "9", "--reason", "one more", "--json", str(report))
@@ -197,8 +197,8 @@ def test_the_command_shows_sets_exports_and_applies(tmp_path: Path) -> None:
     file.write_text(
         run("export", "--format", "csv").replace("team-a,,,a100,gpu.cards,9", "team-a,,,a100,gpu.cards,10")
     )
-    assert "9 cards → 10 cards" in run("apply", "-f", str(file))
-    assert "10 cards" in run("get", "team-a")
+    assert "9 GPUs → 10 GPUs" in run("apply", "-f", str(file))
+    assert "10 GPUs" in run("get", "team-a")
 
 
 def test_the_command_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
@@ -206,5 +206,5 @@ def test_the_command_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     file.write_text(f"{HEAD}team-a,,,a100,gpu.cards,x,,\n")
     with pytest.raises(CommandError, match=r"q\.csv:2 nominal: 'x' is no amount"):
         run("apply", "-f", str(file))
-    with pytest.raises(CommandError, match="There is no tenant named nobody"):
+    with pytest.raises(CommandError, match="Tenant nobody not found"):
         run("get", "nobody")

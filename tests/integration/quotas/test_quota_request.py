@@ -149,7 +149,7 @@ def test_more_than_the_folder_has_is_refused_with_the_same_sentence_as_a_save(he
     with pytest.raises(ExceedsParent) as saved:
         quota_set(acting_user=here.anna, node=here.node_a, amounts=[QuotaAmount(here.flavor, CARDS, 19)])
     assert refused.value.detail == saved.value.detail
-    assert "Research has 22 cards" in refused.value.detail
+    assert "Research has 22 GPUs" in refused.value.detail
     assert state(made) == RequestState.PENDING
     assert here.sums() == (22, 8, 4)
 

@@ -24,7 +24,7 @@ from tests.fixtures.postgres import PostgresServer
 
 pytestmark = pytest.mark.server
 
-ACCESS_LOST = {"code": "ACCESS_LOST", "detail": "Your access has ended."}
+ACCESS_LOST = {"code": "ACCESS_LOST", "detail": "Your access has been removed."}
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_events_arrive_resume_and_end_with_the_membership(w: World, served: str)
         assert _next_event(messages)[2] == str(second.pk)
         Member.unscoped.filter(user=w.editor).delete()
         note(job, "cancelled", now=clock.now())
-        told = {"code": "NOT_FOUND", "detail": "There is no workspace named team-a."}
+        told = {"code": "NOT_FOUND", "detail": "Workspace team-a not found."}
         assert _next_event(messages)[:2] == ("end", told)
         assert list(messages) == []
 

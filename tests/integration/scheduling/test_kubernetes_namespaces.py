@@ -168,7 +168,7 @@ def test_an_operator_hands_a_namespace_over(
     stage.run(0)
     assert refusal(job)["code"] == "NAMESPACE_NOT_OWNED"
     monkeypatch.setattr("builtins.input", lambda _: "no")
-    with pytest.raises(CommandError, match="nothing was changed"):
+    with pytest.raises(CommandError, match="no changes were made"):
         run("adopt", "east", "team-a")
     assert "foreign" in run("list", "east")
     monkeypatch.setattr("builtins.input", lambda _: "team-a")

@@ -91,7 +91,7 @@ def test_a_locked_out_user_is_let_in_again_by_an_operator(here: World, settings:
     for _ in range(settings.AXES_FAILURE_LIMIT):
         client.post("/login", {"username": "ed", "password": "wrong"})
     locked = client.post("/login", {"username": "ed", "password": PASSWORD})
-    assert locked.status_code == 429 and "Too many wrong passwords" in locked.content.decode()
+    assert locked.status_code == 429 and "Too many failed sign-in attempts" in locked.content.decode()
     with pytest.raises(PermissionDenied):
         user_unlock(acting_user=here.admin, user=here.editor)
     assert user_unlock(acting_user=here.platform_admin, user=here.editor) == 1

@@ -121,7 +121,7 @@ def test_a_closed_account_and_a_refusal_lead_back_to_the_sign_in_page(sign_in: S
     User.objects.update(is_active=False)
     client, answer = sign_in(**ada())
     assert answer["Location"] == "/login" and client.get("/api/v1/me").status_code in (401, 403)
-    assert "This account is closed" in client.get("/login").content.decode()
+    assert "This account is disabled" in client.get("/login").content.decode()
     client, answer = sign_in()
     assert answer["Location"] == "/login"
     assert "failed" in client.get("/login").content.decode()
@@ -237,5 +237,5 @@ def test_an_account_that_cannot_be_made_leads_back_to_the_sign_in_page(
     monkeypatch.setattr(DefaultSocialAccountAdapter, "save_user", fail)
     client, answer = sign_in(**ada())
     assert answer["Location"] == "/login"
-    assert "could not be made" in client.get("/login").content.decode()
+    assert "Couldn't create your account" in client.get("/login").content.decode()
     assert not User.objects.exists()

@@ -108,13 +108,13 @@ def test_an_address_that_somebody_made_up_changes_nothing(text: str) -> None:
 
 def test_a_recommendation_says_what_becomes_of_the_job() -> None:
     start = help_sentence("ASK_FEWER_CARDS", {"role": "w", "cards": 2, "starts": 1})
-    assert start == "Ask for fewer GPUs per task: at most <b>2</b>. The job can then start."
+    assert start == "Reduce GPUs per task to at most <b>2</b>. The job can start afterwards."
     waits = help_sentence("ASK_FEWER_CARDS", {"cards": 2, "also": "NO_ROOM"})
-    assert "The job can then start." not in waits and "The job then still waits:" in waits
+    assert "The job can start afterwards." not in waits and "The job still waits afterwards:" in waits
     both = help_sentence("LOOSEN_PLACEMENT", {"veto": "node-name", "with": "ASK_FEWER_CARDS"})
     assert "Effective only together with the other changes listed here." in both
     some_day = help_sentence("ASK_FEWER_CARDS", {"cards": 2})
-    assert some_day == "Ask for fewer GPUs per task: at most <b>2</b>."
+    assert some_day == "Reduce GPUs per task to at most <b>2</b>."
 
 
 def test_an_evicted_job_is_told_its_rule() -> None:
@@ -122,7 +122,7 @@ def test_an_evicted_job_is_told_its_rule() -> None:
                "keep_free": 2, "unused": 3, "available": 1}  # fmt: skip
     told = reason_sentence("WAITING_FOR_BORROWED", numbers)
     assert "<b>1</b> times" in told and "<b>3 GPUs</b>" in told
-    assert "<b>2 GPUs</b> of <b>a100</b> stay unused" in told
+    assert "<b>2 GPUs</b> of <b>a100</b> must stay unused" in told
 
 
 def test_own_and_borrowed_quota_are_told_apart() -> None:
@@ -135,4 +135,4 @@ def test_own_and_borrowed_quota_are_told_apart() -> None:
         "borrowable": 2,
     }
     told = reason_sentence("WAITING_FOR_QUOTA", numbers)
-    assert "<b>6 GPUs</b> of the queue&#x27;s own quota and <b>2 GPUs</b> to borrow" in told
+    assert "<b>6 GPUs</b> nominal, <b>2 GPUs</b> to borrow" in told

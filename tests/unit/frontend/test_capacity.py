@@ -22,7 +22,7 @@ def test_borrowing_goes_beyond_the_nominal_mark() -> None:
 def test_lent_and_held_quota_are_not_free() -> None:
     meter = Meter(nominal=96, allocated=51, used=42, lent=20, held=6)
     assert meter.free == 19
-    assert meter.description() == "51 of 96 allocated, 42 used, 20 lent, 6 held, 19 free"
+    assert meter.description() == "51 of 96 allocated, 42 used, 20 lent, 6 reserved, 19 free"
 
 
 def test_nothing_at_all_draws_nothing() -> None:

@@ -43,11 +43,11 @@ def test_the_borrowed_band_tells_the_borrowed_amount() -> None:
 
 
 def test_cards_beyond_eight_are_told_apart_by_dashes() -> None:
-    chart = charts.per_card("k", {f"GPU {n}": SAMPLES for n in range(10)}, unit="%", title="Cards")
+    chart = charts.per_card("k", {f"GPU {n}": SAMPLES for n in range(10)}, unit="%", title="GPUs")
     looks = {(trace["line"]["color"], trace["line"]["dash"]) for trace in chart.figure["data"]}
     assert len(looks) == 10
 
 
 def test_a_chart_without_samples_says_so() -> None:
-    chart = charts.stacked("k", [charts.Line(name="a", points=[])], unit="", title="Waiting")
-    assert chart.summary == "Waiting: no data"
+    chart = charts.stacked("k", [charts.Line(name="a", points=[])], unit="", title="Pending")
+    assert chart.summary == "Pending: no data"

@@ -83,9 +83,7 @@ def test_tiles_of_a_node_link_to_their_cards() -> None:
 
 
 def test_a_confirmation_says_what_will_be_lost() -> None:
-    html = render(
-        "{% confirm 'stop' 'Cancel?' url='/x' action='Cancel the job' losses=l %}", l=["3.3 GPU-hours"]
-    )
+    html = render("{% confirm 'stop' 'Cancel?' url='/x' action='Cancel job' losses=l %}", l=["3.3 GPU-hours"])
     assert '<dialog class="dialog" id="stop"' in html
     assert "3.3 GPU-hours" in html
 

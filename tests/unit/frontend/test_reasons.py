@@ -35,7 +35,7 @@ def test_a_reason_without_numbers_still_reads_well(code: str, language: str) -> 
 def test_numbers_are_bold_and_carry_their_unit() -> None:
     numbers = {"asked": 9, "free": 4, "nominal": 16, "borrowable": 0, "resource": "gpu.cards"}
     assert reasons.reason_sentence("WAITING_FOR_QUOTA", numbers) == (
-        "Asked <b>9 GPUs</b>, free of nominal <b>4 GPUs</b> of <b>16 GPUs</b>, may borrow <b>0 GPUs</b> more."
+        "Requests <b>9 GPUs</b>; <b>4 GPUs</b> of <b>16 GPUs</b> nominal free, <b>0 GPUs</b> can be borrowed."
     )
     memory = {"asked": 40960, "available": 512, "resource": "gpu.memory"}
     assert "<b>40 GiB GPU memory</b>" in reasons.reason_sentence("WAITING_FOR_QUOTA", memory)
@@ -47,11 +47,9 @@ def test_a_gang_of_which_single_tasks_would_fit_is_not_told_that_no_node_holds_o
         "most_free_on_one_node": 8, "available": 2, "limit": 2,
     }  # fmt: skip
     said = reasons.reason_sentence("NEVER_FITS", numbers)
-    assert said.startswith("<b>3</b> tasks of <b>worker</b> have to run together")
-    assert "at most <b>2</b> could" in said
-    assert "in one domain of <b>rack</b>" in reasons.reason_sentence(
-        "NEVER_FITS", {**numbers, "level": "rack"}
-    )
+    assert said.startswith("<b>3</b> tasks of <b>worker</b> must run together")
+    assert "at most <b>2</b> fit" in said
+    assert "in one <b>rack</b>" in reasons.reason_sentence("NEVER_FITS", {**numbers, "level": "rack"})
 
 
 NODES = {"role": "main", "flavor": "a100", "cards_per_task": 4, "cards": 96, "free_cards": 96,
@@ -63,12 +61,14 @@ NODES = {"role": "main", "flavor": "a100", "cards_per_task": 4, "cards": 96, "fr
     [
         (
             {"asked": 1, "available": 0, "refused.cpu": 10, "refused.node-selector": 12},
-            "No node of a100 can hold a task of 4 GPUs, even when empty."
-            " Nodes by cause: node selector does not match (12), too little CPU (10).",
+            (
+                "No a100 node fits a task of 4 GPUs, even when empty. Nodes by cause: node selector "
+                "does not match (12), too little CPU (10)."
+            ),
         ),
         (
             {"asked": 1, "available": 0, "cards_per_task": None, "refused.cordon": 2},
-            "No node of a100 can hold a task, even when empty. Nodes by cause: cordoned (2).",
+            "No a100 node fits a task, even when empty. Nodes by cause: cordoned (2).",
         ),
     ],
 )
@@ -85,11 +85,11 @@ def test_no_room_names_what_the_nodes_lack() -> None:
         "refused.memory": 3,
     }
     assert strip_tags(reasons.reason_sentence("NO_ROOM", full)) == (
-        "Room for 1 of 2 tasks of 4 GPUs. Most free GPUs on one node: 5, in all: 9."
-        " Nodes without room, by cause: too little memory (3)."
+        "1 of 2 tasks of 4 GPUs fit. Most free GPUs on one node: 5, total: 9. Unsuitable nodes by "
+        "cause: too little memory (3)."
     )
     apart = NODES | {"asked": 4, "available": 3, "level": "rack"}
-    assert "only 3 of 4 tasks have room together in one rack" in strip_tags(
+    assert "only 3 of 4 tasks fit together in one rack" in strip_tags(
         reasons.reason_sentence("NO_ROOM", apart)
     )
 
@@ -101,9 +101,9 @@ def test_every_veto_of_the_engine_has_its_words() -> None:
 
 def test_a_placement_rule_is_named_in_words_and_a_taint_is_tolerated() -> None:
     said = reasons.help_sentence("LOOSEN_PLACEMENT", {"veto": "node-selector", "nodes": 12})
-    assert said == "Remove this placement rule: <b>node selector</b>."
+    assert said == "Remove the placement constraint: <b>node selector</b>."
     taint = reasons.help_sentence("LOOSEN_PLACEMENT", {"veto": "taint", "nodes": 12, "starts": 1})
-    assert taint == "Tolerate all taints of the nodes. The job can then start."
+    assert taint == "Tolerate all taints of the nodes. The job can start afterwards."
 
 
 def test_zero_is_a_number() -> None:
@@ -124,9 +124,9 @@ def test_moments_are_clock_times() -> None:
 def test_what_the_engine_found_comes_before_what_usually_helps() -> None:
     found = [{"code": "RAISE_QUOTA", "numbers": {"short": 5, "flavor": "a100", "resource": "gpu.cards"}}]
     said = recommendation_sentences("NO_ROOM", {}, found)
-    assert said == ["Request more quota of <b>a100</b>: <b>5 GPUs</b>."]
+    assert said == ["Request more quota in <b>a100</b>: <b>5 GPUs</b>."]
     usual = recommendation_sentences("NO_ROOM", {}, [])
-    assert usual == ["Use smaller tasks, or loosen the placement rules."]
+    assert usual == ["Use smaller tasks, or relax the placement constraints."]
 
 
 @pytest.mark.parametrize("code", ["RAISE_QUOTA", "WAIT_FOR_RELEASE"])
@@ -155,8 +155,9 @@ def test_changes_that_help_only_together_are_one_recommendation() -> None:
     ]
     (one,) = find_recommendations(found)
     assert strip_tags(one.sentence) == (
-        "Remove this placement rule: node selector. Select an available GPU model: A100."
-        " Ask for fewer GPUs per task: at most 4. The job then still waits: No room on the nodes."
+        "Remove the placement constraint: node selector. Select an available GPU model: A100. "
+        "Reduce GPUs per task to at most 4. The job still waits afterwards: Insufficient resources "
+        "on nodes."
     )
     assert list(one.items) == found
     # One that says so without the others is still told as one of several.

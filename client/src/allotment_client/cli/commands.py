@@ -37,7 +37,7 @@ def submit(client: Client, workspace: str, options: argparse.Namespace) -> int:
     elif not options.wait or options.output != "json":
         show(options.output, job, lambda: job_table([job]))
     for filled in job.get("defaults", ()):
-        print(f"filled in by policy: {filled['field']} = {filled['value']}", file=sys.stderr)
+        print(f"default from policy: {filled['field']} = {filled['value']}", file=sys.stderr)
     if options.dry_run or not options.wait:
         return 0
     return _ended(client.wait(workspace, job["id"], deadline_s=options.timeout), options.output)
@@ -80,17 +80,15 @@ def logs(client: Client, workspace: str, options: argparse.Namespace) -> int:
 
 def _no_lines(job: Job) -> str:
     """Why a job shows no lines."""
-    head = f"There are no logs of {job['name']}"
+    head = f"No logs of {job['name']}"
     if job["state"] in ENDED:
         return (
-            f"{head}: it has ended ({job['state']}). Its pods are removed at the end, and with them what they"
-            " printed; --follow shows it while it runs, and a log collector in the cluster keeps it."
+            f"{head}: the job has finished ({job['state']}) and its pods were deleted. Use --follow"
+            " while the job runs, or a log collector in the cluster."
         )
     if job["state"] in ("submitted", "queued", "suspended"):
-        return (
-            f"{head}: it has not started ({job['state']}); allotment-client explain {job['name']} tells why."
-        )
-    return f"{head}: it is {job['state']} and has printed nothing that matches yet."
+        return f"{head}: the job hasn't started ({job['state']}). Run allotment-client explain {job['name']}."
+    return f"{head}: the job is {job['state']} and has no matching logs yet."
 
 
 def explain(client: Client, workspace: str, options: argparse.Namespace) -> int:

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = configuration(url=options.url, workspace=options.workspace, file=options.config)
         if options.needs_workspace and not settings.workspace:
-            raise ConfigurationError(f"Which workspace? Give --workspace, or set {WORKSPACE}.")
+            raise ConfigurationError(f"No workspace. Use --workspace, or set {WORKSPACE}.")
         with Client(settings) as client:
             return int(options.run(client, settings.workspace, options))
     except ConfigurationError as error:
@@ -77,48 +77,57 @@ def parser() -> argparse.ArgumentParser:
     """The options of all commands."""
     top = argparse.ArgumentParser(
         prog="allotment-client",
-        description="Submit and follow jobs of an Allotment server.",
-        epilog=f"The server is {URL}, the access key {KEY}, or what {FILE} (a YAML file) says.",
+        description="Submit and manage Allotment jobs.",
+        epilog=f"Set {URL} (server URL) and {KEY} (access key) in the environment, or use {FILE} (YAML).",
     )
     top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND")
 
     submit = _verb(verbs, "submit", commands.submit, "submit a job file")
-    submit.add_argument("-f", "--file", required=True, help="the job file, YAML or JSON; - for stdin")
-    submit.add_argument("--dry-run", action="store_true", help="only say what it would ask for")
-    submit.add_argument("--idempotency-key", default="", metavar="KEY", help="send again with it: one job")
-    submit.add_argument("--wait", action="store_true", help="wait for its end")
+    submit.add_argument("-f", "--file", required=True, help="job file, YAML or JSON; - for standard input")
+    submit.add_argument(
+        "--dry-run", action="store_true", help="show the requested resources without submitting"
+    )
+    submit.add_argument(
+        "--idempotency-key",
+        default="",
+        metavar="KEY",
+        help=("idempotency key; a retry with the same key submits one job"),
+    )
+    submit.add_argument("--wait", action="store_true", help="wait until the job finishes")
     _deadline(submit)
 
-    listing = _verb(verbs, "list", commands.listing, "list jobs, newest first")
-    listing.add_argument("--state", action="append", default=[], help="only these; may be repeated")
-    listing.add_argument("--queue", default="", help="only of this queue")
-    listing.add_argument("--mine", action="store_true", help="only one's own")
-    listing.add_argument("--limit", type=_count, default=50, help="at most so many (default 50)")
-    listing.add_argument("--watch", action="store_true", help="then show what happens, as it happens")
+    listing = _verb(verbs, "list", commands.listing, "list jobs, Newest first")
+    listing.add_argument("--state", action="append", default=[], help="filter by state; repeatable")
+    listing.add_argument("--queue", default="", help="filter by queue")
+    listing.add_argument("--mine", action="store_true", help="show only your jobs")
+    listing.add_argument("--limit", type=_count, default=50, help="maximum number of jobs (default 50)")
+    listing.add_argument("--watch", action="store_true", help="keep watching for events")
 
-    logs = _verb(verbs, "logs", commands.logs, "show what a job printed")
-    logs.add_argument("job", help="id or name")
-    logs.add_argument("--task", default="", help="only of this one, as in worker-0")
-    logs.add_argument("--attempt", type=_count, help="default: the latest")
-    logs.add_argument("--tail", type=_count, default=500, metavar="LINES", help="the last so many lines")
-    logs.add_argument("--follow", action="store_true", help="go on until the job has ended")
+    logs = _verb(verbs, "logs", commands.logs, "show the logs of a job")
+    logs.add_argument("job", help="job ID or name")
+    logs.add_argument("--task", default="", help="one task only, for example worker-0")
+    logs.add_argument("--attempt", type=_count, help="attempt number (default: latest)")
+    logs.add_argument("--tail", type=_count, default=500, metavar="LINES", help="number of last lines")
+    logs.add_argument("--follow", action="store_true", help="follow until the job finishes")
 
-    _verb(verbs, "explain", commands.explain, "say why a job waits").add_argument("job", help="id or name")
-    _verb(verbs, "get", commands.get, "show one job").add_argument("job", help="id or name")
-    _verb(verbs, "cancel", commands.cancel, "end a job").add_argument("job", help="id or name")
-    _verb(verbs, "quota", commands.quota, "show the quota of the workspace and its use")
+    _verb(verbs, "explain", commands.explain, "explain why a job is pending").add_argument(
+        "job", help="job ID or name"
+    )
+    _verb(verbs, "get", commands.get, "show a job").add_argument("job", help="job ID or name")
+    _verb(verbs, "cancel", commands.cancel, "cancel a job").add_argument("job", help="job ID or name")
+    _verb(verbs, "quota", commands.quota, "show quota and usage of the workspace")
 
-    wait = _verb(verbs, "wait", commands.wait, "wait for the end of a job; 0 means that it succeeded")
-    wait.add_argument("job", help="id or name")
+    wait = _verb(verbs, "wait", commands.wait, "wait until a job finishes; exit status 0 if it succeeded")
+    wait.add_argument("job", help="job ID or name")
     _deadline(wait)
 
-    watch = _verb(verbs, "watch", commands.watch, "show what happens to jobs, as it happens")
-    watch.add_argument("--after", type=int, help="the id of the last event seen: nothing is missed")
+    watch = _verb(verbs, "watch", commands.watch, "watch job events")
+    watch.add_argument("--after", type=int, help="resume after this event ID")
     _deadline(watch)
 
-    _verb(verbs, "me", commands.me, "show whom the key belongs to", needs_workspace=False)
-    completion = verbs.add_parser("completion", help="print the completion of a shell: bash, zsh or tcsh")
+    _verb(verbs, "me", commands.me, "show the owner of the access key", needs_workspace=False)
+    completion = verbs.add_parser("completion", help="print shell completion: bash, zsh or tcsh")
     completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])
     return top
 
@@ -133,15 +142,15 @@ def _verb(
 ) -> argparse.ArgumentParser:
     added = verbs.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".")
     added.add_argument("-w", "--workspace", default="", help=f"default: {WORKSPACE}")
-    added.add_argument("--url", default="", help=f"address of the server; default: {URL}")
-    added.add_argument("--config", type=Path, default=None, help="a configuration file")
+    added.add_argument("--url", default="", help=f"server URL; default: {URL}")
+    added.add_argument("--config", type=Path, default=None, help="configuration file")
     added.add_argument("-o", "--output", choices=["table", "json"], default="table")
     added.set_defaults(run=run, needs_workspace=needs_workspace)
     return added
 
 
 def _deadline(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--timeout", type=_seconds, metavar="S", help="give up after so many seconds")
+    verb.add_argument("--timeout", type=_seconds, metavar="S", help="timeout in seconds")
 
 
 def _count(text: str) -> int:

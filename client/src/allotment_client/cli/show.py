@@ -59,7 +59,7 @@ def job_table(jobs: Sequence[Job]) -> str:
         )
         for job in jobs
     ]
-    heads = ("NAME", "STATE", "REASON", "CARDS", "QUEUE", "PRIORITY", "BY", "SUBMITTED (UTC)", "ID")
+    heads = ("NAME", "STATE", "REASON", "GPUS", "QUEUE", "PRIORITY", "BY", "SUBMITTED (UTC)", "ID")
     return table(heads, rows, right=frozenset({"CARDS"}))
 
 
@@ -92,17 +92,17 @@ def explained(found: Explanation) -> str:
     if reason:
         lines.append(f"reason: {reason['code']}{_numbers(reason.get('numbers'))}")
         for item in reason.get("help", ()):
-            lines.append(f"would help: {item.get('code', '')}{_numbers(item.get('numbers'))}")
+            lines.append(f"recommendation: {item.get('code', '')}{_numbers(item.get('numbers'))}")
     cause = found.get("cause")
     if cause:
         more = {name: value for name, value in cause.items() if name != "rule" and value not in (None, "")}
-        lines.append(f"gave back last: {cause.get('rule', '')}{_numbers(more)}")
+        lines.append(f"last eviction: {cause.get('rule', '')}{_numbers(more)}")
     position = found.get("position")
     if position:
         ahead, cards = position["position_in_local_queue"], position["cards_ahead"]
-        lines.append(f"ahead of it: {ahead} jobs with {cards} cards")
+        lines.append(f"ahead: {ahead} jobs with {cards} GPUs")
     if found.get("promised_until"):
-        lines.append(f"a place is kept until {found['promised_until']}")
+        lines.append(f"nodes reserved until {found['promised_until']}")
     return "\n".join(lines)
 
 

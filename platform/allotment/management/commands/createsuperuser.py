@@ -16,7 +16,7 @@ from tenants.services.member import member_set
 
 
 class Command(createsuperuser.Command):
-    help = "Create a further platform admin; a fresh installation is set up with: allotment init"
+    help = "Create another platform admin. Set up a new installation with: allotment init"
 
     @transaction.atomic
     def handle(self, *args: Any, **options: Any) -> None:

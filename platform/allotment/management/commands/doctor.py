@@ -22,19 +22,17 @@ _DEEP: Final = defer_import("allotment.setup.deep_check:deep_checks")
 
 
 class Command(BaseCommand):
-    help = "Check settings, database, broker, workers and clusters, and say what to do"
+    help = "Check the installation and suggest fixes"
     requires_system_checks: list[str] = []  # they are one of the lines below
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", metavar="FILE", help="write the result to FILE, - for standard output")
+        parser.add_argument("--json", metavar="FILE", help="write the result to FILE; - for standard output")
         parser.add_argument(
             "--deep",
             action="store_true",
-            help="also add up what every cluster holds, and compare it with the database; takes some seconds",
+            help=("also compare the allocations in every cluster with the database; takes some seconds"),
         )
-        parser.add_argument(
-            "--only", metavar="NAME", action="append", help="run this check alone; repeatable"
-        )
+        parser.add_argument("--only", metavar="NAME", action="append", help="run this check only; repeatable")
 
     def handle(self, *args: Any, **options: Any) -> None:
         deep = _DEEP() if options["deep"] else []

@@ -23,23 +23,24 @@ _NEXT = "next: allotment cluster add NAME --path KUBECONFIG"
 
 
 class Command(BaseCommand):
-    help = "Set up a fresh installation: first platform admin, cell and root tenant; safe to run again"
+    help = "Set up a new installation: first platform admin, scheduling domain and root tenant (idempotent)"
 
     def add_arguments(self, parser: CommandParser) -> None:
         who = parser.add_mutually_exclusive_group()
         who.add_argument("--user", default="", metavar="NAME", help=f"first platform admin; default: {ADMIN}")
         who.add_argument(
             "--oidc-group", default="", metavar="CLAIM",
-            help="group of the identity provider whose people are platform admins, in place of a user",
+            help="identity provider group whose members are platform admins, instead of a user",
         )  # fmt: skip
         parser.add_argument(
             "--password-file", default="", metavar="FILE",
-            help="password of the user, - for standard input; without it a one-time password is shown once",
+            help=("password of the user; - for standard input. If omitted, a one-time password is "
+                 "shown once"),
         )  # fmt: skip
         parser.add_argument("--cell", default="", metavar="NAME", help=f"default: {CELL}")
         parser.add_argument("--tenant", default="", metavar="SLUG", help=f"the root tenant; default: {ROOT}")
-        parser.add_argument("--tenant-name", default="", metavar="NAME", help="its display name")
-        parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
+        parser.add_argument("--tenant-name", default="", metavar="NAME", help="display name")
+        parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - for standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
         wanted = _wanted(options)
@@ -92,7 +93,7 @@ def _text(found: SetupInstallation) -> str:
         ends = f"shown once, to be changed at sign-in within {hours} hours"
         lines.insert(1, f"one-time password: {found.admin.password} ({ends})")
     if not any(part.created for _title, part in parts):
-        lines.append("the installation had been set up already; nothing was changed")
+        lines.append("the installation is already set up; no changes were made")
         lines.append("a lost password is replaced with: allotment user password NAME")
     return "\n".join([*lines, _NEXT])
 

@@ -32,7 +32,7 @@ class Command(migrate.Command):
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument(
-            "--attempts", type=int, default=_ATTEMPTS, help="how often a table that is in use is tried"
+            "--attempts", type=int, default=_ATTEMPTS, help="number of attempts for a table in use"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

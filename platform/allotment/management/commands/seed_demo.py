@@ -11,7 +11,7 @@ from allotment.demo.setup import demo_setup
 
 
 class Command(BaseCommand):
-    help = "Prepare the demo of an embedded installation; a second run changes nothing."
+    help = "Seed demo data (idempotent)."
     requires_system_checks: list[str] = []  # `migrate`, just before it, has run them
 
     def handle(self, *args: Any, **options: Any) -> None:

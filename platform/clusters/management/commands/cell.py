@@ -14,13 +14,13 @@ from tenants.models import User
 
 
 class Command(VerbCommand):
-    help = "Add, list and set cells: each has a quota tree, clusters and a scheduling loop of its own"
+    help = "Manage scheduling domains, each with its own quota tree, clusters and scheduling cycles"
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list|set")
-        verbs.add_parser("add", help="add a cell").add_argument("name", metavar="NAME")
-        verbs.add_parser("list", help="all cells and how many clusters each has")
-        change = verbs.add_parser("set", help="choose how a cell shares what tenants leave unused")
+        verbs.add_parser("add", help="add a scheduling domain").add_argument("name", metavar="NAME")
+        verbs.add_parser("list", help="list scheduling domains and their number of clusters")
+        change = verbs.add_parser("set", help="set how a scheduling domain shares unused quota")
         change.add_argument("name", metavar="NAME")
         change.add_argument(
             "--sharing",

@@ -34,7 +34,7 @@ _BACKENDS: Final = [BackendKind.KUBERNETES.value, BackendKind.KUEUE.value]
 _SHOWN: Final = 20
 _CONNECTION: Final = {
     "path": "the kubeconfig file",
-    "context": "of the kubeconfig; its current one unless told",
+    "context": "kubeconfig context; default: the current one",
     "server": "address of the API server",
     "token_file": "file with the token, read again for every call",
     "certificate_file": "file with the API server's authority",
@@ -42,51 +42,51 @@ _CONNECTION: Final = {
 
 
 class Command(VerbCommand):
-    help = "Add, list, set up, read again and remove clusters"
+    help = "Manage clusters"
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(
             dest="verb", required=True, metavar="add|list|set|sync|take-over|remove"
         )
-        add = verbs.add_parser("add", help="add a Kubernetes cluster, once it answers")
+        add = verbs.add_parser("add", help="add a Kubernetes cluster (verifies the connection)")
         add.add_argument("name", metavar="NAME")
         add.add_argument(
             "--backend",
             choices=_BACKENDS,
             default=BackendKind.KUBERNETES.value,
-            help="who decides which jobs start: Allotment, or Kueue in the cluster",
+            help="scheduler that admits jobs: Allotment, or Kueue in the cluster",
         )
         _connection_arguments(add, kind="kubeconfig", unset="")
-        add.add_argument("--cell", default="", metavar="NAME", help="needed where there are several")
-        verbs.add_parser("list", help="all clusters and what was last heard of them")
+        add.add_argument("--cell", default="", metavar="NAME", help="required if there are several")
+        verbs.add_parser("list", help="list clusters and their last status")
         for verb, text in (("sync", "read nodes and cards now"), ("remove", "forget it; nothing is stopped")):
             verbs.add_parser(verb, help=text).add_argument("name", metavar="NAME")
         add.add_argument(
             "--take-over",
             default="",
             metavar="ID",
-            help="run it in the place of the installation of that id, which is lost for good",
+            help="take over from the installation with this ID, which is permanently lost",
         )
-        over = verbs.add_parser("take-over", help="run it in the place of a platform that is lost")
+        over = verbs.add_parser("take-over", help="take over the cluster from a lost installation")
         over.add_argument("name", metavar="NAME")
         over.add_argument(
-            "--owner", default="", metavar="ID", help="the lost installation's id; asked for else"
+            "--owner", default="", metavar="ID", help=("ID of the lost installation; prompted for if omitted")
         )
         over.add_argument(
             "--restarting",
             default="",
             choices=["start", "hold"],
-            help="what becomes of jobs that may have run since the backup: they start, or are suspended",
+            help="how to handle jobs that may have run since the backup: start or suspend",
         )
-        change = verbs.add_parser("set", help="change the connection, or switch what is experimental")
+        change = verbs.add_parser("set", help=("change the connection, or enable experimental features"))
         change.add_argument("name", metavar="NAME")
         change.add_argument(
             "--live-resize",
             choices=["on", "off"],
-            help="whether the memory of running parts of cards may be changed (needs the agent on its nodes)",
+            help="allow resizing GPU memory of running slices (requires the agent on the nodes)",
         )
         _connection_arguments(change, kind=None, unset=None)
-        verbs.choices["remove"].add_argument("--yes", action="store_true", help="do not ask")
+        verbs.choices["remove"].add_argument("--yes", action="store_true", help="skip the confirmation")
         self.common_arguments(verbs)
 
     def _add(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -137,13 +137,12 @@ class Command(VerbCommand):
         found = cluster_owner(acting_user=user, cluster=cluster)
         owner = options["owner"]
         if found is not None and not owner:
-            owner, warning = found.installation, "Two platforms in one cluster hand its cards out twice."
-            question = (
-                f"Cluster {cluster.name} was run by {owner_told(found)}. {warning} Is that one stopped?"
-            )
-            confirm_by_name(question, owner, wanted="Write its id", instead="--owner")
+            owner, warning = found.installation, "Two platforms in one cluster allocate its GPUs twice."
+            head = f"Cluster {cluster.name} was managed by {owner_told(found)}."
+            question = f"{head} {warning} Is that installation stopped?"
+            confirm_by_name(question, owner, wanted="Enter its ID to confirm", instead="--owner")
         if found is not None and owner != found.installation:
-            raise CommandError("nothing was changed", returncode=FAILED)
+            raise CommandError("no changes were made", returncode=FAILED)
         restarting = cluster_restarting(acting_user=user, cluster=cluster)
         hold = bool(restarting) and _holds(restarting, options["restarting"])
         cluster_take_over(acting_user=user, cluster=cluster, owner=owner, hold=restarting if hold else ())
@@ -156,7 +155,7 @@ class Command(VerbCommand):
         }
         held = f"; suspended until somebody resumes them: {_named(restarting)}" if hold else ""
         follow = "next: allotment doctor --deep"
-        return told, f"cluster {cluster.name} is run by this platform{held}; {follow}"
+        return told, f"cluster {cluster.name} is managed by this platform{held}; {follow}"
 
     def _remove(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         cluster = cluster_get(viewer=user, name=options["name"])
@@ -180,9 +179,7 @@ def _holds(restarting: Sequence[RestartingJob], chosen: str) -> bool:
     except EOFError:
         answer = ""
     if answer not in ("start", "hold"):
-        raise CommandError(
-            f"nothing was changed. {what} Choose with --restarting start|hold", returncode=USAGE
-        )
+        raise CommandError(f"no changes were made. {what} Use --restarting start|hold", returncode=USAGE)
     return answer == "hold"
 
 
@@ -221,7 +218,11 @@ def _cell(name: str) -> Cell:
     if len(found) == 1:
         return found[0]
     if name or not found:
-        message = f"there is no cell {name!r}" if name else "there is no cell yet; next: allotment init"
+        message = (
+            f"scheduling domain {name!r} not found"
+            if name
+            else "no scheduling domain yet; next: allotment init"
+        )
         raise CommandError(message, returncode=USAGE)
     raise CommandError("there are several cells; choose one with --cell", returncode=USAGE)
 

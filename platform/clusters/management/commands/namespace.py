@@ -15,22 +15,22 @@ from tenants.selectors.tenant import workspace_get
 
 
 class Command(VerbCommand):
-    help = "List whose the namespaces of workspaces are in a cluster, and hand one over"
+    help = "List workspace namespaces in a cluster and adopt an existing one"
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|adopt")
-        listed = verbs.add_parser("list", help="every workspace, and whose the namespace of its name is")
+        listed = verbs.add_parser("list", help="list workspaces and the owner of each namespace")
         listed.add_argument("cluster", metavar="CLUSTER")
-        adopt = verbs.add_parser("adopt", help="hand a namespace that was there before over to a workspace")
+        adopt = verbs.add_parser("adopt", help="assign an existing namespace to a workspace")
         adopt.add_argument("cluster", metavar="CLUSTER")
         adopt.add_argument("workspace", metavar="WORKSPACE")
         adopt.add_argument(
             "--kubeconfig",
             default="",
             metavar="FILE",
-            help="of an administrator of the cluster; with the shipped policies the platform may not do it",
+            help=("kubeconfig of a cluster admin; the provided RBAC doesn't permit it to the platform"),
         )
-        adopt.add_argument("--yes", action="store_true", help="do not ask")
+        adopt.add_argument("--yes", action="store_true", help="skip the confirmation")
         self.common_arguments(verbs)
 
     def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -48,7 +48,7 @@ class Command(VerbCommand):
             acting_user=user, cluster=cluster, workspace=workspace, kubeconfig=options["kubeconfig"]
         )
         told = {"cluster": cluster.name, "workspace": workspace.slug, "before": before.value}
-        return told, f"namespace {workspace.slug} of {cluster.name} is the workspace's now"
+        return told, f"namespace {workspace.slug} of {cluster.name} assigned to the workspace"
 
     def _confirm(self, cluster: str, name: str) -> None:
         self.stdout.write(
@@ -59,6 +59,8 @@ class Command(VerbCommand):
         try:
             answer = input("Write the name of the namespace: ")
         except EOFError:  # nobody is there to ask
-            raise CommandError("nothing was changed; --yes goes without asking", returncode=USAGE) from None
+            raise CommandError(
+                "no changes were made; use --yes to skip the confirmation", returncode=USAGE
+            ) from None
         if answer != name:
-            raise CommandError("nothing was changed", returncode=FAILED)
+            raise CommandError("no changes were made", returncode=FAILED)

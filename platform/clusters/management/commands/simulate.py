@@ -23,23 +23,21 @@ _FORMS: Final = (
 )
 _USAGE: Final = 2
 _NAMED: Final[dict[tuple[str, str], tuple[Callable[[uuid.UUID, str], None], str]]] = {
-    ("node", "fail"): (faults.node_fail, "node {} has failed"),
-    ("node", "cordon"): (faults.node_cordon, "node {} is cordoned"),
-    ("node", "recover"): (faults.node_recover, "node {} is ready"),
-    ("device", "fail"): (faults.device_fail, "device {} has failed"),
-    ("device", "recover"): (faults.device_recover, "device {} is healthy"),
+    ("node", "fail"): (faults.node_fail, "Node {} failed"),
+    ("node", "cordon"): (faults.node_cordon, "Node {} cordoned"),
+    ("node", "recover"): (faults.node_recover, "Node {} ready"),
+    ("device", "fail"): (faults.device_fail, "GPU {} failed"),
+    ("device", "recover"): (faults.device_recover, "GPU {} healthy"),
 }
 
 
 class Command(BaseCommand):
-    help = "Cause and end faults on a simulated cluster, or change its pace: " + "; ".join(_FORMS)
+    help = "Inject faults into a simulated cluster or change its speed: " + "; ".join(_FORMS)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("words", nargs="+", metavar="WHAT", help=" | ".join(_FORMS))
-        parser.add_argument(
-            "--cluster", metavar="NAME", help="needed if there is more than one simulated cluster"
-        )
-        parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
+        parser.add_argument("--cluster", metavar="NAME", help="required with more than one simulated cluster")
+        parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - for standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
         cluster = _cluster(options["cluster"])
@@ -88,11 +86,11 @@ def _carry_out(cluster_id: uuid.UUID, words: list[str]) -> str:
             return message.format(name)
         case ["api", "fail" | "recover" as verb]:
             faults.set_reachable(cluster_id, verb == "recover")
-            return "the API server answers" if verb == "recover" else "the API server does not answer"
+            return "API server restored" if verb == "recover" else "API server stopped"
         case ["speed", number]:
             speed = _speed(number)
             faults.set_speed(cluster_id, speed)
-            return f"time passes {speed:g} times as fast"
+            return f"speed set to {speed:g}x"
     raise CommandError(f"{' '.join(words)!r} is none of: {'; '.join(_FORMS)}", returncode=_USAGE)
 
 

@@ -27,22 +27,24 @@ def _seal(text: str) -> tuple[int, str]:
 
 
 class Command(BaseCommand):
-    help = "Check the chain of hashes over the audit; exit status 1 when it is broken"
+    help = "Verify the audit log hash chain (exit status 1 on failure)"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--expect", type=_seal, metavar="NUMBER:HASH", help="a head noted earlier")
+        parser.add_argument("--expect", type=_seal, metavar="NUMBER:HASH", help="expected chain head")
         parser.add_argument(
             "--heads",
             metavar="FILE",
-            help="heads noted earlier, in any text such as a log; - is standard input. "
-            "Without it, the file in which the platform itself notes them (ALLOTMENT_AUDIT_HEADS)",
+            help=(
+                "file with stored chain heads, for example a log; - for standard input. Default: "
+                "the file that the platform writes (ALLOTMENT_AUDIT_HEADS)"
+            ),
         )
         parser.add_argument(
             "--accept",
             action="store_true",
-            help="note the head as it is now, after an older database was restored",
+            help="store the current head, after an older database was restored",
         )
-        parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
+        parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - for standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
         chain.seal_records(limit=sys.maxsize)

@@ -30,13 +30,13 @@ _NOTIFIED_POLL_S = 0.5
 
 
 class Command(BaseCommand):
-    help = "Publish hints to the broker. Several relays may run beside each other."
+    help = "Publish events to the broker. Run more than one relay for availability."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--beat", action="store_true", help="send the periodic tasks, too; one process may"
+            "--beat", action="store_true", help="also send the periodic tasks; in one process only"
         )
-        parser.add_argument("--poll", type=float, default=0.1, help="seconds between two looks")
+        parser.add_argument("--poll", type=float, default=0.1, help="poll interval in seconds")
 
     def handle(self, *args: Any, **options: Any) -> None:
         stop = threading.Event()
@@ -128,6 +128,6 @@ class Bell:
             for _ in own.notifies(timeout=seconds, stop_after=1):
                 pass
         except psycopg.Error as error:
-            log.warning("relay is not told of hints", error=str(error))
+            log.warning("relay can't subscribe to events", error=str(error))
             close_old_connections()
             self._stop.wait(self._poll)

@@ -50,17 +50,17 @@ def test_every_permission_has_words() -> None:
 
 def test_a_group_is_made_filled_and_removed(w: World) -> None:
     boss = signed_in(w.platform_admin)
-    assert "The group ML is made." in post(boss, "/ops/groups", name="ML", claim="")
+    assert "Group ML created" in post(boss, "/ops/groups", name="ML", claim="")
     assert "already" in post(boss, "/ops/groups", status=400, name="ML")
     place = f"/ops/groups/{Group.unscoped.get().pk}"
-    assert "ed belongs to ML now." in post(boss, place, do="add", name="ed")
-    assert "There is no user named nobody." in post(boss, place, do="add", name="nobody")
-    assert "does not belong to ML any more" in post(boss, place, do="take", user=str(w.editor.pk))
-    assert "The group is changed." in post(boss, place, do="rename", name="ML team", version="0")
-    assert "It was changed since you read it." in post(
+    assert "ed added to ML" in post(boss, place, do="add", name="ed")
+    assert "User nobody not found." in post(boss, place, do="add", name="nobody")
+    assert "removed from ML" in post(boss, place, do="take", user=str(w.editor.pk))
+    assert "Group updated" in post(boss, place, do="rename", name="ML team", version="0")
+    assert "The resource changed since you loaded it." in post(
         boss, place, status=400, do="rename", name="Mine", version="0"
     )
-    assert "is removed, with the roles it gave" in post(boss, place, do="delete", version="1")
+    assert "deleted" in post(boss, place, do="delete", version="1")
     assert not Group.unscoped.exists()
     text(signed_in(w.admin), "/ops/groups", status=403)
 
@@ -68,17 +68,17 @@ def test_a_group_is_made_filled_and_removed(w: World) -> None:
 def test_a_role_is_ticked_together_changed_and_removed(w: World) -> None:
     admin, place = signed_in(w.admin), f"/ops/tenants/{w.workspace.pk}/roles"
     page = text(admin, place)
-    assert "submit jobs" in page and "change clusters and nodes" not in page
+    assert "Submit jobs" in page and "Manage clusters and nodes" not in page
     said = post(admin, place, name="Operator", points=["tenant.view", "job.stop-any"])
-    assert "The role Operator is saved." in said
+    assert "Role Operator saved" in said
     role = CustomRole.unscoped.get()
     assert role.points == ["job.stop-any", "tenant.view"]
     form = {"role": str(role.pk), "version": "0", "name": "Operator", "points": ["tenant.view"]}
     post(admin, place, **form)
     assert CustomRole.unscoped.get().points == ["tenant.view"]
-    assert "It was changed since you read it." in post(admin, place, status=400, **form)
-    assert "A role needs at least one permission." in post(admin, place, status=400, name="Empty")
-    assert "The role Operator is removed." in post(admin, place, do="remove", role=str(role.pk), version="1")
+    assert "The resource changed since you loaded it." in post(admin, place, status=400, **form)
+    assert "A role requires at least one permission." in post(admin, place, status=400, name="Empty")
+    assert "Role Operator deleted" in post(admin, place, do="remove", role=str(role.pk), version="1")
     text(signed_in(w.viewer), place, status=403)
 
 
@@ -95,23 +95,23 @@ def test_the_audit_is_searched_exported_and_verified(w: World) -> None:
     auditor = signed_in(tenancy.user("audrey", None, Role.AUDITOR))
     page = text(auditor, "/ops/audit?action=tenant.")
     assert "name: Team A → Team One" in page and "filterBy=action" in page
-    assert "Nothing matches" in text(auditor, "/ops/audit?actor=nobody")
+    assert "No results" in text(auditor, "/ops/audit?actor=nobody")
     assert "Team One" not in text(auditor, "/ops/audit?until=2001-01-01")
     for odd in ("since=never", "cursor=broken", "result=perhaps", "search=%00"):
         text(auditor, f"/ops/audit?{odd}")
     export = page.split('href="/api/v1/admin/audit/export?')[1].split('"')[0].replace("&amp;", "&")
     assert auditor.get(f"/api/v1/admin/audit/export?{export}").status_code == 200
     chain.seal_records()
-    assert "records are as they were written." in post(auditor, "/ops/audit")
+    assert "records intact" in post(auditor, "/ops/audit")
     AuditSeal.unscoped.filter(number=1).update(hash="0" * 64)
-    assert "The chain is broken at seal 1" in post(auditor, "/ops/audit")
+    assert "Integrity check failed at entry 1" in post(auditor, "/ops/audit")
 
 
 def test_an_admin_reads_the_audit_of_the_own_workspace_only(w: World) -> None:
     admin = signed_in(w.admin)
     post(admin, f"/ops/tenants/{w.workspace.pk}", do="rename", name="Team One", version="0")
     page = text(admin, "/w/team-a/audit")
-    assert "Team One" in page and "Verify now" not in page
+    assert "Team One" in page and "Verify integrity" not in page
     text(admin, "/ops/audit", status=403)
     text(signed_in(w.editor), "/w/team-a/audit", status=403)
     text(signed_in(w.outsider), "/w/team-a/audit", status=404)
@@ -121,7 +121,7 @@ def test_an_admin_reads_the_audit_of_the_own_workspace_only(w: World) -> None:
 def test_a_quota_file_shows_what_it_would_change_before_it_does(w: World) -> None:
     boss, place = signed_in(w.platform_admin), "/ops/quotas/import"
     file = quota_file_export(viewer=w.platform_admin, kind=FileFormat.CSV)
-    assert "Everything is as the file says already." in post(boss, place, text=file, kind="csv", do="check")
+    assert "No differences found." in post(boss, place, text=file, kind="csv", do="check")
     rows = file.splitlines()
     at = next(n for n, row in enumerate(rows) if row.startswith("team-a,default,") and ",gpu.cards," in row)
     head = rows[0].split(",")
@@ -130,9 +130,9 @@ def test_a_quota_file_shows_what_it_would_change_before_it_does(w: World) -> Non
     changed = "\n".join([*rows[:at], ",".join(cells), *rows[at + 1 :]])
     upload = SimpleUploadedFile("quotas.csv", changed.encode())
     page = post(boss, place, upload=upload, kind="csv", do="check")
-    assert "8 cards → 4 cards" in page and "Apply it" in page
+    assert "8 GPUs → 4 GPUs" in page and "Apply" in page
     assert quota_file_export(viewer=w.platform_admin, kind=FileFormat.CSV) == file
-    assert "The file is applied." in post(boss, place, text=changed, kind="csv", do="apply")
+    assert "File applied." in post(boss, place, text=changed, kind="csv", do="apply")
     assert quota_file_export(viewer=w.platform_admin, kind=FileFormat.CSV) != file
 
 
@@ -140,4 +140,4 @@ def test_a_quota_file_shows_what_it_would_change_before_it_does(w: World) -> Non
 def test_a_wrong_quota_file_is_refused_where_it_is_wrong(w: World, body: str) -> None:
     kind = "yaml" if body.startswith("nobody") else "csv"
     page = post(signed_in(w.platform_admin), "/ops/quotas/import", status=400, text=body, kind=kind)
-    assert "Apply it" not in page and "error" in page
+    assert "Apply" not in page and "error" in page

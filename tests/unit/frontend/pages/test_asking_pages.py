@@ -73,11 +73,11 @@ def asked(there: World, **more: Any) -> QuotaRequest:
 def test_a_member_asks_and_finds_it_in_the_list(there: World) -> None:
     client = signed_in(there.editor)
     text = client.get(ASK).content.decode()
-    assert "Ask for more" in text and 'name="gpu.cards.nominal" value="8"' in text
+    assert "Request quota" in text and 'name="gpu.cards.nominal" value="8"' in text
     sent = grid(**{"gpu.cards.nominal": "12", "do": "ask", "reason": "a paper"})
     answer = client.post(ASK, sent, follow=True)
-    assert answer.redirect_chain and "waits for a decision" in answer.content.decode()
-    assert f"an admin of {there.workspace.parent} decides" in answer.content.decode()
+    assert answer.redirect_chain and "Pending approval" in answer.content.decode()
+    assert f"An admin of {there.workspace.parent} will review it" in answer.content.decode()
     made = QuotaRequest.unscoped.get()
     # Of the whole workspace, as nothing else is chosen.
     assert (made.node, made.asked[0]["nominal"]) == (there.queue.node.parent, 12)
@@ -88,11 +88,15 @@ def test_what_is_wrong_stands_beside_its_box_and_what_was_typed_is_kept(there: W
     few = client.post(ASK, grid(**{"gpu.cards.nominal": "7", "do": "ask", "reason": "a paper"}))
     text = few.content.decode()
     assert few.status_code == 400
-    assert "This is no more than there is already." in text and 'value="7"' in text and "a paper" in text
+    assert (
+        "The requested amount isn&#x27;t higher than the current quota." in text
+        and 'value="7"' in text
+        and "a paper" in text
+    )
     silent = client.post(ASK, grid(**{"gpu.cards.nominal": "12", "do": "ask", "reason": ""}))
     assert silent.status_code == 400
     late = grid(**{"gpu.cards.nominal": "12", "do": "ask", "reason": "x", "until": "2020-01-01T00:00"})
-    assert "Choose a moment that is still to come." in client.post(ASK, late).content.decode()
+    assert "Select a future time." in client.post(ASK, late).content.decode()
     assert not QuotaRequest.unscoped.exists()
 
 
@@ -104,7 +108,7 @@ def test_filling_in_whole_gpus_sends_nothing(there: World) -> None:
 
 def test_who_may_not_submit_sees_no_form(there: World) -> None:
     client = signed_in(there.viewer)
-    assert "Send the request" not in client.get(ASK).content.decode()
+    assert "Submit request" not in client.get(ASK).content.decode()
     assert (
         client.post(ASK, grid(**{"gpu.cards.nominal": "12", "do": "ask", "reason": "x"})).status_code == 403
     )
@@ -142,7 +146,9 @@ def test_an_admin_of_a_folder_asks_for_the_folder(there: World) -> None:
 
     made = QuotaRequest.unscoped.get()
     assert (made.node.tenant, made.asked[0]["nominal"]) == (research, 9)
-    assert answer.redirect_chain[0][0] == page and "an admin of Root decides" in answer.content.decode()
+    assert (
+        answer.redirect_chain[0][0] == page and "An admin of Root will review it" in answer.content.decode()
+    )
     client.post(page, {"do": "withdraw", "request": made.pk})
     assert QuotaRequest.unscoped.get().state == RequestState.WITHDRAWN
     assert signed_in(there.outsider).get(page).status_code == 404
@@ -156,17 +162,17 @@ def test_a_workspace_has_its_own_page_of_requests(there: World) -> None:
 def test_the_inbox_decides(there: World, anna: User) -> None:
     made = asked(there)
     client = signed_in(anna)
-    assert "Decide" in client.get(INBOX).content.decode()
+    assert "Review" in client.get(INBOX).content.decode()
     one = f"{INBOX}/{made.pk}"
     text = client.get(one).content.decode()
-    assert "nothing was held in 30 days" in text and "not measured" in text and "a paper" in text
-    assert "If you approve this" in client.get(f"{one}/effect").content.decode()
+    assert "No usage in the last 30 days" in text and "No metrics available" in text and "a paper" in text
+    assert "Impact of approval" in client.get(f"{one}/effect").content.decode()
     assert client.post(one, {"do": "reject", "answer": ""}).status_code == 400
     client.post(one, {"do": "approve", "answer": "go", "version": str(made.version)})
     made.refresh_from_db()
     assert (made.state, made.answer) == (RequestState.APPROVED, "go")
     again = client.post(one, {"do": "reject", "answer": "no"})
-    assert again.status_code == 409 and "no longer waits" in again.content.decode()
+    assert again.status_code == 409 and "no longer pending" in again.content.decode()
 
 
 def test_too_much_is_refused_with_the_sums(there: World, anna: User) -> None:
@@ -174,7 +180,7 @@ def test_too_much_is_refused_with_the_sums(there: World, anna: User) -> None:
     Quota.unscoped.filter(node=quotas.quota_node(there.cell, tenancy.root())).update(own_nominal=0)
     refused = signed_in(anna).post(f"{INBOX}/{made.pk}", {"do": "approve"})
     assert refused.status_code == 422
-    assert "Root has 16 cards of a100" in refused.content.decode()
+    assert "Root has 16 GPUs" in refused.content.decode()
 
 
 def test_an_offer_is_made_and_accepted(there: World, anna: User) -> None:
@@ -186,7 +192,7 @@ def test_an_offer_is_made_and_accepted(there: World, anna: User) -> None:
     made.refresh_from_db()
     assert (made.state, made.counter[0]["nominal"]) == (RequestState.COUNTERED, 9)
     client = signed_in(there.editor)
-    assert "Offered instead" in client.get(ASK).content.decode()
+    assert "Proposed instead" in client.get(ASK).content.decode()
     client.post(ASK, {"do": "accept", "request": str(made.pk)})
     made.refresh_from_db()
     assert made.state == RequestState.APPROVED
@@ -200,7 +206,7 @@ def test_who_does_not_decide_looks_only(there: World) -> None:
     made = asked(there)
     client = signed_in(there.admin)
     text = client.get(f"{INBOX}/{made.pk}").content.decode()
-    assert "Who decides is an admin above this quota." in text
+    assert "Reviewed by an admin of the parent tenant." in text
     assert client.post(f"{INBOX}/{made.pk}", {"do": "approve"}).status_code == 403
     assert signed_in(there.outsider).get(f"{INBOX}/{made.pk}").status_code == 404
 
@@ -231,9 +237,9 @@ def test_lending_and_ending(there: World, anna: User) -> None:
         "ends_at": until,
     }
     refused = client.post("/ops/loans", {**sent, "gpus": "9"})
-    assert refused.status_code == 400 and "keeps 8 cards of a100" in refused.content.decode()
+    assert refused.status_code == 400 and "has 8 GPUs of a100 unassigned" in refused.content.decode()
     wrong = client.post("/ops/loans", {**sent, "ends_at": "2020-01-01T00:00"})
-    assert "A loan ends after it starts." in wrong.content.decode()
+    assert "End time must be after start time." in wrong.content.decode()
     done = client.post("/ops/loans", sent, follow=True).content.decode()
     assert "Team B / default → Team A / default" in done
     loan = Override.unscoped.get()
@@ -241,11 +247,11 @@ def test_lending_and_ending(there: World, anna: User) -> None:
         "gpu.cards": 3, "gpu.cores": 300, "gpu.memory": 3 * 40960,
     }  # fmt: skip
     moved = {"do": "move", "request": str(loan.pk), "ends_at": "2999-01-01T00:00"}
-    assert "A loan lasts a year at most" in post(client, "/ops/loans", **moved)
+    assert "Maximum duration is one year" in post(client, "/ops/loans", **moved)
     sooner = f"{loan.ends_at - timedelta(minutes=30):%Y-%m-%dT%H:%M}"
-    assert "The end of the loan is moved." in post(client, "/ops/loans", **moved | {"ends_at": sooner})
+    assert "End time updated" in post(client, "/ops/loans", **moved | {"ends_at": sooner})
     late = post(client, "/ops/loans", **moved | {"ends_at": sooner, "version": "0"})
-    assert f"It ends at {sooner.replace('T', ' ')} UTC now." in late
+    assert f"Current end time: {sooner.replace('T', ' ')} UTC." in late
     post(client, "/ops/loans", do="end", request=str(loan.pk))
     loan.refresh_from_db()
     assert loan.state == OverrideState.ENDED
@@ -258,15 +264,15 @@ def test_budgets_are_set_changed_and_deleted_from_above(there: World, anna: User
     assert client.post("/ops/budgets", {**sent, "thresholds": "x"}).status_code == 400
     text = client.post("/ops/budgets", sent, follow=True).content.decode()
     assert "0 of 100" in text and "GPU-hours, 0 %" in text
-    assert "There is such a budget already" in client.post("/ops/budgets", sent).content.decode()
+    assert "A budget already exists." in client.post("/ops/budgets", sent).content.decode()
     made = Budget.unscoped.get()
     change = {"do": "change", "request": str(made.pk), "version": str(made.version), **sent, "gpu_hours": "7"}
     client.post("/ops/budgets", change | {"do": "change"})
     made.refresh_from_db()
     assert (made.gpu_hours, made.thresholds) == (7, [50, 80])
-    assert "Set a budget" not in signed_in(there.admin).get("/ops/budgets").content.decode()
+    assert "Create budget" not in signed_in(there.admin).get("/ops/budgets").content.decode()
     assert "0 of 7" in signed_in(there.viewer).get("/w/team-a/limits").content.decode()
-    assert "It is 7 GPU-hours a month now" in post(client, "/ops/budgets", **change | {"do": "change"})
+    assert "Current: 7 GPU-hours per month" in post(client, "/ops/budgets", **change | {"do": "change"})
     post(client, "/ops/budgets", do="delete", request=str(made.pk))
     assert not Budget.unscoped.exists()
 
@@ -275,15 +281,15 @@ def test_limits_of_users_on_the_workspaces_page(there: World) -> None:
     client = signed_in(there.admin)
     url = "/w/team-a/limits"
     assert (
-        "Nobody of that name"
+        "Not a member of this tenant"
         in client.post(url, {"user": "nobody", "resource": "gpu.cards", "amount": "4"}).content.decode()
     )
     sent = {"user": "ed", "resource": "gpu.cards", "amount": "4"}
     text = client.post(url, sent, follow=True).content.decode()
-    assert "4 cards" in text and ">ed<" in text
-    assert "5 cards" in client.post(url, {**sent, "amount": "5"}, follow=True).content.decode()
+    assert "4 GPUs" in text and ">ed<" in text
+    assert "5 GPUs" in client.post(url, {**sent, "amount": "5"}, follow=True).content.decode()
     limit = UserLimit.unscoped.get()
-    assert "Set the limit" not in signed_in(there.viewer).get(url).content.decode()
+    assert "Create limit" not in signed_in(there.viewer).get(url).content.decode()
     post(client, url, do="delete", request=str(limit.pk))
     assert not UserLimit.unscoped.exists()
 

@@ -7,5 +7,5 @@ from frontend.pages.jobs.eviction import why
 
 def test_a_budget_that_stopped_a_job_is_told_with_its_numbers() -> None:
     numbers = {"rule": "BUDGET", "tenant": "Research", "used_hours": 101, "budget_hours": 100}
-    assert why("BUDGET", numbers) == "the budget of Research is used up: 101 of 100 GPU-hours this month"
-    assert why("BUDGET", {"rule": "BUDGET"}) == "the budget is used up"
+    assert why("BUDGET", numbers) == "Monthly budget of Research exhausted (101 of 100 GPU-hours)"
+    assert why("BUDGET", {"rule": "BUDGET"}) == "Budget exhausted"

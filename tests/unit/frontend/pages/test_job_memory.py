@@ -52,7 +52,7 @@ def test_the_dialog_tells_size_and_room_and_that_it_is_experimental(client: Clie
     client.force_login(stage.user)
     assert dialog() in read(client, page())
     text = read(client, dialog())
-    for part in ("experimental", "8 GiB", "up to 40 GiB", 'max="40960"', 'value="8192"', "main-0"):
+    for part in ("Experimental", "8 GiB", "Up to 40 GiB", 'max="40960"', 'value="8192"', "main-0"):
         assert part in text
 
 
@@ -60,17 +60,17 @@ def test_it_is_asked_followed_and_told(client: Client, stage: Stage) -> None:
     client.force_login(stage.user)
     text = ask(client, 20_480)
     assert "20 GiB" in text
-    assert "changing: 8 GiB → 20 GiB" in text
+    assert "Resizing: 8 GiB → 20 GiB" in text
     assert dialog() not in text, "one change at a time"
     assert charged() == 20_480
     pipeline.run_for(stage.cell, stage.cluster, 12)
     text = read(client, page())
-    assert "Each card of main-0 has 20 GiB now, after 8 GiB." in text
+    assert "GPU memory of main-0 changed from 8 GiB to 20 GiB per GPU" in text
     assert dialog() in text
 
 
 @pytest.mark.parametrize(
-    ("memory", "word"), [("x", "whole number"), ("0", "whole number"), ("50000", "a card of this kind has")]
+    ("memory", "word"), [("x", "whole number"), ("0", "whole number"), ("50000", "A GPU of this model has")]
 )
 def test_a_refusal_is_said_where_one_is(client: Client, stage: Stage, memory: str, word: str) -> None:
     client.force_login(stage.user)
@@ -93,7 +93,7 @@ def test_where_it_is_off_nothing_is_offered(client: Client, stage: Stage) -> Non
     stage.cluster.live_resize = False
     stage.cluster.save(update_fields=["live_resize"])
     assert dialog() not in read(client, page())
-    assert "not switched on" in read(client, dialog())
+    assert "enabled in cluster" in read(client, dialog())
 
 
 def test_every_step_has_its_sentence_in_both_languages(stage: Stage) -> None:
@@ -114,7 +114,7 @@ def test_every_step_has_its_sentence_in_both_languages(stage: Stage) -> None:
     ("why", "said"),
     [
         ({"code": "BELOW_USE", "message": "its processes use 9 MiB"}, "its processes use 9 MiB"),
-        ({"code": "NOT_CONFIRMED", "message": ""}, "It was not confirmed in time."),
+        ({"code": "NOT_CONFIRMED", "message": ""}, "Confirmation timed out."),
     ],
 )
 def test_the_story_says_why_it_was_refused(stage: Stage, why: dict[str, str], said: str) -> None:
@@ -129,4 +129,4 @@ def test_what_is_taken_back_is_said(client: Client, stage: Stage) -> None:
     client.force_login(stage.user)
     ask(client, 20_480)
     MemoryResize.unscoped.update(state=ResizeState.TAKING_BACK)
-    assert "back to 8 GiB: not confirmed in time" in read(client, page())
+    assert "reverted to 8 GiB (timed out)" in read(client, page())

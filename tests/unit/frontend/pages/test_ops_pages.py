@@ -93,15 +93,15 @@ def test_the_overview_counts_and_names(there: World, operator: Client) -> None:
     assert "12.5 %" in html  # two of sixteen cards
     assert "2 of 16 GPUs" in html
     assert "80.0 %" in html  # the only card that answered
-    assert "Jobs waiting" in html
-    assert "No room on the nodes" in html
+    assert "Pending jobs" in html
+    assert "Insufficient resources on nodes" in html
     assert "Team A" in html
     assert "2 / 8" in html
     assert 'href="/ops/nodes/node-1#gpu-0"' in html
 
 
 def test_without_readings_nothing_is_said_about_use(operator: Client) -> None:
-    assert "no reading in the last 30 s" in operator.get("/ops/overview").content.decode()
+    assert "No data in the last 30 s" in operator.get("/ops/overview").content.decode()
 
 
 @pytest.mark.parametrize("address", ["/ops/overview", "/ops/nodes", "/ops/nodes/node-1"])
@@ -119,8 +119,8 @@ def test_no_use_is_drawn_and_no_zero_shown_of_what_is_not_measured(
     if address == "/ops/overview":
         assert drawn and "unmeasured" in text
         row = row_of(text, there)
-        assert '<td class="num" data-label="Used of allocated">–</td>' in row
-        assert re.search(r"Idle but allocated.{0,200}–", text, re.DOTALL)
+        assert '<td class="num" data-label="Utilization of allocated">–</td>' in row
+        assert re.search(r"Idle GPUs.{0,200}–", text, re.DOTALL)
 
 
 def row_of(text: str, there: World) -> str:
@@ -157,7 +157,7 @@ def test_use_of_allocated_counts_measured_jobs_only(there: World, operator: Clie
     )
     text = operator.get("/ops/overview").content.decode()
     row = row_of(text, there)
-    assert '<td class="num" data-label="Used of allocated">80 %</td>' in row
+    assert '<td class="num" data-label="Utilization of allocated">80 %</td>' in row
 
 
 @pytest.mark.parametrize("address", ["/ops/overview/live", "/ops/nodes-live", "/ops/nodes/node-1"])
@@ -184,15 +184,15 @@ def test_quota_of_several_pools_is_never_added_up(there: World, operator: Client
 def test_stranded_cards_have_their_reason(there: World, operator: Client) -> None:
     Node.unscoped.filter(pk=there.nodes[1].pk).update(cordoned=True)
     html = operator.get("/ops/overview").content.decode()
-    assert "8 free GPUs are stranded: 1 node cordoned." in html
+    assert "8 free GPUs can&#x27;t be used: 1 node cordoned." in html
 
 
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
         ({"cordoned": True}, "1 node cordoned"),
-        ({"closed": True}, "1 node closed to new work"),
-        ({"held_until": clock.now() + timedelta(days=1000)}, "1 node closed to new work"),
+        ({"closed": True}, "1 node closed to new jobs"),
+        ({"held_until": clock.now() + timedelta(days=1000)}, "1 node closed to new jobs"),
         ({"ready": False}, "1 node not ready"),
     ],
 )
@@ -208,8 +208,8 @@ def test_cards_of_nodes_that_take_nothing_are_no_capacity_to_use(
     (seen,) = [n for n in empty_snapshot(there.cell.pk).fleet.nodes if n.id == str(there.nodes[1].pk)]
     assert not (seen.ready and seen.schedulable)
     html = operator.get("/ops/overview").content.decode()
-    assert f"8 free GPUs are stranded: {why}." in html
-    assert "8 on nodes that take no new work" in html
+    assert f"8 free GPUs can&#x27;t be used: {why}." in html
+    assert "8 on unschedulable nodes" in html
 
 
 def test_who_holds_cards_that_are_not_ours_is_added_up_by_origin(there: World, operator: Client) -> None:
@@ -225,8 +225,8 @@ def test_who_holds_cards_that_are_not_ours_is_added_up_by_origin(there: World, o
     for name in ("d", "e"):  # two parts of one card
         pod(name, "installation", "theirs", shares=[["GPU-0", 30, 1000]])
     html = operator.get("/ops/overview").content.decode()
-    assert "the platform&#x27;s: 6 GPUs. By namespace: ml-old (4), legacy (2)." in html
-    assert "Another installation: 1 GPU. By namespace: theirs (1)." in html
+    assert "managed by the platform: 6 GPUs. By namespace: ml-old (4), legacy (2)." in html
+    assert "Other installation: 1 GPU. By namespace: theirs (1)." in html
     assert "web (" not in html
     other = clusters.cluster(there.cell, name="west")
     clusters.node(clusters.flavor(other), name="w-1")
@@ -286,7 +286,7 @@ def test_a_gap_is_shown_with_its_cause(there: World, operator: Client) -> None:
     )
     answer = json.loads(operator.get("/ops/overview/charts/allocation").content)
     [_start, _end, cause] = answer["figure"]["layout"]["meta"]["gaps"][-1]
-    assert cause == "sim did not answer: connection refused"
+    assert cause == "Cluster sim unreachable: connection refused"
 
 
 @pytest.mark.parametrize(
@@ -343,17 +343,17 @@ def test_the_node_names_who_holds_its_cards(there: World, operator: Client) -> N
     assert ">2 GPUs<" in html
     assert "37 %" in html
     assert "61 °C" in html
-    assert "whole card" in html
-    assert "placed" in html
+    assert "whole GPU" in html
+    assert "Scheduled" in html
 
 
 def test_a_broken_card_and_node_say_so(there: World, operator: Client) -> None:
     Device.unscoped.filter(node=there.nodes[1], index=3).update(healthy=False)
     Node.unscoped.filter(pk=there.nodes[1].pk).update(ready=False, not_ready_since=clock.now())
     html = operator.get("/ops/nodes/node-2").content.decode()
-    assert "This node is not ready" in html
+    assert "Node is not ready" in html
     assert "Unhealthy" in html
-    assert "takes no work" in html
+    assert "Not schedulable" in html
 
 
 def test_many_nodes_are_drawn_small(there: World, operator: Client) -> None:
@@ -387,7 +387,7 @@ def test_queries_do_not_grow_with_nodes_and_jobs(
 def test_time_before_the_first_reading_is_no_zero(operator: Client) -> None:
     answer = json.loads(operator.get("/ops/overview/charts/power").content)
     [[_start, _end, cause]] = answer["figure"]["layout"]["meta"]["gaps"]
-    assert cause == "before the first reading"
+    assert cause == "Before the first sample"
 
 
 def test_a_chart_begins_with_the_first_reading(there: World, operator: Client) -> None:

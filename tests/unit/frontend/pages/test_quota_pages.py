@@ -58,7 +58,7 @@ def test_a_folder_with_its_children(there: World, admin: Client) -> None:
     assert "Team A" in text
     assert "10 unassigned, shared by child tenants" in text
     assert "/ops/quotas?tenant=team-a" in text
-    assert 'aria-current="true">Cards and slices' in text
+    assert 'aria-current="true">GPU count' in text
     assert 'aria-current="true">Compute' in admin.get("/ops/quotas").content.decode()
 
 
@@ -88,8 +88,8 @@ def test_an_edit_is_saved_and_told(there: World, admin: Client) -> None:
     typed = {"gpu.cards.nominal": "9", "gpu.cards.lending_limit": "0", "reason": "one more"}
     answer = admin.post(place(there), form_of(there, **typed), follow=True)
     text = answer.content.decode()
-    assert "The quota of Team A is saved." in text
-    assert "8 cards → 9 cards" in text
+    assert "Quota of Team A updated" in text
+    assert "8 GPUs → 9 GPUs" in text
     assert "one more" in text
     row = Quota.unscoped.get(node=quotas.quota_node(there.cell, there.workspace), resource="gpu.cards")
     assert (row.own_nominal, row.lending_limit) == (1, 0)
@@ -99,7 +99,7 @@ def test_a_refused_save_says_the_sums_and_keeps_what_was_typed(there: World, adm
     answer = admin.post(place(there), form_of(there, **{"gpu.cards.nominal": "19", "reason": "mine"}))
     text = answer.content.decode()
     assert answer.status_code == 422
-    assert "Root has 26 cards of a100" in text
+    assert "Root has 26 GPUs" in text
     assert 'value="19"' in text
     assert 'value="mine"' in text
 
@@ -107,7 +107,7 @@ def test_a_refused_save_says_the_sums_and_keeps_what_was_typed(there: World, adm
 def test_what_cannot_be_read_is_marked(there: World, admin: Client) -> None:
     answer = admin.post(place(there), form_of(there, **{"gpu.cards.nominal": "many"}))
     assert answer.status_code == 400
-    assert "A whole number, or unlimited." in answer.content.decode()
+    assert "Enter a whole number or &quot;unlimited&quot;." in answer.content.decode()
 
 
 def test_whole_gpus_fill_in_what_belongs_together(there: World, admin: Client) -> None:
@@ -145,11 +145,11 @@ def test_more_quota_than_gpus_stands_on_the_page(there: World, admin: Client) ->
 
 def test_the_effect_is_told_before_saving(there: World, admin: Client) -> None:
     check = f"{place(there)}/check"
-    assert "Nothing is different yet." in admin.post(check, form_of(there)).content.decode()
+    assert "No changes to save." in admin.post(check, form_of(there)).content.decode()
     changed = admin.post(check, form_of(there, **{"gpu.cards.nominal": "9"})).content.decode()
     assert "Jobs to be preempted" in changed
     too_much = admin.post(check, form_of(there, **{"gpu.cards.nominal": "99"})).content.decode()
-    assert "what is below it would have" in too_much
+    assert "children of Root would have" in too_much
     assert not QuotaRevision.unscoped.exists()
 
 
@@ -165,15 +165,15 @@ def test_a_change_is_taken_back_from_its_history(there: World, admin: Client) ->
     undo = f"/ops/quotas/revisions/{revision.pk}/revert"
     assert admin.get(undo).status_code == 405
     text = admin.post(undo, {"next": "/ops/quotas"}, follow=True).content.decode()
-    assert "The change was taken back." in text
-    assert "9 cards → 8 cards" in text
+    assert "Change reverted." in text
+    assert "9 GPUs → 8 GPUs" in text
     text = admin.post(undo, {"next": "https://example.com/"}, follow=True).content.decode()
-    assert "revert the later change first" in text
+    assert "Revert that one first" in text
 
 
 def test_the_page_in_chinese(there: World, admin: Client) -> None:
     text = admin.get("/ops/quotas", headers={"Accept-Language": "zh-hans"}).content.decode()
-    assert "名义配额" in text
+    assert "保障配额" in text
 
 
 @pytest.mark.parametrize("page", ["/ops/quotas", "/w/team-a/quota"])

@@ -53,7 +53,7 @@ def test_a_policy_is_set_seen_where_it_counts_and_removed(w: World) -> None:
     place = f"/ops/policies/{tenancy.root().pk}"
     form = {"version": "0", "maximum.max_run_s": "3600", "images": "pytorch/*\n", "defaults": "kind: batch"}
     form |= {"allowed": "placement: [topology]"}
-    assert "The policy is saved." in post(boss, place, **form)
+    assert "Policy saved." in post(boss, place, **form)
     stored = WorkspacePolicy.unscoped.get()
     assert (stored.maximum, stored.images, stored.defaults) == (
         {"max_run_s": 3600},
@@ -61,10 +61,10 @@ def test_a_policy_is_set_seen_where_it_counts_and_removed(w: World) -> None:
         {"kind": "batch"},
     )
     seen = text(admin, "/w/team-a/policy")
-    assert "placement: Root allows only: topology" in seen and stored.allowed == {"placement": ["topology"]}
-    assert "3600" in seen and "Root allows only: pytorch/*" in seen and "kind: batch" in seen
+    assert "placement: allowed by Root: topology" in seen and stored.allowed == {"placement": ["topology"]}
+    assert "3600" in seen and "Allowed by Root: pytorch/*" in seen and "kind: batch" in seen
     assert "3600" in text(admin, f"/ops/policies/{w.workspace.pk}")
-    assert "demands nothing of its own" in post(boss, place, **hidden(boss, place, do="remove"))
+    assert "Policy of" in post(boss, place, **hidden(boss, place, do="remove"))
     assert not WorkspacePolicy.unscoped.exists()
 
 
@@ -76,17 +76,17 @@ def test_a_wrong_policy_is_told_at_the_field_and_keeps_what_was_typed(w: World) 
         "defaults": "wheels: 4",
     }
     page = post(signed_in(w.admin), f"/ops/policies/{w.workspace.pk}", status=400, **form)
-    assert "name the unit of memory" in page and 'value="64"' in page
+    assert "Specify the memory unit" in page and 'value="64"' in page
     assert "defaults.wheels" in page
     stale = post(
         signed_in(w.admin), f"/ops/policies/{w.workspace.pk}", status=400, version="7", any_image="on"
     )
-    assert "It was changed since you read it." in stale
+    assert "The resource changed since you loaded it." in stale
 
 
 def test_who_may_not_set_a_policy_sees_no_button(w: World) -> None:
     page = text(signed_in(w.viewer), f"/ops/policies/{w.workspace.pk}")
-    assert "Save the policy" not in page
+    assert "Save policy" not in page
     text(signed_in(w.outsider), f"/ops/policies/{w.workspace.pk}", status=404)
     post(signed_in(w.viewer), f"/ops/policies/{w.workspace.pk}", status=400, version="0", any_image="on")
     assert not WorkspacePolicy.unscoped.exists()
@@ -95,7 +95,7 @@ def test_who_may_not_set_a_policy_sees_no_button(w: World) -> None:
 def test_a_queue_takes_a_preset_and_settings(w: World) -> None:
     admin, place = signed_in(w.admin), "/ops/queues/team-a/default"
     assert "Balanced" in text(admin, "/ops/queues")
-    assert "The settings are saved." in post(admin, place, preset="deterministic", version="0")
+    assert "Settings saved" in post(admin, place, preset="deterministic", version="0")
     w.queue.refresh_from_db()
     form = {
         name: getattr(w.queue, name)
@@ -103,40 +103,42 @@ def test_a_queue_takes_a_preset_and_settings(w: World) -> None:
     }
     form |= {name: getattr(w.queue, name) for name in ("when_can_borrow", "when_can_preempt", "preference")}
     form |= {"version": str(w.queue.version), "stop_policy": "hold", "flavors": "a100"}
-    assert "The settings are saved." in post(admin, place, **form)
+    assert "Settings saved" in post(admin, place, **form)
     w.queue.refresh_from_db()
     assert (w.queue.stop_policy, w.queue.backfill) == (StopPolicy.HOLD, False)
-    assert "It was changed since you read it." in post(admin, place, status=400, **form)
+    assert "The resource changed since you loaded it." in post(admin, place, status=400, **form)
     wrong = form | {"version": str(w.queue.version), "flavors": "nothing"}
-    assert "There is no such flavor here" in post(admin, place, status=400, **wrong)
+    assert "Pool not found or ambiguous" in post(admin, place, status=400, **wrong)
     above = form | {"version": str(w.queue.version), "while_borrowing": "any"}
-    assert "is decided above it" in post(admin, place, status=400, **above)
-    assert "Save the settings" not in text(signed_in(w.viewer), place)
+    assert "must be set by a parent admin" in post(admin, place, status=400, **above)
+    assert "Save" not in text(signed_in(w.viewer), place)
 
 
 def test_a_queue_is_opened_on_the_page(w: World) -> None:
     form = {"workspace": "team-a", "name": "night", "flavors": "a100", "preset": "throughput"}
-    assert "The queue night is open." in post(signed_in(w.admin), "/ops/queues", **form)
+    assert "Queue night created." in post(signed_in(w.admin), "/ops/queues", **form)
     assert Queue.unscoped.filter(name="night", while_borrowing="lower-priority").exists()
-    assert "has a queue named night already" in post(signed_in(w.admin), "/ops/queues", status=400, **form)
-    assert "Open the queue" not in text(signed_in(w.viewer), "/ops/queues")
+    assert "Queue night already exists in workspace" in post(
+        signed_in(w.admin), "/ops/queues", status=400, **form
+    )
+    assert "Create" not in text(signed_in(w.viewer), "/ops/queues")
     assert "Team B" not in text(signed_in(w.viewer), "/ops/queues")
 
 
 def test_classes_and_grants_are_managed(w: World) -> None:
     boss, place = signed_in(w.platform_admin), "/ops/priorities"
-    assert "The priority class urgent is made." in post(boss, place, do="make", name="urgent", value="50")
+    assert "Priority class urgent created" in post(boss, place, do="make", name="urgent", value="50")
     assert "already" in post(boss, place, status=400, do="make", name="urgent", value="50")
     form = {"class": "urgent", "version": "0"}
-    assert "urgent is changed." in post(boss, place, do="change", value="60", description="Reviews", **form)
-    assert "It was changed since you read it." in post(boss, place, do="change", value="70", **form)
+    assert "urgent updated." in post(boss, place, do="change", value="60", description="Reviews", **form)
+    assert "The resource changed since you loaded it." in post(boss, place, do="change", value="70", **form)
     grant = {"tenant": str(w.workspace.pk), "class": "urgent"}
-    assert "Team A may use urgent now." in post(boss, place, do="grant", **grant)
+    assert "urgent granted to Team A" in post(boss, place, do="grant", **grant)
     made = PriorityGrant.unscoped.get(priority_class__name="urgent")
     assert "urgent" in text(signed_in(w.admin), place)
-    assert "The grant is taken back." in post(boss, place, do="revoke", grant=str(made.pk))
-    assert "urgent is retired." in post(boss, place, do="retire", **{"class": "urgent", "version": "1"})
-    assert "can be used again" in post(boss, place, do="restore", **{"class": "urgent", "version": "2"})
+    assert "Grant revoked." in post(boss, place, do="revoke", grant=str(made.pk))
+    assert "urgent disabled" in post(boss, place, do="retire", **{"class": "urgent", "version": "1"})
+    assert "urgent enabled" in post(boss, place, do="restore", **{"class": "urgent", "version": "2"})
     assert PriorityClass.unscoped.get(name="urgent").value == 60
 
 
@@ -144,9 +146,9 @@ def test_an_admin_of_a_team_changes_no_class_and_grants_nothing_to_it(w: World) 
     jobs.priority_class("high", 100)
     admin = signed_in(w.admin)
     page = text(admin, "/ops/priorities")
-    assert "Make a class" not in page and "Grant it" not in page
+    assert "Create priority class" not in page and ">Grant</button>" not in page
     said = post(admin, "/ops/priorities", do="grant", tenant=str(w.workspace.pk), **{"class": "high"})
-    assert "is decided above it" in said
+    assert "managed by a parent admin" in said
     assert not PriorityGrant.unscoped.exists()
 
 
@@ -155,12 +157,17 @@ def test_a_queue_is_renamed_and_deleted(w: World) -> None:
     job = jobs.job(w.queue, w.editor, "known")
     late = hidden(admin, place, do="rename")
     said = post(admin, place, **hidden(admin, place, do="rename") | {"name": "primary"})
-    assert "The queue is called primary now." in said
+    assert "Queue renamed to primary" in said
     place = "/ops/queues/team-a/primary"
     said = post(admin, place, **late | {"name": "other"})
-    assert "It was changed since you read it." in said and "It is called primary and is open." in said
-    assert "0 jobs run in this queue and 1 wait." in post(admin, place, **hidden(admin, place, do="delete"))
+    assert (
+        "The resource changed since you loaded it." in said
+        and "Current name: primary. State: Active." in said
+    )
+    assert "The queue has 0 running and 1 pending jobs." in post(
+        admin, place, **hidden(admin, place, do="delete")
+    )
     job.delete()
-    assert "its quota is the workspace" in post(admin, place, **hidden(admin, place, do="delete"))
+    assert "Quota returned to the workspace" in post(admin, place, **hidden(admin, place, do="delete"))
     assert "team-a/primary" not in text(admin, "/ops/queues")
-    assert "Delete the queue" not in text(signed_in(w.viewer), "/ops/queues/team-a/primary", status=404)
+    assert "Delete queue" not in text(signed_in(w.viewer), "/ops/queues/team-a/primary", status=404)

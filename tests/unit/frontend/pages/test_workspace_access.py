@@ -53,7 +53,7 @@ def test_too_many_wrong_passwords_lock(client: Client, w: World, settings: Any) 
     for _try in range(9):
         answer = sign_in(client, "ed", "wrong")
     assert answer.status_code == 429
-    assert "Too many wrong passwords" in answer.content.decode()
+    assert "Too many failed sign-in attempts" in answer.content.decode()
 
 
 def test_a_one_time_password_opens_only_the_account(client: Client, w: World) -> None:
@@ -62,7 +62,7 @@ def test_a_one_time_password_opens_only_the_account(client: Client, w: World) ->
     sign_in(client, "new")
     assert client.get("/w/team-a/overview")["Location"] == "/account"
     shown = client.get("/account").content.decode()
-    assert "works only once" in shown and "One-time password expires" in shown
+    assert "Set a new password to continue." in shown and "One-time password expires" in shown
 
     fresh = "quite another 2"
     answer = client.post("/account", {"old": PASSWORD, "new": fresh, "again": fresh})
@@ -73,10 +73,10 @@ def test_a_one_time_password_opens_only_the_account(client: Client, w: World) ->
 @pytest.mark.parametrize(
     ("old", "new", "again", "said"),
     [
-        ("wrong", "quite another 2", "quite another 2", "This is not your password."),
+        ("wrong", "quite another 2", "quite another 2", "Current password is incorrect."),
         (PASSWORD, "short", "short", "too short"),
-        (PASSWORD, "quite another 2", "quite another 3", "The two new passwords differ."),
-        (PASSWORD, PASSWORD, PASSWORD, "Choose one that differs"),
+        (PASSWORD, "quite another 2", "quite another 3", "Passwords don&#x27;t match."),
+        (PASSWORD, PASSWORD, PASSWORD, "must differ from the current one"),
     ],
 )
 def test_bad_passwords_are_refused(
@@ -103,7 +103,7 @@ def test_the_first_page_is_where_ones_work_is(client: Client, w: World) -> None:
     client.force_login(w.platform_admin)
     assert client.get("/")["Location"] == "/ops/overview"
     client.force_login(tenancy.user("nobody"))
-    assert "You belong to no workspace yet" in client.get("/").content.decode()
+    assert "You aren't a member of any workspace" in client.get("/").content.decode()
 
 
 def test_search_finds_what_is_in_sight(client: Client, w: World) -> None:
@@ -123,7 +123,7 @@ def test_search_shows_nodes_to_operators_only(client: Client, w: World) -> None:
     client.force_login(w.platform_admin)
     assert client.get(f"/search?q={name}")["Location"] == f"/ops/nodes/{name}?cluster=sim"
     client.force_login(w.viewer)
-    assert "Nothing has this in its name" in client.get(f"/search?q={name}").content.decode()
+    assert "No results" in client.get(f"/search?q={name}").content.decode()
 
 
 @pytest.mark.parametrize("signed_in", [True, False])
@@ -132,7 +132,7 @@ def test_an_unknown_address_has_a_page_of_its_own(client: Client, w: World, sign
         client.force_login(w.editor)
     answer = client.get("/no/such/page")
     assert answer.status_code == 404
-    assert "There is nothing here that you may see" in answer.content.decode()
+    assert "Page not found" in answer.content.decode()
 
 
 def test_a_failure_of_the_server_shows_nothing_of_itself(client: Client, w: World) -> None:
@@ -141,5 +141,5 @@ def test_a_failure_of_the_server_shows_nothing_of_itself(client: Client, w: Worl
     with patch("frontend.pages.jobs.workspace_overview._page", side_effect=RuntimeError("secret detail")):
         answer = client.get("/w/team-a/overview")
     assert answer.status_code == 500
-    assert "This could not be done" in answer.content.decode()
+    assert "Action failed" in answer.content.decode()
     assert "secret detail" not in answer.content.decode()

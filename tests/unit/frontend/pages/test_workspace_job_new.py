@@ -135,7 +135,7 @@ def test_a_job_that_never_fits_is_refused_with_the_reason(client: Client, w: Wor
     client.force_login(w.editor)
     answer = client.post(NEW, TYPED | {"roles-0-cards": "64"})
     assert answer.status_code == 422
-    assert "It could never start" in answer.content.decode()
+    assert "Can&#x27;t be scheduled" in answer.content.decode()
 
 
 def test_instances_are_asked_for_by_profile(client: Client, w: World) -> None:
@@ -162,9 +162,9 @@ def test_form_to_yaml_and_back(client: Client, w: World) -> None:
     assert 'name="tab" value="yaml"' in text
     back = client.post(NEW, {"tab": "yaml", "yaml": FULL, "do": "to-form"}).content.decode()
     assert 'value="llama"' in back
-    assert "Kept from the YAML: lifecycle, placement.tolerations, volumes" in back
+    assert "Kept: lifecycle, placement.tolerations, volumes" in back
     bad = client.post(NEW, {"tab": "yaml", "yaml": "a: [", "do": "to-form"}).content.decode()
-    assert "not valid YAML" in bad
+    assert "Invalid YAML" in bad
     assert "a: [" in bad
 
 
@@ -198,12 +198,12 @@ def test_a_clone_starts_from_the_job(client: Client, w: World) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "It could start at once"),
-        ({"roles-0-cards": "64"}, "It could never start"),
-        ({"roles-0-cards": "x"}, "Not complete yet"),
-        ({"queue": "none"}, "It would be refused"),
-        ({"roles-0-gpu": "none"}, "It could start at once"),
-        ({"tab": "yaml", "yaml": "a: ["}, "not valid YAML"),
+        ({}, "Starts immediately"),
+        ({"roles-0-cards": "64"}, "Can&#x27;t be scheduled"),
+        ({"roles-0-cards": "x"}, "Fix the errors below"),
+        ({"queue": "none"}, "Will be rejected"),
+        ({"roles-0-gpu": "none"}, "Starts immediately"),
+        ({"tab": "yaml", "yaml": "a: ["}, "Invalid YAML"),
     ],
 )
 def test_the_rail_tells_before_it_is_sent(
@@ -221,7 +221,7 @@ def test_the_rail_tells_that_nothing_is_free(client: Client, w: World) -> None:
         holder = jobs.job(w.other_queue, w.outsider, roles=[jobs.RoleOf(cards=8)])
         jobs.allocate(holder, node)
     client.force_login(w.editor)
-    assert "It would wait" in client.post(f"{NEW}/check", TYPED).content.decode()
+    assert "Will be queued" in client.post(f"{NEW}/check", TYPED).content.decode()
 
 
 def test_only_granted_classes_are_offered(client: Client, w: World) -> None:

@@ -62,14 +62,14 @@ def test_the_overview_counts_what_waits_and_runs(client: Client, w: World) -> No
     text = page(client, "/w/team-a/overview")
     for part in ("waits", "runs", "broke", "of 8"):
         assert part in text
-    assert "Submit a job" not in text, "a viewer may not submit"
+    assert "Submit job" not in text, "a viewer may not submit"
 
 
 def test_an_empty_workspace_says_what_to_do(client: Client, w: World) -> None:
     client.force_login(w.editor)
-    assert "Submit the first one" in page(client, "/w/team-a/jobs")
+    assert "The form checks whether it can start" in page(client, "/w/team-a/jobs")
     client.force_login(w.viewer)
-    assert "Editors of this workspace submit jobs" in page(client, "/w/team-a/jobs")
+    assert "Editors can submit jobs" in page(client, "/w/team-a/jobs")
 
 
 def test_the_list_is_narrowed_by_its_address(client: Client, w: World) -> None:
@@ -136,7 +136,7 @@ def test_an_editor_ends_own_jobs_only(client: Client, w: World) -> None:
     # A second press: it has ended meanwhile, which is said in place.
     answer = client.post(f"/w/team-a/jobs/{own.pk}/cancel", {"next": "https://elsewhere.example/"})
     assert answer["Location"] == f"/w/team-a/jobs/{own.pk}"
-    assert "ended already" in page(client, f"/w/team-a/jobs/{own.pk}")
+    assert "has already finished" in page(client, f"/w/team-a/jobs/{own.pk}")
 
 
 def test_suspend_and_resume(client: Client, w: World) -> None:
@@ -157,8 +157,8 @@ def test_a_waiting_job_says_why_and_what_would_help(client: Client, w: World) ->
     text = page(client, f"/w/team-a/jobs/{job.pk}")
     assert "Pending reason" in text
     assert "Quota of default" in text
-    assert "Asked <b>9 GPUs</b> of <b>a100</b>, available <b>2 GPUs</b>." in text
-    assert "Ask for fewer GPUs per task: at most <b>2</b>." in text
+    assert "Requests <b>9 GPUs</b> of <b>a100</b>; <b>2 GPUs</b> available." in text
+    assert "Reduce GPUs per task to at most <b>2</b>." in text
     assert f"/w/team-a/jobs/new?from={job.pk}" in text
 
 
@@ -171,11 +171,11 @@ def test_the_place_in_line_says_whether_others_may_come_first(client: Client, w:
     text = page(client, f"/w/team-a/jobs/{job.pk}")
     # The more urgent one and the earlier one are ahead, with 4 GPUs and 1.
     assert "<b>3 of 4</b> in default" in text
-    assert "GPUs asked for ahead of it: 5." in text
-    assert "May be overtaken" in text
+    assert "GPUs requested ahead of this job: 5." in text
+    assert "Jobs behind can start first" in text
     Queue.unscoped.filter(pk=w.queue.pk).update(strategy=Strategy.STRICT)
     strict = page(client, f"/w/team-a/jobs/{job.pk}")
-    assert "<b>3 of 4</b> in default" in strict and "May be overtaken" not in strict
+    assert "<b>3 of 4</b> in default" in strict and "Jobs behind can start first" not in strict
 
 
 def test_tasks_of_an_evicted_job_show_no_node_until_they_have_one_again(client: Client, w: World) -> None:
@@ -198,7 +198,7 @@ def test_a_running_job_says_what_it_holds_and_what_ends_with_it(client: Client, 
     job = running(w)
     client.force_login(w.editor)
     text = page(client, f"/w/team-a/jobs/{job.pk}")
-    for part in ("What it holds", w.nodes[0].name, "GPU-hours of work by ed", "chart-utilisation"):
+    for part in ("Allocated resources", w.nodes[0].name, "(ed)", "chart-utilisation"):
         assert part in text
     assert "/ops/nodes/" not in text, "nodes are links for operators only"
     client.force_login(w.platform_admin)
@@ -241,7 +241,7 @@ def test_every_event_has_its_sentence(w: World) -> None:
                 JobEvent(job=job, at=clock.now(), code=code, actor=actor, numbers=numbers) for code in codes
             ]
             rows = event_rows.rows(events)
-            assert [row.text for row in rows if not row.text.endswith(".") or "%" in row.text] == []
+            assert [row.text for row in rows if not row.text[0].isupper() or "%" in row.text] == []
 
 
 @pytest.mark.parametrize("rule", list(EvictRule))
@@ -257,7 +257,9 @@ def test_an_eviction_is_explained_in_words_and_names_own_jobs_only(w: World, rul
     english = told()
     with translation.override("zh-hans"):
         # A GPU is called that in either language.
-        assert not any(word in told() for word in english.split() if word.isalpha() and word != "GPU")
+        assert not any(
+            word in told() for word in english.split() if word.isalpha() and word not in {"GPU", "PID"}
+        )
 
 
 def test_a_promised_place_is_shown_with_its_end(client: Client, w: World) -> None:
@@ -266,12 +268,12 @@ def test_a_promised_place_is_shown_with_its_end(client: Client, w: World) -> Non
     job.save()
     client.force_login(w.viewer)
     address = f"/w/team-a/jobs/{job.pk}"
-    assert "A place is promised to it" not in client.get(address).content.decode()
+    assert "Nodes reserved until" not in client.get(address).content.decode()
 
     Claim.unscoped.create(job=job, content={}, expires_at=clock.now() + timedelta(minutes=5))
     page = client.get(address).content.decode()
-    assert "A place is promised to it until" in page
-    assert "tasks that have yet to leave: <b>3</b>, of <b>2</b> other jobs" in page
+    assert "Nodes reserved until" in page
+    assert "<b>2</b> jobs, <b>3</b> tasks" in page
 
 
 def test_pages_stay_within_their_query_budget(client: Client, w: World) -> None:
@@ -296,7 +298,7 @@ def test_pages_stay_within_their_query_budget(client: Client, w: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "title"), [("starting", "does it not start"), ("stopping", "is it not gone")]
+    ("state", "title"), [("starting", "Start blocked"), ("stopping", "Termination blocked")]
 )
 def test_what_keeps_an_admitted_job_is_shown_and_cannot_bring_markup(
     client: Client, w: World, state: str, title: str
@@ -325,4 +327,4 @@ def test_a_job_that_ran_out_of_memory_says_so_where_it_ended(client: Client, w: 
     JobEvent.unscoped.create(job=job, at=clock.now(), code="evicting", numbers=numbers)
     client.force_login(w.viewer)
     text = page(client, f"/w/team-a/jobs/{job.pk}")
-    assert text.count("exit code 137 · out of memory (OOMKilled)") == 2
+    assert text.count("Exit code 137 · Out of memory (OOMKilled)") == 2

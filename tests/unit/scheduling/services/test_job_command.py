@@ -48,8 +48,8 @@ def test_mistakes_name_file_and_field(w: World, tmp_path: Path) -> None:
 
     assert caught.value.returncode == 2
     assert str(caught.value).splitlines() == [
-        f"{file}: kind: must be one of: batch, pytorch, mpi, notebook, service",
-        f"{file}: roles.0.replicas: must be from 1 to 4096",
+        f"{file}: kind: Must be one of: batch, pytorch, mpi, notebook, service.",
+        f"{file}: roles.0.replicas: Must be from 1 to 4096.",
     ]
 
 

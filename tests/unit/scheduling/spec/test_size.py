@@ -73,7 +73,7 @@ def test_a_role_whose_pods_would_be_too_large_is_refused_by_its_place(body: dict
     with pytest.raises(Invalid) as caught:
         parse_job(body)
     assert [(error.field, error.code) for error in caught.value.errors] == [("roles.0", "TOO_LONG")]
-    assert "at most 64" in caught.value.errors[0].message
+    assert "maximum: 64" in caught.value.errors[0].message
 
 
 def test_the_role_that_is_too_large_is_the_one_that_is_named() -> None:
