@@ -15,19 +15,19 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from benchmarks.support.report import Report, Row, limits
+from benchmarks.support.report import Report, ReportRow, read_limits
 
 COMMANDS: Final = ("--help", "cluster list", "job list --workspace none", "quota export", "cycle-dump --help")
 
 
 def run() -> Report:
     """Measure the start of some commands."""
-    bounds, begun = limits("commands"), time.monotonic()
+    bounds, begun = read_limits("commands"), time.monotonic()
     with tempfile.TemporaryDirectory() as home:
         environment = {"PATH": os.environ["PATH"], "ALLOTMENT_HOME": home}
         seconds_of_command("migrate --no-input", environment)
         rows = [
-            Row(
+            ReportRow(
                 f"allotment {command}, s",
                 min(seconds_of_command(command, environment) for _ in range(bounds["times"])),
                 bounds["cpu_s"],

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from benchmarks.support.cells import NOW, Cell, CellSize, build, different_jobs
-from benchmarks.support.churn import carried_out, churn, refill
-from benchmarks.support.report import Report, Row, limits, own_peak_rss_mib
+from benchmarks.support.cells import NOW, BenchCell, CellSize, build_cell, different_jobs
+from benchmarks.support.churn import carried_out, churn_cell, refill_queue
+from benchmarks.support.report import Report, ReportRow, own_peak_rss_mib, read_limits
 from foundation.core.garbage_collection import gc_paused
 from scheduling.engine import Delta, EngineConfig, FairSharing, UserShares, run_cycle
 from scheduling.engine.model import CycleResult, Instant
@@ -63,23 +63,23 @@ class Run:
 
 def run() -> Report:
     """The whole series, smallest cell first."""
-    bounds = limits("engine-cycle")
+    bounds = read_limits("engine-cycle")
     shapes = list(_shapes(bounds["shapes"]))
-    runs = [measure(nodes, bounds["settling"], bounds["cycles"]) for nodes in bounds["nodes"]]
+    runs = [measure_cell(nodes, bounds["settling"], bounds["cycles"]) for nodes in bounds["nodes"]]
     largest = runs[-1]
     rows = [
-        Row("first cycle, s", largest.first_s, bounds["first_s"]),
-        Row("cycle after 1 % change, ms, median", MILLI * _median(largest.later), bounds["warm_ms"]),
-        Row("cycle after 1 % change, ms, slowest", MILLI * max(largest.later)),
-        Row("decisions after 1 % change, median", _median(largest.decided)),
-        Row("cycles until at rest", len(largest.settling)),
-        Row("cycles until at rest, s, slowest", max(largest.settling, default=0.0)),
-        Row("cycle at rest, ms", MILLI * largest.settling[-1]),
-        Row("applying 1 % change, ms, median", MILLI * _median(largest.applied)),
-        Row("building the snapshot, s", largest.built),
-        Row("peak memory, MiB", own_peak_rss_mib(), bounds["peak_mib"]),
+        ReportRow("first cycle, s", largest.first_s, bounds["first_s"]),
+        ReportRow("cycle after 1 % change, ms, median", MILLI * _median(largest.later), bounds["warm_ms"]),
+        ReportRow("cycle after 1 % change, ms, slowest", MILLI * max(largest.later)),
+        ReportRow("decisions after 1 % change, median", _median(largest.decided)),
+        ReportRow("cycles until at rest", len(largest.settling)),
+        ReportRow("cycles until at rest, s, slowest", max(largest.settling, default=0.0)),
+        ReportRow("cycle at rest, ms", MILLI * largest.settling[-1]),
+        ReportRow("applying 1 % change, ms, median", MILLI * _median(largest.applied)),
+        ReportRow("building the snapshot, s", largest.built),
+        ReportRow("peak memory, MiB", own_peak_rss_mib(), bounds["peak_mib"]),
         *(
-            Row(f"first cycle, {action}, ms", MILLI * seconds)
+            ReportRow(f"first cycle, {action}, ms", MILLI * seconds)
             for action, seconds in largest.first.timings.items()
         ),
         *_series(runs, bounds["growth"]),
@@ -101,10 +101,10 @@ def run() -> Report:
     )
 
 
-def measure(nodes: int, settling: int, cycles: int) -> Run:
+def measure_cell(nodes: int, settling: int, cycles: int) -> Run:
     """One cell: the first cycle, those until it is at rest, and some more with a change before each."""
-    size = CellSize.of(nodes)
-    cell, built = _timed(lambda: build(size))
+    size = CellSize.for_nodes(nodes)
+    cell, built = _timed(lambda: build_cell(size))
     running = len(cell.snapshot.allocations)
     gc.collect()
     result, first_s = _timed(partial(_cycle, cell, NOW))
@@ -112,11 +112,11 @@ def measure(nodes: int, settling: int, cycles: int) -> Run:
     now = NOW
     while result.decisions and len(found.settling) < settling:
         now = Instant(now + CYCLE_S)
-        result, taken, _ = _next(cell, result, refill, now)
+        result, taken, _ = _next(cell, result, refill_queue, now)
         found.settling.append(taken)
     for _ in range(cycles):
         now = Instant(now + CYCLE_S)
-        result, taken, applied = _next(cell, result, churn, now)
+        result, taken, applied = _next(cell, result, churn_cell, now)
         found.applied.append(applied)
         found.later.append(taken)
         found.decided.append(len(result.decisions))
@@ -124,7 +124,7 @@ def measure(nodes: int, settling: int, cycles: int) -> Run:
 
 
 def _next(
-    cell: Cell, last: CycleResult, change: Callable[[Cell, Instant], Delta], now: Instant
+    cell: BenchCell, last: CycleResult, change: Callable[[BenchCell, Instant], Delta], now: Instant
 ) -> tuple[CycleResult, float, float]:
     """The last decisions and a change take effect, and a cycle runs; seconds of the cycle, and before it."""
     _, deciding = _timed(partial(_apply, cell, carried_out(cell, last, now)))
@@ -134,17 +134,17 @@ def _next(
     return result, taken, deciding + changing
 
 
-def _cycle(cell: Cell, now: Instant) -> CycleResult:
+def _cycle(cell: BenchCell, now: Instant) -> CycleResult:
     """One cycle as the platform runs it."""
     with gc_paused():
         return run_cycle(cell.snapshot, CONFIG, now)
 
 
-def _apply(cell: Cell, delta: Delta) -> None:
+def _apply(cell: BenchCell, delta: Delta) -> None:
     cell.snapshot.apply(delta)
 
 
-def _shapes(bounds: Sequence[Mapping[str, float]]) -> Iterator[Row]:
+def _shapes(bounds: Sequence[Mapping[str, float]]) -> Iterator[ReportRow]:
     """The cycles of cells in which one user's jobs all differ, in processor time; the smallest number first,
     as the peak of memory is that of all before."""
     for bound in bounds:
@@ -159,19 +159,19 @@ def _shapes(bounds: Sequence[Mapping[str, float]]) -> Iterator[Row]:
                     run_cycle(snapshot, SHAPES_CONFIG, Instant(NOW + number))
                     taken.append(time.process_time() - begun)
             what = f"{jobs} different jobs of a {'borrower' if borrows else 'user'}"
-            yield Row(f"{what}: first cycle, s", taken[0], bound["first_s"])
-            yield Row(f"{what}: cycle, ms, median", MILLI * _median(taken[1:]), bound["warm_ms"])
-        yield Row(f"{jobs} different jobs: peak memory, MiB", own_peak_rss_mib(), bound["peak_mib"])
+            yield ReportRow(f"{what}: first cycle, s", taken[0], bound["first_s"])
+            yield ReportRow(f"{what}: cycle, ms, median", MILLI * _median(taken[1:]), bound["warm_ms"])
+        yield ReportRow(f"{jobs} different jobs: peak memory, MiB", own_peak_rss_mib(), bound["peak_mib"])
 
 
-def _series(runs: Sequence[Run], growth: float) -> list[Row]:
+def _series(runs: Sequence[Run], growth: float) -> list[ReportRow]:
     """Each size's times, and how much faster than n log n they grow from the smallest to the largest."""
     rows = [
         row
         for each in runs
         for row in (
-            Row(f"{each.size.nodes} nodes: first cycle, ms", MILLI * each.first_s),
-            Row(f"{each.size.nodes} nodes: after 1 %, ms", MILLI * _median(each.later)),
+            ReportRow(f"{each.size.nodes} nodes: first cycle, ms", MILLI * each.first_s),
+            ReportRow(f"{each.size.nodes} nodes: after 1 %, ms", MILLI * _median(each.later)),
         )
     ]
     small, large = runs[0], runs[-1]
@@ -180,8 +180,10 @@ def _series(runs: Sequence[Run], growth: float) -> list[Row]:
     work = _n_log_n(large.size.nodes) / _n_log_n(small.size.nodes)
     return [
         *rows,
-        Row("first cycle, growth over n log n", large.first_s / small.first_s / work, growth),
-        Row("after 1 %, growth over n log n", _median(large.later) / _median(small.later) / work, growth),
+        ReportRow("first cycle, growth over n log n", large.first_s / small.first_s / work, growth),
+        ReportRow(
+            "after 1 %, growth over n log n", _median(large.later) / _median(small.later) / work, growth
+        ),
     ]
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.support.report import Report, Row, limits, show
+from benchmarks.support.report import Report, ReportRow, print_report, read_limits
 from scheduling.engine.model import Node
-from scheduling.simulation.openb import Arrivals, Pod, read_arrivals, read_nodes, read_pods, scaled
+from scheduling.simulation.openb import Arrivals, TracePod, read_arrivals, read_nodes, read_pods, scale_trace
 from scheduling.simulation.pack import OFFERED, PackReport, run_pack
 
 PUBLISHED = {
@@ -35,20 +35,20 @@ TOLERANCE = 0.01
 PREFIX = "openb_pod_list_"
 
 
-def traces(folder: Path) -> list[str]:
+def find_traces(folder: Path) -> list[str]:
     """All traces by name."""
     return sorted(file.stem.removeprefix(PREFIX) for file in folder.glob(f"{PREFIX}*.csv"))
 
 
-def pack(folder: Path, policy: str, trace: str, seed: int, scale: int = 1) -> PackReport:
+def run_packing(folder: Path, policy: str, trace: str, seed: int, scale: int = 1) -> PackReport:
     """One packing run. Raises: InputError when the traces are missing."""
     nodes, pods, arrivals = _lists(folder, trace, seed)
-    ranked, order = scaled(nodes, arrivals, len(pods), scale)
+    ranked, order = scale_trace(nodes, arrivals, len(pods), scale)
     return run_pack(ranked, pods, order, policy=policy, seed=seed)
 
 
 @lru_cache(maxsize=1)
-def _lists(folder: Path, trace: str, seed: int) -> tuple[list[Node], list[Pod], Arrivals]:
+def _lists(folder: Path, trace: str, seed: int) -> tuple[list[Node], list[TracePod], Arrivals]:
     """What the policies are compared on, read once for all that come one after another."""
     nodes = read_nodes(folder / "openb_node_list_gpu_node.csv")
     pods = read_pods(folder / f"{PREFIX}{trace}.csv")
@@ -58,23 +58,23 @@ def _lists(folder: Path, trace: str, seed: int) -> tuple[list[Node], list[Pod], 
 
 def run() -> Report:
     """Every policy on the trace `default` at both scales; a rate below its floor fails."""
-    floors, folder = limits("packing"), _folder()
+    floors, folder = read_limits("packing"), _folder()
     rows, pods, seconds = [], 0, 0.0
     for policy in OFFERED:
         for scale in SCALES:
-            report = pack(folder, policy, "default", SEEDS[0], scale)
+            report = run_packing(folder, policy, "default", SEEDS[0], scale)
             taken = report.arrived_pods / report.pods_per_second
             pods, seconds = pods + report.arrived_pods, seconds + taken
             floor = floors.get(f"{policy}_pods_per_s")
             bound = None if floor is None else 1e6 / floor
             at = f"{policy} × {scale}"
-            rows.append(Row(f"{at}, µs a pod", 1e6 * taken / report.arrived_pods, bound))
-            rows.append(Row(f"{at}, % allocated at 130 %", report.curve[130] or 0.0))
+            rows.append(ReportRow(f"{at}, µs a pod", 1e6 * taken / report.arrived_pods, bound))
+            rows.append(ReportRow(f"{at}, % allocated at 130 %", report.curve[130] or 0.0))
     size = {"policies": len(OFFERED), "nodes at most": 1213 * SCALES[-1]}
     return Report(name="packing", size=size, rows=rows, seconds=seconds, rate=pods / seconds)
 
 
-def compare(policies: Sequence[str], chosen: Sequence[str], seeds: Iterable[int]) -> int:
+def compare_curves(policies: Sequence[str], chosen: Sequence[str], seeds: Iterable[int]) -> int:
     """Print the largest difference from the published curves; 1 when one is beyond the tolerance."""
     folder = _folder()
     with (folder / "published_allocation.csv").open() as stream:
@@ -86,7 +86,7 @@ def compare(policies: Sequence[str], chosen: Sequence[str], seeds: Iterable[int]
         for seed in seeds:
             for policy in policies:
                 published = known[f"{PREFIX}{trace}", PUBLISHED[policy], seed]
-                for at, value in enumerate(pack(folder, policy, trace, seed).curve):
+                for at, value in enumerate(run_packing(folder, policy, trace, seed).curve):
                     if value is not None:
                         found[policy] = max(found[policy], abs(value - float(published[str(at)])))
         worst = max(worst, *found.values())
@@ -108,8 +108,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", metavar="FILE", help="write the speeds as JSON; - for standard output")
     options = parser.parse_args(arguments)
     if not options.all and options.trace is None:
-        return show(run(), options.json)
-    return compare(options.policy, options.trace or traces(_folder()), options.seed)
+        return print_report(run(), options.json)
+    return compare_curves(options.policy, options.trace or find_traces(_folder()), options.seed)
 
 
 def _folder() -> Path:

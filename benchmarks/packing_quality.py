@@ -18,8 +18,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.support.report import limits
-from scheduling.simulation.openb import read_arrivals, read_nodes, read_pods, scaled
+from benchmarks.support.report import read_limits
+from scheduling.simulation.openb import read_arrivals, read_nodes, read_pods, scale_trace
 from scheduling.simulation.pack import run_pack
 
 OURS, BEST = "default", "fgd"
@@ -27,7 +27,7 @@ SEEDS = (42, 43, 44, 45, 46)
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class PackingFigures:
     """Of one policy on one trace: mean allocation in percent at 130 % and 100 % arrival, and refusals."""
 
     at_130: float
@@ -57,23 +57,23 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if missed else 0
 
 
-def _measure(folder: Path, trace: str, policy: str, seeds: Sequence[int]) -> Figures:
+def _measure(folder: Path, trace: str, policy: str, seeds: Sequence[int]) -> PackingFigures:
     nodes = read_nodes(folder / "openb_node_list_gpu_node.csv")
     pods = read_pods(folder / f"openb_pod_list_{trace}.csv")
     runs = []
     for seed in seeds:
         file = folder / "arrivals" / f"{trace}.jsonl.gz"
         arrivals = read_arrivals(file, seed, pods=len(pods), nodes=len(nodes))
-        ranked, order = scaled(nodes, arrivals, len(pods), 1)
+        ranked, order = scale_trace(nodes, arrivals, len(pods), 1)
         runs.append(run_pack(ranked, pods, order, policy=policy, seed=seed))
-    return Figures(
+    return PackingFigures(
         at_130=_mean([run.curve[130] or 0.0 for run in runs]),
         at_100=_mean([run.curve[100] or 0.0 for run in runs]),
         refused=sum(run.refused_multi_gpu_by_95 for run in runs),
     )
 
 
-def _judge(measured: dict[str, tuple[Figures, ...]]) -> tuple[Table, list[str]]:
+def _judge(measured: dict[str, tuple[PackingFigures, ...]]) -> tuple[Table, list[str]]:
     table = Table(title="Cards allocated, %; many-card pods refused by 95 % arrival")
     for column in ("trace", "fgd 130", "own 130", "+", "fgd 100", "own 100", "+", "refused", "fgd"):
         table.add_column(column, justify="left" if column == "trace" else "right", no_wrap=True)
@@ -85,8 +85,10 @@ def _judge(measured: dict[str, tuple[Figures, ...]]) -> tuple[Table, list[str]]:
     return table, list(_missed(measured, best, ours))
 
 
-def _missed(measured: dict[str, tuple[Figures, ...]], best: Figures, ours: Figures) -> Iterator[str]:
-    bars = limits("packing-quality")
+def _missed(
+    measured: dict[str, tuple[PackingFigures, ...]], best: PackingFigures, ours: PackingFigures
+) -> Iterator[str]:
+    bars = read_limits("packing-quality")
     if min(ours.at_130 - best.at_130, ours.at_100 - best.at_100) < bars["points_above_fgd"]:
         yield f"the mean is less than {bars['points_above_fgd']} points above fgd"
     if ours.refused > best.refused + bars["refused_above_fgd"]:
@@ -96,7 +98,7 @@ def _missed(measured: dict[str, tuple[Figures, ...]], best: Figures, ours: Figur
             yield f"{name} is below fgd"
 
 
-def _cells(best: Figures, ours: Figures) -> tuple[str, ...]:
+def _cells(best: PackingFigures, ours: PackingFigures) -> tuple[str, ...]:
     return (
         f"{best.at_130:.2f}",
         f"{ours.at_130:.2f}",
@@ -109,8 +111,8 @@ def _cells(best: Figures, ours: Figures) -> tuple[str, ...]:
     )
 
 
-def _overall(figures: Sequence[Figures]) -> Figures:
-    return Figures(
+def _overall(figures: Sequence[PackingFigures]) -> PackingFigures:
+    return PackingFigures(
         at_130=_mean([entry.at_130 for entry in figures]),
         at_100=_mean([entry.at_100 for entry in figures]),
         refused=sum(entry.refused for entry in figures),

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.replay_events import Line, Pool, check_events
-from benchmarks.support.report import Report, Row, limits
-from scheduling.simulation.philly import Tenant, TraceJob, read_jobs, read_tenants
+from benchmarks.support.replay_events import EventLine, EventPool, check_events
+from benchmarks.support.report import Report, ReportRow, read_limits
+from scheduling.simulation.philly import TraceJob, TraceTenant, read_jobs, read_tenants
 from scheduling.simulation.replay import ReplayReport, run_replay
 
 POLICIES = ("static-fifo", "static-sjf")
@@ -23,14 +23,14 @@ FACTORS = (1.0, 1.15, 1.2, 1.3, 1.45)
 
 def run() -> Report:
     """Replay once per policy, and under `quota` once per factor. Raises: InputError without the traces."""
-    bounds = limits("replay")
+    bounds = read_limits("replay")
     beside = Path(__file__).resolve().parents[2] / "shared"
     folder = Path(os.environ.get("ALLOTMENT_SHARED") or beside) / "traces" / "philly"
     tenants = read_tenants(folder / "vcs.csv")
     jobs = read_jobs(folder / "jobs.csv", tenants)
     seconds = [run_replay(jobs, tenants, policy=policy).wall_s for policy in POLICIES]
     rows = [
-        Row(f"{policy}, s", taken, bounds["seconds_per_policy"])
+        ReportRow(f"{policy}, s", taken, bounds["seconds_per_policy"])
         for policy, taken in zip(POLICIES, seconds, strict=True)
     ]
     for factor in FACTORS:
@@ -49,32 +49,35 @@ def run() -> Report:
 
 def _judged(
     report: ReplayReport, jobs: Sequence[TraceJob], factor: float, bounds: Mapping[str, Any]
-) -> list[Row]:
+) -> list[ReportRow]:
     """One run under `quota`; how long jobs wait is judged at the trace's own pace only."""
     name = f"quota x {factor:g}"
     run_hours = sum(job.gpus * job.duration_s for job in jobs) / 3600
     lost = 100 * report.lost_gpu_hours / run_hours
     waited = bounds["quota_queue_s"] if factor == 1 else None
     return [
-        Row(f"{name}, s", report.wall_s, bounds["seconds_per_policy"]),
-        Row(f"{name}, broken guarantees", report.guarantee_violations, bounds["broken_guarantees"]),
-        Row(f"{name}, mean queue, s", report.queue.mean, waited),
-        Row(f"{name}, GPU-hours lost, %", round(lost, 3), bounds["lost_percent"]),
-        Row(f"{name}, evictions of one job", report.max_evictions_of_one_job, bounds["evictions_of_one_job"]),
+        ReportRow(f"{name}, s", report.wall_s, bounds["seconds_per_policy"]),
+        ReportRow(f"{name}, broken guarantees", report.guarantee_violations, bounds["broken_guarantees"]),
+        ReportRow(f"{name}, mean queue, s", report.queue.mean, waited),
+        ReportRow(f"{name}, GPU-hours lost, %", round(lost, 3), bounds["lost_percent"]),
+        ReportRow(
+            f"{name}, evictions of one job", report.max_evictions_of_one_job, bounds["evictions_of_one_job"]
+        ),
     ]
 
 
 def _checked(
-    report: ReplayReport, tenants: Sequence[Tenant], factor: float, bounds: Mapping[str, Any]
-) -> list[Row]:
+    report: ReplayReport, tenants: Sequence[TraceTenant], factor: float, bounds: Mapping[str, Any]
+) -> list[ReportRow]:
     """What the events of a run show without anything that the replay counted."""
     lines = (
-        Line(each.t_s, each.event, each.job, each.tenant, each.gpus, each.nodes) for each in report.events
+        EventLine(each.t_s, each.event, each.job, each.tenant, each.gpus, each.nodes)
+        for each in report.events
     )
-    pool = Pool({tenant.name: tenant.nodes for tenant in tenants}, tenants[0].cards_per_node)
+    pool = EventPool({tenant.name: tenant.nodes for tenant in tenants}, tenants[0].cards_per_node)
     found, name = check_events(lines, pool), f"quota x {factor:g}, by its events"
     return [
-        Row(f"{name}, broken guarantees", len(found.owed), bounds["broken_guarantees"]),
-        Row(f"{name}, needless evictions", len(found.needless), bounds["needless_evictions"]),
-        Row(f"{name}, misplaced starts", found.misplaced, 0),
+        ReportRow(f"{name}, broken guarantees", len(found.owed), bounds["broken_guarantees"]),
+        ReportRow(f"{name}, needless evictions", len(found.needless), bounds["needless_evictions"]),
+        ReportRow(f"{name}, misplaced starts", found.misplaced, 0),
     ]

@@ -12,5 +12,5 @@ class QuotasConfig(AppConfig):
         from quotas.services.tenant_tree import QuotaTreeWatcher  # noqa: PLC0415 (models are loaded only from here on)
         from tenants.hooks import tree_effects  # noqa: PLC0415 (as above)
 
-        tree_effects.register("quotas", QuotaTreeWatcher())
+        tree_effects.register_watcher("quotas", QuotaTreeWatcher())
         wiring.declare_own()

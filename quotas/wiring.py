@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quotas.models import Budget, Override, PassedQuota, QuotaChange, QuotaNode, QuotaRevision
-from tenants.access.row_policies import Rule, declare, reads_above
+from tenants.access.row_policies import Rule, declare_rule, reads_above
 
 
 def _node(column: str) -> str:
@@ -17,8 +17,8 @@ def declare_own() -> None:
     """A change belongs to the tenant of its node; a revision to whoever one of its changes belongs to, and it
     is written before them. A loan, and what was passed on of one, belongs to both sides; a budget holds below
     the folder it stands on."""
-    declare(QuotaChange, Rule(_node("node_id")))
-    declare(QuotaRevision, Rule(_CHANGE, append="true"))
-    declare(Override, Rule(f"({_node('lender_id')} OR {_node('borrower_id')})"))
-    declare(PassedQuota, Rule(f"({_node('source_id')} OR {_node('target_id')})"))
+    declare_rule(QuotaChange, Rule(_node("node_id")))
+    declare_rule(QuotaRevision, Rule(_CHANGE, append="true"))
+    declare_rule(Override, Rule(f"({_node('lender_id')} OR {_node('borrower_id')})"))
+    declare_rule(PassedQuota, Rule(f"({_node('source_id')} OR {_node('target_id')})"))
     reads_above(Budget)

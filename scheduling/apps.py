@@ -10,4 +10,4 @@ class SchedulingConfig(AppConfig):
     def ready(self) -> None:
         from scheduling import wiring  # noqa: PLC0415 (models are loaded only from here on)
 
-        wiring.connect()
+        wiring.connect_hooks()

@@ -93,7 +93,7 @@ def stop_over_budget() -> None:
 @shared_task(name="scheduling.tasks.sweep")
 def sweep() -> None:
     """Ask for whatever rows say is still owed."""
-    sweeping.sweep()
+    sweeping.sweep_cells()
 
 
 @shared_task(name="scheduling.tasks.watch_starts")

@@ -37,7 +37,7 @@ _LAST_CYCLE: Final = health.heartbeat_check(
 )
 
 
-def connect() -> None:
+def connect_hooks() -> None:
     """Register which task each hint wakes and what readiness means here."""
     for topic, task in TASKS.items():
         path = f"scheduling.tasks:{task}"

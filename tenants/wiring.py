@@ -12,7 +12,7 @@ from tenants.models import CustomRole, GroupMember, Member, Tenant
 from tenants.sign_in import oidc
 
 
-def connect() -> None:
+def connect_hooks() -> None:
     """Forget remembered grants when anything they depend on is written; take groups from a sign-in."""
     for model in (Member, GroupMember, CustomRole, Tenant):
         post_save.connect(_forget, sender=model, dispatch_uid=f"grants-save-{model.__name__}")
@@ -27,8 +27,8 @@ def connect() -> None:
 def _protect(sender: Any, *, using: str, **_: Any) -> None:
     # Sent for each app with models, in their order, when all of them are migrated.
     if sender is row_policies.last_app():
-        row_policies.sync(using)
+        row_policies.sync_policies(using)
 
 
 def _forget(sender: object, **_: Any) -> None:
-    grants.forget()
+    grants.forget_grants()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from benchmarks.api.requests import KINDS, Ask, Team
+from benchmarks.api.requests import KINDS, ApiRequest, Team
 
 _WARM: Final = 10
 _TIMING: Final = re.compile(r'app;dur=([\d.]+), db;dur=([\d.]+);desc="(\d+)"')
@@ -58,12 +58,12 @@ def _client(port: int, kind: str, teams: Sequence[Team], count: int, seed: str) 
         found.append(answer)
         if ask.follow and body["next"] and draw.random() < 0.5:
             mark = "&" if "?" in ask.path else "?"
-            found.append(_ask(connection, team, Ask(f"{ask.path}{mark}cursor={body['next']}"))[0])
+            found.append(_ask(connection, team, ApiRequest(f"{ask.path}{mark}cursor={body['next']}"))[0])
     connection.close()
     return found
 
 
-def _ask(connection: http.client.HTTPConnection, team: Team, ask: Ask) -> tuple[Answered, Any]:
+def _ask(connection: http.client.HTTPConnection, team: Team, ask: ApiRequest) -> tuple[Answered, Any]:
     headers = {"Authorization": f"Bearer {team['token']}", "Content-Type": "application/json"}
     path = quote(ask.path, safe="/?&=%<>:-,")
     connection.request("POST" if ask.body else "GET", path, ask.body, headers)
@@ -81,7 +81,7 @@ def _read(timing: str) -> Answered:
     return Answered(float(found[1]), float(found[2]), int(found[3]))
 
 
-def share(values: Sequence[float], part: float) -> float:
+def percentile_of(values: Sequence[float], part: float) -> float:
     """The value below which that part of them lies."""
     ordered = sorted(values)
     return ordered[min(int(part * len(ordered)), len(ordered) - 1)]

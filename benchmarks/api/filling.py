@@ -82,7 +82,7 @@ _TABLES: Final[tuple[tuple[str, Any, dict[str, str]], ...]] = (
 )
 
 
-def fill(like: Job, *, queues: int, people: int, jobs: int, tell: Callable[[str], None]) -> None:
+def fill_jobs(like: Job, *, queues: int, people: int, jobs: int, tell: Callable[[str], None]) -> None:
     """Write so many jobs in the likeness of one, which has one role with one task."""
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit = off")

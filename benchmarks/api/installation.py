@@ -35,7 +35,7 @@ class WrongSize(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Installation:
+class BenchInstallation:
     """`ports` of the web processes, `web` their process ids, `database` that of PostgreSQL's first process;
     `world` is what `benchmarks.api.world` prints."""
 
@@ -46,9 +46,9 @@ class Installation:
 
 
 @contextmanager
-def installation(
+def run_installation(
     size: Mapping[str, int], processes: int, tell: Tell, kept: Path | None = None
-) -> Iterator[Installation]:
+) -> Iterator[BenchInstallation]:
     """Make it, or find it in `kept` again, and run it within the block; `tell` hears what is being done.
 
     Raises: WrongSize; MissingProgram; RuntimeError when a process does not come up.
@@ -63,14 +63,14 @@ def installation(
         _broker(stack, home)
         web = [_web(stack, environment, number) for number in range(processes)]
         ports = tuple(_port(one, home / f"web-{number}.log") for number, one in enumerate(web))
-        yield Installation(ports, tuple(one.process.pid for one in web), server.process.pid, world)
+        yield BenchInstallation(ports, tuple(one.process.pid for one in web), server.process.pid, world)
 
 
 def _environment(server: PostgresServer, home: Path) -> dict[str, str]:
     return {
         **os.environ,
         "ALLOTMENT_HOME": str(home),
-        "ALLOTMENT_DATABASE_URL": server.url(_DATABASE),
+        "ALLOTMENT_DATABASE_URL": server.database_url(_DATABASE),
         "ALLOTMENT_DEMO": "off",
         # Counted as everywhere, and never reached: what is measured is the platform, not its limits.
         "ALLOTMENT_RATE_READS": _UNREACHED,

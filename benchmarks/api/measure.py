@@ -18,18 +18,18 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.api.asking import Answered, ask_all, share, warm_up
-from benchmarks.api.installation import Installation, WrongSize, installation
+from benchmarks.api.asking import Answered, ask_all, percentile_of, warm_up
+from benchmarks.api.installation import BenchInstallation, WrongSize, run_installation
 from benchmarks.api.requests import KINDS
 from benchmarks.support.processor import seconds_of, seconds_of_family
-from benchmarks.support.report import Report, Row, limits, show
+from benchmarks.support.report import Report, ReportRow, print_report, read_limits
 
 _SIZES: Final = ("tenants", "queues", "jobs")
 
 
 def main(arguments: Sequence[str]) -> int:
     """The command: `allotment bench api`; see `--help`."""
-    bounds = limits("api")
+    bounds = read_limits("api")
     parser = argparse.ArgumentParser(prog="allotment bench api", description=__doc__)
     for name in _SIZES:
         parser.add_argument(f"--{name}", type=int, default=bounds[name], metavar="N")
@@ -54,14 +54,14 @@ def main(arguments: Sequence[str]) -> int:
     except WrongSize as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    return show(report, options.json)
+    return print_report(report, options.json)
 
 
 def run(
     size: Mapping[str, int], kinds: Sequence[str], requests: int, clients: int, kept: Path | None = None
 ) -> Report:
     """Measure each kind once."""
-    bounds = limits("api")
+    bounds = read_limits("api")
     begun = time.monotonic()
     with _progress() as progress:
         task = progress.add_task("", total=len(kinds))
@@ -72,7 +72,7 @@ def run(
                 progress.console.print(f"{time.monotonic() - begun:6.1f} s  {what}")
 
         rows, answers = [], []
-        with installation(size, bounds["processes"], tell, kept) as made:
+        with run_installation(size, bounds["processes"], tell, kept) as made:
             for kind in kinds:
                 tell(kind)
                 row, found = _kind(made, kind, requests, clients, bounds)
@@ -95,8 +95,8 @@ def _progress() -> Progress:
 
 
 def _kind(
-    made: Installation, kind: str, requests: int, clients: int, bounds: Mapping[str, Any]
-) -> tuple[Row, list[Answered]]:
+    made: BenchInstallation, kind: str, requests: int, clients: int, bounds: Mapping[str, Any]
+) -> tuple[ReportRow, list[Answered]]:
     teams = made.world["teams"]
     warm_up(made.ports, kind, teams)
     web, database = seconds_of(made.web), seconds_of_family(made.database)
@@ -104,12 +104,12 @@ def _kind(
     web, database = seconds_of(made.web) - web, seconds_of_family(made.database) - database
     times = [answer.ms for answer in found]
     beside = {
-        "p50": share(times, 0.50),
-        "p99": share(times, 0.99),
+        "p50": percentile_of(times, 0.50),
+        "p99": percentile_of(times, 0.99),
         "in statements": sum(answer.database_ms for answer in found) / len(found),
         "statements": sum(answer.statements for answer in found) / len(found),
         "cpu web": 1000 * web / len(found),
         "cpu database": 1000 * database / len(found),
     }
     limit = bounds["submit_p95_ms" if kind == "submit" else "read_p95_ms"]
-    return Row(f"{kind}: p95, ms", share(times, 0.95), limit, beside), found
+    return ReportRow(f"{kind}: p95, ms", percentile_of(times, 0.95), limit, beside), found

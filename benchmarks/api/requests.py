@@ -14,7 +14,7 @@ Team = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ApiRequest:
     """One request; a body makes it a POST. `follow` asks for the next page as well."""
 
     path: str
@@ -31,7 +31,7 @@ def _recent(draw: random.Random) -> str:
     return since.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _submission(team: Team, draw: random.Random) -> Ask:
+def _submission(team: Team, draw: random.Random) -> ApiRequest:
     role = {
         "replicas": draw.choice((1, 1, 1, 2, 4)),
         "image": "train:1",
@@ -40,39 +40,41 @@ def _submission(team: Team, draw: random.Random) -> Ask:
     }
     name = f"new-{secrets.token_hex(6)}"  # not drawn: a database that is kept has those of the last run
     body = {"name": name, "queue": f"queue-{draw.randrange(4)}", "roles": [role]}
-    return Ask(_jobs(team), json.dumps(body))
+    return ApiRequest(_jobs(team), json.dumps(body))
 
 
-Draw = Callable[[Team, random.Random], Ask]
+Draw = Callable[[Team, random.Random], ApiRequest]
 KINDS: Final[dict[str, Draw]] = {
-    "list": lambda team, draw: Ask(_jobs(team), follow=True),
-    "list by name": lambda team, draw: Ask(_jobs(team, "?sort=name"), follow=True),
-    "list by priority": lambda team, draw: Ask(_jobs(team, "?sort=-priority"), follow=True),
-    "filter state": lambda team, draw: Ask(
+    "list": lambda team, draw: ApiRequest(_jobs(team), follow=True),
+    "list by name": lambda team, draw: ApiRequest(_jobs(team, "?sort=name"), follow=True),
+    "list by priority": lambda team, draw: ApiRequest(_jobs(team, "?sort=-priority"), follow=True),
+    "filter state": lambda team, draw: ApiRequest(
         _jobs(team, f"?state={draw.choice(('queued', 'running', 'failed', 'suspended', 'queued,running'))}")
     ),
-    "filter queue": lambda team, draw: Ask(_jobs(team, f"?queue=queue-{draw.randrange(4)}")),
-    "filter owner": lambda team, draw: Ask(
+    "filter queue": lambda team, draw: ApiRequest(_jobs(team, f"?queue=queue-{draw.randrange(4)}")),
+    "filter owner": lambda team, draw: ApiRequest(
         _jobs(team, f"?submitted_by={team['slug']}-{draw.randrange(5)}"), follow=True
     ),
-    "filter mine and state": lambda team, draw: Ask(_jobs(team, "?mine=true&state=running,queued")),
-    "filter name, common": lambda team, draw: Ask(
+    "filter mine and state": lambda team, draw: ApiRequest(_jobs(team, "?mine=true&state=running,queued")),
+    "filter name, common": lambda team, draw: ApiRequest(
         _jobs(team, f"?name={draw.choice(('llama', 'train', 'whisper'))}")
     ),
-    "filter name, rare": lambda team, draw: Ask(_jobs(team, f"?name={draw.choice(team['names'])[-5:]}")),
-    "filter name, none": lambda team, draw: Ask(_jobs(team, f"?name=nothing{draw.randrange(99)}")),
-    "filter priority": lambda team, draw: Ask(
+    "filter name, rare": lambda team, draw: ApiRequest(
+        _jobs(team, f"?name={draw.choice(team['names'])[-5:]}")
+    ),
+    "filter name, none": lambda team, draw: ApiRequest(_jobs(team, f"?name=nothing{draw.randrange(99)}")),
+    "filter priority": lambda team, draw: ApiRequest(
         _jobs(team, f"?priority_class={draw.choice(('normal', 'high'))}")
     ),
-    "filter time": lambda team, draw: Ask(_jobs(team, f"?filterBy=submitted_at<={_recent(draw)}")),
-    "filter end and time": lambda team, draw: Ask(
+    "filter time": lambda team, draw: ApiRequest(_jobs(team, f"?filterBy=submitted_at<={_recent(draw)}")),
+    "filter end and time": lambda team, draw: ApiRequest(
         _jobs(team, f"?end_reason=TASK_FAILED&filterBy=finished_at>={_recent(draw)}")
     ),
-    "get by id": lambda team, draw: Ask(_jobs(team, f"/{draw.choice(team['jobs'])}")),
-    "get by name": lambda team, draw: Ask(_jobs(team, f"/{draw.choice(team['names'])}")),
-    "get tasks": lambda team, draw: Ask(_jobs(team, f"/{draw.choice(team['jobs'])}/tasks")),
-    "get workspace": lambda team, draw: Ask(f"/api/v1/workspaces/{team['slug']}"),
-    "list queues": lambda team, draw: Ask(f"/api/v1/workspaces/{team['slug']}/queues"),
+    "get by id": lambda team, draw: ApiRequest(_jobs(team, f"/{draw.choice(team['jobs'])}")),
+    "get by name": lambda team, draw: ApiRequest(_jobs(team, f"/{draw.choice(team['names'])}")),
+    "get tasks": lambda team, draw: ApiRequest(_jobs(team, f"/{draw.choice(team['jobs'])}/tasks")),
+    "get workspace": lambda team, draw: ApiRequest(f"/api/v1/workspaces/{team['slug']}"),
+    "list queues": lambda team, draw: ApiRequest(f"/api/v1/workspaces/{team['slug']}/queues"),
     "submit": _submission,
 }
 """Kind → how to draw one. What is in no kind is not limited."""

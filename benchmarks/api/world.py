@@ -11,8 +11,8 @@ import json
 import sys
 from typing import Any, Final
 
-from benchmarks.support.world import root_folder, simulated  # isort: skip (it sets Django up)
-from benchmarks.api.filling import fill
+from benchmarks.support.world import root_folder, build_simulated_cell  # isort: skip (it sets Django up)
+from benchmarks.api.filling import fill_jobs
 from clusters.models import Cell, Flavor
 from foundation.core.actor import SYSTEM
 from foundation.core.identifiers import new_id
@@ -33,16 +33,16 @@ _BATCH: Final = 5000
 _NONE: Final = "!"  # no password has this hash
 
 
-def build(tenants: int, queues: int, jobs: int) -> dict[str, Any]:
+def build_world(tenants: int, queues: int, jobs: int) -> dict[str, Any]:
     """Make everything; returns who asks about which team, and how often of ten times (`share`)."""
     _tell("making tenants and queues")
-    cell, flavor = simulated(NODES, CARDS)
+    cell, flavor = build_simulated_cell(NODES, CARDS)
     teams = _tenants(tenants)
     _people(teams)
     _queues(cell, flavor, teams, queues)
     for name, value in (("normal", 0), ("high", 100)):
         PriorityClass.unscoped.get_or_create(name=name, defaults={"value": value})
-    fill(_likeness(teams[0]), queues=queues, people=PEOPLE, jobs=jobs, tell=_tell)
+    fill_jobs(_likeness(teams[0]), queues=queues, people=PEOPLE, jobs=jobs, tell=_tell)
     big, middle, small = teams[0], teams[len(teams) // 10], teams[len(teams) // 2]
     head = _person("head", big.parent, Role.ADMIN)
     operator = _person("operator", None, Role.PLATFORM_ADMIN)
@@ -141,4 +141,4 @@ def _token(user: User) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(build(*(int(word) for word in sys.argv[1:4]))) + "\n")
+    sys.stdout.write(json.dumps(build_world(*(int(word) for word in sys.argv[1:4]))) + "\n")

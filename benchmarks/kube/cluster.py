@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from benchmarks.kube.waiting import wait
+from benchmarks.kube.waiting import wait_for_count
 from benchmarks.support.control_plane import ControlPlane
 
 Json = dict[str, Any]
@@ -31,7 +31,7 @@ class Administrator:
         self._pool = urllib3.PoolManager(ca_certs=str(plane.certificate), maxsize=_THREADS)
         self._url, self._headers = plane.url, {"Authorization": f"Bearer {plane.admin_token}"}
 
-    def call(self, method: str, path: str, body: Json | None = None) -> Json:
+    def call_api(self, method: str, path: str, body: Json | None = None) -> Json:
         """One call. Raises: RuntimeError with the answer when the API says no."""
         status, data = self._answer(method, path, body)
         if status >= 400:
@@ -45,7 +45,7 @@ class Administrator:
         answer = self._pool.request(method, self._url + path, body=content, headers=headers, timeout=30)
         return answer.status, answer.data
 
-    def nodes(self, count: int, cards: int) -> None:
+    def create_nodes(self, count: int, cards: int) -> None:
         """Make so many nodes with as many cards each, and wait until whoever plays them has them ready."""
 
         def make(number: int) -> None:
@@ -53,16 +53,16 @@ class Administrator:
             labels = {"nvidia.com/gpu.product": "A100-40G", "nvidia.com/gpu.memory": "40960"}
             status = {"capacity": size, "allocatable": size}
             body = {"metadata": {"name": _node(number), "labels": labels}, "status": status}
-            self.call("POST", "/api/v1/nodes", body)
+            self.call_api("POST", "/api/v1/nodes", body)
 
         _at_once(make, range(count))
-        wait(self._ready_nodes, count, "nodes ready")
+        wait_for_count(self._ready_nodes, count, "nodes ready")
 
     def _ready_nodes(self) -> int:
-        found = self.call("GET", "/api/v1/nodes")["items"]
+        found = self.call_api("GET", "/api/v1/nodes")["items"]
         return sum(_ready(node) and not node["spec"].get("taints") for node in found)
 
-    def bare(self, pods: int, nodes: int) -> tuple[float, float]:
+    def measure_bare_calls(self, pods: int, nodes: int) -> tuple[float, float]:
         """Pods a second that are only created, and that are created and bound, by calls and nothing else.
 
         They are such as the platform makes: what a pod says of itself costs the API server with every call.
@@ -70,15 +70,15 @@ class Administrator:
         command = [sys.executable, "-m", "benchmarks.kube.pod", _BARE]
         pod = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         account = pod["spec"]["serviceAccountName"]
-        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": _BARE}})
-        self.call("POST", f"/api/v1/namespaces/{_BARE}/serviceaccounts", {"metadata": {"name": account}})
+        self.call_api("POST", "/api/v1/namespaces", {"metadata": {"name": _BARE}})
+        self.call_api("POST", f"/api/v1/namespaces/{_BARE}/serviceaccounts", {"metadata": {"name": account}})
         created = self._rate(lambda number: self._create(pod, number), pods)
         return created, self._rate(lambda number: self._create_and_bind(pod, number, nodes), pods)
 
     def measure_minimal_pods(self, pods: int, nodes: int) -> float:
         """Pods a second that are created and bound when a pod is one container with one card and no more.
 
-        Measured after `bare`, whose namespace it uses.
+        Measured after `measure_bare_calls`, whose namespace it uses.
         """
         container = {"name": "main", "image": "bench:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
         pod = {"metadata": {}, "spec": {"containers": [container]}}
@@ -90,20 +90,20 @@ class Administrator:
         rate = pods / (time.monotonic() - begun)
         path = f"/api/v1/namespaces/{_BARE}/pods"
         self._answer("DELETE", path, {"gracePeriodSeconds": 0})
-        wait(lambda: pods - len(self.call("GET", path)["items"]), pods, "bare pods gone")
+        wait_for_count(lambda: pods - len(self.call_api("GET", path)["items"]), pods, "bare pods gone")
         return rate
 
     def _create(self, pod: Json, number: int) -> str:
         name = f"pod-{number}"
         body = {**pod, "metadata": {**pod["metadata"], "name": name}}
-        self.call("POST", f"/api/v1/namespaces/{_BARE}/pods", body)
+        self.call_api("POST", f"/api/v1/namespaces/{_BARE}/pods", body)
         return name
 
     def _create_and_bind(self, pod: Json, number: int, nodes: int) -> None:
         name = self._create(pod, number)
         target = {"apiVersion": "v1", "kind": "Node", "name": _node(number % nodes)}
         path = f"/api/v1/namespaces/{_BARE}/pods/{name}/binding"
-        self.call("POST", path, {"metadata": {"name": name}, "target": target})
+        self.call_api("POST", path, {"metadata": {"name": name}, "target": target})
 
 
 class Bindings:
@@ -115,12 +115,12 @@ class Bindings:
         self._bound: dict[str, dict[str, float]] = {}
         threading.Thread(target=self._follow, daemon=True).start()
 
-    def of(self, job: str) -> list[float]:
+    def binding_times(self, job: str) -> list[float]:
         """The times (epoch seconds) at which the pods of a job were bound, as far as they are, in order."""
         with self._guard:
             return sorted(self._bound.get(job, {}).values())
 
-    def count(self, jobs: Iterable[str]) -> int:
+    def count_bound(self, jobs: Iterable[str]) -> int:
         """How many pods of those jobs are bound."""
         with self._guard:
             return sum(len(self._bound.get(job, ())) for job in jobs)
@@ -131,7 +131,7 @@ class Bindings:
         # Only what is asked about: to be looked at costs the cluster as much as to be worked on.
         selected = urlencode({"labelSelector": _JOB, "fieldSelector": "spec.nodeName!="})
         address = f"{self._plane.url}/api/v1/pods?watch=1&timeoutSeconds=300&{selected}"
-        while self._plane.api_server.running():
+        while self._plane.api_server.is_running():
             try:
                 answer = pool.request("GET", address, headers=headers, preload_content=False, timeout=310)
                 for line in answer:  # what there is comes first: nothing is missed between two watches

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from benchmarks.kube.cluster import Administrator, Bindings
-from benchmarks.kube.figures import Figures, Size, report, size_of
-from benchmarks.kube.user import User
-from benchmarks.kube.waiting import say
+from benchmarks.kube.figures import KubeFigures, Size, build_report, size_of
+from benchmarks.kube.user import BenchUser
+from benchmarks.kube.waiting import print_progress
 from benchmarks.support.control_plane import ControlPlane, running_control_plane, running_nodes
 from benchmarks.support.postgres import PostgresServer
-from benchmarks.support.processor import children, seconds_of, seconds_of_family
-from benchmarks.support.report import Report, limits, show
-from benchmarks.support.running import Running, platform_on_postgres
+from benchmarks.support.processor import child_processes, seconds_of, seconds_of_family
+from benchmarks.support.report import Report, print_report, read_limits
+from benchmarks.support.running import RunningPlatform, platform_on_postgres
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -32,40 +32,42 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    return show(run(options.share), options.json)
+    return print_report(run(options.share), options.json)
 
 
 def run(share: float = 1.0) -> Report:
     """Measure once, with a `share` of the nodes and of the jobs."""
-    bounds = limits("kube")
+    bounds = read_limits("kube")
     size = size_of(bounds, share)
     with _cluster(size) as (plane, administrator):
-        say(f"{size.bare} bare pods, twice, then as many minimal ones")
-        created, bound = administrator.bare(size.bare, size.nodes)
+        print_progress(f"{size.bare} bare pods, twice, then as many minimal ones")
+        created, bound = administrator.measure_bare_calls(size.bare, size.nodes)
         minimal = administrator.measure_minimal_pods(size.bare, size.nodes)
         teams = (f"filler={size.cards - size.owned}", f"owner={size.owned}")
-        world = ("benchmarks.kube.world", plane.kubeconfig(), *teams)
+        world = ("benchmarks.kube.world", plane.write_kubeconfig(), *teams)
         with platform_on_postgres(world=world) as (running, server):
-            user = User(running, Bindings(plane))
+            user = BenchUser(running, Bindings(plane))
             per_s = bounds["steady_per_s"]
-            say(f"{size.steady} jobs, {per_s} a second, after {per_s} that warm up")
-            user.steady(per_s, per_s)
-            steady_s = user.steady(size.steady, per_s)
+            print_progress(f"{size.steady} jobs, {per_s} a second, after {per_s} that warm up")
+            user.submit_steadily(per_s, per_s)
+            steady_s = user.submit_steadily(size.steady, per_s)
             before = _spent(running, server)
-            say(f"{size.cards} jobs of one card")
-            filled_s = user.fill(size.cards)
+            print_progress(f"{size.cards} jobs of one card")
+            filled_s = user.fill_cards(size.cards)
             after = _spent(running, server)
-            say(f"one job of {size.owned} cards")
-            reclaimed_s = user.reclaim(size.owned, size.each)
+            print_progress(f"one job of {size.owned} cards")
+            reclaimed_s = user.reclaim_cards(size.owned, size.each)
     spent = {f"{name} while filling": used - before[name] for name, used in after.items()}
-    return report(bounds, size, Figures(created, bound, minimal, steady_s, filled_s, reclaimed_s, spent))
+    return build_report(
+        bounds, size, KubeFigures(created, bound, minimal, steady_s, filled_s, reclaimed_s, spent)
+    )
 
 
-def _spent(running: Running, server: PostgresServer) -> dict[str, float]:
+def _spent(running: RunningPlatform, server: PostgresServer) -> dict[str, float]:
     """Processor seconds so far of the platform, of PostgreSQL, of the cluster, and of this process."""
-    cluster = set(children(os.getpid())) - {running.pid, server.process.pid}
+    cluster = set(child_processes(os.getpid())) - {running.pid, server.process.pid}
     return {
-        **running.spent(),
+        **running.processor_seconds(),
         "PostgreSQL": seconds_of_family(server.process.pid),
         "the cluster": seconds_of(cluster),
         "this benchmark": seconds_of([os.getpid()]),
@@ -76,6 +78,6 @@ def _spent(running: Running, server: PostgresServer) -> dict[str, float]:
 def _cluster(size: Size) -> Iterator[tuple[ControlPlane, Administrator]]:
     with running_control_plane() as plane, running_nodes(plane):
         administrator = Administrator(plane)
-        say(f"{size.nodes} nodes")
-        administrator.nodes(size.nodes, size.each)
+        print_progress(f"{size.nodes} nodes")
+        administrator.create_nodes(size.nodes, size.each)
         yield plane, administrator

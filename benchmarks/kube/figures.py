@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.support.report import Report, Row
+from benchmarks.support.report import Report, ReportRow
 
 Bounds = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ def size_of(bounds: Bounds, share: float) -> Size:
 
 
 @dataclass(slots=True)
-class Figures:
+class KubeFigures:
     """Rates in pods a second, times in seconds; `steady_s` holds one time for each job."""
 
     created: float
@@ -52,26 +52,26 @@ class Figures:
     spent_s: Mapping[str, float] = field(default_factory=dict)
 
 
-def report(bounds: Bounds, size: Size, figures: Figures) -> Report:
+def build_report(bounds: Bounds, size: Size, figures: KubeFigures) -> Report:
     """The table; what is to be at least so much is told as its inverse, which is to be at most so much."""
     rate = size.cards / figures.filled_s
     ordered = sorted(figures.steady_s)
     p95_s = ordered[min(int(0.95 * len(ordered)), len(ordered) - 1)]
     rows = [
-        Row("bare creates, pods/s", figures.created),
-        Row("bare creates and bindings, pods/s", figures.created_and_bound),
-        Row("submitted to bound, pods/s", rate),
-        Row(
+        ReportRow("bare creates, pods/s", figures.created),
+        ReportRow("bare creates and bindings, pods/s", figures.created_and_bound),
+        ReportRow("submitted to bound, pods/s", rate),
+        ReportRow(
             "bare pods bound in the time of one of ours",
             figures.created_and_bound / rate,
             1 / bounds["of_bare"],
         ),
-        Row("minimal pods bound in the time of one of ours", figures.minimal / rate),
-        Row(f"submit to bound at {bounds['steady_per_s']} jobs/s, p95 s", p95_s, bounds["p95_s"]),
-        Row(f"{size.cards} jobs of one card bound, s", figures.filled_s, bounds["filled_s"]),
-        Row(f"one job takes {size.owned} cards back, s", figures.reclaimed_s, bounds["reclaimed_s"]),
+        ReportRow("minimal pods bound in the time of one of ours", figures.minimal / rate),
+        ReportRow(f"submit to bound at {bounds['steady_per_s']} jobs/s, p95 s", p95_s, bounds["p95_s"]),
+        ReportRow(f"{size.cards} jobs of one card bound, s", figures.filled_s, bounds["filled_s"]),
+        ReportRow(f"one job takes {size.owned} cards back, s", figures.reclaimed_s, bounds["reclaimed_s"]),
     ]
-    rows += [Row(f"processor of {name}, s", used) for name, used in figures.spent_s.items()]
+    rows += [ReportRow(f"processor of {name}, s", used) for name, used in figures.spent_s.items()]
     counts = {"nodes": size.nodes, "cards": size.cards}
     return Report(
         name="kube", size=counts, rows=rows, seconds=figures.filled_s, rate=rate, latencies_s=figures.steady_s

@@ -37,7 +37,7 @@ def pod(namespace: str) -> dict[str, object]:
         devices=(DeviceGrant(named_by_node("real", "node", 0), 100, 0),),
         image="bench:1",
         command=(),
-        environment=peers_of(job, 1, [task]).environment(task),
+        environment=peers_of(job, 1, [task]).task_environment(task),
         labels={**labels, LABEL_EPOCH: "1"},
         workspace=str(uuid.uuid4()),
         gang=GangSpec(gang_name(job, 1), 1, labels),

@@ -11,8 +11,8 @@ from typing import Any, Final
 import urllib3
 
 from benchmarks.kube.cluster import Bindings
-from benchmarks.kube.waiting import wait
-from benchmarks.support.running import Running
+from benchmarks.kube.waiting import wait_for_count
+from benchmarks.support.running import RunningPlatform
 
 _THREADS: Final = 4
 _MOST: Final = 500  # jobs of one request
@@ -22,14 +22,14 @@ _LIVE: Final = "&".join(
 )
 
 
-class User:
+class BenchUser:
     """One person's key, and the workspaces `filler` and `owner`."""
 
-    def __init__(self, running: Running, bindings: Bindings) -> None:
+    def __init__(self, running: RunningPlatform, bindings: Bindings) -> None:
         self._running, self._bindings = running, bindings
         self._pool = urllib3.PoolManager(maxsize=_THREADS, retries=False)
 
-    def steady(self, jobs: int, per_s: int) -> list[float]:
+    def submit_steadily(self, jobs: int, per_s: int) -> list[float]:
         """Submit jobs at a pace; returns the seconds from when each was due to its binding."""
         begun = time.time() + 0.1
 
@@ -42,9 +42,9 @@ class User:
             sent = dict(threads.map(submit, range(jobs)))
         self._bound(list(sent), jobs)
         self._cancel(list(sent))
-        return [self._bindings.of(job)[0] - due for job, due in sent.items()]
+        return [self._bindings.binding_times(job)[0] - due for job, due in sent.items()]
 
-    def fill(self, cards: int) -> float:
+    def fill_cards(self, cards: int) -> float:
         """One job for each card, all at once; returns the seconds until the last is bound."""
         begun, jobs = time.time(), list[str]()
         for first in range(0, cards, _MOST):
@@ -52,26 +52,26 @@ class User:
             told = self._post("filler", "job-submissions", {"jobs": bodies}, 202)
             jobs += [item["id"] for item in told["items"]]
         self._bound(jobs, cards)
-        return max(self._bindings.of(job)[0] for job in jobs) - begun
+        return max(self._bindings.binding_times(job)[0] for job in jobs) - begun
 
-    def reclaim(self, cards: int, each: int) -> float:
+    def reclaim_cards(self, cards: int, each: int) -> float:
         """A job of whole nodes takes back what its team owns; returns the seconds until it stands."""
         begun = time.time()
         job = self._post("owner", "jobs", _job("owner", cards // each, each), 202)["id"]
         self._bound([job], cards // each)
-        return self._bindings.of(job)[-1] - begun
+        return self._bindings.binding_times(job)[-1] - begun
 
     def _cancel(self, jobs: Sequence[str]) -> None:
         for first in range(0, len(jobs), _CANCELLED_AT_ONCE):
             asked = {"action": "cancel", "jobs": jobs[first : first + _CANCELLED_AT_ONCE]}
             self._post("filler", "job-actions", asked, 200)
-        wait(self._all_over, 1, "workspaces without live jobs")
+        wait_for_count(self._all_over, 1, "workspaces without live jobs")
 
     def _all_over(self) -> int:
         return int(not self._ask("GET", f"workspaces/filler/jobs?limit=1&{_LIVE}", None, 200)["items"])
 
     def _bound(self, jobs: Sequence[str], pods: int) -> None:
-        wait(lambda: self._bindings.count(jobs), pods, "pods bound")
+        wait_for_count(lambda: self._bindings.count_bound(jobs), pods, "pods bound")
 
     def _post(self, workspace: str, what: str, body: Mapping[str, Any], status: int) -> dict[str, Any]:
         return self._ask("POST", f"workspaces/{workspace}/{what}", body, status)

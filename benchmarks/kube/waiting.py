@@ -11,7 +11,7 @@ _LINE_EVERY_S: Final = 5.0
 _POLL_S: Final = 0.1
 
 
-def wait(count: Callable[[], int], wanted: int, what: str, within_s: float = 600.0) -> None:
+def wait_for_count(count: Callable[[], int], wanted: int, what: str, within_s: float = 600.0) -> None:
     """Wait until `count` reaches `wanted`. Raises: RuntimeError when it does not."""
     begun = told = time.monotonic()
     while (found := count()) < wanted:
@@ -19,12 +19,12 @@ def wait(count: Callable[[], int], wanted: int, what: str, within_s: float = 600
         if now - begun > within_s:
             raise RuntimeError(f"{found} of {wanted} {what} after {within_s:g} s")
         if now - told > _LINE_EVERY_S:
-            say(f"{found} of {wanted} {what}")
+            print_progress(f"{found} of {wanted} {what}")
             told = now
         time.sleep(_POLL_S)
 
 
-def say(text: str) -> None:
+def print_progress(text: str) -> None:
     """A line of progress, on standard error."""
     sys.stderr.write(f"{time.strftime('%H:%M:%S')}  {text}\n")
     sys.stderr.flush()

@@ -31,7 +31,7 @@ from tenants.services.member import member_set
 from tenants.services.tenant import tenant_create
 
 
-def build(kubeconfig: str, teams: Sequence[str]) -> str:
+def build_world(kubeconfig: str, teams: Sequence[str]) -> str:
     """Make the cell and return the bearer token."""
     cell, _ = Cell.unscoped.get_or_create(name="default")
     connection = {"kind": "kubeconfig", "path": kubeconfig}
@@ -72,5 +72,5 @@ def _queue(
 
 if __name__ == "__main__":
     call_command("migrate", verbosity=0)
-    token = build(sys.argv[1], sys.argv[2:])
+    token = build_world(sys.argv[1], sys.argv[2:])
     sys.stdout.write(json.dumps({"token": token}) + "\n")

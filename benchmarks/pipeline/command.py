@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from benchmarks.pipeline import kueue_baseline, plain
-from benchmarks.support.report import Report, show
+from benchmarks.support.report import Report, print_report
 
 _PLAIN: Final = "plain"
 _KUEUE: Final = "kueue-baseline"
@@ -31,4 +31,4 @@ def main(arguments: Sequence[str]) -> int:
         _PLAIN: plain.run,
         _KUEUE: lambda: kueue_baseline.run(options.share),
     }
-    return show(shapes[options.shape](), options.json)
+    return print_report(shapes[options.shape](), options.json)

@@ -22,11 +22,11 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from benchmarks.pipeline.kueue_shape import CLASSES, Planned, planned
+from benchmarks.pipeline.kueue_shape import CLASSES, PlannedWorkload, plan_workloads
 from benchmarks.support.postgres import PostgresServer
 from benchmarks.support.processor import seconds_of_family
-from benchmarks.support.report import Report, Row, limits
-from benchmarks.support.running import DATABASE, Running, platform_on_postgres
+from benchmarks.support.report import Report, ReportRow, read_limits
+from benchmarks.support.running import DATABASE, RunningPlatform, platform_on_postgres
 
 _TICK_S: Final = 0.5
 _MOST: Final = 500
@@ -44,9 +44,9 @@ JOIN scheduling_attempt b ON b.job_id = j.id AND b.end_reason = 'SUCCEEDED'
 
 def run(share: float = 1.0) -> Report:
     """Measure once, with a `share` of the jobs."""
-    bounds = limits("kueue-baseline")
+    bounds = read_limits("kueue-baseline")
     cohorts, queues = bounds["cohorts"], bounds["queues"]
-    jobs = {f"cohort-{number}": list(planned(queues, share)) for number in range(cohorts)}
+    jobs = {f"cohort-{number}": list(plan_workloads(queues, share)) for number in range(cohorts)}
     world = ("benchmarks.pipeline.kueue_world", cohorts, queues, bounds["nominal"], bounds["borrowing"])
     with platform_on_postgres(world=world) as (running, server):
         before = _spent(running, server)
@@ -57,12 +57,15 @@ def run(share: float = 1.0) -> Report:
         outcomes = _wait(server, sum(map(len, jobs.values())), bounds["deadline_s"])
         spent = {name: used - before[name] for name, used in _spent(running, server).items()}
         waits, wall_s, beyond_s = _admissions(server, jobs, begun)
-    aside = [Row("last job submitted, s", submitted_s), Row("a card held beyond its job's run, s", beyond_s)]
-    aside += [Row(f"processor of {name}, s", used) for name, used in spent.items()]
+    aside = [
+        ReportRow("last job submitted, s", submitted_s),
+        ReportRow("a card held beyond its job's run, s", beyond_s),
+    ]
+    aside += [ReportRow(f"processor of {name}, s", used) for name, used in spent.items()]
     return _report(bounds, waits, wall_s, outcomes, aside)
 
 
-def _submit(running: Running, slug: str, jobs: Sequence[Planned], begun: float) -> None:
+def _submit(running: RunningPlatform, slug: str, jobs: Sequence[PlannedWorkload], begun: float) -> None:
     """Send each job of a cohort once it is due."""
     connection = http.client.HTTPConnection(urlsplit(running.url).netloc, timeout=60)
     headers = {"Authorization": f"Bearer {running.token}", "Content-Type": "application/json"}
@@ -71,7 +74,7 @@ def _submit(running: Running, slug: str, jobs: Sequence[Planned], begun: float) 
         elapsed = time.time() - begun
         due = [job for job in jobs[sent : sent + _MOST] if job.at_s <= elapsed]
         if due:
-            body = json.dumps({"jobs": [job.body() for job in due]})
+            body = json.dumps({"jobs": [job.job_file() for job in due]})
             connection.request("POST", f"/api/v1/workspaces/{slug}/job-submissions", body, headers)
             answer = connection.getresponse()
             text = answer.read()
@@ -96,14 +99,14 @@ def _wait(server: PostgresServer, jobs: int, deadline_s: float) -> Mapping[str, 
 
 
 def _admissions(
-    server: PostgresServer, jobs: Mapping[str, Sequence[Planned]], begun: float
+    server: PostgresServer, jobs: Mapping[str, Sequence[PlannedWorkload]], begun: float
 ) -> tuple[dict[str, list[float]], float, float]:
     """Seconds to admission per class, those from the start to the last end, and those that a card was held
     beyond its run, in the mean over cards: what perfect packing would not need."""
     created = {(slug, job.name): job for slug, each in jobs.items() for job in each}
     waits: defaultdict[str, list[float]] = defaultdict(list)
     last, beyond_s, cards = begun, 0.0, 0
-    with psycopg.connect(server.url(DATABASE)) as connection:
+    with psycopg.connect(server.database_url(DATABASE)) as connection:
         for slug, name, admitted, finished, held_s in connection.execute(_ADMISSIONS):
             job = created[slug, name]
             waits[job.kind.name].append(admitted - begun - job.at_s)
@@ -113,9 +116,9 @@ def _admissions(
     return dict(waits), last - begun, beyond_s / cards
 
 
-def _spent(running: Running, server: PostgresServer) -> dict[str, float]:
+def _spent(running: RunningPlatform, server: PostgresServer) -> dict[str, float]:
     """Processor seconds so far of the platform's parts and of PostgreSQL."""
-    return {**running.spent(), "PostgreSQL": seconds_of_family(server.process.pid)}
+    return {**running.processor_seconds(), "PostgreSQL": seconds_of_family(server.process.pid)}
 
 
 def _report(
@@ -123,7 +126,7 @@ def _report(
     waits: Mapping[str, Sequence[float]],
     wall_s: float,
     outcomes: Mapping[str, int],
-    aside: Sequence[Row],
+    aside: Sequence[ReportRow],
 ) -> Report:
     total = sum(map(len, waits.values()))
     rows = [_against_kueue("first creation to last end, s", wall_s, bounds["wall_s"], bounds, "wall_s")]
@@ -131,15 +134,17 @@ def _report(
         known = {"kueue_s": bounds["kueue_s"][kind.name], "our_s": bounds["our_s"][kind.name]}
         what = f"{kind.name} jobs: mean from creation to admission, s"
         rows.append(_against_kueue(what, fmean(waits[kind.name]), known["kueue_s"], known, "s"))
-    rows.append(Row("jobs that did not succeed", float(total - outcomes.get("succeeded", 0)), 0.0))
+    rows.append(ReportRow("jobs that did not succeed", float(total - outcomes.get("succeeded", 0)), 0.0))
     rows += aside
     return Report(
         name="pipeline kueue-baseline", size={"jobs": total}, rows=rows, seconds=wall_s, rate=total / wall_s
     )
 
 
-def _against_kueue(what: str, measured: float, limit: float, known: Mapping[str, Any], figure: str) -> Row:
+def _against_kueue(
+    what: str, measured: float, limit: float, known: Mapping[str, Any], figure: str
+) -> ReportRow:
     """A figure beside what Kueue and an earlier run took for it."""
-    return Row(
+    return ReportRow(
         what, measured, limit, {"Kueue": known[f"kueue_{figure}"], "earlier run": known[f"our_{figure}"]}
     )

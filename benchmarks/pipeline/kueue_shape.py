@@ -27,7 +27,7 @@ CLASSES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedWorkload:
     """One job: created `at_s` seconds after the start."""
 
     at_s: float
@@ -39,7 +39,7 @@ class Planned:
     def name(self) -> str:
         return f"{self.kind.name}-{self.queue}-{self.number}"
 
-    def body(self) -> dict[str, Any]:
+    def job_file(self) -> dict[str, Any]:
         """Its job file. It starts at once on its node, as a job of Kueue's runner does."""
         resources = {"cpu": "100m", "memory": "64Mi", "gpu": {"cards": self.kind.cards}}
         return {
@@ -51,10 +51,10 @@ class Planned:
         }
 
 
-def planned(queues: int, share: float = 1.0) -> Iterator[Planned]:
+def plan_workloads(queues: int, share: float = 1.0) -> Iterator[PlannedWorkload]:
     """All jobs of one cohort, in the order in which they are created; a `share` of each class."""
     every = (
-        Planned(number * kind.every_ms / 1000, kind, f"queue-{queue}", number)
+        PlannedWorkload(number * kind.every_ms / 1000, kind, f"queue-{queue}", number)
         for kind in CLASSES
         for queue in range(queues)
         for number in range(max(1, round(kind.count * share)))

@@ -13,7 +13,7 @@ import sys
 
 from django.core.management import call_command
 
-from benchmarks.support.world import MEMORY_MIB, root_folder, simulated  # isort: skip (it sets Django up)
+from benchmarks.support.world import MEMORY_MIB, root_folder, build_simulated_cell  # isort: skip (it sets Django up)
 from benchmarks.pipeline.kueue_shape import CLASSES
 from clusters.models import Cell, Flavor
 from foundation.core.actor import SYSTEM
@@ -31,9 +31,9 @@ from tenants.services.member import member_set
 from tenants.services.tenant import tenant_create
 
 
-def build(cohorts: int, queues: int, nominal: int, borrowing: int) -> str:
+def build_world(cohorts: int, queues: int, nominal: int, borrowing: int) -> str:
     """Make the cell and return a bearer token of somebody who may submit everywhere."""
-    cell, flavor = simulated(cohorts, queues * nominal)
+    cell, flavor = build_simulated_cell(cohorts, queues * nominal)
     root = root_folder()
     for kind in CLASSES:
         made = priority_class_create(acting_user=SYSTEM, name=kind.name, value=kind.priority)
@@ -66,4 +66,4 @@ def _queue(cell: Cell, flavor: Flavor, workspace: Tenant, name: str, nominal: in
 
 if __name__ == "__main__":
     call_command("migrate", verbosity=0)
-    sys.stdout.write(json.dumps({"token": build(*(int(word) for word in sys.argv[1:5]))}) + "\n")
+    sys.stdout.write(json.dumps({"token": build_world(*(int(word) for word in sys.argv[1:5]))}) + "\n")

@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.support.report import Report, Row, limits
-from benchmarks.support.running import Running, large_team, platform
+from benchmarks.support.report import Report, ReportRow, read_limits
+from benchmarks.support.running import RunningPlatform, large_team, run_platform
 
 _CLIENTS = 4
 _DEADLINE_S = 180
@@ -24,9 +24,9 @@ _PAGE = 500
 
 def run() -> Report:
     """Measure once."""
-    bounds = limits("pipeline")
+    bounds = read_limits("pipeline")
     jobs, nodes, cards = bounds["jobs"], bounds["nodes"], bounds["cards_per_node"]
-    with platform(world=large_team(nodes=nodes, cards=cards)) as running:
+    with run_platform(world=large_team(nodes=nodes, cards=cards)) as running:
         begun = time.time()
         with ThreadPoolExecutor(_CLIENTS) as pool:
             parts = list(pool.map(lambda c: _submit(running, range(c, jobs, _CLIENTS)), range(_CLIENTS)))
@@ -37,8 +37,8 @@ def run() -> Report:
         name="pipeline",
         size={"jobs": jobs, "nodes": nodes, "cards": nodes * cards, "clients": _CLIENTS},
         rows=[
-            Row("first request to last admission, s", last_admission_s, bounds["all_admitted_s"]),
-            Row("first request to last answer, s", submitted_s),
+            ReportRow("first request to last admission, s", last_admission_s, bounds["all_admitted_s"]),
+            ReportRow("first request to last answer, s", submitted_s),
         ],
         seconds=last_admission_s,
         rate=jobs / last_admission_s,
@@ -46,7 +46,7 @@ def run() -> Report:
     )
 
 
-def _submit(running: Running, numbers: range) -> list[float]:
+def _submit(running: RunningPlatform, numbers: range) -> list[float]:
     """Submit jobs over one connection; returns the seconds each answer took."""
     connection = http.client.HTTPConnection(urlsplit(running.url).netloc, timeout=60)
     headers = {"Authorization": f"Bearer {running.token}", "Content-Type": "application/json"}
@@ -71,7 +71,7 @@ def _body(number: int) -> str:
     )
 
 
-def _wait_admitted(running: Running, jobs: int) -> float:
+def _wait_admitted(running: RunningPlatform, jobs: int) -> float:
     """Wait until every job is admitted; returns the time of the last admission (epoch seconds)."""
     deadline = time.monotonic() + _DEADLINE_S
     while _get(running, "/api/v1/workspaces/bench/jobs?state=queued&limit=1")["items"]:
@@ -90,7 +90,7 @@ def _wait_admitted(running: Running, jobs: int) -> float:
     return max(times)
 
 
-def _get(running: Running, address: str) -> dict[str, Any]:
+def _get(running: RunningPlatform, address: str) -> dict[str, Any]:
     connection = http.client.HTTPConnection(urlsplit(running.url).netloc, timeout=60)
     connection.request("GET", address, headers={"Authorization": f"Bearer {running.token}"})
     answer = connection.getresponse()

@@ -56,13 +56,13 @@ class CellSize:
     gangs: int
 
     @classmethod
-    def of(cls, nodes: int) -> CellSize:
+    def for_nodes(cls, nodes: int) -> CellSize:
         """A cell of so many nodes: per thousand 20 queues, about 5,000 running tasks and 100 gangs."""
         return cls(nodes, max(4, nodes // 50), 5 * nodes, max(4, nodes // 10))
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class CellPool:
     """Nodes of one kind of card. `share` is its part of the cell's nodes."""
 
     name: str
@@ -71,14 +71,14 @@ class Pool:
 
 
 POOLS = (
-    Pool("a100", GpuMode.WHOLE, 0.45),
-    Pool("h100", GpuMode.WHOLE, 0.35),
-    Pool("l40s", GpuMode.SLICE, 0.20),
+    CellPool("a100", GpuMode.WHOLE, 0.45),
+    CellPool("h100", GpuMode.WHOLE, 0.35),
+    CellPool("l40s", GpuMode.SLICE, 0.20),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TaskKind:
     """Jobs of one shape: tasks, the fewest that are of use, cards of each, core units of a card."""
 
     weight: int
@@ -89,39 +89,43 @@ class Kind:
 
 
 RUNNING_WHOLE = (
-    Kind(50, 1, 1),
-    Kind(15, 1, 2),
-    Kind(10, 1, 4),
-    Kind(6, 1, 8),
-    Kind(3, 2, 8),
-    Kind(2, 4, 8),
-    Kind(1, 8, 8),
-    Kind(8, 4, 1, least=2),
-    Kind(5, 4, 2, least=3),
+    TaskKind(50, 1, 1),
+    TaskKind(15, 1, 2),
+    TaskKind(10, 1, 4),
+    TaskKind(6, 1, 8),
+    TaskKind(3, 2, 8),
+    TaskKind(2, 4, 8),
+    TaskKind(1, 8, 8),
+    TaskKind(8, 4, 1, least=2),
+    TaskKind(5, 4, 2, least=3),
 )
 RUNNING_SLICED = (
-    Kind(20, 1, 1, cores=25),
-    Kind(10, 1, 1, cores=10),
-    Kind(40, 1, 1, cores=50),
-    Kind(10, 2, 1, cores=80),
-    Kind(20, 3, 1, least=1, cores=60),
+    TaskKind(20, 1, 1, cores=25),
+    TaskKind(10, 1, 1, cores=10),
+    TaskKind(40, 1, 1, cores=50),
+    TaskKind(10, 2, 1, cores=80),
+    TaskKind(20, 3, 1, least=1, cores=60),
 )
 WAITING_WHOLE = (
-    Kind(20, 2, 4),
-    Kind(20, 2, 8),
-    Kind(15, 4, 8),
-    Kind(10, 8, 4, least=4),
-    Kind(10, 8, 8),
-    Kind(5, 16, 8),
-    Kind(10, 4, 2),
-    Kind(10, 6, 1, least=3),
+    TaskKind(20, 2, 4),
+    TaskKind(20, 2, 8),
+    TaskKind(15, 4, 8),
+    TaskKind(10, 8, 4, least=4),
+    TaskKind(10, 8, 8),
+    TaskKind(5, 16, 8),
+    TaskKind(10, 4, 2),
+    TaskKind(10, 6, 1, least=3),
 )
-WAITING_SLICED = (Kind(4, 4, 1, cores=50), Kind(2, 8, 1, least=4, cores=50), Kind(1, 6, 1, cores=80))
+WAITING_SLICED = (
+    TaskKind(4, 4, 1, cores=50),
+    TaskKind(2, 8, 1, least=4, cores=50),
+    TaskKind(1, 6, 1, cores=80),
+)
 PRIORITIES = (0, 0, 0, 10, 10, 100)
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class CellTenant:
     """A leaf of the tree: its flavors in order, its part of them, and how much of that it uses."""
 
     name: str
@@ -132,22 +136,22 @@ class Tenant:
 
 
 @dataclass(slots=True)
-class Cell:
+class BenchCell:
     """A cell and the source of everything random about it. `serial` counts jobs."""
 
     size: CellSize
     snapshot: Snapshot
-    tenants: tuple[Tenant, ...]
+    tenants: tuple[CellTenant, ...]
     draw: random.Random
     serial: int = 0
 
-    def gangs(self, count: int, now: Instant) -> Iterator[Job]:
+    def new_gangs(self, count: int, now: Instant) -> Iterator[Job]:
         """So many new jobs that wait."""
         weights = [tenant.part for tenant in self.tenants]
         for tenant in self.draw.choices(self.tenants, weights, k=count):
-            yield self.gang(tenant, now)
+            yield self.new_gang(tenant, now)
 
-    def gang(self, tenant: Tenant, now: Instant) -> Job:
+    def new_gang(self, tenant: CellTenant, now: Instant) -> Job:
         """A job that was submitted within the last hour."""
         kinds = WAITING_SLICED if _sliced(tenant) else WAITING_WHOLE
         kind = self.draw.choices(kinds, [kind.weight for kind in kinds])[0]
@@ -163,7 +167,7 @@ class Cell:
         )
 
 
-def build(size: CellSize, seed: int = 42) -> Cell:
+def build_cell(size: CellSize, seed: int = 42) -> BenchCell:
     """A cell at `NOW`, about nine tenths full."""
     draw = random.Random(seed)
     nodes = {pool.name: tuple(_nodes(pool, size)) for pool in POOLS}
@@ -176,18 +180,18 @@ def build(size: CellSize, seed: int = 42) -> Cell:
         quota_nodes=_tree(tenants, {name: CARDS * len(own) for name, own in nodes.items()}),
         queues=[_queue(tenant) for tenant in tenants],
     )
-    cell = Cell(size, snapshot, tenants, draw)
+    cell = BenchCell(size, snapshot, tenants, draw)
     for pool in POOLS:
         snapshot.apply(Delta(tuple(_fill(cell, pool, nodes[pool.name]))))
-    snapshot.apply(Delta(tuple(JobPut(job) for job in cell.gangs(size.gangs, NOW))))
+    snapshot.apply(Delta(tuple(JobPut(job) for job in cell.new_gangs(size.gangs, NOW))))
     return cell
 
 
 def different_jobs(count: int, *, borrows: bool, nodes: int = 100) -> Snapshot:
     """A full cell in which so many jobs of one user wait that all ask for another amount of CPU, in a queue
     that owns half of the cards, or none of them."""
-    pool, whole = Pool("a100", GpuMode.WHOLE, 1.0), Kind(1, 1, CARDS)
-    stood = tuple(_nodes(pool, CellSize.of(nodes)))
+    pool, whole = CellPool("a100", GpuMode.WHOLE, 1.0), TaskKind(1, 1, CARDS)
+    stood = tuple(_nodes(pool, CellSize.for_nodes(nodes)))
     own = {"full": CARDS * nodes, "many": 0 if borrows else CARDS * nodes // 2}
     snapshot = Snapshot(
         nodes=stood,
@@ -206,7 +210,7 @@ def different_jobs(count: int, *, borrows: bool, nodes: int = 100) -> Snapshot:
         live = replace(job, state=JobState.LIVE, admitted_at=NOW, running_since=NOW)
         task = _task(live, whole, 0, pool, node, range(CARDS))
         snapshot.apply(Delta((JobPut(live), AllocationPut(task))))
-    asked = role_of(Kind(1, 1, 2), pool.mode)
+    asked = role_of(TaskKind(1, 1, 2), pool.mode)
     for number in range(count):
         role = replace(asked, request=replace(asked.request, cpu=1 + number))
         at = Instant(NOW + number)
@@ -218,7 +222,7 @@ def different_jobs(count: int, *, borrows: bool, nodes: int = 100) -> Snapshot:
 # Inventory and quota
 
 
-def _nodes(pool: Pool, size: CellSize) -> Iterator[Node]:
+def _nodes(pool: CellPool, size: CellSize) -> Iterator[Node]:
     for number in range(round(pool.share * size.nodes)):
         name = f"{pool.name}-{number:05d}"
         yield Node(
@@ -233,11 +237,11 @@ def _nodes(pool: Pool, size: CellSize) -> Iterator[Node]:
         )
 
 
-def _tenants(size: CellSize, draw: random.Random) -> Iterator[Tenant]:
+def _tenants(size: CellSize, draw: random.Random) -> Iterator[CellTenant]:
     choices = (("a100",), ("h100",), ("a100", "h100"), ("h100", "a100"))
     for number in range(size.queues):
         sliced = number % 4 == 3
-        yield Tenant(
+        yield CellTenant(
             name=f"team-{number:04d}",
             folder=f"division-{number // QUEUES_PER_FOLDER:03d}",
             flavors=("l40s",) if sliced else choices[number % len(choices)],
@@ -247,7 +251,7 @@ def _tenants(size: CellSize, draw: random.Random) -> Iterator[Tenant]:
         )
 
 
-def _tree(tenants: Sequence[Tenant], cards: dict[str, int]) -> Iterator[QuotaNode]:
+def _tree(tenants: Sequence[CellTenant], cards: dict[str, int]) -> Iterator[QuotaNode]:
     yield QuotaNode(id="cell")
     for folder in sorted({tenant.folder for tenant in tenants}):
         yield QuotaNode(id=folder, parent="cell")
@@ -278,7 +282,7 @@ def _quotas(flavor: str, cards: int) -> Iterator[Quota]:
     yield Quota(flavor=flavor, resource=Resource.MEMORY, own_nominal=None)
 
 
-def _queue(tenant: Tenant) -> Queue:
+def _queue(tenant: CellTenant) -> Queue:
     return Queue(
         id=tenant.name,
         quota_node=tenant.name,
@@ -290,7 +294,7 @@ def _queue(tenant: Tenant) -> Queue:
 # Work
 
 
-def role_of(kind: Kind, mode: GpuMode) -> Role:
+def role_of(kind: TaskKind, mode: GpuMode) -> Role:
     """The one role of a kind of job."""
     memory = CARD_MIB * kind.cores // CORES
     gpu = GpuRequest(cards=kind.cards)
@@ -304,15 +308,15 @@ def role_of(kind: Kind, mode: GpuMode) -> Role:
     )
 
 
-def _cpu(kind: Kind) -> int:
+def _cpu(kind: TaskKind) -> int:
     return 120 * kind.cores * kind.cards
 
 
-def _memory(kind: Kind) -> int:
+def _memory(kind: TaskKind) -> int:
     return 960 * kind.cores * kind.cards
 
 
-def charges_of(kind: Kind, flavor: str) -> tuple[Charge, ...]:
+def charges_of(kind: TaskKind, flavor: str) -> tuple[Charge, ...]:
     """What the quota of a flavor is charged for one task."""
     amounts = {
         Resource.CPU: _cpu(kind),
@@ -334,7 +338,7 @@ class _Stock:
     def __post_init__(self) -> None:
         self.free = [[CORES] * CARDS for _ in self.nodes]
 
-    def seat(self, kind: Kind, draw: random.Random) -> tuple[int, tuple[int, ...]] | None:
+    def seat(self, kind: TaskKind, draw: random.Random) -> tuple[int, tuple[int, ...]] | None:
         """A node and its cards: the fullest of a few that were looked at, or else the first that fits."""
         looked = [draw.randrange(len(self.nodes)) for _ in range(8)]
         fitting = [index for index in looked if self._room(index, kind) >= kind.cards]
@@ -353,11 +357,11 @@ class _Stock:
         for card in cards:
             self.free[at][card] -= cores
 
-    def _room(self, at: int, kind: Kind) -> int:
+    def _room(self, at: int, kind: TaskKind) -> int:
         return sum(free >= kind.cores for free in self.free[at])
 
 
-def _fill(cell: Cell, pool: Pool, nodes: Sequence[Node]) -> Iterator[JobPut | AllocationPut]:
+def _fill(cell: BenchCell, pool: CellPool, nodes: Sequence[Node]) -> Iterator[JobPut | AllocationPut]:
     """Jobs that run in a pool, after some of those that ran there have ended."""
     draw, stock = cell.draw, _Stock(nodes)
     users = [tenant for tenant in cell.tenants if pool.name in tenant.flavors]
@@ -388,7 +392,7 @@ def _fill(cell: Cell, pool: Pool, nodes: Sequence[Node]) -> Iterator[JobPut | Al
         yield from (AllocationPut(task) for task in tasks)
 
 
-def _running(cell: Cell, tenant: Tenant, pool: Pool, kind: Kind) -> Job:
+def _running(cell: BenchCell, tenant: CellTenant, pool: CellPool, kind: TaskKind) -> Job:
     draw = cell.draw
     cell.serial += 1
     since = Instant(NOW - draw.randrange(3 * DAY_S))
@@ -409,7 +413,9 @@ def _running(cell: Cell, tenant: Tenant, pool: Pool, kind: Kind) -> Job:
     )
 
 
-def _task(job: Job, kind: Kind, index: int, pool: Pool, node: Node, cards: Sequence[int]) -> Allocation:
+def _task(
+    job: Job, kind: TaskKind, index: int, pool: CellPool, node: Node, cards: Sequence[int]
+) -> Allocation:
     whole = kind.cores == CORES
     memory = CARD_MIB * kind.cores // CORES
     return Allocation(
@@ -428,19 +434,19 @@ def _task(job: Job, kind: Kind, index: int, pool: Pool, node: Node, cards: Seque
     )
 
 
-_PRICES: dict[tuple[Kind, str], tuple[Charge, ...]] = {}
+_PRICES: dict[tuple[TaskKind, str], tuple[Charge, ...]] = {}
 
 
-def _priced(kind: Kind, flavor: str) -> tuple[Charge, ...]:
+def _priced(kind: TaskKind, flavor: str) -> tuple[Charge, ...]:
     known = _PRICES.get((kind, flavor))
     if known is None:
         known = _PRICES[kind, flavor] = charges_of(kind, flavor)
     return known
 
 
-def _sliced(tenant: Tenant) -> bool:
+def _sliced(tenant: CellTenant) -> bool:
     return tenant.flavors == ("l40s",)
 
 
-def _mode(tenant: Tenant) -> GpuMode:
+def _mode(tenant: CellTenant) -> GpuMode:
     return GpuMode.SLICE if _sliced(tenant) else GpuMode.WHOLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import replace
 
-from benchmarks.support.cells import Cell
+from benchmarks.support.cells import BenchCell
 from scheduling.engine import (
     AllocationGone,
     AllocationPut,
@@ -31,7 +31,7 @@ CLAIM_S = 300
 LEFT = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
 
 
-def carried_out(cell: Cell, result: CycleResult, now: Instant) -> Delta:
+def carried_out(cell: BenchCell, result: CycleResult, now: Instant) -> Delta:
     """The decisions of a cycle as facts; who was told to leave is gone at once."""
     left = [d for d in result.decisions if d.kind in LEFT]
     gone = dict.fromkeys(key for decision in left for key in decision.released)
@@ -39,13 +39,13 @@ def carried_out(cell: Cell, result: CycleResult, now: Instant) -> Delta:
     return Delta((*(AllocationGone(key) for key in gone), *facts))
 
 
-def refill(cell: Cell, now: Instant) -> Delta:
+def refill_queue(cell: BenchCell, now: Instant) -> Delta:
     """As many gangs come as started, so that the line stays as long as it was."""
     waiting = sum(job.state is JobState.QUEUED for job in cell.snapshot.jobs.values())
-    return Delta(tuple(JobPut(job) for job in cell.gangs(max(0, cell.size.gangs - waiting), now)))
+    return Delta(tuple(JobPut(job) for job in cell.new_gangs(max(0, cell.size.gangs - waiting), now)))
 
 
-def churn(cell: Cell, now: Instant, share: float = 0.01) -> Delta:
+def churn_cell(cell: BenchCell, now: Instant, share: float = 0.01) -> Delta:
     """About `share` of the running tasks end, as large a part of the gangs comes anew, nodes change."""
     snapshot, draw = cell.snapshot, cell.draw
     running = [job.id for job in snapshot.jobs.values() if job.state is JobState.LIVE]
@@ -57,11 +57,11 @@ def churn(cell: Cell, now: Instant, share: float = 0.01) -> Delta:
         wanted -= len(held)
         changes += [AllocationGone(task.id) for task in held]
         changes.append(JobGone(job_id))
-    changes += [JobPut(job) for job in cell.gangs(max(1, round(share * cell.size.gangs)), now)]
+    changes += [JobPut(job) for job in cell.new_gangs(max(1, round(share * cell.size.gangs)), now)]
     return Delta((*_nodes(cell, share), *changes))
 
 
-def _nodes(cell: Cell, share: float) -> Iterator[Change]:
+def _nodes(cell: BenchCell, share: float) -> Iterator[Change]:
     """Half of the nodes that change are closed or opened, the others get another label."""
     fleet, draw = cell.snapshot.fleet, cell.draw
     for number, row in enumerate(draw.sample(range(len(fleet)), max(2, round(share * len(fleet))))):
@@ -72,7 +72,7 @@ def _nodes(cell: Cell, share: float) -> Iterator[Change]:
             yield NodePut(replace(node, schedulable=not node.schedulable))
 
 
-def _facts(cell: Cell, decision: Decision, gone: Container[str], now: Instant) -> Iterator[Change]:
+def _facts(cell: BenchCell, decision: Decision, gone: Container[str], now: Instant) -> Iterator[Change]:
     job = cell.snapshot.jobs[decision.job]
     match decision.kind:
         case DecisionKind.ADMIT:

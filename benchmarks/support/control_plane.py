@@ -40,7 +40,7 @@ _START_S: Final = 60
 _STOP_S: Final = 20
 
 
-class Server:
+class ServerProcess:
     """A program that runs from now on, ends with this process, and may be killed and started again."""
 
     def __init__(self, name: str, command: list[str], folder: Path) -> None:
@@ -53,7 +53,7 @@ class Server:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether it has not ended."""
         return self._process.poll() is None
 
@@ -91,10 +91,10 @@ class ControlPlane:
     certificate: Path
     admin_token: str
     platform_token: str
-    etcd: Server = field(repr=False)
-    api_server: Server = field(repr=False)
+    etcd: ServerProcess = field(repr=False)
+    api_server: ServerProcess = field(repr=False)
 
-    def kubeconfig(self, token: str = "") -> Path:
+    def write_kubeconfig(self, token: str = "") -> Path:
         """Write a kubeconfig for this token, the administrator's unless told, and return its path."""
         content = {
             "apiVersion": "v1",
@@ -154,7 +154,7 @@ def running_controllers(plane: ControlPlane, *names: str, as_themselves: bool = 
     programs = find_programs()
     if programs is None or not (programs / "kube-controller-manager").exists():
         raise MissingProgram("kube-controller-manager", "point KUBEBUILDER_ASSETS at a whole control plane")
-    config = f"--kubeconfig={plane.kubeconfig()}"
+    config = f"--kubeconfig={plane.write_kubeconfig()}"
     command = [
         *(str(programs / "kube-controller-manager"), config, f"--controllers={','.join(names)}"),
         *("--leader-elect=false", "--secure-port=0", f"--flex-volume-plugin-dir={plane.folder / 'plugins'}"),
@@ -177,7 +177,7 @@ def running_nodes(plane: ControlPlane) -> Iterator[None]:
     if programs is None or stages is None or not stages.exists():
         raise MissingProgram("kwok", "point KUBEBUILDER_ASSETS at a whole control plane with kwok")
     command = [
-        *(str(programs / "kwok"), f"--kubeconfig={plane.kubeconfig()}", f"--config={stages}"),
+        *(str(programs / "kwok"), f"--kubeconfig={plane.write_kubeconfig()}", f"--config={stages}"),
         *("--manage-all-nodes=true", "--node-ip=127.0.0.1", "--node-lease-duration-seconds=40"),
         f"--server-address=127.0.0.1:{free_port()}",
     ]
@@ -186,13 +186,13 @@ def running_nodes(plane: ControlPlane) -> Iterator[None]:
         yield
 
 
-def _start(name: str, command: list[str], folder: Path, stack: ExitStack) -> Server:
-    server = Server(name, command, folder)
+def _start(name: str, command: list[str], folder: Path, stack: ExitStack) -> ServerProcess:
+    server = ServerProcess(name, command, folder)
     stack.callback(server.stop)
     return server
 
 
-def _etcd(programs: Path, folder: Path, stack: ExitStack) -> tuple[Server, str]:
+def _etcd(programs: Path, folder: Path, stack: ExitStack) -> tuple[ServerProcess, str]:
     url, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     command = [
         str(programs / "etcd"),
@@ -204,7 +204,9 @@ def _etcd(programs: Path, folder: Path, stack: ExitStack) -> tuple[Server, str]:
     return _start("etcd", command, folder, stack), url
 
 
-def _api_server(programs: Path, folder: Path, etcd: Server, address: str, stack: ExitStack) -> ControlPlane:
+def _api_server(
+    programs: Path, folder: Path, etcd: ServerProcess, address: str, stack: ExitStack
+) -> ControlPlane:
     certificates, port = folder / "certificates", free_port()
     certificates.mkdir()
     private, public = _key_pair(certificates)
@@ -259,7 +261,7 @@ def wait_ready(plane: ControlPlane) -> None:
     """Wait until the API server says that it is ready. Raises: RuntimeError with its log."""
     deadline = time.monotonic() + _START_S
     while not _ready(plane):
-        if not plane.api_server.running() or time.monotonic() > deadline:
+        if not plane.api_server.is_running() or time.monotonic() > deadline:
             log = (plane.folder / "kube-apiserver.log").read_text(encoding="utf-8", errors="replace")
             raise RuntimeError(f"the API server does not answer:\n{log[-4000:]}")
         time.sleep(0.1)

@@ -37,7 +37,7 @@ class PostgresServer:
     socket_folder: Path
     process: subprocess.Popen[bytes] = field(repr=False)
 
-    def url(self, database: str = "postgres", user: str = OWNER) -> str:
+    def database_url(self, database: str = "postgres", user: str = OWNER) -> str:
         """The address of one database, as Django, Celery and psycopg read it."""
         return f"postgres://{user}@{quote(str(self.socket_folder), safe='')}:5432/{database}"
 

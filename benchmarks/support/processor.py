@@ -16,7 +16,7 @@ def seconds_of(pids: Iterable[int]) -> float:
     return sum(_of(pid)[1] for pid in pids)
 
 
-def children(parent: int) -> list[int]:
+def child_processes(parent: int) -> list[int]:
     """The processes that a process has started and that still run, oldest first."""
     pids = (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal())
     return sorted(pid for pid in pids if _of(pid)[0] == parent)

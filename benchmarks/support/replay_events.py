@@ -22,7 +22,7 @@ GRACE_S = 60
 HOUR_S = 3600
 
 
-class Line(NamedTuple):
+class EventLine(NamedTuple):
     """One event as it stands in the file."""
 
     t_s: int
@@ -34,7 +34,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class EventPool:
     """How many nodes stand for each tenant's nominal; all have the same number of cards."""
 
     nodes: Mapping[str, int]
@@ -112,7 +112,7 @@ class _Job:
     lost_s: int = 0
 
 
-def check_events(lines: Iterable[Line], pool: Pool) -> Findings:
+def check_events(lines: Iterable[EventLine], pool: EventPool) -> Findings:
     """Check an event list, in the order of time, and return the findings."""
     state = _State(pool)
     for at, together in groupby(lines, key=lambda line: line.t_s):
@@ -123,7 +123,7 @@ def check_events(lines: Iterable[Line], pool: Pool) -> Findings:
 class _State:
     """Who waits and who runs where, instant by instant."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: EventPool) -> None:
         self._pool, self._found = pool, Findings()
         self._jobs: dict[str, _Job] = {}
         self._waiting: dict[str, dict[str, _Job]] = {tenant: {} for tenant in pool.nodes}
@@ -145,7 +145,7 @@ class _State:
         found.queue_mean_s = round(self._waited / found.finished, 3) if found.finished else 0.0
         return found
 
-    def replay_second(self, at: int, lines: Sequence[Line]) -> None:
+    def replay_second(self, at: int, lines: Sequence[EventLine]) -> None:
         """Replay all events of one second."""
         for line in lines:
             if line.event == "finish":
@@ -169,26 +169,26 @@ class _State:
         for tenant in {line.tenant for line in lines}:
             self._watch(at, tenant)
 
-    def _start(self, at: int, line: Line) -> None:
+    def _start(self, at: int, line: EventLine) -> None:
         job = self._waiting[line.tenant].pop(line.job)
         self._running[line.tenant][line.job] = job
         job.since, job.nodes = at, line.nodes
         self._hold(job, 1)
 
-    def _evict(self, at: int, line: Line) -> None:
+    def _evict(self, at: int, line: EventLine) -> None:
         job = self._end(line)
         self._waiting[line.tenant][line.job] = job
         job.lost_s += at - (job.since or 0)
         job.evictions += 1
 
-    def _finish(self, at: int, line: Line) -> None:
+    def _finish(self, at: int, line: EventLine) -> None:
         job = self._end(line)
         ran = at - (job.since or 0)
         self._ran += job.gpus * ran
         self._waited += at - job.submit_s - ran - job.lost_s
         self._found.finished += 1
 
-    def _end(self, line: Line) -> _Job:
+    def _end(self, line: EventLine) -> _Job:
         job = self._running[line.tenant].pop(line.job)
         self._hold(job, -1)
         return job
@@ -248,7 +248,7 @@ class _State:
         self,
         at: int,
         vacated: Mapping[str, tuple[str, ...]],
-        starts: Sequence[Line],
+        starts: Sequence[EventLine],
         before: dict[str, int],
         used: dict[str, int],
     ) -> None:
@@ -279,23 +279,23 @@ def _fits(places: Sequence[int], free: Mapping[str, int]) -> bool:
     return sum(cards >= places[0] for cards in free.values()) >= len(places)
 
 
-def read_events(file: Path) -> list[Line]:
+def read_events(file: Path) -> list[EventLine]:
     """The lines of an event list."""
     with file.open(newline="", encoding="utf-8") as stream:
         return [
-            Line(int(t_s), event, job, tenant, int(gpus), tuple(nodes.split()))
+            EventLine(int(t_s), event, job, tenant, int(gpus), tuple(nodes.split()))
             for t_s, event, job, tenant, gpus, nodes in list(csv.reader(stream))[1:]
         ]
 
 
-def read_pool(file: Path, pairs: Sequence[str] = ()) -> Pool:
+def read_pool(file: Path, pairs: Sequence[str] = ()) -> EventPool:
     """The tenants' nodes; `pairs` are NAME=N in the place of the file's numbers."""
     with file.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     nodes = {row["vc"]: int(row["nodes"]) for row in rows}
     per_node = int(rows[0]["gpus"]) // int(rows[0]["nodes"])
     given = {name: int(number) for name, _, number in (pair.partition("=") for pair in pairs)}
-    return Pool(nodes | given, per_node)
+    return EventPool(nodes | given, per_node)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ _WIDE = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReportRow:
     """One figure against its limit; without a limit it is only told. `beside` are figures that go with it."""
 
     what: str
@@ -39,7 +39,7 @@ class Report:
 
     name: str
     size: Mapping[str, int]
-    rows: Sequence[Row]
+    rows: Sequence[ReportRow]
     seconds: float
     rate: float
     latencies_s: Sequence[float] = field(default_factory=tuple)
@@ -74,13 +74,13 @@ def own_peak_rss_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def limits(name: str) -> dict[str, Any]:
+def read_limits(name: str) -> dict[str, Any]:
     """The limits of one benchmark."""
     table: dict[str, Any] = tomllib.loads(LIMITS.read_text(encoding="utf-8"))[name]
     return table
 
 
-def show(report: Report, json_target: str | None) -> int:
+def print_report(report: Report, json_target: str | None) -> int:
     """Print the report (`-` writes the JSON to standard output); returns the exit status."""
     body = report.to_json()
     if json_target == "-":
@@ -107,4 +107,4 @@ def run_command(name: str, run: Callable[[], Report], arguments: Sequence[str]) 
     parser = argparse.ArgumentParser(prog=f"allotment bench {name}", description=run.__doc__)
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - for standard output")
     options = parser.parse_args(arguments)
-    return show(run(), options.json)
+    return print_report(run(), options.json)

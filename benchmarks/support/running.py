@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.support.postgres import PostgresServer, running_postgres
-from benchmarks.support.processor import children, seconds_of_family
+from benchmarks.support.processor import child_processes, seconds_of_family
 
 DATABASE: Final = "allotment"
 _POSTGRES: Final = {"shared_buffers": "512MB", "max_wal_size": "4GB", "random_page_cost": "1.1"}
@@ -28,7 +28,7 @@ _STOP_S = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningPlatform:
     """A platform that answers at `url`; `token` is an editor's access key, `environment` its variables, `pid`
     that of its supervisor."""
 
@@ -38,14 +38,14 @@ class Running:
     environment: dict[str, str]
     pid: int
 
-    def parts(self) -> dict[str, int]:
+    def process_ids(self) -> dict[str, int]:
         """The processes that run now: web, cycles, worker, relay and broker, each with its id."""
-        named = [(_part(pid), pid) for pid in children(self.pid)]
+        named = [(_part(pid), pid) for pid in child_processes(self.pid)]
         return {part: pid for part, pid in named if part}
 
-    def spent(self) -> dict[str, float]:
+    def processor_seconds(self) -> dict[str, float]:
         """Processor seconds so far of each of its processes, with their children."""
-        return {part: seconds_of_family(pid) for part, pid in self.parts().items()}
+        return {part: seconds_of_family(pid) for part, pid in self.process_ids().items()}
 
 
 def _part(pid: int) -> str:
@@ -74,7 +74,9 @@ def large_team(*, nodes: int, cards: int, speed: float = 1.0) -> tuple[object, .
 
 
 @contextmanager
-def platform(*, world: Sequence[object], environment: Mapping[str, str] | None = None) -> Iterator[Running]:
+def run_platform(
+    *, world: Sequence[object], environment: Mapping[str, str] | None = None
+) -> Iterator[RunningPlatform]:
     """Run `allotment up` in a temporary home without demo users, in a world that a module makes.
 
     `world`: the module and its arguments; it prints `{"token": …}`. `environment` is added to the platform's
@@ -101,7 +103,7 @@ def platform(*, world: Sequence[object], environment: Mapping[str, str] | None =
         try:
             url = f"http://127.0.0.1:{port}"
             wait_ready(f"{url}/readyz/platform", up, Path(folder) / "up.log")
-            yield Running(url, token, Path(folder), variables, up.pid)
+            yield RunningPlatform(url, token, Path(folder), variables, up.pid)
         finally:
             up.send_signal(signal.SIGINT)
             try:
@@ -112,13 +114,16 @@ def platform(*, world: Sequence[object], environment: Mapping[str, str] | None =
 
 
 @contextmanager
-def platform_on_postgres(*, world: Sequence[object]) -> Iterator[tuple[Running, PostgresServer]]:
-    """`platform` over a PostgreSQL server of its own, as large as a small installation's."""
+def platform_on_postgres(*, world: Sequence[object]) -> Iterator[tuple[RunningPlatform, PostgresServer]]:
+    """`run_platform` over a PostgreSQL server of its own, as large as a small installation's."""
     with running_postgres(_POSTGRES) as server:
         with server.connect() as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}")
-        environment = {"ALLOTMENT_DATABASE_URL": server.url(DATABASE), "ALLOTMENT_LOG_LEVEL": "WARNING"}
-        with platform(world=world, environment=environment) as running:
+        environment = {
+            "ALLOTMENT_DATABASE_URL": server.database_url(DATABASE),
+            "ALLOTMENT_LOG_LEVEL": "WARNING",
+        }
+        with run_platform(world=world, environment=environment) as running:
             yield running, server
 
 

@@ -33,9 +33,9 @@ from tenants.services.tenant import tenant_create  # noqa: E402
 MEMORY_MIB = 40_960
 
 
-def build(nodes: int, cards: int, speed: float) -> str:
+def build_world(nodes: int, cards: int, speed: float) -> str:
     """Make the world and return a bearer token of an editor of workspace `bench`."""
-    cell, flavor = simulated(nodes, cards, speed)
+    cell, flavor = build_simulated_cell(nodes, cards, speed)
     root = root_folder()
     workspace = tenant_create(
         acting_user=SYSTEM, parent=root, kind=TenantKind.WORKSPACE, slug="bench", name="Bench"
@@ -54,7 +54,7 @@ def build(nodes: int, cards: int, speed: float) -> str:
     return _key(workspace)
 
 
-def simulated(nodes: int, cards: int, speed: float = 1.0) -> tuple[Cell, Flavor]:
+def build_simulated_cell(nodes: int, cards: int, speed: float = 1.0) -> tuple[Cell, Flavor]:
     """A cell with one simulated cluster of one flavor, its inventory in rows."""
     cell, _ = Cell.unscoped.get_or_create(name="default")
     cluster = Cluster.unscoped.create(cell=cell, name="bench", backend=BackendKind.SIMULATED)
@@ -86,5 +86,5 @@ def _key(workspace: Tenant) -> str:
 
 if __name__ == "__main__":
     call_command("migrate", verbosity=0)
-    token = build(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    token = build_world(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
     sys.stdout.write(json.dumps({"token": token}) + "\n")

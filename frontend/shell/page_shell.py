@@ -81,7 +81,7 @@ def operator_required(view: View) -> View:
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        permissions.require(viewer(request), Permission.CLUSTER_VIEW)
+        permissions.require_permission(viewer(request), Permission.CLUSTER_VIEW)
         return view(request, *args, **kwargs)
 
     return login_required(guarded)
@@ -101,7 +101,7 @@ def frame(
     viewer may see. A page that belongs to neither shows the workspace that was visited last.
     """
     who = viewer(request)
-    operations = permissions.may(who, Permission.CLUSTER_VIEW)
+    operations = permissions.has_permission(who, Permission.CLUSTER_VIEW)
     if workspace is None and not label:
         workspace = _last_workspace(request, who)
     if label or workspace is None:
@@ -209,7 +209,7 @@ def _last_workspace(request: HttpRequest, who: User) -> Tenant | None:
 
 
 def _counts(who: User, workspace: Tenant) -> dict[str, int]:
-    if not permissions.may(who, Permission.JOB_VIEW, workspace):
+    if not permissions.has_permission(who, Permission.JOB_VIEW, workspace):
         return {}
     counts = job_counts(viewer=who, workspace=workspace)
     return {"jobs": sum(counts[state] for state in _LIVE)}

@@ -14,4 +14,4 @@ class TelemetryConfig(AppConfig):
         from telemetry.series.now import memory_now  # noqa: PLC0415 (as above)
 
         request_evidence.register_provider("idle", idle_evidence)
-        measured_use.register(memory_now)
+        measured_use.register_source(memory_now)

@@ -30,9 +30,9 @@ from quotas.services.quota_amounts import select_flavor
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import StrictSerializer, named_by, read_body
-from tenants.api.pages import list_of, listed
+from tenants.api.pages import list_of, list_response
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problems
+from tenants.api.schema import IF_MATCH, problem_responses
 
 
 class BudgetSerializer(serializers.Serializer[Any]):
@@ -121,13 +121,13 @@ class WorkspaceBudgetView(WorkspaceView):
         operation_id="budget_get",
         summary="Budgets of a workspace, own and inherited",
         parameters=[BudgetsQuery],
-        responses={200: _BUDGETS, **problems(400, 404)},
+        responses={200: _BUDGETS, **problem_responses(400, 404)},
         tags=["budgets"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Return one page of budgets, parents first."""
         rows = workspace_budgets(self.viewer, self.workspace, now=clock.now())
-        return listed(request, BudgetsQuery, rows, BudgetSerializer)
+        return list_response(request, BudgetsQuery, rows, BudgetSerializer)
 
 
 class WorkspaceGpuHoursView(WorkspaceView):
@@ -139,13 +139,13 @@ class WorkspaceGpuHoursView(WorkspaceView):
         operation_id="gpu_hours_list",
         summary="GPU-hours of a workspace by month and flavor, newest first",
         parameters=[UsageQuery],
-        responses={200: list_of(MonthUseSerializer), **problems(400, 404)},
+        responses={200: list_of(MonthUseSerializer), **problem_responses(400, 404)},
         tags=["budgets"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Return one page of months."""
         rows = gpu_hours_by_month(self.viewer, self.workspace, now=clock.now())
-        return listed(request, UsageQuery, rows, MonthUseSerializer)
+        return list_response(request, UsageQuery, rows, MonthUseSerializer)
 
 
 class AdminBudgetsView(PlatformView):
@@ -157,19 +157,21 @@ class AdminBudgetsView(PlatformView):
         operation_id="admin_budget_list",
         summary="Budgets of tenants that you can view, with usage",
         parameters=[BudgetsQuery],
-        responses={200: _BUDGETS, **problems(400)},
+        responses={200: _BUDGETS, **problem_responses(400)},
         tags=["budgets"],
     )
     def get(self, request: Request) -> Response:
         """Return one page of budgets, parents first."""
-        return listed(request, BudgetsQuery, budget_list(self.viewer, now=clock.now()), BudgetSerializer)
+        return list_response(
+            request, BudgetsQuery, budget_list(self.viewer, now=clock.now()), BudgetSerializer
+        )
 
     @extend_schema(
         operation_id="admin_budget_create",
         summary="Create a budget of GPU-hours per calendar month",
         description=("Requires admin rights in a parent tenant. Usage of the current month is included."),
         request=BudgetCreateSerializer,
-        responses={201: BudgetSerializer, **problems(400, 404, 409)},
+        responses={201: BudgetSerializer, **problem_responses(400, 404, 409)},
         tags=["budgets"],
     )
     def post(self, request: Request) -> Response:
@@ -206,7 +208,7 @@ class AdminBudgetView(PlatformView):
     @extend_schema(
         operation_id="admin_budget_get",
         summary="Get a budget with its usage",
-        responses={200: BudgetSerializer, **problems(400, 404)},
+        responses={200: BudgetSerializer, **problem_responses(400, 404)},
         tags=["budgets"],
     )
     def get(self, request: Request, budget: uuid.UUID) -> Response:
@@ -219,7 +221,7 @@ class AdminBudgetView(PlatformView):
         summary="Update a budget",
         parameters=[IF_MATCH],
         request=BudgetChangeSerializer,
-        responses={200: BudgetSerializer, **problems(400, 404)},
+        responses={200: BudgetSerializer, **problem_responses(400, 404)},
         tags=["budgets"],
     )
     def patch(self, request: Request, budget: uuid.UUID) -> Response:
@@ -235,7 +237,7 @@ class AdminBudgetView(PlatformView):
         operation_id="admin_budget_delete",
         summary="Delete a budget",
         parameters=[IF_MATCH],
-        responses={204: None, **problems(400, 404)},
+        responses={204: None, **problem_responses(400, 404)},
         tags=["budgets"],
     )
     def delete(self, request: Request, budget: uuid.UUID) -> Response:

@@ -23,9 +23,9 @@ from quotas.services.quota_plan import AMOUNT_MAX
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import StrictSerializer, answer_row, named_by, read_body
-from tenants.api.pages import list_of, listed
+from tenants.api.pages import list_of, list_response
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, IF_MATCH_OPTIONAL, problems
+from tenants.api.schema import IF_MATCH, IF_MATCH_OPTIONAL, problem_responses
 
 _RESOURCES = [resource.value for resource in Resource]
 
@@ -114,19 +114,19 @@ class OverridesView(PlatformView):
         operation_id="override_list",
         summary="Temporary quota of tenants that you can view, newest first",
         parameters=[OverridesQuery],
-        responses={200: list_of(OverrideSerializer), **problems(400)},
+        responses={200: list_of(OverrideSerializer), **problem_responses(400)},
         tags=["loans"],
     )
     def get(self, request: Request) -> Response:
         """Return one page of temporary quotas."""
-        return listed(request, OverridesQuery, override_list(self.viewer), OverrideSerializer)
+        return list_response(request, OverridesQuery, override_list(self.viewer), OverrideSerializer)
 
     @extend_schema(
         operation_id="override_create",
         summary="Create temporary quota",
         description=("Quota returns automatically. Jobs above quota keep running until it is reclaimed."),
         request=OverrideCreateSerializer,
-        responses={201: OverrideSerializer, **problems(400, 404, 422)},
+        responses={201: OverrideSerializer, **problem_responses(400, 404, 422)},
         tags=["loans"],
     )
     def post(self, request: Request) -> Response:
@@ -168,7 +168,7 @@ class OverrideView(PlatformView):
     @extend_schema(
         operation_id="override_get",
         summary="Get a temporary quota",
-        responses={200: OverrideSerializer, **problems(400, 404)},
+        responses={200: OverrideSerializer, **problem_responses(400, 404)},
         tags=["loans"],
     )
     def get(self, request: Request, override: uuid.UUID) -> Response:
@@ -182,7 +182,7 @@ class OverrideView(PlatformView):
         description="Rejected if the source has no unassigned quota in the new period.",
         parameters=[IF_MATCH],
         request=OverrideChangeSerializer,
-        responses={200: OverrideSerializer, **problems(400, 404, 409, 422)},
+        responses={200: OverrideSerializer, **problem_responses(400, 404, 409, 422)},
         tags=["loans"],
     )
     def patch(self, request: Request, override: uuid.UUID) -> Response:
@@ -210,7 +210,7 @@ class OverrideEndView(PlatformView):
         summary="End a temporary quota, or cancel one that hasn't started",
         parameters=[IF_MATCH_OPTIONAL],
         request=EmptySerializer,
-        responses={200: OverrideSerializer, **problems(400, 404, 409, 412)},
+        responses={200: OverrideSerializer, **problem_responses(400, 404, 409, 412)},
         tags=["loans"],
     )
     def post(self, request: Request, override: uuid.UUID) -> Response:

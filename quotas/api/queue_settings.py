@@ -36,7 +36,7 @@ from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer, answer_row, named_by, read_body
 from tenants.api.query import NoQuery, WriteQuery, read_query
-from tenants.api.schema import IF_MATCH, problems
+from tenants.api.schema import IF_MATCH, problem_responses
 
 _PRIORITY_MAX = 2**31 - 1
 
@@ -103,7 +103,7 @@ class QueueView(WorkspaceView):
     @extend_schema(
         operation_id="queue_get",
         summary="Get a queue with its settings",
-        responses={200: QueueDetailSerializer, **problems(400, 404)},
+        responses={200: QueueDetailSerializer, **problem_responses(400, 404)},
         tags=["quotas"],
     )
     def get(self, request: Request, ws: str, queue: str) -> Response:
@@ -117,7 +117,7 @@ class QueueView(WorkspaceView):
         description="`hold` admits no new jobs; `hold-and-drain` also evicts running jobs.",
         parameters=[IF_MATCH],
         request=QueueChangeSerializer,
-        responses={200: QueueDetailSerializer, **problems(400, 404, 409)},
+        responses={200: QueueDetailSerializer, **problem_responses(400, 404, 409)},
         tags=["quotas"],
     )
     def patch(self, request: Request, ws: str, queue: str) -> Response:
@@ -148,7 +148,7 @@ class QueueView(WorkspaceView):
             "Rejected while jobs are running, or pending and not moved. The quota returns to the workspace."
         ),
         parameters=[IF_MATCH, QueueDeleteQuery],
-        responses={204: None, **problems(400, 404, 409)},
+        responses={204: None, **problem_responses(400, 404, 409)},
         tags=["quotas"],
     )
     def delete(self, request: Request, ws: str, queue: str) -> Response:

@@ -43,9 +43,9 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import read_body
-from tenants.api.pages import list_of, listed
+from tenants.api.pages import list_of, list_response
 from tenants.api.query import ListQuery, NoQuery, QuerySerializer, WriteQuery, read_query
-from tenants.api.schema import IF_MATCH, problems
+from tenants.api.schema import IF_MATCH, problem_responses
 from tenants.api.writes import dry_run_of
 
 _TYPES: Final = {FileFormat.YAML: "application/yaml", FileFormat.CSV: "text/csv"}
@@ -79,12 +79,12 @@ class AdminQuotasView(PlatformView):
         operation_id="admin_quota_list",
         summary="Quota nodes of tenants that you can view",
         parameters=[NodesQuery],
-        responses={200: list_of(QuotaNodeSerializer), **problems(400)},
+        responses={200: list_of(QuotaNodeSerializer), **problem_responses(400)},
         tags=["quotas"],
     )
     def get(self, request: Request) -> Response:
         """Return one page of nodes, parents first."""
-        return listed(request, NodesQuery, quota_nodes(self.viewer), QuotaNodeSerializer)
+        return list_response(request, NodesQuery, quota_nodes(self.viewer), QuotaNodeSerializer)
 
 
 class AdminQuotaView(PlatformView):
@@ -96,7 +96,7 @@ class AdminQuotaView(PlatformView):
     @extend_schema(
         operation_id="admin_quota_get",
         summary="The quota of one node: its own, distributed, reserved, borrowed and lent",
-        responses={200: NodeQuotaSerializer, **problems(400, 404)},
+        responses={200: NodeQuotaSerializer, **problem_responses(400, 404)},
         tags=["quotas"],
     )
     def get(self, request: Request, node: uuid.UUID) -> Response:
@@ -113,7 +113,7 @@ class AdminQuotaView(PlatformView):
         ),
         parameters=[WriteQuery, IF_MATCH],
         request=QuotaPatchSerializer,
-        responses={200: NodeQuotaSerializer, **problems(400, 404, 422)},
+        responses={200: NodeQuotaSerializer, **problem_responses(400, 404, 422)},
         tags=["quotas"],
     )
     def patch(self, request: Request, node: uuid.UUID) -> Response:
@@ -158,13 +158,13 @@ class AdminQuotaHistoryView(PlatformView):
         operation_id="admin_quota_history",
         summary="Quota change history of a tenant and its children, newest first",
         parameters=[ListQuery],
-        responses={200: list_of(RevisionSerializer), **problems(400, 404)},
+        responses={200: list_of(RevisionSerializer), **problem_responses(400, 404)},
         tags=["quotas"],
     )
     def get(self, request: Request, node: uuid.UUID) -> Response:
         """Return one page of revisions."""
         tenant = quota_node_get(self.viewer, node).tenant
-        return listed(request, ListQuery, quota_history(self.viewer, tenant), RevisionSerializer)
+        return list_response(request, ListQuery, quota_history(self.viewer, tenant), RevisionSerializer)
 
 
 class QuotaRevertView(PlatformView):
@@ -185,7 +185,11 @@ class QuotaRevertView(PlatformView):
         ),
         parameters=[WriteQuery],
         request=ShrinkSerializer,
-        responses={200: QuotaEffectSerializer, 201: RevisionSerializer, **problems(400, 404, 409, 422)},
+        responses={
+            200: QuotaEffectSerializer,
+            201: RevisionSerializer,
+            **problem_responses(400, 404, 409, 422),
+        },
         tags=["quotas"],
     )
     def post(self, request: Request, revision: uuid.UUID) -> Response:
@@ -229,7 +233,7 @@ class QuotaFileView(PlatformView):
         responses={
             (200, "application/yaml"): OpenApiTypes.STR,
             (200, "text/csv"): OpenApiTypes.STR,
-            **problems(400, 404),
+            **problem_responses(400, 404),
         },
         tags=["quotas"],
     )
@@ -248,7 +252,7 @@ class QuotaFileView(PlatformView):
         description="A dry run returns the differences. Errors include the line and the field.",
         parameters=[ImportQuery],
         request=_FILE_BODY,
-        responses={200: DifferenceSerializer, **problems(400, 413, 415, 422)},
+        responses={200: DifferenceSerializer, **problem_responses(400, 413, 415, 422)},
         tags=["quotas"],
     )
     def post(self, request: Request) -> Response:

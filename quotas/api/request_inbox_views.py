@@ -31,7 +31,7 @@ from tenants.api.base import PlatformView
 from tenants.api.bodies import answer_row, named_by, read_body
 from tenants.api.pages import list_of, listed_by
 from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH_OPTIONAL, problems
+from tenants.api.schema import IF_MATCH_OPTIONAL, problem_responses
 from tenants.api.writes import dry_run_of
 
 _P = Permission
@@ -56,7 +56,7 @@ class AdminQuotaRequestsView(PlatformView):
         operation_id="admin_quota_request_list",
         summary="Quota requests of tenants that you can view, newest first",
         parameters=[InboxQuery],
-        responses={200: list_of(InboxRequestSerializer), **problems(400)},
+        responses={200: list_of(InboxRequestSerializer), **problem_responses(400)},
         tags=["quota-requests"],
     )
     def get(self, request: Request) -> Response:
@@ -69,7 +69,7 @@ class AdminQuotaRequestsView(PlatformView):
         summary="Request quota for a folder, or for any node that you can view",
         description="Reviewed by an admin of a parent node. The usage evidence covers all children.",
         request=NodeRequestCreateSerializer,
-        responses={201: InboxRequestSerializer, **problems(400, 404, 409)},
+        responses={201: InboxRequestSerializer, **problem_responses(400, 404, 409)},
         tags=["quota-requests"],
     )
     def post(self, request: Request) -> Response:
@@ -105,7 +105,7 @@ class AdminQuotaRequestView(PlatformView):
     @extend_schema(
         operation_id="admin_quota_request_get",
         summary="Get a quota request with its usage evidence",
-        responses={200: InboxRequestSerializer, **problems(400, 404)},
+        responses={200: InboxRequestSerializer, **problem_responses(400, 404)},
         tags=["quota-requests"],
     )
     def get(self, request: Request, quota_request: uuid.UUID) -> Response:
@@ -130,7 +130,7 @@ class QuotaRequestApproveView(InboxRequestView):
         ),
         parameters=[IF_MATCH_OPTIONAL],
         request=AnswerSerializer,
-        responses={200: InboxRequestSerializer, **problems(400, 404, 409, 412, 422)},
+        responses={200: InboxRequestSerializer, **problem_responses(400, 404, 409, 412, 422)},
         tags=["quota-requests"],
     )
     def post(self, request: Request, quota_request: uuid.UUID) -> Response:
@@ -158,7 +158,7 @@ class QuotaRequestRejectView(InboxRequestView):
         summary="Reject a request",
         parameters=[IF_MATCH_OPTIONAL],
         request=RejectSerializer,
-        responses={200: InboxRequestSerializer, **problems(400, 404, 409, 412)},
+        responses={200: InboxRequestSerializer, **problem_responses(400, 404, 409, 412)},
         tags=["quota-requests"],
     )
     def post(self, request: Request, quota_request: uuid.UUID) -> Response:
@@ -183,7 +183,7 @@ class QuotaRequestCounterView(InboxRequestView):
         description="The requester can accept or decline until the request expires.",
         parameters=[IF_MATCH_OPTIONAL],
         request=OfferSerializer,
-        responses={200: InboxRequestSerializer, **problems(400, 404, 409, 412, 422)},
+        responses={200: InboxRequestSerializer, **problem_responses(400, 404, 409, 412, 422)},
         tags=["quota-requests"],
     )
     def post(self, request: Request, quota_request: uuid.UUID) -> Response:

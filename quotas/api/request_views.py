@@ -52,7 +52,7 @@ class QuotaRequestsView(WorkspaceView):
         operation_id="quota_request_list",
         summary="Quota requests of a workspace, newest first",
         parameters=[RequestsQuery],
-        responses={200: list_of(QuotaRequestSerializer), **problems(400, 404)},
+        responses={200: list_of(QuotaRequestSerializer), **problem_responses(400, 404)},
         tags=["quota-requests"],
     )
     def get(self, request: Request, ws: str) -> Response:
@@ -66,7 +66,7 @@ class QuotaRequestsView(WorkspaceView):
         summary="Request quota",
         description="Usage, pending jobs and idle hours are attached automatically.",
         request=QuotaRequestCreateSerializer,
-        responses={201: QuotaRequestSerializer, **problems(400, 404, 409)},
+        responses={201: QuotaRequestSerializer, **problem_responses(400, 404, 409)},
         tags=["quota-requests"],
     )
     def post(self, request: Request, ws: str) -> Response:
@@ -92,7 +92,7 @@ class QuotaRequestView(WorkspaceView):
     @extend_schema(
         operation_id="quota_request_get",
         summary="Get a quota request",
-        responses={200: QuotaRequestSerializer, **problems(400, 404)},
+        responses={200: QuotaRequestSerializer, **problem_responses(400, 404)},
         tags=["quota-requests"],
     )
     def get(self, request: Request, ws: str, quota_request: uuid.UUID) -> Response:

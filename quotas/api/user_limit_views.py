@@ -19,9 +19,9 @@ from quotas.services.user_limit import user_limit_change, user_limit_create, use
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer, answer_row, read_body
-from tenants.api.pages import list_of, listed
+from tenants.api.pages import list_of, list_response
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problems
+from tenants.api.schema import IF_MATCH, problem_responses
 
 _RESOURCES = [resource.value for resource in Resource]
 
@@ -74,13 +74,13 @@ class UserLimitsView(WorkspaceView):
         operation_id="user_limit_list",
         summary="User limits of a workspace, those for all users first",
         parameters=[UserLimitsQuery],
-        responses={200: list_of(UserLimitSerializer), **problems(400, 404)},
+        responses={200: list_of(UserLimitSerializer), **problem_responses(400, 404)},
         tags=["user-limits"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Return one page of limits."""
         rows = user_limit_list(self.viewer, self.workspace)
-        return listed(request, UserLimitsQuery, rows, UserLimitSerializer)
+        return list_response(request, UserLimitsQuery, rows, UserLimitSerializer)
 
     @extend_schema(
         operation_id="user_limit_create",
@@ -89,7 +89,7 @@ class UserLimitsView(WorkspaceView):
             "A user's own limit overrides the limit for all users. Jobs above the limit stay pending."
         ),
         request=UserLimitCreateSerializer,
-        responses={201: UserLimitSerializer, **problems(400, 404, 409)},
+        responses={201: UserLimitSerializer, **problem_responses(400, 404, 409)},
         tags=["user-limits"],
     )
     def post(self, request: Request, ws: str) -> Response:
@@ -119,7 +119,7 @@ class UserLimitView(WorkspaceView):
     @extend_schema(
         operation_id="user_limit_get",
         summary="Get a user limit",
-        responses={200: UserLimitSerializer, **problems(400, 404)},
+        responses={200: UserLimitSerializer, **problem_responses(400, 404)},
         tags=["user-limits"],
     )
     def get(self, request: Request, ws: str, limit: uuid.UUID) -> Response:
@@ -132,7 +132,7 @@ class UserLimitView(WorkspaceView):
         summary="Update a user limit",
         parameters=[IF_MATCH],
         request=UserLimitChangeSerializer,
-        responses={200: UserLimitSerializer, **problems(400, 404)},
+        responses={200: UserLimitSerializer, **problem_responses(400, 404)},
         tags=["user-limits"],
     )
     def patch(self, request: Request, ws: str, limit: uuid.UUID) -> Response:
@@ -149,7 +149,7 @@ class UserLimitView(WorkspaceView):
         operation_id="user_limit_delete",
         summary="Delete a user limit",
         parameters=[IF_MATCH],
-        responses={204: None, **problems(400, 404)},
+        responses={204: None, **problem_responses(400, 404)},
         tags=["user-limits"],
     )
     def delete(self, request: Request, ws: str, limit: uuid.UUID) -> Response:

@@ -19,9 +19,9 @@ from quotas.services.queues.queue_preset import Preset, queue_preset
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer, answer_row, read_body
-from tenants.api.pages import list_of, listed
+from tenants.api.pages import list_of, list_response
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH_OPTIONAL, problems
+from tenants.api.schema import IF_MATCH_OPTIONAL, problem_responses
 
 
 class QueuesQuery(ListQuery):
@@ -58,12 +58,12 @@ class QueuesView(WorkspaceView):
         operation_id="queue_list",
         summary="Queues of a workspace",
         parameters=[QueuesQuery],
-        responses={200: list_of(QueueSerializer), **problems(400, 404)},
+        responses={200: list_of(QueueSerializer), **problem_responses(400, 404)},
         tags=["quotas"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Return one page of queues by name."""
-        return listed(request, QueuesQuery, queue_list(self.viewer, self.workspace), QueueSerializer)
+        return list_response(request, QueuesQuery, queue_list(self.viewer, self.workspace), QueueSerializer)
 
     @extend_schema(
         operation_id="queue_create",
@@ -73,7 +73,7 @@ class QueuesView(WorkspaceView):
             "until a parent admin enables it."
         ),
         request=QueueCreateSerializer,
-        responses={201: QueueDetailSerializer, **problems(400, 404, 409)},
+        responses={201: QueueDetailSerializer, **problem_responses(400, 404, 409)},
         tags=["quotas"],
     )
     def post(self, request: Request, ws: str) -> Response:
@@ -91,12 +91,14 @@ class QuotaView(WorkspaceView):
         operation_id="quota_get",
         summary="Quota of a workspace and its queues, with what is reserved",
         parameters=[QuotaQuery],
-        responses={200: list_of(QuotaRowSerializer), **problems(400, 404)},
+        responses={200: list_of(QuotaRowSerializer), **problem_responses(400, 404)},
         tags=["quotas"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Return one row per queue, flavor and resource, the workspace's own first."""
-        return listed(request, QuotaQuery, workspace_quota(self.viewer, self.workspace), QuotaRowSerializer)
+        return list_response(
+            request, QuotaQuery, workspace_quota(self.viewer, self.workspace), QuotaRowSerializer
+        )
 
 
 class PresetSerializer(StrictSerializer):
@@ -114,7 +116,7 @@ class QueuePresetView(WorkspaceView):
         description="Strategy, flavors and quota are kept.",
         parameters=[IF_MATCH_OPTIONAL],
         request=PresetSerializer,
-        responses={200: QueueSerializer, **problems(400, 404)},
+        responses={200: QueueSerializer, **problem_responses(400, 404)},
         tags=["quotas"],
     )
     def post(self, request: Request, ws: str, queue: str) -> Response:

@@ -118,7 +118,7 @@ def budget_get(viewer: Actor, pk: uuid.UUID) -> Budget:
     budget = _budgets().filter(pk=pk).first()
     if budget is None:
         raise NotFound(_("Budget not found."))
-    permissions.require(viewer, Permission.QUOTA_VIEW, budget.tenant)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, budget.tenant)
     return budget
 
 
@@ -132,7 +132,7 @@ def workspace_budgets(viewer: Actor, workspace: Tenant, *, now: datetime) -> lis
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, workspace)
     return budget_uses(budgets_above(workspace), now=now)
 
 
@@ -154,7 +154,7 @@ def gpu_hours_by_month(viewer: Actor, tenant: Tenant, *, now: datetime) -> list[
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, tenant)
     sums: defaultdict[tuple[date, uuid.UUID], int] = defaultdict(int)
     hours = GpuHours(now, [tenant.path])
     for flavor, amount in hours.sum_by_flavor(tenant.path).items():

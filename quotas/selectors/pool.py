@@ -30,7 +30,7 @@ def pool_list(viewer: Actor, workspace: Tenant) -> list[WorkspacePool]:
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, workspace)
     flavors: dict[uuid.UUID, Flavor] = {}
     for queue in queue_list(viewer, workspace):
         for place in queue.queue_flavors.all():

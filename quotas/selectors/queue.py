@@ -18,7 +18,7 @@ def queue_list(viewer: Actor, workspace: Tenant) -> list[Queue]:
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, workspace)
     queues = Queue.unscoped.filter(workspace=workspace, closed_at__isnull=True).select_related("cell", "node")
     return list(queues.prefetch_related(prefetch_flavors()).order_by("name", "pk"))
 

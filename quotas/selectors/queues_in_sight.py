@@ -15,4 +15,6 @@ def visible_queues(viewer: Actor) -> list[Queue]:
         "workspace__parent", "cell"
     )
     found = rows.order_by("workspace__name", "name", "pk")
-    return [queue for queue in found if permissions.may(viewer, Permission.QUOTA_VIEW, queue.workspace)]
+    return [
+        queue for queue in found if permissions.has_permission(viewer, Permission.QUOTA_VIEW, queue.workspace)
+    ]

@@ -17,7 +17,7 @@ def workspace_quota(viewer: Actor, workspace: Tenant) -> list[QuotaRow]:
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, workspace)
     queues = queue_list(viewer, workspace)
     own = list(QuotaNode.unscoped.filter(tenant=workspace, is_queue=False).order_by("cell__name"))
     rows: list[QuotaRow] = []

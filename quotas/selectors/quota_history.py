@@ -22,7 +22,7 @@ def quota_history(viewer: Actor, tenant: Tenant) -> QuerySet[QuotaRevision]:
     Their `changes` are those alone, so that nothing of others shows.
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, tenant)
     below = QuotaChange.unscoped.filter(node__tenant__path__startswith=tenant.path)
     shown = below.select_related("node__tenant", "node__queue", "flavor__cluster").order_by("pk")
     revisions = QuotaRevision.unscoped.filter(changes__in=below).distinct()

@@ -26,7 +26,7 @@ def workspace_requests(viewer: Actor, workspace: Tenant) -> QuerySet[QuotaReques
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, workspace)
     return _rows().filter(node__tenant=workspace)
 
 
@@ -50,7 +50,7 @@ def request_nodes(viewer: Actor, workspace: Tenant) -> list[QuotaNode]:
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, workspace)
     nodes = (
         QuotaNode.unscoped.filter(tenant=workspace)
         .exclude(queue__closed_at__isnull=False)

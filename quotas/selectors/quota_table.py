@@ -232,7 +232,7 @@ def quota_nodes(viewer: Actor, tenant: Tenant | None = None) -> list[QuotaNode]:
     nodes = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue")
     nodes = nodes.exclude(queue__closed_at__isnull=False)
     if tenant is not None:
-        permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
+        permissions.require_permission(viewer, Permission.QUOTA_VIEW, tenant)
         return list(nodes.filter(tenant=tenant).order_by("cell__name", "is_queue", "pk"))
     seen = nodes.filter(tenant__in=quota_tenants(viewer))
     return list(seen.order_by("cell__name", "tenant__path", "is_queue", "pk"))
@@ -246,7 +246,7 @@ def quota_node_get(viewer: Actor, pk: uuid.UUID) -> QuotaNode:
     node = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue").filter(pk=pk).first()
     if node is None:
         raise NotFound(_("Quota not found."))
-    permissions.require(viewer, Permission.QUOTA_VIEW, node.tenant)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, node.tenant)
     return node
 
 
@@ -258,7 +258,7 @@ def tenant_get(viewer: Actor, slug: str) -> Tenant:
     tenant = Tenant.unscoped.filter(slug=slug).select_related("parent").first()
     if tenant is None:
         raise NotFound(_("Tenant %(name)s not found, or you can't view it.") % {"name": slug})
-    permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, tenant)
     return tenant
 
 
@@ -267,7 +267,7 @@ def node_quota(viewer: Actor, node: QuotaNode) -> NodeQuota:
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.QUOTA_VIEW, node.tenant)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, node.tenant)
     return QuotaTable(node.cell_id).read_quotas([node.pk])[0]
 
 
@@ -276,7 +276,7 @@ def tenant_quota_table(viewer: Actor, tenant: Tenant, cell: Cell) -> list[NodeQu
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, tenant)
     table = QuotaTable(cell.pk)
     own = [pk for pk, node in table.nodes.items() if node.tenant_id == tenant.pk and not node.is_queue]
     return table.read_quotas([*own, *(child for pk in own for child in table.child_nodes(pk))])

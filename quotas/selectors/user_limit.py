@@ -20,7 +20,7 @@ def user_limit_list(viewer: Actor, workspace: Tenant) -> QuerySet[UserLimit]:
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.QUOTA_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, workspace)
     rows = UserLimit.unscoped.filter(workspace=workspace).select_related("workspace", "user")
     return rows.order_by(F("user__username").asc(nulls_first=True), "resource", "pk")
 

@@ -126,8 +126,8 @@ def _watch(use: BudgetUse) -> int:
 
 def _require(acting_user: Actor, tenant: Tenant) -> None:
     """The right is needed above the tenant: nobody raises their own budget."""
-    permissions.require(acting_user, Permission.QUOTA_VIEW, tenant)
-    if not permissions.may(acting_user, Permission.QUOTA_EDIT, tenant.parent):
+    permissions.require_permission(acting_user, Permission.QUOTA_VIEW, tenant)
+    if not permissions.has_permission(acting_user, Permission.QUOTA_EDIT, tenant.parent):
         message = _("Limits of %(tenant)s are managed by a parent admin.")
         raise PermissionDenied(message % {"tenant": tenant})
 

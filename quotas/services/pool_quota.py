@@ -49,7 +49,7 @@ def root_quota_cover(
     says otherwise; an amount that was set is raised to what the nodes have.
     Raises: PermissionDenied; Conflict where there is no root.
     """
-    permissions.require(acting_user, Permission.QUOTA_EDIT)
+    permissions.require_permission(acting_user, Permission.QUOTA_EDIT)
     root = Tenant.unscoped.filter(parent=None).first()
     if root is None:
         message = _("No root tenant. Run allotment init.")

@@ -71,7 +71,7 @@ def quota_node_ensure(*, acting_user: Actor, cell: Cell, tenant: Tenant, weight:
 
     Raises: PermissionDenied.
     """
-    permissions.require(acting_user, Permission.QUOTA_EDIT, tenant)
+    permissions.require_permission(acting_user, Permission.QUOTA_EDIT, tenant)
     node = QuotaNode.unscoped.filter(cell=cell, tenant=tenant, is_queue=False).first()
     if node is not None:
         return node
@@ -189,9 +189,9 @@ def quota_set(
 
 
 def _require(acting_user: Actor, change: NodeAmounts, *, on_top: bool) -> None:
-    permissions.require(acting_user, Permission.QUOTA_VIEW, change.node.tenant)
+    permissions.require_permission(acting_user, Permission.QUOTA_VIEW, change.node.tenant)
     if on_top:
-        permissions.require(acting_user, Permission.QUOTA_EDIT)
+        permissions.require_permission(acting_user, Permission.QUOTA_EDIT)
         return
     require_decider(acting_user, change.node, limits=_names_limits(change))
 
@@ -215,10 +215,14 @@ def find_decider(node: QuotaNode, *, limits: bool) -> Tenant | None:
 def require_decider(acting_user: Actor, node: QuotaNode, *, limits: bool) -> None:
     """Check that a user decides about a node. Raises: PermissionDenied."""
     decider = find_decider(node, limits=limits)
-    if not permissions.may(acting_user, Permission.QUOTA_EDIT, decider):
+    if not permissions.has_permission(acting_user, Permission.QUOTA_EDIT, decider):
         # Neither is named to who cannot see it: on the way between two nodes stand others.
         places = (node.tenant, decider)
-        if not all(permissions.may(acting_user, Permission.TENANT_VIEW, place) for place in places if place):
+        if not all(
+            permissions.has_permission(acting_user, Permission.TENANT_VIEW, place)
+            for place in places
+            if place
+        ):
             raise PermissionDenied(_("This quota is managed by a parent admin."))
         message = _("Quota of %(tenant)s is managed by admins of %(above)s.")
         names = {"tenant": node.tenant, "above": decider or _("the platform")}

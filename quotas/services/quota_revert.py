@@ -58,11 +58,11 @@ def revert_changes(acting_user: Actor, revision: QuotaRevision) -> list[NodeAmou
     )
     # Asked first: that a quota was changed since, and whose, is none of anybody else's business.
     for change in changes:
-        permissions.require(acting_user, Permission.QUOTA_VIEW, change.node.tenant)
+        permissions.require_permission(acting_user, Permission.QUOTA_VIEW, change.node.tenant)
         if not revision.on_top:
             require_decider(acting_user, change.node, limits=_changes_limits(change))
     if revision.on_top:
-        permissions.require(acting_user, Permission.QUOTA_EDIT)
+        permissions.require_permission(acting_user, Permission.QUOTA_EDIT)
     _check_latest(revision, changes)
     by_node: dict[QuotaNode, list[QuotaAmount]] = {}
     for change in changes:

@@ -37,7 +37,7 @@ class QuotaTreeWatcher:
         see the quotas of both parents; nothing of it is refused here.
         """
         places = (tenant, parent, tenant.parent)
-        if not all(permissions.may(viewer, Permission.QUOTA_VIEW, place) for place in places):
+        if not all(permissions.has_permission(viewer, Permission.QUOTA_VIEW, place) for place in places):
             return []
         own = {key: amount for key, amount in _below(tenant).items() if amount != 0}
         if own and not _takes_quota_along(viewer, tenant.parent, parent):
@@ -98,7 +98,7 @@ class QuotaTreeWatcher:
 
     def preview_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
         """Say that its quota stays its own, and may be lent."""
-        own = _below(tenant) if permissions.may(viewer, Permission.QUOTA_VIEW, tenant) else {}
+        own = _below(tenant) if permissions.has_permission(viewer, Permission.QUOTA_VIEW, tenant) else {}
         cards = [key for key, amount in own.items() if key[1] == Resource.GPU_CARDS.value and amount != 0]
         if not cards:
             return []
@@ -116,7 +116,7 @@ def _takes_quota_along(actor: Actor, old: Tenant | None, new: Tenant | None) -> 
     if old is None or new is None:
         return True
     over_both = Tenant.unscoped.filter(pk__in=set(old.ancestor_ids()) & set(new.ancestor_ids()))
-    return permissions.may(actor, Permission.QUOTA_EDIT, over_both.order_by("-path").first())
+    return permissions.has_permission(actor, Permission.QUOTA_EDIT, over_both.order_by("-path").first())
 
 
 def _is_bound(node: QuotaNode, *, along: bool) -> bool:

@@ -30,7 +30,7 @@ def user_limit_create(
     Raises: NotFound, PermissionDenied; Invalid for a folder, a stranger or an amount that cannot be;
     Conflict for one that there is already.
     """
-    permissions.require(acting_user, Permission.QUOTA_EDIT, workspace)
+    permissions.require_permission(acting_user, Permission.QUOTA_EDIT, workspace)
     if not workspace.is_workspace:
         raise Invalid(_("%(tenant)s is a folder. Only workspaces have users.") % {"tenant": workspace})
     user = _member(workspace, username) if username else None
@@ -52,7 +52,7 @@ def user_limit_change(
 
     Raises: NotFound, PermissionDenied; Invalid; PreconditionFailed for another version.
     """
-    permissions.require(acting_user, Permission.QUOTA_EDIT, limit.workspace)
+    permissions.require_permission(acting_user, Permission.QUOTA_EDIT, limit.workspace)
     advance_version(limit, expected=version)
     _check(limit.user, amount)
     before, limit.amount = _limit_facts(limit), amount
@@ -67,7 +67,7 @@ def user_limit_delete(*, acting_user: Actor, limit: UserLimit, version: int | No
 
     Raises: NotFound, PermissionDenied; PreconditionFailed for another version.
     """
-    permissions.require(acting_user, Permission.QUOTA_EDIT, limit.workspace)
+    permissions.require_permission(acting_user, Permission.QUOTA_EDIT, limit.workspace)
     advance_version(limit, expected=version)
     _done(acting_user, "user-limit.delete", limit, before=_limit_facts(limit), after={})
     limit.delete()
@@ -75,7 +75,7 @@ def user_limit_delete(*, acting_user: Actor, limit: UserLimit, version: int | No
 
 def _member(workspace: Tenant, username: str) -> User:
     user = User.objects.filter(username=username).first()
-    if user is None or not permissions.may(user, Permission.TENANT_VIEW, workspace):
+    if user is None or not permissions.has_permission(user, Permission.TENANT_VIEW, workspace):
         message = _("Not a member of this tenant.")
         raise Invalid(message, errors=[FieldError("user", "UNKNOWN", message)])
     return user

@@ -25,7 +25,7 @@ from scheduling.api.serializers import (
     PrioritySerializer,
     SubmittedSerializer,
 )
-from scheduling.api.views import accepted
+from scheduling.api.views import accepted_response
 from scheduling.job_file import to_mapping
 from scheduling.models import Job
 from scheduling.selectors.job import job_get
@@ -35,7 +35,7 @@ from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.key_scopes import scope_require
 from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH_OPTIONAL, problems
+from tenants.api.schema import IF_MATCH_OPTIONAL, problem_responses
 
 Change = Callable[..., Job]
 _VERBS: Final[dict[str, Change]] = {
@@ -47,7 +47,7 @@ _VERBS: Final[dict[str, Change]] = {
 _schema = extend_schema(
     parameters=[IF_MATCH_OPTIONAL],
     request=None,
-    responses={202: JobSerializer, **problems(404, 409)},
+    responses={202: JobSerializer, **problem_responses(404, 409)},
     tags=["jobs"],
 )
 
@@ -103,7 +103,7 @@ class JobPriorityView(_Action):
         summary="Change the priority class of a pending job",
         parameters=[IF_MATCH_OPTIONAL],
         request=PrioritySerializer,
-        responses={202: JobSerializer, **problems(404, 409, 422)},
+        responses={202: JobSerializer, **problem_responses(404, 409, 422)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str, job: str) -> Response:
@@ -122,7 +122,7 @@ class JobCloneView(WorkspaceView):
         operation_id="job_clone",
         summary="Clone a job",
         request=CloneSerializer,
-        responses={202: SubmittedSerializer, **problems(404, 409, 422)},
+        responses={202: SubmittedSerializer, **problem_responses(404, 409, 422)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str, job: str) -> Response:
@@ -136,7 +136,7 @@ class JobCloneView(WorkspaceView):
         body = mapping | wanted.validated_data
         reading = job_read(acting_user=user, workspace=workspace, body=body)
         made = job_submit(acting_user=user, workspace=workspace, spec=reading.spec)
-        return accepted(made, request.path.removesuffix(f"/{job}/clone"), reading)
+        return accepted_response(made, request.path.removesuffix(f"/{job}/clone"), reading)
 
 
 class JobActionsView(_Action):
@@ -146,7 +146,7 @@ class JobActionsView(_Action):
         operation_id="job_actions",
         summary="Run an action on several jobs",
         request=BatchSerializer,
-        responses={200: BatchResultSerializer, **problems(404)},
+        responses={200: BatchResultSerializer, **problem_responses(404)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str) -> Response:

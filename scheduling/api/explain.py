@@ -13,7 +13,7 @@ from scheduling.selectors.decision import decision_latest
 from scheduling.selectors.event import job_cause
 from scheduling.selectors.job import job_promised_until
 from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import problem_responses
 
 
 class JobExplainView(JobView):
@@ -22,7 +22,7 @@ class JobExplainView(JobView):
     @extend_schema(
         operation_id="job_explain",
         summary="Pending reason of a job and the scheduler's latest decision",
-        responses={200: ExplanationSerializer, **problems(404)},
+        responses={200: ExplanationSerializer, **problem_responses(404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:

@@ -29,11 +29,11 @@ from tenants.selectors.tenant import workspace_get
 _AT_ONCE: Final = 8
 
 
-def follow(request: Request, viewer: User, job: Job, query: LogQuery) -> StreamingHttpResponse:
+def follow_log(request: Request, viewer: User, job: Job, query: LogQuery) -> StreamingHttpResponse:
     """Begin the stream. Raises: TooManyStreams."""
     refusal = _("Too many open log streams (%(count)s). Close one first.")
     Reader.require_room(viewer.pk, refusal)
-    return Reader(request, viewer.pk, job.workspace.slug, LogFollower(job.pk, query)).response()
+    return Reader(request, viewer.pk, job.workspace.slug, LogFollower(job.pk, query)).build_response()
 
 
 class Reader(LiveStream):
@@ -48,12 +48,12 @@ class Reader(LiveStream):
         super().__init__(caller)
         self._request, self._slug, self._follower = request, slug, follower
 
-    def look(self) -> tuple[str, bool]:
+    def poll(self) -> tuple[str, bool]:
         """What was printed since the last look."""
         user = signed_in_still(self._request)
         with row_scope.use_scope(scope_of(user)):
             workspace = workspace_get(viewer=user, slug=self._slug)
-            news = self._follower.look(viewer=user, workspace=workspace)
+            news = self._follower.poll_lines(viewer=user, workspace=workspace)
         return "".join(map(_text, news.lines)), news.over
 
 

@@ -15,9 +15,9 @@ from rest_framework.response import Response
 from scheduling.api import log_stream
 from scheduling.api.views import JobView
 from scheduling.selectors.logs import LogQuery, job_logs
-from tenants.api.pages import answer, list_of
+from tenants.api.pages import list_of, page_body
 from tenants.api.query import QuerySerializer, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import problem_responses
 from tenants.api.streams import AnyAccept
 
 _LINES_MAX = 5000
@@ -68,7 +68,7 @@ class JobLogsView(JobView):
         responses={
             (200, "application/json"): list_of(LogLineSerializer, cursor=True),
             (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Stream of log lines."),
-            **problems(400, 404, 409),
+            **problem_responses(400, 404, 409),
         },
         tags=["jobs"],
     )
@@ -78,6 +78,6 @@ class JobLogsView(JobView):
         """Return the lines in the order of their times, or begin to tell them as they come."""
         query = read_query(request, LogsQuery)
         if query.pop("follow"):
-            return log_stream.follow(request, self.viewer, self.job, LogQuery(**query))
+            return log_stream.follow_log(request, self.viewer, self.job, LogQuery(**query))
         lines = job_logs(viewer=self.viewer, job=self.job, query=LogQuery(**query))
-        return Response(answer(LogLineSerializer(lines, many=True).data, None, None))
+        return Response(page_body(LogLineSerializer(lines, many=True).data, None, None))

@@ -11,9 +11,9 @@ from clusters.api.views import OperatorView
 from clusters.selectors.node import device_get, node_get
 from scheduling.api.serializers import DeviceHoldSerializer, NodeHoldSerializer
 from scheduling.selectors.holder import device_holds, node_holds
-from tenants.api.pages import answer, list_of, page_of
+from tenants.api.pages import list_of, page_body, page_of
 from tenants.api.query import OffsetQuery, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import problem_responses
 
 
 class NodeHoldsQuery(OneNodeQuery, OffsetQuery):
@@ -27,7 +27,7 @@ class NodeHoldsView(OperatorView):
         operation_id="node_holds",
         summary="Workloads on a node",
         parameters=[NodeHoldsQuery],
-        responses={200: list_of(NodeHoldSerializer), **problems(400, 404)},
+        responses={200: list_of(NodeHoldSerializer), **problem_responses(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, name: str) -> Response:
@@ -36,7 +36,7 @@ class NodeHoldsView(OperatorView):
         node = node_get(viewer=self.viewer, name=name, cluster=query.pop("cluster", ""))
         holds = node_holds(viewer=self.viewer, nodes=[node]).get(node.pk, [])
         items, total, following = page_of(holds, **query)
-        return Response(answer(NodeHoldSerializer(items, many=True).data, total, following))
+        return Response(page_body(NodeHoldSerializer(items, many=True).data, total, following))
 
 
 class DeviceHoldsView(OperatorView):
@@ -46,7 +46,7 @@ class DeviceHoldsView(OperatorView):
         operation_id="device_holds",
         summary="Workloads on a GPU",
         parameters=[OffsetQuery],
-        responses={200: list_of(DeviceHoldSerializer), **problems(400, 404)},
+        responses={200: list_of(DeviceHoldSerializer), **problem_responses(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, uuid: str) -> Response:
@@ -55,4 +55,4 @@ class DeviceHoldsView(OperatorView):
         device = device_get(viewer=self.viewer, uuid=uuid)
         holds = device_holds(viewer=self.viewer, devices=[device]).get(device.pk, [])
         items, total, following = page_of(holds, **query)
-        return Response(answer(DeviceHoldSerializer(items, many=True).data, total, following))
+        return Response(page_body(DeviceHoldSerializer(items, many=True).data, total, following))

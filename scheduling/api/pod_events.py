@@ -11,9 +11,9 @@ from rest_framework.response import Response
 
 from scheduling.api.views import JobView
 from scheduling.selectors.pod_events import job_pod_events
-from tenants.api.pages import answer, list_of
+from tenants.api.pages import list_of, page_body
 from tenants.api.query import QuerySerializer, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import problem_responses
 
 
 class PodEventSerializer(serializers.Serializer[Any]):
@@ -43,11 +43,11 @@ class JobPodEventsView(JobView):
         summary="Kubernetes events of a job's pods, newest first",
         description=("Events as recorded by the cluster. Kubernetes keeps events for one hour by default."),
         parameters=[PodEventsQuery],
-        responses={200: list_of(PodEventSerializer, cursor=True), **problems(400, 404, 409)},
+        responses={200: list_of(PodEventSerializer, cursor=True), **problem_responses(400, 404, 409)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
         """Return what the clusters where the job's pods are, or were, say of them."""
         query = read_query(request, PodEventsQuery)
         events = job_pod_events(viewer=self.viewer, job=self.job, **query)
-        return Response(answer(PodEventSerializer(events, many=True).data, None, None))
+        return Response(page_body(PodEventSerializer(events, many=True).data, None, None))

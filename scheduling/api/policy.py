@@ -11,19 +11,19 @@ from rest_framework.response import Response
 
 from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column, ColumnKind
-from scheduling.policy import Effective
+from scheduling.policy import EffectivePolicy
 from scheduling.policy.allowed import CHOICES
 from scheduling.policy.fields import LIMITED
-from scheduling.policy.stating import Statement
+from scheduling.policy.stating import PolicyStatement
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
 from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import StrictSerializer
-from tenants.api.pages import list_of, listed
+from tenants.api.pages import list_of, list_response
 from tenants.api.place import PlaceView
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problems
+from tenants.api.schema import IF_MATCH, problem_responses
 from tenants.models import Tenant
 
 _LIMITS = "By field: " + ", ".join(LIMITED) + ". Limits are written as in a job file."
@@ -120,12 +120,12 @@ class PoliciesView(PlatformView):
         operation_id="policy_list",
         summary="Policies of tenants that you can view",
         parameters=[PoliciesQuery],
-        responses={200: list_of(PolicySerializer), **problems(400)},
+        responses={200: list_of(PolicySerializer), **problem_responses(400)},
         tags=["policies"],
     )
     def get(self, request: Request) -> Response:
         """Return one page of policies by tenant."""
-        return listed(request, PoliciesQuery, policy_list(viewer=self.viewer), PolicySerializer)
+        return list_response(request, PoliciesQuery, policy_list(viewer=self.viewer), PolicySerializer)
 
 
 class TenantPolicyView(PlaceView):
@@ -140,7 +140,7 @@ class TenantPolicyView(PlaceView):
     @extend_schema(
         operation_id="policy_get",
         summary="Get the policy of a tenant and the effective values",
-        responses={200: TenantPolicySerializer, **problems(400, 404)},
+        responses={200: TenantPolicySerializer, **problem_responses(400, 404)},
         tags=["policies"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
@@ -157,7 +157,7 @@ class TenantPolicyView(PlaceView):
         ),
         parameters=[IF_MATCH],
         request=StatementSerializer,
-        responses={200: TenantPolicySerializer, **problems(400, 404, 409)},
+        responses={200: TenantPolicySerializer, **problem_responses(400, 404, 409)},
         tags=["policies"],
     )
     def put(self, request: Request, **kwargs: Any) -> Response:
@@ -166,7 +166,7 @@ class TenantPolicyView(PlaceView):
         tenant, expected = self.tenant, if_match(request)
         wanted = StatementSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        statement = Statement(**wanted.validated_data)
+        statement = PolicyStatement(**wanted.validated_data)
         policy_set(acting_user=self.viewer, tenant=tenant, statement=statement, expected=expected)
         return self._shown(tenant)
 
@@ -174,7 +174,7 @@ class TenantPolicyView(PlaceView):
         operation_id="policy_delete",
         summary="Delete the policy of a tenant",
         parameters=[IF_MATCH],
-        responses={204: None, **problems(404, 409)},
+        responses={204: None, **problem_responses(404, 409)},
         tags=["policies"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:
@@ -198,11 +198,11 @@ class WorkspacePolicyView(WorkspaceView):
     @extend_schema(
         operation_id="workspace_policy_get",
         summary="Effective policy of a workspace: limits and defaults",
-        responses={200: EffectivePolicySerializer, **problems(400, 404)},
+        responses={200: EffectivePolicySerializer, **problem_responses(400, 404)},
         tags=["policies"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Return the combined policy of the workspace and every folder above it."""
         read_query(request, NoQuery)
-        effective: Effective = policy_effective(viewer=self.viewer, tenant=self.workspace)
+        effective: EffectivePolicy = policy_effective(viewer=self.viewer, tenant=self.workspace)
         return Response(EffectivePolicySerializer(effective).data)

@@ -24,9 +24,9 @@ from scheduling.services.jobs.priority_grant import priority_grant, priority_rev
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.bodies import StrictSerializer, answer_row, named_by, read_body
-from tenants.api.pages import list_of, listed
+from tenants.api.pages import list_of, list_response
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problems
+from tenants.api.schema import IF_MATCH, problem_responses
 
 
 class PriorityClassSerializer(serializers.Serializer[Any]):
@@ -82,18 +82,18 @@ class PriorityClassesView(PlatformView):
         operation_id="priority_class_list",
         summary="Priority classes, highest first",
         parameters=[ClassesQuery],
-        responses={200: list_of(PriorityClassSerializer), **problems(400)},
+        responses={200: list_of(PriorityClassSerializer), **problem_responses(400)},
         tags=["priorities"],
     )
     def get(self, request: Request) -> Response:
         """Return one page of classes."""
-        return listed(request, ClassesQuery, priority_class_all(), PriorityClassSerializer)
+        return list_response(request, ClassesQuery, priority_class_all(), PriorityClassSerializer)
 
     @extend_schema(
         operation_id="priority_class_create",
         summary="Create a priority class",
         request=PriorityClassCreateSerializer,
-        responses={201: PriorityClassSerializer, **problems(400, 409)},
+        responses={201: PriorityClassSerializer, **problem_responses(400, 409)},
         tags=["priorities"],
     )
     def post(self, request: Request) -> Response:
@@ -112,7 +112,7 @@ class PriorityClassView(PlatformView):
     @extend_schema(
         operation_id="priority_class_get",
         summary="Get a priority class",
-        responses={200: PriorityClassSerializer, **problems(400, 404)},
+        responses={200: PriorityClassSerializer, **problem_responses(400, 404)},
         tags=["priorities"],
     )
     def get(self, request: Request, name: str) -> Response:
@@ -126,7 +126,7 @@ class PriorityClassView(PlatformView):
         description="Existing jobs aren't affected.",
         parameters=[IF_MATCH],
         request=PriorityClassChangeSerializer,
-        responses={200: PriorityClassSerializer, **problems(400, 404, 409)},
+        responses={200: PriorityClassSerializer, **problem_responses(400, 404, 409)},
         tags=["priorities"],
     )
     def patch(self, request: Request, name: str) -> Response:
@@ -154,18 +154,18 @@ class PriorityGrantsView(PlatformView):
         operation_id="priority_grant_list",
         summary="Priority grants of tenants that you can view",
         parameters=[GrantsQuery],
-        responses={200: list_of(GrantSerializer), **problems(400)},
+        responses={200: list_of(GrantSerializer), **problem_responses(400)},
         tags=["priorities"],
     )
     def get(self, request: Request) -> Response:
         """Return one page of grants by tenant."""
-        return listed(request, GrantsQuery, priority_grant_list(viewer=self.viewer), GrantSerializer)
+        return list_response(request, GrantsQuery, priority_grant_list(viewer=self.viewer), GrantSerializer)
 
     @extend_schema(
         operation_id="priority_grant_create",
         summary="Grant a priority class to a tenant and its children",
         request=GrantCreateSerializer,
-        responses={201: GrantSerializer, **problems(400, 404)},
+        responses={201: GrantSerializer, **problem_responses(400, 404)},
         tags=["priorities"],
     )
     def post(self, request: Request) -> Response:
@@ -189,7 +189,7 @@ class PriorityGrantView(PlatformView):
     @extend_schema(
         operation_id="priority_grant_delete",
         summary="Revoke a priority grant",
-        responses={204: None, **problems(400, 404)},
+        responses={204: None, **problem_responses(400, 404)},
         tags=["priorities"],
     )
     def delete(self, request: Request, grant: uuid.UUID) -> Response:

@@ -21,7 +21,7 @@ from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.key_scopes import scope_require
 from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH_OPTIONAL, problems
+from tenants.api.schema import IF_MATCH_OPTIONAL, problem_responses
 
 
 class JobResizeView(WorkspaceView):
@@ -33,7 +33,7 @@ class JobResizeView(WorkspaceView):
     @extend_schema(
         operation_id="job_resize_list",
         summary="Resizes of GPU memory of a job",
-        responses={200: ResizeSerializer(many=True), **problems(400, 404)},
+        responses={200: ResizeSerializer(many=True), **problem_responses(400, 404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
@@ -51,7 +51,7 @@ class JobResizeView(WorkspaceView):
         ),
         parameters=[IF_MATCH_OPTIONAL],
         request=ResizeRequestSerializer,
-        responses={202: ResizeSerializer, **problems(404, 409, 422)},
+        responses={202: ResizeSerializer, **problem_responses(404, 409, 422)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str, job: str) -> Response:

@@ -81,10 +81,10 @@ class JobSerializer(serializers.Serializer[Any]):
         return job_tasks_asked(job)
 
     def to_representation(self, instance: Job) -> dict[str, Any]:
-        return listed(job_row(instance))
+        return list_row(job_row(instance))
 
 
-def listed(row: JobRow) -> dict[str, Any]:
+def list_row(row: JobRow) -> dict[str, Any]:
     """A row of a list as `JobSerializer` describes it, whose fields take ten times as long to be asked."""
     return {
         "id": str(row.id),

@@ -33,7 +33,7 @@ from tenants.access.row_scope import scope_of
 from tenants.api.base import PlatformView
 from tenants.api.live_stream import LiveStream
 from tenants.api.query import NUMBER_MAX, QuerySerializer, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import problem_responses
 from tenants.api.streams import AnyAccept, signed_in_still
 from tenants.models import User
 from tenants.selectors.tenant import workspace_get
@@ -92,7 +92,7 @@ class EventStreamView(PlatformView):
         ],
         responses={
             (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Event stream."),
-            **problems(404),
+            **problem_responses(404),
         },
         tags=["jobs"],
     )
@@ -103,13 +103,15 @@ class EventStreamView(PlatformView):
         _scope(self.viewer, slug)
         _Reader.require_room(self.viewer.pk, _("Too many open event streams (%(count)s). Close one first."))
         after = _last_event(request.headers.get(_FIELD), query.get("cursor"))
-        return _Reader(request, self.viewer.pk, slug, event_latest() if after is None else after).response()
+        return _Reader(
+            request, self.viewer.pk, slug, event_latest() if after is None else after
+        ).build_response()
 
 
 def _scope(viewer: User, slug: str) -> Q:
     """Which events the viewer may read. Raises: NotFound, PermissionDenied."""
     workspace = workspace_get(viewer=viewer, slug=slug) if slug else None
-    permissions.require(viewer, Permission.JOB_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     return Q(job__workspace=workspace) if workspace else Q()
 
 
@@ -140,12 +142,12 @@ class _Reader(LiveStream):
         self._checked = 0.0
         self._rows = row_scope.NOTHING
 
-    def look(self) -> tuple[str, bool]:
+    def poll(self) -> tuple[str, bool]:
         """What happened since the last look; there is always more to come."""
         if self._scope is None or time.monotonic() - self._checked >= CHECK_EVERY_S:
             self._scope = self._check()
         with row_scope.use_scope(self._rows):
-            events = self._feed.poll(self._scope)
+            events = self._feed.poll_events(self._scope)
         if events:
             self._scope = self._check()
         return "".join(_text(event) for event in events), False

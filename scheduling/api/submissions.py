@@ -13,12 +13,12 @@ from foundation.core.bounded_parsing import ParseBounds
 from foundation.web import problems as problem_bodies
 from foundation.web.parsers import BoundedJsonParser
 from scheduling.api.job_file import JobFileSerializer
-from scheduling.services.jobs.job_batch import Entry, jobs_submit
+from scheduling.services.jobs.job_batch import BatchEntry, jobs_submit
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
 from tenants.api.bodies import StrictSerializer
 from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import ProblemSerializer, problems
+from tenants.api.schema import ProblemSerializer, problem_responses
 from tenants.api.writes import dry_run_of
 
 MOST: Final = 500
@@ -71,7 +71,11 @@ class JobSubmissionsView(WorkspaceView):
             "order. The URL of an accepted job is the list URL followed by its ID."
         ),
         request=SubmissionsFileSerializer,
-        responses={200: SubmissionsResultSerializer, 202: SubmissionsResultSerializer, **problems(404, 409)},
+        responses={
+            200: SubmissionsResultSerializer,
+            202: SubmissionsResultSerializer,
+            **problem_responses(404, 409),
+        },
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str) -> Response:
@@ -92,7 +96,7 @@ class JobSubmissionsView(WorkspaceView):
         return Response(body, 200 if rehearse else 202)
 
 
-def _item(entry: Entry) -> dict[str, Any]:
+def _item(entry: BatchEntry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "succeeded": entry.error is None,

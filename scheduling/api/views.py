@@ -21,7 +21,7 @@ from scheduling.api.serializers import (
     JobSerializer,
     SubmittedSerializer,
     TaskSerializer,
-    listed,
+    list_row,
 )
 from scheduling.job_file import JobSpec
 from scheduling.models import Job
@@ -30,12 +30,12 @@ from scheduling.selectors.job import JobFilter, job_get, job_list
 from scheduling.selectors.task import job_tasks
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_check import Submission, job_check
-from scheduling.services.jobs.job_read import Reading, job_read
+from scheduling.services.jobs.job_read import JobReading, job_read
 from tenants.access.permissions import Permission
 from tenants.api.base import WorkspaceView
-from tenants.api.pages import answer, list_of
+from tenants.api.pages import list_of, page_body
 from tenants.api.query import NoQuery, OffsetQuery, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import problem_responses
 from tenants.api.writes import dry_run_of
 
 
@@ -51,7 +51,7 @@ class JobsView(WorkspaceView):
         operation_id="job_list",
         summary="Jobs of a workspace",
         parameters=[JobListQuery],
-        responses={200: list_of(JobSerializer, cursor=True), **problems(400, 404)},
+        responses={200: list_of(JobSerializer, cursor=True), **problem_responses(400, 404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str) -> Response:
@@ -72,7 +72,7 @@ class JobsView(WorkspaceView):
             cursor=query.get("cursor"),
             limit=query["limit"],
         )
-        return Response(answer([listed(row) for row in page.items], None, page.next))
+        return Response(page_body([list_row(row) for row in page.items], None, page.next))
 
     @extend_schema(
         operation_id="job_submit",
@@ -82,7 +82,7 @@ class JobsView(WorkspaceView):
             "YAML. Omitted fields get the defaults of the workspace's policy, listed in `defaults`."
         ),
         request={"application/json": JobFileSerializer, "application/yaml": JobFileSerializer},
-        responses={200: DryRunSerializer, 202: SubmittedSerializer, **problems(422)},
+        responses={200: DryRunSerializer, 202: SubmittedSerializer, **problem_responses(422)},
         tags=["jobs"],
     )
     def post(self, request: Request, ws: str) -> Response:
@@ -95,17 +95,19 @@ class JobsView(WorkspaceView):
         if dry_run_of(request):
             checked = job_check(acting_user=user, workspace=workspace, **asked)
             return Response(DryRunSerializer(_effect(checked, reading)).data)
-        return accepted(job_submit(acting_user=user, workspace=workspace, **asked), request.path, reading)
+        return accepted_response(
+            job_submit(acting_user=user, workspace=workspace, **asked), request.path, reading
+        )
 
 
-def accepted(job: Job, jobs: str, reading: Reading) -> Response:
+def accepted_response(job: Job, jobs: str, reading: JobReading) -> Response:
     """The answer to a submission; `jobs` is the address of the list it joins."""
     headers = {"Location": f"{jobs}/{job.pk}", **version_header(job)}
     defaults = FilledSerializer(reading.filled, many=True).data
     return Response({**JobSerializer(job).data, "defaults": defaults}, status=202, headers=headers)
 
 
-def _effect(checked: Submission, reading: Reading) -> dict[str, Any]:
+def _effect(checked: Submission, reading: JobReading) -> dict[str, Any]:
     spec: JobSpec = checked.spec
     return {
         "dry_run": True,
@@ -131,7 +133,7 @@ class JobView(WorkspaceView):
     @extend_schema(
         operation_id="job_get",
         summary="Get a job by ID or name",
-        responses={200: JobDetailSerializer, **problems(400, 404)},
+        responses={200: JobDetailSerializer, **problem_responses(400, 404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
@@ -148,7 +150,7 @@ class JobEventsView(JobView):
         operation_id="job_events",
         summary="Events of a job, oldest first",
         parameters=[EventQuery],
-        responses={200: list_of(EventSerializer, cursor=True), **problems(400, 404)},
+        responses={200: list_of(EventSerializer, cursor=True), **problem_responses(400, 404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
@@ -162,7 +164,7 @@ class JobEventsView(JobView):
             conditions=query["conditions"],
         )
         following = None if page.next is None else str(page.next)
-        return Response(answer(EventSerializer(page.items, many=True).data, None, following))
+        return Response(page_body(EventSerializer(page.items, many=True).data, None, following))
 
 
 class JobTasksView(JobView):
@@ -172,11 +174,11 @@ class JobTasksView(JobView):
         operation_id="job_tasks",
         summary="Tasks of a job, with node and GPUs of the latest attempt",
         parameters=[OffsetQuery],
-        responses={200: list_of(TaskSerializer), **problems(400, 404)},
+        responses={200: list_of(TaskSerializer), **problem_responses(400, 404)},
         tags=["jobs"],
     )
     def get(self, request: Request, ws: str, job: str) -> Response:
         """Return one page of tasks by role and index."""
         query = read_query(request, OffsetQuery)
         page = job_tasks(viewer=self.viewer, job=self.job, **query)
-        return Response(answer(TaskSerializer(page.items, many=True).data, page.total, page.next))
+        return Response(page_body(TaskSerializer(page.items, many=True).data, page.total, page.next))

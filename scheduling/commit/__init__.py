@@ -26,7 +26,7 @@ from foundation.core import faults
 from foundation.messaging import leases, outbox
 from foundation.sql.prepared import PreparedQuery
 from quotas.selectors.tree import load_tree
-from scheduling.commit import admission, giving_way
+from scheduling.commit import admission, evictions
 from scheduling.commit.batch import Batch, write_decisions, write_events
 from scheduling.commit.bundles import Bundle, bundles_of
 from scheduling.commit.limits import AdmissionLimits
@@ -137,11 +137,11 @@ class _Commit:
         """Do it if everything it needs still holds; returns whether it did."""
         first = bundle.decisions[0]
         if first.kind is em.DecisionKind.ADMIT:
-            return admission.start(batch, first, tasks)
-        known = (*giving_way.GIVING, em.DecisionKind.PARK)
-        if not all(d.kind in known and giving_way.holds_still(batch, d) for d in bundle.decisions):
+            return admission.admit_job(batch, first, tasks)
+        known = (*evictions.GIVING, em.DecisionKind.PARK)
+        if not all(d.kind in known and evictions.holds_still(batch, d) for d in bundle.decisions):
             return False
-        giving_way.carry_out(batch, bundle)
+        evictions.carry_out(batch, bundle)
         return True
 
 
@@ -157,7 +157,7 @@ def _admitted(bundles: Iterable[Bundle], jobs: Mapping[str, Job]) -> list[Job]:
 
 def _lock_allocations(jobs: dict[str, Job], bundles: Iterable[Bundle]) -> None:
     """Of all jobs that are to give way, in one order: workers note what they did with pods of many jobs."""
-    givers = {d.job for bundle in bundles for d in bundle.decisions if d.kind in giving_way.GIVING}
+    givers = {d.job for bundle in bundles for d in bundle.decisions if d.kind in evictions.GIVING}
     if not givers:
         return
     of_givers = {"attempt__job__in": [jobs[key].pk for key in sorted(givers) if key in jobs]}
@@ -166,9 +166,9 @@ def _lock_allocations(jobs: dict[str, Job], bundles: Iterable[Bundle]) -> None:
 
 
 def _write(batch: Batch) -> None:
-    clusters = giving_way.remove(batch)
-    admission.write(batch)
-    giving_way.write(batch)
+    clusters = evictions.remove_pods(batch)
+    admission.write_admissions(batch)
+    evictions.write_claims(batch)
     write_events(batch.events)
     write_decisions(batch.decisions)
     clusters |= {cluster for (cluster,) in _CLUSTERS.for_any(list(batch.nodes))}

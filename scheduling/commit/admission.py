@@ -68,15 +68,15 @@ def tasks_of(decisions: Iterable[em.Decision]) -> TaskIds:
     return found
 
 
-def start(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
+def admit_job(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
     """Admit a job if the quota of this moment allows it; returns whether it did."""
     job, amounts = batch.jobs[decision.job], amounts_of(decision)
-    if not _fits(batch, job, amounts) or not batch.limits.allow(job, amounts):
+    if not _fits(batch, job, amounts) or not batch.limits.allow_job(job, amounts):
         return False
     return _book(batch, decision, amounts, tasks)
 
 
-def follow(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
+def record_admission(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
     """Book an admission that stands, whoever decided it; returns whether the job was still waiting."""
     return _book(batch, decision, amounts_of(decision), tasks)
 
@@ -104,7 +104,7 @@ def amounts_of(decision: em.Decision) -> dict[em.FlavorResource, int]:
     return dict(sorted(amounts.items()))
 
 
-def fits(batch: Batch, decision: em.Decision) -> bool:
+def fits_quota(batch: Batch, decision: em.Decision) -> bool:
     """Whether the tree allows at this moment what is admitted."""
     return _fits(batch, batch.jobs[decision.job], amounts_of(decision))
 
@@ -124,8 +124,8 @@ def _collect(
     batch.admitted[job.pk] = job
     batch.unclaimed.add(job.pk)  # the promise is kept
     numbers = _summary(decision, number)
-    batch.happened(job, "admitted", numbers)
-    batch.note(job, DecisionKind.ADMIT, "", numbers)
+    batch.add_event(job, "admitted", numbers)
+    batch.add_decision(job, DecisionKind.ADMIT, "", numbers)
     for item in decision.allocations:
         task = tasks[task_key(item)]
         batch.bound.append(task)
@@ -172,7 +172,7 @@ def with_loans(decision: em.Decision, tree: QuotaTree[em.FlavorResource], node: 
     return replace(decision, borrowed=tuple(loan for loan in loans if loan.amount))
 
 
-def write(batch: Batch, *, in_use: bool = False) -> None:
+def write_admissions(batch: Batch, *, in_use: bool = False) -> None:
     """Take quota, nodes and cards, and write what holds them.
 
     `in_use`: pods hold the nodes and cards already. Raises: NoLongerFree; IntegrityError.

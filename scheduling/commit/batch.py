@@ -16,7 +16,7 @@ from quotas.models import QuotaKey
 from quotas.tree import QuotaTree
 from scheduling.commit.limits import AdmissionLimits
 from scheduling.engine import model as em
-from scheduling.lifecycle.journal import Step, tell_jobs
+from scheduling.lifecycle.journal import JournalStep, tell_jobs
 from scheduling.models import Claim, Decision, DecisionKind, Job, JobEvent
 from scheduling.snapshots import CellSnapshot
 
@@ -55,11 +55,11 @@ class Batch:
     admitted: dict[uuid.UUID, Job] = field(default_factory=dict)
     dropped: int = 0
 
-    def happened(self, job: Job, code: str, numbers: Mapping[str, Any]) -> None:
+    def add_event(self, job: Job, code: str, numbers: Mapping[str, Any]) -> None:
         """Add a line to a job's story."""
         self.events.append((job.pk, self.now, code, dict(numbers)))
 
-    def note(
+    def add_decision(
         self,
         job: Job,
         kind: DecisionKind,
@@ -87,7 +87,7 @@ def decision_row(
 def write_events(rows: Sequence[Row]) -> None:
     """Write the lines of stories."""
     insert_values(JobEvent, _EVENT, rows)
-    tell_jobs(Step(job, code, numbers=numbers) for job, _, code, numbers in rows)
+    tell_jobs(JournalStep(job, code, numbers=numbers) for job, _, code, numbers in rows)
 
 
 def write_decisions(rows: Sequence[Row]) -> None:

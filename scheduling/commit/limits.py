@@ -9,7 +9,7 @@ from datetime import datetime
 
 from foundation.core.quantities import Resource
 from quotas.tree import FlavorResource
-from scheduling.engine_input.allowances import Allowances
+from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.models import Job
 
 
@@ -18,10 +18,10 @@ class AdmissionLimits:
 
     def __init__(self, jobs: Iterable[Job], now: datetime) -> None:
         places = {job.workspace_id: job.workspace for job in jobs}
-        self._allowances = Allowances((places[pk] for pk in sorted(places)), now=now, locked=True)
+        self._allowances = AllowanceReader((places[pk] for pk in sorted(places)), now=now, locked=True)
         self._given: Counter[tuple[uuid.UUID, uuid.UUID, str]] = Counter()
 
-    def allow(self, job: Job, amounts: Mapping[FlavorResource, int]) -> bool:
+    def allow_job(self, job: Job, amounts: Mapping[FlavorResource, int]) -> bool:
         """Whether a job may have that much; if so, it counts from now on."""
         asked: Counter[str] = Counter()
         for (_, resource), amount in amounts.items():
@@ -31,7 +31,7 @@ class AdmissionLimits:
             more = asked[cap.resource]
             if more and cap.held + self._given[place, user, cap.resource] + more > cap.limit:
                 return False
-        barred = {item.flavor for item in self._allowances.barred(place, preemptible=job.preemptible)}
+        barred = {item.flavor for item in self._allowances.barred_flavors(place, preemptible=job.preemptible)}
         if any(amount and key == Resource.GPU_CORES and f in barred for (f, key), amount in amounts.items()):
             return False
         for resource, amount in asked.items():

@@ -42,11 +42,11 @@ def conformance_command(options: argparse.Namespace) -> int:
     if options.json is not None:
         write_json(options.json, {"files": [report.to_json() for report in reports]})
     if options.json != "-":
-        show(reports, verbose=options.verbose)
+        print_reports(reports, verbose=options.verbose)
     return FAILED if any(report.failed for report in reports) else DONE
 
 
-def show(reports: Sequence[FileReport], *, verbose: bool) -> None:
+def print_reports(reports: Sequence[FileReport], *, verbose: bool) -> None:
     """Print a line per file and the sums; with `verbose` every difference."""
     # Names of tables are long; where there is no terminal they stay on one line.
     console = Console() if sys.stdout.isatty() else Console(width=PIPED)

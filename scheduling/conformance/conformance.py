@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scheduling.conformance.errors import BadCase, Skipped
-from scheduling.conformance.registry import Check, tables
+from scheduling.conformance.registry import Check, all_tables
 
 _DIFFERENCE: Final = re.compile(r"expected (?P<expected>.*), got (?P<got>.*)", re.DOTALL)
 
@@ -18,7 +18,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CaseFailure:
     """A case whose outcome differs."""
 
     name: str
@@ -41,7 +41,7 @@ class FileReport:
     file: str
     cases: int
     passed: int
-    failed: tuple[Failure, ...]
+    failed: tuple[CaseFailure, ...]
     skipped: tuple[Skip, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def run_files(files: Sequence[CaseFile], progress: Progress) -> list[FileReport]
 
 def run_file(file: CaseFile) -> FileReport:
     """Run the cases of one file by the table that its name stands for."""
-    check = tables().get(file.path.stem)
-    failed: list[Failure] = []
+    check = all_tables().get(file.path.stem)
+    failed: list[CaseFailure] = []
     skipped: list[Skip] = []
     passed = 0
     for case in file.cases:
@@ -109,7 +109,7 @@ def run_file(file: CaseFile) -> FileReport:
             Skip(case["name"], f"no adapter reads {file.path.stem}") if check is None else _run(check, case)
         )
         match outcome:
-            case Failure():
+            case CaseFailure():
                 failed.append(outcome)
             case Skip():
                 skipped.append(outcome)
@@ -118,16 +118,16 @@ def run_file(file: CaseFile) -> FileReport:
     return FileReport(str(file.path), len(file.cases), passed, tuple(failed), tuple(skipped))
 
 
-def _run(check: Check, case: Mapping[str, Any]) -> Failure | Skip | None:
+def _run(check: Check, case: Mapping[str, Any]) -> CaseFailure | Skip | None:
     try:
         line = check(case)
     except Skipped as skip:
         return Skip(case["name"], skip.why)
     except Exception as error:  # a case that breaks the engine is a finding, not the end of the run
-        return Failure(case["name"], "an outcome", f"{type(error).__name__}: {error}")
+        return CaseFailure(case["name"], "an outcome", f"{type(error).__name__}: {error}")
     if line is None:
         return None
     parts = _DIFFERENCE.fullmatch(line)
     if parts is None:
-        return Failure(case["name"], "no difference", line)
-    return Failure(case["name"], parts["expected"], parts["got"])
+        return CaseFailure(case["name"], "no difference", line)
+    return CaseFailure(case["name"], parts["expected"], parts["got"])

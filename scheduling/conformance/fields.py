@@ -13,7 +13,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class CaseFields:
     """One object, or one part of it. `where` is its path: `ClusterQueue a:` for an object as a whole,
     `ClusterQueue a: spec.preemption` for a part.
 
@@ -26,66 +26,68 @@ class Fields:
     def __contains__(self, key: str) -> bool:
         return self.value.get(key) is not None
 
-    def at(self, key: str) -> str:
+    def path_of(self, key: str) -> str:
         """The path of a field."""
         return f"{self.where} {key}" if self.where.endswith(":") else f"{self.where}.{key}"
 
-    def text(self, key: str, default: str = "") -> str:
+    def read_text(self, key: str, default: str = "") -> str:
         """A string."""
         found: str = self._of(key, str, default)
         return found
 
-    def number(self, key: str, default: int = 0) -> int:
+    def read_number(self, key: str, default: int = 0) -> int:
         """A whole number."""
         found: int = self._of(key, int, default)
         return found
 
-    def flag(self, key: str, default: bool) -> bool:
+    def read_flag(self, key: str, default: bool) -> bool:
         """True or false."""
         found: bool = self._of(key, bool, default)
         return found
 
-    def choice(self, key: str, names: Mapping[str, E], default: E) -> E:
+    def read_choice(self, key: str, names: Mapping[str, E], default: E) -> E:
         """One of the words of a closed vocabulary, translated."""
-        word = self.text(key)
+        word = self.read_text(key)
         if not word:
             return default
         if word not in names:
-            raise ObjectError(self.at(key), f"{word!r} is none of {', '.join(names)}")
+            raise ObjectError(self.path_of(key), f"{word!r} is none of {', '.join(names)}")
         return names[word]
 
-    def part(self, *keys: str) -> Fields:
+    def read_object(self, *keys: str) -> CaseFields:
         """A nested object, reached over several keys; empty where it is absent."""
         found = self
         for key in keys:
-            found = Fields(found._of(key, Mapping, {}), found.at(key))
+            found = CaseFields(found._of(key, Mapping, {}), found.path_of(key))
         return found
 
-    def parts(self, key: str) -> tuple[Fields, ...]:
+    def read_objects(self, key: str) -> tuple[CaseFields, ...]:
         """A list of objects."""
         entries: Sequence[Any] = self._of(key, (list, tuple), ())
         for index, entry in enumerate(entries):
             if not isinstance(entry, Mapping):
-                raise ObjectError(f"{self.at(key)}[{index}]", f"{entry!r} is not an object")
-        return tuple(Fields(entry, f"{self.at(key)}[{index}]") for index, entry in enumerate(entries))
+                raise ObjectError(f"{self.path_of(key)}[{index}]", f"{entry!r} is not an object")
+        return tuple(
+            CaseFields(entry, f"{self.path_of(key)}[{index}]") for index, entry in enumerate(entries)
+        )
 
-    def texts(self, key: str) -> tuple[str, ...]:
+    def read_texts(self, key: str) -> tuple[str, ...]:
         """A list of strings."""
         entries: Sequence[Any] = self._of(key, (list, tuple), ())
         for index, entry in enumerate(entries):
             if not isinstance(entry, str):
-                raise ObjectError(f"{self.at(key)}[{index}]", f"{entry!r} is not a text")
+                raise ObjectError(f"{self.path_of(key)}[{index}]", f"{entry!r} is not a text")
         return tuple(entries)
 
-    def pairs(self, key: str) -> dict[str, str]:
+    def read_labels(self, key: str) -> dict[str, str]:
         """Labels and the like: texts by name."""
-        found = self.part(key)
-        return {name: found.text(name) for name in found.value}
+        found = self.read_object(key)
+        return {name: found.read_text(name) for name in found.value}
 
     def _of(self, key: str, kind: Any, default: Any) -> Any:
         found = self.value.get(key)
         if found is None:
             return default
         if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
-            raise ObjectError(self.at(key), f"{found!r} does not belong here")
+            raise ObjectError(self.path_of(key), f"{found!r} does not belong here")
         return found

@@ -15,7 +15,7 @@ Check = Callable[[Mapping[str, Any]], str | None]
 
 
 @cache
-def tables() -> Mapping[str, Check]:
+def all_tables() -> Mapping[str, Check]:
     """All checks by the name of the table, which is the stem of its file.
 
     Raises:

@@ -29,10 +29,10 @@ from foundation.messaging import leases, outbox
 from foundation.sql import row_scope
 from quotas.models import QueueFlavor
 from scheduling.commit.reasons import Wait
-from scheduling.delegation.curbs import Curbs
-from scheduling.delegation.following import Look, store
+from scheduling.delegation.placing import place_admitted
+from scheduling.delegation.platform_limits import PlatformLimits
 from scheduling.delegation.projection import projection_of
-from scheduling.delegation.seating import seat
+from scheduling.delegation.reconciliation import Reconciliation, store_waits
 from scheduling.delegation.workloads import workload_of
 from scheduling.models import TERMINAL_STATES, Job, JobRole, JobState
 from scheduling.snapshots.delegated import delegated_queues
@@ -61,13 +61,13 @@ def delegation_run(*, cluster_id: uuid.UUID) -> int:
             delegate = delegate_for(cluster)
             _project(cluster, delegate)
             verdicts = delegate.list_verdicts()
-            look = Look(cluster, delegate, now)
+            look = Reconciliation(cluster, delegate, now)
             _follow(look, jobs, verdicts.seen)
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
             _unheard(cluster, jobs, str(error), now)
             return 0
-        store(cluster.cell_id, look.waits, now)
+        store_waits(cluster.cell_id, look.waits, now)
         Cluster.unscoped.filter(pk=cluster_id).update(delegate_cursor=verdicts.cursor)
     if look.unknown:
         outbox.add_hint(outbox.Topic.DELEGATE, cluster_id, delay_s=_RETRY_S)
@@ -115,13 +115,13 @@ def _follow_changes(
         unread = Cluster.unscoped.filter(pk=cluster.pk, delegate_cursor=cluster.delegate_cursor)
         if not unread.exists():
             return False
-        look = Look(cluster, delegate, clock.now())
+        look = Reconciliation(cluster, delegate, clock.now())
         try:
             _follow(look, _jobs(cluster), news.seen, about)
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
             return False
-        store(cluster.cell_id, look.waits, look.now)
+        store_waits(cluster.cell_id, look.waits, look.now)
         unread.update(delegate_cursor=news.cursor)
     if look.unknown:
         outbox.add_hint(outbox.Topic.DELEGATE, cluster.pk, delay_s=_RETRY_S)
@@ -151,29 +151,32 @@ def _project(cluster: Cluster, delegate: Delegate) -> None:
 
 
 def _follow(
-    look: Look, jobs: Sequence[Job], verdicts: Sequence[WorkloadVerdict], about: Container[str] | None = None
+    look: Reconciliation,
+    jobs: Sequence[Job],
+    verdicts: Sequence[WorkloadVerdict],
+    about: Container[str] | None = None,
 ) -> None:
     """Take the steps that jobs need: all of them, or those that it is `about`."""
     by_job = {verdict.job: verdict for verdict in verdicts}
     roles = _roles(jobs)
     flavors = _flavors(look.cluster)
     pools = {pool.id: pool for pool in engine_flavors(look.cluster.cell_id)}
-    curbs = Curbs(jobs, pools, look.now)
+    curbs = PlatformLimits(jobs, pools, look.now)
     for job in jobs:
         seen, meant = by_job.get(str(job.pk)), about is None or str(job.pk) in about
         if job.state == JobState.QUEUED:  # in their order, since what is handed over counts for the next
             wanted = workload_of(job, roles[job.pk], flavors[job.queue_id], pools, curbs)
             if meant:
-                look.queued(job, roles[job.pk], wanted, seen)
+                look.reconcile_queued(job, roles[job.pk], wanted, seen)
         elif meant:
-            look.other(job, seen)
+            look.reconcile_unqueued(job, seen)
     known = {str(job.pk) for job in jobs}
     for verdict in verdicts:
         if verdict.job and verdict.job not in known:
             # Its job has ended, or nobody knows of one: what it holds is of use to others.
             look.delegate.delete_workload(verdict)
-    for job, code, numbers in seat(look.cluster, look.admitted, look.now):
-        look.unseated(job, code, numbers)
+    for job, code, numbers in place_admitted(look.cluster, look.admitted, look.now):
+        look.report_unplaced(job, code, numbers)
     _tell_of_others(look.cluster, verdicts)
 
 
@@ -204,4 +207,4 @@ def _unheard(cluster: Cluster, jobs: Sequence[Job], message: str, now: datetime)
     """Who waits waits for an answer; what runs runs on."""
     numbers = {"cluster": cluster.name, "unheard": message[:_MESSAGE]}
     waits = [Wait(job, "PENDING_EVALUATION", numbers, []) for job in jobs if job.state == JobState.QUEUED]
-    store(cluster.cell_id, [wait for wait in waits if wait.is_news], now)
+    store_waits(cluster.cell_id, [wait for wait in waits if wait.is_news], now)

@@ -10,7 +10,7 @@ from clusters.models import Flavor
 from foundation.core.identifiers import dns_label
 from foundation.core.quantities import Resource
 from scheduling import engine
-from scheduling.delegation.curbs import Curbs, Unwanted, spent
+from scheduling.delegation.platform_limits import PlatformLimits, Unwanted, budget_refusal
 from scheduling.engine import model as em
 from scheduling.engine_input.jobs import engine_job
 from scheduling.models import GpuRequestMode, Job, JobRole
@@ -24,10 +24,10 @@ def workload_of(
     roles: Sequence[JobRole],
     flavors: Sequence[Flavor],
     pools: Mapping[str, em.Flavor],
-    curbs: Curbs,
+    curbs: PlatformLimits,
 ) -> DelegatedWorkload | Unwanted:
     """The workload of a job. Needs `workspace` selected; `flavors` are its queue's, `pools` by id."""
-    groups, barred = [], curbs.barred(job)
+    groups, barred = [], curbs.barred_flavors(job)
     sizes = engine_job(job, roles).roles
     for role, asked in zip(roles, sizes, strict=True):
         suiting = _suiting(role, flavors)
@@ -35,10 +35,10 @@ def workload_of(
             return Unwanted("NEVER_FITS", {"role": role.name})
         free = [flavor for flavor in suiting if asked.request.gpu is None or str(flavor.pk) not in barred]
         if not free:
-            return spent(barred[str(suiting[0].pk)], suiting[0].name)
+            return budget_refusal(barred[str(suiting[0].pk)], suiting[0].name)
         allowed = [pools[str(flavor.pk)] for flavor in free]
         groups.append(_group(job, role, asked.request, allowed, elastic=role.pk == _elastic(roles)))
-    if (denied := curbs.against(job, sizes, [group.pools for group in groups])) is not None:
+    if (denied := curbs.find_limit(job, sizes, [group.pools for group in groups])) is not None:
         return denied
     return DelegatedWorkload(
         namespace=job.workspace.slug,

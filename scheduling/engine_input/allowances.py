@@ -43,7 +43,7 @@ _LIMITS_LOCKED: Final = PreparedQuery(lambda workspaces: _limits(workspaces).sel
 _BUDGETS: Final = PreparedQuery(_budgets)
 
 
-class Allowances:
+class AllowanceReader:
     """What limits the jobs of some workspaces at one moment; two queries where nobody is limited."""
 
     @row_scope.whole()
@@ -72,16 +72,16 @@ class Allowances:
         """Whether anybody is limited at all."""
         return bool(self._limits or self._spent)
 
-    def apply(self, job: em.Job, *, workspace_id: uuid.UUID, user_id: uuid.UUID) -> em.Job:
+    def apply_limits(self, job: em.Job, *, workspace_id: uuid.UUID, user_id: uuid.UUID) -> em.Job:
         """The job with what limits it. With its budget used up nobody moves it: it could not come back."""
         caps = self.of_user(workspace_id, user_id)
         gpus = any(role.request.gpu for role in job.roles)
-        barred = self.barred(workspace_id, preemptible=job.preemptible) if gpus else ()
+        barred = self.barred_flavors(workspace_id, preemptible=job.preemptible) if gpus else ()
         if not caps and not barred:
             return job
         return replace(job, allowances=caps, barred=barred, movable=job.movable and not barred)
 
-    def barred(self, workspace_id: uuid.UUID, *, preemptible: bool) -> tuple[em.Barred, ...]:
+    def barred_flavors(self, workspace_id: uuid.UUID, *, preemptible: bool) -> tuple[em.Barred, ...]:
         """The flavors in which no such job of a workspace may take GPUs because a budget is used up.
 
         One without a flavor bars all of them, and is told before those of one flavor.

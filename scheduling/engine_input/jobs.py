@@ -223,7 +223,7 @@ def placement_rules(
         node_name=placement.get("node_name"),
         node_selector=placement.get("node_selector") or {},
         node_affinity=tuple(_expressions(term) for term in nodes.get("required", ())),
-        tolerations=tuple(toleration(item) for item in placement.get("tolerations") or ()),
+        tolerations=tuple(read_toleration(item) for item in placement.get("tolerations") or ()),
         preferred_nodes=tuple(
             em.PreferredNodes(term["weight"], _expressions(term["match_expressions"]))
             for term in nodes.get("preferred", ())
@@ -266,7 +266,7 @@ def _expressions(term: Iterable[Mapping[str, Any]]) -> tuple[em.Expression, ...]
     )
 
 
-def toleration(item: Mapping[str, Any]) -> em.Toleration:
+def read_toleration(item: Mapping[str, Any]) -> em.Toleration:
     """One toleration in its stored form, which is that of Kubernetes."""
     effect = item.get("effect")
     return em.Toleration(

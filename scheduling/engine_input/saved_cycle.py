@@ -17,13 +17,13 @@ class DumpError(ValueError):
     """The file is not a saved cycle."""
 
 
-def dump(snapshot: engine.Snapshot, now: float, *, sharing: str = Sharing.FAIR) -> str:
+def dump_cycle(snapshot: engine.Snapshot, now: float, *, sharing: str = Sharing.FAIR) -> str:
     """A snapshot, the moment (epoch seconds) and the cell's sharing as text."""
     content = {"format": FORMAT, "now": now, "sharing": sharing, "snapshot": json.loads(snapshot.to_json())}
     return json.dumps(content)
 
 
-def replay(text: str) -> dict[str, Any]:
+def replay_cycle(text: str) -> dict[str, Any]:
     """Run a saved cycle; returns `decisions`, `outcomes` and `counters` as plain JSON values.
 
     Raises: DumpError.

@@ -30,11 +30,11 @@ from clusters.services.grants import NoLongerFree
 from clusters.services.ownership import is_read_current
 from foundation.core import faults
 from foundation.sql.prepared import PreparedQuery
-from scheduling.execution.adopted_books import NotAdoptable, book
+from scheduling.execution.adopted_admission import NotAdoptable, admit_adopted
 from scheduling.execution.progress import pods_apply
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_JOB
 from scheduling.lifecycle.job_lifecycle import begin_eviction
-from scheduling.lifecycle.transitions import StaleJob, advance, transition
+from scheduling.lifecycle.transitions import StaleJob, advance, change_state
 from scheduling.models import TERMINAL_STATES, Allocation, Job, JobState, Task
 
 log = structlog.get_logger(__name__)
@@ -225,14 +225,14 @@ def _adopt(cluster: Cluster, backend: ClusterBackend, attempt: UnknownAttempt, n
     if not is_read_current(cluster):  # the pods may have gone since they were read
         return None
     if job.state == JobState.SUSPENDED:  # somebody resumed it since
-        transition(job, JobState.QUEUED, code="resumed", now=now)
+        change_state(job, JobState.QUEUED, code="resumed", now=now)
     if job.state != JobState.QUEUED:
         return None
     if _is_unmade(attempt):  # its number is that of the one which runs
         job.attempts.filter(number=attempt.number).delete()
     elif job.attempt_number >= attempt.number:
         return None
-    book(cell=cell, cluster=cluster, job=job, number=attempt.number, pods=attempt.pods, now=now)
+    admit_adopted(cell=cell, cluster=cluster, job=job, number=attempt.number, pods=attempt.pods, now=now)
     if backend.capabilities.gangs:
         job.attempts.filter(number=attempt.number).update(gathered_at=now)
     Job.unscoped.filter(pk=job.pk).update(backoff_until=None)

@@ -19,7 +19,7 @@ class NotLocked(RuntimeError):
     """Somebody changed a row that this transaction had to itself; nothing of it may be kept."""
 
 
-class Changes:
+class RowChanges:
     """Rows of one transaction, which has locked their jobs, with the fields that are to be written.
 
     The objects change at once, so what comes later in the batch sees it.
@@ -29,15 +29,15 @@ class Changes:
         self._names: dict[Row, set[str]] = {}
         self._states: dict[Row, str] = {}
 
-    def set(self, row: Row, **fields: Any) -> None:
-        """Change a row, to be written by `write`."""
+    def set_fields(self, row: Row, **fields: Any) -> None:
+        """Change a row, to be written by `write_changes`."""
         if isinstance(row, Task):
             self._states.setdefault(row, row.state)
         for name, value in fields.items():
             setattr(row, name, value)
         self._names.setdefault(row, set()).update(fields)
 
-    def write(self) -> None:
+    def write_changes(self) -> None:
         """Write everything, one statement for those rows that change in the same fields.
 
         Raises: NotLocked.

@@ -34,7 +34,7 @@ from foundation.sql.bulk import Guard, locking_in_order, update_rows
 from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from scheduling.execution import creation, gangs, resizing
 from scheduling.execution.task_specs import task_specs
-from scheduling.lifecycle.journal import Pod, tell_pods
+from scheduling.lifecycle.journal import JournalPod, tell_pods
 from scheduling.models import Allocation
 from scheduling.monitoring import counters
 
@@ -124,9 +124,9 @@ def execute_cluster(*, cluster_id: uuid.UUID) -> int:
             # Nobody waits for pods that have ended.
             answered += _remove(cluster, backend, [one for one in unwanted if one.released_at], now)
             if backend.capabilities.resize:
-                resizing.resize(cluster, backend)
+                resizing.apply_resizes(cluster, backend)
             if backend.capabilities.gangs:
-                answered += gangs.dissolve(cluster, backend)
+                answered += gangs.remove_finished_gangs(cluster, backend)
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
             return 0
@@ -177,9 +177,9 @@ def _note_ensured(known: list[tuple[Allocation, PodOutcome]]) -> None:
             creation.send_back(allocation, outcome, now)
 
 
-def _pod(allocation: Allocation) -> Pod:
+def _pod(allocation: Allocation) -> JournalPod:
     where = allocation.node.name
-    return Pod(allocation.attempt.job_id, allocation.namespace, allocation.pod_name, where)
+    return JournalPod(allocation.attempt.job_id, allocation.namespace, allocation.pod_name, where)
 
 
 def _remove(cluster: Cluster, backend: ClusterBackend, unwanted: Sequence[Any], now: datetime) -> int:

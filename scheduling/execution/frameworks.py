@@ -45,7 +45,7 @@ _MPI: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
+class LauncherSetup:
     """A gang as the launcher of a kind without one of its own sees it: nothing is set."""
 
     @property
@@ -53,17 +53,17 @@ class Launched:
         """Whether its tasks agree on ranks and size by themselves."""
         return False
 
-    def environment(self, own: Task, rank: int) -> dict[str, str]:
+    def task_environment(self, own: Task, rank: int) -> dict[str, str]:
         """The variables of one task."""
         return {}
 
-    def files(self) -> dict[str, str]:
+    def gang_files(self) -> dict[str, str]:
         """Files of the gang by name."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
-class Torchrun(Launched):
+class Torchrun(LauncherSetup):
     """Agents that meet at the first task: of a fixed number, or between `least` and `most` of them.
 
     `name` is that of the gang, which no other attempt has.
@@ -78,7 +78,7 @@ class Torchrun(Launched):
     def is_elastic(self) -> bool:
         return self.least < self.most
 
-    def environment(self, own: Task, rank: int) -> dict[str, str]:
+    def task_environment(self, own: Task, rank: int) -> dict[str, str]:
         found = {"PET_NPROC_PER_NODE": str(own.role.gpu_cards or 1)}
         if not self.is_elastic:
             found |= {"PET_NNODES": str(len(self.hosts)), "PET_NODE_RANK": str(rank)}
@@ -91,7 +91,7 @@ class Torchrun(Launched):
 
 
 @dataclass(frozen=True, slots=True)
-class Mpi(Launched):
+class Mpi(LauncherSetup):
     """Hosts with the number of processes that each takes.
 
     Where some tasks have cards, those without only launch and are left out; where none has, each takes one.
@@ -100,10 +100,10 @@ class Mpi(Launched):
     hosts: Sequence[str]
     cards: Sequence[int]
 
-    def environment(self, own: Task, rank: int) -> dict[str, str]:
+    def task_environment(self, own: Task, rank: int) -> dict[str, str]:
         return dict(_MPI)
 
-    def files(self) -> dict[str, str]:
+    def gang_files(self) -> dict[str, str]:
         slots = list(zip(self.hosts, self.cards, strict=True))
         if any(self.cards):
             slots = [(host, count) for host, count in slots if count]
@@ -113,7 +113,7 @@ class Mpi(Launched):
         }
 
 
-def launched(job: Job, name: str, hosts: Sequence[str], gang: Sequence[Task]) -> Launched:
+def launcher_setup(job: Job, name: str, hosts: Sequence[str], gang: Sequence[Task]) -> LauncherSetup:
     """What the launcher of the job's kind is told of a gang of that name, given in rank order."""
     if job.kind == JobKind.PYTORCH:
         roles: dict[object, JobRole] = {task.role.pk: task.role for task in gang}
@@ -121,4 +121,4 @@ def launched(job: Job, name: str, hosts: Sequence[str], gang: Sequence[Task]) ->
         return Torchrun(name, hosts, least, sum(role.replicas for role in roles.values()))
     if job.kind == JobKind.MPI:
         return Mpi(hosts, [task.role.gpu_cards for task in gang])
-    return Launched()
+    return LauncherSetup()

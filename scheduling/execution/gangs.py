@@ -34,7 +34,7 @@ def note_gathered(wanted: Iterable[tuple[Allocation, TaskSpec]]) -> None:
         Attempt.unscoped.filter(pk__in=fresh, gathered_at__isnull=True).update(gathered_at=clock.now())
 
 
-def over() -> QuerySet[Attempt]:
+def finished_attempts() -> QuerySet[Attempt]:
     """Attempts whose last pod is gone and whose gang is still there."""
     return _without_pods().filter(gathered_at__isnull=False)
 
@@ -44,10 +44,10 @@ def _without_pods() -> QuerySet[Attempt]:
     return Attempt.unscoped.filter(~Exists(present), ended_at__isnull=False)
 
 
-def dissolve(cluster: Cluster, backend: ClusterBackend) -> int:
+def remove_finished_gangs(cluster: Cluster, backend: ClusterBackend) -> int:
     """Dissolve the gangs of attempts that are over; returns how many calls were answered."""
     here = Allocation.unscoped.filter(attempt=OuterRef("pk"), node__cluster=cluster)
-    ended = over().filter(Exists(here)).select_related("job").order_by("ended_at", "pk")[:_BATCH]
+    ended = finished_attempts().filter(Exists(here)).select_related("job").order_by("ended_at", "pk")[:_BATCH]
     attempts = _unseen(cluster, ended)
     if not attempts:
         return 0

@@ -40,7 +40,7 @@ from scheduling.execution import adoption, holders, pod_events
 from scheduling.execution.cluster_health import health_check, health_note
 from scheduling.execution.execute import RETRY_S
 from scheduling.execution.progress import pods_apply
-from scheduling.execution.tidied import tidied
+from scheduling.execution.removed_pods import record_removed_pods
 from scheduling.models import Allocation, Attempt, TaskState
 from scheduling.monitoring import counters
 
@@ -209,7 +209,7 @@ def _still_there(cluster: Cluster, backend: ClusterBackend, holding: Sequence[Al
 
 
 def _apply_pods(cluster: Cluster, observations: Sequence[PodObservation], now: datetime) -> None:
-    for some in _chunks(tidied(cluster=cluster, observations=observations, now=now)):
+    for some in _chunks(record_removed_pods(cluster=cluster, observations=observations, now=now)):
         pods_apply(cluster=cluster, observations=some, now=now)
         faults.fault_point("observe.after_chunk")
 

@@ -30,9 +30,9 @@ class Peers:
     hosts: Sequence[str]
     ranks: Mapping[uuid.UUID, int]
     files: Mapping[str, str]
-    launched: frameworks.Launched
+    launched: frameworks.LauncherSetup
 
-    def environment(self, own: Task) -> dict[str, str]:
+    def task_environment(self, own: Task) -> dict[str, str]:
         """The variables of the task `own` that a job file cannot set; the first task of the first role is the
         master.
 
@@ -50,7 +50,7 @@ class Peers:
 
     def launcher_environment(self, own: Task) -> dict[str, str]:
         """The variables of the task `own` that a launcher reads, for which a job file may say otherwise."""
-        return self.launched.environment(own, self.ranks[own.pk])
+        return self.launched.task_environment(own, self.ranks[own.pk])
 
 
 def peers_of(job: Job, attempt: int, gang: Sequence[Task]) -> Peers:
@@ -62,8 +62,8 @@ def peers_of(job: Job, attempt: int, gang: Sequence[Task]) -> Peers:
     service = gang_name(job, attempt)
     if len(hosts) > 1:
         hosts = [f"{host}.{service}" for host in hosts]
-    launched = frameworks.launched(job, service, hosts, gang)
-    files = launched.files()
+    launched = frameworks.launcher_setup(job, service, hosts, gang)
+    files = launched.gang_files()
     if sum(len(host) + 1 for host in hosts) > _IN_VARIABLE:
         files[PEERS] = "".join(f"{host}\n" for host in hosts)
     return Peers(job, hosts, {task.pk: rank for rank, task in enumerate(gang)}, files, launched)

@@ -20,12 +20,19 @@ from foundation.messaging import outbox
 from foundation.sql.bulk import Guard, update_rows
 from foundation.sql.prepared import PreparedQuery
 from scheduling.execution import restart
-from scheduling.execution.changes import Changes
+from scheduling.execution.changes import RowChanges
 from scheduling.execution.endings import ending_message, ending_numbers
-from scheduling.lifecycle.job_lifecycle import ask_removal, end_attempts, eviction, finish, no_reason, settle
-from scheduling.lifecycle.journal import Pod, tell_pods
+from scheduling.lifecycle.job_lifecycle import (
+    ask_removal,
+    end_attempts,
+    eviction_move,
+    finish_jobs,
+    no_reason,
+    settle_jobs,
+)
+from scheduling.lifecycle.journal import JournalPod, tell_pods
 from scheduling.lifecycle.retry import after_failed_task, after_failure, never_starts, rule_for
-from scheduling.lifecycle.transitions import Move, transition_all
+from scheduling.lifecycle.transitions import StateMove, transition_all
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.services.obstacles import TERMINATING
 from scheduling.services.release import give_back
@@ -107,33 +114,33 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
     What follows is decided on those rows and written together: a batch of any size is a few statements.
     """
     allocations = _allocations(cluster, observations)
-    changes = Changes()
+    changes = RowChanges()
     touched: dict[Job, list[PodObservation]] = {}
     ended: list[Allocation] = []
     # Finished pods are still objects in the cluster, and so is what a gang had in common: have them removed.
     left = any(seen.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) for seen in observations)
-    restarted, gone = False, list[Pod]()
+    restarted, gone = False, list[JournalPod]()
     for seen in observations:
         allocation = allocations.get((seen.ref.namespace, seen.ref.name))
         if allocation is None:
             continue  # not ours, or of a cluster that was forgotten
         if _of_a_predecessor(allocation, seen):
             continue
-        if restart.applies(allocation, seen):
-            changes.write()  # a restart looks at rows of the whole role
-            restart.step(allocation, seen, batch=allocations.values(), now=now)
+        if restart.belongs_to_restart(allocation, seen):
+            changes.write_changes()  # a restart looks at rows of the whole role
+            restart.advance_restart(allocation, seen, batch=allocations.values(), now=now)
             restarted = True
             continue
         if seen.phase in _ENDED:
             if allocation.released_at is None:
-                changes.set(allocation, released_at=now)
+                changes.set_fields(allocation, released_at=now)
                 ended.append(allocation)
             left = left or allocation.attempt.gathered_at is not None
         if seen.phase is PodPhase.GONE and allocation.removed_at is None:
-            gone.append(Pod(allocation.attempt.job_id, allocation.namespace, allocation.pod_name))
+            gone.append(JournalPod(allocation.attempt.job_id, allocation.namespace, allocation.pod_name))
         if _apply_pod(allocation, seen, changes, now):
             touched.setdefault(allocation.attempt.job, []).append(seen)
-    changes.write()
+    changes.write_changes()
     tell_pods("gone", gone)
     give_back(ended, now=now)
     _advance(touched, now)
@@ -173,60 +180,60 @@ def _of_a_predecessor(allocation: Allocation, seen: PodObservation) -> bool:
     return not same if allocation.ensured_at else same
 
 
-def _apply_pod(allocation: Allocation, seen: PodObservation, changes: Changes, now: datetime) -> bool:
+def _apply_pod(allocation: Allocation, seen: PodObservation, changes: RowChanges, now: datetime) -> bool:
     """Move the task and note the pod's end; returns whether anything changed."""
     task, changed = allocation.task, False
     if seen.phase is PodPhase.GONE:
         if allocation.removed_at is None:
-            changes.set(allocation, removed_at=now)
+            changes.set_fields(allocation, removed_at=now)
             changed = True
         if task.message.startswith(TERMINATING):
-            changes.set(task, message="")
+            changes.set_fields(task, message="")
         if task.state == _S.LEAVING:
             if allocation.attempt.job.state in _LIVE:  # given up by a job that goes on without it
-                changes.set(task, state=_S.WAITING, started_at=None, finished_at=None)
+                changes.set_fields(task, state=_S.WAITING, started_at=None, finished_at=None)
             else:
-                changes.set(task, state=_S.GONE, finished_at=seen.at)
+                changes.set_fields(task, state=_S.GONE, finished_at=seen.at)
     elif seen.phase in _ENDED and allocation.removal_asked_at is None:
-        changes.set(allocation, removal_asked_at=now)
+        changes.set_fields(allocation, removal_asked_at=now)
     changed = _note_obstacle(task, seen, changes) or changed
     if seen.phase not in _TO or task.state not in _FROM[seen.phase]:
         return changed
-    changes.set(task, state=_TO[seen.phase])
+    changes.set_fields(task, state=_TO[seen.phase])
     if seen.phase is PodPhase.RUNNING:
-        changes.set(task, started_at=seen.at, message="")
+        changes.set_fields(task, started_at=seen.at, message="")
     if seen.phase in _ENDED:
         message = ending_message(seen)[:2000]
-        changes.set(task, finished_at=seen.at, exit_code=seen.exit_code, message=message)
+        changes.set_fields(task, finished_at=seen.at, exit_code=seen.exit_code, message=message)
     return True
 
 
-def _note_obstacle(task: Task, seen: PodObservation, changes: Changes) -> bool:
+def _note_obstacle(task: Task, seen: PodObservation, changes: RowChanges) -> bool:
     """Note what keeps a pod from starting, or from going, as the cluster tells it; returns whether that is
     news."""
     if task.state == _S.LEAVING and seen.finalizers and seen.phase is not PodPhase.GONE:
         text = f"{TERMINATING}: {', '.join(seen.finalizers)}"[:2000]
         if task.message != text:
-            changes.set(task, message=text)
+            changes.set_fields(task, message=text)
         return False
     if seen.phase not in (PodPhase.PENDING, PodPhase.STARTING) or seen.reason in _AS_USUAL:
         return False
     text = f"{seen.reason}: {seen.message}"[:2000]
     if task.state not in (_S.BOUND, _S.STARTING) or task.message == text:
         return False
-    changes.set(task, message=text)
+    changes.set_fields(task, message=text)
     return True
 
 
 def _advance(touched: Mapping[Job, Sequence[PodObservation]], now: datetime) -> None:
     """Move jobs on according to the states of their tasks."""
     jobs = sorted(touched, key=lambda job: job.pk)
-    settle(jobs, now=now)
+    settle_jobs(jobs, now=now)
     tasks = _states([job for job in jobs if job.state in _LIVE])
     failed: list[_Failure] = []
-    blocked: list[Move] = []
+    blocked: list[StateMove] = []
     succeeded: list[Job] = []
-    begun: list[Move] = []
+    begun: list[StateMove] = []
     for job, by_role in tasks.items():
         states = list(chain(*by_role.values()))
         if obstacle := next((told for told in touched[job] if never_starts(told)), None):
@@ -271,7 +278,7 @@ def _succeed(jobs: Sequence[Job], tasks: Mapping[Job, Mapping[str, Sequence[str]
         return
     _note_start({job: job.started_at or now for job in jobs if job.state != JobState.RUNNING})
     end_attempts(dict.fromkeys(jobs, "SUCCEEDED"), now=now)
-    finish(jobs, JobState.SUCCEEDED, now=now)
+    finish_jobs(jobs, JobState.SUCCEEDED, now=now)
     # What still runs when one role has ended its job.
     ask_removal(
         [
@@ -283,19 +290,21 @@ def _succeed(jobs: Sequence[Job], tasks: Mapping[Job, Mapping[str, Sequence[str]
     )
 
 
-def _beginning(job: Job, states: Sequence[str], seen: Sequence[PodObservation], now: datetime) -> list[Move]:
+def _beginning(
+    job: Job, states: Sequence[str], seen: Sequence[PodObservation], now: datetime
+) -> list[StateMove]:
     """The move of a job of which all tasks, or the first of them, are up; none while nothing has begun."""
     if all(state in (_S.RUNNING, _S.SUCCEEDED) for state in states):
         at = max((s.at for s in seen if s.phase is PodPhase.RUNNING), default=now)
         limit = at + timedelta(seconds=job.max_run_s) if job.max_run_s else None
         fields = {"started_at": at, "deadline_at": limit, **no_reason(job)}
-        return [Move(job=job, to=JobState.RUNNING, code="running", fields=fields)]
+        return [StateMove(job=job, to=JobState.RUNNING, code="running", fields=fields)]
     if job.state == JobState.ADMITTED and any(state != _S.BOUND for state in states):
-        return [Move(job=job, to=JobState.STARTING, code="starting")]
+        return [StateMove(job=job, to=JobState.STARTING, code="starting")]
     return []
 
 
-def _start(moves: Sequence[Move], now: datetime) -> None:
+def _start(moves: Sequence[StateMove], now: datetime) -> None:
     transition_all(moves, now=now)
     _note_start({m.job: m.fields["started_at"] for m in moves if m.to == JobState.RUNNING})
 
@@ -321,16 +330,16 @@ def _failure(job: Job, by_role: Mapping[str, Sequence[str]], seen: Sequence[PodO
     return _Failure(job, cause, after_failed_task(job, role, _NEVER_AGAIN, cause))
 
 
-def _giving_up(job: Job, told: PodObservation, now: datetime) -> Move:
+def _giving_up(job: Job, told: PodObservation, now: datetime) -> StateMove:
     """A pod can never start: to wait, or to try it again, would only hold its cards."""
     numbers = {"pod": told.ref.name, "message": told.message[:300]}
-    return eviction(job=job, rule=never_starts(told), then=JobState.FAILED, now=now, numbers=numbers)
+    return eviction_move(job=job, rule=never_starts(told), then=JobState.FAILED, now=now, numbers=numbers)
 
 
-def _failing(failure: _Failure, now: datetime) -> Move:
+def _failing(failure: _Failure, now: datetime) -> StateMove:
     """A task has failed: the whole attempt gives way, and the job's rules say where to."""
     cause, verdict = failure.cause, after_failure(failure.cause, failure.action)
-    return eviction(
+    return eviction_move(
         job=failure.job,
         rule=verdict.rule,
         then=verdict.then,
@@ -340,8 +349,8 @@ def _failing(failure: _Failure, now: datetime) -> Move:
     )
 
 
-def _evict(moves: Sequence[Move], now: datetime) -> None:
+def _evict(moves: Sequence[StateMove], now: datetime) -> None:
     transition_all(moves, now=now)
     jobs = [move.job for move in moves]
     ask_removal(jobs, now)
-    settle(jobs, now=now)
+    settle_jobs(jobs, now=now)

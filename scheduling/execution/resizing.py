@@ -38,7 +38,7 @@ def _open(cluster: uuid.UUID) -> QuerySet[MemoryResize]:
 _OPEN: Final[PreparedQuery[Any]] = PreparedQuery(_open)
 
 
-def resize(cluster: Cluster, backend: ClusterBackend) -> int:
+def apply_resizes(cluster: Cluster, backend: ClusterBackend) -> int:
     """Ask for every change that is open; returns how many are over now."""
     waiting = _OPEN(cluster.pk)
     over = sum(_one(backend, item) for item in waiting)

@@ -15,14 +15,14 @@ from django.db.models import F, QuerySet
 from clusters.backends.base import PodObservation, PodPhase
 from scheduling.execution.endings import ending_message, ending_numbers
 from scheduling.lifecycle.retry import IN_PLACE, after_failed_task
-from scheduling.lifecycle.transitions import note
+from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Allocation, JobState, Task, TaskState
 
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 _ACTIVE: Final = (TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING)
 
 
-def applies(allocation: Allocation, seen: PodObservation) -> bool:
+def belongs_to_restart(allocation: Allocation, seen: PodObservation) -> bool:
     """Whether this observation belongs to a restart in place, beginning or under way."""
     return allocation.restarting or action_for(allocation, seen) in IN_PLACE
 
@@ -34,7 +34,9 @@ def action_for(allocation: Allocation, seen: PodObservation) -> str:
     return after_failed_task(job, allocation.task.role.name, allocation.restarts, seen) if live else ""
 
 
-def step(allocation: Allocation, seen: PodObservation, *, batch: Iterable[Allocation], now: datetime) -> None:
+def advance_restart(
+    allocation: Allocation, seen: PodObservation, *, batch: Iterable[Allocation], now: datetime
+) -> None:
     """Have the old pods removed, and once they are gone have the next ones made; the caller hints at it.
 
     The caller holds the job's row: a cancellation at the same moment comes before or after, not between.
@@ -101,4 +103,4 @@ def _begin(allocation: Allocation, seen: PodObservation, batch: Iterable[Allocat
         "restart": allocation.restarts + 1,
     }
     code = "role_restarting" if whole_role else "task_restarting"
-    note(allocation.attempt.job, code, now=now, numbers=numbers)
+    add_event(allocation.attempt.job, code, now=now, numbers=numbers)

@@ -88,7 +88,7 @@ def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], peers: Peers) -
         environment={
             **peers.launcher_environment(allocation.task),
             **job.environment,
-            **peers.environment(allocation.task),
+            **peers.task_environment(allocation.task),
         },
         workspace=str(job.workspace_id),
         labels={**(job.placement.get("labels") or {}), **labels, **of_hold},

@@ -10,7 +10,7 @@ MemoryUse = Callable[[uuid.UUID], Mapping[uuid.UUID, int]]
 _sources: list[MemoryUse] = []
 
 
-def register(source: MemoryUse) -> None:
+def register_source(source: MemoryUse) -> None:
     """Called once at start by the package that measures."""
     _sources[:] = [source]
 

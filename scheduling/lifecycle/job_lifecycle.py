@@ -17,7 +17,7 @@ from django.db.models import Q
 from foundation.messaging import outbox
 from foundation.sql.bulk import Guard, update_rows
 from scheduling.lifecycle.retry import after_eviction
-from scheduling.lifecycle.transitions import Move, transition, transition_all
+from scheduling.lifecycle.transitions import StateMove, change_state, transition_all
 from scheduling.models import (
     TERMINAL_STATES,
     Allocation,
@@ -40,7 +40,7 @@ def begin_stopping(*, job: Job, now: datetime, actor: str = "") -> None:
 
     Raises: IllegalTransition, StaleJob.
     """
-    transition(
+    change_state(
         job,
         JobState.STOPPING,
         code="stopping",
@@ -88,11 +88,11 @@ def mark_evicting(
 
     Raises: IllegalTransition, StaleJob.
     """
-    move = eviction(job=job, rule=rule, then=then, now=now, numbers=numbers, backoff=backoff)
+    move = eviction_move(job=job, rule=rule, then=then, now=now, numbers=numbers, backoff=backoff)
     transition_all([move], now=now, actor=actor)
 
 
-def eviction(
+def eviction_move(
     *,
     job: Job,
     rule: str,
@@ -100,7 +100,7 @@ def eviction(
     now: datetime,
     numbers: Mapping[str, Any] | None = None,
     backoff: bool = False,
-) -> Move:
+) -> StateMove:
     """The move that begins an eviction; see `begin_eviction`."""
     if rule != "TASK_FAILED":
         then = after_eviction(job, then)
@@ -110,7 +110,7 @@ def eviction(
         pause = min(BACKOFF_BASE_S * 2**job.failures, BACKOFF_LIMIT_S)
         fields["backoff_until"] = now + timedelta(seconds=pause)
     told = {"rule": rule, **(numbers or {})}
-    return Move(job=job, to=JobState.EVICTING, code="evicting", numbers=told, fields=fields)
+    return StateMove(job=job, to=JobState.EVICTING, code="evicting", numbers=told, fields=fields)
 
 
 def no_reason(job: Job) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def note_removal(which: Q, now: datetime) -> set[uuid.UUID]:
     return clusters
 
 
-def settle(jobs: Iterable[Job], *, now: datetime) -> list[Job]:
+def settle_jobs(jobs: Iterable[Job], *, now: datetime) -> list[Job]:
     """Move on those leaving jobs of which nothing is left; returns them.
 
     Called in the transaction that noted the end of their pods.
@@ -161,7 +161,7 @@ def settle(jobs: Iterable[Job], *, now: datetime) -> list[Job]:
         by_target[JobState.CANCELLED if stopped else JobState(job.after_eviction)].append(job)
     for target, group in by_target.items():
         if target in TERMINAL_STATES:
-            finish(group, target, now=now)
+            finish_jobs(group, target, now=now)
         else:
             _go_back(group, target, now)
     end_attempts(reasons, now=now)
@@ -184,7 +184,8 @@ def _go_back(jobs: Sequence[Job], target: JobState, now: datetime) -> None:
     }
     code = "requeued" if queued else "suspended"
     moves = [
-        Move(job=job, to=target, code=code, numbers={"rule": job.end_reason}, fields=fields) for job in jobs
+        StateMove(job=job, to=target, code=code, numbers={"rule": job.end_reason}, fields=fields)
+        for job in jobs
     ]
     transition_all(moves, now=now)
     Task.unscoped.filter(job__in=jobs).update(
@@ -196,11 +197,11 @@ def _go_back(jobs: Sequence[Job], target: JobState, now: datetime) -> None:
         outbox.add_hint(outbox.Topic.CYCLE, cell_id)
 
 
-def finish(jobs: Sequence[Job], to: JobState, *, now: datetime) -> None:
+def finish_jobs(jobs: Sequence[Job], to: JobState, *, now: datetime) -> None:
     """Bring jobs to their terminal state."""
     fields = {"finished_at": now, "reason": "", "reason_numbers": {}, "reason_help": []}
     moves = [
-        Move(
+        StateMove(
             job=job,
             to=to,
             code=to.value,

@@ -26,7 +26,7 @@ _TOLD: Final = {
 """What a line tells of the numbers of an event, and under which name; the rest is in the job's story."""
 
 
-class Step(NamedTuple):
+class JournalStep(NamedTuple):
     """What happened to a job: the code of its event, who did it, and its numbers."""
 
     job: uuid.UUID
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     numbers: Mapping[str, Any] = {}
 
 
-class Pod(NamedTuple):
+class JournalPod(NamedTuple):
     """A pod, the job that it is of, and its node where that is part of what happened."""
 
     job: uuid.UUID
@@ -44,21 +44,21 @@ class Pod(NamedTuple):
     node: str = ""
 
 
-def tell_jobs(steps: Iterable[Step]) -> None:
+def tell_jobs(steps: Iterable[JournalStep]) -> None:
     """Log and count these steps when the present transaction is committed."""
     told = list(steps)
     if told:
         transaction.on_commit(partial(_tell_jobs, told), robust=True)
 
 
-def tell_pods(what: str, pods: Iterable[Pod], **more: str) -> None:
+def tell_pods(what: str, pods: Iterable[JournalPod], **more: str) -> None:
     """Log what happened to these pods when the present transaction is committed."""
     told = list(pods) if log.isEnabledFor(logging.INFO) else []
     if told:
         transaction.on_commit(partial(_tell_pods, what, told, more), robust=True)
 
 
-def _tell_jobs(steps: list[Step]) -> None:
+def _tell_jobs(steps: list[JournalStep]) -> None:
     for code, count in Counter(step.code for step in steps).items():
         counters.EVENTS.add(count, code=code)
     if not log.isEnabledFor(logging.INFO):
@@ -70,7 +70,7 @@ def _tell_jobs(steps: list[Step]) -> None:
         log.info("job", job=str(step.job), step=step.code, **told)
 
 
-def _tell_pods(what: str, pods: list[Pod], more: dict[str, str]) -> None:
+def _tell_pods(what: str, pods: list[JournalPod], more: dict[str, str]) -> None:
     for job, namespace, name, node in pods:
         where = {"node": node} if node else {}
         log.info("pod", job=str(job), step=what, pod=f"{namespace}/{name}", **where, **more)

@@ -32,7 +32,7 @@ IN_PLACE: Final = ("restart_task", "restart_role")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RetryVerdict:
     """`rule` names the cause, `then` the state after the eviction, `backoff` whether to pause first."""
 
     rule: str
@@ -96,7 +96,7 @@ def _is_not_the_program(cause: PodObservation) -> bool:
     return refused or cause.reason.startswith(_NOT_THE_PROGRAM)
 
 
-def after_failure(cause: PodObservation, action: str) -> Verdict:
+def after_failure(cause: PodObservation, action: str) -> RetryVerdict:
     """Decide what follows a failed task that is not restarted in place.
 
     A pod that the cluster lost or could not take is tried again, with back-off, without limit: the
@@ -104,12 +104,12 @@ def after_failure(cause: PodObservation, action: str) -> Verdict:
     own lifecycle rules allow; `action` is what they do.
     """
     if cause.phase is PodPhase.GONE:
-        return Verdict("POD_DELETED", JobState.QUEUED, backoff=False)
+        return RetryVerdict("POD_DELETED", JobState.QUEUED, backoff=False)
     if _is_not_the_program(cause):
         lost = cause.reason.startswith(_NODE)
-        return Verdict("NODE_LOST" if lost else "NOT_READY", JobState.QUEUED, backoff=not lost)
+        return RetryVerdict("NODE_LOST" if lost else "NOT_READY", JobState.QUEUED, backoff=not lost)
     then = {"restart_job": JobState.QUEUED, "abort_job": JobState.SUSPENDED}.get(action, JobState.FAILED)
-    return Verdict("TASK_FAILED", then, backoff=then == JobState.QUEUED)
+    return RetryVerdict("TASK_FAILED", then, backoff=then == JobState.QUEUED)
 
 
 def after_eviction(job: Job, then: JobState) -> JobState:

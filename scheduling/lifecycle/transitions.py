@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.errors import Conflict
 from foundation.sql.bulk import Guard, insert_rows, update_rows
-from scheduling.lifecycle.journal import Step, tell_jobs
+from scheduling.lifecycle.journal import JournalStep, tell_jobs
 from scheduling.models import Job, JobEvent, JobState
 
 _S = JobState
@@ -50,16 +50,16 @@ class IllegalTransition(Conflict):
     code = "ILLEGAL_TRANSITION"
 
 
-def note(
+def add_event(
     job: Job, code: str, *, now: datetime, actor: str = "", numbers: Mapping[str, Any] | None = None
 ) -> JobEvent:
     """Add a line to the job's story."""
-    tell_jobs([Step(job.pk, code, actor, numbers or {})])
+    tell_jobs([JournalStep(job.pk, code, actor, numbers or {})])
     return JobEvent.unscoped.create(job=job, at=now, code=code, actor=actor, numbers=dict(numbers or {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class StateMove:
     """One job's way to the state `to`: the code and numbers of its event, and fields set together with it."""
 
     job: Job
@@ -69,7 +69,7 @@ class Move:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-def transition(
+def change_state(
     job: Job,
     to: JobState,
     *,
@@ -84,16 +84,16 @@ def transition(
     Must run inside the transaction of everything the move implies.
     Raises: IllegalTransition; StaleJob when `job.version` is no longer current.
     """
-    move = Move(job=job, to=to, code=code, numbers=numbers or {}, fields=fields)
+    move = StateMove(job=job, to=to, code=code, numbers=numbers or {}, fields=fields)
     transition_all([move], now=now, actor=actor)
 
 
-def transition_all(moves: Sequence[Move], *, now: datetime, actor: str = "") -> None:
+def transition_all(moves: Sequence[StateMove], *, now: datetime, actor: str = "") -> None:
     """Move many jobs that the caller has locked: a statement for those that set the same fields.
 
     Raises: IllegalTransition; StaleJob when one of them is no longer current, and then none may be moved.
     """
-    alike: defaultdict[tuple[str, ...], list[Move]] = defaultdict(list)
+    alike: defaultdict[tuple[str, ...], list[StateMove]] = defaultdict(list)
     for move in moves:
         if move.to not in ALLOWED[move.job.state]:
             states = {"state": move.job.state, "to": move.to.value}
@@ -109,10 +109,10 @@ def transition_all(moves: Sequence[Move], *, now: datetime, actor: str = "") -> 
             setattr(job, name, value)
         events.append(JobEvent(job=job, at=now, code=move.code, actor=actor, numbers=dict(move.numbers)))
     insert_rows(events)
-    tell_jobs(Step(move.job.pk, move.code, actor, move.numbers) for move in moves)
+    tell_jobs(JournalStep(move.job.pk, move.code, actor, move.numbers) for move in moves)
 
 
-def _write(names: Sequence[str], moves: Sequence[Move]) -> None:
+def _write(names: Sequence[str], moves: Sequence[StateMove]) -> None:
     first = moves[0].fields
     shared = [name for name in names if all(move.fields[name] == first[name] for move in moves)]
     own = [name for name in names if name not in shared]
@@ -152,7 +152,7 @@ def advance(
     job.version += 1
     for name, value in fields.items():
         setattr(job, name, value)
-    note(job, code, now=now, actor=actor, numbers=numbers)
+    add_event(job, code, now=now, actor=actor, numbers=numbers)
 
 
 def admit(jobs: Iterable[Job], *, now: datetime) -> set[uuid.UUID]:

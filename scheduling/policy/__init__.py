@@ -6,8 +6,8 @@ shortest counts. So a child can tighten and never loosen. Defaults are no rule: 
 to the limits where it lies outside them.
 """
 
-from scheduling.policy.combine import Effective, Limit, combine
-from scheduling.policy.defaults import Filled, fill
-from scheduling.policy.violations import violations
+from scheduling.policy.combine import EffectivePolicy, PolicyLimit, combine_policies
+from scheduling.policy.defaults import Filled, fill_defaults
+from scheduling.policy.violations import find_violations
 
-__all__ = ["Effective", "Filled", "Limit", "combine", "fill", "violations"]
+__all__ = ["EffectivePolicy", "Filled", "PolicyLimit", "combine_policies", "fill_defaults", "find_violations"]

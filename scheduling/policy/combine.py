@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, Final, Protocol
 
 from scheduling.policy.fields import amount_of
-from scheduling.policy.trees import merged, put, value_at
+from scheduling.policy.trees import merge_trees, put_value, value_at
 from tenants.models import Tenant
 
 START_LIMIT_S: Final = 600
@@ -39,7 +39,7 @@ class Stated(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class PolicyLimit:
     """A limit that counts, as it was written, in the field's unit, and who set it."""
 
     value: Any
@@ -56,16 +56,16 @@ class Patterns:
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
+class EffectivePolicy:
     """What counts for a tenant. `defaults` has the shape of a job file whose `roles` is one mapping."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    minimum: Mapping[str, Limit] = field(default_factory=dict)
-    maximum: Mapping[str, Limit] = field(default_factory=dict)
+    minimum: Mapping[str, PolicyLimit] = field(default_factory=dict)
+    maximum: Mapping[str, PolicyLimit] = field(default_factory=dict)
     images: Sequence[Patterns] = ()
     allowed: Mapping[str, Sequence[Patterns]] = field(default_factory=dict)
-    idle_timeout_s: Limit | None = None
-    start_limit_s: Limit | None = None
+    idle_timeout_s: PolicyLimit | None = None
+    start_limit_s: PolicyLimit | None = None
 
     @property
     def start_within_s(self) -> int | None:
@@ -75,17 +75,17 @@ class Effective:
         return self.start_limit_s.amount or None
 
 
-def combine(policies: Sequence[Stated]) -> Effective:
+def combine_policies(policies: Sequence[Stated]) -> EffectivePolicy:
     """One policy out of those on a path, the root's first; of two equal limits the upper one is named."""
     defaults: dict[str, Any] = {}
-    minimum: dict[str, Limit] = {}
-    maximum: dict[str, Limit] = {}
+    minimum: dict[str, PolicyLimit] = {}
+    maximum: dict[str, PolicyLimit] = {}
     images: list[Patterns] = []
     allowed: defaultdict[str, list[Patterns]] = defaultdict(list)
-    idle: Limit | None = None
-    start: Limit | None = None
+    idle: PolicyLimit | None = None
+    start: PolicyLimit | None = None
     for policy in policies:
-        defaults = merged(policy.defaults, defaults)
+        defaults = merge_trees(policy.defaults, defaults)
         for name, limit in _limits(policy.minimum, policy.tenant).items():
             if name not in minimum or limit.amount > minimum[name].amount:
                 minimum[name] = limit
@@ -98,20 +98,24 @@ def combine(policies: Sequence[Stated]) -> Effective:
             allowed[name].append(Patterns(tuple(patterns), policy.tenant))
         wait = policy.idle_timeout_s
         if wait is not None and (idle is None or wait < idle.amount):
-            idle = Limit(wait, wait, policy.tenant)
+            idle = PolicyLimit(wait, wait, policy.tenant)
         limit_s = policy.start_limit_s
         if limit_s is not None and (start is None or (limit_s and limit_s < (start.amount or inf))):
-            start = Limit(limit_s, limit_s, policy.tenant)
+            start = PolicyLimit(limit_s, limit_s, policy.tenant)
     filled = _within(defaults, minimum, maximum)
-    return Effective(filled, minimum, maximum, tuple(images), dict(sorted(allowed.items())), idle, start)
+    return EffectivePolicy(
+        filled, minimum, maximum, tuple(images), dict(sorted(allowed.items())), idle, start
+    )
 
 
-def _limits(stated: Mapping[str, Any], tenant: Tenant) -> dict[str, Limit]:
-    return {name: Limit(value, amount_of(name, value), tenant) for name, value in sorted(stated.items())}
+def _limits(stated: Mapping[str, Any], tenant: Tenant) -> dict[str, PolicyLimit]:
+    return {
+        name: PolicyLimit(value, amount_of(name, value), tenant) for name, value in sorted(stated.items())
+    }
 
 
 def _within(
-    defaults: Mapping[str, Any], minimum: Mapping[str, Limit], maximum: Mapping[str, Limit]
+    defaults: Mapping[str, Any], minimum: Mapping[str, PolicyLimit], maximum: Mapping[str, PolicyLimit]
 ) -> dict[str, Any]:
     """The defaults brought to the limits. A job that names no run time gets the longest that is allowed."""
     found = copy.deepcopy(dict(defaults))
@@ -120,9 +124,9 @@ def _within(
         if (value is None and name == "max_run_s") or (
             value is not None and amount_of(name, value) > limit.amount
         ):
-            put(found, name, limit.value)
+            put_value(found, name, limit.value)
     for name, limit in minimum.items():
         value = value_at(found, name)
         if value is not None and amount_of(name, value) < limit.amount:
-            put(found, name, limit.value)
+            put_value(found, name, limit.value)
     return found

@@ -20,7 +20,7 @@ class Filled:
     value: Any
 
 
-def fill(body: Any, defaults: Mapping[str, Any]) -> tuple[Any, list[Filled]]:
+def fill_defaults(body: Any, defaults: Mapping[str, Any]) -> tuple[Any, list[Filled]]:
     """The job file with its gaps filled, and which they were. What is null counts as left open.
 
     A role that asks for no cards gets none. What is not a job file at all is left to whoever reads it.

@@ -13,9 +13,9 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import QuantityError
 from scheduling.job_file import parse_job
 from scheduling.policy.allowed import CHOICES, unknown_choice
-from scheduling.policy.combine import Stated, combine
+from scheduling.policy.combine import Stated, combine_policies
 from scheduling.policy.fields import LIMITED, amount_of, unknown_field
-from scheduling.policy.trees import put, value_at
+from scheduling.policy.trees import put_value, value_at
 from tenants.models import Tenant
 
 IDLE_LEAST_S: Final = 300
@@ -33,7 +33,7 @@ _PARTIAL: Final = frozenset({"REQUIRED", "CONTRADICTION"})
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class PolicyStatement:
     """What a tenant demands; see `WorkspacePolicy` for the fields."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class _Own:
     start_limit_s: int | None
 
 
-def check(statement: Statement, tenant: Tenant, above: Sequence[Stated]) -> None:
+def check_statement(statement: PolicyStatement, tenant: Tenant, above: Sequence[Stated]) -> None:
     """Refuse what cannot be meant.
 
     Raises: Invalid (code POLICY_INVALID) with an error per field.
@@ -85,7 +85,7 @@ def check(statement: Statement, tenant: Tenant, above: Sequence[Stated]) -> None
         raise Invalid(_("The policy has errors. No changes were made."), code="POLICY_INVALID", errors=errors)
 
 
-def _times(statement: Statement) -> Iterator[FieldError]:
+def _times(statement: PolicyStatement) -> Iterator[FieldError]:
     idle, start = statement.idle_timeout_s, statement.start_limit_s
     if idle is not None and not IDLE_LEAST_S <= idle <= IDLE_MOST_S:
         limits = {"low": IDLE_LEAST_S, "high": IDLE_MOST_S}
@@ -96,7 +96,7 @@ def _times(statement: Statement) -> Iterator[FieldError]:
         yield FieldError("start_limit_s", "RANGE", message)
 
 
-def _limits(statement: Statement) -> Iterator[FieldError]:
+def _limits(statement: PolicyStatement) -> Iterator[FieldError]:
     for side, limits in (("minimum", statement.minimum), ("maximum", statement.maximum)):
         for name, value in limits.items():
             if name not in LIMITED:
@@ -133,7 +133,7 @@ def _sample(defaults: Mapping[str, Any], of_roles: Mapping[str, Any]) -> dict[st
     role.pop("min_replicas", None)
     gpu = value_at(role, "resources.gpu")
     if isinstance(gpu, Mapping) and "mode" not in gpu:
-        put(role, "resources.gpu.mode", "mig" if "profile" in gpu else "slice")
+        put_value(role, "resources.gpu.mode", "mig" if "profile" in gpu else "slice")
     rest = {key: value for key, value in defaults.items() if key not in ("roles", "name", "gang")}
     return {**rest, "roles": [role]}
 
@@ -162,9 +162,11 @@ def _allowed(allowed: Mapping[str, Sequence[str]]) -> Iterator[FieldError]:
                 yield FieldError(f"{place}.{index}", "FORMAT", message % {"stars": _STARS_MAX})
 
 
-def _contradictions(statement: Statement, tenant: Tenant, above: Sequence[Stated]) -> Iterator[FieldError]:
+def _contradictions(
+    statement: PolicyStatement, tenant: Tenant, above: Sequence[Stated]
+) -> Iterator[FieldError]:
     """Limits that no job could keep, alone or together with those above."""
-    policy = combine([*above, _Own(tenant=tenant, **statement.values())])
+    policy = combine_policies([*above, _Own(tenant=tenant, **statement.values())])
     for name, least in policy.minimum.items():
         most = policy.maximum.get(name)
         if most is None or least.amount <= most.amount:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 
-def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def merge_trees(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Both, key by key at every depth; where both have a value, that of `first`."""
     found = dict(second)
     for key, value in first.items():
         below = found.get(key)
         if isinstance(value, Mapping) and isinstance(below, Mapping):
-            found[key] = merged(value, below)
+            found[key] = merge_trees(value, below)
         else:
             found[key] = value
     return found
@@ -39,7 +39,7 @@ def values_at(tree: Any, path: str, place: str = "") -> Iterator[tuple[str, Any]
             yield from values_at(tree[key], rest, f"{place}.{key}" if place else key)
 
 
-def put(tree: dict[str, Any], path: str, value: Any) -> None:
+def put_value(tree: dict[str, Any], path: str, value: Any) -> None:
     """Set the value at a dotted path, making what is missing on the way."""
     *way, last = path.split(".")
     for key in way:

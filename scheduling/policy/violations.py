@@ -9,18 +9,18 @@ from django.utils.translation import gettext as _
 from foundation.core.errors import FieldError
 from scheduling.job_file import JobSpec, spec_mapping
 from scheduling.policy.allowed import CHOICES
-from scheduling.policy.combine import Effective, Limit, Patterns
+from scheduling.policy.combine import EffectivePolicy, Patterns, PolicyLimit
 from scheduling.policy.fields import CAPPED, LIMITED, File, Found
 
 
-def violations(spec: JobSpec, policy: Effective) -> list[FieldError]:
+def find_violations(spec: JobSpec, policy: EffectivePolicy) -> list[FieldError]:
     """Every breach, in the order of the limits; none means that the policy allows the job."""
     file = spec_mapping(spec) if policy.minimum or policy.maximum or policy.allowed else {}
     limits = [*_below(spec, file, policy), *_above(spec, file, policy)]
     return [*limits, *_images(spec, policy), *_values(file, policy)]
 
 
-def _below(spec: JobSpec, file: File, policy: Effective) -> Iterator[FieldError]:
+def _below(spec: JobSpec, file: File, policy: EffectivePolicy) -> Iterator[FieldError]:
     for name, limit in policy.minimum.items():
         for found in LIMITED[name].places(spec, file):
             if found.unit_differs:
@@ -30,7 +30,7 @@ def _below(spec: JobSpec, file: File, policy: Effective) -> Iterator[FieldError]
                 yield FieldError(found.path, "BELOW_MINIMUM", message % _names(limit))
 
 
-def _above(spec: JobSpec, file: File, policy: Effective) -> Iterator[FieldError]:
+def _above(spec: JobSpec, file: File, policy: EffectivePolicy) -> Iterator[FieldError]:
     for name, limit in policy.maximum.items():
         for found in LIMITED[name].places(spec, file) if name not in CAPPED else ():
             if found.unit_differs and name not in policy.minimum:
@@ -40,23 +40,23 @@ def _above(spec: JobSpec, file: File, policy: Effective) -> Iterator[FieldError]
                 yield FieldError(found.path, "ABOVE_MAXIMUM", message % _names(limit))
 
 
-def _other_unit(found: Found, limit: Limit) -> FieldError:
+def _other_unit(found: Found, limit: PolicyLimit) -> FieldError:
     message = _("Specify Mi or Gi; maximum is %(limit)s (policy of %(tenant)s).")
     return FieldError(found.path, "NOT_COMPARABLE", message % _names(limit))
 
 
-def _names(limit: Limit) -> dict[str, str]:
+def _names(limit: PolicyLimit) -> dict[str, str]:
     return {"limit": str(limit.value), "tenant": str(limit.tenant)}
 
 
-def _images(spec: JobSpec, policy: Effective) -> Iterator[FieldError]:
+def _images(spec: JobSpec, policy: EffectivePolicy) -> Iterator[FieldError]:
     for index, role in enumerate(spec.roles):
         for rule in policy.images:
             if not _matches(role.image, rule.patterns):
                 yield FieldError(f"roles.{index}.image", "IMAGE_NOT_ALLOWED", _not_allowed(rule))
 
 
-def _values(file: File, policy: Effective) -> Iterator[FieldError]:
+def _values(file: File, policy: EffectivePolicy) -> Iterator[FieldError]:
     for name, rules in policy.allowed.items():
         for path, value in CHOICES[name](file):
             for rule in rules:

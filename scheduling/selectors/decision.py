@@ -18,5 +18,5 @@ def decision_latest(*, viewer: Actor, job: Job, limit: int = _SHOWN) -> Sequence
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     return list(Decision.unscoped.filter(job=job).order_by("-created_at", "-pk")[:limit])

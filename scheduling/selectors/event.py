@@ -35,7 +35,7 @@ def job_events(
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     events = filter_rows(JobEvent.unscoped.filter(job=job), conditions)
     items = list(events.filter(pk__gt=after).order_by("pk")[: limit + 1])
     more = len(items) > limit
@@ -49,6 +49,6 @@ def job_cause(*, viewer: Actor, job: Job) -> dict[str, Any]:
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     last = JobEvent.unscoped.filter(job=job, code="evicting").order_by("-pk").first()
     return dict(last.numbers) if last else {}

@@ -36,7 +36,7 @@ class EventFeed:
         self._settled = cursor
         self._noted: tuple[int, int] | None = None
 
-    def poll(self, scope: Q) -> Sequence[JobEvent]:
+    def poll_events(self, scope: Q) -> Sequence[JobEvent]:
         """The next events within `scope` (a condition on events), with their job and its workspace.
 
         Moves the cursor behind everything that was looked at, in the scope or not.

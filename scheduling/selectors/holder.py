@@ -33,7 +33,7 @@ def node_holds(*, viewer: Actor, nodes: Iterable[Node]) -> dict[uuid.UUID, list[
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     found: defaultdict[uuid.UUID, list[Allocation]] = defaultdict(list)
     rows = Allocation.unscoped.filter(node__in=list(nodes), released_at__isnull=True).select_related(*_WITH)
     for row in rows.order_by("created_at", "pk"):
@@ -46,7 +46,7 @@ def device_holds(*, viewer: Actor, devices: Iterable[Device]) -> dict[uuid.UUID,
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     found: defaultdict[uuid.UUID, list[DeviceHold]] = defaultdict(list)
     rows = DeviceSlice.unscoped.filter(device__in=list(devices), released=False)
     for row in rows.select_related(*(f"allocation__{name}" for name in _WITH)).order_by("created_at", "pk"):

@@ -45,7 +45,7 @@ def live_slices(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[L
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     rows = DeviceSlice.unscoped.filter(released=False)
     if cluster_id is not None:
         rows = rows.filter(device__node__cluster_id=cluster_id)
@@ -58,7 +58,7 @@ def pods_by_node(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     live = Allocation.unscoped.filter(node_id__in=list(node_ids), released_at__isnull=True)
     return dict(live.order_by().values_list("node_id").annotate(pods=Count("pk")))
 
@@ -68,7 +68,7 @@ def node_events(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeEvent
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     rows = Allocation.unscoped.filter(node=node).select_related("task__role", "attempt__job__workspace")
     came = [NodeEvent(row.created_at, True, row) for row in rows.order_by("-created_at", "-pk")[:limit]]
     gone = rows.filter(released_at__isnull=False).order_by("-released_at", "-pk")[:limit]

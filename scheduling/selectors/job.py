@@ -159,7 +159,7 @@ def job_query(
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     jobs = Job.unscoped.select_related("queue", "workspace", "submitted_by", "priority_class")
     jobs = jobs.prefetch_related("roles")
     if workspace is not None:
@@ -232,7 +232,7 @@ def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     pk = _as_uuid(ref)
     job = _BY_ID.first(workspace.pk, pk) if pk is not None else None
     if job is None:
@@ -271,7 +271,7 @@ def job_counts(*, viewer: Actor, workspace: Tenant | None = None) -> dict[str, i
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     jobs = Job.unscoped.all() if workspace is None else Job.unscoped.filter(workspace=workspace)
     found = dict(jobs.order_by().values_list("state").annotate(count=Count("pk")))
     return {state.value: found.get(state.value, 0) for state in JobState}

@@ -39,7 +39,7 @@ class LogFollower:
         self._attempt = 0
         self._after: dict[uuid.UUID, datetime] = {}
 
-    def look(self, *, viewer: Actor, workspace: Tenant) -> News:
+    def poll_lines(self, *, viewer: Actor, workspace: Tenant) -> News:
         """Ask once. Raises: PermissionDenied, NotFound, Conflict; as `job_logs`, with fewer tasks at once."""
         job = job_get(viewer=viewer, workspace=workspace, ref=self._job)
         self._attempt = self._attempt or max(attempt_of(job, self._query), 0)

@@ -14,7 +14,7 @@ from clusters.backends.registry import backend_for
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict
 from scheduling.models import Allocation, Job
-from scheduling.selectors.pods import pods_asked, task_name, unreachable
+from scheduling.selectors.pods import pods_asked, task_name, unreachable_conflict
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -49,7 +49,7 @@ def job_logs(*, viewer: Actor, job: Job, query: LogQuery) -> list[LogLine]:
     Raises: NotFound, also for a task that the attempt does not have; PermissionDenied; Conflict when a
     cluster does not answer, keeps no logs, or the job has too many tasks to be asked at once.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     lines: list[LogLine] = []
     for pod in pods_asked(job, task=query.task, attempt=attempt_of(job, query)):
         lines += pod_lines(pod, query.since, last=query.limit)
@@ -80,7 +80,7 @@ def pod_lines(pod: Allocation, since: datetime | None, *, last: int | None = Non
             at, text = _split(line)
             yield LogLine(task, at, text)
     except BackendUnavailable as error:
-        raise unreachable(pod.node.cluster) from error
+        raise unreachable_conflict(pod.node.cluster) from error
 
 
 def _split(line: str) -> tuple[datetime | None, str]:

@@ -14,7 +14,7 @@ from clusters.backends.base import BackendUnavailable, TaskRef
 from clusters.backends.registry import backend_for
 from foundation.core.actor import Actor
 from scheduling.models import Allocation, Job
-from scheduling.selectors.pods import pods_asked, task_name, unreachable
+from scheduling.selectors.pods import pods_asked, task_name, unreachable_conflict
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -42,7 +42,7 @@ def job_pod_events(*, viewer: Actor, job: Job, task: str = "", attempt: int | No
     A cluster forgets after a while, Kubernetes after an hour. Raises: PermissionDenied; NotFound; Conflict
     when a cluster does not answer, or the job has too many tasks to be asked about at once.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     by_cluster: defaultdict[uuid.UUID, list[Allocation]] = defaultdict(list)
     for pod in pods_asked(job, task=task, attempt=attempt):
         by_cluster[pod.node.cluster_id].append(pod)
@@ -59,7 +59,7 @@ def _told(pods: list[Allocation]) -> list[TaskEvent]:
         events = backend_for(cluster, disowned_too=True).list_pod_events([TaskRef(*key) for key in tasks])
     except BackendUnavailable as error:
         log.warning("the events of pods are not told", cluster=cluster.name, error=str(error))
-        raise unreachable(cluster) from error
+        raise unreachable_conflict(cluster) from error
     return [
         TaskEvent(
             task=tasks[event.ref.namespace, event.ref.name],

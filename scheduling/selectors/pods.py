@@ -46,7 +46,7 @@ def task_name(pod: Allocation) -> str:
     return f"{pod.task.role.name}-{pod.task.index}"
 
 
-def unreachable(cluster: Cluster) -> Conflict:
+def unreachable_conflict(cluster: Cluster) -> Conflict:
     """What to say when a cluster does not answer."""
     message = _("Cluster %(name)s is unreachable.") % {"name": cluster.name}
     return Conflict(message, code="CLUSTER_UNREACHABLE")

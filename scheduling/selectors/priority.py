@@ -16,7 +16,7 @@ def priority_class_list(*, viewer: Actor, workspace: Tenant) -> list[PriorityCla
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     allowed = Q(value__lte=0) | Q(grants__tenant_id__in=workspace.ancestor_ids())
     return list(
         PriorityClass.unscoped.filter(allowed, retired_at__isnull=True).distinct().order_by("-value", "name")

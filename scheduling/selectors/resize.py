@@ -16,7 +16,7 @@ _SHOWN = 100
 
 def resize_list(*, viewer: Actor, job: Job) -> list[MemoryResize]:
     """The latest changes of a job, newest first. Raises: NotFound, PermissionDenied."""
-    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     rows = MemoryResize.unscoped.filter(allocation__attempt__job=job)
     return list(rows.select_related("allocation__task__role").order_by("-created_at", "-pk")[:_SHOWN])
 

@@ -22,7 +22,7 @@ _Name = TypeVar("_Name", str, tuple[str, str])
 
 
 @dataclass(slots=True)
-class JobRow:
+class JobListRow:
     """Tasks of a job and how many run, where it holds something, and its place in its queue, from 1.
 
     Nodes are (cluster, name).
@@ -45,13 +45,13 @@ class QueueWork:
     failed: int
 
 
-def job_rows(*, viewer: Actor, workspace: Tenant, jobs: Collection[Job]) -> dict[uuid.UUID, JobRow]:
+def job_rows(*, viewer: Actor, workspace: Tenant, jobs: Collection[Job]) -> dict[uuid.UUID, JobListRow]:
     """One entry per job that belongs to the workspace, in four queries whatever their number.
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, workspace)
-    rows = {job.pk: JobRow() for job in jobs if job.workspace_id == workspace.pk}
+    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
+    rows = {job.pk: JobListRow() for job in jobs if job.workspace_id == workspace.pk}
     running = Count("pk", filter=Q(state=TaskState.RUNNING))
     counts = Task.unscoped.filter(job__in=rows).order_by().values_list("job_id")
     for job_id, total, up in counts.annotate(total=Count("pk"), up=running):
@@ -99,7 +99,7 @@ def queue_work(*, viewer: Actor, workspace: Tenant, failed_since: datetime) -> d
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     waiting = Q(state__in=[JobState.SUBMITTED, JobState.QUEUED])
     rows = Job.unscoped.filter(workspace=workspace).order_by().values_list("queue_id")
     return {

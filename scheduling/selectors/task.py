@@ -57,7 +57,7 @@ def job_tasks(*, viewer: Actor, job: Job, offset: int = 0, limit: int = 100) -> 
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     tasks = Task.unscoped.filter(job=job)
     shown = list(tasks.select_related("role").order_by("role__position", "index")[offset : offset + limit])
     # A job that waits holds nothing: where its last attempt stood is no place of its tasks.
@@ -73,7 +73,7 @@ def job_tasks(*, viewer: Actor, job: Job, offset: int = 0, limit: int = 100) -> 
 
 def task_get(*, viewer: Actor, job: Job, role: str, index: int) -> Task:
     """One task of a job, with the job as it is at hand. Raises: NotFound, PermissionDenied."""
-    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     task = Task.unscoped.filter(job=job, role__name=role, index=index).select_related("role").first()
     if task is None:
         raise NotFound(_("Task %(role)s-%(index)s not found") % {"role": role, "index": index})
@@ -83,7 +83,7 @@ def task_get(*, viewer: Actor, job: Job, role: str, index: int) -> Task:
 
 def task_by_id(*, viewer: Actor, job: Job, key: uuid.UUID) -> Task:
     """The same by its id. Raises: NotFound, PermissionDenied."""
-    permissions.require(viewer, Permission.JOB_VIEW, job.workspace)
+    permissions.require_permission(viewer, Permission.JOB_VIEW, job.workspace)
     task = Task.unscoped.filter(job=job, pk=key).select_related("role").first()
     if task is None:
         raise NotFound(_("Task not found."))

@@ -38,7 +38,7 @@ def waiting_now(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> Waitin
     Reasons come with the most frequent first. Three queries, whatever the number of jobs.
     Raises: PermissionDenied without `cluster.view`.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     jobs = Job.unscoped.filter(state__in=_STATES)
     if cluster_id is not None:
         queues = QueueFlavor.unscoped.filter(flavor__cluster_id=cluster_id).values("queue_id")

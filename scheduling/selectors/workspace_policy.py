@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from foundation.core.actor import Actor
 from foundation.sql.prepared import PreparedQuery
 from scheduling.models import WorkspacePolicy
-from scheduling.policy import Effective, combine
+from scheduling.policy import EffectivePolicy, combine_policies
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
@@ -34,19 +34,19 @@ def policy_own(*, viewer: Actor, tenant: Tenant) -> WorkspacePolicy:
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.TENANT_VIEW, tenant)
+    permissions.require_permission(viewer, Permission.TENANT_VIEW, tenant)
     found = WorkspacePolicy.unscoped.filter(tenant=tenant).select_related("tenant").first()
     return found or WorkspacePolicy(tenant=tenant)
 
 
-def policy_effective(*, viewer: Actor, tenant: Tenant) -> Effective:
+def policy_effective(*, viewer: Actor, tenant: Tenant) -> EffectivePolicy:
     """What counts for jobs of the tenant: its policy and those above it. They bind whoever sees it, so that
     their limits and the names of the tenants that set them are no secret here.
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.TENANT_VIEW, tenant)
-    return combine(path_policies(tenant))
+    permissions.require_permission(viewer, Permission.TENANT_VIEW, tenant)
+    return combine_policies(path_policies(tenant))
 
 
 def path_policies(tenant: Tenant) -> Sequence[WorkspacePolicy]:

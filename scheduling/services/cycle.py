@@ -22,9 +22,9 @@ from scheduling.commit import Committed
 from scheduling.engine.model import Instant
 from scheduling.engine_input.config import brief_config, engine_config
 from scheduling.monitoring import counters
-from scheduling.snapshots.delegated import elsewhere
-from scheduling.snapshots.kept import borrow, is_trusted, keep
-from scheduling.snapshots.kept_jobs import TRUSTED_FOR
+from scheduling.snapshots.cached_jobs import TRUSTED_FOR
+from scheduling.snapshots.delegated import read_delegated
+from scheduling.snapshots.snapshot_cache import checkin, checkout, is_trusted
 
 log = structlog.get_logger(__name__)
 _RETRY_S = 0.1
@@ -61,9 +61,9 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         outbox.clear_hints((topic,) if briefly else (outbox.Topic.CYCLE, outbox.Topic.FREED), cell_id)
         faults.fault_point("cycle.leased")
         begun = time.monotonic()
-        others, cell = elsewhere(cell_id), _name(cell_id)
+        others, cell = read_delegated(cell_id), _name(cell_id)
         with counters.SNAPSHOT.timed(cell=cell):
-            taken, kept = borrow(cell_id, but=others, briefly=briefly)
+            taken, kept = checkout(cell_id, but=others, briefly=briefly)
         config = brief_config(taken.sharing) if briefly else engine_config(taken.sharing)
         with counters.DECISION.timed(cell=cell):
             result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
@@ -80,7 +80,7 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
     (_idle.discard if done.admitted else _idle.add)(cell_id)
     faults.fault_point("cycle.after_commit")
     if kept is not None:
-        keep(kept, decided=(made.job for made in result.decisions), dropped=done.dropped > 0)
+        checkin(kept, decided=(made.job for made in result.decisions), dropped=done.dropped > 0)
     for cluster_id in sorted(others.clusters):
         # Whatever woke us, a job or a quota, may be theirs.
         outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)

@@ -29,12 +29,12 @@ def govern_clusters() -> None:
     """Bring every cluster's namespaces in line; one that does not answer holds up no other."""
     for cluster in Cluster.unscoped.order_by("id"):
         try:
-            govern(cluster)
+            ensure_namespaces(cluster)
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
 
 
-def govern(cluster: Cluster) -> bool:
+def ensure_namespaces(cluster: Cluster) -> bool:
     """Bring one cluster's namespaces in line; returns whether anything had to be done.
 
     Raises: BackendUnavailable.

@@ -12,7 +12,7 @@ from django.db import transaction
 from scheduling.lifecycle.job_lifecycle import begin_eviction
 from scheduling.lifecycle.transitions import StaleJob
 from scheduling.models import DeviceSlice, Job, JobState
-from scheduling.policy import combine
+from scheduling.policy import combine_policies
 from scheduling.selectors.workspace_policy import path_policies
 from tenants.models import Tenant
 
@@ -24,7 +24,7 @@ def idle_limits() -> dict[int, set[uuid.UUID]]:
     running = Job.unscoped.filter(state=JobState.RUNNING).values("workspace_id")
     limits: dict[int, set[uuid.UUID]] = {}
     for workspace in Tenant.unscoped.filter(pk__in=running).order_by("pk"):
-        limit = combine(path_policies(workspace)).idle_timeout_s
+        limit = combine_policies(path_policies(workspace)).idle_timeout_s
         if limit is not None:
             limits.setdefault(limit.amount, set()).add(workspace.pk)
     return limits

@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 
 from clusters.models import ClusterHealth
 from foundation.sql.prepared import PreparedQuery
-from scheduling.lifecycle.transitions import note
+from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Allocation, Job, JobEvent, JobState, TaskState
 
 IMAGE_PULL_FAILED: Final = "IMAGE_PULL_FAILED"
@@ -189,7 +189,7 @@ def _note(job: Job, obstacle: Obstacle, now: datetime) -> int:
     if not current.update(**fields):
         return 0
     if news and obstacle.code:
-        note(job, "held_up", now=now, numbers={"reason": obstacle.code, **obstacle.numbers})
+        add_event(job, "held_up", now=now, numbers={"reason": obstacle.code, **obstacle.numbers})
     return 1
 
 

@@ -15,7 +15,7 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.sql import row_scope
 from scheduling.lifecycle.job_lifecycle import begin_eviction, end_claims
-from scheduling.lifecycle.transitions import transition
+from scheduling.lifecycle.transitions import change_state
 from scheduling.models import Allocation, Job, JobState
 
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
@@ -46,7 +46,7 @@ def hold_restarting(actor: Actor, cluster: Cluster, found: Sequence[RestartingJo
     now, name = clock.now(), actor.get_username()
     for job in _locked([one.job_id for one in found]):
         if job.state == JobState.QUEUED:
-            transition(
+            change_state(
                 job, JobState.SUSPENDED, code="suspended", now=now, actor=name,
                 reason="SUSPENDED", reason_numbers={"user": name, "restored": cluster.name}, reason_help=[],
                 reason_at=now,

@@ -21,7 +21,7 @@ from foundation.sql.prepared import PreparedQuery
 from scheduling.lifecycle.job_lifecycle import begin_eviction, note_removal
 from scheduling.lifecycle.transitions import StaleJob, advance
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
-from scheduling.policy import combine
+from scheduling.policy import combine_policies
 from scheduling.policy.stating import START_LEAST_S
 from scheduling.selectors.workspace_policy import path_policies
 from scheduling.services.obstacles import START_LIMIT, given_up_note
@@ -75,7 +75,7 @@ def end_slow_starts(*, now: datetime) -> int:
             continue
         if job.workspace_id not in limits:
             workspace = Tenant.unscoped.get(pk=job.workspace_id)
-            limits[job.workspace_id] = combine(path_policies(workspace)).start_within_s
+            limits[job.workspace_id] = combine_policies(path_policies(workspace)).start_within_s
         limit_s = limits[job.workspace_id]
         since = max(filter(None, (held.since, held.answers_since)))
         if limit_s is None or now - since < timedelta(seconds=limit_s):

@@ -16,7 +16,7 @@ from clusters.models import ADMITS_ITSELF, Cell, Cluster
 from foundation.core import clock, faults
 from foundation.messaging import outbox
 from foundation.sql.prepared import PreparedQuery
-from scheduling.lifecycle.job_lifecycle import begin_eviction, settle
+from scheduling.lifecycle.job_lifecycle import begin_eviction, settle_jobs
 from scheduling.lifecycle.transitions import StaleJob
 from scheduling.models import (
     Allocation,
@@ -93,7 +93,7 @@ _THAT_ADMIT: Final = PreparedQuery(
 )
 
 
-def sweep() -> None:
+def sweep_cells() -> None:
     """Ask for every cycle, execution and settlement that rows say is due."""
     now = clock.now()
     _evict_over_time(now)
@@ -193,6 +193,6 @@ def _settle_leaving(now: datetime) -> None:
     for job in _WITHOUT_PODS():
         try:
             with transaction.atomic():
-                settle([job], now=now)
+                settle_jobs([job], now=now)
         except StaleJob:
             log.info("job moved on before the sweep", job=str(job.pk))

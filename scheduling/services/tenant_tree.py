@@ -47,7 +47,7 @@ class JobTreeWatcher:
 
 def _counts(viewer: Actor, tenant: Tenant) -> tuple[int, int]:
     """Jobs that hold something and jobs that wait in a subtree; none for who may not see jobs there."""
-    if not permissions.may(viewer, Permission.JOB_VIEW, tenant):
+    if not permissions.has_permission(viewer, Permission.JOB_VIEW, tenant):
         return 0, 0
     counts = Job.unscoped.filter(workspace__path__startswith=tenant.path).aggregate(
         running=Count("pk", filter=Q(state__in=HOLDING_STATES)),

@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 
 from foundation.sql.prepared import PreparedQuery
 from scheduling.engine import model as em
-from scheduling.engine_input.jobs import toleration
+from scheduling.engine_input.jobs import read_toleration
 from scheduling.models import Allocation, JobState
 
 NODE_GRACE: Final = timedelta(seconds=30)
@@ -62,7 +62,7 @@ def on_drained_nodes() -> Because:
     found: Because = {}
     for row in _TAINTED():
         asked = row.attempt.job.placement.get("tolerations") or ()
-        accepted = [toleration(item) for item in (*row.flavor.tolerations, *asked)]
+        accepted = [read_toleration(item) for item in (*row.flavor.tolerations, *asked)]
         for taint in row.node.taints:
             if taint["effect"] == em.TaintEffect.NO_EXECUTE and not _covered(taint, accepted):
                 found.setdefault(row.attempt.job_id, {"node": row.node.name, "taint": taint["key"]})

@@ -35,7 +35,7 @@ def queue_vacate(acting_user: Actor, queue: Queue, move_to: Queue | None) -> int
         raise Conflict(told, code="QUEUE_IN_USE", numbers=numbers, errors=errors)
     if not waiting or move_to is None:
         return 0
-    permissions.require(acting_user, Permission.JOB_STOP_ANY, queue.workspace)
+    permissions.require_permission(acting_user, Permission.JOB_STOP_ANY, queue.workspace)
     for job in waiting:
         end_claims([job])
         transitions.advance(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scheduling.simulation.departures import Departures
 from scheduling.simulation.errors import InputError, UsageError
-from scheduling.simulation.openb import read_arrivals, read_nodes, read_pods, scaled
+from scheduling.simulation.openb import read_arrivals, read_nodes, read_pods, scale_trace
 from scheduling.simulation.output import (
     progress_bar,
     show_pack,
@@ -105,7 +105,7 @@ def _pack(options: argparse.Namespace) -> int:
     departures = _departures(options)
     nodes, pods = read_nodes(options.nodes), read_pods(options.pods)
     arrivals = read_arrivals(options.arrivals, options.seed, pods=len(pods), nodes=len(nodes))
-    ranked, order = scaled(nodes, arrivals, len(pods), options.scale)
+    ranked, order = scale_trace(nodes, arrivals, len(pods), options.scale)
     with progress_bar("packing") as progress:
         report = run_pack(
             ranked,
@@ -134,7 +134,7 @@ def _departures(options: argparse.Namespace) -> Departures | None:
             raise UsageError("--moves needs --departures: without them nobody waits for whole nodes")
         return None
     departures = Departures(options.departures, options.moves or 0)
-    departures.check()
+    departures.check_options()
     return departures
 
 

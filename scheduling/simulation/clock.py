@@ -25,8 +25,8 @@ from scheduling.engine import (
     run_cycle,
 )
 from scheduling.engine.model import Allocation, Claim, Decision, DecisionKind, Instant, JobState
-from scheduling.simulation.philly import Tenant, TraceJob
-from scheduling.simulation.pools import PoolPolicy, config, engine_job, world
+from scheduling.simulation.philly import TraceJob, TraceTenant
+from scheduling.simulation.pools import PoolPolicy, build_config, build_world, engine_job
 
 # A cycle that tells somebody to leave is followed by one that gives the place away, and so on. An engine
 # that is stable ends this chain; one that is not is stopped here.
@@ -65,24 +65,24 @@ class Record:
 
 
 class Observer(Protocol):
-    """Watches a replay; `settled` is called once an instant is over."""
+    """Watches a replay; `on_settled` is called once an instant is over."""
 
-    def submitted(self, at: int, record: Record) -> None: ...
+    def on_submitted(self, at: int, record: Record) -> None: ...
 
-    def started(self, at: int, record: Record) -> None: ...
+    def on_started(self, at: int, record: Record) -> None: ...
 
-    def evicted(self, at: int, record: Record) -> None: ...
+    def on_evicted(self, at: int, record: Record) -> None: ...
 
-    def finished(self, at: int, record: Record) -> None: ...
+    def on_finished(self, at: int, record: Record) -> None: ...
 
-    def settled(self, at: int) -> None: ...
+    def on_settled(self, at: int) -> None: ...
 
 
 @dataclass(slots=True)
 class Replay:
     """One run of a trace through the engine."""
 
-    tenants: Sequence[Tenant]
+    tenants: Sequence[TraceTenant]
     policy: PoolPolicy
     observers: Sequence[Observer] = ()
     records: dict[str, Record] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Replay:
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> list[Record]:
         """Replay all jobs; returns one record per job in the order given."""
-        self._snapshot = world(self.tenants, self.policy)
+        self._snapshot = build_world(self.tenants, self.policy)
         arrivals = sorted(jobs, key=lambda job: (job.submit_s, job.row))
         arrived = done = 0
         while arrived < len(arrivals) or self._finishes:
@@ -110,7 +110,7 @@ class Replay:
             self._snapshot.apply(Delta(tuple(changes)))
             self._cycles(now)
             for observer in self.observers:
-                observer.settled(now)
+                observer.on_settled(now)
             progress(done, len(arrivals))
         by_row = {record.job.row: record for record in self.records.values()}
         return [by_row[job.row] for job in jobs]
@@ -128,7 +128,7 @@ class Replay:
         self._waiting[arrival.tenant] += 1
         changes.append(JobPut(job))
         for observer in self.observers:
-            observer.submitted(now, record)
+            observer.on_submitted(now, record)
 
     def _finish_due(self, now: int, changes: list[Change]) -> int:
         """End the runs that end now; those of attempts that were cut short are passed over."""
@@ -143,12 +143,12 @@ class Replay:
             record.finished_s = now
             ended += 1
             for observer in self.observers:
-                observer.finished(now, record)
+                observer.on_finished(now, record)
         return ended
 
     def _cycles(self, now: int) -> None:
         for _ in range(MOST_CYCLES):
-            result = run_cycle(self._snapshot, config(self.policy), Instant(now))
+            result = run_cycle(self._snapshot, build_config(self.policy), Instant(now))
             for decision in self._ordered(result.decisions):
                 changes: list[Change] = []
                 self._carry_out(now, decision, changes)
@@ -212,7 +212,7 @@ class Replay:
         changes.append(JobPut(replace(job, state=JobState.LIVE, admitted_at=since, running_since=since)))
         changes.extend(AllocationPut(allocation) for allocation in allocations)
         for observer in self.observers:
-            observer.started(now, record)
+            observer.on_started(now, record)
 
     def _evict(self, now: int, job_id: str, changes: list[Change]) -> None:
         """Cut a run short: what it did since the last checkpoint, here since its start, is lost."""
@@ -238,7 +238,7 @@ class Replay:
             )
         )
         for observer in self.observers:
-            observer.evicted(now, record)
+            observer.on_evicted(now, record)
 
     def _move(self, now: int, decision: Decision, changes: list[Change]) -> None:
         """A job that moves starts again in its new place, at once."""

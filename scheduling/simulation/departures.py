@@ -28,7 +28,7 @@ class Departures:
     percent: float
     moves: int = 0
 
-    def check(self) -> None:
+    def check_options(self) -> None:
         """Raise UsageError unless both are sensible."""
         if not 0 < self.percent < 100:
             raise UsageError(f"--departures is {self.percent:g}; it is above 0 and below 100")
@@ -56,7 +56,7 @@ class Departed:
         return self.slots_with - self.slots_without
 
 
-def depart(stream: PlacementStream, held: Held, what: Departures, *, seed: int, card: int) -> Departed:
+def depart_pods(stream: PlacementStream, held: Held, what: Departures, *, seed: int, card: int) -> Departed:
     """Let pods leave, drawn with the seed, and make the moves that open slots for waiting jobs.
 
     `held` is who has which place, in order of arrival; `card` is the core units of one card.

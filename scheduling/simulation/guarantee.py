@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from scheduling.engine import stand_together
 from scheduling.simulation.clock import Record
-from scheduling.simulation.philly import Tenant
+from scheduling.simulation.philly import TraceTenant
 
 GRACE_S = 60
 
@@ -28,7 +28,7 @@ class _Watch:
     instant was over, `fresh` the rows that came to wait since.
     """
 
-    tenant: Tenant
+    tenant: TraceTenant
     line: list[tuple[int, int]] = field(default_factory=list)
     waiting: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     running: dict[int, int] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class GuaranteeWatch:
     `heads_only`: of each tenant's line only the first job counts.
     """
 
-    def __init__(self, tenants: Sequence[Tenant], *, heads_only: bool = False) -> None:
+    def __init__(self, tenants: Sequence[TraceTenant], *, heads_only: bool = False) -> None:
         self._heads_only = heads_only
         self._watches = {tenant.name: _Watch(tenant) for tenant in tenants}
 
@@ -124,23 +124,23 @@ class GuaranteeWatch:
         """Stretches above the grace that are over."""
         return sum(watch.violations for watch in self._watches.values())
 
-    def submitted(self, at: int, record: Record) -> None:
+    def on_submitted(self, at: int, record: Record) -> None:
         self._watches[record.job.tenant].put(record)
 
-    def started(self, at: int, record: Record) -> None:
+    def on_started(self, at: int, record: Record) -> None:
         watch = self._watches[record.job.tenant]
         watch.take(at, record)
         watch.run(record.job.row, record.job.gpus)
 
-    def evicted(self, at: int, record: Record) -> None:
+    def on_evicted(self, at: int, record: Record) -> None:
         watch = self._watches[record.job.tenant]
         watch.stop(record.job.row)
         watch.put(record)
 
-    def finished(self, at: int, record: Record) -> None:
+    def on_finished(self, at: int, record: Record) -> None:
         self._watches[record.job.tenant].stop(record.job.row)
 
-    def settled(self, at: int) -> None:
+    def on_settled(self, at: int) -> None:
         for watch in self._watches.values():
             if watch.changed:
                 watch.changed = False

@@ -16,14 +16,14 @@ from typing import Any
 from scheduling.engine import WorkloadShape
 from scheduling.engine.model import Device, Flavor, GpuMode, GpuRequest, Node, Request
 from scheduling.simulation.errors import InputError, UsageError
-from scheduling.simulation.tables import Row, read_table
+from scheduling.simulation.tables import TableRow, read_table
 
 CARD = 1000
 MOST_CARDS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class TracePod:
     """One row of a pod list. `milli` is per card."""
 
     name: str
@@ -45,7 +45,7 @@ class Arrivals:
     node_rank: tuple[int, ...]
 
 
-def flavor(policy: str) -> Flavor:
+def packing_flavor(policy: str) -> Flavor:
     """The one flavor of a packing run, placed by a policy of the engine."""
     return Flavor(id="openb", card_cores=CARD, mode=GpuMode.SLICE, policy=policy)
 
@@ -61,12 +61,12 @@ def read_nodes(file: Path) -> list[Node]:
     seen: set[str] = set()
     for row, node in zip(rows, nodes, strict=True):
         if node.id in seen:
-            raise row.wrong("sn", f"{node.id} stands twice")
+            raise row.cell_error("sn", f"{node.id} stands twice")
         seen.add(node.id)
     return nodes
 
 
-def read_pods(file: Path) -> list[Pod]:
+def read_pods(file: Path) -> list[TracePod]:
     """Pods in file order.
 
     Raises:
@@ -103,7 +103,7 @@ def read_arrivals(file: Path, seed: int, *, pods: int, nodes: int) -> Arrivals:
     raise InputError(f"has no seed {seed}; it has {known or 'none'}", file=file, field="seed")
 
 
-def scaled(nodes: list[Node], arrivals: Arrivals, pods: int, times: int) -> tuple[list[Node], list[int]]:
+def scale_trace(nodes: list[Node], arrivals: Arrivals, pods: int, times: int) -> tuple[list[Node], list[int]]:
     """Ranked nodes and arrival order with both lists repeated.
 
     Copy i of row r has index i·rows + r; copies arrive interleaved, and node ranks are rank·times + i.
@@ -134,24 +134,26 @@ def _copy(node: Node, copy: int, rank: int, times: int) -> Node:
     return Node(id=name, cpu=node.cpu, memory=node.memory, devices=devices, rank=rank)
 
 
-def _node(row: Row) -> Node:
-    name, model = row.text("sn"), row.text("model")
+def _node(row: TableRow) -> Node:
+    name, model = row.read_text("sn"), row.read_text("model")
     devices = tuple(
         Device(uuid=f"{name}/{index}", index=index, model=model, mode=GpuMode.SLICE, cores=CARD)
-        for index in range(row.whole("gpu", most=MOST_CARDS))
+        for index in range(row.read_whole("gpu", most=MOST_CARDS))
     )
-    return Node(id=name, cpu=row.whole("cpu_milli"), memory=row.whole("memory_mib"), devices=devices)
+    return Node(
+        id=name, cpu=row.read_whole("cpu_milli"), memory=row.read_whole("memory_mib"), devices=devices
+    )
 
 
-def _pod(row: Row) -> Pod:
-    cpu, memory = row.whole("cpu_milli"), row.whole("memory_mib")
-    cards = row.whole("num_gpu", most=MOST_CARDS)
-    milli = min(row.whole("gpu_milli"), CARD) if cards else 0
-    spec = row.text("gpu_spec", "") if cards else ""
+def _pod(row: TableRow) -> TracePod:
+    cpu, memory = row.read_whole("cpu_milli"), row.read_whole("memory_mib")
+    cards = row.read_whole("num_gpu", most=MOST_CARDS)
+    milli = min(row.read_whole("gpu_milli"), CARD) if cards else 0
+    spec = row.read_text("gpu_spec", "") if cards else ""
     if cards and not milli:
-        raise row.wrong("gpu_milli", "is 0 although the pod asks for cards")
+        raise row.cell_error("gpu_milli", "is 0 although the pod asks for cards")
     if cards > 1 and milli < CARD:
-        raise row.wrong("gpu_milli", f"is {milli}: only a pod with one card may have part of it")
+        raise row.cell_error("gpu_milli", f"is {milli}: only a pod with one card may have part of it")
     gpu = None
     if cards:
         models = tuple(sorted({model for model in spec.split("|") if model}))
@@ -160,7 +162,7 @@ def _pod(row: Row) -> Pod:
         else:
             gpu = GpuRequest(cards=cards, models=models)
     request = Request(cpu=cpu, memory=memory, gpu=gpu)
-    return Pod(row.text("name"), request, WorkloadShape(cpu, milli, cards, spec))
+    return TracePod(row.read_text("name"), request, WorkloadShape(cpu, milli, cards, spec))
 
 
 def _lines(file: Path) -> list[str]:

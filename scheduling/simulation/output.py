@@ -16,7 +16,7 @@ from rich.table import Table
 
 from scheduling.simulation.departures import Departed
 from scheduling.simulation.errors import InputError
-from scheduling.simulation.pack import PackReport, silent
+from scheduling.simulation.pack import PackReport, no_progress
 from scheduling.simulation.pack import Progress as Report
 from scheduling.simulation.replay import ReplayReport
 
@@ -59,7 +59,7 @@ def progress_bar(what: str) -> Iterator[Report]:
     """A bar on a terminal, nothing elsewhere; yields the function to report to."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield silent
+        yield no_progress
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:

@@ -25,7 +25,7 @@ from scheduling.engine import (
     Workload,
 )
 from scheduling.engine.model import Node
-from scheduling.simulation.departures import LOAD, Departed, Departures, depart
+from scheduling.simulation.departures import LOAD, Departed, Departures, depart_pods
 from scheduling.simulation.errors import UsageError
 from scheduling.simulation.openb import CARD, Pod, flavor
 from scheduling.simulation.published import published_config
@@ -43,7 +43,7 @@ LATE = 95
 Progress = Callable[[int, int], None]
 
 
-def silent(done: int, total: int) -> None:
+def no_progress(done: int, total: int) -> None:
     """A progress display that shows nothing."""
 
 
@@ -103,14 +103,14 @@ def check_policy(policy: str) -> None:
 
 def run_pack(
     nodes: Sequence[Node],
-    pods: Sequence[Pod],
+    pods: Sequence[TracePod],
     order: Sequence[int],
     *,
     policy: str,
     seed: int,
     departures: Departures | None = None,
     clock: Callable[[], float] = time.process_time,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> PackReport:
     """Let the pods arrive in order; `order` indexes `pods`, modulo its length where lists are repeated.
 
@@ -122,7 +122,7 @@ def run_pack(
     """
     check_policy(policy)
     if departures is not None:
-        departures.check()
+        departures.check_options()
     capacity = _capacity(nodes)
     if not capacity or not order:
         raise UsageError("there are no cards or no arrivals to pack")
@@ -165,7 +165,7 @@ class _Run:
     def __init__(
         self,
         nodes: Sequence[Node],
-        pods: Sequence[Pod],
+        pods: Sequence[TracePod],
         order: Sequence[int],
         policy: str,
         seed: int,
@@ -229,7 +229,7 @@ class _Run:
         for step, (asked, place) in enumerate(zip(self._asked, self._log, strict=False)):
             if place is not None:
                 held[str(step)] = asked, self._stream.seat(asked, place)
-        self._departed = depart(self._stream, held, departures, seed=seed, card=CARD)
+        self._departed = depart_pods(self._stream, held, departures, seed=seed, card=CARD)
 
     def report(self, policy: str, seed: int) -> PackReport:
         """What came of it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scheduling.simulation.errors import InputError, UsageError
-from scheduling.simulation.tables import Row, read_table
+from scheduling.simulation.tables import TableRow, read_table
 
 SUBMIT = "submit_s_since_2017_10_01_est"
 WINDOW = "in_helios_window"
@@ -26,7 +26,7 @@ class TraceJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class TraceTenant:
     """A tenant and the nodes that are guaranteed to it."""
 
     name: str
@@ -39,7 +39,7 @@ class Tenant:
         return self.nodes * self.cards_per_node
 
 
-def read_tenants(file: Path, nodes: Mapping[str, int] | None = None) -> list[Tenant]:
+def read_tenants(file: Path, nodes: Mapping[str, int] | None = None) -> list[TraceTenant]:
     """Tenants in file order; `nodes` overrides numbers of nodes by name.
 
     Raises:
@@ -47,13 +47,13 @@ def read_tenants(file: Path, nodes: Mapping[str, int] | None = None) -> list[Ten
         UsageError: when an override names no tenant of the file.
     """
     rows = read_table(file, ("vc", "nodes", "gpus"))
-    tenants: dict[str, Tenant] = {}
+    tenants: dict[str, TraceTenant] = {}
     for row in rows:
         tenant = _tenant(row)
         if tenant.name in tenants:
-            raise row.wrong("vc", f"{tenant.name} stands twice")
+            raise row.cell_error("vc", f"{tenant.name} stands twice")
         if tenants and tenant.cards_per_node != next(iter(tenants.values())).cards_per_node:
-            raise row.wrong("gpus", "all tenants need nodes of the same size")
+            raise row.cell_error("gpus", "all tenants need nodes of the same size")
         tenants[tenant.name] = tenant
     for name, count in (nodes or {}).items():
         if name not in tenants:
@@ -62,7 +62,7 @@ def read_tenants(file: Path, nodes: Mapping[str, int] | None = None) -> list[Ten
     return list(tenants.values())
 
 
-def read_jobs(file: Path, tenants: Sequence[Tenant]) -> list[TraceJob]:
+def read_jobs(file: Path, tenants: Sequence[TraceTenant]) -> list[TraceJob]:
     """Jobs in file order; where the file marks a window, only those inside it.
 
     Raises:
@@ -73,11 +73,11 @@ def read_jobs(file: Path, tenants: Sequence[Tenant]) -> list[TraceJob]:
     jobs: list[TraceJob] = []
     names: set[str] = set()
     for number, row in enumerate(rows):
-        if row.text(WINDOW, "1") == "0":
+        if row.read_text(WINDOW, "1") == "0":
             continue
         job = _job(number, row, known)
         if job.name in names:
-            raise row.wrong("vc_job_no", f"{job.name} stands twice")
+            raise row.cell_error("vc_job_no", f"{job.name} stands twice")
         names.add(job.name)
         jobs.append(job)
     if not jobs:
@@ -85,7 +85,7 @@ def read_jobs(file: Path, tenants: Sequence[Tenant]) -> list[TraceJob]:
     return jobs
 
 
-def compressed(jobs: Sequence[TraceJob], factor: float) -> list[TraceJob]:
+def compress_jobs(jobs: Sequence[TraceJob], factor: float) -> list[TraceJob]:
     """The same jobs arriving faster: whole seconds of submit ÷ factor, truncated.
 
     Raises:
@@ -96,22 +96,22 @@ def compressed(jobs: Sequence[TraceJob], factor: float) -> list[TraceJob]:
     return [replace(job, submit_s=int(job.submit_s / factor)) for job in jobs]
 
 
-def _tenant(row: Row) -> Tenant:
-    nodes, gpus = row.whole("nodes", least=1), row.whole("gpus", least=1)
+def _tenant(row: TableRow) -> TraceTenant:
+    nodes, gpus = row.read_whole("nodes", least=1), row.read_whole("gpus", least=1)
     if gpus % nodes:
-        raise row.wrong("gpus", f"{gpus} cards do not spread evenly over {nodes} nodes")
-    return Tenant(row.text("vc"), nodes, gpus // nodes)
+        raise row.cell_error("gpus", f"{gpus} cards do not spread evenly over {nodes} nodes")
+    return TraceTenant(row.read_text("vc"), nodes, gpus // nodes)
 
 
-def _job(number: int, row: Row, tenants: set[str]) -> TraceJob:
-    tenant = row.text("vc")
+def _job(number: int, row: TableRow, tenants: set[str]) -> TraceJob:
+    tenant = row.read_text("vc")
     if tenant not in tenants:
-        raise row.wrong("vc", f"{tenant!r} is not among the tenants")
+        raise row.cell_error("vc", f"{tenant!r} is not among the tenants")
     return TraceJob(
         row=number,
-        name=f"{tenant}-{row.text('vc_job_no')}",
+        name=f"{tenant}-{row.read_text('vc_job_no')}",
         tenant=tenant,
-        submit_s=row.whole(SUBMIT, least=None),
-        gpus=row.whole("num_gpu", least=1),
-        duration_s=row.whole("duration_s"),
+        submit_s=row.read_whole(SUBMIT, least=None),
+        gpus=row.read_whole("num_gpu", least=1),
+        duration_s=row.read_whole("duration_s"),
     )

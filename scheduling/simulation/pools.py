@@ -35,7 +35,7 @@ from scheduling.engine.model import (
     Strategy,
 )
 from scheduling.simulation.errors import UsageError
-from scheduling.simulation.philly import Tenant, TraceJob
+from scheduling.simulation.philly import TraceJob, TraceTenant
 
 ROOT = "root"
 SHARED = "shared"
@@ -90,12 +90,12 @@ def pool_policy(name: str) -> PoolPolicy:
     raise UsageError(f"there is no policy {name!r}; offered: {', '.join(POLICIES)}")
 
 
-def config(policy: PoolPolicy) -> EngineConfig:
+def build_config(policy: PoolPolicy) -> EngineConfig:
     """How the engine is set up for a policy."""
     return GUARANTEEING if policy.guaranteed else SHARING
 
 
-def world(tenants: Sequence[Tenant], policy: PoolPolicy) -> Snapshot:
+def build_world(tenants: Sequence[TraceTenant], policy: PoolPolicy) -> Snapshot:
     """An empty cluster of all tenants' nodes, divided as the policy says."""
     pools = [tenant.name for tenant in tenants] if policy.partitioned else [SHARED]
     nodes = _nodes(tenants, policy)
@@ -150,7 +150,7 @@ def engine_job(job: TraceJob, policy: PoolPolicy, cards_per_node: int) -> Job:
     )
 
 
-def _nodes(tenants: Sequence[Tenant], policy: PoolPolicy) -> list[Node]:
+def _nodes(tenants: Sequence[TraceTenant], policy: PoolPolicy) -> list[Node]:
     nodes: list[Node] = []
     for tenant in tenants:
         for _ in range(tenant.nodes):

@@ -9,19 +9,19 @@ from typing import Any
 
 from scheduling.simulation.clock import Record, Replay
 from scheduling.simulation.guarantee import GRACE_S, GuaranteeWatch
-from scheduling.simulation.pack import Progress, silent
-from scheduling.simulation.philly import Tenant, TraceJob, compressed
+from scheduling.simulation.pack import Progress, no_progress
+from scheduling.simulation.philly import TraceJob, TraceTenant, compress_jobs
 from scheduling.simulation.pools import pool_policy
 from scheduling.simulation.statistics import (
-    Spread,
     TenantFigures,
+    ValueSpread,
     completion_times,
-    harmed,
+    compute_makespan,
+    compute_utilisation,
+    count_harmed,
     lost_gpu_hours,
-    makespan,
     queue_times,
     tenant_figures,
-    utilisation,
 )
 
 PRIVATE = "static-fifo"
@@ -45,19 +45,19 @@ class EventLog:
 
     events: list[Event] = field(default_factory=list)
 
-    def submitted(self, at: int, record: Record) -> None:
+    def on_submitted(self, at: int, record: Record) -> None:
         self._note(at, "submit", record, ())
 
-    def started(self, at: int, record: Record) -> None:
+    def on_started(self, at: int, record: Record) -> None:
         self._note(at, "start", record, record.nodes)
 
-    def evicted(self, at: int, record: Record) -> None:
+    def on_evicted(self, at: int, record: Record) -> None:
         self._note(at, "evict", record, record.nodes)
 
-    def finished(self, at: int, record: Record) -> None:
+    def on_finished(self, at: int, record: Record) -> None:
         self._note(at, "finish", record, record.nodes)
 
-    def settled(self, at: int) -> None:
+    def on_settled(self, at: int) -> None:
         """Nothing happens between instants."""
 
     def _note(self, at: int, event: str, record: Record, nodes: tuple[str, ...]) -> None:
@@ -73,8 +73,8 @@ class ReplayReport:
     jobs: int
     finished: int
     makespan_s: int
-    queue: Spread
-    jct: Spread
+    queue: ValueSpread
+    jct: ValueSpread
     per_tenant: dict[str, TenantFigures]
     guarantee_violations: int
     jobs_harmed: int
@@ -108,13 +108,13 @@ class ReplayReport:
 
 def run_replay(
     jobs: Sequence[TraceJob],
-    tenants: Sequence[Tenant],
+    tenants: Sequence[TraceTenant],
     *,
     policy: str,
     compress: float = 1.0,
     heads_only: bool = False,
     stopwatch: Callable[[], float] = time.perf_counter,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> ReplayReport:
     """Replay the jobs under a policy, and under private clusters for comparison.
 
@@ -125,7 +125,7 @@ def run_replay(
         UsageError: for a policy that is not offered or a factor that is not above zero.
     """
     rules = pool_policy(policy)
-    trace = compressed(jobs, compress)
+    trace = compress_jobs(jobs, compress)
     watch, log = GuaranteeWatch(tenants, heads_only=heads_only), EventLog()
     begun = stopwatch()
     records = Replay(tenants, rules, (watch, log)).run(trace, progress)
@@ -138,19 +138,19 @@ def run_replay(
         policy=policy,
         jobs=len(records),
         finished=sum(1 for record in records if record.finished_s is not None),
-        makespan_s=makespan(records),
-        queue=Spread.of(queue_times(records)),
-        jct=Spread.of(completion_times(records)),
+        makespan_s=compute_makespan(records),
+        queue=ValueSpread.of_values(queue_times(records)),
+        jct=ValueSpread.of_values(completion_times(records)),
         per_tenant={
             tenant.name: tenant_figures([r for r in records if r.job.tenant == tenant.name], private)
             for tenant in tenants
         },
         guarantee_violations=watch.violations,
-        jobs_harmed=harmed(records, private, GRACE_S),
+        jobs_harmed=count_harmed(records, private, GRACE_S),
         preemptions=sum(record.evictions for record in records),
         max_evictions_of_one_job=max(record.evictions for record in records),
         lost_gpu_hours=lost_gpu_hours(records),
-        gpu_utilisation=utilisation(records, sum(tenant.gpus for tenant in tenants)),
+        gpu_utilisation=compute_utilisation(records, sum(tenant.gpus for tenant in tenants)),
         wall_s=wall,
         events=tuple(log.events),
     )

@@ -11,7 +11,7 @@ HOUR_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ValueSpread:
     """Mean and percentiles of times in seconds; percentile p is the sorted value at index ⌊p·n⌋."""
 
     mean: float
@@ -20,7 +20,7 @@ class Spread:
     p99: float
 
     @classmethod
-    def of(cls, values: Sequence[int]) -> Spread:
+    def of_values(cls, values: Sequence[int]) -> ValueSpread:
         """The spread of at least one value; all zero for none."""
         if not values:
             return cls(0.0, 0.0, 0.0, 0.0)
@@ -70,14 +70,14 @@ def tenant_figures(records: Sequence[Record], private: Mapping[str, Record]) -> 
         if (jct := record.jct_s) is not None and (alone := private[record.job.name].jct_s)
     ]
     return TenantFigures(
-        Spread.of(queue_times(records)).mean,
-        Spread.of(completion_times(records)).mean,
+        ValueSpread.of_values(queue_times(records)).mean,
+        ValueSpread.of_values(completion_times(records)).mean,
         round(sum(rhos) / len(rhos), 4) if rhos else 1.0,
         round(max(rhos, default=1.0), 4),
     )
 
 
-def harmed(records: Sequence[Record], private: Mapping[str, Record], grace_s: int) -> int:
+def count_harmed(records: Sequence[Record], private: Mapping[str, Record], grace_s: int) -> int:
     """Jobs that waited more than the grace longer than in their tenant's private cluster."""
     return sum(
         1
@@ -88,15 +88,15 @@ def harmed(records: Sequence[Record], private: Mapping[str, Record], grace_s: in
     )
 
 
-def makespan(records: Sequence[Record]) -> int:
+def compute_makespan(records: Sequence[Record]) -> int:
     """Seconds from the first submission to the last finish."""
     ends = [record.finished_s for record in records if record.finished_s is not None]
     return max(ends) - min(record.job.submit_s for record in records) if ends else 0
 
 
-def utilisation(records: Sequence[Record], gpus: int) -> float:
+def compute_utilisation(records: Sequence[Record], gpus: int) -> float:
     """Card-seconds run by finished jobs over card-seconds that there were, 0 to 1."""
-    available = gpus * makespan(records)
+    available = gpus * compute_makespan(records)
     run = sum(record.job.gpus * record.job.duration_s for record in records if record.finished_s is not None)
     return round(run / available, 6) if available else 0.0
 

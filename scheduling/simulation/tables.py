@@ -11,39 +11,39 @@ from scheduling.simulation.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One line of a table, with what it takes to complain about it."""
 
     file: Path
     line: int
     cells: dict[str, str]
 
-    def text(self, field: str, default: str | None = None) -> str:
+    def read_text(self, field: str, default: str | None = None) -> str:
         """The cell as it stands; `default` where the table has no such column."""
         value = self.cells.get(field, default)
         if value is None:
             raise InputError("is missing", file=self.file, line=self.line, field=field)
         return value
 
-    def whole(self, field: str, *, least: int | None = 0, most: int | None = None) -> int:
+    def read_whole(self, field: str, *, least: int | None = 0, most: int | None = None) -> int:
         """The cell as a whole number within bounds; bounds are inclusive, None is no bound."""
-        text = self.text(field)
+        text = self.read_text(field)
         try:
             value = int(text)
         except ValueError:
-            raise self.wrong(field, f"{text!r} is not a whole number") from None
+            raise self.cell_error(field, f"{text!r} is not a whole number") from None
         if least is not None and value < least:
-            raise self.wrong(field, f"{value} is below {least}")
+            raise self.cell_error(field, f"{value} is below {least}")
         if most is not None and value > most:
-            raise self.wrong(field, f"{value} is above {most}")
+            raise self.cell_error(field, f"{value} is above {most}")
         return value
 
-    def wrong(self, field: str, message: str) -> InputError:
+    def cell_error(self, field: str, message: str) -> InputError:
         """The error for a cell of this line."""
         return InputError(message, file=self.file, line=self.line, field=field)
 
 
-def read_table(file: Path, columns: Sequence[str]) -> list[Row]:
+def read_table(file: Path, columns: Sequence[str]) -> list[TableRow]:
     """All rows of a CSV file that has at least these columns.
 
     Raises:
@@ -65,8 +65,8 @@ def read_table(file: Path, columns: Sequence[str]) -> list[Row]:
     return rows
 
 
-def _row(file: Path, line: int, cells: dict[str, str], columns: Sequence[str]) -> Row:
+def _row(file: Path, line: int, cells: dict[str, str], columns: Sequence[str]) -> TableRow:
     short = [name for name in columns if cells.get(name) is None]
     if short:
         raise InputError("the line is too short", file=file, line=line, field=short[0])
-    return Row(file, line, cells)
+    return TableRow(file, line, cells)

@@ -14,23 +14,23 @@ from quotas.models import QueueFlavor
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class DelegatedScope:
     """Clusters whose own engines decide, and the queues about whose jobs they do."""
 
     clusters: frozenset[uuid.UUID] = frozenset()
     queues: frozenset[uuid.UUID] = frozenset()
 
 
-NOWHERE: Final = Elsewhere()
+NOWHERE: Final = DelegatedScope()
 _DELEGATING: Final = PreparedQuery(
     lambda cell: Cluster.unscoped.filter(cell_id=cell, backend__in=ADMITS_ITSELF).values_list("pk")
 )
 
 
-def elsewhere(cell_id: uuid.UUID) -> Elsewhere:
+def read_delegated(cell_id: uuid.UUID) -> DelegatedScope:
     """What of a cell is not ours to decide; one query where that is nothing."""
     clusters = delegating_clusters(cell_id)
-    return Elsewhere(clusters, frozenset(delegated_queues(clusters))) if clusters else NOWHERE
+    return DelegatedScope(clusters, frozenset(delegated_queues(clusters))) if clusters else NOWHERE
 
 
 def delegating_clusters(cell_id: uuid.UUID) -> frozenset[uuid.UUID]:

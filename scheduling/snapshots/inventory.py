@@ -14,7 +14,7 @@ from clusters.services.node_life import is_node_schedulable
 from foundation.core import clock
 from foundation.sql.prepared import PreparedQuery
 from scheduling.engine import model as em
-from scheduling.engine_input.jobs import toleration
+from scheduling.engine_input.jobs import read_toleration
 
 _FLAVORS: Final = PreparedQuery(lambda cell: Flavor.unscoped.filter(cluster__cell_id=cell).order_by("id"))
 
@@ -98,7 +98,7 @@ def engine_flavors(cell_id: uuid.UUID) -> list[em.Flavor]:
             cluster=str(flavor.cluster_id),
             node_labels=flavor.node_selector,
             taints=tuple(_taint(taint) for taint in flavor.taints),
-            tolerations=tuple(toleration(item) for item in flavor.tolerations),
+            tolerations=tuple(read_toleration(item) for item in flavor.tolerations),
             card_model=flavor.card_model,
             card_memory=flavor.card_memory_mib,
             mode=em.GpuMode.WHOLE if flavor.gpu_mode == GpuMode.NONE else em.GpuMode(flavor.gpu_mode),

@@ -12,7 +12,7 @@ from foundation.core import clock
 from foundation.core.quantities import Resource
 from foundation.sql.prepared import PreparedQuery
 from scheduling.engine import model as em
-from scheduling.engine_input.allowances import Allowances
+from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.jobs import Past, RoleRow, engine_job
 from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
@@ -48,17 +48,17 @@ def jobs_of(
     ]
 
 
-def allowances_of(cell_id: uuid.UUID) -> Allowances:
+def allowances_of(cell_id: uuid.UUID) -> AllowanceReader:
     """What limits the jobs of a cell at this moment."""
-    return Allowances(_WORKSPACES(cell_id), now=clock.now())
+    return AllowanceReader(_WORKSPACES(cell_id), now=clock.now())
 
 
-def limited(found: Allowances, seen: list[em.Job], rows: Mapping[str, Job]) -> list[em.Job]:
+def apply_limits(found: AllowanceReader, seen: list[em.Job], rows: Mapping[str, Job]) -> list[em.Job]:
     """The jobs with the limits of their users and what their tenants' budgets do not let start."""
     if not found.any:
         return seen
     return [
-        found.apply(job, workspace_id=rows[job.id].workspace_id, user_id=rows[job.id].submitted_by_id)
+        found.apply_limits(job, workspace_id=rows[job.id].workspace_id, user_id=rows[job.id].submitted_by_id)
         for job in seen
     ]
 

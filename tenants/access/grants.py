@@ -72,7 +72,7 @@ _bound: ContextVar[KeyBound | None] = ContextVar("key_bound", default=None)
 
 
 @contextmanager
-def remembered() -> Iterator[None]:
+def remember_grants() -> Iterator[None]:
     """Remember grants inside; one request each. A bound that is set inside ends with the block."""
     token, bound = _memory.set(_Memory()), _bound.set(None)
     try:
@@ -95,7 +95,7 @@ def bound_of(actor: Actor) -> KeyBound | None:
     return bound if bound is not None and bound.user_id == actor.pk else None
 
 
-def forget() -> None:
+def forget_grants() -> None:
     """Something that grants depend on is being written: stop remembering."""
     memory = _memory.get()
     if memory is not None:

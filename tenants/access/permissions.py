@@ -1,7 +1,7 @@
 """Who may do what where.
 
 A role is a set of points. A membership on a folder counts for everything below it. What a viewer may
-not see does not exist for them: `require` answers "not found" before it answers "not allowed".
+not see does not exist for them: `require_permission` answers "not found" before it answers "not allowed".
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = [
     "PLATFORM_POINTS",
     "ROLE_PERMISSIONS",
     "Permission",
-    "granted",
     "granted_anywhere",
+    "granted_permissions",
+    "has_permission",
     "is_over",
-    "may",
     "missing_permission",
-    "require",
     "require_cover",
     "require_over",
+    "require_permission",
     "tenants_with",
     "visible_tenants",
     "visible_workspace_ids",
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-def granted(actor: Actor, tenant: Tenant | None = None) -> frozenset[Permission]:
+def granted_permissions(actor: Actor, tenant: Tenant | None = None) -> frozenset[Permission]:
     """All points that `actor` can use on `tenant`, inherited ones and platform-wide ones included."""
     if actor is SYSTEM:
         return frozenset(Permission)
@@ -55,17 +55,17 @@ def granted_anywhere(actor: Actor) -> frozenset[Permission]:
     return frozenset().union(*(grant.points for grant in grants_of(actor)))
 
 
-def may(actor: Actor, permission: Permission, tenant: Tenant | None = None) -> bool:
+def has_permission(actor: Actor, permission: Permission, tenant: Tenant | None = None) -> bool:
     """Whether `actor` has `permission` on `tenant`, or on the platform when no tenant is given."""
-    return permission in granted(actor, tenant)
+    return permission in granted_permissions(actor, tenant)
 
 
-def require(actor: Actor, permission: Permission, tenant: Tenant | None = None) -> None:
+def require_permission(actor: Actor, permission: Permission, tenant: Tenant | None = None) -> None:
     """Check a permission.
 
     Raises: NotFound when the actor may not even see the tenant; PermissionDenied otherwise.
     """
-    points = granted(actor, tenant)
+    points = granted_permissions(actor, tenant)
     if permission in points:
         return
     if tenant is not None and Permission.TENANT_VIEW not in points:
@@ -153,7 +153,7 @@ def _scope_missing() -> PermissionDenied:
 
 def tenants_with(actor: Actor, permission: Permission) -> QuerySet[Tenant]:
     """Tenants on which `actor` has `permission`, by a role there or above; archived ones too."""
-    if may(actor, permission):
+    if has_permission(actor, permission):
         return Tenant.unscoped.all()
     below = Q(pk__in=[])
     for grant in grants_of(actor):

@@ -31,7 +31,7 @@ class Right:
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
+class EffectiveRights:
     """A person's rights on one tenant: the roles that count, and each point with the roles that give it."""
 
     user: User
@@ -81,14 +81,14 @@ def role_points(member: Member) -> frozenset[Permission]:
     return ROLE_PERMISSIONS[member.role]
 
 
-def effective_list(*, viewer: Actor, tenant: Tenant) -> list[Effective]:
+def effective_list(*, viewer: Actor, tenant: Tenant) -> list[EffectiveRights]:
     """Everybody who may do anything on `tenant`, by name; roles of the platform only for those who may
     edit members there.
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.TENANT_VIEW, tenant)
-    platform = permissions.may(viewer, Permission.MEMBER_EDIT)
+    permissions.require_permission(viewer, Permission.TENANT_VIEW, tenant)
+    platform = permissions.has_permission(viewer, Permission.MEMBER_EDIT)
     found = rights_on(tenant.ancestor_ids(), platform=platform)
     users = User.objects.filter(pk__in=found).order_by("username", "pk")
-    return [Effective(user, found[user.pk]) for user in users]
+    return [EffectiveRights(user, found[user.pk]) for user in users]

@@ -2,9 +2,9 @@
 
 Each table that belongs to tenants gets a policy, found by walking the models: one with a column that names a
 tenant follows that tenant; one without follows the row that it is part of. So a new model is covered when
-its table is made. What no walk can know is declared by the package that owns the model (`declare`).
+its table is made. What no walk can know is declared by the package that owns the model (`declare_rule`).
 
-`sync` runs after `migrate`, changes what is different, and makes the role ALLOTMENT_WEB as which web
+`sync_policies` runs after `migrate`, changes what is different, and makes the role ALLOTMENT_WEB as which web
 processes act: neither a superuser nor who bypasses policies is bound by them. FORCE binds the owner of the
 tables too.
 """
@@ -91,7 +91,7 @@ _declared: dict[str, Rule] = {}
 _reads_above: set[str] = set()
 
 
-def declare(model: type[models.Model], rule: Rule) -> None:
+def declare_rule(model: type[models.Model], rule: Rule) -> None:
     """Give a model a rule of its own; called once from the owner's `AppConfig.ready()`."""
     _declared[model._meta.label] = rule
 
@@ -101,7 +101,7 @@ def reads_above(*kinds: type[models.Model]) -> None:
     _reads_above.update(kind._meta.label for kind in kinds)
 
 
-def rules() -> dict[type[models.Model], Rule]:
+def all_rules() -> dict[type[models.Model], Rule]:
     """The rule of every model that belongs to tenants."""
     own = [model for model in apps.get_models() if model._meta.app_label in OWN_APPS]
     found = {model: rule for model in own if (rule := _direct(model)) is not None}
@@ -169,7 +169,7 @@ def last_app() -> AppConfig:
     return [app for app in apps.get_app_configs() if app.name in OWN_APPS and app.models_module][-1]
 
 
-def sync(using: str) -> None:
+def sync_policies(using: str) -> None:
     """Make the policies and the role what they should be. Nothing happens on SQLite."""
     connection = connections[using]
     if connection.vendor != "postgresql":
@@ -177,7 +177,7 @@ def sync(using: str) -> None:
     tables = set(connection.introspection.table_names())
     with connection.cursor() as cursor:
         cursor.execute(_FUNCTIONS)
-        for model, rule in sorted(rules().items(), key=lambda item: item[0]._meta.db_table):
+        for model, rule in sorted(all_rules().items(), key=lambda item: item[0]._meta.db_table):
             if model._meta.db_table in tables:  # an earlier state of the migrations may lack it
                 # Together: between two policies running web processes would see no row of the table.
                 with transaction.atomic(using):
@@ -244,16 +244,18 @@ def _grant_tables(cursor: Any) -> None:
 def declare_own() -> None:
     """The rules of this package and of the foundation below it that the walk cannot know."""
     below = "{row}.path ^@ ANY ((SELECT allotment_paths())::text[])"
-    declare(Tenant, Rule(below, _any_of(["id"], _ABOVE)))
-    declare(User, Rule(f"({{row}}.home_id IS NULL OR {_any_of(['home_id'], _BELOW)})"))  # people have no home
+    declare_rule(Tenant, Rule(below, _any_of(["id"], _ABOVE)))
+    declare_rule(
+        User, Rule(f"({{row}}.home_id IS NULL OR {_any_of(['home_id'], _BELOW)})")
+    )  # people have no home
     of_service = (
         f"EXISTS (SELECT 1 FROM {User._meta.db_table} u WHERE u.id = {{row}}.user_id AND "
         f"{_BELOW.format(column='u.home_id')})"
     )
-    declare(AccessKey, Rule(f"({{row}}.user_id = (SELECT allotment_user()) OR {of_service})"))
+    declare_rule(AccessKey, Rule(f"({{row}}.user_id = (SELECT allotment_user()) OR {of_service})"))
     keys = apps.get_model("foundation", "IdempotencyKey")
-    declare(keys, Rule(f"({{row}}.scope = (SELECT allotment_user()) OR {_any_of(['scope'], _BELOW)})"))
+    declare_rule(keys, Rule(f"({{row}}.scope = (SELECT allotment_user()) OR {_any_of(['scope'], _BELOW)})"))
     audit = apps.get_model("foundation", "AuditRecord")
     # What is denied to a stranger is written down too, beside the tenant that they reached for.
-    declare(audit, Rule(_any_of(["tenant_id"], _BELOW), append="true"))
+    declare_rule(audit, Rule(_any_of(["tenant_id"], _BELOW), append="true"))
     reads_above(Member, CustomRole)

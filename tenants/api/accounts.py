@@ -12,10 +12,10 @@ from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column, ColumnKind
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
-from tenants.api.pages import list_of, listed
+from tenants.api.pages import list_of, list_response
 from tenants.api.place import PlaceView
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problems
+from tenants.api.schema import IF_MATCH, problem_responses
 from tenants.api.shapes import (
     GroupChangeSerializer,
     GroupCreateSerializer,
@@ -65,7 +65,7 @@ class UsersView(PlatformView):
         operation_id="user_list",
         summary="Accounts",
         parameters=[UsersQuery],
-        responses={200: list_of(UserSerializer), **problems(400)},
+        responses={200: list_of(UserSerializer), **problem_responses(400)},
         tags=["accounts"],
     )
     def get(self, request: Request) -> Response:
@@ -76,7 +76,7 @@ class UsersView(PlatformView):
         operation_id="user_create",
         summary="Create an account",
         request=UserCreateSerializer,
-        responses={201: UserSerializer, **problems(400, 409)},
+        responses={201: UserSerializer, **problem_responses(400, 409)},
         tags=["accounts"],
     )
     def post(self, request: Request) -> Response:
@@ -109,7 +109,7 @@ class UserView(PlatformView):
         summary="Disable or enable an account",
         parameters=[IF_MATCH],
         request=UserChangeSerializer,
-        responses={200: UserSerializer, **problems(400, 404, 409)},
+        responses={200: UserSerializer, **problem_responses(400, 404, 409)},
         tags=["accounts"],
     )
     def patch(self, request: Request, **kwargs: Any) -> Response:
@@ -131,7 +131,7 @@ class UserUnlockView(PlatformView):
         operation_id="user_unlock",
         summary="Unlock an account",
         request=None,
-        responses={204: None, **problems(404)},
+        responses={204: None, **problem_responses(404)},
         tags=["accounts"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
@@ -155,7 +155,7 @@ class UserPasswordView(PlatformView):
             "true. The password expires after ALLOTMENT_ONE_TIME_PASSWORD_HOURS hours. Change your "
             "own password at me/password."
         ),
-        responses={200: PasswordResetSerializer, **problems(400, 404, 409)},
+        responses={200: PasswordResetSerializer, **problem_responses(400, 404, 409)},
         tags=["accounts"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
@@ -180,7 +180,7 @@ class GroupsView(PlatformView):
         operation_id="group_list",
         summary="Groups",
         parameters=[GroupsQuery],
-        responses={200: list_of(GroupSerializer), **problems(400)},
+        responses={200: list_of(GroupSerializer), **problem_responses(400)},
         tags=["accounts"],
     )
     def get(self, request: Request) -> Response:
@@ -191,7 +191,7 @@ class GroupsView(PlatformView):
         operation_id="group_create",
         summary="Create a group",
         request=GroupCreateSerializer,
-        responses={201: GroupSerializer, **problems(400, 409)},
+        responses={201: GroupSerializer, **problem_responses(400, 409)},
         tags=["accounts"],
     )
     def post(self, request: Request) -> Response:
@@ -223,7 +223,7 @@ class GroupView(PlatformView):
         summary="Update a group",
         parameters=[IF_MATCH],
         request=GroupChangeSerializer,
-        responses={200: GroupSerializer, **problems(400, 404, 409)},
+        responses={200: GroupSerializer, **problem_responses(400, 404, 409)},
         tags=["accounts"],
     )
     def patch(self, request: Request, **kwargs: Any) -> Response:
@@ -239,7 +239,7 @@ class GroupView(PlatformView):
         operation_id="group_delete",
         summary="Delete a group",
         parameters=[IF_MATCH],
-        responses={204: None, **problems(404, 409)},
+        responses={204: None, **problem_responses(404, 409)},
         tags=["accounts"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:
@@ -263,19 +263,21 @@ class GroupPeopleView(PlatformView):
         operation_id="group_people",
         summary="Members of a group",
         parameters=[PeopleQuery],
-        responses={200: list_of(PersonSerializer), **problems(400, 404)},
+        responses={200: list_of(PersonSerializer), **problem_responses(400, 404)},
         tags=["accounts"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
         """Return one page of people by name."""
         group = group_get(viewer=self.viewer, group_id=kwargs["group"])
-        return listed(request, PeopleQuery, group_people(viewer=self.viewer, group=group), PersonSerializer)
+        return list_response(
+            request, PeopleQuery, group_people(viewer=self.viewer, group=group), PersonSerializer
+        )
 
     @extend_schema(
         operation_id="group_add",
         summary="Add a member to a group",
         request=PersonSerializer,
-        responses={201: PersonSerializer, **problems(400, 404, 409)},
+        responses={201: PersonSerializer, **problem_responses(400, 404, 409)},
         tags=["accounts"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
@@ -316,19 +318,19 @@ class ServiceAccountsView(PlaceView):
         operation_id="service_account_list",
         summary="Service accounts",
         parameters=[PeopleQuery],
-        responses={200: list_of(ServiceAccountSerializer), **problems(400, 404)},
+        responses={200: list_of(ServiceAccountSerializer), **problem_responses(400, 404)},
         tags=["accounts"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
         """Return one page of accounts by name."""
         accounts = service_account_list(viewer=self.viewer, tenant=self.tenant)
-        return listed(request, PeopleQuery, accounts, ServiceAccountSerializer)
+        return list_response(request, PeopleQuery, accounts, ServiceAccountSerializer)
 
     @extend_schema(
         operation_id="service_account_create",
         summary="Create a service account",
         request=ServiceAccountCreateSerializer,
-        responses={201: ServiceAccountSerializer, **problems(400, 404, 409)},
+        responses={201: ServiceAccountSerializer, **problem_responses(400, 404, 409)},
         tags=["accounts"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:

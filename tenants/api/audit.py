@@ -26,10 +26,10 @@ from foundation.sql.row_scope import RowScope
 from tenants.access.permissions import Permission
 from tenants.access.row_scope import scope_of
 from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.pages import answer, list_of
+from tenants.api.pages import list_of, page_body
 from tenants.api.query import PAGE, PAGE_MAX, FilterQuery, read_query
-from tenants.api.schema import problems
-from tenants.api.streams import AnyAccept, flowing, signed_in_still
+from tenants.api.schema import problem_responses
+from tenants.api.streams import AnyAccept, signed_in_still, streaming_response
 from tenants.models import User
 from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_query
 from tenants.selectors.tenant import workspace_get
@@ -93,7 +93,7 @@ def _filters(query: dict[str, Any]) -> AuditFilter:
 def _list(request: Request, find: Callable[[AuditFilter], QuerySet[AuditRecord]]) -> Response:
     query = read_query(request, AuditQuery)
     items, following = audit_page(find(_filters(query)), cursor=query.get("cursor"), limit=query["limit"])
-    return Response(answer(AuditRecordSerializer(items, many=True).data, None, following))
+    return Response(page_body(AuditRecordSerializer(items, many=True).data, None, following))
 
 
 def _file(request: Request, viewer: User, find: Find) -> StreamingHttpResponse:
@@ -104,7 +104,7 @@ def _file(request: Request, viewer: User, find: Find) -> StreamingHttpResponse:
     begun = (row_scope.current_scope(), find(viewer, filters))
     piece = partial(_piece, begun, partial(_again, request, find, filters))
     content = _pieces(piece, _csv_lines if kind == "csv" else _json_lines, header=kind == "csv")
-    return flowing(content, content_type, Content_Disposition=disposition)
+    return streaming_response(content, content_type, Content_Disposition=disposition)
 
 
 async def _pieces(piece: Piece, lines: Lines, *, header: bool) -> AsyncIterator[str]:
@@ -165,7 +165,7 @@ def _list_schema(operation: str, summary: str) -> Callable[[View], View]:
         operation_id=operation,
         summary=summary,
         parameters=[AuditQuery],
-        responses={200: _LIST, **problems()},
+        responses={200: _LIST, **problem_responses()},
         tags=["audit"],
     )
 
@@ -175,7 +175,7 @@ def _file_schema(operation: str, summary: str) -> Callable[[View], View]:
         operation_id=operation,
         summary=summary,
         parameters=[AuditExportQuery],
-        responses={(200, "application/jsonl"): _FILE, (200, "text/csv"): _FILE, **problems()},
+        responses={(200, "application/jsonl"): _FILE, (200, "text/csv"): _FILE, **problem_responses()},
         tags=["audit"],
     )
 

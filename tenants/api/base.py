@@ -100,7 +100,7 @@ class PlatformView(APIView):
         """Check that the caller may still be told what was answered. Raises: PermissionDenied, NotFound."""
         point = self.points.get(self.request.method or "")
         if point is not None:
-            permissions.require(self.viewer, point)
+            permissions.require_permission(self.viewer, point)
 
 
 class WorkspaceView(PlatformView):
@@ -116,14 +116,14 @@ class WorkspaceView(PlatformView):
 
     def before_body(self) -> None:
         """As for every view, in the workspace."""
-        self._require_one(permissions.granted(self.viewer, self.workspace), self.workspace)
+        self._require_one(permissions.granted_permissions(self.viewer, self.workspace), self.workspace)
 
     def may_see_again(self) -> None:
         """As for every view, in the workspace, which must still be in sight."""
         workspace = self.workspace
         point = self.points.get(self.request.method or "")
         if point is not None:
-            permissions.require(self.viewer, point, workspace)
+            permissions.require_permission(self.viewer, point, workspace)
 
 
 def _sparse(body: Any, wanted: str) -> Any:

@@ -10,7 +10,7 @@ from django.db import transaction
 T = TypeVar("T")
 
 
-def rehearse(change: Callable[[], T]) -> T:
+def preview_change(change: Callable[[], T]) -> T:
     """Run `change` and undo its writes, events, hints and audit rows included; its answer is the effect."""
     with transaction.atomic():
         result = change()

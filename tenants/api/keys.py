@@ -18,9 +18,9 @@ from foundation.core.errors import PermissionDenied
 from foundation.web.listing import Column, ColumnKind
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import named_by
-from tenants.api.pages import list_of, listed
+from tenants.api.pages import list_of, list_response
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import problem_responses
 from tenants.api.serializers import (
     AccessKeyCreatedSerializer,
     AccessKeyCreateSerializer,
@@ -74,19 +74,19 @@ class AccessKeysView(WorkspaceView):
         operation_id="key_list",
         summary="Your access keys and those of the workspace's service accounts",
         parameters=[AccessKeysQuery],
-        responses={200: _LIST, **problems(400, 404)},
+        responses={200: _LIST, **problem_responses(400, 404)},
         tags=["keys"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Return one page of keys, newest first."""
         rows = access_key_list(viewer=self.viewer, tenant=self.workspace)
-        return listed(request, AccessKeysQuery, rows, AccessKeySerializer)
+        return list_response(request, AccessKeysQuery, rows, AccessKeySerializer)
 
     @extend_schema(
         operation_id="key_create",
         summary="Create an access key",
         request=WorkspaceKeyCreateSerializer,
-        responses={201: AccessKeyCreatedSerializer, **problems(400, 404, 415)},
+        responses={201: AccessKeyCreatedSerializer, **problem_responses(400, 404, 415)},
         tags=["keys"],
     )
     def post(self, request: Request, ws: str) -> Response:
@@ -108,7 +108,7 @@ class AccessKeyView(WorkspaceView):
     @extend_schema(
         operation_id="key_revoke",
         summary="Revoke an access key",
-        responses={204: None, **problems(400, 404)},
+        responses={204: None, **problem_responses(400, 404)},
         tags=["keys"],
     )
     def delete(self, request: Request, ws: str, prefix: str) -> Response:
@@ -126,7 +126,7 @@ class AccessKeyRotateView(WorkspaceView):
         operation_id="key_rotate",
         summary="Rotate an access key",
         request=KeyRotateSerializer,
-        responses={201: AccessKeyCreatedSerializer, **problems(400, 404, 409)},
+        responses={201: AccessKeyCreatedSerializer, **problem_responses(400, 404, 409)},
         tags=["keys"],
     )
     def post(self, request: Request, ws: str, prefix: str) -> Response:
@@ -144,18 +144,20 @@ class MyKeysView(PlatformView):
         operation_id="my_key_list",
         summary="Your access keys",
         parameters=[AccessKeysQuery],
-        responses={200: _LIST, **problems(400)},
+        responses={200: _LIST, **problem_responses(400)},
         tags=["me"],
     )
     def get(self, request: Request) -> Response:
         """Return one page of keys, newest first."""
-        return listed(request, AccessKeysQuery, access_key_list(viewer=self.viewer), AccessKeySerializer)
+        return list_response(
+            request, AccessKeysQuery, access_key_list(viewer=self.viewer), AccessKeySerializer
+        )
 
     @extend_schema(
         operation_id="my_key_create",
         summary="Create your own access key",
         request=AccessKeyCreateSerializer,
-        responses={201: AccessKeyCreatedSerializer, **problems(400)},
+        responses={201: AccessKeyCreatedSerializer, **problem_responses(400)},
         tags=["me"],
     )
     def post(self, request: Request) -> Response:
@@ -171,7 +173,7 @@ class MyKeyView(PlatformView):
     @extend_schema(
         operation_id="my_key_revoke",
         summary="Revoke your own access key",
-        responses={204: None, **problems(404)},
+        responses={204: None, **problem_responses(404)},
         tags=["me"],
     )
     def delete(self, request: Request, prefix: str) -> Response:
@@ -189,7 +191,7 @@ class MyKeyRotateView(PlatformView):
         operation_id="my_key_rotate",
         summary="Rotate your own access key",
         request=KeyRotateSerializer,
-        responses={201: AccessKeyCreatedSerializer, **problems(400, 404, 409)},
+        responses={201: AccessKeyCreatedSerializer, **problem_responses(400, 404, 409)},
         tags=["me"],
     )
     def post(self, request: Request, prefix: str) -> Response:
@@ -211,7 +213,7 @@ class MyPasswordView(PlatformView):
             "available to access keys."
         ),
         request=PasswordChangeSerializer,
-        responses={204: None, **problems(400)},
+        responses={204: None, **problem_responses(400)},
         tags=["me"],
     )
     def post(self, request: Request) -> Response:

@@ -24,7 +24,7 @@ from django.utils import translation
 
 from foundation.core.errors import AllotmentError
 from foundation.web.rate_limit_middleware import TooManyRequests
-from tenants.api.streams import flowing
+from tenants.api.streams import streaming_response
 
 HEARTBEAT_S: Final = 15.0
 
@@ -54,7 +54,7 @@ class LiveStream(ABC):
         self._language = translation.get_language()
 
     @abstractmethod
-    def look(self) -> tuple[str, bool]:
+    def poll(self) -> tuple[str, bool]:
         """What is new as text, and whether that was all. Raises: AllotmentError, which ends the stream."""
 
     @classmethod
@@ -63,11 +63,11 @@ class LiveStream(ABC):
         if cls.opened[caller] >= cls.open_max:
             raise TooManyStreams(refusal % {"count": cls.open_max}, numbers={"limit": cls.open_max})
 
-    def response(self) -> StreamingHttpResponse:
+    def build_response(self) -> StreamingHttpResponse:
         """The answer that flows."""
-        return flowing(self.stream(), "text/event-stream; charset=utf-8")
+        return streaming_response(self.stream_text(), "text/event-stream; charset=utf-8")
 
-    async def stream(self) -> AsyncIterator[str]:
+    async def stream_text(self) -> AsyncIterator[str]:
         """The text of the stream, piece by piece."""
         self.opened[self._caller] += 1
         try:
@@ -104,7 +104,7 @@ class LiveStream(ABC):
         close_old_connections()
         try:
             with translation.override(self._language):  # a worker thread has none of its own
-                return self.look()
+                return self.poll()
         finally:
             close_old_connections()
 

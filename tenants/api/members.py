@@ -14,11 +14,11 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column
 from tenants.access.permissions import Permission
-from tenants.access.rights import Effective, effective_list
-from tenants.api.pages import list_of, listed, listed_by
+from tenants.access.rights import EffectiveRights, effective_list
+from tenants.api.pages import list_of, list_response, listed_by
 from tenants.api.place import PlaceView
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problems
+from tenants.api.schema import IF_MATCH, problem_responses
 from tenants.api.shapes import (
     EffectiveSerializer,
     MemberCreateSerializer,
@@ -50,7 +50,7 @@ class MembersView(PlaceView):
         operation_id="member_list",
         summary="Members",
         parameters=[MembersQuery],
-        responses={200: list_of(MemberSerializer), **problems(400, 404)},
+        responses={200: list_of(MemberSerializer), **problem_responses(400, 404)},
         tags=["members"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
@@ -63,7 +63,7 @@ class MembersView(PlaceView):
         operation_id="member_set",
         summary="Add a member",
         request=MemberCreateSerializer,
-        responses={201: MemberSerializer, **problems(400, 404, 409)},
+        responses={201: MemberSerializer, **problem_responses(400, 404, 409)},
         tags=["members"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
@@ -97,7 +97,7 @@ class MemberView(PlaceView):
     @extend_schema(
         operation_id="member_get",
         summary="Get a member",
-        responses={200: MemberSerializer, **problems(400, 404)},
+        responses={200: MemberSerializer, **problem_responses(400, 404)},
         tags=["members"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
@@ -111,7 +111,7 @@ class MemberView(PlaceView):
         summary="Change a member's role",
         parameters=[IF_MATCH],
         request=MemberRoleSerializer,
-        responses={200: MemberSerializer, **problems(400, 404, 409)},
+        responses={200: MemberSerializer, **problem_responses(400, 404, 409)},
         tags=["members"],
     )
     def patch(self, request: Request, **kwargs: Any) -> Response:
@@ -135,7 +135,7 @@ class MemberView(PlaceView):
         operation_id="member_remove",
         summary="Remove a role from a member",
         parameters=[IF_MATCH],
-        responses={204: None, **problems(404, 409)},
+        responses={204: None, **problem_responses(404, 409)},
         tags=["members"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:
@@ -175,7 +175,7 @@ class EffectiveView(PlaceView):
         operation_id="tenant_permissions",
         summary="Effective permissions and their source",
         parameters=[EffectiveQuery],
-        responses={200: list_of(EffectiveSerializer), **problems(400, 404)},
+        responses={200: list_of(EffectiveSerializer), **problem_responses(400, 404)},
         tags=["members"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
@@ -186,7 +186,7 @@ class EffectiveView(PlaceView):
 
 
 class _EffectiveRows(EffectiveSerializer):
-    def to_representation(self, instance: Effective) -> dict[str, Any]:
+    def to_representation(self, instance: EffectiveRights) -> dict[str, Any]:
         points = [{"point": p.value, "sources": rights} for p, rights in instance.points.items()]
         user = instance.user
         return super().to_representation(
@@ -207,18 +207,20 @@ class RolesView(PlaceView):
         operation_id="role_list",
         summary="Custom roles",
         parameters=[RolesQuery],
-        responses={200: list_of(RoleSerializer), **problems(400, 404)},
+        responses={200: list_of(RoleSerializer), **problem_responses(400, 404)},
         tags=["members"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
         """Return one page of roles, including inherited ones."""
-        return listed(request, RolesQuery, role_list(viewer=self.viewer, tenant=self.place), RoleSerializer)
+        return list_response(
+            request, RolesQuery, role_list(viewer=self.viewer, tenant=self.place), RoleSerializer
+        )
 
     @extend_schema(
         operation_id="role_create",
         summary="Create a custom role",
         request=RoleCreateSerializer,
-        responses={201: RoleSerializer, **problems(400, 404, 409)},
+        responses={201: RoleSerializer, **problem_responses(400, 404, 409)},
         tags=["members"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
@@ -243,7 +245,7 @@ class RoleView(PlaceView):
     @extend_schema(
         operation_id="role_get",
         summary="Get a custom role",
-        responses={200: RoleSerializer, **problems(400, 404)},
+        responses={200: RoleSerializer, **problem_responses(400, 404)},
         tags=["members"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
@@ -257,7 +259,7 @@ class RoleView(PlaceView):
         summary="Update a custom role",
         parameters=[IF_MATCH],
         request=RoleChangeSerializer,
-        responses={200: RoleSerializer, **problems(400, 404, 409)},
+        responses={200: RoleSerializer, **problem_responses(400, 404, 409)},
         tags=["members"],
     )
     def patch(self, request: Request, **kwargs: Any) -> Response:
@@ -273,7 +275,7 @@ class RoleView(PlaceView):
         operation_id="role_delete",
         summary="Delete a custom role",
         parameters=[IF_MATCH],
-        responses={204: None, **problems(404, 409)},
+        responses={204: None, **problem_responses(404, 409)},
         tags=["members"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:

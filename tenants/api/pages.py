@@ -43,12 +43,12 @@ def page_of(
     return items, total, following if items and following < total else None
 
 
-def answer(items: Any, total: int | None, following: Any) -> dict[str, Any]:
+def page_body(items: Any, total: int | None, following: Any) -> dict[str, Any]:
     """The body of a list; lists with a cursor are not counted and have no total."""
     return {"items": items, "total": total, "next": following}
 
 
-def listed(
+def list_response(
     request: Request,
     kind: type[ListQuery],
     rows: QuerySet[Any] | Sequence[Any],
@@ -67,9 +67,9 @@ def listed_by(
     rows: QuerySet[Any] | Sequence[Any],
     shape: type[serializers.Serializer[Any]],
 ) -> Response:
-    """As `listed`, by a query that has been read already."""
+    """As `list_response`, by a query that has been read already."""
     rows = filter_rows(rows, query["conditions"])
     if "sort" in query:
         rows = sort_rows(rows, query["sort"], kind.columns)
     items, total, following = page_of(rows, limit=query["limit"], offset=query["offset"])
-    return Response(answer(shape(items, many=True).data, total, following))
+    return Response(page_body(shape(items, many=True).data, total, following))

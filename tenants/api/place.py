@@ -35,4 +35,4 @@ class PlaceView(PlatformView):
         place = self.place
         point = self.points.get(self.request.method or "")
         if point is not None:
-            permissions.require(self.viewer, point, place)
+            permissions.require_permission(self.viewer, point, place)

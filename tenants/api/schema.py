@@ -1,7 +1,7 @@
 """Pieces of the OpenAPI schema that many views share, and what every operation has in common.
 
-`complete` is a hook of the generator: it writes into each operation what `tenants.api.base` does for every
-view, so that no view repeats it.
+`complete_schema` is a hook of the generator: it writes into each operation what `tenants.api.base` does for
+every view, so that no view repeats it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ IF_MATCH_OPTIONAL: Final = OpenApiParameter(
 )
 
 
-def problems(*statuses: int) -> dict[tuple[int, str], OpenApiResponse]:
+def problem_responses(*statuses: int) -> dict[tuple[int, str], OpenApiResponse]:
     """Error responses by status; 401 and 403 always belong to them."""
     return {
         (status, PROBLEM_TYPE): OpenApiResponse(ProblemSerializer, description=_SENTENCES[status])
@@ -97,7 +97,7 @@ _WRITES: Final = (409, 413, 415)
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 
-def complete(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+def complete_schema(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Add to every operation its general parameters and the problems that any of them may answer."""
     for path, methods in result["paths"].items():
         for method in _METHODS:

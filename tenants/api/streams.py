@@ -37,7 +37,9 @@ class AnyAccept(BaseContentNegotiation):
         return renderer, renderer.media_type
 
 
-def flowing(content: AsyncIterator[str], content_type: str, **headers: str) -> StreamingHttpResponse:
+def streaming_response(
+    content: AsyncIterator[str], content_type: str, **headers: str
+) -> StreamingHttpResponse:
     """A response that sends each piece as it comes; `_` in the names of headers stands for a hyphen."""
     response = StreamingHttpResponse(content, content_type=content_type)
     response["X-Accel-Buffering"] = "no"

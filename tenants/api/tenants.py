@@ -18,7 +18,7 @@ from tenants.api.bodies import named_by
 from tenants.api.pages import list_of, listed_by
 from tenants.api.place import PlaceView
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problems
+from tenants.api.schema import IF_MATCH, problem_responses
 from tenants.api.shapes import (
     ArchivedSerializer,
     MoveSerializer,
@@ -60,7 +60,7 @@ class TenantsView(PlatformView):
         operation_id="tenant_list",
         summary="Folders and workspaces that you can view",
         parameters=[TenantsQuery],
-        responses={200: list_of(TenantSerializer), **problems(400)},
+        responses={200: list_of(TenantSerializer), **problem_responses(400)},
         tags=["tenants"],
     )
     def get(self, request: Request) -> Response:
@@ -73,7 +73,7 @@ class TenantsView(PlatformView):
         operation_id="tenant_create",
         summary="Create a folder or workspace",
         request=TenantCreateSerializer,
-        responses={201: TenantSerializer, **problems(400, 404, 409)},
+        responses={201: TenantSerializer, **problem_responses(400, 404, 409)},
         tags=["tenants"],
     )
     def post(self, request: Request) -> Response:
@@ -101,7 +101,7 @@ class TenantView(PlaceView):
     @extend_schema(
         operation_id="tenant_get",
         summary="Get a folder or workspace",
-        responses={200: TenantSerializer, **problems(400, 404)},
+        responses={200: TenantSerializer, **problem_responses(400, 404)},
         tags=["tenants"],
     )
     def get(self, request: Request, **kwargs: Any) -> Response:
@@ -114,7 +114,7 @@ class TenantView(PlaceView):
         summary="Rename a folder or workspace",
         parameters=[IF_MATCH],
         request=TenantRenameSerializer,
-        responses={200: TenantSerializer, **problems(400, 404, 409)},
+        responses={200: TenantSerializer, **problem_responses(400, 404, 409)},
         tags=["tenants"],
     )
     def patch(self, request: Request, **kwargs: Any) -> Response:
@@ -137,7 +137,7 @@ class TenantMoveView(PlaceView):
         description=("With `dry_run`, returns a preview: access changes, and the impact on quotas and jobs."),
         parameters=[IF_MATCH],
         request=TenantMoveSerializer,
-        responses={200: MoveSerializer, **problems(400, 404, 409)},
+        responses={200: MoveSerializer, **problem_responses(400, 404, 409)},
         tags=["tenants"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
@@ -174,7 +174,7 @@ class TenantArchiveView(_Closing):
         ),
         parameters=[IF_MATCH],
         request=None,
-        responses={200: ArchivedSerializer, **problems(404, 409)},
+        responses={200: ArchivedSerializer, **problem_responses(404, 409)},
         tags=["tenants"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
@@ -195,7 +195,7 @@ class TenantRestoreView(_Closing):
         summary="Restore a folder or workspace",
         parameters=[IF_MATCH],
         request=None,
-        responses={200: TenantSerializer, **problems(404, 409)},
+        responses={200: TenantSerializer, **problem_responses(404, 409)},
         tags=["tenants"],
     )
     def post(self, request: Request, **kwargs: Any) -> Response:

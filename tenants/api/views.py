@@ -12,9 +12,9 @@ from foundation.web.listing import Column
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView
-from tenants.api.pages import list_of, listed
+from tenants.api.pages import list_of, list_response
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import problem_responses
 from tenants.api.serializers import (
     MeSerializer,
     WorkspaceDetailSerializer,
@@ -33,7 +33,7 @@ class MeView(PlatformView):
     @extend_schema(
         operation_id="me",
         summary="Your account and roles",
-        responses={200: MeSerializer, **problems(400)},
+        responses={200: MeSerializer, **problem_responses(400)},
         tags=["me"],
     )
     def get(self, request: Request) -> Response:
@@ -45,7 +45,7 @@ class MeView(PlatformView):
             "username": user.username,
             "must_change_password": user.must_change_password,
             "password_expires_at": user.password_expires_at,
-            "platform_permissions": sorted(permissions.granted(user)),
+            "platform_permissions": sorted(permissions.granted_permissions(user)),
             "memberships": membership_list(viewer=user),
         }
         return Response(MeSerializer(body).data)
@@ -64,12 +64,14 @@ class WorkspacesView(PlatformView):
         operation_id="workspace_list",
         summary="Workspaces that you can view",
         parameters=[WorkspacesQuery],
-        responses={200: list_of(WorkspaceSerializer), **problems(400)},
+        responses={200: list_of(WorkspaceSerializer), **problem_responses(400)},
         tags=["workspaces"],
     )
     def get(self, request: Request) -> Response:
         """Return one page of workspaces by name."""
-        return listed(request, WorkspacesQuery, workspace_list(viewer=self.viewer), WorkspaceSerializer)
+        return list_response(
+            request, WorkspacesQuery, workspace_list(viewer=self.viewer), WorkspaceSerializer
+        )
 
 
 class WorkspaceDetailView(WorkspaceView):
@@ -80,13 +82,13 @@ class WorkspaceDetailView(WorkspaceView):
     @extend_schema(
         operation_id="workspace_get",
         summary="Get a workspace and your permissions",
-        responses={200: WorkspaceDetailSerializer, **problems(400, 404)},
+        responses={200: WorkspaceDetailSerializer, **problem_responses(400, 404)},
         tags=["workspaces"],
     )
     def get(self, request: Request, ws: str) -> Response:
         """Return the workspace with the viewer's permissions."""
         read_query(request, NoQuery)
         workspace = self.workspace
-        granted = sorted(permissions.granted(self.viewer, workspace))
+        granted = sorted(permissions.granted_permissions(self.viewer, workspace))
         body = {**WorkspaceSerializer(workspace).data, "permissions": granted}
         return Response(WorkspaceDetailSerializer(body | {"parent": workspace.parent}).data)

@@ -23,7 +23,7 @@ from foundation.web.idempotency import (
     content_fingerprint,
     route_of,
 )
-from tenants.api.dry_run import rehearse
+from tenants.api.dry_run import preview_change
 from tenants.models import User
 
 UNSAFE: Final = ("POST", "PUT", "PATCH", "DELETE")
@@ -63,7 +63,7 @@ def carry_out(view: Writes, handler: Handler, request: Request, *args: Any, **kw
         return handler(request, *args, **kwargs)
 
     if dry_run_of(request):
-        answer = run() if view.rehearses_itself else rehearse(run)
+        answer = run() if view.rehearses_itself else preview_change(run)
         answer.headers.pop("Location", None)
         answer.headers[DRY_RUN] = "true"
         _hide(answer.data, view.secret_fields)

@@ -47,7 +47,7 @@ class TreeWatcher(Protocol):
 _watchers: dict[str, TreeWatcher] = {}
 
 
-def register(name: str, watcher: TreeWatcher) -> None:
+def register_watcher(name: str, watcher: TreeWatcher) -> None:
     """Add the watcher of a package; called once from its `AppConfig.ready()`."""
     _watchers[name] = watcher
 

@@ -83,7 +83,7 @@ def _write_private(target: str, text: str) -> None:
 
 
 @contextmanager
-def refusals(place: str = "") -> Iterator[None]:
+def report_refusals(place: str = "") -> Iterator[None]:
     """Turn what a service refuses into lines for a terminal, each field on its own."""
     try:
         yield

@@ -11,7 +11,7 @@ from django.db import transaction
 from rich.console import Console
 from rich.table import Table
 
-from tenants.management.results import FAILED, USAGE, acting_user, refusals, write_json
+from tenants.management.results import FAILED, USAGE, acting_user, report_refusals, write_json
 
 _WIDTH: Final = 150
 
@@ -38,7 +38,7 @@ class VerbCommand(BaseCommand):
         user, secret = acting_user(options["user"]), options["verb"] in self.secret_verbs
         # A secret that cannot be written is undone with all it came with: nobody would know it.
         with transaction.atomic() if secret else nullcontext():
-            with refusals():
+            with report_refusals():
                 result, shown = getattr(self, f"_{options['verb'].replace('-', '_')}")(user, options)
             if options["json"]:
                 write_json(options["json"], result, secret=secret)
@@ -63,7 +63,7 @@ def confirm_by_name(
         raise CommandError("no changes were made", returncode=FAILED)
 
 
-def shown(table: Table) -> str:
+def format_table(table: Table) -> str:
     """A table for a terminal; a pipe gets it in its full width, since ids and reasons are copied."""
     console = Console()
     console.width = max(console.width, _WIDTH)
@@ -77,4 +77,4 @@ def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     table = Table(*(column.replace("_", " ") for column in columns))
     for row in rows:
         table.add_row(*row)
-    return shown(table)
+    return format_table(table)

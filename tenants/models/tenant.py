@@ -71,6 +71,6 @@ class Tenant(BaseModel, Versioned):
         """Ids from the root down to and including this tenant."""
         return self.path.strip("/").split("/")
 
-    def holds(self, other: Tenant) -> bool:
+    def contains(self, other: Tenant) -> bool:
         """Whether `other` is this tenant or stands below it."""
         return other.path.startswith(self.path)

@@ -18,7 +18,7 @@ def access_key_list(*, viewer: User, tenant: Tenant | None = None) -> QuerySet[A
     may do no more than the viewer.
     """
     whose = Q(user_id=viewer.pk)
-    if tenant is not None and permissions.may(viewer, Permission.MEMBER_EDIT, tenant):
+    if tenant is not None and permissions.has_permission(viewer, Permission.MEMBER_EDIT, tenant):
         accounts = list(User.objects.filter(home=tenant))
         grants.read_ahead(account.pk for account in accounts)
         whose |= Q(user_id__in=[account.pk for account in accounts if permissions.is_over(viewer, account)])

@@ -19,7 +19,7 @@ from tenants.models import AccountKind, Group, GroupMember, Tenant, User
 
 def user_list(*, viewer: Actor) -> QuerySet[User]:
     """Every person's account, by name. Raises: PermissionDenied."""
-    permissions.require(viewer, Permission.MEMBER_EDIT)
+    permissions.require_permission(viewer, Permission.MEMBER_EDIT)
     return User.objects.filter(kind=AccountKind.PERSON).order_by("username", "pk")
 
 
@@ -65,7 +65,7 @@ def _unknown(field: str, message: str) -> Invalid:
 
 def group_list(*, viewer: Actor) -> QuerySet[Group]:
     """All groups by name, each with `size`. Raises: PermissionDenied."""
-    permissions.require(viewer, Permission.MEMBER_EDIT)
+    permissions.require_permission(viewer, Permission.MEMBER_EDIT)
     return Group.unscoped.annotate(size=Count("people")).order_by("name", "pk")
 
 
@@ -79,7 +79,7 @@ def group_get(*, viewer: Actor, group_id: uuid.UUID) -> Group:
 
 def group_people(*, viewer: Actor, group: Group) -> list[User]:
     """Who is in a group, by name. Raises: PermissionDenied."""
-    permissions.require(viewer, Permission.MEMBER_EDIT)
+    permissions.require_permission(viewer, Permission.MEMBER_EDIT)
     rows = GroupMember.unscoped.filter(group=group).select_related("user")
     return [row.user for row in rows.order_by("user__username", "pk")]
 
@@ -89,7 +89,7 @@ def service_account_list(*, viewer: Actor, tenant: Tenant) -> QuerySet[User]:
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.MEMBER_EDIT, tenant)
+    permissions.require_permission(viewer, Permission.MEMBER_EDIT, tenant)
     accounts = User.objects.filter(kind=AccountKind.SERVICE, home=tenant, is_active=True)
     return accounts.select_related("home").order_by("username", "pk")
 

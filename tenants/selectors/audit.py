@@ -51,7 +51,7 @@ def audit_query(
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.AUDIT_VIEW, tenant)
+    permissions.require_permission(viewer, Permission.AUDIT_VIEW, tenant)
     records: QuerySet[AuditRecord] = filter_rows(AuditRecord.unscoped.all(), filters.conditions)
     if tenant is not None:
         records = records.filter(tenant_id=tenant.pk)

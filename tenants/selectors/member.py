@@ -46,6 +46,6 @@ def member_get(*, viewer: Actor, tenant: Tenant | None, member_id: uuid.UUID) ->
 
 def _rows(viewer: Actor, tenant: Tenant | None) -> QuerySet[Member]:
     needed = Permission.MEMBER_EDIT if tenant is None else Permission.TENANT_VIEW
-    permissions.require(viewer, needed, tenant)
+    permissions.require_permission(viewer, needed, tenant)
     rows = Member.unscoped.select_related("user", "group", "tenant", "custom_role__tenant")
     return rows.filter(tenant__isnull=True) if tenant is None else rows

@@ -36,7 +36,7 @@ def role_list(*, viewer: Actor, tenant: Tenant | None) -> QuerySet[CustomRole]:
     Raises: NotFound, PermissionDenied.
     """
     needed = Permission.MEMBER_EDIT if tenant is None else Permission.TENANT_VIEW
-    permissions.require(viewer, needed, tenant)
+    permissions.require_permission(viewer, needed, tenant)
     roles = CustomRole.unscoped.select_related("tenant").order_by("name", "pk")
     if tenant is None:
         return roles.filter(tenant__isnull=True)

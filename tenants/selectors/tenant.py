@@ -34,7 +34,7 @@ def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
     Raises: NotFound when there is none in the viewer's sight.
     """
     workspace = _WORKSPACE.first(slug)
-    if workspace is None or not permissions.may(viewer, Permission.TENANT_VIEW, workspace):
+    if workspace is None or not permissions.has_permission(viewer, Permission.TENANT_VIEW, workspace):
         raise NotFound(_("Workspace %(name)s not found.") % {"name": slug})
     return workspace
 
@@ -45,7 +45,7 @@ def tenant_get(*, viewer: Actor, tenant_id: uuid.UUID) -> Tenant:
     Raises: NotFound when there is none in the viewer's sight.
     """
     tenant = Tenant.unscoped.select_related("parent").filter(pk=tenant_id).first()
-    if tenant is None or not permissions.may(viewer, Permission.TENANT_VIEW, tenant):
+    if tenant is None or not permissions.has_permission(viewer, Permission.TENANT_VIEW, tenant):
         raise NotFound(_("Tenant not found."))
     return tenant
 
@@ -76,6 +76,6 @@ def tenant_archive_preview(*, viewer: Actor, tenant: Tenant) -> list[Effect]:
 
     Raises: NotFound, PermissionDenied.
     """
-    permissions.require(viewer, Permission.TENANT_VIEW, tenant)
-    permissions.require(viewer, Permission.TENANT_EDIT, tenant.parent)
+    permissions.require_permission(viewer, Permission.TENANT_VIEW, tenant)
+    permissions.require_permission(viewer, Permission.TENANT_EDIT, tenant.parent)
     return tree_effects.preview_archive(viewer, tenant)

@@ -125,7 +125,7 @@ def _require_owner(acting_user: Actor, user: User) -> None:
         require_manage(acting_user, user)
         return
     if acting_user.pk != user.pk:
-        permissions.require(acting_user, Permission.MEMBER_EDIT)
+        permissions.require_permission(acting_user, Permission.MEMBER_EDIT)
     # Of one's own keys as well: a key with scopes makes none that could do more.
     permissions.require_over(acting_user, user)
 

@@ -55,7 +55,7 @@ def user_create(
     Raises: PermissionDenied; Invalid for the name or a password against the rules; Conflict when the name
     is taken.
     """
-    permissions.require(acting_user, Permission.MEMBER_EDIT)
+    permissions.require_permission(acting_user, Permission.MEMBER_EDIT)
     user = User(username=username, email=email)
     _check_fields(user)
     _check_password(password, user)
@@ -152,7 +152,7 @@ def password_change(*, acting_user: User, old_password: str, new_password: str) 
 
 
 def _require_over(actor: Actor, user: User) -> None:
-    permissions.require(actor, Permission.MEMBER_EDIT)
+    permissions.require_permission(actor, Permission.MEMBER_EDIT)
     permissions.require_over(actor, user)
 
 

@@ -26,7 +26,7 @@ def group_create(*, acting_user: Actor, name: str, claim: str = "") -> Group:
 
     Raises: PermissionDenied; Invalid for the name; Conflict when name or claim is taken.
     """
-    permissions.require(acting_user, Permission.MEMBER_EDIT)
+    permissions.require_permission(acting_user, Permission.MEMBER_EDIT)
     group = Group(name=clean_name(name), claim=claim.strip() or None)
     _require_claim(acting_user, group.claim)
     _save(group, new=True)
@@ -109,7 +109,7 @@ def group_remove(*, acting_user: Actor, group: Group, user: User) -> None:
 
 def _require(actor: Actor, group: Group) -> None:
     """Whom a group holds is whom its roles reach: all of them must be the actor's own to give."""
-    permissions.require(actor, Permission.MEMBER_EDIT)
+    permissions.require_permission(actor, Permission.MEMBER_EDIT)
     for member in Member.unscoped.filter(group=group).select_related("tenant", "custom_role"):
         permissions.require_cover(actor, role_points(member), member.tenant)
 

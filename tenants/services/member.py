@@ -35,7 +35,7 @@ def member_set(
     user has; Invalid when the role does not belong to that place or the account is another tenant's;
     Conflict for an archived tenant or the last admin of the platform.
     """
-    permissions.require(acting_user, Permission.MEMBER_EDIT, tenant)
+    permissions.require_permission(acting_user, Permission.MEMBER_EDIT, tenant)
     if tenant is not None:
         require_live(tenant)
     _check_place(role, tenant)
@@ -69,7 +69,7 @@ def member_remove(*, acting_user: Actor, member: Member, expected: int | None = 
 
     Raises: PermissionDenied, NotFound; Conflict for the last admin of the platform.
     """
-    permissions.require(acting_user, Permission.MEMBER_EDIT, member.tenant)
+    permissions.require_permission(acting_user, Permission.MEMBER_EDIT, member.tenant)
     permissions.require_cover(acting_user, role_points(member), member.tenant)
     with last_admin_kept():
         advance_version(member, expected=expected)
@@ -80,7 +80,7 @@ def member_remove(*, acting_user: Actor, member: Member, expected: int | None = 
 
 def _check_place(role: AnyRole, tenant: Tenant | None) -> None:
     if isinstance(role, CustomRole):
-        fits = tenant is None if role.tenant is None else tenant is not None and role.tenant.holds(tenant)
+        fits = tenant is None if role.tenant is None else tenant is not None and role.tenant.contains(tenant)
     else:
         fits = (tenant is None) == (role in PLATFORM_ROLES)
     if not fits:
@@ -95,7 +95,7 @@ def _check_place(role: AnyRole, tenant: Tenant | None) -> None:
 
 def _check_account(user: User, tenant: Tenant | None) -> None:
     """A service account stays at home: whoever manages it there decides over its keys."""
-    if user.home is not None and (tenant is None or not user.home.holds(tenant)):
+    if user.home is not None and (tenant is None or not user.home.contains(tenant)):
         message = _("Service account %(name)s can only have roles in %(tenant)s.")
         text = message % {"name": user.username, "tenant": user.home.name}
         raise Invalid(text, errors=[FieldError("user", "home", text)])

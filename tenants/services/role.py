@@ -34,7 +34,7 @@ def role_create(
     Raises: PermissionDenied, also for points that the acting user lacks; Invalid for the name or for
     points that a tenant's role cannot hold; Conflict when the name is taken.
     """
-    permissions.require(acting_user, Permission.MEMBER_EDIT, tenant)
+    permissions.require_permission(acting_user, Permission.MEMBER_EDIT, tenant)
     if tenant is not None:
         require_live(tenant)
     wanted = _checked(acting_user, tenant, points)
@@ -58,7 +58,7 @@ def role_update(
 
     Raises: as `role_create`; the acting user needs the points that it had, too.
     """
-    permissions.require(acting_user, Permission.MEMBER_EDIT, role.tenant)
+    permissions.require_permission(acting_user, Permission.MEMBER_EDIT, role.tenant)
     role = CustomRole.unscoped.select_for_update(of=("self",)).select_related("tenant").get(pk=role.pk)
     require_current(role, expected)
     permissions.require_cover(acting_user, points_of(role.points), role.tenant)
@@ -83,7 +83,7 @@ def role_delete(*, acting_user: Actor, role: CustomRole, expected: int | None = 
 
     Raises: PermissionDenied, NotFound; Conflict while somebody has it.
     """
-    permissions.require(acting_user, Permission.MEMBER_EDIT, role.tenant)
+    permissions.require_permission(acting_user, Permission.MEMBER_EDIT, role.tenant)
     permissions.require_cover(acting_user, points_of(role.points), role.tenant)
     advance_version(role, expected=expected)
     role_id = role.pk
@@ -139,7 +139,7 @@ def _save(role: CustomRole, *, new: bool) -> None:
     except IntegrityError as error:
         message = _("Role %(name)s already exists.") % {"name": role.name}
         raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "taken", message)]) from error
-    grants.forget()
+    grants.forget_grants()
 
 
 def _described(role: CustomRole) -> dict[str, object]:

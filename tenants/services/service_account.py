@@ -23,7 +23,7 @@ def service_account_create(*, acting_user: Actor, tenant: Tenant, name: str) -> 
     Raises: PermissionDenied, NotFound; Invalid for the name; Conflict when it is taken or the tenant is
     archived.
     """
-    permissions.require(acting_user, Permission.MEMBER_EDIT, tenant)
+    permissions.require_permission(acting_user, Permission.MEMBER_EDIT, tenant)
     require_live(tenant)
     username = f"{clean_slug(name, field='name')}@{tenant.slug}"
     if User.objects.filter(username__iexact=username).exists():
@@ -58,7 +58,7 @@ def require_manage(actor: Actor, account: User) -> None:
 
     Raises: PermissionDenied, also when the account may do more than the actor; NotFound.
     """
-    permissions.require(actor, Permission.MEMBER_EDIT, account.home)
+    permissions.require_permission(actor, Permission.MEMBER_EDIT, account.home)
     permissions.require_over(actor, account)
 
 

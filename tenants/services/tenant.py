@@ -27,7 +27,7 @@ def tenant_create(
     Raises: PermissionDenied; Invalid for a name, for a slug that cannot name a namespace, or a parent that
     is a workspace; Conflict when a name is taken, the parent is archived, or the root exists already.
     """
-    permissions.require(acting_user, Permission.TENANT_EDIT, parent)
+    permissions.require_permission(acting_user, Permission.TENANT_EDIT, parent)
     tree.tree_lock()
     if parent is not None:
         parent = tree.tenant_fresh(parent)
@@ -44,7 +44,7 @@ def tenant_create(
         message = _("Tenant %(name)s already exists.") % {"name": tenant.slug}
         raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("slug", "taken", message)]) from error
     after = {"slug": tenant.slug, "name": name, "kind": kind, "parent": parent.slug if parent else None}
-    tree.note(acting_user, "create", tenant, after=after)
+    tree.record_change(acting_user, "create", tenant, after=after)
     return tenant
 
 
@@ -61,7 +61,7 @@ def tenant_rename(*, acting_user: Actor, tenant: Tenant, name: str, expected: in
     Raises: PermissionDenied, NotFound; Invalid for the name; Conflict when it is taken or archived;
     PreconditionFailed, as all of these changes, when `expected` is no longer its version.
     """
-    permissions.require(acting_user, Permission.TENANT_EDIT, tenant)
+    permissions.require_permission(acting_user, Permission.TENANT_EDIT, tenant)
     tree.tree_lock()
     tenant = tree.tenant_fresh(tenant)
     require_current(tenant, expected)
@@ -71,8 +71,8 @@ def tenant_rename(*, acting_user: Actor, tenant: Tenant, name: str, expected: in
         return tenant
     tree.require_free_name(name, parent_id=tenant.parent_id, but=tenant)
     before, tenant.name = tenant.name, name
-    tree.save(tenant, ["name"])
-    tree.note(acting_user, "rename", tenant, before={"name": before}, after={"name": name})
+    tree.save_tenant(tenant, ["name"])
+    tree.record_change(acting_user, "rename", tenant, before={"name": before}, after={"name": name})
     return tenant
 
 
@@ -83,8 +83,8 @@ def tenant_archive(*, acting_user: Actor, tenant: Tenant, expected: int | None =
     That it exists is decided above it: the right is needed on its parent.
     Raises: PermissionDenied, NotFound; Conflict for the root or when it is archived already.
     """
-    permissions.require(acting_user, Permission.TENANT_VIEW, tenant)
-    permissions.require(acting_user, Permission.TENANT_EDIT, tenant.parent)
+    permissions.require_permission(acting_user, Permission.TENANT_VIEW, tenant)
+    permissions.require_permission(acting_user, Permission.TENANT_EDIT, tenant.parent)
     tree.tree_lock()
     tenant = tree.tenant_fresh(tenant)
     require_current(tenant, expected)
@@ -95,8 +95,8 @@ def tenant_archive(*, acting_user: Actor, tenant: Tenant, expected: int | None =
     slugs = list(below.order_by("path").values_list("slug", flat=True))
     tenant.archived_at, tenant.archived_with = clock.now(), tenant.pk
     below.exclude(pk=tenant.pk).update(archived_at=tenant.archived_at, archived_with=tenant.pk)
-    tree.save(tenant, ["archived_at", "archived_with"])
-    tree.note(acting_user, "archive", tenant, after={"archived": slugs})
+    tree.save_tenant(tenant, ["archived_at", "archived_with"])
+    tree.record_change(acting_user, "archive", tenant, after={"archived": slugs})
     return tenant
 
 
@@ -107,8 +107,8 @@ def tenant_restore(*, acting_user: Actor, tenant: Tenant, expected: int | None =
     Raises: PermissionDenied, NotFound; Conflict when it is not archived, was archived together with a folder
     above it, or its name has been taken meanwhile.
     """
-    permissions.require(acting_user, Permission.TENANT_VIEW, tenant)
-    permissions.require(acting_user, Permission.TENANT_EDIT, tenant.parent)
+    permissions.require_permission(acting_user, Permission.TENANT_VIEW, tenant)
+    permissions.require_permission(acting_user, Permission.TENANT_EDIT, tenant.parent)
     tree.tree_lock()
     tenant = tree.tenant_fresh(tenant)
     require_current(tenant, expected)
@@ -121,6 +121,6 @@ def tenant_restore(*, acting_user: Actor, tenant: Tenant, expected: int | None =
     slugs = list(along.order_by("path").values_list("slug", flat=True))
     along.exclude(pk=tenant.pk).update(archived_at=None, archived_with=None)
     tenant.archived_at = tenant.archived_with = None
-    tree.save(tenant, ["archived_at", "archived_with"])
-    tree.note(acting_user, "restore", tenant, after={"restored": slugs})
+    tree.save_tenant(tenant, ["archived_at", "archived_with"])
+    tree.record_change(acting_user, "restore", tenant, after={"restored": slugs})
     return tenant

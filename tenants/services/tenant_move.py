@@ -32,9 +32,9 @@ def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> 
     the root, for what is archived, for a name that is taken there and for what a loan holds; Invalid for a
     workspace as a parent or for a folder that stands below the tenant itself.
     """
-    permissions.require(acting_user, Permission.TENANT_VIEW, tenant)
-    permissions.require(acting_user, Permission.TENANT_EDIT, parent)
-    permissions.require(acting_user, Permission.TENANT_EDIT, tenant.parent)
+    permissions.require_permission(acting_user, Permission.TENANT_VIEW, tenant)
+    permissions.require_permission(acting_user, Permission.TENANT_EDIT, parent)
+    permissions.require_permission(acting_user, Permission.TENANT_EDIT, tenant.parent)
     if tenant.parent is None:
         raise Conflict(_("The root tenant can't be moved."), code="TENANT_IS_ROOT")
     _require_over_both(acting_user, tenant, parent)
@@ -42,7 +42,7 @@ def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> 
     tree.require_live(parent, field="parent")
     if parent.is_workspace:
         raise _wrong("workspace", _("Workspaces can't contain tenants. Select a folder."))
-    if tenant.holds(parent):
+    if tenant.contains(parent):
         message = _("%(name)s can't be moved into itself.") % {"name": tenant.name}
         raise _wrong("cycle", message)
     if parent.pk != tenant.parent_id:
@@ -56,7 +56,7 @@ def _require_over_both(acting_user: Actor, tenant: Tenant, parent: Tenant) -> No
     old, new = tenant.ancestor_ids()[:-1], parent.ancestor_ids()
     left, joined = [pk for pk in old if pk not in new], [pk for pk in new if pk not in old]
     for top in Tenant.unscoped.filter(pk__in=left[:1]):
-        if not permissions.may(acting_user, Permission.TENANT_EDIT, top):
+        if not permissions.has_permission(acting_user, Permission.TENANT_EDIT, top):
             message = _("%(name)s would leave folders that you don't administer. Contact a parent admin.")
             raise PermissionDenied(message % {"name": tenant.name})
     roles = Member.unscoped.filter(tenant__in=[*left, *joined]).select_related("tenant", "custom_role")
@@ -88,13 +88,13 @@ def tenant_move(*, acting_user: Actor, tenant: Tenant, parent: Tenant, expected:
     before = tenant.parent.slug if tenant.parent else None
     old_path = tenant.path
     tenant.parent, tenant.path = parent, f"{parent.path}{tenant.pk}/"
-    tree.save(tenant, ["parent"])
+    tree.save_tenant(tenant, ["parent"])
     # The new start of each path, and its own rest: one statement, whatever the size of the subtree.
     rest = Substr("path", len(old_path) + 1)
     moved = Concat(Value(tenant.path), rest, output_field=TextField())
     Tenant.unscoped.filter(path__startswith=old_path).update(path=moved)
-    grants.forget()
-    tree.note(acting_user, "move", tenant, before={"parent": before}, after={"parent": parent.slug})
+    grants.forget_grants()
+    tree.record_change(acting_user, "move", tenant, before={"parent": before}, after={"parent": parent.slug})
     _take_roles_along(acting_user, tenant)
     tree_effects.follow_move(acting_user, tenant)
     return tenant
@@ -112,7 +112,9 @@ def _take_roles_along(acting_user: Actor, tenant: Tenant) -> None:
     copies: dict[uuid.UUID, CustomRole] = {}
     for member in members.order_by("pk"):
         role = member.custom_role
-        if role is None or role.tenant is None or member.tenant is None or role.tenant.holds(member.tenant):
+        if role is None or role.tenant is None or member.tenant is None:
+            continue
+        if role.tenant.contains(member.tenant):
             continue
         if role.pk not in copies:
             copies[role.pk] = role_copy(acting_user, role, tenant)

@@ -54,7 +54,7 @@ def name_taken(name: str) -> Conflict:
     return Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "taken", message)])
 
 
-def save(tenant: Tenant, fields: list[str]) -> None:
+def save_tenant(tenant: Tenant, fields: list[str]) -> None:
     """Write some columns and a new version.
 
     Raises: Conflict with code NAME_TAKEN where the database refuses the name after all.
@@ -67,7 +67,7 @@ def save(tenant: Tenant, fields: list[str]) -> None:
         raise name_taken(tenant.name) from error
 
 
-def note(actor: Actor, verb: str, tenant: Tenant, **change: Any) -> None:
+def record_change(actor: Actor, verb: str, tenant: Tenant, **change: Any) -> None:
     """The audit row of a change of `tenant`."""
     audit_log.record_action(
         actor, f"tenant.{verb}", entity="tenant", entity_id=tenant.pk, tenant_id=tenant.pk, **change

@@ -9,7 +9,7 @@ from django.contrib.auth.signals import user_login_failed
 from django.http import HttpRequest, HttpResponse
 
 from foundation.sql import row_scope
-from tenants.access.grants import remembered
+from tenants.access.grants import remember_grants
 from tenants.access.row_scope import act_for
 from tenants.services.password_attempt import wrong_password_of
 
@@ -21,7 +21,7 @@ class GrantsMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        with remembered():
+        with remember_grants():
             # Who has a session is known by now; who has a key, when its view has checked it.
             if settings.SESSION_COOKIE_NAME in request.COOKIES:
                 act_for(request.user)

@@ -51,13 +51,13 @@ def lose(w: AccessWorld, user: User, lost: str) -> None:
 def streams() -> Iterator[list[LiveStream]]:
     """The streams that are begun within the block."""
     begun: list[LiveStream] = []
-    respond = LiveStream.response
+    respond = LiveStream.build_response
 
     def response(self: LiveStream) -> object:
         begun.append(self)
         return respond(self)
 
-    with mock.patch.object(LiveStream, "response", response):
+    with mock.patch.object(LiveStream, "build_response", response):
         yield begun
 
 
@@ -65,7 +65,7 @@ def look(reader: LiveStream) -> Told:
     """What an open stream tells when the time after which it asks again who reads it is over."""
     with mock.patch.object(stream, "CHECK_EVERY_S", 0.0):
         try:
-            text, _over = copy_context().run(reader.look)
+            text, _over = copy_context().run(reader.poll)
         except AllotmentError as error:
             return error.status, error.code, error.detail
         except Exception as error:

@@ -58,7 +58,7 @@ OF_NOBODY: Final = {"tenants.User", "foundation.IdempotencyKey"}
 
 
 def test_the_way_to_the_tenant_is_known_for_every_protected_table() -> None:
-    assert {model._meta.label for model in row_policies.rules()} - OF_NOBODY == set(TO_TENANT)
+    assert {model._meta.label for model in row_policies.all_rules()} - OF_NOBODY == set(TO_TENANT)
 
 
 STRANGERS: Final = ("neighbour", "sibling-admin", "stranger")

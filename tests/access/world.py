@@ -34,7 +34,7 @@ from quotas.models import (
 from quotas.selectors.quota_table import node_quota
 from quotas.services.quota import quota_set
 from quotas.services.quota_plan import QuotaAmount
-from scheduling.lifecycle.transitions import note
+from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Job, JobState, PriorityGrant, WorkspacePolicy
 from tenants.models import AccessKey, Member, Role, Tenant, User
 from tenants.services.access_key import access_key_create
@@ -167,7 +167,7 @@ def _furnish(w: AccessWorld, side: Side) -> None:
     jobs.allocate(held, w.nodes[0])
     quotas.reserve(queue, w.flavor, CARDS, 1)
     for made in (waiting, held):
-        note(made, "noted", now=clock.now())
+        add_event(made, "noted", now=clock.now())
     rows = {
         "tenant": side.tenant,
         "folder": side.folder,

@@ -124,19 +124,19 @@ def test_one_request_by_a_key_leaves_no_bound_behind(w: World) -> None:
 
 def test_rights_are_a_subset_of_the_reach_and_others_are_not_bounded(w: World) -> None:
     for point in Permission:
-        with grants.remembered():
+        with grants.remember_grants():
             grants.bind_to_scopes(w.platform_admin.pk, [point.value])
             for tenant in (None, w.workspace, w.other_workspace):
-                held = permissions.granted(w.platform_admin, tenant)
+                held = permissions.granted_permissions(w.platform_admin, tenant)
                 assert point in held and held <= grants.reach_of(frozenset({point}))
             with pytest.raises(PermissionDenied) as refused:
                 permissions.require_cover(w.platform_admin, set(Permission), w.workspace)
             assert refused.value.code == SCOPE
             # Somebody else who is asked about in the same request has all of their rights.
-            assert permissions.granted(w.admin, w.workspace) > {Permission.MEMBER_EDIT}
-    with grants.remembered():
+            assert permissions.granted_permissions(w.admin, w.workspace) > {Permission.MEMBER_EDIT}
+    with grants.remember_grants():
         grants.bind_to_scopes(w.platform_admin.pk, ["no.longer-a-point"])
-        assert permissions.granted(w.platform_admin) == frozenset()
+        assert permissions.granted_permissions(w.platform_admin) == frozenset()
 
 
 class Look(LiveStream):
@@ -149,7 +149,7 @@ class Look(LiveStream):
         super().__init__(user.pk)
         self._user, self._binds = user, binds
 
-    def look(self) -> tuple[str, bool]:
+    def poll(self) -> tuple[str, bool]:
         if self._binds:
             grants.bind_to_scopes(self._user.pk, ["job.view"])
         return str(grants.bound_of(self._user) is not None), True
@@ -170,7 +170,7 @@ def test_each_look_of_a_stream_is_bounded_by_its_key(w: World, scopes: tuple[str
     request = Request(HttpRequest())
     _, request.auth = key(w.platform_admin, *scopes)  # type: ignore[assignment]
 
-    granted = copy_context().run(lambda: permissions.granted(signed_in_still(request)))
+    granted = copy_context().run(lambda: permissions.granted_permissions(signed_in_still(request)))
 
     assert granted == ({Permission.JOB_VIEW, Permission.TENANT_VIEW} if scopes else set(Permission))
 
@@ -179,7 +179,7 @@ def test_the_bound_is_set_where_a_key_becomes_a_user(w: World) -> None:
     client, _ = key(w.platform_admin, "job.view")
     request = Request(HttpRequest())
     request._request.META = {"HTTP_AUTHORIZATION": client._credentials["HTTP_AUTHORIZATION"]}
-    with grants.remembered():
+    with grants.remember_grants():
         assert AccessKeyAuthentication().authenticate(request) is not None
         bound = grants.bound_of(w.platform_admin)
         assert bound is not None and bound.scopes == {Permission.JOB_VIEW}

@@ -52,7 +52,7 @@ class Ran:
         """What each look brings, until there is no more to come."""
         follower = LogFollower(self.job.pk, LogQuery(**query))
         for _ in range(40):
-            news = follower.look(viewer=self.user, workspace=self.place)
+            news = follower.poll_lines(viewer=self.user, workspace=self.place)
             yield news.lines
             if news.over:
                 return
@@ -111,18 +111,18 @@ def test_who_loses_access_or_the_cluster_is_told_so(ran: Ran, monkeypatch: pytes
     monkeypatch.setattr(log_stream, "signed_in_still", lambda request: User.objects.get(pk=ran.user.pk))
     follower = LogFollower(ran.job.pk, LogQuery())
     reader = log_stream.Reader(APIRequestFactory().get(LOGS), ran.user.pk, "team-a", follower)
-    text, over = reader.look()
+    text, over = reader.poll()
     assert not over
     message = text.split("\n\n")[0].split("\n")
     assert message[0] == "event: line"
     assert json.loads(message[1].removeprefix("data: "))["task"] in ("worker-0", "worker-1")  # either
     set_reachable(ran.cluster.pk, False)
     with pytest.raises(Conflict) as away:
-        reader.look()
+        reader.poll()
     assert away.value.code == "CLUSTER_UNREACHABLE"
     Member.unscoped.filter(user=ran.user).delete()
     with pytest.raises(NotFound):
-        reader.look()
+        reader.poll()
 
 
 def test_the_request_begins_a_stream_and_too_many_are_refused(
@@ -146,7 +146,7 @@ class Told(log_stream.Reader):
         )
         self.looks = list(looks)
 
-    def look(self) -> tuple[str, bool]:
+    def poll(self) -> tuple[str, bool]:
         found = self.looks.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -154,7 +154,7 @@ class Told(log_stream.Reader):
 
     def read(self) -> list[str]:
         async def all_of_it() -> list[str]:
-            return [piece async for piece in self.stream()]
+            return [piece async for piece in self.stream_text()]
 
         return asyncio.run(all_of_it())
 
@@ -178,7 +178,7 @@ def test_a_stream_says_why_it_ends(last: Any, code: str, monkeypatch: pytest.Mon
 
 def test_why_it_ends_is_told_in_the_language_of_the_request() -> None:
     class Away(Told):
-        def look(self) -> tuple[str, bool]:
+        def poll(self) -> tuple[str, bool]:
             raise Conflict(gettext("Your access has been removed."), code="ACCESS_LOST")
 
     with translation.override("zh-hans"):
@@ -196,7 +196,7 @@ def test_a_stream_counts_until_its_reader_leaves() -> None:
     user = User(username="ed")
 
     async def leave() -> tuple[int, int]:
-        pieces = Told(user, ("a", False)).stream()
+        pieces = Told(user, ("a", False)).stream_text()
         await anext(pieces)
         during = log_stream.Reader.opened[user.pk]
         await pieces.aclose()  # as the server does when the reader is gone

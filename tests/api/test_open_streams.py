@@ -17,7 +17,7 @@ from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from foundation.core.errors import AllotmentError
 from scheduling.api import stream
-from scheduling.lifecycle.transitions import note
+from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Job
 from scheduling.selectors import feed
 from tenants.api import audit as audit_views
@@ -82,13 +82,13 @@ class Reader:
 @pytest.fixture
 def reader(w: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     made = Reader(w)
-    respond = LiveStream.response
+    respond = LiveStream.build_response
 
     def response(self: LiveStream) -> object:
         made.begun.append(self)
         return respond(self)
 
-    monkeypatch.setattr(LiveStream, "response", response)
+    monkeypatch.setattr(LiveStream, "build_response", response)
     # On PostgreSQL a feed waits for transactions that run, and a test is one.
     monkeypatch.setattr(feed, "_transactions", lambda: (0, 0))
     yield made
@@ -97,7 +97,7 @@ def reader(w: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 def look(reader: LiveStream) -> str:
     """What is new, or the code of the problem that ends the stream."""
     try:
-        return copy_context().run(reader.look)[0]
+        return copy_context().run(reader.poll)[0]
     except AllotmentError as error:
         return error.code
 
@@ -180,11 +180,11 @@ def test_a_stream_ends_and_tells_nothing_more_once_the_right_is_gone(
     quiet, told, log = reader.open(address), reader.open(address), reader.open(LOG)
     assert [look(each) for each in (quiet, told, log)] == ["", "", ""]
     monkeypatch.setattr(stream, "CHECK_EVERY_S", NEVER)
-    note(reader.job, "before", now=clock.now())
+    add_event(reader.job, "before", now=clock.now())
     assert '"before"' in look(told) + look(told), "the stream is one that tells something"
 
     LOSSES[loss](reader)
-    note(reader.job, "after", now=clock.now())
+    add_event(reader.job, "after", now=clock.now())
     # Between two checks it ends, or the policies on rows hide what happened.
     assert look(told) in (*ENDS, "") and look(told) in (*ENDS, "")
     monkeypatch.setattr(stream, "CHECK_EVERY_S", 0.0)
@@ -206,8 +206,8 @@ def test_a_key_with_scopes_reads_no_more_than_they_reach(reader: Reader) -> None
 
 def test_a_reader_who_comes_back_is_told_of_no_other_workspace(reader: Reader, w: World) -> None:
     foreign = jobs.job(w.other_queue, w.outsider, "theirs")
-    first = note(foreign, "secret", now=clock.now())
-    own = note(reader.job, "own", now=clock.now())
+    first = add_event(foreign, "secret", now=clock.now())
+    own = add_event(reader.job, "own", now=clock.now())
     reader.give(reader.workspace)
     reader.sign_in()
     for after in (0, first.pk - 1, first.pk, own.pk - 1):

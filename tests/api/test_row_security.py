@@ -53,7 +53,7 @@ server = pytest.mark.server
 def test_every_table_has_a_policy_or_belongs_to_nobody() -> None:
     own = {model._meta.label for model in apps.get_models() if model._meta.app_label in OWN_APPS}
 
-    protected = {model._meta.label for model in row_policies.rules()}
+    protected = {model._meta.label for model in row_policies.all_rules()}
 
     assert own - protected == GLOBAL
 
@@ -66,7 +66,7 @@ def _protected() -> set[str]:
 
 @server
 def test_the_policies_bind_owners_too_and_the_role_may_not_pass_them_by(bound: World) -> None:
-    assert {model._meta.db_table for model in row_policies.rules()} <= _protected()
+    assert {model._meta.db_table for model in row_policies.all_rules()} <= _protected()
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT current_user, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user"

@@ -34,7 +34,7 @@ def test_a_stream_counts_while_it_is_read(w: World) -> None:
     request = APIRequestFactory().get(STREAM)
 
     async def read() -> tuple[int, int]:
-        pieces = stream._Reader(request, w.editor.pk, "team-a", 0).stream()
+        pieces = stream._Reader(request, w.editor.pk, "team-a", 0).stream_text()
         await anext(pieces)
         during = stream._Reader.opened[w.editor.pk]
         await pieces.aclose()  # as the server does when the reader is gone

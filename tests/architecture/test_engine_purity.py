@@ -165,7 +165,7 @@ def test_each_rule_finds_what_it_forbids(rule: Rule, path: str, text: str) -> No
     [
         (impure_imports, "scheduling/engine/x.py", "import heapq, numpy\nfrom quotas.tree import QuotaTree"),
         (impure_imports, "scheduling/simulation/x.py", "import time"),
-        (inner_imports, "scheduling/snapshots/cold.py", "from scheduling.engine.model import Node"),
+        (inner_imports, "scheduling/snapshots/cell_reading.py", "from scheduling.engine.model import Node"),
         (inner_imports, "scheduling/engine/x.py", "from scheduling.engine.state.fleet import Fleet"),
         (decisions_outside, "scheduling/engine/x.py", "def choose_node(nodes): ..."),
         (decisions_outside, "frontend/x.py", "def show_nodes(): ..."),

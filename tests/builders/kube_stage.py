@@ -44,7 +44,7 @@ class KubeStage(Stage):
         self.cell = clusters.cell()
         self.cluster = cluster_add(
             acting_user=SYSTEM, cell=self.cell, name="east", backend=BackendKind.KUBERNETES,
-            connection={"kind": "kubeconfig", "path": str(plane.kubeconfig(plane.platform_token))},
+            connection={"kind": "kubeconfig", "path": str(plane.write_kubeconfig(plane.platform_token))},
         )  # fmt: skip
         for plan in flavors_found(acting_user=SYSTEM, cluster=self.cluster):
             flavor_add(acting_user=SYSTEM, cluster=self.cluster, plan=plan)

@@ -15,7 +15,7 @@ from foundation.models import Hint
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from scheduling.services.cycle import cycle_run
-from scheduling.services.sweep import sweep, watch_starts
+from scheduling.services.sweep import sweep_cells, watch_starts
 
 
 def simulated_cluster(
@@ -36,7 +36,7 @@ def simulated_cluster(
 
 def step(cell: Cell, cluster: Cluster) -> None:
     """One round: sweep, cycle, execution, observation."""
-    sweep()
+    sweep_cells()
     watch_starts()
     cycle_run(cell_id=cell.pk)
     execute_cluster(cluster_id=cluster.pk)

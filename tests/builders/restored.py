@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.db import transaction
 
 from foundation.models.installation import installation_id
-from scheduling.snapshots import kept
+from scheduling.snapshots import snapshot_cache
 from tests.builders.kube_stage import KubeStage
 
 
@@ -19,7 +19,7 @@ def restored(stage: KubeStage) -> Iterator[None]:
     backup = transaction.savepoint()
     yield
     transaction.savepoint_rollback(backup)
-    kept._kept.clear()  # every process was stopped
+    snapshot_cache._kept.clear()  # every process was stopped
     stage.cluster.refresh_from_db()
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final
 
-from benchmarks.support.control_plane import ControlPlane, Server, wait_ready
+from benchmarks.support.control_plane import ControlPlane, ServerProcess, wait_ready
 
 
 class ServerFault(StrEnum):
@@ -19,7 +19,7 @@ class ServerFault(StrEnum):
     ETCD_FREEZES = "etcd-freezes"
 
 
-_SERVER: Final[dict[ServerFault, Callable[[ControlPlane], Server]]] = {
+_SERVER: Final[dict[ServerFault, Callable[[ControlPlane], ServerProcess]]] = {
     ServerFault.API_SERVER_DIES: lambda plane: plane.api_server,
     ServerFault.ETCD_DIES: lambda plane: plane.etcd,
     ServerFault.API_SERVER_FREEZES: lambda plane: plane.api_server,

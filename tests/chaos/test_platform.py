@@ -20,7 +20,7 @@ import httpx
 import psycopg
 import pytest
 
-from benchmarks.support.running import Running, large_team, platform
+from benchmarks.support.running import RunningPlatform, large_team, run_platform
 from tests.chaos.commit_laws import assert_every_commit_kept_the_laws, commits_looked_at, watch_commits
 from tests.fixtures.books import books
 from tests.fixtures.wait import descendants, wait_until
@@ -63,7 +63,7 @@ _BOOKS: Final = """
 class Installed:
     """A running platform, and a look into its database where that is PostgreSQL."""
 
-    running: Running
+    running: RunningPlatform
     database: psycopg.Connection[Any] | None
 
     @property
@@ -128,13 +128,13 @@ def installed(
     }
     world = large_team(nodes=2, cards=8, speed=10)
     if request.param == "sqlite":
-        with platform(world=world, environment=environment) as running:
+        with run_platform(world=world, environment=environment) as running:
             yield Installed(running, None)
         return
     server = request.getfixturevalue("postgres_server")
     name = server.create_database()
     environment["ALLOTMENT_DATABASE_URL"] = server.url(name)
-    with platform(world=world, environment=environment) as running, server.connect(name) as database:
+    with run_platform(world=world, environment=environment) as running, server.connect(name) as database:
         watch_commits(database)
         yield Installed(running, database)
     server.drop_database(name)
@@ -164,7 +164,7 @@ def test_no_death_loses_a_job_or_leaves_anything_held(installed: Installed) -> N
     jobs += len(DEATHS)
     installed.assert_all_came_through(jobs)
 
-    broker = installed.running.parts()["broker"]
+    broker = installed.running.process_ids()["broker"]
     os.kill(broker, signal.SIGSTOP)
     installed.submit("while-the-broker-stands-still")
     installed.call("GET", "jobs")
@@ -172,18 +172,18 @@ def test_no_death_loses_a_job_or_leaves_anything_held(installed: Installed) -> N
     installed.assert_all_came_through(jobs + 1)
 
 
-def _kill(running: Running, part: str) -> None:
+def _kill(running: RunningPlatform, part: str) -> None:
     """A part of the platform dies by kill -9, and its supervisor starts another."""
-    victim = running.parts()[part]
+    victim = running.process_ids()[part]
     os.kill(victim, signal.SIGKILL)
-    wait_until(lambda: running.parts().get(part, victim) != victim, f"another {part}", within_s=60)
+    wait_until(lambda: running.process_ids().get(part, victim) != victim, f"another {part}", within_s=60)
 
 
 def _named(text: str) -> str:
     return text.replace(".", "-").replace("_", "-")
 
 
-def _stopped(running: Running) -> list[int]:
+def _stopped(running: RunningPlatform) -> list[int]:
     """The processes of the platform that are put to sleep."""
     return [pid for pid in descendants(running.pid) if _state(pid) == "T"]
 

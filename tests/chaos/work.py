@@ -24,7 +24,7 @@ from scheduling.models import TERMINAL_STATES, GpuRequestMode, Job, Task, TaskSt
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_cancel, job_resume, job_submit, job_suspend
 from scheduling.services.resizing.resize import slice_memory_resize
-from scheduling.services.sweep import hint_observation, sweep
+from scheduling.services.sweep import hint_observation, sweep_cells
 from tests.builders.kube_stage import KubeStage
 from tests.chaos.actors import Order
 from tests.chaos.api_faults import BadDay
@@ -100,7 +100,7 @@ class Work:
     @staticmethod
     def _beat(_: random.Random) -> None:
         hint_observation()
-        sweep()
+        sweep_cells()
 
     def _submit(self, number: int) -> None:
         gpu: dict[str, object] = {"cards": 1 + number % 4}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment_client import ConfigurationError, configuration
+from allotment_client import ConfigurationError, read_configuration
 from tests.client.server import KEY
 
 
@@ -14,9 +14,9 @@ def test_arguments_before_environment_before_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
     file = tmp_path / "client.yaml"
     file.write_text(f"url: http://file.test/\nworkspace: from-file\nkey_file: {tmp_path / 'key'}\n")
-    found = configuration(file=file, environment={"ALLOTMENT_URL": "http://env.test"})
+    found = read_configuration(file=file, environment={"ALLOTMENT_URL": "http://env.test"})
     assert (found.url, found.key, found.workspace) == ("http://env.test", KEY, "from-file")
-    found = configuration(url="https://arg.test", file=file, environment={})
+    found = read_configuration(url="https://arg.test", file=file, environment={})
     assert found.url == "https://arg.test"
     assert KEY not in repr(found)
 
@@ -37,11 +37,11 @@ def test_what_is_wrong_is_said_without_the_key(tmp_path: Path, text: str, says: 
     file = tmp_path / "client.yaml"
     file.write_text(text)
     with pytest.raises(ConfigurationError) as caught:
-        configuration(file=file, environment={})
+        read_configuration(file=file, environment={})
     assert says in str(caught.value)
     assert "alt_secret" not in str(caught.value)
 
 
 def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError):
-        configuration(file=tmp_path / "none.yaml", environment={})
+        read_configuration(file=tmp_path / "none.yaml", environment={})

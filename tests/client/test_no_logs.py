@@ -33,7 +33,7 @@ class Answers:
 def test_why_there_are_no_lines(state: JobState, follow: bool, capsys: pytest.CaptureFixture[str]) -> None:
     options = argparse.Namespace(job="train", task="", attempt=None, tail=5, follow=follow, output="table")
     client: Any = Answers(state.value)
-    assert commands.logs(client, "team-a", options) == 0
+    assert commands.print_logs(client, "team-a", options) == 0
     out, errors = capsys.readouterr()
     assert out == ""
     assert errors.startswith("No logs of train: ")

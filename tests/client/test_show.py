@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from allotment_client.cli.show import explained
+from allotment_client.cli.show import format_explanation
 
 
 def test_a_failed_job_says_why() -> None:
     cause = {"rule": "TASK_FAILED", "pod": "train-0", "exit_code": 137, "reason": "OOMKilled", "message": ""}
-    told = explained({"state": "failed", "reason": None, "position": None, "cause": cause})
+    told = format_explanation({"state": "failed", "reason": None, "position": None, "cause": cause})
     assert told.splitlines() == [
         "state: failed",
         "last eviction: TASK_FAILED (pod train-0, exit_code 137, reason OOMKilled)",
@@ -15,4 +15,4 @@ def test_a_failed_job_says_why() -> None:
 
 
 def test_a_job_that_never_gave_back_says_nothing_of_it() -> None:
-    assert explained({"state": "running", "reason": None, "cause": None}) == "state: running"
+    assert format_explanation({"state": "running", "reason": None, "cause": None}) == "state: running"

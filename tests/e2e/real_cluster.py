@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.support.control_plane import ControlPlane, find_programs, running_nodes
-from benchmarks.support.running import Running, platform
+from benchmarks.support.running import RunningPlatform, run_platform
 from clusters.gpu import hami
 from tests.fixtures.kubelet import Cluster, Json, node_allocates
 from tests.fixtures.wait import wait_until
@@ -34,7 +34,7 @@ _ENDED: Final = {"exitCode": 0, "reason": "Completed"}
 class Installation:
     """What a user sees over REST, and what the cluster itself says of it."""
 
-    running: Running
+    running: RunningPlatform
     plane: ControlPlane
     api: Cluster
 
@@ -138,7 +138,10 @@ class Installation:
         """Run the cluster's own command line as its administrator."""
         programs = find_programs()
         assert programs is not None
-        access = [f"--kubeconfig={self.plane.kubeconfig()}", f"--cache-dir={self.plane.folder / 'kubectl'}"]
+        access = [
+            f"--kubeconfig={self.plane.write_kubeconfig()}",
+            f"--cache-dir={self.plane.folder / 'kubectl'}",
+        ]
         subprocess.run([str(programs / "kubectl"), *access, *words], check=True, timeout=_SOON_S)
 
 
@@ -153,9 +156,11 @@ def installation(plane: ControlPlane, database: str, teams: Sequence[str]) -> It
         wait_until(
             lambda: _ready(api) == WHOLE + len(CUT) + len(MIG), "all nodes are ready", within_s=_SOON_S
         )
-        world = ("benchmarks.kube.world", plane.kubeconfig(plane.platform_token), *teams)
+        world = ("benchmarks.kube.world", plane.write_kubeconfig(plane.platform_token), *teams)
         environment = {"ALLOTMENT_DATABASE_URL": database}
-        yield Installation(stack.enter_context(platform(world=world, environment=environment)), plane, api)
+        yield Installation(
+            stack.enter_context(run_platform(world=world, environment=environment)), plane, api
+        )
 
 
 def _nodes(api: Cluster) -> None:

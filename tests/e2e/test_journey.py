@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from benchmarks.support.running import Running, large_team, platform
+from benchmarks.support.running import RunningPlatform, large_team, run_platform
 from tests.fixtures.browser import chromium_path, page_of
 
 pytestmark = pytest.mark.browser
@@ -21,14 +21,14 @@ SOON_MS = 30_000
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
+def running() -> Iterator[RunningPlatform]:
     chromium_path()  # nothing is started where there is none
-    with platform(world=large_team(nodes=1, cards=1, speed=600)) as it:
+    with run_platform(world=large_team(nodes=1, cards=1, speed=600)) as it:
         yield it
 
 
 @pytest.fixture
-def page(running: Running) -> Iterator[Page]:
+def page(running: RunningPlatform) -> Iterator[Page]:
     with page_of(running.url, soon_ms=SOON_MS) as opened:
         yield opened
 
@@ -60,7 +60,7 @@ def submit(page: Page, name: str) -> None:
 
 
 @pytest.mark.timeout(150)
-def test_from_the_first_sign_in_to_a_cancelled_job(page: Page, running: Running) -> None:
+def test_from_the_first_sign_in_to_a_cancelled_job(page: Page, running: RunningPlatform) -> None:
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)

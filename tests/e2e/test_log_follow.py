@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from benchmarks.support.running import Running, large_team, platform
+from benchmarks.support.running import RunningPlatform, large_team, run_platform
 from tests.e2e.test_journey import SOON_MS, sign_in, submit
 from tests.fixtures.browser import chromium_path, page_of
 
@@ -26,9 +26,9 @@ LOG = "document.getElementById('log-lines')"
 
 
 @pytest.fixture
-def running() -> Iterator[Running]:
+def running() -> Iterator[RunningPlatform]:
     chromium_path()  # nothing is started where there is none
-    with platform(world=large_team(nodes=1, cards=1, speed=600)) as it:
+    with run_platform(world=large_team(nodes=1, cards=1, speed=600)) as it:
         # Three lines a second, so that what is printed while the server is down can be caught up with.
         slower = [sys.executable, "-m", "allotment.cli", "simulate", "speed", "30", "--cluster", "demo"]
         subprocess.run(slower, env=it.environment, check=True)
@@ -36,7 +36,7 @@ def running() -> Iterator[Running]:
 
 
 @pytest.fixture
-def page(running: Running) -> Iterator[Page]:
+def page(running: RunningPlatform) -> Iterator[Page]:
     with page_of(running.url, soon_ms=2 * SOON_MS) as opened:
         yield opened
 
@@ -53,7 +53,7 @@ def more(page: Page, than: int) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_log_is_followed_through_a_lost_connection_to_its_end(page: Page, running: Running) -> None:
+def test_a_log_is_followed_through_a_lost_connection_to_its_end(page: Page, running: RunningPlatform) -> None:
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     sign_in(page, running.home)
@@ -65,7 +65,7 @@ def test_a_log_is_followed_through_a_lost_connection_to_its_end(page: Page, runn
     expect(state).to_have_text("Following")
     more(page, 0)
 
-    os.kill(running.parts()["web"], signal.SIGKILL)
+    os.kill(running.process_ids()["web"], signal.SIGKILL)
     expect(state).to_have_text(re.compile("Disconnected at"))
     expect(state).to_have_text("Following", timeout=2 * SOON_MS)
     more(page, len(steps(page)))

@@ -32,7 +32,7 @@ def cluster(
     kube: ControlPlane, postgres_server: PostgresServer, migrated_database: str
 ) -> Iterator[Installation]:
     name = postgres_server.create_database(template=migrated_database)
-    with installation(kube, postgres_server.url(name), TEAMS) as it:
+    with installation(kube, postgres_server.database_url(name), TEAMS) as it:
         yield it
     postgres_server.drop_database(name)
 

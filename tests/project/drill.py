@@ -42,7 +42,7 @@ class Drill:
 
     def __init__(self, plane: ControlPlane, first: Platform, second: Platform, folder: Path) -> None:
         self.api, self.first, self.second = Cluster(plane), first, second
-        self._kubeconfig, self._folder = str(plane.kubeconfig(plane.platform_token)), folder
+        self._kubeconfig, self._folder = str(plane.write_kubeconfig(plane.platform_token)), folder
         self._numbers = iter(range(10_000))
         self._ids: dict[str, str] = {}
 

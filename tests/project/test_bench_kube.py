@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.kube.figures import Figures, Size, report, size_of
-from benchmarks.support.report import Row, limits
+from benchmarks.kube.figures import KubeFigures, Size, build_report, size_of
+from benchmarks.support.report import ReportRow, read_limits
 
-BOUNDS = limits("kube")
+BOUNDS = read_limits("kube")
 
 
 def test_the_whole_run_is_what_the_limits_say() -> None:
@@ -23,7 +23,7 @@ def test_a_share_of_it_leaves_cards_to_be_borrowed_and_whole_nodes_to_be_taken_b
     assert size.steady >= 100
 
 
-def rows(**changed: float) -> dict[str, Row]:
+def rows(**changed: float) -> dict[str, ReportRow]:
     """The rows of a run of 80 cards that were filled in 4 s: 20 pods a second."""
     size = Size(nodes=10, each=8, owned=16, bare=80, steady=100)
     figures = {
@@ -36,7 +36,7 @@ def rows(**changed: float) -> dict[str, Row]:
     }
     steady_s = [0.1] * 94 + [changed.get("slow", 1.5)] * 6
     figures.pop("slow", None)
-    made = report(BOUNDS, size, Figures(steady_s=steady_s, **figures))
+    made = build_report(BOUNDS, size, KubeFigures(steady_s=steady_s, **figures))
     assert made.rate == size.cards / figures["filled_s"]
     return {row.what: row for row in made.rows}
 

@@ -114,7 +114,7 @@ def test_every_command_of_the_pages_leads_to_a_job_that_runs(
     environment = {
         "PATH": _programs(tmp_path, installation),
         "HOME": str(tmp_path),
-        "KUBECONFIG": str(plane.kubeconfig()),
+        "KUBECONFIG": str(plane.write_kubeconfig()),
         "FOLDER": str(tmp_path),
     }
     web = {"0.0.0.0": "127.0.0.1", "8080": str(port)}

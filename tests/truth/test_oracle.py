@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scheduling.engine.model import Help, HelpCode, Outcome, Reason
-from scheduling.engine_input.saved_cycle import dump
+from scheduling.engine_input.saved_cycle import dump_cycle
 from tests.truth.known import KNOWN
 from tests.truth.offers import take
 from tests.truth.oracle.verdict import judge
@@ -109,7 +109,7 @@ def test_a_recommendation_that_does_nothing_is_found_false(runs: list[Run]) -> N
 
 def test_a_saved_cycle_is_judged(runs: list[Run]) -> None:
     for run in runs[:3]:
-        tally = judge_saved(dump(run.snapshot, run.now))
+        tally = judge_saved(dump_cycle(run.snapshot, run.now))
         assert sum(tally.reasons.values()) == len(run.waiting())
         assert set(tally.false) <= KNOWN
 

@@ -9,7 +9,7 @@ Everything that the platform refuses is a `Problem` with its stable code and the
 """
 
 from allotment_client.client import Client
-from allotment_client.config import Configuration, configuration
+from allotment_client.config import Configuration, read_configuration
 from allotment_client.errors import (
     ConfigurationError,
     DeadlineExceeded,
@@ -35,5 +35,5 @@ __all__ = [
     "QuotaRow",
     "Reason",
     "ServerUnreachable",
-    "configuration",
+    "read_configuration",
 ]

@@ -44,7 +44,7 @@ class Client:
 
     def me(self) -> dict[str, Any]:
         """Who the key belongs to."""
-        return cast(dict[str, Any], self._api.request("GET", "me").body)
+        return cast(dict[str, Any], self._api.send_request("GET", "me").body)
 
     def submit(
         self,
@@ -60,7 +60,7 @@ class Client:
         within a day, even by another process, it is answered and not carried out a second time.
         """
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        answer = self._api.request(
+        answer = self._api.send_request(
             "POST",
             f"{_place(workspace)}/jobs",
             query={"dry_run": "true"} if dry_run else None,
@@ -86,7 +86,7 @@ class Client:
         query |= {"mine": "true"} if mine else {}
         left = limit
         while True:
-            page = self._api.request("GET", f"{_place(workspace)}/jobs", query=query).body
+            page = self._api.send_request("GET", f"{_place(workspace)}/jobs", query=query).body
             for job in page["items"] if left is None else page["items"][:left]:
                 yield cast(Job, job)
             left = None if left is None else left - len(page["items"])
@@ -96,22 +96,22 @@ class Client:
 
     def job(self, workspace: str, job: str) -> Job:
         """One job by id or name, with its specification."""
-        return cast(Job, self._api.request("GET", _job(workspace, job)).body)
+        return cast(Job, self._api.send_request("GET", _job(workspace, job)).body)
 
     def explain(self, workspace: str, job: str) -> Explanation:
         """Where a job stands, why it waits, and what the engine decided about it."""
-        return cast(Explanation, self._api.request("GET", f"{_job(workspace, job)}/explain").body)
+        return cast(Explanation, self._api.send_request("GET", f"{_job(workspace, job)}/explain").body)
 
     def cancel(self, workspace: str, job: str) -> Job:
         """End a job."""
-        return cast(Job, self._api.request("POST", f"{_job(workspace, job)}/cancel").body)
+        return cast(Job, self._api.send_request("POST", f"{_job(workspace, job)}/cancel").body)
 
     def quota(self, workspace: str) -> list[QuotaRow]:
         """What the workspace and its queues have, use, borrow and could still get."""
         found: list[QuotaRow] = []
         while True:
             query = {"limit": _PAGE, "offset": len(found)}
-            page = self._api.request("GET", f"{_place(workspace)}/quota", query=query).body
+            page = self._api.send_request("GET", f"{_place(workspace)}/quota", query=query).body
             found += page["items"]
             if page["next"] is None:
                 return found
@@ -130,7 +130,7 @@ class Client:
         query: dict[str, Any] = {"limit": limit}
         query |= {name: value for name, value in (("task", task), ("since", since)) if value}
         query |= {"attempt": attempt} if attempt is not None else {}
-        page = self._api.request("GET", f"{_job(workspace, job)}/logs", query=query).body
+        page = self._api.send_request("GET", f"{_job(workspace, job)}/logs", query=query).body
         return cast(list[LogLine], page["items"])
 
     def follow_logs(self, workspace: str, job: str, *, task: str = "", limit: int = 100) -> Iterator[LogLine]:

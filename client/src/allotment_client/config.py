@@ -36,7 +36,7 @@ class Configuration:
     tries: int = 5
 
 
-def configuration(
+def read_configuration(
     *,
     url: str = "",
     workspace: str = "",

@@ -45,9 +45,9 @@ class Problem(ClientError):
         self.detail = str(body.get("detail") or body.get("title") or f"HTTP {status}")
         self.errors = tuple(_field(error) for error in body.get("errors") or ())
         self.body = dict(body)
-        super().__init__(self.explained())
+        super().__init__(self.full_text())
 
-    def explained(self) -> str:
+    def full_text(self) -> str:
         """The sentence, the code, and a line for each field that is wrong."""
         lines = [f"{self.detail} ({self.code})"]
         lines += [f"  {error.field or 'file'}: {error.message}" for error in self.errors]

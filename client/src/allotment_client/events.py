@@ -31,7 +31,7 @@ class Message:
     id: str
 
 
-def messages(lines: Iterable[str]) -> Iterator[Message]:
+def parse_messages(lines: Iterable[str]) -> Iterator[Message]:
     """Parse a stream of lines as the standard says; comments and fields that nobody knows are skipped."""
     kind, last, data = "message", "", list[str]()
     for line in lines:
@@ -69,8 +69,8 @@ def job_events(
         silence = SILENCE_S if until is None else max(1.0, min(SILENCE_S, until - time.monotonic()))
         query = {"workspace": workspace}
         try:
-            with transport.stream("events", query=query, headers=headers, silence_s=silence) as lines:
-                for message in messages(lines):
+            with transport.open_stream("events", query=query, headers=headers, silence_s=silence) as lines:
+                for message in parse_messages(lines):
                     failures = 0
                     if message.kind == "job":
                         last = int(message.id)

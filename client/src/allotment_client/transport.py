@@ -31,7 +31,7 @@ Sleep = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What came back; `body` is decoded JSON, text, or None."""
 
     status: int
@@ -66,7 +66,7 @@ class Transport:
     def close(self) -> None:
         self._http.close()
 
-    def request(
+    def send_request(
         self,
         method: str,
         path: str,
@@ -74,7 +74,7 @@ class Transport:
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send it, as often as need be; a `body` that is text is YAML, any other is sent as JSON.
 
         Raises: Problem for what the server refuses; ServerUnreachable after the last try.
@@ -102,7 +102,7 @@ class Transport:
         raise AssertionError("the last try returns or raises")
 
     @contextmanager
-    def stream(
+    def open_stream(
         self, path: str, *, query: Mapping[str, Any], headers: Mapping[str, str], silence_s: float
     ) -> Iterator[Iterator[str]]:
         """The lines of a stream, as long as something comes every `silence_s` seconds.
@@ -157,10 +157,10 @@ def _pause(attempt: int) -> float:
     return float(min(0.5 * 2**attempt, 10.0)) * random.uniform(0.5, 1.0)
 
 
-def _answer(response: httpx.Response) -> Answer:
+def _answer(response: httpx.Response) -> HttpAnswer:
     if response.status_code >= 300:
         said = _decoded(response) or {"detail": f"The server answered {response.status_code}."}
         raise Problem(response.status_code, said)
     is_json = "json" in response.headers.get("Content-Type", "")
     body = (response.json() if is_json else response.text) if response.content else None
-    return Answer(response.status_code, response.headers, body)
+    return HttpAnswer(response.status_code, response.headers, body)

@@ -78,10 +78,12 @@ def workspace_keys(request: HttpRequest, workspace: str) -> HttpResponse:
 
 def _keys(request: HttpRequest, place: Tenant | None, url: str) -> HttpResponse:
     who = viewer(request)
-    manages = place is not None and permissions.may(who, Permission.MEMBER_EDIT, place)
+    manages = place is not None and permissions.has_permission(who, Permission.MEMBER_EDIT, place)
     accounts = list(service_account_list(viewer=who, tenant=place)) if place and manages else []
     owners = [(who.username, _("Me")), *((account.username, account.username) for account in accounts)]
-    points = sorted(permissions.granted(who, place) if place else permissions.granted_anywhere(who))
+    points = sorted(
+        permissions.granted_permissions(who, place) if place else permissions.granted_anywhere(who)
+    )
     making = request.method == "POST" and request.POST.get("do") == "make"
     form = KeyForm(request.POST if making else None, owners=owners, points=[p.value for p in points])
     form.fields["owner"].required = bool(accounts)

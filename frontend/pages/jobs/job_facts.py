@@ -40,7 +40,7 @@ class Rights:
 
 def rights_of(user: User, workspace: Tenant) -> Rights:
     """The viewer's rights in a workspace, in one query."""
-    return Rights(user, permissions.granted(user, workspace))
+    return Rights(user, permissions.granted_permissions(user, workspace))
 
 
 @dataclass(frozen=True, slots=True)

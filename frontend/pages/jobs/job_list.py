@@ -24,7 +24,7 @@ from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.selectors.queue import queue_list
 from scheduling.models import Job, JobState
 from scheduling.selectors.job import DEFAULT_SORT, SORTS, JobFilter, job_query
-from scheduling.selectors.row import JobRow, job_rows, job_state_counts
+from scheduling.selectors.row import JobListRow, job_rows, job_state_counts
 from telemetry.series import UseNow, jobs_now
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -48,7 +48,7 @@ class Line:
     """One row of the list."""
 
     job: Job
-    row: JobRow
+    row: JobListRow
     use: UseNow | None
     actions: Actions
     cards: int
@@ -133,7 +133,7 @@ def _lines(who: User, place: Tenant, jobs: list[Job], rights: Rights) -> list[Li
     return [_line(job, rows[job.pk], use, rights, now) for job in jobs]
 
 
-def _line(job: Job, row: JobRow, use: Mapping[uuid.UUID, UseNow], rights: Rights, now: datetime) -> Line:
+def _line(job: Job, row: JobListRow, use: Mapping[uuid.UUID, UseNow], rights: Rights, now: datetime) -> Line:
     return Line(
         job=job,
         row=row,

@@ -24,7 +24,7 @@ from scheduling.selectors.job import job_get
 from scheduling.selectors.resize import resizes_under_way, resizing_clusters
 from scheduling.selectors.task import TaskRow, task_by_id
 from scheduling.services.jobs.acting import require_stop
-from scheduling.services.resizing.resize import Resizable, resizable, slice_memory_resize
+from scheduling.services.resizing.resize import Resizable, get_resizable, slice_memory_resize
 from tenants.selectors.tenant import workspace_get
 
 Facts = list[tuple[str, object]]
@@ -70,7 +70,7 @@ def job_memory(request: HttpRequest, workspace: str, job: str, task: uuid.UUID) 
         return _ask(request, found, one)
     page = {"workspace": place, "job": found, "task": one}
     try:
-        what = resizable(one)
+        what = get_resizable(one)
     except Conflict as error:
         return render(request, "frontend/jobs/job_memory.html", page | {"refused": error.detail})
     form = MemoryForm(initial={"memory": what.memory_mib})

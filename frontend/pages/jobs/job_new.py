@@ -69,7 +69,7 @@ def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
     """Show the form; POST converts between form and YAML, adds a role, or submits."""
     who = viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
-    permissions.require(who, Permission.JOB_SUBMIT, place)
+    permissions.require_permission(who, Permission.JOB_SUBMIT, place)
     choices = _choices(who, place)
     if request.method != "POST":
         return _show(request, place, choices, _Draft(_first(request, who, place, choices)))
@@ -100,7 +100,7 @@ def job_new_check(request: HttpRequest, workspace: str) -> HttpResponse:
     """The rail for what is typed now; writes nothing."""
     who = viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
-    permissions.require(who, Permission.JOB_SUBMIT, place)
+    permissions.require_permission(who, Permission.JOB_SUBMIT, place)
     pools = pool_list(who, place)
     try:
         verdict = job_rail.verdict(who, place, _body(_draft(request)), pools)

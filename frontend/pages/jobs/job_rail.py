@@ -22,7 +22,7 @@ from scheduling.job_file import JobSpec, RoleSpec
 from scheduling.policy import Filled
 from scheduling.selectors.pending import flavor_suits
 from scheduling.services.jobs.job_check import job_check
-from scheduling.services.jobs.job_preview import preview
+from scheduling.services.jobs.job_preview import preview_submission
 from scheduling.services.jobs.job_read import job_read
 from tenants.models import Tenant, User
 
@@ -59,7 +59,7 @@ def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequen
     except AllotmentError as error:
         return refusal(error)
     after = _after(who, workspace, spec, pools)
-    seen = preview(submission)
+    seen = preview_submission(submission)
     if seen.starts:
         text = _("Quota and GPUs are available.")
         title = _("Starts immediately")

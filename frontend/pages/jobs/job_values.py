@@ -20,7 +20,7 @@ from scheduling.job_file.environment import Variables
 from scheduling.job_file.field import Field
 from scheduling.job_file.fields import ALL, FIELDS, fields_below, keys_below
 from scheduling.job_file.kinds import Cpu, Flag, Labels, Number, Percent, Texts, Whole
-from scheduling.policy.trees import merged, put, value_at
+from scheduling.policy.trees import merge_trees, put_value, value_at
 
 Values = dict[str, Any]
 
@@ -59,7 +59,7 @@ def to_mapping(values: FormValues) -> dict[str, Any]:
     typed = _typed(OF_JOB, values.main, "")
     typed["roles"] = [_role_mapping(role) for role in values.roles]
     # What is read from secrets and config maps travels along in `rest`; what is typed beside it counts.
-    return _ordered(merged(typed, values.rest), "")
+    return _ordered(merge_trees(typed, values.rest), "")
 
 
 def field_of(path: str) -> tuple[int | None, str]:
@@ -134,12 +134,12 @@ def _role_mapping(role: Values) -> dict[str, Any]:
         fields = [each for each in fields if _GPU not in each.path]
     typed = _typed(fields, role, "roles.")
     if mode != "none":
-        put(typed, f"{_GPU}.mode", mode)
+        put_value(typed, f"{_GPU}.mode", mode)
         if value_at(typed, f"{_GPU}.cards") is None:
-            put(typed, f"{_GPU}.cards", 1)
+            put_value(typed, f"{_GPU}.cards", 1)
         if models:
-            put(typed, f"{_GPU}.model", models.split(","))
-    return _ordered(merged(typed, role.get("more") or {}), "roles")
+            put_value(typed, f"{_GPU}.model", models.split(","))
+    return _ordered(merge_trees(typed, role.get("more") or {}), "roles")
 
 
 def _typed(fields: Sequence[Field], values: Values, above: str) -> dict[str, Any]:
@@ -148,9 +148,9 @@ def _typed(fields: Sequence[Field], values: Values, above: str) -> dict[str, Any
     for each in fields:
         value = values.get(each.input_name)
         if isinstance(each.kind, Flag):
-            put(found, each.path.removeprefix(above), bool(value))
+            put_value(found, each.path.removeprefix(above), bool(value))
         elif value not in (None, "") and (said := _from_text(each, value)) is not None:
-            put(found, each.path.removeprefix(above), said)
+            put_value(found, each.path.removeprefix(above), said)
     return found
 
 

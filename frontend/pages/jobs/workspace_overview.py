@@ -22,7 +22,7 @@ from quotas.selectors.queue import queue_list
 from quotas.selectors.quota import workspace_quota
 from quotas.selectors.usage import FlavorUsage, TenantUsage, tenant_usage
 from scheduling.models import Job
-from scheduling.selectors.row import JobRow, QueueWork, job_holding, job_latest, job_rows, queue_work
+from scheduling.selectors.row import JobListRow, QueueWork, job_holding, job_latest, job_rows, queue_work
 from telemetry.series import UseNow, jobs_now
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
@@ -132,7 +132,7 @@ def _used_of_granted(use: Mapping[uuid.UUID, UseNow]) -> float | None:
     return 100 * sum(one.cores_used for one in use.values()) / granted if granted else None
 
 
-def _used_by_pool(rows: Mapping[uuid.UUID, JobRow], use: Mapping[uuid.UUID, UseNow]) -> Counter[str]:
+def _used_by_pool(rows: Mapping[uuid.UUID, JobListRow], use: Mapping[uuid.UUID, UseNow]) -> Counter[str]:
     """GPUs in use per pool; a job that spans pools counts for the first."""
     used: Counter[str] = Counter()
     for job_id, one in use.items():

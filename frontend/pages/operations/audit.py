@@ -68,7 +68,7 @@ class FindForm(forms.Form):
 def audit(request: HttpRequest) -> HttpResponse:
     """The audit of the whole platform; POST verifies its chain."""
     who = viewer(request)
-    permissions.require(who, Permission.AUDIT_VIEW)
+    permissions.require_permission(who, Permission.AUDIT_VIEW)
     if request.method == "POST":
         _verify(request)
         return redirect("frontend:ops-audit")

@@ -24,9 +24,9 @@ from frontend.shell.form_actions import done, told, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from scheduling.job_file import FIELDS, load_text
 from scheduling.models import WorkspacePolicy
-from scheduling.policy import Effective, Limit
+from scheduling.policy import EffectivePolicy, PolicyLimit
 from scheduling.policy.fields import LIMITED
-from scheduling.policy.stating import IDLE_LEAST_S, IDLE_MOST_S, START_MOST_S, Statement
+from scheduling.policy.stating import IDLE_LEAST_S, IDLE_MOST_S, START_MOST_S, PolicyStatement
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
 from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
 from tenants.access import permissions
@@ -60,8 +60,8 @@ class Row:
     name: str
     minimum: BoundField
     maximum: BoundField
-    least: Limit | None
-    most: Limit | None
+    least: PolicyLimit | None
+    most: PolicyLimit | None
 
 
 def limit_label(name: str) -> str:
@@ -137,11 +137,11 @@ class PolicyForm(forms.Form):
             raise forms.ValidationError(_("Must be a map of names to values."))
         return found
 
-    def statement(self) -> Statement:
+    def statement(self) -> PolicyStatement:
         """What was typed, as a policy."""
         values = self.cleaned_data
         images = [line.strip() for line in values["images"].splitlines() if line.strip()]
-        return Statement(
+        return PolicyStatement(
             defaults=values["defaults"],
             minimum=self._limits("minimum"),
             maximum=self._limits("maximum"),
@@ -238,7 +238,7 @@ def workspace_policy(request: HttpRequest, workspace: str) -> HttpResponse:
             if name in effective.minimum or name in effective.maximum
         ],
         "defaults": _text(effective),
-        "url": _address(place) if permissions.may(who, Permission.POLICY_EDIT, place) else "",
+        "url": _address(place) if permissions.has_permission(who, Permission.POLICY_EDIT, place) else "",
     }
     return render(request, "frontend/policies/workspace_policy.html", page)
 
@@ -272,13 +272,13 @@ def _show(
         "defaults": _text(effective),
         "stored": own.version > 0,
         "version": own.version,
-        "may_edit": permissions.may(who, Permission.POLICY_EDIT, place) and not place.is_archived,
+        "may_edit": permissions.has_permission(who, Permission.POLICY_EDIT, place) and not place.is_archived,
         "crumbs": [view_models.Crumb(label=_("Policies"), url=reverse("frontend:ops-policies"))],
     }
     return render(request, "frontend/policies/policy.html", page, status=status)
 
 
-def _text(effective: Effective) -> str:
+def _text(effective: EffectivePolicy) -> str:
     return _yaml(dict(effective.defaults)).strip()
 
 

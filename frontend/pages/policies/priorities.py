@@ -68,7 +68,7 @@ def priorities(request: HttpRequest) -> HttpResponse:
         if answered is None:
             return redirect("frontend:ops-priorities")
         form = answered
-    edits = permissions.may(who, Permission.QUEUE_EDIT)
+    edits = permissions.has_permission(who, Permission.QUEUE_EDIT)
     frame(request, label=_("Priorities"), trail=_("Operations"))
     page = {
         "classes": priority_class_all().annotate(granted=Count("grants")),
@@ -83,7 +83,7 @@ def priorities(request: HttpRequest) -> HttpResponse:
 
 
 def _above(who: User, tenant: Tenant) -> bool:
-    return permissions.may(who, Permission.QUEUE_EDIT, tenant.parent)
+    return permissions.has_permission(who, Permission.QUEUE_EDIT, tenant.parent)
 
 
 def _act(request: HttpRequest, who: User) -> ClassForm | None:

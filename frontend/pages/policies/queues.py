@@ -164,7 +164,11 @@ class NewQueueForm(forms.Form):
 def queues(request: HttpRequest) -> HttpResponse:
     """The queues in sight; POST opens one."""
     who = viewer(request)
-    places = [one for one in workspace_list(viewer=who) if permissions.may(who, Permission.QUEUE_EDIT, one)]
+    places = [
+        one
+        for one in workspace_list(viewer=who)
+        if permissions.has_permission(who, Permission.QUEUE_EDIT, one)
+    ]
     form = NewQueueForm(request.POST if request.method == "POST" else None, places=places)
     if request.method == "POST" and form.is_valid():
         try:
@@ -297,7 +301,7 @@ def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status
         "line": line,
         "form": form,
         "presets": [(value, *words, value == current) for value, words in PRESETS.items()],
-        "may_edit": permissions.may(who, Permission.QUEUE_EDIT, found.workspace),
+        "may_edit": permissions.has_permission(who, Permission.QUEUE_EDIT, found.workspace),
         "others": [one for one in queue_list(who, found.workspace) if one.pk != found.pk],
         "crumbs": [view_models.Crumb(label=_("Queues"), url=reverse("frontend:ops-queues"))],
     }

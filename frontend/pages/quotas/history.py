@@ -88,7 +88,9 @@ def change_lines(change: QuotaChange) -> list[str]:
 
 def _may_edit(who: User, change: QuotaChange) -> bool:
     node = change.node
-    return permissions.may(who, Permission.QUOTA_EDIT, node.tenant if node.is_queue else node.tenant.parent)
+    return permissions.has_permission(
+        who, Permission.QUOTA_EDIT, node.tenant if node.is_queue else node.tenant.parent
+    )
 
 
 @require_POST

@@ -94,7 +94,9 @@ def _context(
     nodes = tenant_quota_table(who, tenant, cell) if cell else []
     form = opened or (_asked(request, nodes) if ops else None)
     # What the tenant has is decided above it, what is below it by its own admins.
-    above, divides = (permissions.may(who, Permission.QUOTA_EDIT, of) for of in (tenant.parent, tenant))
+    above, divides = (
+        permissions.has_permission(who, Permission.QUOTA_EDIT, of) for of in (tenant.parent, tenant)
+    )
 
     def may_edit(node: NodeQuota) -> bool:
         return ops and (above if node.node.tenant_id == tenant.pk and not node.queue else divides)

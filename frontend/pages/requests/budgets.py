@@ -111,7 +111,9 @@ def budgets(request: HttpRequest) -> HttpResponse:
     """All in sight with their bars; POST sets, changes or deletes one."""
     who = viewer(request)
     frame(request, label=_("Budgets"))
-    tenants = [t for t in tenant_list(viewer=who) if permissions.may(who, Permission.QUOTA_EDIT, t.parent)]
+    tenants = [
+        t for t in tenant_list(viewer=who) if permissions.has_permission(who, Permission.QUOTA_EDIT, t.parent)
+    ]
     pools = [flavor for flavor in list_flavors() if flavor.card_model]
     form, refusal = NewBudgetForm(tenants=tenants, pools=pools), ""
     what = request.POST.get("do", "")

@@ -96,7 +96,7 @@ def limits(request: HttpRequest, workspace: str) -> HttpResponse:
         "limits": _rows(user_limit_list(who, place)),
         "form": form,
         "refusal": refusal,
-        "may_edit": permissions.may(who, Permission.QUOTA_EDIT, place),
+        "may_edit": permissions.has_permission(who, Permission.QUOTA_EDIT, place),
     }
     return render(
         request, "frontend/requests/limits.html", context, status=400 if request.method == "POST" else 200

@@ -215,7 +215,7 @@ def _show(
 ) -> HttpResponse:
     who = viewer(request)
     page = Paginator(workspace_requests(who, place), PER_PAGE).get_page(request.GET.get("page"))
-    admin = permissions.may(who, Permission.QUOTA_EDIT, place)
+    admin = permissions.has_permission(who, Permission.QUOTA_EDIT, place)
     context: dict[str, Any] = {
         "place": place,
         "here": _here(place),
@@ -224,7 +224,7 @@ def _show(
         "typed": typed,
         "asking": asking,
         "refusal": refusal,
-        "may_ask": permissions.may(who, Permission.JOB_SUBMIT, place),
+        "may_ask": permissions.has_permission(who, Permission.JOB_SUBMIT, place),
         "gpu_pool": bool(subject and subject.pool.card_model),
         "page": page,
         "rows": [row(who, found, admin=admin) for found in page],

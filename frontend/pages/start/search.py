@@ -35,7 +35,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 def _nodes(who: User, text: str) -> list[tuple[str, str, str]]:
     """(name, cluster, address) of nodes, for those who may look at clusters."""
-    if not permissions.may(who, Permission.CLUSTER_VIEW):
+    if not permissions.has_permission(who, Permission.CLUSTER_VIEW):
         return []
     found = node_list(viewer=who, filters=NodeFilter(name=text))[:_LIMIT]
     return [(node.name, node.cluster.name, node_address(node.name, node.cluster.name)) for node in found]

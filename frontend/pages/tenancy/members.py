@@ -19,7 +19,7 @@ from frontend.shell.page_shell import frame, login_required, viewer
 from frontend.texts.labels import role_word
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-from tenants.access.rights import Effective, Right, effective_list
+from tenants.access.rights import EffectiveRights, Right, effective_list
 from tenants.models import Member, Tenant, User
 from tenants.selectors.account import group_named, user_named
 from tenants.selectors.member import member_get, member_list
@@ -68,7 +68,7 @@ def card_of(who: User, place: Tenant, url: str) -> dict[str, Any]:
         "members": [_line(member, place) for member in member_list(viewer=who, tenant=place, inherited=True)],
         "people": [_person(found) for found in effective_list(viewer=who, tenant=place)],
         "roles": [(role.name, role_word(role.name)) for role in built_in_list(place)] + custom,
-        "may_edit": permissions.may(who, Permission.MEMBER_EDIT, place) and not place.is_archived,
+        "may_edit": permissions.has_permission(who, Permission.MEMBER_EDIT, place) and not place.is_archived,
         "members_url": url,
     }
 
@@ -83,7 +83,7 @@ def _line(member: Member, place: Tenant) -> Line:
     return Line(member, kind, role_word(member.role_name), origin, own)
 
 
-def _person(found: Effective) -> Person:
+def _person(found: EffectiveRights) -> Person:
     return Person(found.user.username, [_source(right) for right in found.rights], sorted(found.points))
 
 

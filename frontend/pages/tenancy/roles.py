@@ -86,7 +86,7 @@ def roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse
     """
     who = viewer(request)
     place = tenant_get(viewer=who, tenant_id=tenant) if tenant else None
-    permissions.require(who, Permission.MEMBER_EDIT, place)
+    permissions.require_permission(who, Permission.MEMBER_EDIT, place)
     wanted = request.POST.get("role") or request.GET.get("role")
     opened = role_get(viewer=who, tenant=place, role_id=id_of(wanted)) if wanted else None
     if request.method == "POST" and request.POST.get("do") == "remove" and opened is not None:

@@ -88,7 +88,7 @@ def _rows(shown: list[Tenant]) -> list[Row]:
     for tenant in shown:
         depth[tenant.pk] = depth[tenant.parent_id] + 1 if tenant.parent_id in depth else 0
     below = {
-        tenant.pk: [other for other in shown if other.pk != tenant.pk and tenant.holds(other)]
+        tenant.pk: [other for other in shown if other.pk != tenant.pk and tenant.contains(other)]
         for tenant in shown
         if not tenant.is_workspace
     }
@@ -125,8 +125,8 @@ def _show(
     request: HttpRequest, who: User, place: Tenant, form: NewTenantForm, status: int = 200
 ) -> HttpResponse:
     above = place.parent
-    decides = above is not None and permissions.may(who, Permission.TENANT_EDIT, above)
-    edits = permissions.may(who, Permission.TENANT_EDIT, place)
+    decides = above is not None and permissions.has_permission(who, Permission.TENANT_EDIT, above)
+    edits = permissions.has_permission(who, Permission.TENANT_EDIT, place)
     frame(request, label=_("All tenants"), trail=_("Operations"))
     page: dict[str, Any] = {
         "place": place,
@@ -136,7 +136,7 @@ def _show(
         "may_rename": edits and not place.is_archived,
         "may_move": decides and not place.is_archived,
         "may_archive": decides,
-        "may_see_quota": permissions.may(who, Permission.QUOTA_VIEW, place),
+        "may_see_quota": permissions.has_permission(who, Permission.QUOTA_VIEW, place),
         "targets": _targets(who, place) if decides else [],
         "effects": tenant_archive_preview(viewer=who, tenant=place) if decides else [],
         "asked": request.GET.get("to", ""),
@@ -148,7 +148,7 @@ def _show(
 
 def _crumbs(who: User, place: Tenant) -> list[view_models.Crumb]:
     """The tenants above, as far as the viewer may see them."""
-    above = [t for t in tenant_list(viewer=who, archived=True) if t.pk != place.pk and t.holds(place)]
+    above = [t for t in tenant_list(viewer=who, archived=True) if t.pk != place.pk and t.contains(place)]
     crumbs = [
         view_models.Crumb(label=t.name, url=_address(t)) for t in sorted(above, key=lambda t: len(t.path))
     ]
@@ -167,9 +167,9 @@ def _targets(who: User, place: Tenant) -> list[Tenant]:
         folder
         for folder in tenant_list(viewer=who)
         if not folder.is_workspace
-        and not place.holds(folder)
+        and not place.contains(folder)
         and folder.pk != place.parent_id
-        and permissions.may(who, Permission.TENANT_EDIT, folder)
+        and permissions.has_permission(who, Permission.TENANT_EDIT, folder)
     ]
 
 

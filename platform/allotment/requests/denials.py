@@ -67,7 +67,9 @@ class DenialMiddleware:
         actor = user if isinstance(user, User) else None
         tenant = _tenant(request)
         if response.status_code == 404 and (
-            tenant is None or actor is None or permissions.may(actor, Permission.TENANT_VIEW, tenant)
+            tenant is None
+            or actor is None
+            or permissions.has_permission(actor, Permission.TENANT_VIEW, tenant)
         ):
             return
         caller = Caller(actor.pk, actor.username) if actor else Caller(address=address_of(request))

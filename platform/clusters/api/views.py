@@ -32,9 +32,9 @@ from clusters.services.cluster import cluster_set
 from foundation.sql.versions import if_match, version_header
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
-from tenants.api.pages import list_of, listed, listed_by
+from tenants.api.pages import list_of, list_response, listed_by
 from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH, problems
+from tenants.api.schema import IF_MATCH, problem_responses
 
 _NODE_FILTERS: Final = ("cluster", "flavor", "name", "ready", "cordoned")
 _DEVICE_FILTERS: Final = ("cluster", "node", "model", "uuid", "healthy")
@@ -53,12 +53,12 @@ class ClustersView(OperatorView):
         operation_id="cluster_list",
         summary="Clusters",
         parameters=[ClusterQuery],
-        responses={200: list_of(ClusterSerializer), **problems(400)},
+        responses={200: list_of(ClusterSerializer), **problem_responses(400)},
         tags=["clusters"],
     )
     def get(self, request: Request) -> Response:
         """Return one page of clusters by name."""
-        return listed(request, ClusterQuery, cluster_list(viewer=self.viewer), ClusterSerializer)
+        return list_response(request, ClusterQuery, cluster_list(viewer=self.viewer), ClusterSerializer)
 
 
 class ClusterView(OperatorView):
@@ -69,7 +69,7 @@ class ClusterView(OperatorView):
     @extend_schema(
         operation_id="cluster_get",
         summary="Get a cluster",
-        responses={200: ClusterSerializer, **problems(400, 404)},
+        responses={200: ClusterSerializer, **problem_responses(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, cluster: str) -> Response:
@@ -86,7 +86,7 @@ class ClusterView(OperatorView):
         ),
         parameters=[IF_MATCH],
         request=ClusterChangeSerializer,
-        responses={200: ClusterSerializer, **problems(400, 404, 422)},
+        responses={200: ClusterSerializer, **problem_responses(400, 404, 422)},
         tags=["clusters"],
     )
     def patch(self, request: Request, cluster: str) -> Response:
@@ -108,7 +108,7 @@ class NodesView(OperatorView):
         operation_id="node_list",
         summary="Nodes with their GPUs",
         parameters=[NodeQuery],
-        responses={200: list_of(NodeSerializer), **problems(400)},
+        responses={200: list_of(NodeSerializer), **problem_responses(400)},
         tags=["clusters"],
     )
     def get(self, request: Request) -> Response:
@@ -125,7 +125,7 @@ class NodeView(OperatorView):
         operation_id="node_get",
         summary="Get a node with its GPUs",
         parameters=[OneNodeQuery],
-        responses={200: NodeSerializer, **problems(400, 404)},
+        responses={200: NodeSerializer, **problem_responses(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, name: str) -> Response:
@@ -141,7 +141,7 @@ class DevicesView(OperatorView):
         operation_id="device_list",
         summary="GPUs",
         parameters=[DeviceQuery],
-        responses={200: list_of(DeviceSerializer), **problems(400)},
+        responses={200: list_of(DeviceSerializer), **problem_responses(400)},
         tags=["clusters"],
     )
     def get(self, request: Request) -> Response:
@@ -158,7 +158,7 @@ class DeviceView(OperatorView):
     @extend_schema(
         operation_id="device_get",
         summary="Get a GPU",
-        responses={200: DeviceSerializer, **problems(400, 404)},
+        responses={200: DeviceSerializer, **problem_responses(400, 404)},
         tags=["clusters"],
     )
     def get(self, request: Request, uuid: str) -> Response:

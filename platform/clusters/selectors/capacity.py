@@ -55,7 +55,7 @@ def capacity_now(*, viewer: Actor) -> list[FlavorCapacity]:
 
     Raises: PermissionDenied for anybody without a view of the clusters.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     devices: defaultdict[uuid.UUID, list[Device]] = defaultdict(list)
     rows = Device.unscoped.filter(node__present=True, node__flavor__isnull=False).select_related("node")
     # Without the labels and taints of the node, which would be decoded once per card.

@@ -16,7 +16,7 @@ from tenants.access.permissions import Permission
 
 def cluster_get(*, viewer: Actor, name: str) -> Cluster:
     """One cluster. Raises: PermissionDenied, NotFound."""
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     cluster = Cluster.unscoped.filter(name=name).select_related("cell").first()
     if cluster is None:
         raise NotFound(_("Cluster %(name)s not found") % {"name": name})
@@ -25,7 +25,7 @@ def cluster_get(*, viewer: Actor, name: str) -> Cluster:
 
 def flavor_get(*, viewer: Actor, cluster: str, name: str) -> Flavor:
     """One flavor of a cluster. Raises: PermissionDenied, NotFound."""
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     found = Flavor.unscoped.filter(cluster__name=cluster, name=name).select_related("cluster__cell").first()
     if found is None:
         message = _("Pool %(name)s not found in cluster %(cluster)s.")
@@ -47,7 +47,7 @@ class FlavorRow:
 
 def flavor_list(*, viewer: Actor) -> list[FlavorRow]:
     """All flavors by cluster and name. Raises: PermissionDenied."""
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     there = Q(nodes__present=True)
     healthy = there & Q(nodes__devices__healthy=True)
     counted = Flavor.unscoped.annotate(

@@ -29,7 +29,7 @@ def foreign_holdings(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> l
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     pods = ForeignPod.unscoped.exclude(cards={}, shares=[])
     if cluster_id is not None:
         pods = pods.filter(cluster_id=cluster_id)
@@ -60,7 +60,7 @@ def foreign_on_node(*, viewer: Actor, node: Node) -> list[ForeignPod]:
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     found = ForeignPod.unscoped.filter(cluster=node.cluster_id, node_name=node.name)
     return sorted(
         found, key=lambda pod: (not (pod.cards or pod.shares), pod.standing, pod.namespace, pod.name)

@@ -104,7 +104,7 @@ def node_grid(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[Gri
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     nodes = Node.unscoped.filter(present=True)
     devices = Device.unscoped.filter(node__present=True)
     if cluster_id is not None:

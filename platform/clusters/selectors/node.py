@@ -45,7 +45,7 @@ def node_list(*, viewer: Actor, filters: NodeFilter = NodeFilter()) -> QuerySet[
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     match = Q(present=True)
     if filters.cluster:
         match &= Q(cluster__name=filters.cluster)
@@ -82,7 +82,7 @@ def node_story(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeEvent]
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     return list(NodeEvent.unscoped.filter(node=node).order_by("-id")[:limit])
 
 
@@ -91,7 +91,7 @@ def device_list(*, viewer: Actor, filters: DeviceFilter = DeviceFilter()) -> Que
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     match = Q(node__present=True)
     if filters.cluster:
         match &= Q(node__cluster__name=filters.cluster)
@@ -123,5 +123,5 @@ def cluster_list(*, viewer: Actor) -> QuerySet[Cluster]:
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     return Cluster.unscoped.select_related("cell").prefetch_related("flavors").order_by("name", "pk")

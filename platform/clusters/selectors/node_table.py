@@ -68,7 +68,7 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
     `cores_granted_sum`; `memory_…_sum` in MiB.
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     match = _match(query) & STATES.get(query.state, Q())
     nodes: QuerySet[Any, Any] = Node.unscoped.filter(match).select_related("cluster", "flavor")
     ids = Device.unscoped.only("id", "node_id").order_by("index", "id")
@@ -99,7 +99,7 @@ def node_state_counts(*, viewer: Actor, query: NodeQuery) -> dict[str, int]:
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     # Named apart from the columns: an aggregate hides the column that shares its name.
     counts = {f"count_{number}": Count("pk", filter=match) for number, match in enumerate(STATES.values())}
     found = Node.unscoped.filter(_match(query)).aggregate(**counts)
@@ -111,6 +111,6 @@ def flavor_list(*, viewer: Actor, cluster: str = "") -> list[Flavor]:
 
     Raises: PermissionDenied.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     flavors = Flavor.unscoped.select_related("cluster").order_by("name", "cluster__name", "pk")
     return list(flavors.filter(cluster__name=cluster) if cluster else flavors)

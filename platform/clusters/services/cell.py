@@ -21,7 +21,7 @@ def cell_add(*, acting_user: Actor, name: str) -> Cell:
 
     Raises: PermissionDenied; Invalid for the name; Conflict for a name that is taken.
     """
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     if not is_dns_label(name):
         message = _(
             "Invalid scheduling domain name. Use lowercase letters, digits and hyphens, for example gpu-east."

@@ -51,7 +51,7 @@ def cluster_add(
     Invalid for name or connection; ClusterUnreachable; Conflict for a name that is taken; Disowned for a
     cluster that is known by another name or that another platform runs.
     """
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     name = clean_slug(name, field="name")
     cluster = Cluster(cell=cell, name=name, backend=backend, connection=dict(connection))
     if Cluster.unscoped.filter(name=name).exists():
@@ -95,7 +95,7 @@ def cluster_sync(*, acting_user: Actor, cluster: Cluster) -> int:
 
     Raises: PermissionDenied; ClusterUnreachable.
     """
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     return inventory_sync(cluster=cluster, inventory=_asked(cluster))
 
 
@@ -108,7 +108,7 @@ def cluster_set(
     What is under way goes on. Raises: PermissionDenied; Refused for a cluster that cannot do it;
     PreconditionFailed when it is not at the version `expected`.
     """
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     if live_resize and not capabilities_for(cluster).resize:
         message = _("This cluster type doesn't support resizing GPU memory")
         raise Refused(message, code="CANNOT_RESIZE", errors=[FieldError("live_resize", "REFUSED", message)])
@@ -130,7 +130,7 @@ def cluster_reconnect(
     ClusterUnreachable; Disowned for another cluster, or one that another platform runs; Refused for a
     simulated one; PreconditionFailed when it is not at the version `expected`.
     """
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     if cluster.backend == BackendKind.SIMULATED:
         raise Refused(_("Simulated clusters have no connection settings"), code="NO_CONNECTION")
     there = Cluster.unscoped.get(pk=cluster.pk)
@@ -168,7 +168,7 @@ def cluster_remove(*, acting_user: Actor, cluster: Cluster) -> None:
 
     Raises: PermissionDenied; Conflict while a queue, a quota in use, or the history of a job refers to it.
     """
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     _forget(acting_user, cluster)
     ownership_release(cluster)
 

@@ -52,7 +52,7 @@ def flavor_add(
     Raises: PermissionDenied; Invalid for name or selector; Conflict for a name that is taken, and for a
     flavor that no node would belong to unless it `may_be_empty`.
     """
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     name = clean_slug(plan.name, field="name")
     if not plan.node_selector:  # it would take in every node there is and will be
         message = _("At least one node label is required")
@@ -99,7 +99,7 @@ def flavor_remove(*, acting_user: Actor, flavor: Flavor) -> None:
 
     Raises: PermissionDenied; Conflict while a queue, a loan or the history of a job refers to it.
     """
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     cluster = flavor.cluster
     Cell.unscoped.select_for_update(no_key=True).get(pk=cluster.cell_id)
     key, before = flavor.pk, {"name": flavor.name, "cluster": cluster.name, "selector": flavor.node_selector}
@@ -126,7 +126,7 @@ def flavors_found(*, acting_user: Actor, cluster: Cluster) -> list[FlavorPlan]:
     Nodes whose product is cut in more than one way cannot be told apart by that label and are left out,
     as are those without the label. Raises: PermissionDenied.
     """
-    permissions.require(acting_user, Permission.CLUSTER_VIEW)
+    permissions.require_permission(acting_user, Permission.CLUSTER_VIEW)
     nodes = Node.unscoped.filter(cluster=cluster, present=True, flavor=None).prefetch_related("devices")
     products: defaultdict[str, list[Node]] = defaultdict(list)
     for node in nodes.order_by("name"):

@@ -38,7 +38,7 @@ class NamespaceRow:
 
 def namespace_list(*, acting_user: Actor, cluster: Cluster) -> Sequence[NamespaceRow]:
     """Every workspace that is not archived, by name. Raises: PermissionDenied; ClusterUnreachable."""
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     backend = backend_for(cluster)
     workspaces = Tenant.unscoped.filter(kind=TenantKind.WORKSPACE, archived_at=None).order_by("slug")
     try:
@@ -57,7 +57,7 @@ def namespace_adopt(
     Returns whose it was. Raises: PermissionDenied; NotFound; Conflict where it is the workspace's already;
     NamespaceKept for a namespace that is never a workspace's, or that the cluster keeps; ClusterUnreachable.
     """
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     name = workspace.slug
     if is_reserved(name):
         raise NamespaceKept(_("Namespace %(name)s belongs to Kubernetes or the platform.") % {"name": name})

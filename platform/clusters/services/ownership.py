@@ -196,7 +196,7 @@ def nodes_open(cluster: Cluster) -> None:
 
 def cluster_owner(*, acting_user: Actor, cluster: Cluster) -> Owner | None:
     """Which platform runs a cluster, by its own word. Raises: PermissionDenied; ClusterUnreachable."""
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     try:
         return backend_for(cluster, disowned_too=True).read_owner()
     except BackendUnavailable as error:

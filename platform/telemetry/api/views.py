@@ -23,7 +23,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.query import read_query
-from tenants.api.schema import problems
+from tenants.api.schema import problem_responses
 
 _DEFAULT_RANGE: Final = timedelta(hours=1)
 
@@ -55,7 +55,7 @@ def _read(viewer: Actor, query: dict[str, Any], start: datetime, end: datetime) 
     if query["level"] == "job":
         return job_series(viewer, _job(query["id"]), start, end, step, points=points)
     # Before anything is looked up: whether a node exists is not for everyone to know.
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     if query["level"] == "node":
         return node_series(viewer, _node(query["id"]), start, end, step, points=points)
     cluster = _cluster(query["id"]) if "id" in query else None
@@ -102,7 +102,7 @@ class SeriesView(PlatformView):
         parameters=[SeriesQuerySerializer],
         responses={
             200: SeriesSetSerializer,
-            **problems(404),
+            **problem_responses(404),
         },
         tags=["metrics"],
     )

@@ -118,7 +118,7 @@ def cluster_series(
     `step` in seconds; None picks one that gives about `points`. Each measure is one line without a
     subject. Raises: PermissionDenied without `cluster.view`; Invalid for a bad range.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     window = window_of(start, end, step, kept=TICKS_KEPT_FOR, points=points)
     channels = Channel.unscoped.filter(scope=Scope.CLUSTER, allocation_id__isnull=True, node_id__isnull=True)
     named: Iterable[uuid.UUID] | None = None

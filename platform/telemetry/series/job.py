@@ -171,7 +171,7 @@ def job_series(
     `step` in seconds; None picks one that gives about `points`. At most 64 cards get lines of their own.
     Raises: NotFound when the viewer may not see the job; Invalid for a bad range.
     """
-    if not permissions.may(viewer, Permission.JOB_VIEW, job.workspace):
+    if not permissions.has_permission(viewer, Permission.JOB_VIEW, job.workspace):
         raise NotFound(_("Job not found."))
     window = window_of(start, end, step, kept=READINGS_KEPT_FOR, points=points)
     rows = Channel.unscoped.filter(job_id=job.pk)

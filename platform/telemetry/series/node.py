@@ -51,7 +51,7 @@ def node_series(
     `step` in seconds; None picks one that gives about `points`.
     Raises: PermissionDenied without `cluster.view`; Invalid for a bad range.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     window = window_of(start, end, step, kept=READINGS_KEPT_FOR, points=points)
     channels = Channel.unscoped.filter(node_id=node.pk, allocation_id__isnull=True)
     of_node = channels.filter(scope=Scope.NODE, device_id__isnull=True)

@@ -68,7 +68,7 @@ def utilisation_now(
     A card without a reading in the last 30 s is absent: nothing is known of it now.
     Raises: PermissionDenied without `cluster.view`.
     """
-    permissions.require(viewer, Permission.CLUSTER_VIEW)
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     rows = _fresh().filter(channel__scope=Scope.CARD)
     if cluster_id is not None:
         rows = rows.filter(channel__cluster_id=cluster_id)

@@ -12,6 +12,6 @@ from tenants.models import Tenant
 
 def job_tenants(viewer: Actor) -> QuerySet[Tenant]:
     """Tenants whose jobs the viewer may see: all for whoever looks at clusters, on whose nodes they stand."""
-    if permissions.may(viewer, Permission.CLUSTER_VIEW):
+    if permissions.has_permission(viewer, Permission.CLUSTER_VIEW):
         return Tenant.unscoped.all()
     return permissions.tenants_with(viewer, Permission.JOB_VIEW)

@@ -69,7 +69,7 @@ def override_create(
     the wrong order and for amounts that cannot be; LenderShort with the sums.
     """
     for node in (lender, borrower):
-        permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
+        permissions.require_permission(acting_user, Permission.QUOTA_VIEW, node.tenant)
     now = clock.now()
     start = max(now, starts_at or now)
     _check_places(lender, borrower)
@@ -108,7 +108,7 @@ def override_end(*, acting_user: Actor, override: Override, version: int | None 
     PreconditionFailed for another version.
     """
     for node in (override.lender, override.borrower):
-        permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
+        permissions.require_permission(acting_user, Permission.QUOTA_VIEW, node.tenant)
     now, found = clock.now(), _locked(override.pk)
     tables = QuotaTables(found.cell_id)
     for node in _between(tables, found.lender_id, found.borrower_id):
@@ -134,7 +134,7 @@ def override_move_end(
     PreconditionFailed for another version.
     """
     for node in (override.lender, override.borrower):
-        permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
+        permissions.require_permission(acting_user, Permission.QUOTA_VIEW, node.tenant)
     found = _locked(override.pk)
     tables = QuotaTables(found.cell_id)
     for node in _between(tables, found.lender_id, found.borrower_id):

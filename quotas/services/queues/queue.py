@@ -41,7 +41,7 @@ def queue_create(
     Raises: PermissionDenied; Invalid for a folder, a bad name or a flavor of another cell; Conflict
     when the workspace has a queue of that name.
     """
-    permissions.require(acting_user, Permission.QUEUE_EDIT, workspace)
+    permissions.require_permission(acting_user, Permission.QUEUE_EDIT, workspace)
     if not workspace.is_workspace:
         message = _("%(tenant)s is a folder. Only workspaces have queues.")
         raise _wrong("workspace", "FOLDER", message % {"tenant": workspace})
@@ -97,7 +97,7 @@ def queue_rename(*, acting_user: Actor, queue: Queue, name: str, expected: int |
 
     Raises: PermissionDenied; PreconditionFailed; Invalid for the name; Conflict when it is taken.
     """
-    permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
+    permissions.require_permission(acting_user, Permission.QUEUE_EDIT, queue.workspace)
     before = queue.name
     advance_version(queue, expected=expected)
     if name == before:

@@ -19,7 +19,7 @@ def bound_flavors(acting_user: Actor, queue: Queue, flavors: Sequence[Flavor]) -
     its own it would reach as far as it can, so that a second queue, or another flavor, undid the limit of the
     first. Who has the right above opens it as it comes.
     """
-    if permissions.may(acting_user, Permission.QUOTA_EDIT, queue.workspace.parent):
+    if permissions.has_permission(acting_user, Permission.QUOTA_EDIT, queue.workspace.parent):
         return False
     said = set(Quota.unscoped.filter(node=queue.node_id).values_list("flavor_id", "resource"))
     Quota.unscoped.bulk_create(

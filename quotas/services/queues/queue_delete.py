@@ -40,7 +40,7 @@ def queue_delete(
     Raises: PermissionDenied; PreconditionFailed; Invalid for a queue elsewhere; Conflict (QUEUE_IN_USE)
     while jobs wait and are not moved, or run, and while a loan or a request names its quota.
     """
-    permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
+    permissions.require_permission(acting_user, Permission.QUEUE_EDIT, queue.workspace)
     Cell.unscoped.select_for_update().get(pk=queue.cell_id)
     advance_version(queue, expected=expected)
     _require_target(queue, move_to)

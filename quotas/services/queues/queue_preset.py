@@ -54,7 +54,7 @@ def queue_preset(*, acting_user: Actor, queue: Queue, preset: Preset, expected: 
 
     Raises: PermissionDenied, PreconditionFailed.
     """
-    permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
+    permissions.require_permission(acting_user, Permission.QUEUE_EDIT, queue.workspace)
     settings = preset_settings(preset)
     before = {name: getattr(queue, name) for name in settings}
     advance_version(queue, expected=expected)

@@ -50,7 +50,7 @@ def queue_update(
     priorities are: a team does not help itself at the cost of others.
     Raises: PermissionDenied; PreconditionFailed; Invalid for flavors; Conflict for one that is in use.
     """
-    permissions.require(acting_user, Permission.QUEUE_EDIT, queue.workspace)
+    permissions.require_permission(acting_user, Permission.QUEUE_EDIT, queue.workspace)
     values = {**(preset_settings(preset) if preset else {}), **values}
     _require_above(acting_user, queue, values)
     advance_version(queue, expected=expected)
@@ -82,7 +82,9 @@ def _require_above(acting_user: Actor, queue: Queue, values: Mapping[str, Any]) 
     wanted = values.get("while_borrowing", queue.while_borrowing)
     reach = values.get("max_priority", queue.max_priority)
     harmless = wanted != PreemptOthers.ANY or (wanted, reach) == (queue.while_borrowing, queue.max_priority)
-    if not harmless and not permissions.may(acting_user, Permission.QUEUE_EDIT, queue.workspace.parent):
+    if not harmless and not permissions.has_permission(
+        acting_user, Permission.QUEUE_EDIT, queue.workspace.parent
+    ):
         message = _(
             "Whether %(tenant)s can preempt higher priorities to borrow must be set by a parent admin."
         )

@@ -100,7 +100,7 @@ def quota_file_export(
     """
     visible = quota_tenants(viewer)
     if tenant is not None:
-        permissions.require(viewer, Permission.QUOTA_VIEW, tenant)
+        permissions.require_permission(viewer, Permission.QUOTA_VIEW, tenant)
         visible = visible.filter(path__startswith=tenant.path)
     seen = set(visible.values_list("pk", flat=True))
     rows: list[Row] = []

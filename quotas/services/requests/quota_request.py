@@ -69,7 +69,7 @@ def quota_request_create(
     Raises: NotFound, PermissionDenied for who may not submit jobs there; Invalid for what is no request
     for more; RequestOpen while the asker has an open one for the node.
     """
-    permissions.require(acting_user, Permission.JOB_SUBMIT, node.tenant)
+    permissions.require_permission(acting_user, Permission.JOB_SUBMIT, node.tenant)
     now = clock.now()
     expires = _checked_times(now, until, expires_at)
     items = store_amounts(node, asked, until=until)
@@ -213,9 +213,9 @@ def quota_request_withdraw(
 
     Raises: NotFound, PermissionDenied; RequestNotPending; PreconditionFailed.
     """
-    permissions.require(acting_user, Permission.QUOTA_VIEW, request.node.tenant)
+    permissions.require_permission(acting_user, Permission.QUOTA_VIEW, request.node.tenant)
     own = acting_user.pk == request.asker_id
-    if not own and not permissions.may(acting_user, Permission.QUOTA_EDIT, request.node.tenant):
+    if not own and not permissions.has_permission(acting_user, Permission.QUOTA_EDIT, request.node.tenant):
         raise PermissionDenied(_("Only the requester or an admin can withdraw a request."))
     found = _locked(request, version, OPEN_STATES)
     _close(found, RequestState.WITHDRAWN)
@@ -243,7 +243,7 @@ def _expire(pk: uuid.UUID, now: datetime) -> bool:
 
 def may_decide_request(viewer: Actor, request: QuotaRequest) -> bool:
     """Tell whether the viewer may decide about a request."""
-    return permissions.may(viewer, Permission.QUOTA_EDIT, request_decider(request))
+    return permissions.has_permission(viewer, Permission.QUOTA_EDIT, request_decider(request))
 
 
 def requests_to_decide(viewer: Actor) -> int:
@@ -277,7 +277,7 @@ def _checked_times(now: datetime, until: datetime | None, expires_at: datetime |
 
 
 def _require_all(acting_user: Actor, node: QuotaNode, items: Items) -> None:
-    permissions.require(acting_user, Permission.QUOTA_VIEW, node.tenant)
+    permissions.require_permission(acting_user, Permission.QUOTA_VIEW, node.tenant)
     require_decider(acting_user, node, limits=names_lending_limits(items))
 
 
@@ -288,7 +288,7 @@ def _pending(acting_user: Actor, request: QuotaRequest, version: int | None) -> 
 
 
 def _offered(acting_user: Actor, request: QuotaRequest, version: int | None) -> QuotaRequest:
-    permissions.require(acting_user, Permission.QUOTA_VIEW, request.node.tenant)
+    permissions.require_permission(acting_user, Permission.QUOTA_VIEW, request.node.tenant)
     if acting_user.pk != request.asker_id:
         raise PermissionDenied(_("Only the requester can answer a proposal."))
     return _locked(request, version, (RequestState.COUNTERED,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from scheduling.conformance.kai.world import Status, Task, World
+from scheduling.conformance.kai.world import KaiTask, Status, World
 
 EXACT = 1e-9
 
@@ -17,24 +17,24 @@ class Comparison:
         self._expected, self._world = expected, world
         self._names: dict[tuple[str, str], str] = {}
 
-    def first(self) -> str | None:
+    def first_difference(self) -> str | None:
         """The first difference as `expected …, got …`; None where all is as expected."""
-        return next(self.all(), None)
+        return next(self.all_differences(), None)
 
-    def all(self) -> Iterator[str]:
+    def all_differences(self) -> Iterator[str]:
         """Every difference."""
         jobs, tasks = self._expected.get("jobs", {}), self._expected.get("tasks", {})
         # What is expected of jobs and tasks that the case does not have is never looked at upstream.
         for name, gang in sorted(self._world.gangs.items()):
             if name in jobs:
                 yield from self._tasks(name, gang.tasks, jobs[name])
-        for task in self._world.tasks():
+        for task in self._world.all_tasks():
             if task.uid in tasks:
                 yield from self._tasks(task.uid, [task], tasks[task.uid])
         for name in sorted(self._expected.get("nodes", {})):
             yield from self._node(name, self._expected["nodes"][name])
 
-    def _tasks(self, name: str, tasks: Sequence[Task], wanted: Mapping[str, Any]) -> Iterator[str]:
+    def _tasks(self, name: str, tasks: Sequence[KaiTask], wanted: Mapping[str, Any]) -> Iterator[str]:
         for task in tasks:
             place = wanted.get("NodeName", "")
             if task.status != wanted["Status"] or (place and task.node != place):
@@ -51,19 +51,19 @@ class Comparison:
         if not wanted.get("DontValidateGPUGroup"):
             yield from self._groups(name, tasks, wanted.get("GPUGroups", ()))
 
-    def _zones(self, task: Task, wanted: Sequence[int] | None) -> Iterator[str]:
+    def _zones(self, task: KaiTask, wanted: Sequence[int] | None) -> Iterator[str]:
         if wanted is None:
             return
         zones = [] if task.hold is None else [share.zone for share in task.hold.zones]
         if zones != list(wanted):
             yield _differs(f"{task.uid} zones", list(wanted), zones)
 
-    def _groups(self, name: str, tasks: Sequence[Task], wanted: Sequence[str]) -> Iterator[str]:
+    def _groups(self, name: str, tasks: Sequence[KaiTask], wanted: Sequence[str]) -> Iterator[str]:
         """Tasks on one shared card are expected under one name. Promised cards are not compared."""
         cards = [
             (task.node, part.device)
             for task in tasks
-            if task.stands() and task.hold is not None
+            if task.is_placed() and task.hold is not None
             for part in task.hold.slices
             if not part.exclusive
         ]
@@ -87,13 +87,13 @@ class Comparison:
         node = next(node for node in self._world.nodes if node.id == name)
         stays: set[str] = set()
         leaves: set[str] = set()
-        for task, allocation in self._world.holds():
+        for task, allocation in self._world.all_allocations():
             if allocation.node == name:
                 devices = {part.device for part in allocation.slices}
                 (leaves if allocation.leaving or task.former is not None else stays).update(devices)
         promised = {
             part.device
-            for task in self._world.tasks()
+            for task in self._world.all_tasks()
             if task.status is Status.PIPELINED and task.hold is not None and task.hold.node == name
             for part in task.hold.slices
         }
@@ -106,14 +106,14 @@ class Comparison:
         node = next(node for node in self._world.nodes if node.id == name)
         zone = next(zone for zone in node.numa if zone.id == number)
         left = (zone.cpu or 0) - zone.used_cpu
-        for task in self._world.tasks():
+        for task in self._world.all_tasks():
             if task.status is Status.RELEASING or task.hold is None or task.hold.node != name:
                 continue
             left -= sum(share.cpu for share in task.hold.zones if share.zone == number)
         return left
 
 
-def _accepted(task: Task) -> float:
+def _accepted(task: KaiTask) -> float:
     return 0.0 if task.hold is None else sum(part.cores for part in task.hold.slices) / 1000
 
 

@@ -36,7 +36,7 @@ class Claimant:
         return self.request if self.limit == UNLIMITED else min(self.limit, self.request)
 
 
-def divide(total: float, queues: Sequence[Claimant], k: float) -> tuple[dict[str, float], float]:
+def divide_shares(total: float, queues: Sequence[Claimant], k: float) -> tuple[dict[str, float], float]:
     """The share of every queue by id, and what nobody took. `k` is how much late usage counts against."""
     shares = {}
     for queue in queues:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from scheduling.conformance.kai.division import UNLIMITED, Claimant, divide
+from scheduling.conformance.kai.division import UNLIMITED, Claimant, divide_shares
 from scheduling.conformance.kai.queues import CLUSTER, UNITS
 from scheduling.conformance.kai.world import Status, World
 from scheduling.engine.model import Quota, QuotaNode
@@ -21,7 +21,7 @@ OVER = (Status.FAILED, Status.SUCCEEDED, Status.RELEASING)
 Queues = Mapping[str, Mapping[str, Any]]
 
 
-def shared(world: World) -> tuple[QuotaNode, ...]:
+def with_fair_shares(world: World) -> tuple[QuotaNode, ...]:
     """The world's quota nodes with fair shares as nominal.
 
     A queue owns the larger of what it deserves and its share; a parent only holds what its children own.
@@ -76,7 +76,7 @@ def _below(
     if not children:
         return
     claimants = [_claimant(name, queues[name], asked.get(name, 0.0), word) for name in children]
-    shares, _ = divide(total, claimants, K_VALUE)
+    shares, _ = divide_shares(total, claimants, K_VALUE)
     found.update(shares)
     for name in children:
         _below(queues, name, shares[name], asked, word, found)

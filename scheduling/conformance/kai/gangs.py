@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scheduling.conformance.kai.requests import request, rules
-from scheduling.conformance.kai.world import Gang, Status, Task
+from scheduling.conformance.kai.requests import build_request, build_rules
+from scheduling.conformance.kai.world import KaiGang, KaiTask, Status
 from scheduling.engine.model import (
     Instant,
     Job,
@@ -28,7 +28,7 @@ Levels = Mapping[str, tuple[str, ...]]
 """The levels of each topology, coarse to fine, by its name."""
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """A Go duration, such as `1m0s`."""
     sign = -1 if text.startswith("-") else 1
     return sign * sum(abs(float(number)) * _SECONDS[unit] for number, unit in _DURATION.findall(text))
@@ -44,7 +44,7 @@ class _Like:
     rank: int
 
 
-def read_gang(group: Mapping[str, Any], raw: Mapping[str, Any], levels: Levels, now: Instant) -> Gang:
+def read_gang(group: Mapping[str, Any], raw: Mapping[str, Any], levels: Levels, now: Instant) -> KaiGang:
     """The job of one pod group with its tasks; nobody has a place yet."""
     parts = _parts(group["subGroups"], levels)
     likes = [_like(entry, own, raw) for entry, own in _paired(group, raw)]
@@ -61,7 +61,7 @@ def read_gang(group: Mapping[str, Any], raw: Mapping[str, Any], levels: Levels, 
     order = {entry["uid"]: index for index, entry in enumerate(group["tasks"])}
     tasks.sort(key=lambda task: order[task.uid])
     job = replace(_plain(group, now), roles=tuple(roles), topology=parts.topology, sub_gangs=parts.gangs)
-    return Gang(job=job, tasks=tasks, deleted=bool(raw.get("DeleteJobInTest")))
+    return KaiGang(job=job, tasks=tasks, deleted=bool(raw.get("DeleteJobInTest")))
 
 
 def _plain(group: Mapping[str, Any], now: Instant) -> Job:
@@ -80,8 +80,8 @@ def _plain(group: Mapping[str, Any], now: Instant) -> Job:
         # Of jobs that started together the one that was created last came last.
         admitted_at=None if started is None else Instant(started + 0.001 * group["createdRank"]),
         running_since=started,
-        preempts_after=None if delay is None else Instant(created + seconds(delay)),
-        stale_grace_s=None if grace is None else int(seconds(grace)),
+        preempts_after=None if delay is None else Instant(created + parse_seconds(delay)),
+        stale_grace_s=None if grace is None else int(parse_seconds(grace)),
         broken_since=None if stale is None else Instant(now + stale),
     )
 
@@ -97,15 +97,15 @@ def _paired(
 def _like(entry: Mapping[str, Any], own: Mapping[str, Any], raw: Mapping[str, Any]) -> _Like:
     return _Like(
         part=entry.get("subGroup", "") or "default",
-        request=request(entry, raw.get("QOSClass", ""), legacy=bool(own.get("IsLegacyMigTask"))),
-        rules=rules(own),
+        request=build_request(entry, raw.get("QOSClass", ""), legacy=bool(own.get("IsLegacyMigTask"))),
+        rules=build_rules(own),
         rank=-int(own.get("Priority", 0)),
     )
 
 
-def _task(group: Mapping[str, Any], entry: Mapping[str, Any], role: str, index: int) -> Task:
+def _task(group: Mapping[str, Any], entry: Mapping[str, Any], role: str, index: int) -> KaiTask:
     asked = entry["requests"]
-    return Task(
+    return KaiTask(
         uid=entry["uid"],
         job=group["name"],
         role=role,

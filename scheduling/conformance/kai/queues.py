@@ -27,7 +27,7 @@ UNITS = {"gpu.cores": ("gpu", CARD_CORES), "cpu": ("cpu", 1), "memory": ("memory
 Amount = int | None
 
 
-def tree(
+def build_tree(
     queues: Mapping[str, Mapping[str, Any]],
     capacity: Mapping[str, int],
     free: Sequence[str],
@@ -59,7 +59,7 @@ def tree(
     return (top, *nodes)
 
 
-def leaves(queues: Mapping[str, Mapping[str, Any]], flavors: tuple[str, ...]) -> tuple[Queue, ...]:
+def build_queues(queues: Mapping[str, Mapping[str, Any]], flavors: tuple[str, ...]) -> tuple[Queue, ...]:
     """A line for every queue without children."""
     parents = {queue.get("parent") for queue in queues.values()}
     policy = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.ANY)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from scheduling.conformance.errors import BadCase, Skipped
-from scheduling.conformance.kai.gangs import read_gang, seconds
-from scheduling.conformance.kai.queues import capacity_of, leaves, tree
+from scheduling.conformance.kai.gangs import parse_seconds, read_gang
+from scheduling.conformance.kai.queues import build_queues, build_tree, capacity_of
 from scheduling.conformance.kai.requests import CARD_CORES, LEGACY_MIG, mig_amounts
-from scheduling.conformance.kai.world import STANDING, Gang, Status, Task, World
+from scheduling.conformance.kai.world import STANDING, KaiGang, KaiTask, Status, World
 from scheduling.engine import demand
 from scheduling.engine.model import (
     Allocation,
@@ -78,8 +78,8 @@ def read_world(case: Case) -> World:
     return World(
         nodes=tuple(_unheld(node, gangs.values()) for node in nodes.values()),
         flavor=flavor,
-        queues=leaves(resolved["queues"], (flavor.id,)),
-        quota_nodes=tree(
+        queues=build_queues(resolved["queues"], (flavor.id,)),
+        quota_nodes=build_tree(
             resolved["queues"],
             capacity,
             FREE,
@@ -92,7 +92,7 @@ def read_world(case: Case) -> World:
         gangs=gangs,
         now=NOW,
         devices="spread" if "gpuspread" in plugins else "best-fit",
-        grace_s=int(seconds(params.get("globalDefaultStalenessGracePeriod", "0s"))),
+        grace_s=int(parse_seconds(params.get("globalDefaultStalenessGracePeriod", "0s"))),
     )
 
 
@@ -100,7 +100,7 @@ def _flavor(
     resolved: Mapping[str, Any],
     plugins: Mapping[str, Mapping[str, str]],
     levels: Mapping[str, tuple[str, ...]],
-    gangs: Mapping[str, Gang],
+    gangs: Mapping[str, KaiGang],
 ) -> Flavor:
     placement = plugins.get("nodeplacement", {})
     instances = any(mig_amounts(node["allocatable"]) for node in resolved["nodes"].values())
@@ -194,7 +194,7 @@ def _number(zone: str) -> int:
     return int(zone.rsplit("-", 1)[-1])
 
 
-def _unheld(node: Node, gangs: Iterable[Gang]) -> Node:
+def _unheld(node: Node, gangs: Iterable[KaiGang]) -> Node:
     """The node with what its zones hold beyond the tasks that are known: that stays."""
     held: dict[int, tuple[int, int]] = {}
     for gang in gangs:
@@ -218,7 +218,7 @@ def _unheld(node: Node, gangs: Iterable[Gang]) -> Node:
 def _settle(
     groups: Sequence[Mapping[str, Any]],
     described: Mapping[str, Mapping[str, Any]],
-    gangs: Mapping[str, Gang],
+    gangs: Mapping[str, KaiGang],
     nodes: Mapping[str, Node],
     flavor: Flavor,
 ) -> None:
@@ -247,8 +247,8 @@ def _rank(entry: Mapping[str, Any]) -> int:
 
 
 def _allocation(
-    gang: Gang,
-    task: Task,
+    gang: KaiGang,
+    task: KaiTask,
     request: Request,
     entry: Mapping[str, Any],
     flavor: Flavor,

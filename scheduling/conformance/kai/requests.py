@@ -41,7 +41,7 @@ def gpus_of(profile: str) -> int:
     return int(profile.split("g.", 1)[0])
 
 
-def request(task: Mapping[str, Any], qos: str, *, legacy: bool) -> Request:
+def build_request(task: Mapping[str, Any], qos: str, *, legacy: bool) -> Request:
     """The request of one resolved task. A `legacy` one names its MIG instance in an annotation: it asks
     for what nodes no longer offer.
 
@@ -81,7 +81,7 @@ def _gpu(task: Mapping[str, Any]) -> GpuRequest | None:
     raise BadCase(f"task {task['uid']}: requestType {kind!r} is unknown")
 
 
-def rules(raw: Mapping[str, Any]) -> PlacementRules:
+def build_rules(raw: Mapping[str, Any]) -> PlacementRules:
     """Where a task may stand. The labels that it looks for in others are also its own."""
     labels: Mapping[str, str] = raw.get("PodAffinityLabels", {})
     names = tuple(raw.get("NodeAffinityNames", ()))

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from scheduling.conformance.errors import Skipped
-from scheduling.conformance.kai.fair import shared
-from scheduling.conformance.kai.world import Gang, Status, Task, World
+from scheduling.conformance.kai.fair import with_fair_shares
+from scheduling.conformance.kai.world import KaiGang, KaiTask, Status, World
 from scheduling.engine import (
     BackfillOptions,
     ConsolidationOptions,
@@ -44,7 +44,7 @@ ACTIONS = {
 }
 
 
-def play(world: World, action: str) -> None:
+def run_action(world: World, action: str) -> None:
     """Run one action and carry out what it decided.
 
     Raises:
@@ -55,15 +55,17 @@ def play(world: World, action: str) -> None:
     _cycle(world, action, world.quota_nodes)
     if action == "reclaim":
         # What a queue deserves was taken back; fixed jobs get no more than that.
-        _cycle(world, action, shared(world), fixed=False)
+        _cycle(world, action, with_fair_shares(world), fixed=False)
 
 
 def _cycle(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: bool = True) -> None:
-    result = run_cycle(snapshot(world, action, quotas, fixed=fixed), config(world, action), world.now)
+    result = run_cycle(
+        build_snapshot(world, action, quotas, fixed=fixed), build_config(world, action), world.now
+    )
     world.carry_out(result.decisions)
 
 
-def config(world: World, action: str) -> EngineConfig:
+def build_config(world: World, action: str) -> EngineConfig:
     """The engine as KAI is set up: every job is tried, victims by its order, nothing bounded."""
     return EngineConfig(
         actions=ACTIONS[action],
@@ -98,12 +100,12 @@ def config(world: World, action: str) -> EngineConfig:
     )
 
 
-def snapshot(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: bool = True) -> Snapshot:
+def build_snapshot(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: bool = True) -> Snapshot:
     """The world as the engine sees it, with these quotas. Without `fixed`, jobs that would be fixed once
     they ran do not take part."""
-    former = {f"{ALREADY_GONE}{task.job}": task.job for task in world.tasks() if task.former is not None}
-    held = [_seen(task, allocation) for task, allocation in world.holds()]
-    held += [task.hold for task in world.tasks() if task.former is not None and task.hold is not None]
+    former = {f"{ALREADY_GONE}{task.job}": task.job for task in world.all_tasks() if task.former is not None}
+    held = [_seen(task, allocation) for task, allocation in world.all_allocations()]
+    held += [task.hold for task in world.all_tasks() if task.former is not None and task.hold is not None]
     jobs = [job for gang in world.gangs.values() if (job := _job(world, gang, fixed=fixed)) is not None]
     jobs += [
         replace(world.gangs[job].job, id=name, state=JobState.LEAVING, sub_gangs=(), topology=None)
@@ -127,16 +129,16 @@ def _rights(action: str) -> PreemptionPolicy:
     return PreemptionPolicy(reclaim=PreemptOthers.ANY)
 
 
-def _seen(task: Task, allocation: Allocation) -> Allocation:
+def _seen(task: KaiTask, allocation: Allocation) -> Allocation:
     """What a task on the move has not left yet is held in another name: its own stands for the new place."""
     if task.former is None:
         return allocation
     return replace(allocation, job=f"{ALREADY_GONE}{allocation.job}")
 
 
-def _job(world: World, gang: Gang, *, fixed: bool) -> Job | None:
+def _job(world: World, gang: KaiGang, *, fixed: bool) -> Job | None:
     """The job in its present state; None when nothing of it is left to run."""
-    stands = [task for task in gang.tasks if task.stands() or task.former is not None]
+    stands = [task for task in gang.tasks if task.is_placed() or task.former is not None]
     waits = [task for task in gang.tasks if task.status in (Status.PENDING, Status.PIPELINED)]
     leaves = [task for task in gang.tasks if task.status is Status.RELEASING]
     stuck = any(task.status is Status.STUCK for task in gang.tasks)
@@ -157,11 +159,11 @@ def _job(world: World, gang: Gang, *, fixed: bool) -> Job | None:
     )
 
 
-def _claim(world: World, gang: Gang) -> Claim | None:
+def _claim(world: World, gang: KaiGang) -> Claim | None:
     """The gang's claim, in the names under which tasks on the move still hold their former places."""
     if gang.claim is None:
         return None
-    moving = {task.former.id for task in world.tasks() if task.former is not None}
+    moving = {task.former.id for task in world.all_tasks() if task.former is not None}
     leaving = (f"{ALREADY_GONE}{key}" if key in moving else key for key in gang.claim.leaving)
     return replace(gang.claim, leaving=tuple(leaving))
 

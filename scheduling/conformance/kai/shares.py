@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from scheduling.conformance.errors import BadCase, Skipped
-from scheduling.conformance.kai.division import Claimant, divide, divide_rest
+from scheduling.conformance.kai.division import Claimant, divide_rest, divide_shares
 
 Case = Mapping[str, Any]
 
@@ -14,7 +14,7 @@ RESOURCES: Final = ("CPU", "GPU", "Memory")
 EXACT: Final = 1e-6
 
 
-def division(case: Case) -> str | None:
+def check_division(case: Case) -> str | None:
     """Make the calls of a case and compare the shares, and what is left where the case says so."""
     for call, expected in zip(case["input"]["calls"], case["expected"]["results"], strict=True):
         names = RESOURCES if "resource" not in call else (call["resource"],)
@@ -30,12 +30,12 @@ def division(case: Case) -> str | None:
 
 
 def _called(call: Mapping[str, Any], resource: str) -> tuple[dict[str, float], float]:
-    queues = [claimant(name, queue, resource) for name, queue in sorted(call["queues"].items())]
+    queues = [build_claimant(name, queue, resource) for name, queue in sorted(call["queues"].items())]
     total = call["total"]
     amount = float(total.get(resource, 0) if isinstance(total, Mapping) else total)
     match call["function"]:
         case "setResourceShare" | "SetResourcesShare":
-            return divide(amount, queues, float(call["kValue"]))
+            return divide_shares(amount, queues, float(call["kValue"]))
         case "divideOverQuotaResource":
             before = {
                 name: float(queue[resource].get("FairShare", 0)) for name, queue in call["queues"].items()
@@ -44,7 +44,7 @@ def _called(call: Mapping[str, Any], resource: str) -> tuple[dict[str, float], f
     raise BadCase(f"there is no function {call['function']}")
 
 
-def claimant(name: str, queue: Mapping[str, Any], resource: str) -> Claimant:
+def build_claimant(name: str, queue: Mapping[str, Any], resource: str) -> Claimant:
     """One queue of a case for one resource."""
     found = queue.get(resource, {})
     return Claimant(
@@ -69,7 +69,7 @@ def own_rule(case: Case) -> str | None:
 
 
 TABLES: Final[Mapping[str, Callable[[Case], str | None]]] = {
-    "TestProportion_resource_division": division,
+    "TestProportion_resource_division": check_division,
     "TestReclaimable": own_rule,
     "TestGetQueueOrderResult": own_rule,
 }

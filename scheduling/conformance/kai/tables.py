@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from scheduling.conformance.kai.compare import Comparison
 from scheduling.conformance.kai.reader import read_world
-from scheduling.conformance.kai.session import play
+from scheduling.conformance.kai.session import run_action
 from scheduling.conformance.kai.world import World
 
 Case = Mapping[str, Any]
@@ -16,30 +16,30 @@ ROUND_S = 1.0
 """How much time passes between two rounds: KAI's schedule period."""
 
 
-def matches(case: Case) -> str | None:
+def check_case(case: Case) -> str | None:
     """Play a case and compare; for several rounds the expectation must come true and stay true."""
     world = read_world(case)
     actions, expected = case["input"]["actions"], case["expected"]
     if case["kind"] == "single":
         for action in actions:
-            play(world, action)
-        return Comparison(expected, world).first() or _limits(case, world)
+            run_action(world, action)
+        return Comparison(expected, world).first_difference() or _limits(case, world)
     return _rounds(case, world)
 
 
 def _rounds(case: Case, world: World) -> str | None:
     until, after = int(case["input"]["roundsUntilMatch"]), int(case["input"]["roundsAfterMatch"])
     for number in range(1, until + after + 1):
-        before = world.state()
+        before = world.current_state()
         for action in case["input"]["actions"]:
-            play(world, action)
+            run_action(world, action)
         if (line := _limits(case, world)) is not None:
             return f"{line} in round {number}"
-        world.turn(ROUND_S)
-        if number >= until and (line := Comparison(case["expected"], world).first()) is not None:
+        world.end_round(ROUND_S)
+        if number >= until and (line := Comparison(case["expected"], world).first_difference()) is not None:
             return f"{line} after round {number}"
         # Where nothing moved and nobody waits for time to pass, every further round is the same.
-        if number >= until and world.state() == before and not world.waits_for_time():
+        if number >= until and world.current_state() == before and not world.waits_for_time():
             return None
     return None
 
@@ -122,4 +122,4 @@ _DRA: Final = (
     "integration_reclaim_TestReclaimGpuDRAIntegrationTest",
 )
 
-TABLES: Final[Mapping[str, Callable[[Case], str | None]]] = dict.fromkeys((*_NAMES, *_DRA), matches)
+TABLES: Final[Mapping[str, Callable[[Case], str | None]]] = dict.fromkeys((*_NAMES, *_DRA), check_case)

@@ -47,7 +47,7 @@ STANDING = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Stat
 
 
 @dataclass(slots=True, kw_only=True)
-class Task:
+class KaiTask:
     """One task. `hold` is its place and what it is charged, for a pipelined one what it was promised.
 
     `former` is the place that a task on the move has not left yet, `noted` the node that a task without
@@ -73,17 +73,17 @@ class Task:
         """Where it is, will be, or is noted to have been."""
         return self.noted if self.hold is None else self.hold.node
 
-    def stands(self) -> bool:
+    def is_placed(self) -> bool:
         """Whether it has a place and was not told to leave it."""
         return self.status in STANDING
 
 
 @dataclass(slots=True, kw_only=True)
-class Gang:
+class KaiGang:
     """One job: its unchanging description, its tasks, and whether whoever owns it is deleting it."""
 
     job: Job
-    tasks: list[Task]
+    tasks: list[KaiTask]
     deleted: bool = False
     claim: Claim | None = None
 
@@ -100,7 +100,7 @@ class World:
     flavor: Flavor
     queues: tuple[Queue, ...]
     quota_nodes: tuple[QuotaNode, ...]
-    gangs: dict[str, Gang]
+    gangs: dict[str, KaiGang]
     now: Instant
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -110,27 +110,27 @@ class World:
     bindings: int = 0
     evictions: int = 0
     promises: int = 0
-    _by_id: dict[str, Task] = field(default_factory=dict)
+    _by_id: dict[str, KaiTask] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._by_id = {f"{task.job}/{task.role}/{task.index}": task for task in self.tasks()}
+        self._by_id = {f"{task.job}/{task.role}/{task.index}": task for task in self.all_tasks()}
 
-    def tasks(self) -> Iterator[Task]:
+    def all_tasks(self) -> Iterator[KaiTask]:
         """All tasks, job by job."""
         for gang in self.gangs.values():
             yield from gang.tasks
 
-    def holds(self) -> Iterator[tuple[Task, Allocation]]:
+    def all_allocations(self) -> Iterator[tuple[KaiTask, Allocation]]:
         """Everything that is physically held, by whom; promises hold nothing yet."""
-        for task in self.tasks():
+        for task in self.all_tasks():
             if task.former is not None:
                 yield task, task.former
             elif task.hold is not None and task.status is not Status.PIPELINED:
                 yield task, task.hold
 
-    def state(self) -> tuple[object, ...]:
+    def current_state(self) -> tuple[object, ...]:
         """What every task is doing and holds, and what was promised to whom."""
-        doing = tuple((task.uid, task.status, task.hold, task.former) for task in self.tasks())
+        doing = tuple((task.uid, task.status, task.hold, task.former) for task in self.all_tasks())
         return (doing, tuple(gang.claim for gang in self.gangs.values()))
 
     def waits_for_time(self) -> bool:
@@ -182,7 +182,7 @@ class World:
 
     def _dismiss(self, decision: Decision) -> None:
         gang = self.gangs[decision.job]
-        told = [self._by_id[key] for key in decision.released] or [t for t in gang.tasks if t.stands()]
+        told = [self._by_id[key] for key in decision.released] or [t for t in gang.tasks if t.is_placed()]
         for task in told:
             if task.status is not Status.RELEASING and task.hold is not None:
                 task.status, task.hold = Status.RELEASING, replace(task.hold, leaving=True)
@@ -200,7 +200,7 @@ class World:
 
     # Time
 
-    def turn(self, seconds: float) -> None:
+    def end_round(self, seconds: float) -> None:
         """One round is over: those told to leave wait again, those started run."""
         self.now = Instant(self.now + seconds)
         self.bindings = self.evictions = self.promises = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from scheduling.conformance.fields import Fields
+from scheduling.conformance.fields import CaseFields
 from scheduling.conformance.kueue import quantities
 from scheduling.conformance.kueue.objects import Aside
 from scheduling.conformance.kueue.pending import Bar
@@ -13,56 +13,65 @@ from scheduling.conformance.kueue.pending import Bar
 Amounts = dict[str, int]
 
 
-def bar(workload: Mapping[str, Any], aside: Aside | None, objects: Sequence[Mapping[str, Any]]) -> Bar | None:
+def find_bar(
+    workload: Mapping[str, Any], aside: Aside | None, objects: Sequence[Mapping[str, Any]]
+) -> Bar | None:
     """Why a head is sent back at once, or None."""
-    source = Fields(workload, "Workload:")
-    states = {check.text("state") for check in source.part("status").parts("admissionChecks")}
+    source = CaseFields(workload, "Workload:")
+    states = {
+        check.read_text("state") for check in source.read_object("status").read_objects("admissionChecks")
+    }
     if states & {"Retry", "Rejected"}:
         return Bar.CHECKS
     if aside is Aside.NAMESPACE_MISMATCH:
         return Bar.NAMESPACE
-    namespace = source.part("metadata").text("namespace")
+    namespace = source.read_object("metadata").read_text("namespace")
     limits = [
         limit
         for entry in objects
         if entry.get("kind") == "LimitRange" and entry["metadata"].get("namespace") == namespace
-        for limit in Fields(entry, "LimitRange:").part("spec").parts("limits")
+        for limit in CaseFields(entry, "LimitRange:").read_object("spec").read_objects("limits")
     ]
-    pods = [podset.part("template", "spec") for podset in source.part("spec").parts("podSets")]
+    pods = [
+        podset.read_object("template", "spec")
+        for podset in source.read_object("spec").read_objects("podSets")
+    ]
     return None if all(_valid(pod, limits) for pod in pods) else Bar.INVALID
 
 
-def _valid(pod: Fields, limits: Sequence[Fields]) -> bool:
-    containers = [*pod.parts("initContainers"), *pod.parts("containers")]
+def _valid(pod: CaseFields, limits: Sequence[CaseFields]) -> bool:
+    containers = [*pod.read_objects("initContainers"), *pod.read_objects("containers")]
     if any(_above(_amounts(c, "requests"), _amounts(c, "limits")) for c in containers):
         return False
     total: Amounts = {}
-    for container in pod.parts("containers"):
+    for container in pod.read_objects("containers"):
         for name, number in _asked(container).items():
             total[name] = total.get(name, 0) + number
     for limit in limits:
-        asked = {"Container": [_asked(c) for c in containers], "Pod": [total]}.get(limit.text("type"), [])
-        most, least = _of(limit.part("max")), _of(limit.part("min"))
+        asked = {"Container": [_asked(c) for c in containers], "Pod": [total]}.get(
+            limit.read_text("type"), []
+        )
+        most, least = _of(limit.read_object("max")), _of(limit.read_object("min"))
         if any(_above(amounts, most) or _above(least, amounts) for amounts in asked):
             return False
     return True
 
 
-def _asked(container: Fields) -> Amounts:
+def _asked(container: CaseFields) -> Amounts:
     return _amounts(container, "limits") | _amounts(container, "requests")
 
 
-def _amounts(container: Fields, kind: str) -> Amounts:
-    return _of(container.part("resources", kind))
+def _amounts(container: CaseFields, kind: str) -> Amounts:
+    return _of(container.read_object("resources", kind))
 
 
-def _of(source: Fields) -> Amounts:
+def _of(source: CaseFields) -> Amounts:
     return dict(_each(source))
 
 
-def _each(source: Fields) -> Iterator[tuple[str, int]]:
+def _each(source: CaseFields) -> Iterator[tuple[str, int]]:
     for name, text in source.value.items():
-        yield name, quantities.amount(text, name)
+        yield name, quantities.parse_amount(text, name)
 
 
 def _above(amounts: Amounts, bounds: Amounts) -> bool:

@@ -47,7 +47,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AttemptAnswer:
     """One flavor that was looked at."""
 
     flavor: str
@@ -59,7 +59,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class RoleAnswer:
     """One role's part of an assignment. `error` is what is wrong with its flavors together."""
 
     name: str
@@ -68,7 +68,7 @@ class Role:
     flavors: Mapping[str, tuple[str, str, int]]
     requests: Mapping[str, int]
     reasons: Reasons
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[AttemptAnswer, ...]
     error: str | None
     uncovered: bool
 
@@ -78,29 +78,29 @@ def mode_name(mode: Mode) -> str:
     return MODES.get(mode, "Preempt")
 
 
-def roles(job: Job, assignment: Assignment) -> list[Role]:
+def served_roles(job: Job, assignment: Assignment) -> list[RoleAnswer]:
     """Every role that was served, in order."""
     return [_role(job, assignment, role) for role in assignment.roles]
 
 
-def attempt(entry: Mapping[str, Any]) -> Attempt:
+def describe_attempt(entry: Mapping[str, Any]) -> AttemptAnswer:
     """An attempt as a table writes it."""
-    return Attempt(
+    return AttemptAnswer(
         entry["Flavor"],
         entry["Mode"],
         entry.get("Borrow", 0),
         entry.get("PreemptionPossibility"),
-        tuple(sorted(set(understood(entry.get("Reasons", []))), key=str)),
+        tuple(sorted(set(parse_reasons(entry.get("Reasons", []))), key=str)),
         entry.get("NoFitReason"),
     )
 
 
-def understood(sentences: Iterable[str]) -> Reasons:
+def parse_reasons(sentences: Iterable[str]) -> Reasons:
     """What sentences say, sorted; one that is not known stands for itself."""
     return tuple(sorted((_fact(sentence) for sentence in sentences), key=str))
 
 
-def overall_reason(queue: Queue, got: Iterable[Role]) -> str | None:
+def overall_reason(queue: Queue, got: Iterable[RoleAnswer]) -> str | None:
     """The gravest reason over pod sets and resource groups, the least grave over a group's flavors."""
     found: list[str | None] = [None]
     for role in got:
@@ -120,14 +120,14 @@ def overall_reason(queue: Queue, got: Iterable[Role]) -> str | None:
     return max(found, key=GRAVITY.index)
 
 
-def _role(job: Job, assignment: Assignment, got: RoleAssignment) -> Role:
+def _role(job: Job, assignment: Assignment, got: RoleAssignment) -> RoleAnswer:
     request = next(role.request for role in job.roles if role.name == got.role)
     alike = [role for role in assignment.roles if role.tries == got.tries]
     chosen = {choice.flavor for role in alike for choice in role.choices.values()}
     places = {choice.flavor for choice in got.choices.values()}
     numbers = {} if got.refusal is None else got.refusal.numbers
     uncovered = not got.choices and "resource" in numbers and "flavor" not in numbers
-    return Role(
+    return RoleAnswer(
         name=got.role,
         count=got.count,
         mode=mode_name(got.mode),
@@ -136,7 +136,7 @@ def _role(job: Job, assignment: Assignment, got: RoleAssignment) -> Role:
             for name, choice in got.choices.items()
         },
         requests={
-            name: quantities.saturated(each * got.count) for name, each in demand(request, ANY_FLAVOR).items()
+            name: quantities.saturate(each * got.count) for name, each in demand(request, ANY_FLAVOR).items()
         },
         reasons=(("uncovered", numbers["resource"]),) if uncovered else _reasons(got.tries, chosen),
         attempts=_merged(got.tries),
@@ -162,7 +162,7 @@ def _reasons(tries: tuple[FlavorTry, ...], chosen: set[str]) -> Reasons:
     return tuple(sorted(told, key=str))
 
 
-def _merged(tries: tuple[FlavorTry, ...]) -> tuple[Attempt, ...]:
+def _merged(tries: tuple[FlavorTry, ...]) -> tuple[AttemptAnswer, ...]:
     """One entry per flavor: the worst of what its resource groups gave."""
     by_flavor: dict[str, list[FlavorTry]] = {}
     for entry in tries:
@@ -170,11 +170,11 @@ def _merged(tries: tuple[FlavorTry, ...]) -> tuple[Attempt, ...]:
     return tuple(_attempt(flavor, by_flavor[flavor]) for flavor in sorted(by_flavor))
 
 
-def _attempt(flavor: str, entries: list[FlavorTry]) -> Attempt:
+def _attempt(flavor: str, entries: list[FlavorTry]) -> AttemptAnswer:
     possible = [entry.mode for entry in entries if entry.mode in POSSIBLE]
     told = {_said(refusal) for entry in entries for refusal in entry.refusals}
     no_fit = [WORDS[e.refusal.reason] for e in entries if e.mode is Mode.NO_FIT and e.refusal is not None]
-    return Attempt(
+    return AttemptAnswer(
         flavor,
         mode_name(min(entry.mode for entry in entries)),
         max(entry.borrow_level for entry in entries),
@@ -197,10 +197,10 @@ def _said(refusal: Refusal) -> Fact:
 def _fact(sentence: str) -> Fact:
     if found := _EXCEEDS.fullmatch(sentence):
         resource, flavor = found[1], found[2]
-        before, asked, limit = (quantities.amount(found[n], resource) for n in (3, 4, 5))
-        return ("exceeds", flavor, resource, quantities.saturated(before + asked), limit)
+        before, asked, limit = (quantities.parse_amount(found[n], resource) for n in (3, 4, 5))
+        return ("exceeds", flavor, resource, quantities.saturate(before + asked), limit)
     if found := _LACKS.fullmatch(sentence):
-        return ("lacks", found[2], found[1], quantities.amount(found[3], found[1]))
+        return ("lacks", found[2], found[1], quantities.parse_amount(found[3], found[1]))
     for kind, pattern in _KINDS:
         if found := pattern.fullmatch(sentence):
             return (kind, *found.groups())

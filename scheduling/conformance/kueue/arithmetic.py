@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from scheduling.conformance.kueue.objects import Setup, flavor_resource, read
+from scheduling.conformance.kueue.objects import Setup, flavor_resource, read_setup
 from scheduling.conformance.kueue.quantities import CEILING, UNLIMITED_WORD
 from scheduling.engine import Snapshot
 from scheduling.engine.model import FlavorResource, PreemptionPolicy, PreemptOthers, PreemptWithin
@@ -25,10 +25,10 @@ _OTHERS = {
 }
 
 
-def available(case: Case) -> str | None:
+def check_available(case: Case) -> str | None:
     """TestAvailable: with no usage, with it, and with it removed again."""
     given, expected = case["input"], case["expected"]
-    tree = read(given).snapshot().quota
+    tree = read_setup(given).build_snapshot().quota
     usage = [
         (queue, flavor_resource(key), amount)
         for queue, amounts in given.get("usage", {}).items()
@@ -46,14 +46,14 @@ def available(case: Case) -> str | None:
     return _compared(found, {name: expected[name] for name in found})
 
 
-def shares(case: Case) -> str | None:
+def check_shares(case: Case) -> str | None:
     """TestDominantResourceShare: rounded share, dominant resource and borrowing of every node.
 
     The extra request is put on every node that has a row for it, as the table does.
     """
     given = case["input"]
-    setup = read(given)
-    snapshot = setup.snapshot(used=_used(given.get("usageOfClusterQueue", {})))
+    setup = read_setup(given)
+    snapshot = setup.build_snapshot(used=_used(given.get("usageOfClusterQueue", {})))
     extra = {flavor_resource(key): amount for key, amount in given.get("extraRequest", {}).items()}
     found = {}
     for row in case["expected"]["shares"]:
@@ -72,10 +72,10 @@ def shares(case: Case) -> str | None:
     return _compared(found, expected)
 
 
-def borrowing(case: Case) -> str | None:
+def check_borrowing(case: Case) -> str | None:
     """TestIsBorrowingOn: whether a queue borrows at all, and of what is asked for."""
     given = case["input"]
-    tree = read(given).snapshot(used=_used(given.get("usageOfClusterQueue", {}))).quota
+    tree = read_setup(given).build_snapshot(used=_used(given.get("usageOfClusterQueue", {}))).quota
     queue = given["clusterQueue"]
     requested = [flavor_resource(key) for key, amount in given.get("requested", {}).items() if amount]
     alone = tree.parent(queue) is None
@@ -86,9 +86,9 @@ def borrowing(case: Case) -> str | None:
     return _compared(found, {name: case["expected"].get(name, False) for name in found})
 
 
-def lendable(case: Case) -> str | None:
+def check_lendable(case: Case) -> str | None:
     """TestCohortLendable: per resource, what a cohort could ever hand out."""
-    tree = read(case["input"]).snapshot().quota
+    tree = read_setup(case["input"]).build_snapshot().quota
     found = {name: _shown(amount) for name, amount in tree.lendable(_cohort(case["input"]["cohort"])).items()}
     return _compared(found, case["expected"]["lendable"])
 
@@ -96,15 +96,15 @@ def lendable(case: Case) -> str | None:
 def snapshot_of(case: Case) -> str | None:
     """TestSnapshot: what a set-up adds up to."""
     # These cases leave out what there is none of.
-    setup = read({"resourceFlavors": (), "topologies": (), **case["input"]})
-    return _differs(setup, setup.snapshot(), case["expected"].get("snapshot", {}))
+    setup = read_setup({"resourceFlavors": (), "topologies": (), **case["input"]})
+    return _differs(setup, setup.build_snapshot(), case["expected"].get("snapshot", {}))
 
 
 def removed_and_added(case: Case) -> str | None:
     """TestSnapshotAddRemoveWorkload and its kin: before, and after some leave and some come."""
     given, expected = case["input"], case["expected"]
-    setup = read(given)
-    snapshot = setup.snapshot()
+    setup = read_setup(given)
+    snapshot = setup.build_snapshot()
     before = _differs(setup, snapshot, expected.get("initialSnapshot", {}))
     if before is not None:
         return f"at first: {before}"
@@ -119,10 +119,10 @@ def removed_and_added(case: Case) -> str | None:
 
 
 TABLES: Mapping[str, Callable[[Case], str | None]] = {
-    "TestAvailable": available,
-    "TestDominantResourceShare": shares,
-    "TestIsBorrowingOn": borrowing,
-    "TestCohortLendable": lendable,
+    "TestAvailable": check_available,
+    "TestDominantResourceShare": check_shares,
+    "TestIsBorrowingOn": check_borrowing,
+    "TestCohortLendable": check_lendable,
     "TestSnapshot": snapshot_of,
     "TestSnapshotAddRemoveWorkload": removed_and_added,
     "TestSnapshotAddRemoveWorkloadWithLendingLimit": removed_and_added,
@@ -154,7 +154,7 @@ def _differs(setup: Setup, snapshot: Snapshot, expected: Mapping[str, Any]) -> s
 
 
 def _queue(setup: Setup, snapshot: Snapshot, name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    rules = setup.queue(name).preemption
+    rules = setup.get_queue(name).preemption
     parent = snapshot.quota.parent(name)
     tree = snapshot.quota
     return {

@@ -13,9 +13,9 @@ from typing import Any
 
 from scheduling.conformance.errors import BadCase, Skipped
 from scheduling.conformance.kueue import answers, quantities
-from scheduling.conformance.kueue.answers import Attempt, Reasons, Role
-from scheduling.conformance.kueue.objects import flavor_resource, pending, read
-from scheduling.conformance.kueue.workloads import Reading
+from scheduling.conformance.kueue.answers import AttemptAnswer, Reasons, RoleAnswer
+from scheduling.conformance.kueue.objects import build_pending_job, flavor_resource, read_setup
+from scheduling.conformance.kueue.workloads import WorkloadReading
 from scheduling.engine import Assignment, Mode, Replaced, assign
 from scheduling.engine.model import FlavorResource, Job, Queue
 
@@ -48,15 +48,17 @@ def flavor_assignment(case: Case) -> str | None:
 
 
 def _assigned(given: Mapping[str, Any], gates: Mapping[str, bool]) -> tuple[Queue, Job, Assignment]:
-    setup = read(given)
-    queue = setup.queue(given["targetClusterQueue"])
-    job = pending(given["workload"], queue, Reading(reclaimable_pods=gates.get(RECLAIMABLE, True)))
+    setup = read_setup(given)
+    queue = setup.get_queue(given["targetClusterQueue"])
+    job = build_pending_job(
+        given["workload"], queue, WorkloadReading(reclaimable_pods=gates.get(RECLAIMABLE, True))
+    )
     used = {
         name: {flavor_resource(key): amount for key, amount in amounts.items()}
         for name, amounts in (given.get("usage") or {}).items()
     }
     assignment = assign(
-        setup.snapshot(used=used),
+        setup.build_snapshot(used=used),
         queue,
         job,
         oracle=_Told(given["preemptionOracle"]),
@@ -94,7 +96,7 @@ def _compare(
     wanted: Mapping[str, Any], queue: Queue, job: Job, assignment: Assignment, with_reason: bool
 ) -> str | None:
     podsets = wanted.get("podSets", [])
-    got = answers.roles(job, assignment)
+    got = answers.served_roles(job, assignment)
     names = [podset["name"] for podset in podsets]
     if names != [role.name for role in got]:
         return f"expected the pod sets {names}, got {[role.name for role in got]}"
@@ -110,12 +112,14 @@ def _compare(
     return next((difference for difference in found if difference is not None), None)
 
 
-def _role(wanted: Mapping[str, Any], got: Role) -> str | None:
+def _role(wanted: Mapping[str, Any], got: RoleAnswer) -> str | None:
     flavors = {
         name: (entry["flavor"], entry["mode"], entry["triedFlavorIdx"])
         for name, entry in wanted.get("flavors", {}).items()
     }
-    requests = {name: quantities.amount(text, name) for name, text in wanted.get("requests", {}).items()}
+    requests = {
+        name: quantities.parse_amount(text, name) for name, text in wanted.get("requests", {}).items()
+    }
     what = f"{got.name}: "
     found = (
         _differs(f"{what}count", wanted["count"], got.count),
@@ -123,13 +127,15 @@ def _role(wanted: Mapping[str, Any], got: Role) -> str | None:
         _differs(f"{what}flavors", flavors, got.flavors),
         _differs(f"{what}requests", requests, got.requests),
         _differs(f"{what}error", wanted.get("error"), got.error),
-        _differs(f"{what}reasons", answers.understood(wanted.get("reasons", [])), got.reasons),
-        _attempts(what, [answers.attempt(entry) for entry in wanted.get("attempts", [])], got.attempts),
+        _differs(f"{what}reasons", answers.parse_reasons(wanted.get("reasons", [])), got.reasons),
+        _attempts(
+            what, [answers.describe_attempt(entry) for entry in wanted.get("attempts", [])], got.attempts
+        ),
     )
     return next((difference for difference in found if difference is not None), None)
 
 
-def _attempts(what: str, wanted: list[Attempt], got: tuple[Attempt, ...]) -> str | None:
+def _attempts(what: str, wanted: list[AttemptAnswer], got: tuple[AttemptAnswer, ...]) -> str | None:
     """With a fitting flavor, what was tried must be expected; otherwise what is expected must have been
     tried."""
     if any(entry.mode == "Fit" for entry in got):
@@ -140,7 +146,7 @@ def _attempts(what: str, wanted: list[Attempt], got: tuple[Attempt, ...]) -> str
     return f"{what}expected the attempts {missing} among {got}" if missing else None
 
 
-def _same(wanted: Attempt, got: Attempt) -> bool:
+def _same(wanted: AttemptAnswer, got: AttemptAnswer) -> bool:
     elsewhere: Reasons = tuple(reason for reason in wanted.reasons if reason[0] == "provides")
     if got.mode == "Fit" and wanted.mode == "NoFit" and elsewhere:
         return wanted.flavor == got.flavor

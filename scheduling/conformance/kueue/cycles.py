@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from scheduling.conformance.fields import Fields
+from scheduling.conformance.fields import CaseFields
 from scheduling.conformance.kueue import admissible, quantities, status, tas_passes
 from scheduling.conformance.kueue.answers import WORDS
-from scheduling.conformance.kueue.entries import criteria
-from scheduling.conformance.kueue.objects import Setup, read
+from scheduling.conformance.kueue.entries import ordering_criteria
+from scheduling.conformance.kueue.objects import Setup, read_setup
 from scheduling.conformance.kueue.pending import Bar, Heaps, lined_up
 from scheduling.conformance.kueue.preemption import NORMATIVE, REASONS
 from scheduling.conformance.kueue.scheduler.action import with_cycle
@@ -20,8 +20,8 @@ from scheduling.conformance.kueue.scheduler.options import CycleOptions
 from scheduling.conformance.kueue.tas_nodes import nodes
 from scheduling.conformance.kueue.topology import options_from
 from scheduling.conformance.kueue.topology_aware import TopologyState
-from scheduling.conformance.kueue.transformations import transformation
-from scheduling.conformance.kueue.workloads import Reading, moment
+from scheduling.conformance.kueue.transformations import read_transformation
+from scheduling.conformance.kueue.workloads import WorkloadReading, parse_time
 from scheduling.engine import (
     BackfillOptions,
     EngineConfig,
@@ -64,7 +64,7 @@ class Cycles:
     def __init__(self, given: Mapping[str, Any], gates: Mapping[str, bool]) -> None:
         self._given, self._gates = tas_passes.prepared(given, gates), gates
         given = self._given
-        self._now = moment(Fields(given, "case:"), "now")
+        self._now = parse_time(CaseFields(given, "case:"), "now")
         self._objects = {_key(entry): entry for entry in given["workloads"]}
         self._setup = self._read()
         self._nodes = tuple(nodes(given.get("nodes", ()), given.get("pods", ())))
@@ -107,16 +107,16 @@ class Cycles:
     # Reading
 
     def _read(self) -> Setup:
-        return read(self._given, self._reading())
+        return read_setup(self._given, self._reading())
 
-    def _reading(self) -> Reading:
-        return Reading(
+    def _reading(self) -> WorkloadReading:
+        return WorkloadReading(
             now=self._now,
             reclaimable_pods=self._gate("ReclaimablePods"),
             partial_admission=self._gate("PartialAdmission"),
             priority_boost=self._gate("PriorityBoost", default=False),
             borrowing_preempted_last=not self._gate("PrioritySortingWithinCohort"),
-            transformations=tuple(map(transformation, self._given.get("resourceTransformations", ()))),
+            transformations=tuple(map(read_transformation, self._given.get("resourceTransformations", ()))),
         )
 
     def _configured(self) -> EngineConfig:
@@ -126,7 +126,7 @@ class Cycles:
         )
         return EngineConfig(
             actions=("admit",),
-            cycle_order=criteria(self._gates),
+            cycle_order=ordering_criteria(self._gates),
             heads_per_queue=1,
             refill=False,
             fair_sharing=fair if self._given.get("fairSharing") else None,
@@ -187,7 +187,7 @@ class Cycles:
                 yield usage
                 continue
             consumed = tuple(
-                ResourceAmount(resource, float(quantities.amount(amounts[resource], resource)))
+                ResourceAmount(resource, float(quantities.parse_amount(amounts[resource], resource)))
                 for resource in sorted(amounts)
             )
             yield replace(usage, consumed=consumed)
@@ -195,7 +195,9 @@ class Cycles:
     def _lines(self) -> Heaps:
         heaps = Heaps(self._setup, self._objects, alike=self._gate("SchedulingEquivalenceHashing"))
         keys = tuple(lined_up(self._setup))
-        heaps.fill({key: self._jobs[key].queue for key in keys}, {key: self._ready(key) for key in keys})
+        heaps.enqueue_pending(
+            {key: self._jobs[key].queue for key in keys}, {key: self._ready(key) for key in keys}
+        )
         return heaps
 
     def _ready(self, key: str) -> bool:
@@ -220,10 +222,10 @@ class Cycles:
 
     def _bar(self, key: str) -> Bar | None:
         objects = self._given.get("objects", ())
-        return admissible.bar(self._objects[key], self._setup.aside.get(key), objects)
+        return admissible.find_bar(self._objects[key], self._setup.aside.get(key), objects)
 
     def _send_back(self, key: str, why: Bar) -> None:
-        self.heaps.barred(self._setup.queue(self._jobs[key].queue), key, why)
+        self.heaps.requeue_barred(self._setup.get_queue(self._jobs[key].queue), key, why)
         self._waits(key, BARRED[why])
 
     def _snapshot(self, closed: set[str]) -> Any:
@@ -232,7 +234,7 @@ class Cycles:
         setup = replace(
             self._setup, jobs=tuple(jobs), allocations=tuple(self._allocations.values()), usage=self._usage
         )
-        return setup.snapshot(nodes=self._nodes)
+        return setup.build_snapshot(nodes=self._nodes)
 
     def _counts(self, job: Job, active: set[str]) -> bool:
         return job.id in active or job.state in (JobState.LIVE, JobState.LEAVING)
@@ -281,27 +283,27 @@ class Cycles:
     def _admit(self, decision: Decision) -> None:
         key = decision.job
         job = self._jobs[key]
-        queue = self._setup.queue(job.queue)
+        queue = self._setup.get_queue(job.queue)
         admission = _admission(queue, decision, self._levels, self._setup.on_order.get(queue.id, ()))
-        status.reserved(self.statuses[key], admission, self._checks(admission))
+        status.set_reserved(self.statuses[key], admission, self._checks(admission))
         self.assignments[key] = admission
         self._jobs[key] = replace(job, state=JobState.LIVE, admitted_at=self._now)
         self._allocations.update((held.id, held) for held in decision.allocations)
-        self.heaps.take(job.queue, key)
+        self.heaps.remove_workload(job.queue, key)
         if self._preemptors.get(job.queue) == key:
             del self._preemptors[job.queue]
         self.events.append((key, "Normal", "QuotaReserved"))
-        if status.admitted(self.statuses[key]):
+        if status.is_admitted(self.statuses[key]):
             self.events.append((key, "Normal", "Admitted"))
         for old in sorted({self._allocations.pop(held).job for held in decision.released}):
-            status.replaced(self.statuses[old])
+            status.set_replaced(self.statuses[old])
             self._jobs[old] = replace(self._jobs[old], state=JobState.SUSPENDED)
             self.events.append((old, "Normal", "WorkloadSliceReplaced"))
 
     def _evict(self, decision: Decision) -> None:
         key, rule = decision.job, decision.rule or EvictRule.IN_QUEUE_PRIORITY
         self.preempted[key] = REASONS[rule]
-        status.preempted(self.statuses[key], REASONS[rule])
+        status.set_preempted(self.statuses[key], REASONS[rule])
         self._jobs[key] = replace(self._jobs[key], state=JobState.LEAVING)
         for held in decision.released:
             self._allocations[held] = replace(self._allocations[held], leaving=True)
@@ -311,12 +313,14 @@ class Cycles:
 
     def _checks(self, admission: Mapping[str, Any]) -> list[str]:
         """The admission checks of a ClusterQueue that what was given must pass."""
-        queues = (Fields(entry, "ClusterQueue:") for entry in self._given["clusterQueues"])
+        queues = (CaseFields(entry, "ClusterQueue:") for entry in self._given["clusterQueues"])
         name = admission["clusterQueue"]
-        spec = next(q.part("spec") for q in queues if q.part("metadata").text("name") == name)
+        spec = next(
+            q.read_object("spec") for q in queues if q.read_object("metadata").read_text("name") == name
+        )
         used = {flavor for part in admission["podSetAssignments"] for flavor in part["flavors"].values()}
-        checks = spec.part("admissionChecksStrategy").parts("admissionChecks")
-        bound = {check.text("name"): set(check.texts("onFlavors")) for check in checks}
+        checks = spec.read_object("admissionChecksStrategy").read_objects("admissionChecks")
+        bound = {check.read_text("name"): set(check.read_texts("onFlavors")) for check in checks}
         return [check for check, flavors in bound.items() if not flavors or used & flavors]
 
     # Workloads that hold quota already
@@ -327,7 +331,7 @@ class Cycles:
             del self._allocations[held]
         self._allocations.update((held.id, held) for held in decision.allocations)
         tas_passes.placed(self.statuses[key], decision.allocations, self._levels)
-        if not status.admitted(self.statuses[key]):
+        if not status.is_admitted(self.statuses[key]):
             status.sync_admitted(self.statuses[key])
             self.events.append((key, "Normal", "Admitted"))
 
@@ -344,7 +348,7 @@ class Cycles:
             self.events.append((turn.job, "Warning", "SecondPassFailed"))
 
     def _turn(self, turn: Considered, outcome: Outcome) -> None:
-        self.heaps.considered(self._setup.queue(turn.queue), turn)
+        self.heaps.requeue_considered(self._setup.get_queue(turn.queue), turn)
         if turn.verdict in AWAITED:
             self._preemptors[turn.queue] = turn.job
         if turn.verdict in LOST and turn.victims:
@@ -356,11 +360,11 @@ class Cycles:
             found[name] = found.get(name, 0) + 1
         self._waits(turn.job, _reason(turn, outcome))
         if turn.verdict is Verdict.GATED:
-            status.gated(self.statuses[turn.job])
+            status.set_gated(self.statuses[turn.job])
 
     def _waits(self, key: str, reason: str) -> None:
         told = reason if self._gate("UnadmittedWorkloadsObservability") else "Pending"
-        status.waiting(self.statuses[key], told)
+        status.set_waiting(self.statuses[key], told)
         self.events.append((key, "Warning", told))
 
 

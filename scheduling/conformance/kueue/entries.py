@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import Any
 
 from quotas.tree import DominantResourceShare
-from scheduling.conformance.fields import Fields
-from scheduling.conformance.kueue.objects import pending
-from scheduling.conformance.kueue.workloads import Reading, Workload
+from scheduling.conformance.fields import CaseFields
+from scheduling.conformance.kueue.objects import build_pending_job
+from scheduling.conformance.kueue.workloads import KueueWorkload, WorkloadReading
 from scheduling.engine import Candidate, EngineConfig, FairSharing, Order, candidate_key, cycle_order
 from scheduling.engine.model import JobState, Queue
 
@@ -24,26 +24,26 @@ _QUEUE = Queue(id="queue", quota_node="queue")
 _INFINITE = ("+Inf", "Inf", "Infinity", "inf")
 
 
-def ordering(case: Case) -> str | None:
+def check_ordering(case: Case) -> str | None:
     """TestEntryOrdering: all entries in processing order."""
     given, gates = case["input"], case["gates"]
     named = given.get("workloadOrdering", {}).get("PodsReadyRequeuingTimestamp")
-    reading = Reading(
+    reading = WorkloadReading(
         eviction_timestamp=named == "Eviction",
         borrowing_preempted_last=not gates.get("PrioritySortingWithinCohort", True),
     )
-    chain = cycle_order(EngineConfig(cycle_order=criteria(gates)))
-    candidates = [candidate(entry, reading) for entry in given["entries"]]
+    chain = cycle_order(EngineConfig(cycle_order=ordering_criteria(gates)))
+    candidates = [build_candidate(entry, reading) for entry in given["entries"]]
     ordered = [item.job.id.lstrip("/") for item in sorted(candidates, key=_before(chain))]
     expected = case["expected"]["order"]
     return None if ordered == expected else f"expected {expected}, got {ordered}"
 
 
-def less(case: Case) -> str | None:
+def check_less(case: Case) -> str | None:
     """TestEntryComparerLess: whether one entry goes before another at one level of the tournament."""
     given, gates = case["input"], case["gates"]
     fair = FairSharing(prefer_non_borrowing=gates.get("FairSharingPrioritizeNonBorrowing", True))
-    chain = cycle_order(EngineConfig(cycle_order=criteria(gates), fair_sharing=fair))
+    chain = cycle_order(EngineConfig(cycle_order=ordering_criteria(gates), fair_sharing=fair))
     shares = given.get("dominantResourceShareByWorkload", {})
     first, second = (_before(chain)(_contending(given[name], shares)) for name in ("a", "b"))
     found, expected = first < second, case["expected"]["less"]
@@ -51,12 +51,12 @@ def less(case: Case) -> str | None:
 
 
 TABLES: Mapping[str, Callable[[Case], str | None]] = {
-    "TestEntryOrdering": ordering,
-    "TestEntryComparerLess": less,
+    "TestEntryOrdering": check_ordering,
+    "TestEntryComparerLess": check_less,
 }
 
 
-def criteria(gates: Mapping[str, bool]) -> tuple[str, ...]:
+def ordering_criteria(gates: Mapping[str, bool]) -> tuple[str, ...]:
     """The order across queues that the scheduler's switches stand for."""
     chain = ["holding"]
     if gates.get("PrioritizePreemptorWorkloads", False):
@@ -71,12 +71,12 @@ def _before(chain: Sequence[Order]) -> Callable[[Candidate], tuple[Any, ...]]:
     return lambda item: candidate_key(chain)(item)[:-1]
 
 
-def candidate(entry: Mapping[str, Any], reading: Reading) -> Candidate:
+def build_candidate(entry: Mapping[str, Any], reading: WorkloadReading) -> Candidate:
     """An entry as the engine orders it."""
-    workload = Workload(Fields(entry["workload"], "Workload:"), reading)
-    holds = workload.condition("QuotaReserved") is not None
+    workload = KueueWorkload(CaseFields(entry["workload"], "Workload:"), reading)
+    holds = workload.find_condition("QuotaReserved") is not None
     job = replace(
-        pending(entry["workload"], _QUEUE, reading),
+        build_pending_job(entry["workload"], _QUEUE, reading),
         state=JobState.LIVE if holds else JobState.QUEUED,
         preempting=bool(entry.get("isPreemptor", False)),
     )
@@ -84,7 +84,7 @@ def candidate(entry: Mapping[str, Any], reading: Reading) -> Candidate:
 
 
 def _contending(entry: Mapping[str, Any], shares: Mapping[str, Mapping[str, Any]]) -> Candidate:
-    known = candidate(entry, Reading())
+    known = build_candidate(entry, WorkloadReading())
     given = shares.get(known.job.id, {})
     text = given.get("preciseWeightedShare", "0")
     ratio = Fraction(given.get("unweightedRatio", 1)) if text in _INFINITE else Fraction(text)

@@ -13,11 +13,11 @@ from enum import StrEnum
 from typing import Any
 
 from scheduling.conformance.errors import ObjectError
-from scheduling.conformance.fields import Fields
+from scheduling.conformance.fields import CaseFields
 from scheduling.conformance.kueue import quantities, queues
 from scheduling.conformance.kueue.podsets import OPERATORS
-from scheduling.conformance.kueue.workloads import Reading, Workload
-from scheduling.conformance.labels import matches
+from scheduling.conformance.kueue.workloads import KueueWorkload, WorkloadReading
+from scheduling.conformance.labels import match_labels
 from scheduling.engine import Snapshot
 from scheduling.engine.model import (
     Allocation,
@@ -75,15 +75,17 @@ class Setup:
     elsewhere: frozenset[str] = frozenset()
     on_order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def queue(self, name: str) -> Queue:
+    def get_queue(self, name: str) -> Queue:
         """The queue of a ClusterQueue."""
         return next(queue for queue in self.queues if queue.id == name)
 
-    def job(self, key: str) -> Job:
+    def get_job(self, key: str) -> Job:
         """The job of a workload, by `namespace/name`."""
         return next(job for job in self.jobs if job.id == key)
 
-    def snapshot(self, *, nodes: Iterable[Node] = (), used: Mapping[str, Used] | None = None) -> Snapshot:
+    def build_snapshot(
+        self, *, nodes: Iterable[Node] = (), used: Mapping[str, Used] | None = None
+    ) -> Snapshot:
         """A snapshot of it all; `used` is what else is used of each ClusterQueue's quota."""
         held: dict[str, list[Charge]] = {}
         for allocation in self.allocations:
@@ -102,24 +104,24 @@ class Setup:
         )
 
 
-def read(objects: Objects, reading: Reading | None = None) -> Setup:
+def read_setup(objects: Objects, reading: WorkloadReading | None = None) -> Setup:
     """Read a set-up.
 
     Raises:
         ObjectError: naming kind, object and field of what cannot be read.
     """
-    return _Reader(objects, reading or Reading()).setup()
+    return _Reader(objects, reading or WorkloadReading()).setup()
 
 
-def pending(value: Mapping[str, Any], queue: Queue, reading: Reading | None = None) -> Job:
+def build_pending_job(value: Mapping[str, Any], queue: Queue, reading: WorkloadReading | None = None) -> Job:
     """One Workload object as a job that waits in a queue, whatever LocalQueue it names.
 
     Raises:
         ObjectError: naming the field that cannot be read.
     """
-    name = Fields(value, "Workload:").part("metadata").text("name")
-    source = Fields(value, f"Workload {name}:" if name else "Workload:")
-    return Workload(source, reading or Reading()).job(queue, JobState.QUEUED)
+    name = CaseFields(value, "Workload:").read_object("metadata").read_text("name")
+    source = CaseFields(value, f"Workload {name}:" if name else "Workload:")
+    return KueueWorkload(source, reading or WorkloadReading()).build_job(queue, JobState.QUEUED)
 
 
 def flavor_resource(key: str) -> FlavorResource:
@@ -131,27 +133,34 @@ def flavor_resource(key: str) -> FlavorResource:
 class _Reader:
     """One pass over the objects."""
 
-    def __init__(self, objects: Objects, reading: Reading) -> None:
+    def __init__(self, objects: Objects, reading: WorkloadReading) -> None:
         self._objects = objects
         self._reading = reading
         sources = self._all("clusterQueues", "ClusterQueue")
-        self._cluster_queues = {source.part("metadata").text("name"): source for source in sources}
+        self._cluster_queues = {
+            source.read_object("metadata").read_text("name"): source for source in sources
+        }
         self._local_queues = {
-            (source.part("metadata").text("namespace"), source.part("metadata").text("name")): source
+            (
+                source.read_object("metadata").read_text("namespace"),
+                source.read_object("metadata").read_text("name"),
+            ): source
             for source in self._all("localQueues", "LocalQueue")
         }
         self._namespaces = {
-            source.part("metadata").text("name") or source.text("name"): source
+            source.read_object("metadata").read_text("name") or source.read_text("name"): source
             for source in self._all("namespaces", "Namespace")
         }
         self._jobs: list[Job] = []
         self._allocations: list[Allocation] = []
         self._aside: dict[str, Aside] = {}
-        cohorts = (queues.cohort(source) for source in self._all("cohorts", "Cohort"))
-        leaves = (queues.leaf(source) for source in self._cluster_queues.values())
-        self._tree = queues.tree((*cohorts, *leaves))
+        cohorts = (queues.read_cohort(source) for source in self._all("cohorts", "Cohort"))
+        leaves = (queues.read_leaf(source) for source in self._cluster_queues.values())
+        self._tree = queues.complete_tree((*cohorts, *leaves))
         self._controllers = {
-            source.part("metadata").text("name"): source.part("spec").text("controllerName")
+            source.read_object("metadata").read_text("name"): source.read_object("spec").read_text(
+                "controllerName"
+            )
             for source in self._all("admissionChecks", "AdmissionCheck")
         }
         self._flavors = self._read_flavors()
@@ -159,7 +168,7 @@ class _Reader:
         self._queues = {name: self._queue(name) for name in self._cluster_queues}
 
     def setup(self) -> Setup:
-        workloads = [Workload(source, self._reading) for source in self._all("workloads", "Workload")]
+        workloads = [KueueWorkload(source, self._reading) for source in self._all("workloads", "Workload")]
         for workload in workloads:
             self._take(workload)
         return Setup(
@@ -184,7 +193,7 @@ class _Reader:
             ),
         )
 
-    def _all(self, key: str, kind: str) -> list[Fields]:
+    def _all(self, key: str, kind: str) -> list[CaseFields]:
         found = []
         for index, value in enumerate(self._objects.get(key) or ()):
             if value is None:
@@ -193,25 +202,25 @@ class _Reader:
                 raise ObjectError(f"{key}[{index}]", f"{value!r} is not an object")
             metadata = value.get("metadata") or value
             name = "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
-            found.append(Fields(value, f"{kind} {name or index}:"))
+            found.append(CaseFields(value, f"{kind} {name or index}:"))
         return found
 
     def _names(self, key: str, kind: str) -> set[str] | None:
         if key not in self._objects:
             return None
-        return {source.part("metadata").text("name") for source in self._all(key, kind)}
+        return {source.read_object("metadata").read_text("name") for source in self._all(key, kind)}
 
     # Queues
 
     def _read_flavors(self) -> tuple[Flavor, ...]:
         levels = {
-            source.part("metadata").text("name"): tuple(
-                level.text("nodeLabel") for level in source.part("spec").parts("levels")
+            source.read_object("metadata").read_text("name"): tuple(
+                level.read_text("nodeLabel") for level in source.read_object("spec").read_objects("levels")
             )
             for source in self._all("topologies", "Topology")
         }
         sources = self._all("resourceFlavors", "ResourceFlavor")
-        return tuple(queues.flavor(source, levels) for source in sources)
+        return tuple(queues.read_flavor(source, levels) for source in sources)
 
     def _find_inactive(self) -> dict[str, str]:
         known = queues.Known(
@@ -221,12 +230,14 @@ class _Reader:
             cyclic=self._tree.cyclic,
         )
         topology_of = {
-            source.part("metadata").text("name"): source.part("spec").text("topologyName")
+            source.read_object("metadata").read_text("name"): source.read_object("spec").read_text(
+                "topologyName"
+            )
             for source in self._all("resourceFlavors", "ResourceFlavor")
         }
         by_id = {node.id: node for node in self._tree.nodes}
         why = {
-            name: queues.inactive(source, by_id[name], topology_of, known)
+            name: queues.find_inactive_reason(source, by_id[name], topology_of, known)
             for name, source in self._cluster_queues.items()
         }
         return {name: reason for name, reason in why.items() if reason is not None}
@@ -235,23 +246,23 @@ class _Reader:
         if "admissionChecks" not in self._objects:
             return None
         return {
-            source.part("metadata").text("name")
+            source.read_object("metadata").read_text("name")
             for source in self._all("admissionChecks", "AdmissionCheck")
             if any(
-                condition.text("type") == "Active" and condition.text("status") == "True"
-                for condition in source.part("status").parts("conditions")
+                condition.read_text("type") == "Active" and condition.read_text("status") == "True"
+                for condition in source.read_object("status").read_objects("conditions")
             )
         }
 
     def _queue(self, name: str) -> Queue:
-        queue = queues.queue(self._cluster_queues[name])
+        queue = queues.read_queue(self._cluster_queues[name])
         if name in self._inactive and queue.stop_policy is StopPolicy.NONE:
             return replace(queue, stop_policy=StopPolicy.HOLD)
         return queue
 
     # Workloads
 
-    def _take(self, workload: Workload) -> None:
+    def _take(self, workload: KueueWorkload) -> None:
         if workload.finished:
             self._aside[workload.id] = Aside.FINISHED
             return
@@ -263,7 +274,7 @@ class _Reader:
         if local is None:
             self._aside[workload.id] = Aside.NO_LOCAL_QUEUE
             return
-        queue = self._queues.get(local.part("spec").text("clusterQueue"))
+        queue = self._queues.get(local.read_object("spec").read_text("clusterQueue"))
         if queue is None:
             self._aside[workload.id] = Aside.NO_CLUSTER_QUEUE
             return
@@ -271,51 +282,53 @@ class _Reader:
         if aside is not None:
             self._aside[workload.id] = aside
         state = JobState.QUEUED if aside is None else JobState.SUSPENDED
-        self._jobs.append(workload.job(queue, state))
+        self._jobs.append(workload.build_job(queue, state))
 
-    def _take_reserved(self, workload: Workload, reserved: str) -> None:
+    def _take_reserved(self, workload: KueueWorkload, reserved: str) -> None:
         queue = self._queues.get(reserved)
         if queue is None:
             self._aside[workload.id] = Aside.NO_CLUSTER_QUEUE
             return
-        leaving = workload.condition("Evicted") is not None
-        self._jobs.append(workload.job(queue, JobState.LEAVING if leaving else JobState.LIVE))
+        leaving = workload.find_condition("Evicted") is not None
+        self._jobs.append(workload.build_job(queue, JobState.LEAVING if leaving else JobState.LIVE))
         aware = {flavor.id for flavor in self._flavors if flavor.topology_aware}
-        self._allocations.extend(workload.allocations(queue.id, aware, leaving=leaving))
+        self._allocations.extend(workload.build_allocations(queue.id, aware, leaving=leaving))
 
-    def _barred(self, workload: Workload, local: Fields, queue: Queue) -> Aside | None:
+    def _barred(self, workload: KueueWorkload, local: CaseFields, queue: Queue) -> Aside | None:
         if not workload.active:
             return Aside.DEACTIVATED
-        if local.part("spec").text("stopPolicy", "None") != "None":
+        if local.read_object("spec").read_text("stopPolicy", "None") != "None":
             return Aside.LOCAL_QUEUE_STOPPED
         if queue.id in self._inactive:
             return Aside.CLUSTER_QUEUE_INACTIVE
-        if not self._admits(self._cluster_queues[queue.id].part("spec"), workload.namespace):
+        if not self._admits(self._cluster_queues[queue.id].read_object("spec"), workload.namespace):
             return Aside.NAMESPACE_MISMATCH
         return None
 
-    def _admits(self, spec: Fields, namespace: str) -> bool:
+    def _admits(self, spec: CaseFields, namespace: str) -> bool:
         """An absent selector admits no namespace, an empty one admits all."""
         if "namespaceSelector" not in spec:
             return False
-        source = self._namespaces.get(namespace, Fields({}, f"Namespace {namespace}:"))
-        labels = source.part("metadata").pairs("labels") or source.pairs("labels")
-        return matches(labels, spec.part("namespaceSelector"), OPERATORS)
+        source = self._namespaces.get(namespace, CaseFields({}, f"Namespace {namespace}:"))
+        labels = source.read_object("metadata").read_labels("labels") or source.read_labels("labels")
+        return match_labels(labels, spec.read_object("namespaceSelector"), OPERATORS)
 
     def _usage(self) -> Iterable[UserUsage]:
         for (namespace, name), source in self._local_queues.items():
-            sharing = source.part("status", "fairSharing", "admissionFairSharingStatus")
-            weight = source.part("spec", "fairSharing")
-            consumed = sharing.part("consumedResources")
+            sharing = source.read_object("status", "fairSharing", "admissionFairSharingStatus")
+            weight = source.read_object("spec", "fairSharing")
+            consumed = sharing.read_object("consumedResources")
             yield UserUsage(
-                queue=source.part("spec").text("clusterQueue"),
+                queue=source.read_object("spec").read_text("clusterQueue"),
                 user=f"{namespace}/{name}",
                 at=self._reading.now,
                 consumed=tuple(
-                    ResourceAmount(resource, float(quantities.amount(consumed.value[resource], resource)))
+                    ResourceAmount(
+                        resource, float(quantities.parse_amount(consumed.value[resource], resource))
+                    )
                     for resource in sorted(consumed.value)
                 ),
-                weight_milli=queues.weight(weight),
+                weight_milli=queues.read_weight(weight),
             )
 
 

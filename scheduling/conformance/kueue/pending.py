@@ -37,23 +37,23 @@ class Heaps:
     active: dict[str, dict[str, None]] = field(default_factory=dict)
     parked: dict[str, dict[str, None]] = field(default_factory=dict)
 
-    def fill(self, queue_of: Mapping[str, str], ready: Mapping[str, bool]) -> None:
+    def enqueue_pending(self, queue_of: Mapping[str, str], ready: Mapping[str, bool]) -> None:
         """Line up every pending workload; those that must not be retried yet are parked."""
         for key, queue in queue_of.items():
             heap = self.active if ready[key] else self.parked
             heap.setdefault(queue, {})[key] = None
 
-    def take(self, queue: str, key: str) -> None:
+    def remove_workload(self, queue: str, key: str) -> None:
         """A workload left its queue."""
         self.active.get(queue, {}).pop(key, None)
 
-    def barred(self, queue: Queue, key: str, why: Bar) -> None:
+    def requeue_barred(self, queue: Queue, key: str, why: Bar) -> None:
         """A head that was sent back. A strict queue keeps it, unless its namespace does not belong."""
         if queue.strategy is Strategy.STRICT_FIFO and why is not Bar.NAMESPACE:
             return
         self._park(queue.id, key)
 
-    def considered(self, queue: Queue, turn: Considered) -> None:
+    def requeue_considered(self, queue: Queue, turn: Considered) -> None:
         """A head that had its turn and was not admitted."""
         if queue.strategy is Strategy.STRICT_FIFO or turn.verdict in RETRIED:
             return
@@ -66,16 +66,16 @@ class Heaps:
                 if self._shape(key) == shape:
                     self._park(queue.id, key)
 
-    def left(self) -> dict[str, list[str]]:
+    def active_workloads(self) -> dict[str, list[str]]:
         """The active workloads, without empty queues."""
         return _lists(self.active)
 
-    def inadmissible(self) -> dict[str, list[str]]:
+    def parked_workloads(self) -> dict[str, list[str]]:
         """The parked ones."""
         return _lists(self.parked)
 
     def _park(self, queue: str, key: str) -> None:
-        self.take(queue, key)
+        self.remove_workload(queue, key)
         self.parked.setdefault(queue, {})[key] = None
 
     def _shape(self, key: str) -> str:

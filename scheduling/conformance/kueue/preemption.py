@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from scheduling.conformance.errors import BadCase, Skipped
-from scheduling.conformance.fields import Fields
-from scheduling.conformance.kueue.objects import Setup, pending, read
-from scheduling.conformance.kueue.workloads import Reading, Workload, moment
+from scheduling.conformance.fields import CaseFields
+from scheduling.conformance.kueue.objects import Setup, build_pending_job, read_setup
+from scheduling.conformance.kueue.workloads import KueueWorkload, WorkloadReading, parse_time
 from scheduling.engine import (
     FairSharing,
     PreemptionOptions,
@@ -75,7 +75,7 @@ _GATES = frozenset(
 )
 
 
-def preempts(case: Case) -> str | None:
+def check_preemption(case: Case) -> str | None:
     """The set of targets with their reasons, and which of them were told to leave before."""
     found = targets(case)
     evicted = {name for name, (_, already) in found.items() if already}
@@ -94,34 +94,37 @@ def targets(case: Case, options: PreemptionOptions = NORMATIVE) -> dict[str, tup
     """Workload key to reason, and whether it was leaving already."""
     given = case["input"]
     reading = _reading(case)
-    setup, keys = by_uid(read({**given, "workloads": given["admitted"]}, reading))
-    queue = setup.queue(given["targetClusterQueue"])
+    setup, keys = by_uid(read_setup({**given, "workloads": given["admitted"]}, reading))
+    queue = setup.get_queue(given["targetClusterQueue"])
     found: TargetSet = find_targets(
-        setup.snapshot(),
-        preemptor(given, queue, reading),
+        setup.build_snapshot(),
+        build_preemptor(given, queue, reading),
         options=options,
         now=reading.now,
-        fair=fairness(case) if given.get("fairSharing") else None,
+        fair=read_fair_sharing(case) if given.get("fairSharing") else None,
     )
     return {keys[target.job]: (REASONS[target.rule], target.already_leaving) for target in found.targets}
 
 
-def preemptor(given: Mapping[str, Any], queue: Queue, reading: Reading) -> Preemptor:
+def build_preemptor(given: Mapping[str, Any], queue: Queue, reading: WorkloadReading) -> Preemptor:
     """The incoming workload with the flavors that were assigned to it."""
     usage: dict[FlavorResource, int] = {}
     contested = set()
-    parts = {part.name: part for part in Workload(Fields(given["incoming"], "Workload:"), reading).parts()}
+    parts = {
+        part.name: part
+        for part in KueueWorkload(CaseFields(given["incoming"], "Workload:"), reading).pod_sets()
+    }
     for entry in given["assignment"].get("podSets", ()):
         for resource, choice in entry.get("flavors", {}).items():
             key = FlavorResource(choice["flavor"], resource)
             usage[key] = usage.get(key, 0) + parts[entry["name"]].total.get(resource, 0)
             if choice.get("mode") == "Preempt":
                 contested.add(key)
-    job = pending(given["incoming"], queue, reading)
+    job = build_pending_job(given["incoming"], queue, reading)
     return Preemptor(job=job, queue=queue, usage=usage, contested=frozenset(contested))
 
 
-def fairness(case: Case) -> FairSharing:
+def read_fair_sharing(case: Case) -> FairSharing:
     """The fair sharing that a case asks for."""
     named = case["input"].get("strategies")
     within = case["gates"].get("FairSharingPreemptWithinNominal", True)
@@ -151,11 +154,13 @@ def candidates_order(case: Case) -> str | None:
     return None if names[0] == expected["first"] else f"expected {expected['first']} first, got {names}"
 
 
-def _candidate(entry: Mapping[str, Any], reading: Reading, given: Mapping[str, Any]) -> VictimCandidate:
-    workload = Workload(Fields(entry["object"], "Workload:"), reading)
+def _candidate(
+    entry: Mapping[str, Any], reading: WorkloadReading, given: Mapping[str, Any]
+) -> VictimCandidate:
+    workload = KueueWorkload(CaseFields(entry["object"], "Workload:"), reading)
     queue = Queue(id=entry.get("clusterQueue", ""), quota_node="")
-    leaving = workload.condition("Evicted") is not None
-    job = workload.job(queue, JobState.LEAVING if leaving else JobState.LIVE)
+    leaving = workload.find_condition("Evicted") is not None
+    job = workload.build_job(queue, JobState.LEAVING if leaving else JobState.LIVE)
     load = entry.get("localQueueFSUsage") if given.get("admissionFairSharingEnabled") else None
     return VictimCandidate(
         job=replace(job, id=f"{workload.uid}\0{job.id}", user=workload.name),
@@ -171,18 +176,18 @@ def policy_holds(case: Case) -> str | None:
     if given["policy"] not in POLICIES:
         raise BadCase(f"the policy {given['policy']!r} is unknown")
     queue = Queue(id="queue", quota_node="queue")
-    first, second = (pending(given[name], queue, reading) for name in ("preemptor", "candidate"))
+    first, second = (build_pending_job(given[name], queue, reading) for name in ("preemptor", "candidate"))
     found = may_preempt(first, second, POLICIES[given["policy"]])
     expected = case["expected"].get("satisfies", False)
     return None if found == expected else f"expected {expected}, got {found}"
 
 
-def _reading(case: Case) -> Reading:
+def _reading(case: Case) -> WorkloadReading:
     unknown = sorted(gate for gate in case["gates"] if gate not in _GATES)
     if unknown:
         raise Skipped(f"the engine has no switch for {', '.join(unknown)}")
-    return Reading(
-        now=moment(Fields(case["input"], "case:"), "now"),
+    return WorkloadReading(
+        now=parse_time(CaseFields(case["input"], "case:"), "now"),
         priority_boost=case["gates"].get("PriorityBoost", False),
         eviction_timestamp=False,
         borrowing_preempted_last=not case["gates"].get("PrioritySortingWithinCohort", True),
@@ -190,9 +195,9 @@ def _reading(case: Case) -> Reading:
 
 
 TABLES: Mapping[str, Callable[[Case], str | None]] = {
-    "TestPreemption": preempts,
-    "TestHierarchicalPreemptions": preempts,
-    "TestFairPreemptions": preempts,
+    "TestPreemption": check_preemption,
+    "TestHierarchicalPreemptions": check_preemption,
+    "TestFairPreemptions": check_preemption,
     "TestCandidatesOrdering": candidates_order,
     "TestSatisfiesPreemptionPolicy": policy_holds,
 }

@@ -24,7 +24,7 @@ _FACTORS: Final[dict[str, Decimal]] = {
 }
 
 
-class QuantityError(ValueError):
+class KueueQuantityError(ValueError):
     """A text that is no quantity, or a negative one."""
 
 
@@ -39,39 +39,39 @@ def value_of(text: str | int) -> Decimal:
     else:
         match = _PATTERN.match(str(text))
         if match is None:
-            raise QuantityError(f"{text!r} is not a quantity")
+            raise KueueQuantityError(f"{text!r} is not a quantity")
         number = Decimal(match[1])
         if match[2]:
             number *= _FACTORS[match[2]]
         elif match[3]:
             number = number.scaleb(int(match[3]))
     if number < 0:
-        raise QuantityError(f"{text!r} is negative")
+        raise KueueQuantityError(f"{text!r} is negative")
     return number
 
 
-def amount(text: str | int, resource: str) -> int:
+def parse_amount(text: str | int, resource: str) -> int:
     """An amount of a resource in canonical units, rounded up, at most `CEILING`."""
     if text == UNLIMITED_WORD:
         return CEILING
     return _whole(value_of(text) * 1000 if resource == CPU else value_of(text))
 
 
-def limit(text: str | int, resource: str) -> int | None:
+def parse_limit(text: str | int, resource: str) -> int | None:
     """The same for a quota or a limit; None where it is at the ceiling."""
-    found = amount(text, resource)
+    found = parse_amount(text, resource)
     return None if found >= CEILING else found
 
 
-def thousandths(text: str | int) -> int:
+def parse_thousandths(text: str | int) -> int:
     """A weight in thousandths, rounded up."""
     return _whole(value_of(text) * 1000)
 
 
-def saturated(number: int) -> int:
+def saturate(number: int) -> int:
     """A sum or product of amounts, at most `CEILING`."""
     return min(number, CEILING)
 
 
 def _whole(number: Decimal) -> int:
-    return saturated(int(number.to_integral_value(rounding=ROUND_CEILING)))
+    return saturate(int(number.to_integral_value(rounding=ROUND_CEILING)))

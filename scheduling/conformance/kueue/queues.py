@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from scheduling.conformance.errors import ObjectError
-from scheduling.conformance.fields import Fields
+from scheduling.conformance.fields import CaseFields
 from scheduling.conformance.kueue import quantities
-from scheduling.conformance.kueue.podsets import toleration
+from scheduling.conformance.kueue.podsets import read_toleration
 from scheduling.engine.model import (
     Flavor,
     FlavorResource,
@@ -68,67 +68,68 @@ def cohort_node(name: str) -> str:
     return f"cohort/{name}"
 
 
-def flavor(source: Fields, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
+def read_flavor(source: CaseFields, levels: Mapping[str, tuple[str, ...]]) -> Flavor:
     """A ResourceFlavor. `levels` are the node labels of each Topology, coarse to fine.
 
     Without a topology the flavor is quota only: somebody else finds the nodes. With one, tasks are placed
     by domain.
     """
-    spec = source.part("spec")
-    topology = spec.text("topologyName")
+    spec = source.read_object("spec")
+    topology = spec.read_text("topologyName")
     return Flavor(
-        id=source.part("metadata").text("name"),
-        node_labels=spec.pairs("nodeLabels"),
-        taints=tuple(taint(entry) for entry in spec.parts("nodeTaints")),
-        tolerations=tuple(toleration(entry) for entry in spec.parts("tolerations")),
+        id=source.read_object("metadata").read_text("name"),
+        node_labels=spec.read_labels("nodeLabels"),
+        taints=tuple(read_taint(entry) for entry in spec.read_objects("nodeTaints")),
+        tolerations=tuple(read_toleration(entry) for entry in spec.read_objects("tolerations")),
         placed=bool(topology),
         topology=levels.get(topology, ()),
         topology_aware=bool(levels.get(topology)),
     )
 
 
-def taint(source: Fields) -> Taint:
+def read_taint(source: CaseFields) -> Taint:
     """A node taint."""
     effects = {effect.value: effect for effect in TaintEffect}
-    effect = source.choice("effect", effects, TaintEffect.NO_SCHEDULE)
-    return Taint(source.text("key"), source.text("value"), effect)
+    effect = source.read_choice("effect", effects, TaintEffect.NO_SCHEDULE)
+    return Taint(source.read_text("key"), source.read_text("value"), effect)
 
 
-def queue(source: Fields) -> Queue:
-    """A ClusterQueue as a queue; its quotas are read by `leaf`."""
-    spec = source.part("spec")
-    name = source.part("metadata").text("name")
-    scope = spec.part("admissionScope").text("admissionMode")
+def read_queue(source: CaseFields) -> Queue:
+    """A ClusterQueue as a queue; its quotas are read by `read_leaf`."""
+    spec = source.read_object("spec")
+    name = source.read_object("metadata").read_text("name")
+    scope = spec.read_object("admissionScope").read_text("admissionMode")
     return Queue(
         id=name,
         quota_node=name,
         resource_groups=tuple(
             ResourceGroup(
-                group.texts("coveredResources"), tuple(f.text("name") for f in group.parts("flavors"))
+                group.read_texts("coveredResources"),
+                tuple(f.read_text("name") for f in group.read_objects("flavors")),
             )
-            for group in spec.parts("resourceGroups")
+            for group in spec.read_objects("resourceGroups")
         ),
-        strategy=spec.choice("queueingStrategy", STRATEGIES, Strategy.BEST_EFFORT_FIFO),
-        stop_policy=spec.choice("stopPolicy", STOPS, StopPolicy.NONE),
-        preemption=_preemption(spec.part("preemption")),
-        fungibility=_fungibility(spec.part("flavorFungibility")),
+        strategy=spec.read_choice("queueingStrategy", STRATEGIES, Strategy.BEST_EFFORT_FIFO),
+        stop_policy=spec.read_choice("stopPolicy", STOPS, StopPolicy.NONE),
+        preemption=_preemption(spec.read_object("preemption")),
+        fungibility=_fungibility(spec.read_object("flavorFungibility")),
         user_shares=scope == "UsageBasedAdmissionFairSharing",
     )
 
 
-def leaf(source: Fields) -> QuotaNode:
+def read_leaf(source: CaseFields) -> QuotaNode:
     """A ClusterQueue's place in the quota tree."""
-    spec = source.part("spec")
-    # Older API versions call the field `cohort`.
-    cohort = spec.text("cohortName") or spec.text("cohort")
-    return _quota_node(source, source.part("metadata").text("name"), cohort)
+    spec = source.read_object("spec")
+    # Older API versions call the field `read_cohort`.
+    cohort = spec.read_text("cohortName") or spec.read_text("cohort")
+    return _quota_node(source, source.read_object("metadata").read_text("name"), cohort)
 
 
-def cohort(source: Fields) -> QuotaNode:
+def read_cohort(source: CaseFields) -> QuotaNode:
     """A Cohort's place in the quota tree."""
-    spec = source.part("spec")
-    parent = spec.text("parentName") or spec.text("parent")
-    return _quota_node(source, cohort_node(source.part("metadata").text("name")), parent)
+    spec = source.read_object("spec")
+    parent = spec.read_text("parentName") or spec.read_text("parent")
+    return _quota_node(source, cohort_node(source.read_object("metadata").read_text("name")), parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class Tree:
     cyclic: frozenset[str] = frozenset()
 
 
-def tree(nodes: Iterable[QuotaNode]) -> Tree:
+def complete_tree(nodes: Iterable[QuotaNode]) -> Tree:
     """Add what is only named as a parent, and cut rings apart."""
     known = {node.id: node for node in nodes}
     for node in tuple(known.values()):
@@ -170,10 +171,12 @@ class Known:
     cyclic: Collection[str] = field(default_factory=frozenset)
 
 
-def inactive(source: Fields, node: QuotaNode, topology_of: Mapping[str, str], known: Known) -> str | None:
+def find_inactive_reason(
+    source: CaseFields, node: QuotaNode, topology_of: Mapping[str, str], known: Known
+) -> str | None:
     """Why a ClusterQueue admits nothing whatever its quota; None when it is active."""
-    spec = source.part("spec")
-    if spec.choice("stopPolicy", STOPS, StopPolicy.NONE) is not StopPolicy.NONE:
+    spec = source.read_object("spec")
+    if spec.read_choice("stopPolicy", STOPS, StopPolicy.NONE) is not StopPolicy.NONE:
         return "it is stopped"
     if node.id in known.cyclic:
         return "its cohort is part of a cycle"
@@ -183,71 +186,71 @@ def inactive(source: Fields, node: QuotaNode, topology_of: Mapping[str, str], kn
         topology = topology_of.get(name, "")
         if topology and known.topologies is not None and topology not in known.topologies:
             return f"its flavor {name} names the topology {topology}, which does not exist"
-    for check in spec.part("admissionChecksStrategy").parts("admissionChecks"):
-        if known.checks is not None and check.text("name") not in known.checks:
-            return f"it names the admission check {check.text('name')}, which is not active"
+    for check in spec.read_object("admissionChecksStrategy").read_objects("admissionChecks"):
+        if known.checks is not None and check.read_text("name") not in known.checks:
+            return f"it names the admission check {check.read_text('name')}, which is not active"
     return None
 
 
-def on_order(source: Fields, controllers: Mapping[str, str]) -> tuple[str, ...]:
+def on_order(source: CaseFields, controllers: Mapping[str, str]) -> tuple[str, ...]:
     """The flavors of a ClusterQueue whose nodes are there only after quota is reserved.
 
     `controllers` names the controller of each admission check. One that orders nodes does so for the
     flavors it is bound to, or all; a job that another cluster is to run gets no place in this one.
     """
-    spec = source.part("spec")
+    spec = source.read_object("spec")
     if runs_elsewhere(source, controllers):
         return tuple(dict.fromkeys(_flavor_names(spec)))
     found: dict[str, None] = {}
-    for check in spec.part("admissionChecksStrategy").parts("admissionChecks"):
-        if controllers.get(check.text("name")) == PROVISIONING:
-            bound = check.texts("onFlavors") or tuple(_flavor_names(spec))
+    for check in spec.read_object("admissionChecksStrategy").read_objects("admissionChecks"):
+        if controllers.get(check.read_text("name")) == PROVISIONING:
+            bound = check.read_texts("onFlavors") or tuple(_flavor_names(spec))
             found.update(dict.fromkeys(bound))
     return tuple(found)
 
 
-def runs_elsewhere(source: Fields, controllers: Mapping[str, str]) -> bool:
+def runs_elsewhere(source: CaseFields, controllers: Mapping[str, str]) -> bool:
     """Whether the workloads of a ClusterQueue are handed to other clusters, which find their places."""
-    checks = source.part("spec", "admissionChecksStrategy").parts("admissionChecks")
-    return any(controllers.get(check.text("name")) == ELSEWHERE for check in checks)
+    checks = source.read_object("spec", "admissionChecksStrategy").read_objects("admissionChecks")
+    return any(controllers.get(check.read_text("name")) == ELSEWHERE for check in checks)
 
 
-def weight(source: Fields) -> int:
+def read_weight(source: CaseFields) -> int:
     """The weight of a `fairSharing` part, in thousandths."""
     if "weight" not in source:
         return 1000
     try:
-        return quantities.thousandths(source.value["weight"])
-    except quantities.QuantityError as error:
-        raise ObjectError(source.at("weight"), str(error)) from error
+        return quantities.parse_thousandths(source.value["weight"])
+    except quantities.KueueQuantityError as error:
+        raise ObjectError(source.path_of("weight"), str(error)) from error
 
 
-def _group(source: Fields) -> ResourceGroup:
-    names = tuple(entry.text("name") for entry in source.parts("flavors"))
-    return ResourceGroup(source.texts("coveredResources"), names)
+def _group(source: CaseFields) -> ResourceGroup:
+    names = tuple(entry.read_text("name") for entry in source.read_objects("flavors"))
+    return ResourceGroup(source.read_texts("coveredResources"), names)
 
 
-def _flavor_names(spec: Fields) -> Iterator[str]:
-    for group in spec.parts("resourceGroups"):
-        for entry in group.parts("flavors"):
-            yield entry.text("name")
+def _flavor_names(spec: CaseFields) -> Iterator[str]:
+    for group in spec.read_objects("resourceGroups"):
+        for entry in group.read_objects("flavors"):
+            yield entry.read_text("name")
 
 
-def _quota_node(source: Fields, node_id: str, parent: str) -> QuotaNode:
-    spec = source.part("spec")
+def _quota_node(source: CaseFields, node_id: str, parent: str) -> QuotaNode:
+    spec = source.read_object("spec")
     return QuotaNode(
         id=node_id,
         parent=cohort_node(parent) if parent else None,
         quotas=tuple(_quotas(spec)),
-        weight_milli=weight(spec.part("fairSharing")),
+        weight_milli=read_weight(spec.read_object("fairSharing")),
     )
 
 
-def _quotas(spec: Fields) -> Iterator[Quota]:
-    for group in spec.parts("resourceGroups"):
-        for entry in group.parts("flavors"):
-            for resource in entry.parts("resources"):
-                key = FlavorResource(entry.text("name"), resource.text("name"))
+def _quotas(spec: CaseFields) -> Iterator[Quota]:
+    for group in spec.read_objects("resourceGroups"):
+        for entry in group.read_objects("flavors"):
+            for resource in entry.read_objects("resources"):
+                key = FlavorResource(entry.read_text("name"), resource.read_text("name"))
                 yield Quota(
                     flavor=key.flavor,
                     resource=key.resource,
@@ -257,31 +260,31 @@ def _quotas(spec: Fields) -> Iterator[Quota]:
                 )
 
 
-def _limit(source: Fields, key: str, resource: str, default: int | None) -> int | None:
+def _limit(source: CaseFields, key: str, resource: str, default: int | None) -> int | None:
     if key not in source:
         return default
     try:
-        return quantities.limit(source.value[key], resource)
-    except quantities.QuantityError as error:
-        raise ObjectError(source.at(key), str(error)) from error
+        return quantities.parse_limit(source.value[key], resource)
+    except quantities.KueueQuantityError as error:
+        raise ObjectError(source.path_of(key), str(error)) from error
 
 
-def _preemption(source: Fields) -> PreemptionPolicy:
-    borrowing = source.part("borrowWithinCohort")
+def _preemption(source: CaseFields) -> PreemptionPolicy:
+    borrowing = source.read_object("borrowWithinCohort")
     bounded = "maxPriorityThreshold" in borrowing
     return PreemptionPolicy(
-        within_queue=source.choice("withinClusterQueue", WITHIN, PreemptWithin.NEVER),
-        reclaim=source.choice("reclaimWithinCohort", OTHERS, PreemptOthers.NEVER),
-        while_borrowing=borrowing.choice("policy", OTHERS, PreemptOthers.NEVER),
+        within_queue=source.read_choice("withinClusterQueue", WITHIN, PreemptWithin.NEVER),
+        reclaim=source.read_choice("reclaimWithinCohort", OTHERS, PreemptOthers.NEVER),
+        while_borrowing=borrowing.read_choice("policy", OTHERS, PreemptOthers.NEVER),
         # Kueue asks whether the word is another than Never, and what is not written is.
         within_while_borrowing="reclaimWithinCohort" not in source,
-        max_priority=borrowing.number("maxPriorityThreshold") if bounded else None,
+        max_priority=borrowing.read_number("maxPriorityThreshold") if bounded else None,
     )
 
 
-def _fungibility(source: Fields) -> Fungibility:
+def _fungibility(source: CaseFields) -> Fungibility:
     return Fungibility(
-        when_can_borrow=source.choice("whenCanBorrow", BORROW, WhenCan.MAY_STOP_SEARCH),
-        when_can_preempt=source.choice("whenCanPreempt", PREEMPT, WhenCan.TRY_NEXT_FLAVOR),
-        preference=source.choice("preference", PREFERENCES, Preference.BORROWING_OVER_PREEMPTION),
+        when_can_borrow=source.read_choice("whenCanBorrow", BORROW, WhenCan.MAY_STOP_SEARCH),
+        when_can_preempt=source.read_choice("whenCanPreempt", PREEMPT, WhenCan.TRY_NEXT_FLAVOR),
+        preference=source.read_choice("preference", PREFERENCES, Preference.BORROWING_OVER_PREEMPTION),
     )

@@ -60,7 +60,7 @@ KNOWN_GATES = {
 }
 
 
-def schedule(case: Case) -> str | None:
+def check_schedule(case: Case) -> str | None:
     """One case: None when all is as expected, else the first difference."""
     gates = case["gates"]
     unknown = sorted(set(gates) - KNOWN_GATES)
@@ -73,8 +73,8 @@ def schedule(case: Case) -> str | None:
         ("assignments", _assignments(expected.get("assignments")), _assignments(cycles.assignments)),
         ("newAssignments", _assignments(expected.get("newAssignments")), _assignments(cycles.given)),
         ("preempted", expected.get("preempted"), cycles.preempted),
-        ("left", _lists(expected.get("left")), cycles.heaps.left()),
-        ("inadmissibleLeft", _lists(expected.get("inadmissibleLeft")), cycles.heaps.inadmissible()),
+        ("left", _lists(expected.get("left")), cycles.heaps.active_workloads()),
+        ("inadmissibleLeft", _lists(expected.get("inadmissibleLeft")), cycles.heaps.parked_workloads()),
         ("events", _events(expected.get("events")), Counter(cycles.events)),
         ("skippedPreemptions", *_counts(expected.get("skippedPreemptions"), cycles.skipped)),
         (
@@ -90,10 +90,10 @@ def schedule(case: Case) -> str | None:
 
 
 TABLES: Mapping[str, Callable[[Case], str | None]] = {
-    "TestSchedule": schedule,
-    "TestScheduleForFairSharing": schedule,
-    "TestScheduleForAFS": schedule,
-    "TestScheduleRecomputePreemptionTargets": schedule,
+    "TestSchedule": check_schedule,
+    "TestScheduleForFairSharing": check_schedule,
+    "TestScheduleForAFS": check_schedule,
+    "TestScheduleRecomputePreemptionTargets": check_schedule,
 }
 
 
@@ -120,7 +120,9 @@ def _admission(given: Named | None) -> Any:
         return None
     podsets = {}
     for part in given.get("podSetAssignments", ()):
-        usage = {name: quantities.amount(text, name) for name, text in part.get("resourceUsage", {}).items()}
+        usage = {
+            name: quantities.parse_amount(text, name) for name, text in part.get("resourceUsage", {}).items()
+        }
         flavors = {name: flavor for name, flavor in part.get("flavors", {}).items() if usage.get(name)}
         used = {name: amount for name, amount in usage.items() if amount and name in flavors}
         places = placement(part.get("topologyAssignment"))

@@ -28,7 +28,7 @@ def puts_off(status: Mapping[str, Any]) -> bool:
     )
 
 
-def reserved(status: Status, admission: Mapping[str, Any], checks: Collection[str] = ()) -> None:
+def set_reserved(status: Status, admission: Mapping[str, Any], checks: Collection[str] = ()) -> None:
     """Quota is reserved; with every check passed and every place found it is admitted at once.
 
     `checks` are those that it must pass. What was said of an earlier eviction no longer holds.
@@ -51,13 +51,13 @@ def sync_admitted(status: Status, checks: Collection[str] = ()) -> None:
         _set(status, "Admitted", "False", "UnsatisfiedAdmissionChecks")
 
 
-def waiting(status: Status, reason: str) -> None:
+def set_waiting(status: Status, reason: str) -> None:
     """No quota is reserved, and why."""
     _set(status, "QuotaReserved", "False", reason)
     _set(status, "Admitted", "False", "NoReservation")
 
 
-def preempted(status: Status, reason: str) -> None:
+def set_preempted(status: Status, reason: str) -> None:
     """It was told to leave for another."""
     _set(status, "Evicted", "True", "Preempted")
     _set(status, "Preempted", "True", reason)
@@ -68,17 +68,17 @@ def gave_up(status: Status) -> None:
     _set(status, "Evicted", "True", "NodeFailures")
 
 
-def gated(status: Status) -> None:
+def set_gated(status: Status) -> None:
     """It may not ask others to leave yet."""
     _set(status, "BlockedOnPreemptionGates", "True", "PreemptionGated")
 
 
-def replaced(status: Status) -> None:
+def set_replaced(status: Status) -> None:
     """A larger one took its place."""
     _set(status, "Finished", "True", "WorkloadSliceReplaced")
 
 
-def admitted(status: Mapping[str, Any]) -> bool:
+def is_admitted(status: Mapping[str, Any]) -> bool:
     """Whether nothing more keeps it from running."""
     return conditions_of(status).get("Admitted", ("", ""))[0] == "True"
 

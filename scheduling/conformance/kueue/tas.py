@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from scheduling.conformance.kueue.schedule import schedule
+from scheduling.conformance.kueue.schedule import check_schedule
 
 TABLES: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
-    "TestScheduleForTAS": schedule,
-    "TestScheduleForTASCohorts": schedule,
-    "TestScheduleForTASPreemption": schedule,
+    "TestScheduleForTAS": check_schedule,
+    "TestScheduleForTASCohorts": check_schedule,
+    "TestScheduleForTASPreemption": check_schedule,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scheduling.conformance.fields import Fields
+from scheduling.conformance.fields import CaseFields
 from scheduling.conformance.kueue import podsets, quantities
 from scheduling.conformance.kueue import topology_aware as topology
 from scheduling.conformance.kueue.topology_aware import DomainTasks
@@ -43,7 +43,7 @@ _BY_TOPOLOGY = tuple(
 
 def amounts(listed: Mapping[str, str | int] | None) -> Amounts:
     """A resource list in whole units."""
-    return {name: quantities.amount(quantity, name) for name, quantity in (listed or {}).items()}
+    return {name: quantities.parse_amount(quantity, name) for name, quantity in (listed or {}).items()}
 
 
 def added(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
@@ -85,7 +85,10 @@ def occupants(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
     Pods of workloads that were placed by topology are left out: their workload stands for them.
     """
     return [
-        (pod["spec"]["nodeName"], added(podsets.pod_requests(Fields(pod["spec"], "Pod: spec")), {"pods": 1}))
+        (
+            pod["spec"]["nodeName"],
+            added(podsets.pod_requests(CaseFields(pod["spec"], "Pod: spec")), {"pods": 1}),
+        )
         for pod in pods
         if pod["spec"].get("nodeName")
         and (pod.get("status") or {}).get("phase") not in ("Failed", "Succeeded")
@@ -95,7 +98,7 @@ def occupants(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
 
 def tolerations(objects: Iterable[Object] | None) -> tuple[Toleration, ...]:
     """Tolerations of a pod or flavor."""
-    return tuple(podsets.toleration(Fields(item, "toleration")) for item in objects or ())
+    return tuple(podsets.read_toleration(CaseFields(item, "toleration")) for item in objects or ())
 
 
 def placement_rules(

@@ -23,7 +23,7 @@ class Transformation:
     retain: bool = False
 
 
-def transformation(value: Mapping[str, Any]) -> Transformation:
+def read_transformation(value: Mapping[str, Any]) -> Transformation:
     """An entry of `resources.transformations` of Kueue's configuration."""
     source, outputs = value["input"], value.get("outputs", {})
     return Transformation(
@@ -36,7 +36,7 @@ def transformation(value: Mapping[str, Any]) -> Transformation:
     )
 
 
-def transformed(amounts: Mapping[str, int], rules: Iterable[Transformation]) -> dict[str, int]:
+def transform_amounts(amounts: Mapping[str, int], rules: Iterable[Transformation]) -> dict[str, int]:
     """Amounts as they count against quota, rounded up.
 
     Of an admitted workload they were counted before: a rule whose outputs are there already is passed over.
@@ -51,7 +51,7 @@ def transformed(amounts: Mapping[str, int], rules: Iterable[Transformation]) -> 
             result.pop(rule.resource, None)
         for name, each in rule.outputs:
             more[name] = more.get(name, Fraction(0)) + given * each
-    return result | {name: quantities.saturated(result.get(name, 0) + ceil(more[name])) for name in more}
+    return result | {name: quantities.saturate(result.get(name, 0) + ceil(more[name])) for name in more}
 
 
 def _unit(resource: str) -> int:

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from clusters.models import Cell
 from foundation.core import clock
-from scheduling.engine_input.saved_cycle import dump
+from scheduling.engine_input.saved_cycle import dump_cycle
 from scheduling.snapshots import cell_snapshot
 
 

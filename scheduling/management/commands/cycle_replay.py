@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.table import Table
 
-from scheduling.engine_input.saved_cycle import DumpError, replay
+from scheduling.engine_input.saved_cycle import DumpError, replay_cycle
 
 
 class Command(BaseCommand):
@@ -27,7 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            result = replay(options["file"].read_text(encoding="utf-8"))
+            result = replay_cycle(options["file"].read_text(encoding="utf-8"))
         except (OSError, DumpError) as error:
             raise CommandError(f"{options['file']}: {error}", returncode=2) from error
         text = json.dumps(result, indent=2, sort_keys=True)

@@ -10,14 +10,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.table import Table
 
-from scheduling.api.serializers import JobDetailSerializer, JobSerializer, listed
+from scheduling.api.serializers import JobDetailSerializer, JobSerializer, list_row
 from scheduling.job_file import load_text
 from scheduling.job_file.describing import fields_page
 from scheduling.selectors.job import JobFilter, job_get, job_list
 from scheduling.services.jobs.job import job_cancel, job_submit
 from scheduling.services.jobs.job_read import job_read
-from tenants.management.results import USAGE, acting_user, refusals, write_json
-from tenants.management.verbs import shown
+from tenants.management.results import USAGE, acting_user, report_refusals, write_json
+from tenants.management.verbs import format_table
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
@@ -52,13 +52,13 @@ class Command(BaseCommand):
             self.stdout.write(fields_page(), ending="")
             return
         user = acting_user(options["user"])
-        with refusals(options.get("file") or ""):
+        with report_refusals(options.get("file") or ""):
             workspace = workspace_get(viewer=user, slug=options["workspace"])
             result = getattr(self, f"_{options['verb']}")(user, workspace, options)
         if options["json"]:
             write_json(options["json"], result)
         if options["json"] != "-":
-            self.stdout.write(shown(_table(result.get("items", [result]))))
+            self.stdout.write(format_table(_table(result.get("items", [result]))))
 
     def _submit(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
         body = load_text(_read(options["file"]))
@@ -73,7 +73,7 @@ class Command(BaseCommand):
             filters=JobFilter(states=options["state"]),
             limit=max(1, options["limit"]),
         )
-        return {"items": [listed(row) for row in page.items], "total": None, "next": page.next}
+        return {"items": [list_row(row) for row in page.items], "total": None, "next": page.next}
 
     def _get(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
         job = job_get(viewer=user, workspace=workspace, ref=options["job"])

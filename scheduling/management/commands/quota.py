@@ -24,7 +24,7 @@ from quotas.services.quota_files.quota_file import (
 from quotas.services.quota_plan import PlannedQuota
 from quotas.texts.amounts import format_amount
 from tenants.management.results import USAGE
-from tenants.management.verbs import VerbCommand, shown
+from tenants.management.verbs import VerbCommand, format_table
 from tenants.models import User
 
 _LIMITS: Final = ("nominal", "borrowing", "lending")
@@ -74,7 +74,7 @@ class Command(VerbCommand):
             for node in quota_nodes(user, tenant_get(user, options["tenant"]))
             if not options["queue"] or (node.is_queue and node.queue.name == options["queue"])
         ]
-        return {"items": NodeQuotaSerializer(nodes, many=True).data}, shown(_node_table(nodes))
+        return {"items": NodeQuotaSerializer(nodes, many=True).data}, format_table(_node_table(nodes))
 
     def _set(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         limits = {f"{name}_limit".replace("nominal_limit", "nominal"): options[name] for name in _LIMITS}
@@ -100,7 +100,7 @@ class Command(VerbCommand):
                 on_top=options["on_top"],
             )
         result = {"applied": not options["dry_run"], **DifferenceSerializer(found).data}
-        return result, shown(_difference_table(found))
+        return result, format_table(_difference_table(found))
 
     def _export(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         tenant = tenant_get(user, options["tenant"]) if options["tenant"] else None

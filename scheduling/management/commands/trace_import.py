@@ -14,10 +14,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from scheduling.services.trace_import.feed import Fed, Report, feed, speed_set
+from scheduling.services.trace_import.feed import Fed, Report, feed_jobs, speed_set
 from scheduling.services.trace_import.philly import Rejected, Trace, read_shares, read_trace
 from scheduling.services.trace_import.places import places_ensure, pool_of
-from tenants.management.results import FAILED, USAGE, acting_user, refusals, write_json
+from tenants.management.results import FAILED, USAGE, acting_user, report_refusals, write_json
 
 FORMATS: Final = ("philly", "openb", "helios", "acme", "pai")
 _SHOWN: Final = 10
@@ -50,12 +50,12 @@ class Command(BaseCommand):
             # Nothing is half-imported: one bad row stops all of it, and every bad row is told.
             self._finish(options["json"], len(trace.jobs), Fed(rejected=trace.rejected))
         user = acting_user(options["user"])
-        with refusals():
+        with report_refusals():
             pool = pool_of(options["cell"])
             speed_set(pool, options["speedup"])
             places = places_ensure(acting_user=user, pool=pool, shares=shares)
         with _progress(len(trace.jobs)) as report:
-            fed = feed(
+            fed = feed_jobs(
                 acting_user=user,
                 trace=trace,
                 file=str(file),

@@ -23,9 +23,11 @@ def require_stop(user: User, job: Job) -> None:
 
     Raises: PermissionDenied, NotFound.
     """
-    own = job.submitted_by_id == user.pk and permissions.may(user, Permission.JOB_STOP_OWN, job.workspace)
+    own = job.submitted_by_id == user.pk and permissions.has_permission(
+        user, Permission.JOB_STOP_OWN, job.workspace
+    )
     if not own:
-        permissions.require(user, Permission.JOB_STOP_ANY, job.workspace)
+        permissions.require_permission(user, Permission.JOB_STOP_ANY, job.workspace)
 
 
 def act_on(job: Job, expected: int | None, act: Callable[[], T]) -> T:

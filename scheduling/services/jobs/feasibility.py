@@ -21,7 +21,7 @@ class NeverFits(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class JobMisfit:
     """Why a job cannot ever run: numbers (asked, largest, …) and what would help."""
 
     numbers: Mapping[str, Any] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Misfit:
 
 
 # Most commands submit nothing, and need not load snapshots and the engine.
-find_misfit: Final[Callable[[JobSpec, Queue], Misfit | None]] = defer_import(
+find_misfit: Final[Callable[[JobSpec, Queue], JobMisfit | None]] = defer_import(
     "scheduling.services.jobs.potential:misfit"
 )
 

@@ -16,8 +16,8 @@ from foundation.messaging import outbox
 from foundation.sql.bulk import insert_rows
 from scheduling.job_file import JobSpec
 from scheduling.lifecycle import job_lifecycle, transitions
-from scheduling.lifecycle.journal import Step, tell_jobs
-from scheduling.lifecycle.transitions import transition
+from scheduling.lifecycle.journal import JournalStep, tell_jobs
+from scheduling.lifecycle.transitions import change_state
 from scheduling.models import (
     TERMINAL_STATES,
     Job,
@@ -25,7 +25,7 @@ from scheduling.models import (
     JobState,
     PriorityClass,
 )
-from scheduling.policy import Effective
+from scheduling.policy import EffectivePolicy
 from scheduling.services.jobs.acting import act_on, require_stop
 from scheduling.services.jobs.job_check import granted_priority, job_check
 from scheduling.services.jobs.job_rows import create_rows
@@ -44,14 +44,14 @@ def job_submit(
     workspace: Tenant,
     spec: JobSpec,
     now: datetime | None = None,
-    policy: Effective | None = None,
+    policy: EffectivePolicy | None = None,
 ) -> Job:
     """Accept a job into its queue; the engine looks at it in the next cycle. Its roles are at hand.
 
     `policy`: as for `Checks`. Raises: as `job_check`; NameTaken.
     """
     checked = job_check(acting_user=acting_user, workspace=workspace, spec=spec, policy=policy)
-    rows = checked.rows(now or clock.now())
+    rows = checked.build_rows(now or clock.now())
     # The checks read outside the transaction: embedded, it takes the one write lock, and holding that
     # while the engine looks at the inventory would make submissions wait for each other.
     with transaction.atomic():
@@ -68,7 +68,7 @@ def note_submissions(acting_user: User, jobs: Sequence[Job]) -> None:
     name = acting_user.get_username()
     story = [JobEvent(job=job, at=job.submitted_at, code="submitted", actor=name) for job in jobs]
     insert_rows(story)
-    tell_jobs(Step(job.pk, "submitted", name) for job in jobs)
+    tell_jobs(JournalStep(job.pk, "submitted", name) for job in jobs)
     after = [(job, {"name": job.name, "queue": job.queue.name}) for job in jobs]
     audit_log.record_many(
         acting_user,
@@ -145,7 +145,7 @@ def _resume(user: User, job: Job) -> None:
     if job.state != JobState.SUSPENDED:
         raise Conflict(_("Only suspended jobs can be resumed."), code="NOT_SUSPENDED")
     now = clock.now()
-    transition(
+    change_state(
         job,
         JobState.QUEUED,
         code="resumed",
@@ -167,7 +167,7 @@ def job_priority(*, acting_user: User, job: Job, priority_class: str, expected: 
     Conflict when the job does not wait.
     """
     require_stop(acting_user, job)
-    permissions.require(acting_user, Permission.JOB_SUBMIT, job.workspace)
+    permissions.require_permission(acting_user, Permission.JOB_SUBMIT, job.workspace)
     priority = granted_priority(job.workspace, priority_class)
     act_on(job, expected, lambda: _reprioritise(acting_user, job, priority))
     return job
@@ -199,7 +199,7 @@ def _reprioritise(user: User, job: Job, priority: PriorityClass) -> None:
 
 def _leave_queue(job: Job, to: JobState, code: str, user: User, now: datetime, **fields: Any) -> None:
     cleared: dict[str, Any] = {"reason": "", "reason_numbers": {}, "reason_help": []}
-    transition(job, to, code=code, now=now, actor=user.get_username(), **(cleared | fields))
+    change_state(job, to, code=code, now=now, actor=user.get_username(), **(cleared | fields))
     # What was promised to it goes to others, and whoever stood behind it moves up.
     job_lifecycle.end_claims([job])
     outbox.add_hint(outbox.Topic.CYCLE, job.queue.cell_id)

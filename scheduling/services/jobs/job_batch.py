@@ -27,7 +27,7 @@ _TRIES: Final = 3
 
 
 @dataclass(slots=True)
-class Entry:
+class BatchEntry:
     """One job file of a batch, and what became of it: `job` or `error`, and neither in a rehearsal."""
 
     body: Any
@@ -51,13 +51,13 @@ def jobs_submit(
     bodies: Iterable[Any],
     now: datetime | None = None,
     rehearse: bool = False,
-) -> list[Entry]:
+) -> list[BatchEntry]:
     """Accept the job files that may be, in their order; says of each what became of it.
 
     `rehearse`: check, and write nothing.
     Raises: PermissionDenied, NotFound; Conflict for an archived workspace.
     """
-    entries = [Entry(body) for body in bodies]
+    entries = [BatchEntry(body) for body in bodies]
     with row_scope.read_transaction():
         _check(entries, Checks(acting_user, workspace))
         _refuse_taken(entries, workspace)
@@ -66,7 +66,7 @@ def jobs_submit(
     return entries
 
 
-def _check(entries: Sequence[Entry], checks: Checks) -> None:
+def _check(entries: Sequence[BatchEntry], checks: Checks) -> None:
     ahead = tasks = 0
     for entry in entries:
         try:
@@ -79,7 +79,7 @@ def _check(entries: Sequence[Entry], checks: Checks) -> None:
             tasks += spec.task_count
 
 
-def _refuse_taken(entries: Sequence[Entry], workspace: Tenant) -> None:
+def _refuse_taken(entries: Sequence[BatchEntry], workspace: Tenant) -> None:
     """Refuse every name that a live job has, or an earlier entry."""
     asked = [entry.name for entry in entries if entry.error is None]
     live = Job.unscoped.filter(workspace=workspace, name__in=asked).exclude(state__in=TERMINAL_STATES)
@@ -92,14 +92,14 @@ def _refuse_taken(entries: Sequence[Entry], workspace: Tenant) -> None:
         taken.add(entry.name)
 
 
-def _write(entries: Sequence[Entry], acting_user: User, workspace: Tenant, now: datetime) -> None:
+def _write(entries: Sequence[BatchEntry], acting_user: User, workspace: Tenant, now: datetime) -> None:
     """Write what was not refused; somebody may take a name at the same moment, then that one is left out.
 
     Raises: IntegrityError when names are taken faster than they can be looked up.
     """
     for tries in range(_TRIES):
         good = [(entry, entry.checked) for entry in entries if entry.checked and not entry.error]
-        accepted = [(entry, checked.rows(now)) for entry, checked in good]
+        accepted = [(entry, checked.build_rows(now)) for entry, checked in good]
         try:
             _write_all(acting_user, [rows for _, rows in accepted])
         except IntegrityError:

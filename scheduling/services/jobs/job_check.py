@@ -17,7 +17,7 @@ from foundation.sql.prepared import PreparedQuery
 from quotas.models import Queue
 from scheduling.job_file import TASKS_MAX, JobSpec
 from scheduling.models import WAITING_STATES, Job, PriorityClass, PriorityGrant
-from scheduling.policy import Effective, combine, violations
+from scheduling.policy import EffectivePolicy, combine_policies, find_violations
 from scheduling.selectors.workspace_policy import path_policies
 from scheduling.services.jobs import feasibility
 from scheduling.services.jobs.job_rows import Rows, rows_of
@@ -93,7 +93,7 @@ class Submission:
     min_run_s: int
     submitted_by: User
 
-    def rows(self, now: datetime) -> Rows:
+    def build_rows(self, now: datetime) -> Rows:
         """The rows to write when it is submitted at that moment."""
         return rows_of(
             self.spec,
@@ -112,11 +112,11 @@ class Checks:
     Raises: PermissionDenied, NotFound; Conflict for an archived workspace.
     """
 
-    def __init__(self, acting_user: User, workspace: Tenant, policy: Effective | None = None) -> None:
-        permissions.require(acting_user, Permission.JOB_SUBMIT, workspace)
+    def __init__(self, acting_user: User, workspace: Tenant, policy: EffectivePolicy | None = None) -> None:
+        permissions.require_permission(acting_user, Permission.JOB_SUBMIT, workspace)
         require_live(workspace)
         self._user, self._workspace = acting_user, workspace
-        self.policy = policy or combine(path_policies(workspace))
+        self.policy = policy or combine_policies(path_policies(workspace))
         self._queues: dict[str, Queue] = {}
         self._priorities: dict[str, PriorityClass] = {}
         self._room: int | None = None
@@ -178,7 +178,7 @@ class Checks:
 
 @row_scope.read_transaction()
 def job_check(
-    *, acting_user: User, workspace: Tenant, spec: JobSpec, policy: Effective | None = None
+    *, acting_user: User, workspace: Tenant, spec: JobSpec, policy: EffectivePolicy | None = None
 ) -> Submission:
     """Check everything a submission would check, and write nothing.
 
@@ -221,8 +221,8 @@ def _granted(workspace: Tenant, priority: PriorityClass) -> bool:
     return PriorityGrant.unscoped.filter(priority_class=priority, tenant_id__in=above).exists()
 
 
-def _check_policy(spec: JobSpec, policy: Effective) -> None:
-    breaches = violations(spec, policy)
+def _check_policy(spec: JobSpec, policy: EffectivePolicy) -> None:
+    breaches = find_violations(spec, policy)
     if breaches:
         message = ngettext(
             "Denied by policy: %(count)s violation.",
@@ -232,7 +232,7 @@ def _check_policy(spec: JobSpec, policy: Effective) -> None:
         raise PolicyDenied(message % {"count": len(breaches)}, errors=breaches)
 
 
-def _protection(spec: JobSpec, policy: Effective) -> int:
+def _protection(spec: JobSpec, policy: EffectivePolicy) -> int:
     limit = policy.maximum.get("min_run_s")
     return min(spec.min_run_s, MIN_RUN_MAX_S, *([limit.amount] if limit else []))
 

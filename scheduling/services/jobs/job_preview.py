@@ -9,7 +9,7 @@ from typing import Any
 from foundation.core import clock
 from scheduling import engine
 from scheduling.engine.model import Instant
-from scheduling.engine_input.allowances import Allowances
+from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.jobs import ASKED, asked_job
 from scheduling.services.jobs.job_check import Submission
@@ -29,7 +29,7 @@ class Preview:
         return not self.reason
 
 
-def preview(submission: Submission) -> Preview:
+def preview_submission(submission: Submission) -> Preview:
     """Ask the engine about a submission that `job_check` has let through.
 
     The cycle is the one that would run now, with everybody else who waits; the answer holds for this
@@ -39,8 +39,8 @@ def preview(submission: Submission) -> Preview:
     taken = cell_snapshot(queue.cell_id)
     user = submission.submitted_by.pk
     job = asked_job(submission.spec, queue, user=user, priority=submission.priority.value, now=now)
-    limits = Allowances([queue.workspace], now=now)
-    job = limits.apply(job, workspace_id=queue.workspace_id, user_id=submission.submitted_by.pk)
+    limits = AllowanceReader([queue.workspace], now=now)
+    job = limits.apply_limits(job, workspace_id=queue.workspace_id, user_id=submission.submitted_by.pk)
     taken.snapshot.apply(engine.Delta((engine.JobPut(job),)))
     result = engine.run_cycle(
         taken.snapshot, replace(engine_config(taken.sharing), advise_for=ASKED), Instant(now.timestamp())

@@ -19,7 +19,7 @@ from scheduling import engine
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.jobs import asked_job
 from scheduling.job_file import JobSpec
-from scheduling.services.jobs.feasibility import Misfit
+from scheduling.services.jobs.feasibility import JobMisfit
 from scheduling.snapshots import empty_snapshot, names_in, with_names
 
 Version = tuple[int, int]
@@ -41,7 +41,7 @@ _cache: Final[dict[uuid.UUID, _Cached]] = {}
 _lock = threading.Lock()
 
 
-def misfit(spec: JobSpec, queue: Queue) -> Misfit | None:
+def find_misfit(spec: JobSpec, queue: Queue) -> JobMisfit | None:
     """Say why the job can never run in that queue, or None when it could if enough were free."""
     job = asked_job(spec, queue, priority=0, now=clock.now())
     with _lock:
@@ -53,7 +53,7 @@ def misfit(spec: JobSpec, queue: Queue) -> Misfit | None:
         return None
     names = known.names
     helps = [{"code": item.code.value, "numbers": with_names(item.numbers, names)} for item in outcome.help]
-    return Misfit(with_names(outcome.numbers, names), helps)
+    return JobMisfit(with_names(outcome.numbers, names), helps)
 
 
 def _known(cell_id: uuid.UUID) -> _Cached:

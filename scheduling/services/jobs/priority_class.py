@@ -31,7 +31,7 @@ def priority_class_create(
 
     Raises: PermissionDenied; Invalid for the name or the value; Conflict when the name is taken.
     """
-    permissions.require(acting_user, Permission.QUEUE_EDIT)
+    permissions.require_permission(acting_user, Permission.QUEUE_EDIT)
     if not is_dns_label(name):
         message = _("Use lowercase letters, digits and hyphens, for example train-1.")
         raise Invalid(message, errors=[FieldError("name", "FORMAT", message)])
@@ -63,7 +63,7 @@ def priority_class_update(
     Raises: PermissionDenied; Invalid; PreconditionFailed; Conflict for retiring the class of jobs that
     name none.
     """
-    permissions.require(acting_user, Permission.QUEUE_EDIT)
+    permissions.require_permission(acting_user, Permission.QUEUE_EDIT)
     before = _described(priority_class)
     advance_version(priority_class, expected=expected)
     if value is not None:

@@ -25,7 +25,9 @@ def priority_grant(*, acting_user: Actor, tenant: Tenant, priority_class: Priori
     if priority_class.value <= 0:
         message = _("Priority class %(name)s needs no grant.") % {"name": priority_class.name}
         raise Invalid(message, code="GRANT_NEEDLESS")
-    if not permissions.may(acting_user, Permission.QUEUE_EDIT) and not _has(tenant.parent, priority_class):
+    if not permissions.has_permission(acting_user, Permission.QUEUE_EDIT) and not _has(
+        tenant.parent, priority_class
+    ):
         message = _("%(tenant)s has no grant for priority class %(name)s.")
         raise PermissionDenied(message % {"tenant": tenant.parent, "name": priority_class.name})
     grant, made = PriorityGrant.unscoped.get_or_create(tenant=tenant, priority_class=priority_class)
@@ -47,8 +49,8 @@ def priority_revoke(*, acting_user: Actor, grant: PriorityGrant) -> None:
 
 def _require(acting_user: Actor, tenant: Tenant) -> None:
     """The right is needed above the tenant: nobody raises their own priority."""
-    permissions.require(acting_user, Permission.TENANT_VIEW, tenant)
-    if not permissions.may(acting_user, Permission.QUEUE_EDIT, tenant.parent):
+    permissions.require_permission(acting_user, Permission.TENANT_VIEW, tenant)
+    if not permissions.has_permission(acting_user, Permission.QUEUE_EDIT, tenant.parent):
         message = _("Priority grants of %(tenant)s are managed by a parent admin.")
         raise PermissionDenied(message % {"tenant": tenant})
 

@@ -11,7 +11,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.sql.versions import advance_version, require_current
 from scheduling.models import WorkspacePolicy
-from scheduling.policy.stating import Statement, check
+from scheduling.policy.stating import PolicyStatement, check_statement
 from scheduling.selectors.workspace_policy import path_policies
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -21,7 +21,7 @@ from tenants.services.tree import require_live
 
 @transaction.atomic
 def policy_set(
-    *, acting_user: Actor, tenant: Tenant, statement: Statement, expected: int | None = None
+    *, acting_user: Actor, tenant: Tenant, statement: PolicyStatement, expected: int | None = None
 ) -> WorkspacePolicy:
     """Replace what a tenant demands of the jobs below it. Jobs that were submitted before are not asked.
 
@@ -29,12 +29,12 @@ def policy_set(
     Raises: NotFound, PermissionDenied; Invalid with an error for each field that is wrong, or that
     contradicts what the tenant or one above it demands; PreconditionFailed; Conflict when archived.
     """
-    permissions.require(acting_user, Permission.POLICY_EDIT, tenant)
+    permissions.require_permission(acting_user, Permission.POLICY_EDIT, tenant)
     require_live(tenant)
     # The tenant's row is locked, so that of two who set the first policy one sees the other's.
     Tenant.unscoped.select_for_update().get(pk=tenant.pk)
     above = [policy for policy in path_policies(tenant) if policy.tenant_id != tenant.pk]
-    check(statement, tenant, above)
+    check_statement(statement, tenant, above)
     found = WorkspacePolicy.unscoped.filter(tenant=tenant).first()
     before = None if found is None else _described(found)
     policy = found or WorkspacePolicy(tenant=tenant)
@@ -57,7 +57,7 @@ def policy_delete(*, acting_user: Actor, tenant: Tenant, expected: int | None = 
 
     Raises: NotFound, also where there is no policy; PermissionDenied; PreconditionFailed.
     """
-    permissions.require(acting_user, Permission.POLICY_EDIT, tenant)
+    permissions.require_permission(acting_user, Permission.POLICY_EDIT, tenant)
     policy = WorkspacePolicy.unscoped.filter(tenant=tenant).select_related("tenant").first()
     if policy is None:
         raise NotFound

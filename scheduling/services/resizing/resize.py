@@ -34,11 +34,11 @@ from scheduling.models import (
     Task,
     TaskState,
 )
-from scheduling.policy import combine
+from scheduling.policy import combine_policies
 from scheduling.selectors.workspace_policy import path_policies
 from scheduling.services.jobs.acting import act_on, require_stop
 from scheduling.services.resizing.resize_books import charge_memory
-from scheduling.services.resizing.resize_room import FIELD, Room, refusal, require_room, room_of
+from scheduling.services.resizing.resize_room import FIELD, Room, require_room, resize_refusal, room_of
 from tenants.models import User
 
 WITHIN: Final = timedelta(minutes=2)
@@ -73,7 +73,7 @@ def slice_memory_resize(
 
 
 @row_scope.whole()
-def resizable(task: Task) -> Resizable:
+def get_resizable(task: Task) -> Resizable:
     """What a task could be given; the caller may see its job. Raises: Conflict, when it cannot be changed."""
     allocation, slices = _held(task)
     under_way = _under_way(allocation)
@@ -103,7 +103,7 @@ def _ask(user: User, task: Task, mib: int) -> MemoryResize:
         try:
             charge_memory(job, allocation, slices, mib, now=now)
         except NoLongerFree as error:
-            raise refusal("CARD_FULL", _("No free GPU memory on this GPU.")) from error
+            raise resize_refusal("CARD_FULL", _("No free GPU memory on this GPU.")) from error
     DeviceSlice.unscoped.filter(allocation=allocation).update(wanted_mib=mib)
     made = MemoryResize.unscoped.create(
         allocation=allocation,
@@ -185,17 +185,17 @@ def _check_amount(job: Job, allocation: Allocation, slices: Sequence[DeviceSlice
     used = max(memory_in_use(allocation.pk).values(), default=0)
     if mib < min(used, slices[0].memory_mib):
         message = _("Below current usage (%(used)s MiB).")
-        raise refusal("BELOW_USE", message, used=used, asked=mib)
+        raise resize_refusal("BELOW_USE", message, used=used, asked=mib)
 
 
 def _check_policy(job: Job, mib: int) -> None:
-    policy = combine(path_policies(job.workspace))
+    policy = combine_policies(path_policies(job.workspace))
     for limits, beyond in ((policy.minimum, mib.__lt__), (policy.maximum, mib.__gt__)):
         limit = limits.get(_POLICY)
         if limit is not None and beyond(limit.amount):
             message = _("Limit by the policy of %(tenant)s: %(limit)s.")
             told = {"tenant": str(limit.tenant), "limit": str(limit.value)}
-            raise refusal("POLICY_DENIED", message, asked=mib, **told)
+            raise resize_refusal("POLICY_DENIED", message, asked=mib, **told)
 
 
 def _invalid(code: str, message: str) -> Invalid:

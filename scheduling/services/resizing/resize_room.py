@@ -66,18 +66,18 @@ def require_room(
     room = room_of(job, allocation, parts)
     if mib > room.on_card:
         message = _("At most %(most)s MiB available on the GPU.")
-        raise refusal("CARD_FULL", message, most=room.on_card, asked=mib)
+        raise resize_refusal("CARD_FULL", message, most=room.on_card, asked=mib)
     if room.in_quota is not None and mib > room.in_quota:
         message = _("At most %(most)s MiB available in the queue's quota.")
-        raise refusal("WAITING_FOR_QUOTA", message, most=room.in_quota, asked=mib)
+        raise resize_refusal("WAITING_FOR_QUOTA", message, most=room.in_quota, asked=mib)
     more = (mib - parts[0].memory_mib) * len(parts)
     key = em.FlavorResource(str(allocation.flavor_id), Resource.GPU_MEMORY)
-    if not AdmissionLimits([job], now).allow(job, {key: more}):
+    if not AdmissionLimits([job], now).allow_job(job, {key: more}):
         message = _("Exceeds the user limit (%(asked)s MiB requested).")
-        raise refusal("POLICY_DENIED", message, asked=mib)
+        raise resize_refusal("POLICY_DENIED", message, asked=mib)
 
 
-def refusal(code: str, message: str, **numbers: int | str) -> Refused:
+def resize_refusal(code: str, message: str, **numbers: int | str) -> Refused:
     """Why the amount is refused, told at its field."""
     text = message % numbers
     return Refused(text, code=code, numbers=numbers, errors=[FieldError(FIELD, code, text)])

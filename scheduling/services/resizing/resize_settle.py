@@ -12,7 +12,7 @@ from django.db import transaction
 from clusters.backends.base import OutcomeKind, PodOutcome
 from foundation.messaging import outbox
 from foundation.sql.prepared import PreparedUpdate
-from scheduling.lifecycle.transitions import note
+from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Allocation, DeviceSlice, Job, MemoryResize, ResizeState
 from scheduling.services.resizing.resize_books import charge_memory
 
@@ -117,4 +117,4 @@ def _save(resize: MemoryResize, **fields: Any) -> None:
 def _note(resize: MemoryResize, code: str, now: datetime, more: dict[str, str] | None = None) -> None:
     task = resize.allocation.task
     told = {"role": task.role.name, "index": task.index, "from": resize.from_mib, "to": resize.to_mib}
-    note(resize.allocation.attempt.job, code, now=now, numbers={**told, **(more or {})})
+    add_event(resize.allocation.attempt.job, code, now=now, numbers={**told, **(more or {})})

@@ -13,8 +13,8 @@ from clusters.models import Cluster
 from foundation.core.errors import AllotmentError
 from scheduling.job_file import JobSpec, parse_job
 from scheduling.services.jobs.job import job_submit
-from scheduling.services.trace_import.philly import Rejected, Trace, TraceJob
-from scheduling.services.trace_import.places import QUEUE, Pool
+from scheduling.services.trace_import.philly import ImportedJob, Rejected, Trace
+from scheduling.services.trace_import.places import QUEUE, ImportPool
 from tenants.models import Tenant, User
 
 CARDS_PER_NODE: Final = 8
@@ -37,14 +37,14 @@ class Fed:
     rejected: list[Rejected] = field(default_factory=list)
 
 
-def speed_set(pool: Pool, speedup: float) -> None:
+def speed_set(pool: ImportPool, speedup: float) -> None:
     """Let the pool's simulated clusters run `speedup` times as fast. Raises: Invalid, NotFound."""
     clusters: Iterable[Cluster] = {flavor.cluster_id: flavor.cluster for flavor in pool.flavors}.values()
     for cluster in clusters:
         set_speed(cluster.pk, speedup)
 
 
-def feed(
+def feed_jobs(
     *,
     acting_user: User,
     trace: Trace,
@@ -71,7 +71,7 @@ def feed(
     return fed
 
 
-def spec_of(job: TraceJob) -> JobSpec:
+def spec_of(job: ImportedJob) -> JobSpec:
     """A job of the trace as a job of the platform: more cards than a node has are spread over nodes."""
     replicas = math.ceil(job.gpus / CARDS_PER_NODE)
     cards = min(job.gpus, CARDS_PER_NODE)

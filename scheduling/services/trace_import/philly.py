@@ -27,7 +27,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class TraceJob:
+class ImportedJob:
     """One job of the trace: times in whole seconds, `line` is where it stands."""
 
     line: int
@@ -42,7 +42,7 @@ class TraceJob:
 class Trace:
     """What a file holds; `rejected` is empty if and only if all of it can be used."""
 
-    jobs: list[TraceJob] = field(default_factory=list)
+    jobs: list[ImportedJob] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
 
 
@@ -126,11 +126,11 @@ def _rows(file: Path, columns: Sequence[str], rejected: list[Rejected]) -> Itera
         rejected.append(Rejected(str(file), 0, "", f"is not a CSV file: {error}"))
 
 
-def _job(row: _Row, known: set[str] | None) -> TraceJob:
+def _job(row: _Row, known: set[str] | None) -> ImportedJob:
     tenant = row.text("vc")
     if known is not None and tenant and tenant not in known:
         row.reject("vc", f"{tenant!r} is not among the tenants")
-    return TraceJob(
+    return ImportedJob(
         line=row.line,
         name=dns_label(f"{tenant}-{row.text('vc_job_no')}"),
         tenant=tenant,

@@ -21,7 +21,7 @@ QUEUE = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class ImportPool:
     """The whole cards of a cell's simulated clusters, and how many there are."""
 
     cell: Cell
@@ -29,7 +29,7 @@ class Pool:
     cards: int
 
 
-def pool_of(cell_name: str | None) -> Pool:
+def pool_of(cell_name: str | None) -> ImportPool:
     """The pool that jobs of a trace run on.
 
     Raises: Invalid when there is no such cell, no way to choose one, or nothing to run on.
@@ -48,11 +48,11 @@ def pool_of(cell_name: str | None) -> Pool:
     if not found:
         raise Invalid(f"cell {cells[0]} has no simulated cluster with whole cards")
     cards = Device.unscoped.filter(node__flavor__in=found, node__present=True).count()
-    return Pool(cells[0], found, cards)
+    return ImportPool(cells[0], found, cards)
 
 
 @transaction.atomic
-def places_ensure(*, acting_user: User, pool: Pool, shares: Mapping[str, int]) -> dict[str, Tenant]:
+def places_ensure(*, acting_user: User, pool: ImportPool, shares: Mapping[str, int]) -> dict[str, Tenant]:
     """A workspace `vc-<name>` with one queue for each tenant; what is there already stays as it is.
 
     `shares` are the cards that each tenant owned. Where they add up to more than the pool has, each
@@ -76,7 +76,7 @@ def places_ensure(*, acting_user: User, pool: Pool, shares: Mapping[str, int]) -
     return places
 
 
-def _queue(user: User, pool: Pool, workspace: Tenant, cards: int) -> None:
+def _queue(user: User, pool: ImportPool, workspace: Tenant, cards: int) -> None:
     queue = queue_create(
         acting_user=user, cell=pool.cell, workspace=workspace, name=QUEUE, flavors=pool.flavors
     )

@@ -53,7 +53,7 @@ def test_init_makes_everything_that_a_fresh_database_lacks(client: Client) -> No
     admin = User.objects.get()
     assert admin.must_change_password
     assert not admin.is_superuser
-    assert permissions.granted(admin) == frozenset(Permission)
+    assert permissions.granted_permissions(admin) == frozenset(Permission)
     assert (Cell.unscoped.get().name, Tenant.unscoped.get().slug) == ("default", "organization")
     actions = AuditRecord.unscoped.order_by("created_at", "id").values_list("action", flat=True)
     assert list(actions) == ["user.create", "member.set", "cell.add", "tenant.create"]
@@ -181,7 +181,7 @@ def test_people_of_a_group_of_the_provider_are_admins(settings: Any) -> None:
     assert "Operators (there already)" in run("init", "--oidc-group", "ops")
     person = tenancy.user("ada")
     groups_follow(user=person, claimed=frozenset({"ops"}))
-    assert permissions.may(person, Permission.CLUSTER_EDIT)
+    assert permissions.has_permission(person, Permission.CLUSTER_EDIT)
     assert "default" in run("cell", "list")  # acts as ada, who is admin by the group
 
 
@@ -190,7 +190,7 @@ def test_createsuperuser_needs_no_mail_and_its_account_may_do_everything(
 ) -> None:
     monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", "correct horse battery staple")
     run("createsuperuser", "--no-input", "--username", "root")
-    assert permissions.granted(User.objects.get()) == frozenset(Permission)
+    assert permissions.granted_permissions(User.objects.get()) == frozenset(Permission)
     run("createsuperuser", "--no-input", "--username", "second")
     assert Member.unscoped.filter(role=Role.PLATFORM_ADMIN).count() == 2
 
@@ -222,7 +222,7 @@ def test_a_user_is_added_with_a_role_in_one_command(
     assert client.login(username="lin", password=made["password"])
     lin = User.objects.get(username="lin")
     assert lin.must_change_password
-    assert permissions.may(lin, Permission.JOB_SUBMIT, Tenant.unscoped.get(slug="speech"))
+    assert permissions.has_permission(lin, Permission.JOB_SUBMIT, Tenant.unscoped.get(slug="speech"))
     assert "lin" in run("user", "list")
     for words in (("--role", "editor"), ("--tenant", "speech"), ("--role", "auditor", "--tenant", "speech")):
         assert refusal("user", "add", "mei", *words)[0] == 2

@@ -202,7 +202,7 @@ def kubernetes(
     api = KubeCluster(plane)
     kubelets = Kubelets(api)
     cell = Cell.unscoped.create(name="cell")
-    connection = {"kind": "kubeconfig", "path": str(plane.kubeconfig(plane.platform_token))}
+    connection = {"kind": "kubeconfig", "path": str(plane.write_kubeconfig(plane.platform_token))}
     cluster = Cluster.unscoped.create(cell=cell, name="kube", backend=backend, connection=connection)
 
     scripted, agents = Scripted(backend_for(cluster), kubelets), Agents(plane)

@@ -59,7 +59,7 @@ def refusal(*words: str) -> tuple[int, str]:
 def test_a_cluster_is_added_with_its_nodes_and_gets_its_flavors(
     kube: ControlPlane, east: KubeCluster, tmp_path: Any
 ) -> None:
-    config, told = str(kube.kubeconfig(kube.platform_token)), tmp_path / "told.json"
+    config, told = str(kube.write_kubeconfig(kube.platform_token)), tmp_path / "told.json"
     assert "east added with 3 nodes" in run("cluster", "add", "east", "--path", config, "--json", str(told))
     assert json.loads(told.read_text()) == {"name": "east", "cell": "default", "backend": "kubernetes"}
     assert Device.unscoped.count() == 16
@@ -77,7 +77,7 @@ def test_a_cluster_is_added_with_its_nodes_and_gets_its_flavors(
 
 
 def test_reading_again_brings_what_came_and_marks_what_left(kube: ControlPlane, east: KubeCluster) -> None:
-    run("cluster", "add", "east", "--path", str(kube.kubeconfig(kube.platform_token)))
+    run("cluster", "add", "east", "--path", str(kube.write_kubeconfig(kube.platform_token)))
     east.node("gpu-3", SIZE, H200, {})
     east.call("DELETE", "/api/v1/nodes/gpu-1", {})
     assert "east has 3 nodes" in run("cluster", "sync", "east")
@@ -88,7 +88,7 @@ def test_reading_again_brings_what_came_and_marks_what_left(kube: ControlPlane, 
 def test_removing_forgets_the_cluster_unless_something_needs_it(
     kube: ControlPlane, east: KubeCluster
 ) -> None:
-    run("cluster", "add", "east", "--path", str(kube.kubeconfig(kube.platform_token)))
+    run("cluster", "add", "east", "--path", str(kube.write_kubeconfig(kube.platform_token)))
     run("flavor", "add", "east", "h200", "--selector", "nvidia.com/gpu.product=NVIDIA-H200")
     flavor = Flavor.unscoped.get()
     assert flavor.nodes.count() == 2
@@ -116,7 +116,7 @@ def test_a_removal_is_asked_for_by_name(
         return answer
 
     monkeypatch.setattr("builtins.input", told)
-    run("cluster", "add", "east", "--path", str(kube.kubeconfig(kube.platform_token)))
+    run("cluster", "add", "east", "--path", str(kube.write_kubeconfig(kube.platform_token)))
     if code:
         assert refusal("cluster", "remove", "east")[0] == code
     else:
@@ -145,7 +145,7 @@ def test_what_cannot_be_is_one_clear_line(words: tuple[str, ...], code: int, mes
 
 
 def test_a_name_is_given_once_and_a_selector_must_choose(kube: ControlPlane, east: KubeCluster) -> None:
-    config = str(kube.kubeconfig(kube.platform_token))
+    config = str(kube.write_kubeconfig(kube.platform_token))
     run("cluster", "add", "east", "--path", config)
     assert "name: Cluster name already exists" in refusal("cluster", "add", "east", "--path", config)[1]
     assert "write LABEL=VALUE" in refusal("flavor", "add", "east", "all", "--selector", "any")[1]
@@ -157,7 +157,13 @@ def test_a_name_is_given_once_and_a_selector_must_choose(kube: ControlPlane, eas
 def test_only_who_may_change_clusters_does(kube: ControlPlane, east: KubeCluster) -> None:
     tenancy.member(tenancy.user("reader"), None, Role.PLATFORM_VIEWER)
     told = refusal(
-        "cluster", "add", "east", "--path", str(kube.kubeconfig(kube.platform_token)), "--user", "reader"
+        "cluster",
+        "add",
+        "east",
+        "--path",
+        str(kube.write_kubeconfig(kube.platform_token)),
+        "--user",
+        "reader",
     )
     assert "PERMISSION_DENIED" in told[1]
     assert not Cluster.unscoped.exists()

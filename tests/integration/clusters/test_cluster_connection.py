@@ -28,7 +28,7 @@ def east(kube: ControlPlane) -> Iterator[Path]:
     there.node("gpu-1", SIZE, {}, {})
     clusters.cell()
     tenancy.platform_admin()
-    path = kube.kubeconfig(kube.platform_token)
+    path = kube.write_kubeconfig(kube.platform_token)
     try:
         run("add", "east", "--path", str(path))
         yield path
@@ -64,7 +64,7 @@ def by_token(kube: ControlPlane, folder: Path) -> tuple[str, ...]:
 def test_another_kubeconfig_and_another_kind_lead_to_the_same_cluster(
     kube: ControlPlane, east: Path, tmp_path: Path
 ) -> None:
-    renewed = kube.kubeconfig(kube.platform_token)
+    renewed = kube.write_kubeconfig(kube.platform_token)
     assert "is the same cluster" in run("set", "east", "--path", str(renewed))
     row = Cluster.unscoped.get()
     assert row.connection == {"kind": "kubeconfig", "path": str(renewed)}
@@ -111,12 +111,12 @@ def test_what_does_not_answer_is_refused_and_the_old_connection_kept(
 
 def test_another_cluster_is_refused_by_its_uid(kube: ControlPlane, east: Path) -> None:
     Cluster.unscoped.update(uid="of-another-cluster")
-    found = refusal("set", "east", "--path", str(kube.kubeconfig(kube.platform_token)))
+    found = refusal("set", "east", "--path", str(kube.write_kubeconfig(kube.platform_token)))
     assert "CLUSTER_DISOWNED" in found[1]
 
 
 def test_without_a_known_uid_a_node_must_be_there_that_was_there(kube: ControlPlane, east: Path) -> None:
-    path = str(kube.kubeconfig(kube.platform_token))
+    path = str(kube.write_kubeconfig(kube.platform_token))
     Cluster.unscoped.update(uid=None)
     Node.unscoped.update(name="other-1")
     assert "this is a different cluster" in refusal("set", "east", "--path", path)[1]

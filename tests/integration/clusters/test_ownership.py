@@ -72,7 +72,7 @@ def test_a_cluster_says_who_runs_it_with_a_new_token_each_time(stage: KubeStage)
 def test_the_same_cluster_under_a_second_name_is_refused_by_the_first(
     stage: KubeStage, kube: ControlPlane
 ) -> None:
-    path = str(kube.kubeconfig(kube.platform_token))
+    path = str(kube.write_kubeconfig(kube.platform_token))
     assert "The cluster is already added as east" in refused("add", "east2", "--path", path)
     assert "known as east" in refused("add", "e3", "--path", path, "--take-over", str(installation_id()))
     assert Cluster.unscoped.count() == 1
@@ -82,7 +82,7 @@ def test_the_same_cluster_under_a_second_name_is_refused_by_the_first(
 def test_a_second_platform_is_refused_and_may_take_over_by_naming_the_first(
     stage: KubeStage, kube: ControlPlane
 ) -> None:
-    path, before = str(kube.kubeconfig(kube.platform_token)), another_installation()
+    path, before = str(kube.write_kubeconfig(kube.platform_token)), another_installation()
     Cluster.unscoped.filter(name="east").update(name="elsewhere", uid=None, owner_token="", owner_next="")
     told = refused("add", "east", "--path", path)
     assert before in told
@@ -95,7 +95,7 @@ def test_a_second_platform_is_refused_and_may_take_over_by_naming_the_first(
 
 def test_a_cluster_that_was_forgotten_may_be_added_again(stage: KubeStage, kube: ControlPlane) -> None:
     Cluster.unscoped.update(uid=None)
-    path = str(kube.kubeconfig(kube.platform_token))
+    path = str(kube.write_kubeconfig(kube.platform_token))
     fresh = Cluster.unscoped.get()
     fresh.pk, fresh.name, fresh._state.adding = uuid.uuid4(), "spare", True
     fresh.save()

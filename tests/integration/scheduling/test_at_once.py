@@ -26,7 +26,7 @@ from scheduling.lifecycle.job_lifecycle import begin_stopping
 from scheduling.models import TERMINAL_STATES, Allocation, Attempt, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_cancel, job_resume, job_submit, job_suspend
-from scheduling.services.sweep import sweep
+from scheduling.services.sweep import sweep_cells
 from tenants.models import Role
 from tests.builders import clusters, jobs, pipeline, quotas, tenancy
 from tests.builders.world import World, world
@@ -143,7 +143,7 @@ class Crowd:
 
     def lists(self) -> None:
         Cluster.unscoped.filter(pk=self.cluster.pk).update(cursor="")
-        sweep()
+        sweep_cells()
 
     def submits(self) -> None:
         number = next(self._numbers, None)

@@ -14,11 +14,11 @@ from clusters.backends.base import PodObservation, PodPhase, TaskRef
 from clusters.models import Cell, Cluster, Device, SimulatedPod
 from clusters.services.grants import DeviceAmount, NoLongerFree, devices_give_back, devices_take
 from foundation.core import clock
-from scheduling.execution.changes import Changes, NotLocked
+from scheduling.execution.changes import NotLocked, RowChanges
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
 from scheduling.execution.progress import pods_apply
-from scheduling.lifecycle.transitions import IllegalTransition, Move, StaleJob, transition_all
+from scheduling.lifecycle.transitions import IllegalTransition, StaleJob, StateMove, transition_all
 from scheduling.models import Allocation, Attempt, Job, JobEvent, JobState, Task, TaskState
 from scheduling.services.cycle import cycle_run
 from tenants.models import Role
@@ -117,7 +117,7 @@ def admitted() -> list[Job]:
 
 def test_of_many_moves_one_that_comes_late_is_named_and_none_is_made(admitted: list[Job]) -> None:
     Job.unscoped.filter(pk=admitted[1].pk).update(version=F("version") + 1)
-    moves = [Move(job=job, to=JobState.STARTING, code="starting") for job in admitted]
+    moves = [StateMove(job=job, to=JobState.STARTING, code="starting") for job in admitted]
     with pytest.raises(StaleJob, match="job-01"), transaction.atomic():
         transition_all(moves, now=clock.now())
     assert set(Job.unscoped.values_list("state", flat=True)) == {JobState.ADMITTED}
@@ -128,7 +128,7 @@ def test_of_many_moves_one_that_comes_late_is_named_and_none_is_made(admitted: l
 def test_of_many_moves_one_that_cannot_be_stops_all(admitted: list[Job]) -> None:
     Job.unscoped.filter(pk=admitted[2].pk).update(state=JobState.RUNNING)
     admitted[2].refresh_from_db()
-    moves = [Move(job=job, to=JobState.STARTING, code="starting") for job in admitted]
+    moves = [StateMove(job=job, to=JobState.STARTING, code="starting") for job in admitted]
     with pytest.raises(IllegalTransition):
         transition_all(moves, now=clock.now())
     assert Job.unscoped.filter(state=JobState.ADMITTED).count() == 2
@@ -139,9 +139,13 @@ def test_each_job_gets_its_own_fields_event_and_version(admitted: list[Job]) -> 
     now = clock.now()
     transition_all(
         [
-            Move(job=first, to=JobState.RUNNING, code="running", fields={"started_at": now, "failures": 1}),
-            Move(job=second, to=JobState.STARTING, code="starting", numbers={"n": 2}),
-            Move(job=third, to=JobState.RUNNING, code="running", fields={"started_at": now, "failures": 3}),
+            StateMove(
+                job=first, to=JobState.RUNNING, code="running", fields={"started_at": now, "failures": 1}
+            ),
+            StateMove(job=second, to=JobState.STARTING, code="starting", numbers={"n": 2}),
+            StateMove(
+                job=third, to=JobState.RUNNING, code="running", fields={"started_at": now, "failures": 3}
+            ),
         ],
         now=now,
     )
@@ -159,12 +163,12 @@ def test_each_job_gets_its_own_fields_event_and_version(admitted: list[Job]) -> 
 
 def test_a_row_that_was_not_locked_after_all_stops_the_batch(admitted: list[Job]) -> None:
     tasks = list(Task.unscoped.filter(job__in=admitted).order_by("id"))
-    changes = Changes()
+    changes = RowChanges()
     for task in tasks:
-        changes.set(task, state=TaskState.RUNNING)
+        changes.set_fields(task, state=TaskState.RUNNING)
     Task.unscoped.filter(pk=tasks[0].pk).update(state=TaskState.LEAVING)
     with pytest.raises(NotLocked, match="1 rows of Task"), transaction.atomic():
-        changes.write()
+        changes.write_changes()
     assert not Task.unscoped.filter(state=TaskState.RUNNING).exists()
 
 

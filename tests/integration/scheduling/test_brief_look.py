@@ -17,7 +17,7 @@ from scheduling.execution.observe import observe_cluster
 from scheduling.lifecycle.transitions import advance
 from scheduling.models import Job, JobState
 from scheduling.services import cycle
-from scheduling.snapshots import cell_snapshot, kept
+from scheduling.snapshots import cell_snapshot, snapshot_cache
 from tests.builders import jobs
 from tests.builders.stage import Stage, state
 
@@ -51,7 +51,7 @@ class Scene(Stage):
 
     def look(self) -> str:
         """What the next cycle would see at a brief look, as text."""
-        taken, keeper = kept.borrow(self.cell.pk, briefly=True)
+        taken, keeper = snapshot_cache.checkout(self.cell.pk, briefly=True)
         assert keeper is not None
         return taken.snapshot.to_json()
 
@@ -120,7 +120,7 @@ def test_what_somebody_changed_of_a_waiting_job_is_seen_at_the_next_whole_look(
     traveller.shift(3)
 
     assert scene.look() == before
-    taken, _ = kept.borrow(scene.cell.pk)
+    taken, _ = snapshot_cache.checkout(scene.cell.pk)
     assert taken.snapshot.to_json() == cell_snapshot(scene.cell.pk).snapshot.to_json() != before
 
 

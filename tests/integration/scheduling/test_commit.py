@@ -14,7 +14,7 @@ from foundation.messaging import leases
 from quotas.models import LedgerEntry
 from scheduling.commit import commit_cycle
 from scheduling.engine import model as em
-from scheduling.lifecycle.transitions import IllegalTransition, StaleJob, transition
+from scheduling.lifecycle.transitions import IllegalTransition, StaleJob, change_state
 from scheduling.models import Allocation, DeviceSlice, Job, JobEvent, JobState, TaskState
 from scheduling.services.cycle import cycle_run
 from scheduling.snapshots import cell_snapshot
@@ -136,7 +136,7 @@ def test_a_job_cancelled_meanwhile_is_not_admitted() -> None:
     job = jobs.job(here.queue, here.editor)
     decision = admit(here, job, here.nodes[0], [0])
     taken = cell_snapshot(here.cell.pk)
-    transition(job, JobState.CANCELLED, code="cancelled", now=clock.now())
+    change_state(job, JobState.CANCELLED, code="cancelled", now=clock.now())
 
     with leases.hold_lease(Cell, here.cell.pk) as epoch:
         assert epoch is not None
@@ -187,9 +187,9 @@ def test_a_transition_needs_an_arrow_and_a_current_version() -> None:
     job = jobs.job(here.queue, here.editor)
     stale = Job.unscoped.get(pk=job.pk)
 
-    transition(job, JobState.SUSPENDED, code="suspended", now=clock.now())
+    change_state(job, JobState.SUSPENDED, code="suspended", now=clock.now())
 
     with pytest.raises(StaleJob):
-        transition(stale, JobState.CANCELLED, code="cancelled", now=clock.now())
+        change_state(stale, JobState.CANCELLED, code="cancelled", now=clock.now())
     with pytest.raises(IllegalTransition):
-        transition(job, JobState.RUNNING, code="running", now=clock.now())
+        change_state(job, JobState.RUNNING, code="running", now=clock.now())

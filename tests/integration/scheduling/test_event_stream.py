@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from foundation.core import clock
-from scheduling.lifecycle.transitions import note
+from scheduling.lifecycle.transitions import add_event
 from scheduling.models import JobEvent
 from scheduling.selectors.feed import EventFeed, event_latest
 from tenants.models import AccessKey, Member
@@ -72,17 +72,17 @@ def test_events_arrive_resume_and_end_with_the_membership(w: World, served: str)
         assert response.headers["x-accel-buffering"] == "no"
         messages = _messages(response.iter_lines())
         assert next(messages) == {"retry": "3000"}
-        note(foreign, "suspended", now=clock.now())
-        first = note(job, "suspended", now=clock.now(), actor="ed")
+        add_event(foreign, "suspended", now=clock.now())
+        first = add_event(job, "suspended", now=clock.now(), actor="ed")
         kind, data, key = _next_event(messages)
         assert (kind, data["code"], data["name"], key) == ("job", "suspended", "alpha", str(first.pk))
 
-    second = note(job, "resumed", now=clock.now())
+    second = add_event(job, "resumed", now=clock.now())
     with _open(f"{served}/events?workspace=team-a", token, **{"Last-Event-ID": key}) as response:
         messages = _messages(response.iter_lines())
         assert _next_event(messages)[2] == str(second.pk)
         Member.unscoped.filter(user=w.editor).delete()
-        note(job, "cancelled", now=clock.now())
+        add_event(job, "cancelled", now=clock.now())
         told = {"code": "NOT_FOUND", "detail": "Workspace team-a not found."}
         assert _next_event(messages)[:2] == ("end", told)
         assert list(messages) == []
@@ -135,7 +135,7 @@ def test_an_event_that_is_committed_late_is_not_missed(w: World) -> None:
     def late() -> None:
         try:
             with transaction.atomic():
-                note(job, "late", now=clock.now())
+                add_event(job, "late", now=clock.now())
                 noted.set()
                 assert go_on.wait(30)
         finally:
@@ -144,12 +144,12 @@ def test_an_event_that_is_committed_late_is_not_missed(w: World) -> None:
     writer = threading.Thread(target=late)
     writer.start()
     assert noted.wait(30)
-    note(job, "early", now=clock.now())
+    add_event(job, "early", now=clock.now())
 
-    assert [list(feed.poll(Q())) for _ in range(3)] == [[], [], []], "what is below may yet come"
+    assert [list(feed.poll_events(Q())) for _ in range(3)] == [[], [], []], "what is below may yet come"
     go_on.set()
     writer.join()
-    assert [event.code for event in feed.poll(Q())] == ["late", "early"]
+    assert [event.code for event in feed.poll_events(Q())] == ["late", "early"]
 
 
 def test_an_event_that_was_rolled_back_holds_nobody_up(w: World) -> None:
@@ -157,11 +157,11 @@ def test_an_event_that_was_rolled_back_holds_nobody_up(w: World) -> None:
     feed = EventFeed(event_latest())
     for _ in range(3):
         with transaction.atomic():
-            note(job, "undone", now=clock.now())
+            add_event(job, "undone", now=clock.now())
             transaction.set_rollback(True)
-        note(job, "kept", now=clock.now())
+        add_event(job, "kept", now=clock.now())
 
-    found = [event.code for _ in range(2) for event in feed.poll(Q())]
+    found = [event.code for _ in range(2) for event in feed.poll_events(Q())]
 
     assert found == ["kept"] * 3
     assert feed.cursor == JobEvent.unscoped.order_by("-pk").values_list("pk", flat=True)[0]

@@ -18,10 +18,10 @@ from scheduling.commit import Committed, commit_cycle
 from scheduling.engine import model as em
 from scheduling.engine.model import Instant
 from scheduling.engine_input.config import engine_config
-from scheduling.lifecycle.job_lifecycle import finish
+from scheduling.lifecycle.job_lifecycle import finish_jobs
 from scheduling.models import Allocation, Claim, Decision, DecisionKind, Job, JobEvent, JobState
 from scheduling.services.jobs.job import job_cancel, job_suspend
-from scheduling.services.sweep import sweep
+from scheduling.services.sweep import sweep_cells
 from scheduling.snapshots import CellSnapshot, cell_snapshot
 from tests.builders import jobs
 from tests.builders.stage import Stage, state
@@ -56,7 +56,7 @@ class Reclaim(Two):
 
 
 def finishes(stage: Reclaim) -> None:
-    finish([stage.victim], JobState.SUCCEEDED, now=clock.now())
+    finish_jobs([stage.victim], JobState.SUCCEEDED, now=clock.now())
 
 
 def is_suspended(stage: Reclaim) -> None:
@@ -191,7 +191,7 @@ class Scattered(Stage):
 def test_a_job_is_moved_for_a_larger_one_and_neither_lacks_a_place() -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Scattered(traveller)
-        sweep()
+        sweep_cells()
         stage.run(0)
 
         (moved,) = [job for job in stage.movable if state(job) == JobState.EVICTING]

@@ -42,8 +42,8 @@ from scheduling.execution.execute import execute_cluster
 from scheduling.models import TERMINAL_STATES, Allocation, GpuRequestMode, Job, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_cancel, job_resume, job_suspend
-from scheduling.services.sweep import sweep
-from scheduling.snapshots import cell_snapshot, kept
+from scheduling.services.sweep import sweep_cells
+from scheduling.snapshots import cell_snapshot, snapshot_cache
 from tenants.models import Role
 from tests.builders import clusters, jobs, pipeline, quotas, tenancy
 from tests.integration.scheduling.books import assert_books, assert_jobs
@@ -78,7 +78,7 @@ class Pipeline(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        kept._kept.clear()  # keys are the same in every example
+        snapshot_cache._kept.clear()  # keys are the same in every example
         Pipeline.numbers = itertools.count(1)
         self._example = transaction.atomic()
         self._example.__enter__()
@@ -167,7 +167,7 @@ class Pipeline(RuleBasedStateMachine):
     def _work(self, what: str) -> None:
         match what:
             case "sweep":
-                sweep()
+                sweep_cells()
             case "cycle":
                 cycle_run(cell_id=self.cell.pk)
             case "execute":

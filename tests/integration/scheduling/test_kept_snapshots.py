@@ -24,7 +24,7 @@ from scheduling.engine_input.config import engine_config
 from scheduling.lifecycle.transitions import advance
 from scheduling.models import WAITING_STATES, Job
 from scheduling.services.user_usage import user_usage_sample
-from scheduling.snapshots import cell_snapshot, kept
+from scheduling.snapshots import cell_snapshot, snapshot_cache
 from tests.builders import jobs, quotas
 from tests.integration.scheduling.test_invariants import Pipeline
 
@@ -40,7 +40,7 @@ class Kept(Pipeline):
     def __init__(self) -> None:
         super().__init__()
         Queue.unscoped.update(preemption=True, reclaim="any", within_queue="lower-priority")
-        self._beside = kept.KeptCell(self.cell.pk)
+        self._beside = snapshot_cache.CachedCell(self.cell.pk)
 
     def _heal(self) -> None:
         """Whether every job ends is asked elsewhere."""
@@ -122,8 +122,8 @@ class Kept(Pipeline):
 
     @invariant()
     def kept_is_like_new(self) -> None:
-        new, beside = cell_snapshot(self.cell.pk), self._beside.refresh()
-        taken, keeper = kept.borrow(self.cell.pk)
+        new, beside = cell_snapshot(self.cell.pk), self._beside.refresh_snapshot()
+        taken, keeper = snapshot_cache.checkout(self.cell.pk)
         assert keeper is not None
         text = new.snapshot.to_json()
         assert beside.snapshot.to_json() == text
@@ -134,13 +134,13 @@ class Kept(Pipeline):
             }
             assert new.devices == other.devices
             assert new.names == other.names
-        kept.keep(keeper)
+        snapshot_cache.checkin(keeper)
 
     @rule()
     def decisions_are_those_of_a_new_one(self) -> None:
         now = Instant(clock.now().timestamp())
         expected = engine.run_cycle(cell_snapshot(self.cell.pk).snapshot, engine_config(), now)
-        found = engine.run_cycle(self._beside.refresh().snapshot, engine_config(), now)
+        found = engine.run_cycle(self._beside.refresh_snapshot().snapshot, engine_config(), now)
         assert engine.encode(found) == engine.encode(expected)
 
 

@@ -17,7 +17,7 @@ from foundation.core.errors import Invalid
 from foundation.models import AuditRecord
 from foundation.models.installation import installation_id
 from scheduling.models import Allocation, Job, JobState
-from scheduling.services.govern import govern
+from scheduling.services.govern import ensure_namespaces
 from tenants.models.names import clean_slug
 from tests.builders import jobs, tenancy
 from tests.builders.kube_stage import KubeStage, kube_stage
@@ -81,7 +81,7 @@ def test_nothing_is_made_in_a_namespace_that_is_not_the_workspaces(stage: KubeSt
     alone = stage.start("alone", jobs.RoleOf(cards=1), run_s=900)
     gang = stage.start("gang", jobs.RoleOf(cards=1, replicas=2), run_s=900)
     stage.run(0)
-    govern(stage.cluster)
+    ensure_namespaces(stage.cluster)
     for job in (alone, gang):
         told = refusal(job)
         assert told["rule"] == told["code"] == "NAMESPACE_NOT_OWNED"
@@ -124,7 +124,7 @@ def test_a_namespace_of_an_earlier_version_is_marked_where_the_ledger_knows_its_
     stage.start("first", run_s=3)
     stage.run(9)
     unmark(stage)
-    assert govern(stage.cluster)
+    assert ensure_namespaces(stage.cluster)
     told = AuditRecord.unscoped.filter(action="cluster.repair").latest("pk")
     assert told.after["namespaces/team-a.metadata.labels.allotment.io/workspace"] == str(
         stage.queue.workspace_id
@@ -148,7 +148,7 @@ def test_a_namespace_of_an_earlier_version_is_not_marked_by_its_label_alone(
     else:
         stage.api.call("DELETE", f"{KINDS[-1]}/allotment", {})
     inside = things(stage)
-    govern(stage.cluster)
+    ensure_namespaces(stage.cluster)
     assert "allotment.io/workspace" not in stage.api.call("GET", TEAM)["metadata"]["labels"]
     assert things(stage) == inside
 
@@ -172,7 +172,7 @@ def test_an_operator_hands_a_namespace_over(
         run("adopt", "east", "team-a")
     assert "foreign" in run("list", "east")
     monkeypatch.setattr("builtins.input", lambda _: "team-a")
-    told = run("adopt", "east", "team-a", "--kubeconfig", str(kube.kubeconfig()))
+    told = run("adopt", "east", "team-a", "--kubeconfig", str(kube.write_kubeconfig()))
     assert "every secret, config map and claim" in told
     record = AuditRecord.unscoped.filter(action="cluster.namespace_adopt").latest("pk")
     assert (record.before["state"], record.after["namespace"]) == ("foreign", "team-a")

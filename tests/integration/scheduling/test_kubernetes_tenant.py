@@ -12,7 +12,7 @@ from clusters.backends.base import TenantLimits
 from foundation.models import AuditRecord
 from quotas.models import Quota
 from scheduling.models import Job, JobState
-from scheduling.services.govern import govern, limits_of
+from scheduling.services.govern import ensure_namespaces, limits_of
 from tests.builders import jobs, quotas, tenancy
 from tests.builders.kube_stage import KubeStage, kube_stage
 from tests.builders.stage import state
@@ -63,19 +63,19 @@ def surroundings(stage: KubeStage) -> list[Json]:
 
 
 def test_what_somebody_changes_is_brought_back_and_told(stage: KubeStage) -> None:
-    govern(stage.cluster)
+    ensure_namespaces(stage.cluster)
     asked = stage.api.call("GET", QUOTA)["spec"]["hard"]
     # 16 whole cards and 16 parts of cards, each twice.
     assert asked == {"requests.nvidia.com/gpu": "64"}
-    assert not govern(stage.cluster)
+    assert not ensure_namespaces(stage.cluster)
     as_it_should_be = surroundings(stage)
     for path, method, body, verb, kind in CHANGES:
         stage.api.call(method, path, body)
-        assert govern(stage.cluster), (path, body)
+        assert ensure_namespaces(stage.cluster), (path, body)
         told = AuditRecord.unscoped.filter(action="cluster.repair").latest("pk").after
         assert [name.partition("/")[0] for name in told[verb]] == [kind], (path, body)
         assert surroundings(stage) == as_it_should_be, (path, body)
-        assert not govern(stage.cluster), (path, body)
+        assert not ensure_namespaces(stage.cluster), (path, body)
 
 
 @contextmanager
@@ -103,12 +103,12 @@ def refusal(stage: KubeStage, job: Job) -> str:
 def test_a_quota_that_is_lowered_in_the_cluster_is_brought_back_and_delays_jobs_until_then(
     stage: KubeStage,
 ) -> None:
-    govern(stage.cluster)
+    ensure_namespaces(stage.cluster)
     stage.api.call("PATCH", QUOTA, {"spec": {"hard": {"requests.nvidia.com/gpu": "4"}}})
     job = stage.start("wide", jobs.RoleOf(cards=8), run_s=900)
     with enforced(stage, QUOTA):
         assert "exceeded quota: allotment" in refusal(stage, job)
-        assert govern(stage.cluster)
+        assert ensure_namespaces(stage.cluster)
     record = AuditRecord.unscoped.filter(action="cluster.repair").latest("pk")
     field = "resourcequotas/team-a/allotment.spec.hard.requests.nvidia.com/gpu"
     assert (record.before[field], record.after[field]) == ("4", "64")
@@ -126,18 +126,18 @@ def test_a_quota_of_somebody_else_is_left_as_it_is_and_named(stage: KubeStage) -
     try:
         with enforced(stage, f"{quotas_of_team}/frugal"):
             assert "exceeded quota: frugal" in refusal(stage, job)
-            govern(stage.cluster)
+            ensure_namespaces(stage.cluster)
             assert stage.api.call("GET", f"{quotas_of_team}/frugal")["spec"] == spec
     finally:
         stage.api.call("DELETE", f"{quotas_of_team}/frugal", {})
 
 
 def test_a_quota_that_is_lowered_here_is_lowered_there(stage: KubeStage) -> None:
-    govern(stage.cluster)
+    ensure_namespaces(stage.cluster)
     Quota.unscoped.filter(node=stage.queue.node, resource="gpu.cards", flavor=stage.flavor).update(
         own_nominal=4
     )
-    assert govern(stage.cluster)
+    assert ensure_namespaces(stage.cluster)
     assert stage.api.call("GET", QUOTA)["spec"]["hard"] == {"requests.nvidia.com/gpu": "40"}
 
 
@@ -145,7 +145,7 @@ def test_a_namespace_of_somebody_else_is_left_as_it_is(stage: KubeStage) -> None
     stage.api.namespace("theirs")
     before = stage.api.call("GET", "/api/v1/namespaces/theirs")["metadata"]
     quotas.queue(stage.cell, tenancy.workspace("theirs"), [stage.flavor], cards=4)
-    govern(stage.cluster)
+    ensure_namespaces(stage.cluster)
     after = stage.api.call("GET", "/api/v1/namespaces/theirs")["metadata"]
     assert after["resourceVersion"] == before["resourceVersion"]
     assert stage.api.items("/api/v1/namespaces/theirs/resourcequotas") == []

@@ -25,7 +25,7 @@ from foundation.core.quantities import Resource
 from foundation.messaging import leases, outbox
 from foundation.models import AuditRecord, Hint
 from quotas.models import Queue, Quota
-from scheduling.delegation.following import REST_S, UNSEATED_S
+from scheduling.delegation.reconciliation import REST_S, UNSEATED_S
 from scheduling.delegation.run import delegation_listen, delegation_run
 from scheduling.job_file import parse_job
 from scheduling.models import Allocation, GpuRequestMode, Job, JobRole, JobState
@@ -53,7 +53,7 @@ class KueueStage(Stage):
         self.cell = clusters.cell()
         self.cluster = cluster_add(
             acting_user=SYSTEM, cell=self.cell, name="east", backend=BackendKind.KUEUE,
-            connection={"kind": "kubeconfig", "path": str(plane.kubeconfig(plane.platform_token))},
+            connection={"kind": "kubeconfig", "path": str(plane.write_kubeconfig(plane.platform_token))},
         )  # fmt: skip
         for plan in flavors_found(acting_user=SYSTEM, cluster=self.cluster):
             flavor_add(acting_user=SYSTEM, cluster=self.cluster, plan=plan)

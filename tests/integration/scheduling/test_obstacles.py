@@ -50,7 +50,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sweep() -> None:
     """What the platform does every few seconds."""
-    sweeping.sweep()
+    sweeping.sweep_cells()
     sweeping.watch_starts()
 
 

@@ -19,7 +19,7 @@ from scheduling.execution.observe import observe_cluster
 from scheduling.lifecycle.job_lifecycle import begin_eviction, begin_stopping
 from scheduling.models import Allocation, Attempt, DeviceSlice, GpuRequestMode, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
-from scheduling.services.sweep import sweep
+from scheduling.services.sweep import sweep_cells
 from tests.builders import jobs, pipeline
 from tests.builders.stage import Stage, state
 
@@ -115,7 +115,7 @@ def test_the_clusters_own_failures_do_not_use_up_the_restarts_of_a_program() -> 
         again = [{"on": "task_failed", "do": "restart_job", "max": 1}]
         job = stage.submit("unlucky", simulate={"exit_code": 3}, lifecycle=again)
         # The card is lost between the decision and the pod: the kubelet refuses it.
-        sweep()
+        sweep_cells()
         cycle_run(cell_id=stage.cell.pk)
         faults.device_fail(stage.cluster.pk, DeviceSlice.unscoped.get().device.uuid)
         stage.run(60)
@@ -136,7 +136,7 @@ def test_a_pod_that_never_starts_gives_its_cards_back() -> None:
     with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
         stage = Stage()
         job = stage.submit("no-image")
-        sweep()
+        sweep_cells()
         cycle_run(cell_id=stage.cell.pk)
         execute_cluster(cluster_id=stage.cluster.pk)
         SimulatedPod.unscoped.update(next_ms=None)  # its image cannot be pulled

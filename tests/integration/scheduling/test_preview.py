@@ -15,7 +15,7 @@ from scheduling.models import Decision, Job, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_check import job_check
-from scheduling.services.jobs.job_preview import preview
+from scheduling.services.jobs.job_preview import preview_submission
 from tests.builders import jobs, quotas
 from tests.builders.world import World, world
 
@@ -49,7 +49,7 @@ def test_the_answer_is_what_the_next_cycle_does(asked: tuple[int, ...], reason: 
     busy(here, 4)
     submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(*asked))
 
-    told = preview(submission)
+    told = preview_submission(submission)
 
     assert told.reason == reason
     assert not Decision.unscoped.exists()
@@ -77,7 +77,7 @@ def test_those_who_wait_come_first() -> None:
     first = jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=8), jobs.RoleOf(name="b", cards=8)])
     submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(8))
 
-    told = preview(submission)
+    told = preview_submission(submission)
 
     assert not told.starts  # the sixteen cards go to the job that waits already
     assert Job.unscoped.get() == first

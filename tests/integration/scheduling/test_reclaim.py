@@ -16,7 +16,7 @@ from quotas.models import LedgerEntry, Queue
 from scheduling.models import Attempt, Claim, Decision, DecisionKind, Job, JobEvent, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_cancel
-from scheduling.services.sweep import sweep
+from scheduling.services.sweep import sweep_cells
 from scheduling.snapshots import cell_snapshot
 from tenants.models import Role, User
 from tests.builders import jobs, quotas, tenancy
@@ -61,7 +61,7 @@ def test_a_team_gets_its_own_back_and_the_borrower_waits_in_its_old_place() -> N
         traveller.shift(18)
         owner = stage.submit_other("owner", jobs.RoleOf(cards=8))
 
-        sweep()
+        sweep_cells()
         cycle_run(cell_id=stage.cell.pk)
 
         (gone,) = [job for job in borrowers if state(job) == JobState.EVICTING]
@@ -92,7 +92,7 @@ def test_the_evicted_learn_the_rule_and_nothing_of_the_other_team() -> None:
         traveller.shift(18)
         owner = stage.submit_other("secret-project", jobs.RoleOf(cards=8))
 
-        sweep()
+        sweep_cells()
         cycle_run(cell_id=stage.cell.pk)
 
         event = JobEvent.unscoped.get(code="evicting")
@@ -112,7 +112,7 @@ def test_a_job_of_the_same_team_is_named_to_the_one_that_leaves_for_it() -> None
         traveller.shift(18)
         stage.submit("urgent", jobs.RoleOf(cards=8), priority=jobs.priority_class("high", 100))
 
-        sweep()
+        sweep_cells()
         cycle_run(cell_id=stage.cell.pk)
 
         event = JobEvent.unscoped.get(code="evicting")
@@ -130,7 +130,7 @@ def test_while_some_leave_nobody_else_is_asked_to() -> None:
         stage.submit_other("owner", jobs.RoleOf(cards=2))
 
         for _ in range(5):  # the cluster does not get to remove anything
-            sweep()
+            sweep_cells()
             cycle_run(cell_id=stage.cell.pk)
             traveller.shift(1)
 
@@ -145,13 +145,13 @@ def test_a_promise_ends_after_its_time_and_is_made_again_without_further_victims
         stage.borrowed()
         traveller.shift(18)
         owner = stage.submit_other("owner", jobs.RoleOf(cards=8))
-        sweep()
+        sweep_cells()
         cycle_run(cell_id=stage.cell.pk)
         made = Claim.unscoped.get()
         assert made.expires_at == clock.now() + timedelta(seconds=300)
 
         traveller.shift(301)
-        sweep()
+        sweep_cells()
         assert not Claim.unscoped.exists()
         cycle_run(cell_id=stage.cell.pk)
 
@@ -166,7 +166,7 @@ def test_who_cancels_loses_what_was_promised_to_it() -> None:
         borrowers = stage.borrowed()
         traveller.shift(18)
         owner = stage.submit_other("owner", jobs.RoleOf(cards=8))
-        sweep()
+        sweep_cells()
         cycle_run(cell_id=stage.cell.pk)
         job_cancel(acting_user=stage.other_user, job=Job.unscoped.get(pk=owner.pk))
 

@@ -31,9 +31,9 @@ from scheduling.models import (
     WorkspacePolicy,
 )
 from scheduling.services.jobs.job import job_cancel, job_resume, job_suspend
-from scheduling.services.resizing.resize import resizable, slice_memory_resize
+from scheduling.services.resizing.resize import get_resizable, slice_memory_resize
 from scheduling.services.resizing.resize_settle import resize_give_up, resize_settle
-from scheduling.snapshots.kept import KeptCell
+from scheduling.snapshots.snapshot_cache import CachedCell
 from tenants.models import Role
 from tests.builders import jobs, pipeline, tenancy
 from tests.builders.stage import Stage, state
@@ -166,12 +166,12 @@ def test_another_takes_what_was_given_back_and_not_before(stage: Slices) -> None
 
 
 def test_the_kept_snapshot_sees_the_new_size(stage: Slices) -> None:
-    task, kept = stage.running(), KeptCell(stage.cell.pk)
-    before = kept.refresh().snapshot
+    task, kept = stage.running(), CachedCell(stage.cell.pk)
+    before = kept.refresh_snapshot().snapshot
     (held,) = before.allocations.values()
     assert held.slices[0].memory == 8192
     stage.ask(task, 20_000)
-    after = kept.refresh().snapshot
+    after = kept.refresh_snapshot().snapshot
     assert after is before
     (held,) = after.allocations.values()
     assert held.slices[0].memory == 20_000
@@ -438,11 +438,11 @@ def test_the_dialog_is_told_what_there_is(stage: Slices, used: dict[Any, int]) -
     task = stage.running(cards=2)
     used[1], used[2] = 700, 900
     Quota.unscoped.filter(resource="gpu.memory").update(own_nominal=50_001)
-    told = resizable(stage.task("a"))
+    told = get_resizable(stage.task("a"))
     assert (told.cards, told.memory_mib, told.used_mib, told.under_way) == (2, 8192, 900, None)
     assert (told.room.on_card, told.room.in_quota, told.room.most) == (CARD, 25_000, 25_000)
     stage.ask(task, 25_000)
-    assert resizable(stage.task("a")).room.in_quota == 25_000
+    assert get_resizable(stage.task("a")).room.in_quota == 25_000
 
 
 def test_a_new_reading_of_the_inventory_keeps_what_was_granted(stage: Slices) -> None:

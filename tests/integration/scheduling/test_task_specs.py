@@ -32,7 +32,7 @@ def gang(
 def test_every_task_is_told_who_it_is_and_where_its_peers_are() -> None:
     tasks = gang(("master", 1, 1), ("worker", 2, 1))
     peers = peers_of(tasks[0].job, 3, tasks)
-    told = [peers.environment(task) for task in tasks]
+    told = [peers.task_environment(task) for task in tasks]
     identity = tasks[0].job.pk.hex[-8:]
     hosts = [
         f"7b-sft-{identity}-3-{end}.j7b-sft-{identity}-3" for end in ("master-0", "worker-0", "worker-1")
@@ -111,7 +111,7 @@ def test_an_elastic_job_of_torchrun_meets_at_a_rendezvous_whatever_its_size() ->
         assert conf == ["is_host=true", *["is_host=false"] * (size - 1)], "the first task hosts it"
         assert all(own == options[0] for own in options)
         told.append(options[0])
-        assert not {"RANK", "WORLD_SIZE"} & peers.environment(every[0]).keys(), "these would change"
+        assert not {"RANK", "WORLD_SIZE"} & peers.task_environment(every[0]).keys(), "these would change"
     assert told[0] == told[1]
     assert (told[0]["nnodes"], told[0]["rdzv_backend"]) == ("2:4", "c10d")
     assert told[0]["rdzv_endpoint"] == f"{peers.hosts[0]}:29400"
@@ -146,7 +146,7 @@ def test_one_task_alone_finds_itself_without_a_service() -> None:
 def test_a_list_too_long_for_a_variable_becomes_a_file() -> None:
     tasks = gang(("worker", 2000, 1))
     peers = peers_of(tasks[0].job, 1, tasks)
-    own = peers.environment(tasks[7])
+    own = peers.task_environment(tasks[7])
     assert "HOSTS" not in own
     assert own["HOSTS_FILE"] == "/etc/allotment/peers"
     assert peers.files["peers"].splitlines() == list(peers.hosts)

@@ -15,7 +15,7 @@ from foundation.core import clock
 from foundation.models import Hint
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
-from scheduling.execution.tidied import tidied
+from scheduling.execution.removed_pods import record_removed_pods
 from scheduling.models import Allocation, Job, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_cancel
@@ -42,7 +42,7 @@ def test_the_end_of_pods_of_ended_jobs_is_noted_without_looking_at_jobs() -> Non
         news = [gone(of[ended.pk]), gone(of[running.pk])]
 
         with CaptureQueriesContext(connection) as asked:
-            left = tidied(cluster=stage.cluster, observations=news, now=clock.now())
+            left = record_removed_pods(cluster=stage.cluster, observations=news, now=clock.now())
         assert left == news[1:]
         assert len([query for query in asked if not query["sql"].startswith(("SAVEPOINT", "RELEASE"))]) == 2
         assert Allocation.unscoped.get(attempt__job=ended).removed_at == clock.now()
@@ -57,7 +57,7 @@ def test_news_of_another_pod_of_that_name_are_not_taken_for_it() -> None:
     Allocation.unscoped.update(removed_at=None)
     news = [gone(Allocation.unscoped.get(attempt__job=job), uid="another")]
 
-    assert tidied(cluster=stage.cluster, observations=news, now=clock.now()) == news
+    assert record_removed_pods(cluster=stage.cluster, observations=news, now=clock.now()) == news
     assert Allocation.unscoped.get(attempt__job=job).removed_at is None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.running import Running, large_team, platform
+from benchmarks.support.running import RunningPlatform, large_team, run_platform
 from tests.fixtures.books import books
 from tests.fixtures.wait import wait_until
 
@@ -23,15 +23,15 @@ SPEED = 50_000
 
 
 @pytest.fixture
-def running() -> Iterator[Running]:
+def running() -> Iterator[RunningPlatform]:
     # The trace runs on the 96 cards of the demo cluster; the platform's own little cluster is not used.
-    with platform(world=large_team(nodes=1, cards=1)) as it:
+    with run_platform(world=large_team(nodes=1, cards=1)) as it:
         yield it
 
 
 @pytest.mark.timeout(420)
 def test_the_first_window_jobs_all_end_and_the_ledger_ends_at_zero(
-    running: Running, shared_dir: Path
+    running: RunningPlatform, shared_dir: Path
 ) -> None:
     philly = shared_dir / "traces" / "philly"
     command = [

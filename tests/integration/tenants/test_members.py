@@ -12,7 +12,7 @@ from foundation.core.errors import Conflict, Invalid, NotFound, PermissionDenied
 from foundation.models import AuditRecord
 from tenants.access import grants, permissions
 from tenants.access.permissions import Permission
-from tenants.access.rights import Effective, effective_list
+from tenants.access.rights import EffectiveRights, effective_list
 from tenants.models import CustomRole, Member, Role, Tenant, User
 from tenants.services.account import user_set_active
 from tenants.services.group import group_add, group_create, group_delete, group_remove, group_update
@@ -31,7 +31,7 @@ def here() -> World:
     return world()
 
 
-def _rights_of(user: User, here: World) -> Effective:
+def _rights_of(user: User, here: World) -> EffectiveRights:
     """What somebody may do in the workspace, as its admin is told."""
     told = effective_list(viewer=here.admin, tenant=here.workspace)
     return next(each for each in told if each.user == user)
@@ -41,11 +41,11 @@ def test_a_group_gives_its_role_to_all_in_it_and_below(here: World) -> None:
     team = tenancy.group("ml", here.outsider)
     member_set(acting_user=here.platform_admin, group=team, tenant=tenancy.root(), role=Role.VIEWER)
 
-    assert permissions.may(here.outsider, P.JOB_VIEW, here.workspace)
+    assert permissions.has_permission(here.outsider, P.JOB_VIEW, here.workspace)
     rights = _rights_of(here.outsider, here)
     assert [(r.role, r.group, str(r.tenant)) for r in rights.rights] == [("viewer", "ml", "Root")]
     group_remove(acting_user=here.platform_admin, group=team, user=here.outsider)
-    assert not permissions.may(here.outsider, P.JOB_VIEW, here.workspace)
+    assert not permissions.has_permission(here.outsider, P.JOB_VIEW, here.workspace)
 
 
 def test_each_permission_names_where_it_comes_from(here: World) -> None:
@@ -104,7 +104,7 @@ def test_a_custom_role_counts_in_its_own_subtree_only(here: World) -> None:
     )
     member_set(acting_user=here.admin, user=here.outsider, tenant=here.workspace, role=role)
 
-    assert permissions.granted(here.outsider, here.workspace) == {P.TENANT_VIEW, P.JOB_SUBMIT}
+    assert permissions.granted_permissions(here.outsider, here.workspace) == {P.TENANT_VIEW, P.JOB_SUBMIT}
     for place in (here.other_workspace, tenancy.root(), None):
         with pytest.raises(Invalid):
             member_set(acting_user=SYSTEM, user=here.viewer, tenant=place, role=role)
@@ -112,7 +112,7 @@ def test_a_custom_role_counts_in_its_own_subtree_only(here: World) -> None:
         role_delete(acting_user=here.admin, role=role)
     assert (used.value.code, used.value.numbers) == ("ROLE_IN_USE", {"members": 1})
     role_update(acting_user=here.admin, role=role, points=[P.TENANT_VIEW])
-    assert permissions.granted(here.outsider, here.workspace) == {P.TENANT_VIEW}
+    assert permissions.granted_permissions(here.outsider, here.workspace) == {P.TENANT_VIEW}
     member_remove(
         acting_user=here.admin, member=Member.unscoped.get(user=here.outsider, tenant=here.workspace)
     )
@@ -204,26 +204,28 @@ def test_a_service_account_gets_roles_at_home_only(here: World) -> None:
 
 
 def test_grants_are_read_once_per_request(here: World, django_assert_num_queries: Any) -> None:
-    with grants.remembered():
+    with grants.remember_grants():
         with django_assert_num_queries(1):
             for tenant in (here.workspace, here.other_workspace, None):
                 for point in P:
-                    permissions.may(here.editor, point, tenant)
+                    permissions.has_permission(here.editor, point, tenant)
         tenancy.member(here.editor, here.other_workspace, Role.VIEWER)
-        assert permissions.may(here.editor, P.JOB_VIEW, here.other_workspace), "a write is seen at once"
+        assert permissions.has_permission(here.editor, P.JOB_VIEW, here.other_workspace), (
+            "a write is seen at once"
+        )
     with django_assert_num_queries(2):
-        permissions.may(here.editor, P.JOB_VIEW, here.workspace)
-        permissions.may(here.editor, P.JOB_VIEW, here.workspace)
+        permissions.has_permission(here.editor, P.JOB_VIEW, here.workspace)
+        permissions.has_permission(here.editor, P.JOB_VIEW, here.workspace)
 
 
 def test_what_an_undone_transaction_granted_is_not_remembered(here: World) -> None:
-    with grants.remembered():
-        assert not permissions.may(here.editor, P.JOB_VIEW, here.other_workspace)
+    with grants.remember_grants():
+        assert not permissions.has_permission(here.editor, P.JOB_VIEW, here.other_workspace)
         with transaction.atomic():
             tenancy.member(here.editor, here.other_workspace, Role.VIEWER)
-            assert permissions.may(here.editor, P.JOB_VIEW, here.other_workspace)
+            assert permissions.has_permission(here.editor, P.JOB_VIEW, here.other_workspace)
             transaction.set_rollback(True)
-        assert not permissions.may(here.editor, P.JOB_VIEW, here.other_workspace)
+        assert not permissions.has_permission(here.editor, P.JOB_VIEW, here.other_workspace)
 
 
 def test_changes_of_members_are_noted(here: World) -> None:

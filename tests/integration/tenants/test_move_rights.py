@@ -56,7 +56,7 @@ def here(db: None) -> Company:
 def test_nobody_moves_a_tenant_to_where_they_have_more_rights(here: Company) -> None:
     mover = here.mover((here.research, TREE), (here.products, Role.ADMIN))
     assert here.refused(mover, here.products) == "CANNOT_GRANT"
-    assert not permissions.may(mover, Permission.JOB_STOP_ANY, here.team)
+    assert not permissions.has_permission(mover, Permission.JOB_STOP_ANY, here.team)
 
 
 def test_nobody_moves_a_tenant_to_where_a_friend_has_more_rights(here: Company) -> None:
@@ -64,7 +64,7 @@ def test_nobody_moves_a_tenant_to_where_a_friend_has_more_rights(here: Company) 
     friend = tenancy.user("friend")
     tenancy.group_member(tenancy.group("friends", friend), here.products, Role.EDITOR)
     assert here.refused(mover, here.tools) == "CANNOT_GRANT"
-    assert not permissions.may(friend, Permission.JOB_SUBMIT, here.team)
+    assert not permissions.has_permission(friend, Permission.JOB_SUBMIT, here.team)
 
 
 def test_nobody_moves_a_tenant_deeper_to_let_others_in(here: Company) -> None:
@@ -91,7 +91,7 @@ def test_nobody_moves_a_tenant_out_of_a_department_without_a_right_there(here: C
 def test_a_key_moves_no_tenant_whose_rights_it_could_not_give(here: Company) -> None:
     tenancy.user("lea", here.products, Role.ADMIN)
     mover = here.mover((tenancy.root(), Role.ADMIN))
-    with grants.remembered():
+    with grants.remember_grants():
         grants.bind_to_scopes(mover.pk, ["tenant.edit"])
         assert here.refused(mover, here.products) == "SCOPE_MISSING"
 

@@ -88,10 +88,10 @@ def test_groups_come_and_go_with_the_claim(sign_in: SignIn) -> None:
     sign_in(**ada("ml-engineers", "unknown-here"))
     user = User.objects.get(username="ada")
     local.people.create(user=user)
-    assert permissions.may(user, Permission.JOB_SUBMIT, team)
+    assert permissions.has_permission(user, Permission.JOB_SUBMIT, team)
 
     client, _ = sign_in(**ada("unknown-here"))
-    assert not permissions.may(user, Permission.TENANT_VIEW, team)
+    assert not permissions.has_permission(user, Permission.TENANT_VIEW, team)
     assert client.get("/api/v1/workspaces/team-a").status_code == 404
     assert [row.group.name for row in user.in_groups.all()] == ["Local"], "groups of the platform stay"
     note = AuditRecord.unscoped.filter(action="user.groups").first()
@@ -102,10 +102,10 @@ def test_the_admin_group_of_the_settings_lets_the_first_admin_in(sign_in: SignIn
     settings.ALLOTMENT_OIDC_ADMIN_GROUPS = ["platform"]
     sign_in(**ada("platform"))
     user = User.objects.get(username="ada")
-    assert permissions.granted(user) == set(Permission)
+    assert permissions.granted_permissions(user) == set(Permission)
     assert Member.unscoped.get().group.claim == "platform"
     sign_in(**ada())
-    assert permissions.granted(user) == frozenset()
+    assert permissions.granted_permissions(user) == frozenset()
 
 
 def test_a_name_that_exists_here_is_not_taken_over(sign_in: SignIn) -> None:
@@ -153,7 +153,7 @@ def test_a_group_made_here_does_not_become_the_admins_of_the_provider(
     assert answer.status_code == 302
     for each in (client, again):
         assert each.get("/api/v1/me").json()["platform_permissions"] == sorted(Permission)
-    assert permissions.granted(User.objects.get(username="lou")) == frozenset()
+    assert permissions.granted_permissions(User.objects.get(username="lou")) == frozenset()
     assert Member.unscoped.get().group.name.casefold() == "platform (sso 3)"
     assert [row.user.username for row in local.people.all()] == ["lou"]
 

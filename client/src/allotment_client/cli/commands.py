@@ -10,10 +10,10 @@ from pathlib import Path
 
 from allotment_client.cli.show import (
     event_line,
-    explained,
+    format_explanation,
     job_table,
+    print_answer,
     quota_table,
-    show,
     show_line,
 )
 from allotment_client.client import ENDED, Client
@@ -23,7 +23,7 @@ from allotment_client.shapes import Job
 Command = Callable[[Client, str, argparse.Namespace], int]
 
 
-def submit(client: Client, workspace: str, options: argparse.Namespace) -> int:
+def submit_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
     """Submit the file as it is: the server reads YAML and tells every mistake by field."""
     job = client.submit(
         workspace,
@@ -33,9 +33,9 @@ def submit(client: Client, workspace: str, options: argparse.Namespace) -> int:
     )
     if options.dry_run:
         demand = ", ".join(f"{name} {amount}" for name, amount in sorted(job.get("demand", {}).items()))
-        show(options.output, job, lambda: f"{job['name']} would be accepted; it asks for {demand}.")
+        print_answer(options.output, job, lambda: f"{job['name']} would be accepted; it asks for {demand}.")
     elif not options.wait or options.output != "json":
-        show(options.output, job, lambda: job_table([job]))
+        print_answer(options.output, job, lambda: job_table([job]))
     for filled in job.get("defaults", ()):
         print(f"default from policy: {filled['field']} = {filled['value']}", file=sys.stderr)
     if options.dry_run or not options.wait:
@@ -43,7 +43,7 @@ def submit(client: Client, workspace: str, options: argparse.Namespace) -> int:
     return _ended(client.wait(workspace, job["id"], deadline_s=options.timeout), options.output)
 
 
-def listing(client: Client, workspace: str, options: argparse.Namespace) -> int:
+def list_jobs(client: Client, workspace: str, options: argparse.Namespace) -> int:
     """One table of jobs, and what happens afterwards with `--watch`."""
     jobs = list(
         client.jobs(
@@ -54,7 +54,7 @@ def listing(client: Client, workspace: str, options: argparse.Namespace) -> int:
             limit=options.limit,
         )
     )
-    show(options.output, {"items": jobs}, lambda: job_table(jobs))
+    print_answer(options.output, {"items": jobs}, lambda: job_table(jobs))
     if not options.watch:
         return 0
     for event in client.watch(workspace):
@@ -62,7 +62,7 @@ def listing(client: Client, workspace: str, options: argparse.Namespace) -> int:
     return 0
 
 
-def logs(client: Client, workspace: str, options: argparse.Namespace) -> int:
+def print_logs(client: Client, workspace: str, options: argparse.Namespace) -> int:
     """Lines with their task in front; on standard error why there are none."""
     if options.follow:
         lines = client.follow_logs(workspace, options.job, task=options.task, limit=options.tail)
@@ -91,40 +91,40 @@ def _no_lines(job: Job) -> str:
     return f"{head}: the job is {job['state']} and has no matching logs yet."
 
 
-def explain(client: Client, workspace: str, options: argparse.Namespace) -> int:
+def explain_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
     """Why it waits."""
     found = client.explain(workspace, options.job)
-    show(options.output, found, lambda: explained(found))
+    print_answer(options.output, found, lambda: format_explanation(found))
     return 0
 
 
-def get(client: Client, workspace: str, options: argparse.Namespace) -> int:
+def get_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
     """One job."""
     job = client.job(workspace, options.job)
-    show(options.output, job, lambda: job_table([job]))
+    print_answer(options.output, job, lambda: job_table([job]))
     return 0
 
 
-def cancel(client: Client, workspace: str, options: argparse.Namespace) -> int:
+def cancel_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
     """End it."""
     job = client.cancel(workspace, options.job)
-    show(options.output, job, lambda: job_table([job]))
+    print_answer(options.output, job, lambda: job_table([job]))
     return 0
 
 
-def quota(client: Client, workspace: str, options: argparse.Namespace) -> int:
+def show_quota(client: Client, workspace: str, options: argparse.Namespace) -> int:
     """The quota of the workspace and its queues."""
     rows = client.quota(workspace)
-    show(options.output, {"items": rows}, lambda: quota_table(rows))
+    print_answer(options.output, {"items": rows}, lambda: quota_table(rows))
     return 0
 
 
-def wait(client: Client, workspace: str, options: argparse.Namespace) -> int:
+def wait_for_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
     """0 when it succeeded, 1 when it ended otherwise."""
     return _ended(client.wait(workspace, options.job, deadline_s=options.timeout), options.output)
 
 
-def watch(client: Client, workspace: str, options: argparse.Namespace) -> int:
+def watch_events(client: Client, workspace: str, options: argparse.Namespace) -> int:
     """Events until the time is up; without `--timeout` for ever."""
     until = None if options.timeout is None else time.monotonic() + options.timeout
     for event in client.watch(workspace, after=options.after, until=until):
@@ -132,15 +132,17 @@ def watch(client: Client, workspace: str, options: argparse.Namespace) -> int:
     return 0
 
 
-def me(client: Client, _workspace: str, options: argparse.Namespace) -> int:
+def show_caller(client: Client, _workspace: str, options: argparse.Namespace) -> int:
     """Whom the key belongs to."""
     found = client.me()
-    show(options.output, found, lambda: "\n".join(f"{name}: {value}" for name, value in found.items()))
+    print_answer(
+        options.output, found, lambda: "\n".join(f"{name}: {value}" for name, value in found.items())
+    )
     return 0
 
 
 def _ended(job: Job, output: str) -> int:
-    show(output, job, lambda: job_table([job]))
+    print_answer(output, job, lambda: job_table([job]))
     return 0 if job["state"] == "succeeded" else 1
 
 

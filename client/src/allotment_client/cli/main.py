@@ -16,7 +16,7 @@ from typing import Final
 from allotment_client import __version__
 from allotment_client.cli import commands
 from allotment_client.client import Client
-from allotment_client.config import FILE, KEY, URL, WORKSPACE, configuration
+from allotment_client.config import FILE, KEY, URL, WORKSPACE, read_configuration
 from allotment_client.errors import ConfigurationError, DeadlineExceeded, Problem, ServerUnreachable
 
 DONE: Final = 0
@@ -30,11 +30,11 @@ _INTERRUPTED: Final = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
-    options = parser().parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     if options.verb == "completion":
         return _completion(options.shell)
     try:
-        settings = configuration(url=options.url, workspace=options.workspace, file=options.config)
+        settings = read_configuration(url=options.url, workspace=options.workspace, file=options.config)
         if options.needs_workspace and not settings.workspace:
             raise ConfigurationError(f"No workspace. Use --workspace, or set {WORKSPACE}.")
         with Client(settings) as client:
@@ -59,7 +59,7 @@ def _completion(shell: str) -> int:
     """Print what the shell reads to complete commands, options and files."""
     import shtab  # noqa: PLC0415 - needed by nothing else
 
-    top = parser()
+    top = build_parser()
     verbs = next(each for each in top._actions if isinstance(each, argparse._SubParsersAction))
     for action in (action for verb in verbs.choices.values() for action in verb._actions):
         if action.dest in ("file", "config"):
@@ -73,7 +73,7 @@ def _say(error: Exception, status: int) -> int:
     return status
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """The options of all commands."""
     top = argparse.ArgumentParser(
         prog="allotment-client",
@@ -83,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND")
 
-    submit = _verb(verbs, "submit", commands.submit, "submit a job file")
+    submit = _verb(verbs, "submit", commands.submit_job, "submit a job file")
     submit.add_argument("-f", "--file", required=True, help="job file, YAML or JSON; - for standard input")
     submit.add_argument(
         "--dry-run", action="store_true", help="show the requested resources without submitting"
@@ -97,36 +97,36 @@ def parser() -> argparse.ArgumentParser:
     submit.add_argument("--wait", action="store_true", help="wait until the job finishes")
     _deadline(submit)
 
-    listing = _verb(verbs, "list", commands.listing, "list jobs, Newest first")
+    listing = _verb(verbs, "list", commands.list_jobs, "list jobs, Newest first")
     listing.add_argument("--state", action="append", default=[], help="filter by state; repeatable")
     listing.add_argument("--queue", default="", help="filter by queue")
     listing.add_argument("--mine", action="store_true", help="show only your jobs")
     listing.add_argument("--limit", type=_count, default=50, help="maximum number of jobs (default 50)")
     listing.add_argument("--watch", action="store_true", help="keep watching for events")
 
-    logs = _verb(verbs, "logs", commands.logs, "show the logs of a job")
+    logs = _verb(verbs, "logs", commands.print_logs, "show the logs of a job")
     logs.add_argument("job", help="job ID or name")
     logs.add_argument("--task", default="", help="one task only, for example worker-0")
     logs.add_argument("--attempt", type=_count, help="attempt number (default: latest)")
     logs.add_argument("--tail", type=_count, default=500, metavar="LINES", help="number of last lines")
     logs.add_argument("--follow", action="store_true", help="follow until the job finishes")
 
-    _verb(verbs, "explain", commands.explain, "explain why a job is pending").add_argument(
+    _verb(verbs, "explain", commands.explain_job, "explain why a job is pending").add_argument(
         "job", help="job ID or name"
     )
-    _verb(verbs, "get", commands.get, "show a job").add_argument("job", help="job ID or name")
-    _verb(verbs, "cancel", commands.cancel, "cancel a job").add_argument("job", help="job ID or name")
-    _verb(verbs, "quota", commands.quota, "show quota and usage of the workspace")
+    _verb(verbs, "get", commands.get_job, "show a job").add_argument("job", help="job ID or name")
+    _verb(verbs, "cancel", commands.cancel_job, "cancel a job").add_argument("job", help="job ID or name")
+    _verb(verbs, "quota", commands.show_quota, "show quota and usage of the workspace")
 
-    wait = _verb(verbs, "wait", commands.wait, "wait until a job finishes; exit status 0 if it succeeded")
+    wait = _verb(verbs, "wait", commands.wait_for_job, "wait until a job finishes; exit status 0 if it succeeded")
     wait.add_argument("job", help="job ID or name")
     _deadline(wait)
 
-    watch = _verb(verbs, "watch", commands.watch, "watch job events")
+    watch = _verb(verbs, "watch", commands.watch_events, "watch job events")
     watch.add_argument("--after", type=int, help="resume after this event ID")
     _deadline(watch)
 
-    _verb(verbs, "me", commands.me, "show the owner of the access key", needs_workspace=False)
+    _verb(verbs, "me", commands.show_caller, "show the owner of the access key", needs_workspace=False)
     completion = verbs.add_parser("completion", help="print shell completion: bash, zsh or tcsh")
     completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])
     return top

@@ -10,24 +10,29 @@ from typing import Any
 from allotment_client.shapes import Explanation, Job, JobEvent, QuotaRow, Reason
 
 
-def show(output: str, value: Any, text: Callable[[], str]) -> None:
+def print_answer(output: str, value: Any, text: Callable[[], str]) -> None:
     """Print one answer."""
     print(json.dumps(value, ensure_ascii=False, indent=2) if output == "json" else text(), flush=True)
 
 
 def show_line(output: str, value: Any, text: str) -> None:
     """Print one of many, as soon as it is there."""
-    print(json.dumps(value, ensure_ascii=False) if output == "json" else clean(text), flush=True)
+    print(
+        json.dumps(value, ensure_ascii=False) if output == "json" else strip_control_characters(text),
+        flush=True,
+    )
 
 
-def clean(text: str) -> str:
+def strip_control_characters(text: str) -> str:
     """Without control characters: what a job printed must not drive the terminal."""
     return "".join(char if char == "\t" or unicodedata.category(char) != "Cc" else "\ufffd" for char in text)
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[str] = frozenset()) -> str:
+def format_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[str] = frozenset()
+) -> str:
     """Columns as wide as their widest cell, those named in `right` aligned to the right."""
-    cells = [[clean(cell) for cell in row] for row in rows]
+    cells = [[strip_control_characters(cell) for cell in row] for row in rows]
     widths = [max(_width(row[index]) for row in [list(heads), *cells]) for index in range(len(heads))]
     lines = []
     for row in [list(heads), *cells]:
@@ -60,7 +65,7 @@ def job_table(jobs: Sequence[Job]) -> str:
         for job in jobs
     ]
     heads = ("NAME", "STATE", "REASON", "GPUS", "QUEUE", "PRIORITY", "BY", "SUBMITTED (UTC)", "ID")
-    return table(heads, rows, right=frozenset({"CARDS"}))
+    return format_table(heads, rows, right=frozenset({"CARDS"}))
 
 
 def quota_table(rows: Sequence[QuotaRow]) -> str:
@@ -78,14 +83,14 @@ def quota_table(rows: Sequence[QuotaRow]) -> str:
         for row in rows
     ]
     heads = ("QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "RESERVED", "BORROWED", "AVAILABLE")
-    return table(heads, shown, right=frozenset(heads[3:]))
+    return format_table(heads, shown, right=frozenset(heads[3:]))
 
 
 def _amount(value: int | None) -> str:
     return "unlimited" if value is None else str(value)
 
 
-def explained(found: Explanation) -> str:
+def format_explanation(found: Explanation) -> str:
     """State, reason with its numbers, what would help, why it gave back, and the place in the queue."""
     lines = [f"state: {found['state']}"]
     reason = found.get("reason")

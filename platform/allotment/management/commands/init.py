@@ -17,7 +17,7 @@ from allotment.setup.first_use import (
     SetupStep,
     installation_init,
 )
-from tenants.management.results import USAGE, read_password, refusals, write_json
+from tenants.management.results import USAGE, read_password, report_refusals, write_json
 
 _NEXT = "next: allotment cluster add NAME --path KUBECONFIG"
 
@@ -45,7 +45,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         wanted = _wanted(options)
         # What cannot be written is undone: nobody would know the password.
-        with refusals(), transaction.atomic():
+        with report_refusals(), transaction.atomic():
             found = installation_init(wanted=wanted)
             if options["json"]:
                 write_json(options["json"], _told(found), secret=True)

@@ -26,7 +26,7 @@ def check(case: dict[str, Any]) -> str | None:
 
 @pytest.fixture(autouse=True)
 def one_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conformance, "tables", lambda: {"TestEven": check})
+    monkeypatch.setattr(conformance, "all_tables", lambda: {"TestEven": check})
 
 
 def write(path: Path, *numbers: int) -> Path:
@@ -97,5 +97,5 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_no_two_adapters_offer_the_same_table() -> None:
-    registry.tables.cache_clear()
-    assert "TestAvailable" in registry.tables()
+    registry.all_tables.cache_clear()
+    assert "TestAvailable" in registry.all_tables()

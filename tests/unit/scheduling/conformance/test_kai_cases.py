@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scheduling.conformance.errors import Skipped
-from scheduling.conformance.kai.tables import TABLES, matches
+from scheduling.conformance.kai.tables import TABLES, check_case
 
 FLOORS = {
     "actions_allocate_TestHandleAllocation": 18,
@@ -96,7 +96,7 @@ def names_of(case: dict[str, Any]) -> list[tuple[str, str]]:
 @pytest.mark.shared
 @pytest.mark.parametrize("table", sorted(FLOORS))
 def test_no_fewer_cases_pass(shared_dir: Path, table: str) -> None:
-    answers = [(case["name"], matches(case)) for case in cases_of(shared_dir, table)]
+    answers = [(case["name"], check_case(case)) for case in cases_of(shared_dir, table)]
     passed = sum(answer is None for _, answer in answers)
     assert passed >= FLOORS[table], [entry for entry in answers if entry[1]]
 
@@ -112,11 +112,11 @@ def test_the_floors_reach_the_bar(shared_dir: Path) -> None:
 @pytest.mark.parametrize("table", sorted(table for table in FLOORS if FLOORS[table]))
 def test_another_outcome_is_noticed(shared_dir: Path, table: str) -> None:
     cases = cases_of(shared_dir, table)
-    case = next(one for one in cases if names_of(one) and matches(one) is None)
+    case = next(one for one in cases if names_of(one) and check_case(one) is None)
     for part, name in names_of(case)[:3]:
         wrong = deepcopy(case)
         wrong["expected"][part][name]["Status"] = "Succeeded"
-        assert matches(wrong) is not None, name
+        assert check_case(wrong) is not None, name
 
 
 @pytest.mark.parametrize("table", sorted(name for name in TABLES if "DRA" in name))

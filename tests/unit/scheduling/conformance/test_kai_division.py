@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduling.conformance.kai.division import Claimant, divide
-from scheduling.conformance.kai.shares import division
+from scheduling.conformance.kai.division import Claimant, divide_shares
+from scheduling.conformance.kai.shares import check_division
 
 
 def queue(name: str, deserved: float, weight: float, request: float, **facts: int) -> Claimant:
@@ -31,14 +31,14 @@ def queue(name: str, deserved: float, weight: float, request: float, **facts: in
 def test_deserved_first_then_by_weight(
     total: float, queues: list[Claimant], expected: dict[str, float], left: float
 ) -> None:
-    assert divide(total, queues, k=1.0) == (expected, left)
+    assert divide_shares(total, queues, k=1.0) == (expected, left)
 
 
 def test_late_usage_counts_against_a_queue() -> None:
     greedy = Claimant(id="a", limit=-1, weight=1, request=10, usage=0.5)
     modest = Claimant(id="b", limit=-1, weight=1, request=10, usage=0.0)
-    assert divide(6, [greedy, modest], k=1.0) == ({"a": 2, "b": 4}, 0)
-    assert divide(6, [greedy, modest], k=0.0) == ({"a": 3, "b": 3}, 0)
+    assert divide_shares(6, [greedy, modest], k=1.0) == ({"a": 2, "b": 4}, 0)
+    assert divide_shares(6, [greedy, modest], k=0.0) == ({"a": 3, "b": 3}, 0)
 
 
 @pytest.mark.shared
@@ -48,7 +48,7 @@ def test_every_case_of_the_table_passes(shared_dir: Path) -> None:
         pytest.skip(f"no case table in {path}")
     cases = json.loads(path.read_text())["cases"]
     assert cases
-    assert [answer for case in cases if (answer := division(case)) is not None] == []
+    assert [answer for case in cases if (answer := check_division(case)) is not None] == []
 
 
 @pytest.mark.shared
@@ -60,4 +60,4 @@ def test_another_share_is_noticed(shared_dir: Path) -> None:
         for result in case["expected"]["results"]:
             for shares in result["fairShare"].values():
                 shares.update({resource: amount + 1 for resource, amount in shares.items()})
-        assert division(case) is not None
+        assert check_division(case) is not None

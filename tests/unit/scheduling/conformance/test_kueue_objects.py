@@ -8,8 +8,8 @@ import pytest
 
 from scheduling.conformance.errors import ObjectError
 from scheduling.conformance.kueue import quantities
-from scheduling.conformance.kueue.objects import Aside, flavor_resource, pending, read
-from scheduling.conformance.kueue.workloads import Reading
+from scheduling.conformance.kueue.objects import Aside, build_pending_job, flavor_resource, read_setup
+from scheduling.conformance.kueue.workloads import WorkloadReading
 from scheduling.engine.model import (
     Charge,
     Extended,
@@ -48,14 +48,14 @@ CEILING = 2**63 - 1
     ],
 )
 def test_quantities_are_exact_and_stop_at_the_ceiling(text: str, resource: str, expected: int) -> None:
-    assert quantities.amount(text, resource) == expected
-    assert quantities.limit(text, resource) == (None if expected == CEILING else expected)
+    assert quantities.parse_amount(text, resource) == expected
+    assert quantities.parse_limit(text, resource) == (None if expected == CEILING else expected)
 
 
 @pytest.mark.parametrize("text", ["", "x", "1x", "1.2.3", "-1", "1 Gi", True])
 def test_what_is_no_quantity_is_refused(text: Any) -> None:
-    with pytest.raises(quantities.QuantityError):
-        quantities.amount(text, "cpu")
+    with pytest.raises(quantities.KueueQuantityError):
+        quantities.parse_amount(text, "cpu")
 
 
 def test_the_first_slash_parts_flavor_and_resource() -> None:
@@ -115,7 +115,7 @@ def reserved(queue: str = "cq", *more: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_cluster_queue_is_a_queue_and_a_leaf() -> None:
-    found = read(
+    found = read_setup(
         world(
             clusterQueues=[
                 cluster_queue(
@@ -132,7 +132,7 @@ def test_a_cluster_queue_is_a_queue_and_a_leaf() -> None:
             ]
         )
     )
-    queue = found.queue("cq")
+    queue = found.get_queue("cq")
     assert queue.groups[0].resources == ("cpu", "gpu")
     assert queue.groups[0].flavors == ("a",)
     assert queue.strategy is Strategy.STRICT_FIFO
@@ -154,7 +154,7 @@ def test_a_cluster_queue_is_a_queue_and_a_leaf() -> None:
 
 
 def test_a_pending_workload_is_a_job_per_pod() -> None:
-    job = read(world()).job("ns/w")
+    job = read_setup(world()).get_job("ns/w")
     assert job.queue == "cq"
     assert job.user == "ns/lq"
     assert job.state is JobState.QUEUED
@@ -176,55 +176,55 @@ def test_start_up_containers_and_overhead_count() -> None:
         "overhead": {"cpu": "10m"},
     }
     podset = {"name": "main", "count": 1, "template": {"spec": spec}}
-    job = pending(workload(spec={"podSets": [podset]}), read(world()).queue("cq"))
+    job = build_pending_job(workload(spec={"podSets": [podset]}), read_setup(world()).get_queue("cq"))
     assert job.roles[0].request.cpu == 3110
 
 
 def test_a_total_of_the_export_wins_over_the_template() -> None:
     value = workload() | {"x-totalRequests": [{"name": "main", "count": 2, "requests": {"cpu": 5000}}]}
-    job = pending(value, read(world()).queue("cq"))
+    job = build_pending_job(value, read_setup(world()).get_queue("cq"))
     assert job.roles[0].request.cpu == 2500
     assert job.roles[0].request.extended == ()
 
 
 def test_a_reserved_workload_holds_quota() -> None:
-    found = read(world(workloads=[workload(status=reserved())]))
-    assert found.job("ns/w").state is JobState.LIVE
-    assert found.job("ns/w").admitted_at == 1767225600.0
+    found = read_setup(world(workloads=[workload(status=reserved())]))
+    assert found.get_job("ns/w").state is JobState.LIVE
+    assert found.get_job("ns/w").admitted_at == 1767225600.0
     assert [a.charges for a in found.allocations] == [(Charge("a", "cpu", 1000), Charge("a", "gpu", 2))]
-    snapshot = found.snapshot(used={"cq": {flavor_resource("a/gpu"): 1}})
+    snapshot = found.build_snapshot(used={"cq": {flavor_resource("a/gpu"): 1}})
     assert snapshot.quota.usage("cq", flavor_resource("a/gpu")) == 3
 
 
 def test_pods_that_ended_give_their_quota_back() -> None:
     status = reserved() | {"reclaimablePods": [{"name": "main", "count": 1}]}
-    found = read(world(workloads=[workload(status=status)]))
-    assert found.job("ns/w").roles[0].ended == 1
+    found = read_setup(world(workloads=[workload(status=status)]))
+    assert found.get_job("ns/w").roles[0].ended == 1
     assert found.allocations[0].charges == (Charge("a", "cpu", 500), Charge("a", "gpu", 1))
-    kept = read(world(workloads=[workload(status=status)]), Reading(reclaimable_pods=False))
+    kept = read_setup(world(workloads=[workload(status=status)]), WorkloadReading(reclaimable_pods=False))
     assert kept.allocations[0].charges == (Charge("a", "cpu", 1000), Charge("a", "gpu", 2))
 
 
 def test_an_evicted_workload_leaves_while_it_holds_and_waits_afterwards() -> None:
     evicted = {"type": "Evicted", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"}
-    leaving = read(world(workloads=[workload(status=reserved("cq", evicted))]))
-    assert leaving.job("ns/w").state is JobState.LEAVING
+    leaving = read_setup(world(workloads=[workload(status=reserved("cq", evicted))]))
+    assert leaving.get_job("ns/w").state is JobState.LEAVING
     assert leaving.allocations[0].leaving
-    gone = read(world(workloads=[workload(status={"conditions": [evicted]})]))
-    assert gone.job("ns/w").state is JobState.QUEUED
+    gone = read_setup(world(workloads=[workload(status={"conditions": [evicted]})]))
+    assert gone.get_job("ns/w").state is JobState.QUEUED
     assert gone.allocations == ()
 
 
 @pytest.mark.parametrize(
     ("reason", "reading", "expected"),
     [
-        ("PodsReadyTimeout", Reading(), 1767225605.0),
-        ("PodsReadyTimeout", Reading(eviction_timestamp=False), 1767225600.0),
-        ("AdmissionCheck", Reading(eviction_timestamp=False), 1767225605.0),
-        ("Preempted", Reading(), 1767225600.0),
+        ("PodsReadyTimeout", WorkloadReading(), 1767225605.0),
+        ("PodsReadyTimeout", WorkloadReading(eviction_timestamp=False), 1767225600.0),
+        ("AdmissionCheck", WorkloadReading(eviction_timestamp=False), 1767225605.0),
+        ("Preempted", WorkloadReading(), 1767225600.0),
     ],
 )
-def test_where_an_evicted_workload_lines_up(reason: str, reading: Reading, expected: float) -> None:
+def test_where_an_evicted_workload_lines_up(reason: str, reading: WorkloadReading, expected: float) -> None:
     value = workload(
         status={
             "conditions": [
@@ -238,7 +238,7 @@ def test_where_an_evicted_workload_lines_up(reason: str, reading: Reading, expec
         }
     )
     value["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    assert pending(value, read(world()).queue("cq"), reading).submitted_at == expected
+    assert build_pending_job(value, read_setup(world()).get_queue("cq"), reading).submitted_at == expected
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_where_an_evicted_workload_lines_up(reason: str, reading: Reading, expec
     ],
 )
 def test_what_is_not_looked_at_is_noted(changes: dict[str, Any], expected: Aside) -> None:
-    found = read(world(**changes))
+    found = read_setup(world(**changes))
     assert found.aside == {"ns/w": expected}
     assert all(job.state is not JobState.QUEUED for job in found.jobs)
 
@@ -274,16 +274,16 @@ def test_a_ring_of_cohorts_makes_its_queues_inactive_and_still_reads() -> None:
         {"metadata": {"name": "one"}, "spec": {"parentName": "two"}},
         {"metadata": {"name": "two"}, "spec": {"parentName": "one"}},
     ]
-    found = read(
+    found = read_setup(
         world(
             cohorts=ring,
             clusterQueues=[cluster_queue(cohortName="one"), cluster_queue("free", cohortName="other")],
         )
     )
     assert found.inactive == {"cq": "its cohort is part of a cycle"}
-    assert found.queue("cq").stop_policy is StopPolicy.HOLD
-    assert found.queue("free").stop_policy is StopPolicy.NONE
-    found.snapshot()
+    assert found.get_queue("cq").stop_policy is StopPolicy.HOLD
+    assert found.get_queue("free").stop_policy is StopPolicy.NONE
+    found.build_snapshot()
 
 
 def test_topology_rules_are_read() -> None:
@@ -294,7 +294,11 @@ def test_topology_rules_are_read() -> None:
         "podSetGroupName": "g",
     }
     podset = workload()["spec"]["podSets"][0] | {"topologyRequest": request}
-    rule = pending(workload(spec={"podSets": [podset]}), read(world()).queue("cq")).roles[0].topology
+    rule = (
+        build_pending_job(workload(spec={"podSets": [podset]}), read_setup(world()).get_queue("cq"))
+        .roles[0]
+        .topology
+    )
     assert rule is not None
     assert (rule.level, rule.mode) == ("rack", TopologyMode.REQUIRED)
     assert (rule.slice_level, rule.slice_size, rule.companions) == ("host", 4, "g")
@@ -314,5 +318,5 @@ def test_topology_rules_are_read() -> None:
 )
 def test_what_cannot_be_read_is_named(changes: dict[str, Any], where: str) -> None:
     with pytest.raises(ObjectError) as caught:
-        read(world(**changes))
+        read_setup(world(**changes))
     assert where in caught.value.where

@@ -70,7 +70,7 @@ def test_a_gate_turned_the_other_way_is_noticed(table: str, gate: str, shared_di
 def test_a_gate_without_a_switch_is_not_passed_over() -> None:
     case = {"name": "x", "gates": {"ConcurrentAdmission": True}, "input": {}, "expected": {}}
     with pytest.raises(Skipped, match="ConcurrentAdmission"):
-        schedule.schedule(case)
+        schedule.check_schedule(case)
 
 
 def test_what_differs_is_told() -> None:
@@ -80,5 +80,5 @@ def test_what_differs_is_told() -> None:
         "input": {"now": "2026-01-01T00:00:00Z", "workloads": [], "clusterQueues": []},
         "expected": {"workloads": {}, "preempted": {"a/b": "InClusterQueue"}},
     }
-    found = schedule.schedule(case)
+    found = schedule.check_schedule(case)
     assert found == "expected preempted {'a/b': 'InClusterQueue'}, got {}"

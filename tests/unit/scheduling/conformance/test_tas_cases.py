@@ -15,7 +15,7 @@ from scheduling.conformance.kueue.cycles import Cycles
 from scheduling.conformance.kueue.tas_nodes import nodes
 from scheduling.conformance.kueue.topology_aware import DomainTasks
 from scheduling.conformance.kueue.topology_objects import assignment, placement
-from scheduling.conformance.kueue.transformations import transformation, transformed
+from scheduling.conformance.kueue.transformations import read_transformation, transform_amounts
 
 Case = Mapping[str, Any]
 FEWEST = {"TestScheduleForTAS": 50, "TestScheduleForTASCohorts": 19, "TestScheduleForTASPreemption": 9}
@@ -245,16 +245,18 @@ def test_an_assignment_reads_back_as_it_was_written() -> None:
 def test_what_counts_as_something_else(
     strategy: str, amounts: Mapping[str, int], expected: Mapping[str, int]
 ) -> None:
-    rule = transformation({"input": "cpu", "strategy": strategy, "outputs": {"credits": "2", "tokens": "5"}})
-    assert transformed(amounts, [rule]) == expected
+    rule = read_transformation(
+        {"input": "cpu", "strategy": strategy, "outputs": {"credits": "2", "tokens": "5"}}
+    )
+    assert transform_amounts(amounts, [rule]) == expected
 
 
 def test_what_several_resources_count_as_adds_up() -> None:
     rules = [
-        transformation({"input": "cpu", "outputs": {"credits": "1"}}),
-        transformation({"input": "example.com/gpu", "outputs": {"credits": "500m"}}),
+        read_transformation({"input": "cpu", "outputs": {"credits": "1"}}),
+        read_transformation({"input": "example.com/gpu", "outputs": {"credits": "500m"}}),
     ]
-    assert transformed({"cpu": 2000, "example.com/gpu": 3}, rules) == {"credits": 4}
+    assert transform_amounts({"cpu": 2000, "example.com/gpu": 3}, rules) == {"credits": 4}
 
 
 @pytest.mark.parametrize(

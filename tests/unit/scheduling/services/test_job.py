@@ -11,7 +11,7 @@ from foundation.models import AuditRecord, Hint
 from scheduling.job_file import parse_job
 from scheduling.models import Claim, Job, JobEvent, JobState, PriorityGrant, Task
 from scheduling.services.jobs import feasibility, job_check
-from scheduling.services.jobs.feasibility import Misfit
+from scheduling.services.jobs.feasibility import JobMisfit
 from scheduling.services.jobs.job import job_cancel, job_resume, job_submit, job_suspend
 from tests.builders import jobs
 from tests.builders.world import World, world
@@ -96,7 +96,7 @@ def test_a_workspace_has_a_cap_of_waiting_jobs(w: World, monkeypatch: pytest.Mon
 
 
 def test_what_can_never_fit_is_refused_with_numbers(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feasibility, "find_misfit", lambda spec, queue: Misfit({"asked": 9, "largest": 8}))
+    monkeypatch.setattr(feasibility, "find_misfit", lambda spec, queue: JobMisfit({"asked": 9, "largest": 8}))
 
     error = refusal(w)
 

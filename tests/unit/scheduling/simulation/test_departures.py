@@ -11,7 +11,7 @@ from scheduling.engine import WorkloadShape
 from scheduling.engine.model import Device, GpuMode, GpuRequest, Node, Request
 from scheduling.simulation.departures import Departures
 from scheduling.simulation.errors import UsageError
-from scheduling.simulation.openb import CARD, Pod, read_arrivals, read_nodes, read_pods, scaled
+from scheduling.simulation.openb import CARD, TracePod, read_arrivals, read_nodes, read_pods, scale_trace
 from scheduling.simulation.pack import PackReport, run_pack
 
 
@@ -22,13 +22,13 @@ def node(name: str) -> Node:
     return Node(id=name, cpu=96_000, memory=1 << 20, devices=devices)
 
 
-def pod(name: str, milli: int) -> Pod:
+def pod(name: str, milli: int) -> TracePod:
     gpu = (
         GpuRequest(cards=1, mode=GpuMode.SLICE, cores=milli, memory=0)
         if milli < CARD
         else GpuRequest(cards=1)
     )
-    return Pod(name, Request(cpu=4_000, memory=1_000, gpu=gpu), WorkloadShape(4_000, milli, 1))
+    return TracePod(name, Request(cpu=4_000, memory=1_000, gpu=gpu), WorkloadShape(4_000, milli, 1))
 
 
 NODES = [node(f"n{at:02}") for at in range(12)]
@@ -78,7 +78,7 @@ def test_the_own_policy_allocates_more_than_the_published_best(shared_dir: Path)
     pods = read_pods(folder / "openb_pod_list_gpushare100.csv")
     stream = folder / "arrivals" / "gpushare100.jsonl.gz"
     arrivals = read_arrivals(stream, 42, pods=len(pods), nodes=len(nodes))
-    ranked, order = scaled(nodes, arrivals, len(pods), 1)
+    ranked, order = scale_trace(nodes, arrivals, len(pods), 1)
     report = run_pack(ranked, pods, order, policy="default", seed=42)
     with (folder / "published_allocation.csv").open() as table:
         rows = {(row["workload"], row["sc_policy"], row["seed"]): row for row in csv.DictReader(table)}

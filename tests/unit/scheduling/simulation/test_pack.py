@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scheduling.simulation.cli import main
-from scheduling.simulation.openb import read_arrivals, read_nodes, read_pods, scaled
+from scheduling.simulation.openb import read_arrivals, read_nodes, read_pods, scale_trace
 from scheduling.simulation.pack import PackReport, run_pack
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,8000,1000,2,T4\nn1,8000,1000,2,V100\n"
@@ -37,7 +37,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 def packed(files: dict[str, Path], scale: int = 1) -> PackReport:
     nodes, pods = read_nodes(files["nodes"]), read_pods(files["pods"])
     arrivals = read_arrivals(files["arrivals"], 42, pods=len(pods), nodes=len(nodes))
-    ranked, order = scaled(nodes, arrivals, len(pods), scale)
+    ranked, order = scale_trace(nodes, arrivals, len(pods), scale)
     return run_pack(ranked, pods, order, policy="bestfit", seed=42)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scheduling.simulation.clock import Record, Replay
-from scheduling.simulation.openb import read_arrivals, read_nodes, read_pods, scaled
+from scheduling.simulation.openb import read_arrivals, read_nodes, read_pods, scale_trace
 from scheduling.simulation.pack import PackReport, run_pack
 from scheduling.simulation.philly import read_jobs, read_tenants
 from scheduling.simulation.pools import pool_policy
@@ -32,7 +32,7 @@ def packed(folder: Path, policy: str, trace: str, seed: int) -> PackReport:
     pods = read_pods(folder / f"openb_pod_list_{trace}.csv")
     stream = folder / "arrivals" / f"{trace}.jsonl.gz"
     arrivals = read_arrivals(stream, seed, pods=len(pods), nodes=len(nodes))
-    ranked, order = scaled(nodes, arrivals, len(pods), 1)
+    ranked, order = scale_trace(nodes, arrivals, len(pods), 1)
     return run_pack(ranked, pods, order, policy=policy, seed=seed)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from scheduling.simulation.philly import Tenant, TraceJob
+from scheduling.simulation.philly import TraceJob, TraceTenant
 from scheduling.simulation.replay import ReplayReport, run_replay
 
-TENANTS = [Tenant("a", 1, 8), Tenant("b", 1, 8)]
+TENANTS = [TraceTenant("a", 1, 8), TraceTenant("b", 1, 8)]
 HOUR = 3600
 
 
-def replay(*rows: tuple[str, int, int, int], tenants: list[Tenant] = TENANTS) -> ReplayReport:
+def replay(*rows: tuple[str, int, int, int], tenants: list[TraceTenant] = TENANTS) -> ReplayReport:
     """Jobs from (tenant, submit, cards, duration) under the policy `quota`."""
     trace = [
         TraceJob(row, f"{tenant}-{row}", tenant, submit, cards, length)

@@ -11,12 +11,12 @@ from scheduling.simulation import clock
 from scheduling.simulation.clock import Record
 from scheduling.simulation.errors import UsageError
 from scheduling.simulation.guarantee import GuaranteeWatch
-from scheduling.simulation.philly import Tenant, TraceJob, compressed
+from scheduling.simulation.philly import TraceJob, TraceTenant, compress_jobs
 from scheduling.simulation.pools import pool_policy
 from scheduling.simulation.replay import ReplayReport, run_replay
-from scheduling.simulation.statistics import Spread
+from scheduling.simulation.statistics import ValueSpread
 
-TENANTS = [Tenant("a", 1, 8), Tenant("b", 1, 8)]
+TENANTS = [TraceTenant("a", 1, 8), TraceTenant("b", 1, 8)]
 
 
 def jobs(*rows: tuple[str, int, int, int]) -> list[TraceJob]:
@@ -137,9 +137,9 @@ def test_a_job_that_can_never_start_stays_unfinished() -> None:
 
 
 def test_compressed_arrivals_are_truncated_to_seconds() -> None:
-    assert [job.submit_s for job in compressed(jobs(("a", 10, 1, 1), ("a", 99, 1, 1)), 1.3)] == [7, 76]
+    assert [job.submit_s for job in compress_jobs(jobs(("a", 10, 1, 1), ("a", 99, 1, 1)), 1.3)] == [7, 76]
     with pytest.raises(UsageError, match="above 0"):
-        compressed([], 0)
+        compress_jobs([], 0)
 
 
 def test_a_policy_that_there_is_not_is_refused() -> None:
@@ -148,19 +148,19 @@ def test_a_policy_that_there_is_not_is_refused() -> None:
 
 
 def test_percentiles_are_the_value_at_the_floor_of_p_times_n() -> None:
-    assert Spread.of(list(range(100, 0, -1))) == Spread(50.5, 51.0, 96.0, 100.0)
-    assert Spread.of([]) == Spread(0.0, 0.0, 0.0, 0.0)
+    assert ValueSpread.of_values(list(range(100, 0, -1))) == ValueSpread(50.5, 51.0, 96.0, 100.0)
+    assert ValueSpread.of_values([]) == ValueSpread(0.0, 0.0, 0.0, 0.0)
 
 
 class TestGuarantee:
     """A waiting job, the tenant's own nodes, and more than sixty seconds."""
 
     def watch(self, script: list[tuple[int, str, int]], cards: list[int], *, heads_only: bool = False) -> int:
-        watch = GuaranteeWatch([Tenant("a", 1, 8)], heads_only=heads_only)
+        watch = GuaranteeWatch([TraceTenant("a", 1, 8)], heads_only=heads_only)
         records = [Record(TraceJob(row, f"a-{row}", "a", row, size, 1)) for row, size in enumerate(cards)]
         for at, what, row in script:
             getattr(watch, what)(at, records[row])
-            watch.settled(at)
+            watch.on_settled(at)
         return watch.violations
 
     def test_a_head_that_fits_may_wait_a_minute(self) -> None:

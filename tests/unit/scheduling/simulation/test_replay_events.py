@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.support.replay_events import Findings, Line, Pool, check_events
-from scheduling.simulation.philly import Tenant, TraceJob
+from benchmarks.support.replay_events import EventLine, EventPool, Findings, check_events
+from scheduling.simulation.philly import TraceJob, TraceTenant
 from scheduling.simulation.replay import run_replay
 
-POOL = Pool({"a": 2, "b": 1})
+POOL = EventPool({"a": 2, "b": 1})
 """24 cards on node-0000 to node-0002; the nominal is 16 and 8."""
 
 
 def found(*events: tuple[int, str, str, int, str]) -> Findings:
     """The findings on (second, event, job, cards, nodes); a job's name begins with its tenant."""
     return check_events(
-        [Line(at, what, job, job[0], cards, tuple(nodes.split())) for at, what, job, cards, nodes in events],
+        [
+            EventLine(at, what, job, job[0], cards, tuple(nodes.split()))
+            for at, what, job, cards, nodes in events
+        ],
         POOL,
     )
 
@@ -69,7 +72,7 @@ def test_a_node_that_is_too_full_is_told() -> None:
 
 @pytest.mark.parametrize("policy", ["quota", "shared-fifo"])
 def test_it_agrees_with_what_the_replay_counts(policy: str) -> None:
-    tenants = [Tenant("a", 2, 8), Tenant("b", 1, 8)]
+    tenants = [TraceTenant("a", 2, 8), TraceTenant("b", 1, 8)]
     rows = [("ab"[n % 2], 40 * n, 1 << (n * 7 % 5), 60 + n * 997 % 1_500) for n in range(60)]
     jobs = [
         TraceJob(row, f"{name}-{row}", name, at, gpus, runs)
@@ -77,7 +80,8 @@ def test_it_agrees_with_what_the_replay_counts(policy: str) -> None:
     ]
     report = run_replay(jobs, tenants, policy=policy)
     lines = [
-        Line(each.t_s, each.event, each.job, each.tenant, each.gpus, each.nodes) for each in report.events
+        EventLine(each.t_s, each.event, each.job, each.tenant, each.gpus, each.nodes)
+        for each in report.events
     ]
     findings = check_events(lines, POOL)
     assert findings.queue_mean_s == report.queue.mean

@@ -15,8 +15,8 @@ from clusters.models import SimulatedCluster
 from quotas.models import Queue, Quota
 from scheduling.models import Job, JobRole
 from scheduling.services.trace_import import feed as feeding
-from scheduling.services.trace_import.feed import Pace, feed, spec_of
-from scheduling.services.trace_import.philly import TraceJob, read_shares, read_trace
+from scheduling.services.trace_import.feed import Pace, feed_jobs, spec_of
+from scheduling.services.trace_import.philly import ImportedJob, read_shares, read_trace
 from tenants.models import Tenant
 from tests.builders.world import World, world
 
@@ -86,7 +86,7 @@ def test_a_missing_column_file_or_encoding_is_one_line(tmp_path: Path, trace_fil
 
 
 def test_more_cards_than_a_node_has_become_a_gang() -> None:
-    spec = spec_of(TraceJob(2, "aa-2", "aa", 0, 16, 300))
+    spec = spec_of(ImportedJob(2, "aa-2", "aa", 0, 16, 300))
 
     assert (spec.roles[0].replicas, spec.min_available) == (2, 2)
     assert spec.roles[0].gpu is not None and spec.roles[0].gpu.cards == 8
@@ -152,7 +152,7 @@ def test_the_pace_is_that_of_the_trace_divided_by_the_factor(
         at[0] += seconds
 
     monkeypatch.setattr(feeding, "job_submit", lambda **_: None)
-    fed = feed(
+    fed = feed_jobs(
         acting_user=w.platform_admin,
         trace=read_trace(trace_file),
         file="jobs.csv",

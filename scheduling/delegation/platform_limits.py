@@ -15,7 +15,7 @@ from typing import Final
 from foundation.core.quantities import Resource
 from scheduling import engine
 from scheduling.engine import model as em
-from scheduling.engine_input.allowances import Allowances
+from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.models import Job, JobState
 
 _DENIED: Final = "POLICY_DENIED"
@@ -29,21 +29,23 @@ class Unwanted:
     numbers: Mapping[str, int | str]
 
 
-class Curbs:
+class PlatformLimits:
     """The rules at one moment, for the jobs of one look; to be asked in the order of their arrival."""
 
     def __init__(self, jobs: Sequence[Job], pools: Mapping[str, em.Flavor], now: datetime) -> None:
         places = {job.workspace_id: job.workspace for job in jobs if job.state == JobState.QUEUED}
-        self._found = Allowances((places[pk] for pk in sorted(places)), now=now)
+        self._found = AllowanceReader((places[pk] for pk in sorted(places)), now=now)
         self._pools = pools
         self._given: Counter[tuple[str, str]] = Counter()
 
-    def barred(self, job: Job) -> Mapping[str, em.Barred]:
+    def barred_flavors(self, job: Job) -> Mapping[str, em.Barred]:
         """The flavors in which it may take no GPUs because a budget is used up, by id."""
-        found = self._found.barred(job.workspace_id, preemptible=job.preemptible)
+        found = self._found.barred_flavors(job.workspace_id, preemptible=job.preemptible)
         return {item.flavor: item for item in found}
 
-    def against(self, job: Job, roles: Sequence[em.Role], pools: Sequence[Sequence[str]]) -> Unwanted | None:
+    def find_limit(
+        self, job: Job, roles: Sequence[em.Role], pools: Sequence[Sequence[str]]
+    ) -> Unwanted | None:
         """The limit that keeps a job back; where there is none it counts from now on.
 
         `pools`: by role the flavors it may be admitted to. It counts at its full size and highest charge,
@@ -65,7 +67,7 @@ class Curbs:
         return None
 
 
-def spent(budget: em.Barred, flavor: str) -> Unwanted:
+def budget_refusal(budget: em.Barred, flavor: str) -> Unwanted:
     """That a budget is used up; `flavor` by its name."""
     numbers: dict[str, int | str] = {
         "flavor": flavor,

@@ -13,13 +13,13 @@ from clusters.services.node_life import is_held
 from foundation.core import clock
 from scheduling import engine
 from scheduling.engine import model as em
+from scheduling.snapshots.cached_jobs import key_batches
+from scheduling.snapshots.cell_snapshot import Contradiction
 from scheduling.snapshots.inventory import devices_of, engine_node, with_tasks
-from scheduling.snapshots.kept_jobs import portions
-from scheduling.snapshots.taken import Contradiction
 
 
 @dataclass(slots=True)
-class KeptNodes:
+class CachedNodes:
     """`devices` are the keys of cards by uuid, `names` those of nodes by id.
 
     Facts alone are followed. What is held follows from the allocations: rows are read for their facts, and
@@ -37,7 +37,7 @@ class KeptNodes:
     _cards: dict[uuid.UUID, list[str]] = field(default_factory=dict)
     _where: dict[str, uuid.UUID] = field(default_factory=dict)
 
-    def follow(
+    def read_changes(
         self, version: int, held: Collection[em.Allocation], again: Iterable[uuid.UUID] = ()
     ) -> tuple[list[em.Node], dict[str, int], list[str]]:
         """Read what has changed; returns nodes that are new or others now, new ranks of others, and ids of
@@ -68,7 +68,7 @@ class KeptNodes:
         self._marks, self._version = marks, version
         return nodes, ranks, [str(pk) for pk in gone]
 
-    def elsewhere(self, held: em.Allocation) -> set[uuid.UUID]:
+    def nodes_to_reread(self, held: em.Allocation) -> set[uuid.UUID]:
         """Nodes to be read again when a task takes or gives back something, beside what it holds itself.
 
         That is where its cards are now, if they were moved, and where others take what comes free.
@@ -87,7 +87,7 @@ class KeptNodes:
         self, keys: Collection[uuid.UUID], marks: dict[uuid.UUID, tuple[int, int]], held: _Held, now: datetime
     ) -> list[em.Node]:
         found: list[em.Node] = []
-        for part in portions(keys):
+        for part in key_batches(keys):
             devices = devices_of(Device.unscoped.filter(node__in=part))
             rows = Node.unscoped.filter(pk__in=part)
             for row in rows:

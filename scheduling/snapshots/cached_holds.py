@@ -37,7 +37,7 @@ _MARKS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 
 
 @dataclass(slots=True)
-class KeptHolds:
+class CachedHolds:
     """Allocations by the key of their row. All that can change of one is whether it is leaving, and with its
     revision what it holds."""
 
@@ -45,7 +45,7 @@ class KeptHolds:
     known: dict[uuid.UUID, em.Allocation] = field(default_factory=dict)
     _marks: dict[uuid.UUID, tuple[bool, int]] = field(default_factory=dict)
 
-    def follow(
+    def read_changes(
         self, watched: Collection[uuid.UUID], turned: Collection[uuid.UUID]
     ) -> tuple[list[em.Allocation], list[em.Allocation]]:
         """Read what has changed; returns what is held no longer or otherwise, and what is held instead.

@@ -53,7 +53,7 @@ class _Found:
     held: ForeignPod | None
 
 
-def book(
+def admit_adopted(
     *, cell: Cell, cluster: Cluster, job: Job, number: int, pods: Sequence[PodObservation], now: datetime
 ) -> None:
     """Admit a waiting job as its attempt `number`, exactly as `pods` are.
@@ -77,12 +77,12 @@ def book(
     decision = admission.with_loans(replace(decision, allocations=tuple(parts)), tree, str(job.queue.node_id))
     job.attempt_number = number - 1  # whatever attempts there were in between have ended
     tasks = admission.tasks_of([decision])
-    admission.follow(batch, decision, tasks)
-    batch.happened(job, "adopted", {"attempt": number, "cluster": cluster.name, "tasks": len(found)})
+    admission.record_admission(batch, decision, tasks)
+    batch.add_event(job, "adopted", {"attempt": number, "cluster": cluster.name, "tasks": len(found)})
     for one in found:
         if one.held is None:
             batch.bound.append(tasks[str(job.pk)][one.task])
-    admission.write(batch, in_use=True)
+    admission.write_admissions(batch, in_use=True)
     _note_pods(batch, job, found, items, tasks, now)
     write_events(batch.events)
     write_decisions(batch.decisions)

@@ -15,12 +15,12 @@ from scheduling import engine
 from scheduling.engine_input.job_history import claims_of, has_left, pasts_of, places_of_movers, usage_of
 from scheduling.engine_input.jobs import watched_workspaces
 from scheduling.models import Allocation, DeviceSlice, Job, JobRole
-from scheduling.snapshots.delegated import NOWHERE, Elsewhere
-from scheduling.snapshots.elsewhere import Parts
+from scheduling.snapshots.cell_parts import CellParts
+from scheduling.snapshots.cell_snapshot import CellSnapshot, names_in
+from scheduling.snapshots.delegated import NOWHERE, DelegatedScope
 from scheduling.snapshots.holds import allocations_of
 from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes, with_tasks
-from scheduling.snapshots.jobs import SEEN, allowances_of, below_cap, jobs_of, limited, most_cards
-from scheduling.snapshots.taken import CellSnapshot, names_in
+from scheduling.snapshots.jobs import SEEN, allowances_of, apply_limits, below_cap, jobs_of, most_cards
 from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
 
 
@@ -29,13 +29,13 @@ class CellReading:
     """Everything one cycle of a cell needs, read once."""
 
     cell_id: uuid.UUID
-    parts: Parts
+    parts: CellParts
     jobs: dict[str, Job]
     devices: dict[str, uuid.UUID]
     sharing: str
 
     @row_scope.whole()
-    def build(self) -> CellSnapshot:
+    def build_snapshot(self) -> CellSnapshot:
         """A snapshot of its own; cycles may change it."""
         parts = self.parts
         snapshot = engine.Snapshot(
@@ -54,13 +54,13 @@ class CellReading:
         return CellSnapshot(snapshot, self.jobs, self.devices, names, sharing=self.sharing)
 
 
-def cell_snapshot(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellSnapshot:
+def cell_snapshot(cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE) -> CellSnapshot:
     """Read everything one cycle of a cell needs; what is decided elsewhere is not there for it."""
-    return read_cell(cell_id, but=but).build()
+    return read_cell(cell_id, but=but).build_snapshot()
 
 
 @row_scope.whole()
-def read_cell(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellReading:
+def read_cell(cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE) -> CellReading:
     """Read the rows and the inventory of a cell."""
     jobs = list(
         Job.unscoped.filter(queue__cell_id=cell_id, state__in=SEEN)
@@ -88,17 +88,17 @@ def read_cell(cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE) -> CellReading:
     slices = DeviceSlice.unscoped.filter(released=False, allocation__node__cluster__cell_id=cell_id)
     held = list(allocations_of(live, slices, watched).values())
     limits = allowances_of(cell_id)
-    parts = Parts(
+    parts = CellParts(
         nodes=with_tasks(nodes, held),
         flavors=flavors,
         quota_nodes=quota_nodes,
         queues=queues,
-        jobs=below_cap(limited(limits, seen, rows), queues, quota_nodes, most_cards(nodes, flavors)),
+        jobs=below_cap(apply_limits(limits, seen, rows), queues, quota_nodes, most_cards(nodes, flavors)),
         allocations=held,
         claims=list(claims.values()),
     )
     if but.clusters:
-        parts = parts.without(but)
+        parts = parts.exclude_delegated(but)
     pks = {device.uuid: device.pk for on_node in devices.values() for device in on_node}
     sharing = Cell.unscoped.values_list("sharing", flat=True).get(pk=cell_id)
     return CellReading(cell_id, parts, rows, pks, sharing)

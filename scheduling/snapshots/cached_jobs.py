@@ -15,12 +15,12 @@ from django.db.models.functions import Cast
 from foundation.core import clock
 from foundation.sql.prepared import PreparedQuery
 from scheduling.engine import model as em
-from scheduling.engine_input.allowances import Allowances
+from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.job_history import has_left, has_parts, pasts_of
 from scheduling.engine_input.jobs import Past, RoleRow, engine_job, watched_workspaces
 from scheduling.models import HOLDING_STATES, Job, JobRole, JobState
-from scheduling.snapshots.jobs import SEEN, limited
+from scheduling.snapshots.jobs import SEEN, apply_limits
 
 PORTION: Final = 500
 """Rows that are loaded by their keys at a time: SQLite bounds the parameters of a statement."""
@@ -77,14 +77,14 @@ _AGAIN: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 )
 
 
-def portions(keys: Iterable[uuid.UUID]) -> Iterator[list[uuid.UUID]]:
+def key_batches(keys: Iterable[uuid.UUID]) -> Iterator[list[uuid.UUID]]:
     """The keys in order, so many at a time."""
     ordered = sorted(keys)
     return (ordered[first : first + PORTION] for first in range(0, len(ordered), PORTION))
 
 
 @dataclass(slots=True)
-class KeptJobs:
+class CachedJobs:
     """Jobs that wait or hold something, as rows and as the engine sees them.
 
     `plain` are the jobs without what limits them, `watched` the workspaces in which jobs meet each other.
@@ -112,8 +112,8 @@ class KeptJobs:
     _capped: set[str] = field(default_factory=set)
     _limited: bool = False
 
-    def follow(self, promised: frozenset[str], *, alone: bool, briefly: bool = False) -> None:
-        """Read what has changed; what may have is `pending` until it is `complete`.
+    def read_changes(self, promised: frozenset[str], *, alone: bool, briefly: bool = False) -> None:
+        """Read what has changed; what may have is `pending` until it is `complete_jobs`.
 
         `alone`: nobody but the keeper of these jobs has written why they wait. That leaves the version as it
         is, and is told by its time otherwise. `briefly`: only what moves without anybody's doing, not what
@@ -142,12 +142,16 @@ class KeptJobs:
         self._pasts = pasts
         self._convert(rows)
 
-    def complete(self, limits: Allowances, below_cap: Callable[[list[em.Job]], list[em.Job]]) -> list[em.Job]:
+    def complete_jobs(
+        self, limits: AllowanceReader, below_cap: Callable[[list[em.Job]], list[em.Job]]
+    ) -> list[em.Job]:
         """The pending jobs with what limits them, and others that it may limit otherwise than before."""
         wanted = dict.fromkeys(self.plain if limits.any or self._limited else self.pending)
         wanted |= dict.fromkeys(sorted(self._capped))
         self._limited = limits.any
-        jobs = limited(limits, [self.plain[job_id] for job_id in wanted if job_id in self.plain], self.by_id)
+        jobs = apply_limits(
+            limits, [self.plain[job_id] for job_id in wanted if job_id in self.plain], self.by_id
+        )
         return below_cap(jobs) if self._capped else jobs
 
     def _read_marks(self, *, alone: bool) -> tuple[set[uuid.UUID], set[uuid.UUID]]:

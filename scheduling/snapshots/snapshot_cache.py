@@ -21,34 +21,34 @@ from foundation.sql import row_scope
 from foundation.sql.read_transaction import one_moment
 from scheduling import engine
 from scheduling.engine import model as em
-from scheduling.engine_input.allowances import Allowances
+from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.job_history import places_of_movers
-from scheduling.snapshots.cold import cell_snapshot
-from scheduling.snapshots.delegated import NOWHERE, Elsewhere
-from scheduling.snapshots.frame import Frame
+from scheduling.snapshots.cached_holds import CachedHolds
+from scheduling.snapshots.cached_jobs import TRUSTED_FOR, CachedJobs
+from scheduling.snapshots.cached_nodes import CachedNodes, unlike_rows
+from scheduling.snapshots.cell_facts import CellFacts
+from scheduling.snapshots.cell_reading import cell_snapshot
+from scheduling.snapshots.cell_snapshot import CellSnapshot, Contradiction
+from scheduling.snapshots.delegated import NOWHERE, DelegatedScope
 from scheduling.snapshots.jobs import allowances_of, below_cap, most_cards
-from scheduling.snapshots.kept_holds import KeptHolds
-from scheduling.snapshots.kept_jobs import TRUSTED_FOR, KeptJobs
-from scheduling.snapshots.kept_nodes import KeptNodes, unlike_rows
-from scheduling.snapshots.taken import CellSnapshot, Contradiction
 
 log = structlog.get_logger(__name__)
 
 MOST_CELLS: Final = 4
 """So many cells a process keeps, those that it worked on last."""
 MOST_DOUBTS: Final = 3
-_kept: Final[dict[uuid.UUID, KeptCell]] = {}
+_kept: Final[dict[uuid.UUID, CachedCell]] = {}
 _lock: Final = threading.Lock()
 
 
-class KeptCell:
+class CachedCell:
     """One cell as it was when it was last looked at."""
 
     def __init__(self, cell_id: uuid.UUID) -> None:
         self.cell_id = cell_id
-        self._jobs, self._holds, self._nodes = KeptJobs(cell_id), KeptHolds(cell_id), KeptNodes(cell_id)
+        self._jobs, self._holds, self._nodes = CachedJobs(cell_id), CachedHolds(cell_id), CachedNodes(cell_id)
         self._snapshot: engine.Snapshot | None = None
-        self._frame: Frame | None = None
+        self._frame: CellFacts | None = None
         self._names: dict[str, str] = {}
         self._places: list[str] = []
         # How many cycles in a row were based on something that no longer held when it was to be written.
@@ -62,12 +62,12 @@ class KeptCell:
         at = self._jobs.compared_at
         return at is not None and timedelta(0) <= clock.now() - at < TRUSTED_FOR
 
-    def note(self, decided: Iterable[str]) -> None:
+    def note_decided(self, decided: Iterable[str]) -> None:
         """About these jobs something was decided since it was brought up to date."""
         self._jobs.decided.update(decided)
 
     @row_scope.whole()
-    def refresh(self, *, briefly: bool = False) -> CellSnapshot:
+    def refresh_snapshot(self, *, briefly: bool = False) -> CellSnapshot:
         """Bring it up to date; after a contradiction that can be tried again.
 
         `briefly`: of the jobs only those that hold something, or did, and those submitted lately.
@@ -76,31 +76,31 @@ class KeptCell:
         """
         self._give_back_places()
         with one_moment():
-            frame = Frame.read(self.cell_id)
+            frame = CellFacts.read_cell(self.cell_id)
             self._follow_jobs(frame, briefly=briefly)
             nodes = self._follow_nodes(frame)
             limits = allowances_of(self.cell_id)
         known, old = self._snapshot, self._frame
-        if known is None or old is None or not frame.like(old):
+        if known is None or old is None or not frame.is_same_shape(old):
             snapshot = self._snapshot = self._built(frame, nodes, limits)
         else:
             snapshot = known
             jobs = self._job_changes(snapshot, self._complete(frame, nodes, limits))
-            snapshot.apply(engine.Delta((*jobs, *frame.changes(snapshot))))
+            snapshot.apply(engine.Delta((*jobs, *frame.list_changes(snapshot))))
             frame.check_usage(snapshot)
         self._jobs.pending.clear()
         self._again.clear()
         self._frame = frame
         return self._taken(snapshot, frame)
 
-    def _follow_jobs(self, frame: Frame, *, briefly: bool) -> None:
+    def _follow_jobs(self, frame: CellFacts, *, briefly: bool) -> None:
         """Bring jobs up to date, and the snapshot in what their tasks hold."""
         alone = self._frame is not None and frame.cycle == self._frame.cycle + 1
         before = self._jobs.watched
-        self._jobs.follow(frozenset(frame.claims), alone=alone, briefly=briefly)
+        self._jobs.read_changes(frozenset(frame.claims), alone=alone, briefly=briefly)
         watched = self._jobs.watched
-        out, new = self._holds.follow(watched, before ^ watched)
-        self._again.update(pk for held in (*out, *new) for pk in self._nodes.elsewhere(held))
+        out, new = self._holds.read_changes(watched, before ^ watched)
+        self._again.update(pk for held in (*out, *new) for pk in self._nodes.nodes_to_reread(held))
         if self._snapshot is not None:
             # What is given back first: a task may hold something again.
             gone = (engine.AllocationGone(held.id) for held in out)
@@ -108,10 +108,10 @@ class KeptCell:
             unlike = unlike_rows(self._snapshot, (*out, *new))
             self._snapshot.apply(engine.Delta(tuple(map(engine.NodePut, unlike))))
 
-    def _follow_nodes(self, frame: Frame) -> Sequence[em.Node]:
+    def _follow_nodes(self, frame: CellFacts) -> Sequence[em.Node]:
         """Bring nodes up to date; returns all of them."""
         held = self._holds.known.values()
-        nodes, ranks, gone = self._nodes.follow(frame.inventory_version, held, self._again)
+        nodes, ranks, gone = self._nodes.read_changes(frame.inventory_version, held, self._again)
         snapshot = self._snapshot
         if snapshot is None:
             return nodes
@@ -121,17 +121,17 @@ class KeptCell:
         snapshot.apply(engine.Delta((*map(engine.NodeGone, gone), *puts)))
         return snapshot.fleet.nodes
 
-    def _complete(self, frame: Frame, nodes: Sequence[em.Node], limits: Allowances) -> list[em.Job]:
+    def _complete(self, frame: CellFacts, nodes: Sequence[em.Node], limits: AllowanceReader) -> list[em.Job]:
         def cap(jobs: list[em.Job]) -> list[em.Job]:
             return below_cap(jobs, frame.queues, frame.tree, most_cards(nodes, frame.flavors))
 
-        return self._jobs.complete(limits, cap)
+        return self._jobs.complete_jobs(limits, cap)
 
     def _job_changes(self, snapshot: engine.Snapshot, jobs: Sequence[em.Job]) -> list[engine.Change]:
         gone = (engine.JobGone(job_id) for job_id in snapshot.jobs if job_id not in self._jobs.plain)
         return [*gone, *(engine.JobPut(job) for job in jobs if snapshot.jobs.get(job.id) != job)]
 
-    def _built(self, frame: Frame, nodes: Sequence[em.Node], limits: Allowances) -> engine.Snapshot:
+    def _built(self, frame: CellFacts, nodes: Sequence[em.Node], limits: AllowanceReader) -> engine.Snapshot:
         """A new snapshot of what is kept: the first one, or one with other flavors, queues or limits."""
         held = self._holds.known.values()
         frame.check_charges(held)
@@ -147,7 +147,7 @@ class KeptCell:
             usage=frame.usage.values(),
         )
 
-    def _taken(self, snapshot: engine.Snapshot, frame: Frame) -> CellSnapshot:
+    def _taken(self, snapshot: engine.Snapshot, frame: CellFacts) -> CellSnapshot:
         for place in list(places_of_movers(snapshot)):
             snapshot.take(place)
             self._places.append(place.id)
@@ -171,10 +171,10 @@ def is_trusted(cell_id: uuid.UUID) -> bool:
         return kept is not None and kept.is_trusted
 
 
-def borrow(
-    cell_id: uuid.UUID, *, but: Elsewhere = NOWHERE, briefly: bool = False
-) -> tuple[CellSnapshot, KeptCell | None]:
-    """A cell's snapshot of this moment, and what is to be handed to `keep` when its decisions are written.
+def checkout(
+    cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE, briefly: bool = False
+) -> tuple[CellSnapshot, CachedCell | None]:
+    """A cell's snapshot of this moment, and what is to be handed to `checkin` when its decisions are written.
 
     Until then nobody else has it, and it is lost if that never happens. Where others decide about a part of
     the cell, nothing is kept: they write reasons and books of their own. `briefly`: what somebody changed of
@@ -186,11 +186,11 @@ def borrow(
     if but.clusters:
         return cell_snapshot(cell_id, but=but), None
     # What is kept contradicts what was read when somebody wrote meanwhile: then it is read once more.
-    tries = [KeptCell(cell_id)] if kept is None else [KeptCell(cell_id), kept, kept]
+    tries = [CachedCell(cell_id)] if kept is None else [CachedCell(cell_id), kept, kept]
     while tries:
         known = tries.pop()
         try:
-            return known.refresh(briefly=briefly), known
+            return known.refresh_snapshot(briefly=briefly), known
         except Contradiction as error:
             briefly = False
             log.info("snapshot read again", cell=str(cell_id), why=str(error))
@@ -200,14 +200,14 @@ def borrow(
     return cell_snapshot(cell_id), None
 
 
-def keep(known: KeptCell, *, decided: Iterable[str] = (), dropped: bool = False) -> None:
+def checkin(known: CachedCell, *, decided: Iterable[str] = (), dropped: bool = False) -> None:
     """Keep it for the next cycle; the one that was used longest ago has to go.
 
     `decided` are the jobs that the cycle decided about. `dropped`: a decision no longer held. Somebody was
     faster then; when it happens again and again it may be what is kept that is wrong, and the next cycle
     reads all of it anew.
     """
-    known.note(decided)
+    known.note_decided(decided)
     known.doubts = known.doubts + 1 if dropped else 0
     if known.doubts >= MOST_DOUBTS:
         return

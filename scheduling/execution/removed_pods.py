@@ -12,7 +12,7 @@ from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
 from foundation.sql.bulk import locking_in_order
 from foundation.sql.prepared import PreparedQuery, PreparedUpdate
-from scheduling.lifecycle.journal import Pod, tell_pods
+from scheduling.lifecycle.journal import JournalPod, tell_pods
 from scheduling.models import TERMINAL_STATES, Allocation, TaskState
 
 _AT_REST: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
@@ -34,7 +34,7 @@ _REMOVED: Final = PreparedUpdate(
 )
 
 
-def tidied(
+def record_removed_pods(
     *, cluster: Cluster, observations: Sequence[PodObservation], now: datetime
 ) -> Sequence[PodObservation]:
     """Note that pods are gone whose hold was given back and whose job has ended; returns the other news.
@@ -50,7 +50,7 @@ def tidied(
         done = {(space, name) for _, space, name, *_ in there}
         if there:
             _REMOVED(sorted(row[0] for row in there), now)
-            tell_pods("gone", [Pod(job, space, name) for _, space, name, _, job in there])
+            tell_pods("gone", [JournalPod(job, space, name) for _, space, name, _, job in there])
     return [seen for seen in observations if (seen.ref.namespace, seen.ref.name) not in done]
 
 

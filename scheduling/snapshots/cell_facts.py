@@ -12,8 +12,8 @@ from foundation.sql.prepared import PreparedQuery
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.job_history import claims_of, usage_of
+from scheduling.snapshots.cell_snapshot import Contradiction, pool_names
 from scheduling.snapshots.inventory import engine_flavors
-from scheduling.snapshots.taken import Contradiction, pool_names
 from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
 
 _MARKS: Final = PreparedQuery(
@@ -23,7 +23,7 @@ Usage = Mapping[em.FlavorResource, int]
 
 
 @dataclass(slots=True)
-class Frame:
+class CellFacts:
     """`cycle` is the number of the next cycle, `inventory_version` the mark of nodes and cards."""
 
     inventory_version: int
@@ -37,7 +37,7 @@ class Frame:
     usage: dict[tuple[str, str], em.UserUsage]
 
     @classmethod
-    def read(cls, cell_id: uuid.UUID) -> Frame:
+    def read_cell(cls, cell_id: uuid.UUID) -> CellFacts:
         """Read it; a fixed number of queries."""
         ((version, cycle, sharing),) = _MARKS(cell_id)
         return cls(
@@ -52,14 +52,14 @@ class Frame:
             usage={(used.queue, used.user): used for used in usage_of(cell_id)},
         )
 
-    def like(self, other: Frame) -> bool:
+    def is_same_shape(self, other: CellFacts) -> bool:
         """Whether a snapshot can go from the other to this: flavors, queues, limits and sharing are the
         same."""
         limits, others = ([replace(node, usage=()) for node in frame.tree] for frame in (self, other))
         parts, theirs = ((frame.flavors, frame.queues, frame.sharing) for frame in (self, other))
         return limits == others and parts == theirs and self.usage.keys() >= other.usage.keys()
 
-    def changes(self, snapshot: engine.Snapshot) -> Iterator[engine.Change]:
+    def list_changes(self, snapshot: engine.Snapshot) -> Iterator[engine.Change]:
         """Promises and usage of users that the snapshot does not know so."""
         for job, claim in self.claims.items():
             if snapshot.claims.get(job) != claim:

@@ -11,10 +11,10 @@ from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.jobs import watched_workspaces
 from scheduling.models import Allocation, DeviceSlice, Job
-from scheduling.snapshots.delegated import Elsewhere
+from scheduling.snapshots.cell_snapshot import CellSnapshot, names_in
+from scheduling.snapshots.delegated import DelegatedScope
 from scheduling.snapshots.holds import allocations_of
 from scheduling.snapshots.inventory import devices_of, engine_flavors, engine_nodes, with_tasks
-from scheduling.snapshots.taken import CellSnapshot, names_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Seeker:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class CellParts:
     """What an engine snapshot is built of, as far as anything of it may lie elsewhere."""
 
     nodes: Sequence[em.Node]
@@ -38,7 +38,7 @@ class Parts:
     allocations: Sequence[em.Allocation]
     claims: Sequence[em.Claim]
 
-    def without(self, elsewhere: Elsewhere) -> Parts:
+    def exclude_delegated(self, elsewhere: DelegatedScope) -> CellParts:
         """All but what others decide about; a queue of ours loses the flavors that lie in their clusters."""
         clusters, theirs = set(map(str, elsewhere.clusters)), set(map(str, elsewhere.queues))
         nodes = [node for node in self.nodes if node.cluster not in clusters]
@@ -46,7 +46,7 @@ class Parts:
         jobs = [job for job in self.jobs if job.queue not in theirs]
         waiting, standing = {job.id for job in jobs}, {node.id for node in nodes}
         kept = {flavor.id for flavor in flavors}
-        return Parts(
+        return CellParts(
             nodes=nodes,
             flavors=flavors,
             quota_nodes=[

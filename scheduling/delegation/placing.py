@@ -30,7 +30,7 @@ from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.jobs import engine_job
 from scheduling.models import Job, JobRole
 from scheduling.snapshots import CellSnapshot, with_names
-from scheduling.snapshots.elsewhere import Seeker, seats_snapshot
+from scheduling.snapshots.cell_parts import Seeker, seats_snapshot
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ def _config() -> engine.EngineConfig:
     return replace(engine_config(), actions=("allocate",), fair_sharing=None, user_shares=None, advise_for="")
 
 
-def seat(
+def place_admitted(
     cluster: Cluster, admitted: Sequence[tuple[Job, Sequence[JobRole], WorkloadVerdict]], now: datetime
 ) -> list[tuple[Job, str, Mapping[str, int | str]]]:
     """Place and book what can be placed; of the others the code and the numbers that say why not."""
@@ -126,15 +126,15 @@ def _write(
     tree = load_tree(cell.pk)
     batch = Batch(cell, now, taken, tree, {decision.job: job}, AdmissionLimits((), now))
     decision = admission.with_loans(decision, tree, str(job.queue.node_id))
-    explained = admission.fits(batch, decision)
-    if not admission.follow(batch, decision, admission.tasks_of([decision])):
+    explained = admission.fits_quota(batch, decision)
+    if not admission.record_admission(batch, decision, admission.tasks_of([decision])):
         return
     if not explained:
         # The ledger follows all the same: what the cluster has admitted runs.
         log.warning("admitted beyond the quota tree", cluster=cluster.name, job=decision.job)
         numbers = {"cluster": cluster.name, "workload": f"{verdict.namespace}/{verdict.name}"}
-        batch.happened(job, "beyond_quota", numbers)
-    admission.write(batch)
+        batch.add_event(job, "beyond_quota", numbers)
+    admission.write_admissions(batch)
     write_events(batch.events)
     write_decisions(batch.decisions)
     outbox.add_hint(outbox.Topic.EXECUTE, cluster.pk)

@@ -20,7 +20,7 @@ from clusters.backends.delegation import Delegate, DelegatedWorkload, VerdictKin
 from clusters.models import Cell, Cluster
 from scheduling.commit.batch import write_decisions
 from scheduling.commit.reasons import Wait, note_reason
-from scheduling.delegation.curbs import Unwanted
+from scheduling.delegation.platform_limits import Unwanted
 from scheduling.lifecycle.job_lifecycle import begin_eviction
 from scheduling.lifecycle.transitions import StaleJob, advance
 from scheduling.models import Job, JobRole, JobState
@@ -36,7 +36,7 @@ _TOLD: Final = 300
 
 
 @dataclass(slots=True)
-class Look:
+class Reconciliation:
     """One look at all jobs of a cluster. `admitted` are still to be placed."""
 
     cluster: Cluster
@@ -46,20 +46,20 @@ class Look:
     waits: list[Wait] = field(default_factory=list)
     unknown: int = 0
 
-    def other(self, job: Job, seen: WorkloadVerdict | None) -> None:
+    def reconcile_unqueued(self, job: Job, seen: WorkloadVerdict | None) -> None:
         """Take the step that a job needs which is not in line."""
         if job.state in LIVE:
             self._keep(job, seen)
         elif job.state == JobState.SUSPENDED and seen is not None:
             self._idle(job, seen)
 
-    def unseated(self, job: Job, code: str, numbers: Mapping[str, int | str]) -> None:
+    def report_unplaced(self, job: Job, code: str, numbers: Mapping[str, int | str]) -> None:
         """Say why an admitted job has no places; after a while others are to have the quota."""
         since = int(job.reason_numbers.get(_SINCE, self.now.timestamp()))
         if job.backoff_until is not None:  # what was before it has given its quota back is no matter
             since = max(since, int(job.backoff_until.timestamp()))
         if self.now.timestamp() - since < UNSEATED_S:
-            self.note(job, code, **{**numbers, _SINCE: since})
+            self.report_wait(job, code, **{**numbers, _SINCE: since})
             return
         until = self.now + timedelta(seconds=REST_S)
         told = {"cluster": self.cluster.name, "waited_s": UNSEATED_S, "rest_s": REST_S}
@@ -69,7 +69,7 @@ class Look:
         except StaleJob:
             log.info("job moved on before its quota was given back", job=str(job.pk))
 
-    def note(self, job: Job, code: str, **numbers: Any) -> None:
+    def report_wait(self, job: Job, code: str, **numbers: Any) -> None:
         """Say why a job waits, if that is news."""
         wait = Wait(job, code, {**numbers, "cluster": self.cluster.name}, [])
         if wait.is_news:
@@ -89,7 +89,7 @@ class Look:
         except StaleJob:
             log.info("job moved on before its eviction was noted", job=str(job.pk))
 
-    def queued(
+    def reconcile_queued(
         self,
         job: Job,
         roles: Sequence[JobRole],
@@ -98,13 +98,13 @@ class Look:
     ) -> None:
         """Take the step that a job in line needs."""
         if isinstance(wanted, Unwanted):
-            self.note(job, wanted.code, **wanted.numbers)
+            self.report_wait(job, wanted.code, **wanted.numbers)
             if seen is not None:
                 self._try(self.delegate.delete_workload(seen))
             return
         paused = job.backoff_until is not None and job.backoff_until > self.now
         if paused and job.backoff_until is not None and _SINCE not in job.reason_numbers:
-            self.note(job, "BACKOFF", at=int(job.backoff_until.timestamp()) + 1)
+            self.report_wait(job, "BACKOFF", at=int(job.backoff_until.timestamp()) + 1)
         if seen is None:
             if not paused:
                 self._ask(job, wanted)
@@ -135,18 +135,18 @@ class Look:
         outcome = self.delegate.create_workload(wanted)
         if outcome.kind is OutcomeKind.REFUSED:
             code = "NEVER_FITS" if outcome.code == "NEVER_FITS" else "PENDING_EVALUATION"
-            self.note(job, code, told=outcome.message[:_TOLD])
+            self.report_wait(job, code, told=outcome.message[:_TOLD])
         else:
             self._try(outcome)
 
     def _say(self, job: Job, seen: WorkloadVerdict) -> None:
         if seen.code:
-            self.note(job, seen.code, **seen.numbers, told=seen.told[:_TOLD])
+            self.report_wait(job, seen.code, **seen.numbers, told=seen.told[:_TOLD])
         elif seen.told:
-            self.note(job, "WAITING_FOR_QUOTA", told=seen.told[:_TOLD])
+            self.report_wait(job, "WAITING_FOR_QUOTA", told=seen.told[:_TOLD])
         else:
             # Only who stands in front is looked at, and told.
-            self.note(job, "BEHIND_HEAD" if job.queue.strategy == "strict-fifo" else "IN_LINE")
+            self.report_wait(job, "BEHIND_HEAD" if job.queue.strategy == "strict-fifo" else "IN_LINE")
 
     def _try(self, outcome: PodOutcome) -> None:
         if outcome.kind is OutcomeKind.REFUSED:
@@ -154,7 +154,7 @@ class Look:
         self.unknown += outcome.kind is OutcomeKind.UNKNOWN
 
 
-def store(cell_id: uuid.UUID, waits: Sequence[Wait], now: datetime) -> None:
+def store_waits(cell_id: uuid.UUID, waits: Sequence[Wait], now: datetime) -> None:
     """Write why jobs wait, all of them together."""
     if not waits:
         return

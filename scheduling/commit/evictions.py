@@ -79,7 +79,7 @@ def _evict(batch: Batch, job: Job, decision: em.Decision) -> None:
     then = _THEN.get(decision.rule, JobState.QUEUED) if decision.rule else JobState.QUEUED
     mark_evicting(job=job, rule=rule, then=then, now=batch.now, numbers=numbers)
     batch.evicted.append(job)
-    batch.note(job, _KINDS[decision.kind], rule, numbers, decision.beneficiary)
+    batch.add_decision(job, _KINDS[decision.kind], rule, numbers, decision.beneficiary)
     _record(job, "job.evict", rule, numbers)
 
 
@@ -87,7 +87,7 @@ def _shrink(batch: Batch, job: Job, decision: em.Decision) -> None:
     rule, numbers = _rule(decision), _numbers(batch, job, decision)
     advance(job, code="shrunk", now=batch.now, numbers={"rule": rule, **numbers})
     batch.given_up.append((job, decision.released))
-    batch.note(job, DecisionKind.SHRINK, rule, numbers, decision.beneficiary)
+    batch.add_decision(job, DecisionKind.SHRINK, rule, numbers, decision.beneficiary)
     _record(job, "job.shrink", rule, numbers)
 
 
@@ -143,7 +143,7 @@ def _in_the_way(decision: em.Decision, bundle: Bundle) -> tuple[str, ...]:
     )
 
 
-def remove(batch: Batch) -> set[uuid.UUID]:
+def remove_pods(batch: Batch) -> set[uuid.UUID]:
     """Have the pods of everybody who gives way removed; returns the clusters that have to be told."""
     if not batch.evicted and not batch.given_up:
         return set()
@@ -155,7 +155,7 @@ def remove(batch: Batch) -> set[uuid.UUID]:
     return note_removal(which, batch.now)
 
 
-def write(batch: Batch) -> None:
+def write_claims(batch: Batch) -> None:
     """Store and end promises."""
     ended = [pk for (pk,) in _CLAIMED.for_any(sorted(batch.unclaimed))]
     for first in range(0, len(ended), CHUNK):
