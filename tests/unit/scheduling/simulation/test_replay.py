@@ -159,7 +159,7 @@ class TestGuarantee:
         watch = GuaranteeWatch([TraceTenant("a", 1, 8)], heads_only=heads_only)
         records = [Record(TraceJob(row, f"a-{row}", "a", row, size, 1)) for row, size in enumerate(cards)]
         for at, what, row in script:
-            getattr(watch, what)(at, records[row])
+            getattr(watch, f"on_{what}")(at, records[row])
             watch.on_settled(at)
         return watch.violations
 
