@@ -30,7 +30,7 @@ class JobMisfit:
 
 # Most commands submit nothing, and need not load snapshots and the engine.
 find_misfit: Final[Callable[[JobSpec, Queue], JobMisfit | None]] = defer_import(
-    "scheduling.services.jobs.potential:misfit"
+    "scheduling.services.jobs.potential:find_misfit"
 )
 
 
