@@ -45,7 +45,7 @@ def connect_hooks() -> None:
     metrics.register_metrics("foundation", metrics.own_figures)
     metrics.register_metrics("scheduling", scheduling_metrics.figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)
-    tree_effects.register("scheduling", JobTreeWatcher())
+    tree_effects.register_watcher("scheduling", JobTreeWatcher())
     job_effects.register_provider(
         job_effects.JobEffectProvider(
             preview_change=defer_import("scheduling.services.quota_effect:preview_quota_change"),

@@ -25,7 +25,7 @@ from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.bodies import read_body
 from tenants.api.query import NoQuery, read_query
-from tenants.api.schema import IF_MATCH_OPTIONAL, problems
+from tenants.api.schema import IF_MATCH_OPTIONAL, problem_responses
 
 V = TypeVar("V", bound=type[PlatformView])
 
@@ -90,7 +90,7 @@ def _described(operation: str, summary: str, description: str) -> Callable[[V], 
             description=description,
             parameters=[IF_MATCH_OPTIONAL],
             request=EmptySerializer,
-            responses={200: shown, **problems(400, 404, 409, 412, 422)},
+            responses={200: shown, **problem_responses(400, 404, 409, 412, 422)},
             tags=["quota-requests"],
         )
     )

@@ -28,7 +28,7 @@ from tenants.api.base import WorkspaceView
 from tenants.api.bodies import answer_row, read_body
 from tenants.api.pages import list_of, listed_by
 from tenants.api.query import ListQuery, NoQuery, read_query
-from tenants.api.schema import problems
+from tenants.api.schema import problem_responses
 
 _P = Permission
 

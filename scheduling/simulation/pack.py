@@ -27,7 +27,7 @@ from scheduling.engine import (
 from scheduling.engine.model import Node
 from scheduling.simulation.departures import LOAD, Departed, Departures, depart_pods
 from scheduling.simulation.errors import UsageError
-from scheduling.simulation.openb import CARD, Pod, flavor
+from scheduling.simulation.openb import CARD, TracePod, packing_flavor
 from scheduling.simulation.published import published_config
 from scheduling.simulation.published.gauge import FragmentationGauge
 
@@ -175,7 +175,7 @@ class _Run:
         # Drawing lots needs feasibility only, so any policy of the engine does.
         by = "bestfit" if policy == RANDOM else policy
         self._stream = PlacementStream(
-            nodes, flavor(by), published_config(), None if policy == DEFAULT else whole
+            nodes, packing_flavor(by), published_config(), None if policy == DEFAULT else whole
         )
         self._learner = Learner(self._stream) if policy == DEFAULT else None
         asked = self._stream.expect(pod.request for pod in pods)

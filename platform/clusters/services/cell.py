@@ -45,7 +45,7 @@ def cell_set(*, acting_user: Actor, name: str, sharing: Sharing) -> Cell:
     Running jobs keep what they borrowed until a waiting job may take it back by the new rule.
     Raises: PermissionDenied; NotFound.
     """
-    permissions.require(acting_user, Permission.CLUSTER_EDIT)
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     cell = Cell.unscoped.select_for_update().filter(name=name).first()
     if cell is None:
         raise NotFound(_("Scheduling domain %(name)s not found.") % {"name": name})

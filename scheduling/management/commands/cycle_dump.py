@@ -27,7 +27,7 @@ class Command(BaseCommand):
         if cell is None:
             raise CommandError(f"scheduling domain {options['cell']!r} not found", returncode=2)
         taken = cell_snapshot(cell.pk)
-        text = dump(taken.snapshot, clock.now().timestamp(), sharing=taken.sharing)
+        text = dump_cycle(taken.snapshot, clock.now().timestamp(), sharing=taken.sharing)
         if options["json"] == "-":
             sys.stdout.write(text + "\n")
         else:
