@@ -63,7 +63,7 @@ def _preview_within(
 ) -> JobsPreview:
     # Both cycles start from one reading: what happens between two readings is no effect of the change.
     reading = read_cell(cell_id)
-    taken, changed = reading.build_snapshot(), reading.build()
+    taken, changed = reading.build_snapshot(), reading.build_snapshot()
     config = replace(engine_config(reading.sharing), stopwatch=watch, advise_for="")
     now = em.Instant(clock.now().timestamp())
     left_out = _shorten(taken.snapshot)

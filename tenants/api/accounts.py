@@ -70,7 +70,7 @@ class UsersView(PlatformView):
     )
     def get(self, request: Request) -> Response:
         """Return one page of accounts by name."""
-        return listed(request, UsersQuery, user_list(viewer=self.viewer), UserSerializer)
+        return list_response(request, UsersQuery, user_list(viewer=self.viewer), UserSerializer)
 
     @extend_schema(
         operation_id="user_create",
@@ -95,7 +95,7 @@ class UserView(PlatformView):
 
     @extend_schema(
         operation_id="user_get", summary="Get an account",
-        responses={200: UserSerializer, **problems(400, 404)},
+        responses={200: UserSerializer, **problem_responses(400, 404)},
         tags=["accounts"],
     )  # fmt: skip
     def get(self, request: Request, **kwargs: Any) -> Response:
@@ -185,7 +185,7 @@ class GroupsView(PlatformView):
     )
     def get(self, request: Request) -> Response:
         """Return one page of groups by name."""
-        return listed(request, GroupsQuery, group_list(viewer=self.viewer), GroupSerializer)
+        return list_response(request, GroupsQuery, group_list(viewer=self.viewer), GroupSerializer)
 
     @extend_schema(
         operation_id="group_create",
@@ -209,7 +209,7 @@ class GroupView(PlatformView):
 
     @extend_schema(
         operation_id="group_get", summary="Get a group",
-        responses={200: GroupSerializer, **problems(400, 404)},
+        responses={200: GroupSerializer, **problem_responses(400, 404)},
         tags=["accounts"],
     )  # fmt: skip
     def get(self, request: Request, **kwargs: Any) -> Response:
@@ -297,7 +297,7 @@ class GroupPersonView(PlatformView):
     @extend_schema(
         operation_id="group_remove",
         summary="Remove a member from a group",
-        responses={204: None, **problems(404, 409)},
+        responses={204: None, **problem_responses(404, 409)},
         tags=["accounts"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:
@@ -351,7 +351,7 @@ class ServiceAccountView(PlaceView):
     @extend_schema(
         operation_id="service_account_close",
         summary="Delete a service account",
-        responses={204: None, **problems(404)},
+        responses={204: None, **problem_responses(404)},
         tags=["accounts"],
     )
     def delete(self, request: Request, **kwargs: Any) -> Response:

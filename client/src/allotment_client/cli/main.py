@@ -118,7 +118,9 @@ def build_parser() -> argparse.ArgumentParser:
     _verb(verbs, "cancel", commands.cancel_job, "cancel a job").add_argument("job", help="job ID or name")
     _verb(verbs, "quota", commands.show_quota, "show quota and usage of the workspace")
 
-    wait = _verb(verbs, "wait", commands.wait_for_job, "wait until a job finishes; exit status 0 if it succeeded")
+    wait = _verb(
+        verbs, "wait", commands.wait_for_job, "wait until a job finishes; exit status 0 if it succeeded"
+    )
     wait.add_argument("job", help="job ID or name")
     _deadline(wait)
 
