@@ -1,1 +1,1 @@
-"""In which order jobs are looked at."""
+"""Orders of jobs: criteria, their chains, and the usage-based order of users."""

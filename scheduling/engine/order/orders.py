@@ -1,4 +1,4 @@
-"""Criteria by which jobs are ordered; smaller keys come first, the job id closes every chain."""
+"""Criteria that order jobs; the smaller key comes first, and the job id closes every chain."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RunTime:
 
 
 class BorrowLevel:
-    """Who can stay lower in the quota tree goes first; 0 is inside the own quota."""
+    """The criterion of the lower borrowing level first; level 0 is inside the queue's own quota."""
 
     name = "borrow-level"
 
@@ -49,7 +49,7 @@ class BorrowLevel:
 
 
 class Owned:
-    """Who stays inside what its queue owns goes before all who borrow, wherever they are in the tree."""
+    """The criterion of jobs inside their queue's quota before all jobs that borrow, at whatever level."""
 
     name = "owned"
 
@@ -58,7 +58,9 @@ class Owned:
 
 
 class NonBorrowing:
-    """Whose part of the tree stays inside what it owns, on what the job asks for, goes first."""
+    """The criterion of subtrees that stay inside their quota, on what the job requests, before subtrees that
+    borrow.
+    """
 
     name = "non-borrowing"
 
@@ -67,18 +69,18 @@ class NonBorrowing:
 
 
 class DominantShare:
-    """The smaller dominant resource share, the job included, goes first."""
+    """The criterion of the smaller dominant resource share first, with the job included."""
 
     name = "share"
 
     def key(self, candidate: Candidate) -> tuple[bool, float, DominantResourceShare]:
-        # Rounding never puts two ratios the other way round, and most are told apart by it alone.
+        # Rounding never reverses two ratios, and the rounded values alone decide most comparisons.
         share = candidate.share
         return (share.infinite, share.numerator / share.denominator, share)
 
 
 class Preempting:
-    """Jobs for which others were told to leave go first, so that nobody else takes what was freed."""
+    """The criterion of jobs with victims first, so that no other job takes what the victims release."""
 
     name = "preempting"
 
@@ -87,7 +89,7 @@ class Preempting:
 
 
 class Holding:
-    """Jobs that hold their quota already, and are looked at again, go first."""
+    """The criterion of jobs that hold quota already and are evaluated again before all others."""
 
     name = "holding"
 
@@ -110,17 +112,17 @@ ORDERS = (
 
 
 def fair_chain(chain: Sequence[str], fair: FairSharing) -> tuple[str, ...]:
-    """The names of a chain with the share in the place of the borrow level.
+    """Return the names of a chain with the share in the place of the borrowing level.
 
-    The borrow level says how far up a job reaches; under fair sharing that is what the tournament
-    decides level by level, by who borrows and by whose share is larger.
+    The borrowing level is the height in the tree that a job needs; under fair sharing the comparison at each
+    level decides that, by borrowing and by share.
     """
     fairly = ("non-borrowing", "share") if fair.prefer_non_borrowing else ("share",)
     return tuple(name for item in chain for name in (fairly if item == "borrow-level" else (item,)))
 
 
 def job_key(chain: Sequence[Order]) -> Callable[[Job], tuple[Any, ...]]:
-    """The total order of jobs inside a queue that a chain of criteria makes."""
+    """Return the sort key of jobs inside a queue that a chain of criteria makes."""
 
     def key(job: Job) -> tuple[Any, ...]:
         candidate = Candidate(job)
@@ -130,7 +132,7 @@ def job_key(chain: Sequence[Order]) -> Callable[[Job], tuple[Any, ...]]:
 
 
 def candidate_key(chain: Sequence[Order]) -> Callable[[Candidate], tuple[Any, ...]]:
-    """The total order of candidates across queues."""
+    """Return the sort key of jobs across queues that a chain of criteria makes."""
 
     def key(candidate: Candidate) -> tuple[Any, ...]:
         return (*(order.key(candidate) for order in chain), candidate.job.id)

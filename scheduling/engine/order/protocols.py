@@ -1,4 +1,4 @@
-"""What a criterion of an order must be able to do; the first one that tells two jobs apart wins."""
+"""The interface of a criterion of an order; the first criterion with different keys decides."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NO_SHARE = DominantResourceShare()
 class Candidate:
     """A job to be ordered; inside a queue only the job counts.
 
-    Across queues, `borrow_level` says how far up the quota tree the job reaches. In a fair tournament
-    `borrows` and `share` speak of the part of the tree that the job would win for, the job included:
-    whether it uses more than it owns of what the job asks for, and its dominant resource share.
+    Across queues, `borrow_level` is the height in the quota tree that the job needs. Under fair sharing
+    `borrows` and `share` belong to the subtree for which the job competes, with the job included: whether it
+    uses more than its quota of what the job requests, and its dominant resource share.
     """
 
     job: Job
@@ -28,10 +28,12 @@ class Candidate:
 
 @runtime_checkable
 class Order(Protocol):
-    """One criterion of an order. The smaller key comes first; equal keys leave it to the next."""
+    """One criterion of an order. The smaller key comes first; equal keys leave the decision to the next
+    criterion.
+    """
 
     name: str
 
     def key(self, candidate: Candidate) -> Any:
-        """A comparable value of one fixed type."""
+        """Return a comparable value of one fixed type."""
         ...

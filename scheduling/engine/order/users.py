@@ -1,8 +1,8 @@
-"""Users of one queue, by what they used lately: who used less goes first, however much each submits.
+"""Recent usage of the users of a queue: users with less come first, however much each submits.
 
-What a user used is decayed with a half-life. What was admitted since it was last counted adds the part
-that would have accrued over one sampling interval, so that a user who just started much is not taken for
-one who used nothing. Source: Kueue's usage-based admission fair sharing.
+Usage decays with a half-life. An admission since the last measurement adds the part that would have accrued
+over one sampling interval, so that a user who just started many jobs does not count as unused. Source: Kueue,
+KEP-4136 "Admission fair sharing".
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from scheduling.engine.model.options import UserShares
 from scheduling.engine.state.snapshot import Snapshot
 
 WHOLE = 1000
-"""A weight of one, in thousandths."""
+"""The weight 1 in thousandths."""
 
 UNCOUNTED = float("inf")
 
 
 def accrued(elapsed_s: float, half_life_s: float) -> float:
-    """The part of a present use that counts after so long; nothing where there is no half-life."""
+    """Return the part of a present usage that counts after `elapsed_s` seconds; 0 without a half-life."""
     return 0.0 if half_life_s == 0 else 1.0 - 0.5 ** (elapsed_s / half_life_s)
 
 
 class Users:
-    """What the users of each queue used lately, as of one instant. Grows with what the cycle admits."""
+    """The recent usage of the users of each queue at one instant; admissions of the cycle add to it."""
 
     def __init__(self, snapshot: Snapshot, shares: UserShares | None, now: Instant) -> None:
         self._snapshot = snapshot
@@ -34,17 +34,17 @@ class Users:
         self._now = now
         self._weights = dict(shares.resource_weights) if shares is not None else {}
         self._counted: dict[str, dict[str, dict[ResourceName, float]]] = {}
-        # By queue and user, until that user is charged.
+        # The cached load by queue and user, until the user is charged.
         self._loads: dict[tuple[str, str], float | None] = {}
 
     def counts(self, queue: Queue) -> bool:
-        """Whether users' past decides anything in this queue."""
+        """Return whether users' recent usage decides anything in this queue."""
         return self._shares is not None and queue.user_shares
 
     def load(self, queue_id: str, user: str) -> float | None:
-        """What a user used lately, weighed by resource and by the user's weight; None if nobody counts.
+        """Return the recent usage of a user, weighted by resource and by the user; None if it is not tracked.
 
-        In resource units times the weights of the configuration. A user of weight zero comes last.
+        The unit is resource units times the weights of the configuration. A user of weight zero comes last.
         """
         if self._shares is None:
             return None
@@ -65,13 +65,13 @@ class Users:
         return total / weight
 
     def charge(self, queue: Queue, job: Job, placed: Iterable[Allocation]) -> None:
-        """A job was admitted: its user waits behind users who used less."""
+        """Add an admitted job to its user's usage."""
         if self._shares is not None and self.counts(queue):
             self._loads.pop((queue.id, job.user), None)
             _add(self._of(queue)[job.user], placed, self._entry)
 
     def count(self, queue: Queue) -> None:
-        """Count what is used at this moment, where it decides anything: what is decided later adds to it."""
+        """Compute the usage of a queue's users at this moment; later admissions add to it."""
         if self.counts(queue):
             self._of(queue)
 
@@ -90,9 +90,9 @@ class Users:
         amounts: dict[str, dict[ResourceName, float]] = defaultdict(lambda: defaultdict(float))
         usage = {user: entry for (name, user), entry in self._snapshot.usage.items() if name == queue.id}
         for user, entry in usage.items():
-            kept = 1.0 - self._since(entry)
+            remaining = 1.0 - self._since(entry)
             for used in entry.consumed:
-                amounts[user][used.resource] += kept * used.amount
+                amounts[user][used.resource] += remaining * used.amount
         for job_id in self._snapshot.holders(queue.id):
             job = self._snapshot.jobs.get(job_id)
             if job is None or job.state not in (JobState.LIVE, JobState.LEAVING):
