@@ -5,8 +5,8 @@ The modes are those of Kueue's flavor assignment, worst first, so that they comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from scheduling.engine.model import FlavorResource, Help, Numbers, Reason, ResourceName
@@ -147,13 +147,6 @@ class RoleAssignment:
             return Mode.NO_FIT
         return min((choice.mode for choice in self.choices.values()), default=Mode.FIT)
 
-    def lowered(self, mode: Mode) -> RoleAssignment:
-        """The same, no better off than `mode`."""
-        choices = {
-            name: replace(choice, mode=min(choice.mode, mode)) for name, choice in self.choices.items()
-        }
-        return replace(self, choices=choices)
-
     @property
     def flavors(self) -> tuple[str, ...]:
         """The flavors in use, each once, in order of resources."""
@@ -191,12 +184,6 @@ class Assignment:
     def tried(self) -> dict[str, dict[ResourceName, int]]:
         """By role and resource, the index at which the search over flavors stopped; -1 at the end."""
         return {role.role: {name: c.tried_to for name, c in role.choices.items()} for role in self.roles}
-
-    def lowered(self, roles: Collection[str], mode: Mode) -> Assignment:
-        """The same with some roles no better off than `mode`, in all of their flavors."""
-        return replace(
-            self, roles=tuple(role.lowered(mode) if role.role in roles else role for role in self.roles)
-        )
 
     @property
     def contested(self) -> frozenset[FlavorResource]:
