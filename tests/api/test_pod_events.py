@@ -66,7 +66,7 @@ def test_a_cluster_that_is_away_is_told_politely(
     client.force_login(ran[1])
     answer = client.get(PAGE.format("train"))
     assert answer.status_code == 200
-    assert "does not answer" in answer.content.decode()
+    assert "is unreachable" in answer.content.decode()
     chinese = client.get(PAGE.format("train"), headers={"Accept-Language": "zh-hans"})
     assert "没有响应" in chinese.content.decode()
 

@@ -173,7 +173,7 @@ class Drill:
         """The same cluster under a second name is refused."""
         status, told = self.add(self.first, "east2")
         assert status != 0
-        assert "known as east" in told, told
+        assert "already added as east" in told, told
 
     # What happens to platforms
 

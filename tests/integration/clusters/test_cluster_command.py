@@ -69,7 +69,7 @@ def test_a_cluster_is_added_with_its_nodes_and_gets_its_flavors(
     flavor = Flavor.unscoped.get()
     assert (flavor.name, flavor.card_memory_mib, flavor.gpu_mode) == ("h200", 143_771, "whole")
     assert set(Node.unscoped.filter(flavor=flavor).values_list("name", flat=True)) == {"gpu-1", "gpu-2"}
-    assert "every node with cards" in run("flavor", "discover", "east")
+    assert "every node with GPUs" in run("flavor", "discover", "east")
     assert "16" in run("flavor", "list")
     assert "kubernetes" in run("cluster", "list")
     actions = list(AuditRecord.unscoped.order_by("created_at", "id").values_list("action", flat=True))
@@ -148,7 +148,7 @@ def test_a_name_is_given_once_and_a_selector_must_choose(kube: ControlPlane, eas
     config = str(kube.write_kubeconfig(kube.platform_token))
     run("cluster", "add", "east", "--path", config)
     assert "name: Cluster name already exists" in refusal("cluster", "add", "east", "--path", config)[1]
-    assert "write LABEL=VALUE" in refusal("flavor", "add", "east", "all", "--selector", "any")[1]
+    assert "use LABEL=VALUE" in refusal("flavor", "add", "east", "all", "--selector", "any")[1]
     run("flavor", "add", "east", "all", "--selector", "nvidia.com/gpu.product=NVIDIA-H200")
     again = refusal("flavor", "add", "east", "all", "--selector", "a=b")
     assert "name: Pool name already exists in the cluster" in again[1]

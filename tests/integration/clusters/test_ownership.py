@@ -74,7 +74,9 @@ def test_the_same_cluster_under_a_second_name_is_refused_by_the_first(
 ) -> None:
     path = str(kube.write_kubeconfig(kube.platform_token))
     assert "The cluster is already added as east" in refused("add", "east2", "--path", path)
-    assert "known as east" in refused("add", "e3", "--path", path, "--take-over", str(installation_id()))
+    assert "already added as east" in refused(
+        "add", "e3", "--path", path, "--take-over", str(installation_id())
+    )
     assert Cluster.unscoped.count() == 1
     assert Cluster.unscoped.get().owner_token == owner(stage)["token"]
 

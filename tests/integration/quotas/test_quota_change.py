@@ -79,7 +79,7 @@ def test_a_save_that_gives_too_much_says_both_sums_and_changes_nothing(here: Dep
         here.set(here.a, 19)
     assert refused.value.detail == (
         "Insufficient quota: children of Research would have 23 GPUs of a100, Research has 22 "
-        "cards (Team A 19 GPUs, Team B 4 GPUs)."
+        "GPUs (Team A 19 GPUs, Team B 4 GPUs)."
     )
     assert refused.value.errors[0].field == "amounts.0.nominal"
     assert refused.value.numbers["has"] == 22

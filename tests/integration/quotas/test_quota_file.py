@@ -204,7 +204,7 @@ def test_the_command_shows_sets_exports_and_applies(tmp_path: Path) -> None:
 def test_the_command_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     file = tmp_path / "q.csv"
     file.write_text(f"{HEAD}team-a,,,a100,gpu.cards,x,,\n")
-    with pytest.raises(CommandError, match=r"q\.csv:2 nominal: 'x' is no amount"):
+    with pytest.raises(CommandError, match=r"q\.csv:2 nominal: Invalid amount 'x'"):
         run("apply", "-f", str(file))
     with pytest.raises(CommandError, match="Tenant nobody not found"):
         run("get", "nobody")

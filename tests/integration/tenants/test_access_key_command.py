@@ -24,6 +24,6 @@ def test_the_token_opens_the_api(client: Client, capsys: pytest.CaptureFixture[s
 
 
 def test_an_unknown_user_costs_one_line() -> None:
-    with pytest.raises(CommandError, match="no user 'nobody'") as caught:
+    with pytest.raises(CommandError, match="user 'nobody' not found") as caught:
         call_command("access_key", "create", "--user", "nobody")
     assert caught.value.returncode == 2

@@ -66,7 +66,7 @@ def test_the_password_of_a_file_is_not_told(w: World, tmp_path: Path) -> None:
     chosen = tmp_path / "password"
     chosen.write_text("chosen elsewhere 7\n")
     text = run("password", "ed", "--password-file", str(chosen))
-    assert "chosen elsewhere" not in text and "to be changed by" in text
+    assert "chosen elsewhere" not in text and "must be changed by" in text
     assert sign_in("ed", "chosen elsewhere 7")[0] == 302
 
 

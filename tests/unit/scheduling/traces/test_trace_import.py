@@ -169,7 +169,7 @@ def test_the_pace_is_that_of_the_trace_divided_by_the_factor(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--format", "openb"], "cannot be imported yet"),
+        (["--format", "openb"], "not supported; valid: philly"),
         (["--format", "philly", "--speedup", "0"], "above 0"),
         (["--format", "philly", "--limit", "0"], "at least 1"),
     ],
