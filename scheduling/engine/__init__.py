@@ -29,10 +29,15 @@ if TYPE_CHECKING:
     from scheduling.engine.model.registry import ConfigError
     from scheduling.engine.order.orders import candidate_key
     from scheduling.engine.order.protocols import Candidate, Order
-    from scheduling.engine.placement.counting import stand_together
+    from scheduling.engine.placement.gang_packing import can_pack_gangs
     from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
     from scheduling.engine.placement.index.question import Question
-    from scheduling.engine.placement.index.workload import Workload, WorkloadShape, typical, workload_of
+    from scheduling.engine.placement.index.workload import (
+        Workload,
+        WorkloadShape,
+        typical_shapes,
+        workload_of,
+    )
     from scheduling.engine.placement.placer import Seat
     from scheduling.engine.placement_stream import Asked, Place, PlacementStream
     from scheduling.engine.plugins.discovery import with_entry_points
@@ -155,6 +160,7 @@ __all__ = [
     "Workload",
     "WorkloadShape",
     "assign",
+    "can_pack_gangs",
     "candidate_key",
     "canonical",
     "chosen_charges",
@@ -173,8 +179,7 @@ __all__ = [
     "normative_order",
     "resolve_config",
     "run_cycle",
-    "stand_together",
-    "typical",
+    "typical_shapes",
     "with_entry_points",
     "workload_of",
 ]
@@ -188,13 +193,13 @@ _MODULES: Final = {
         "RoomOptions ShareStrategy UserShares VictimOrder"
     ),
     "order.orders": "candidate_key",
-    "placement.counting": "stand_together",
+    "placement.gang_packing": "can_pack_gangs",
     "model.labels": "labels_carry=carries label_holds=holds",
     "stream_learner": "Learner",
     "placement.placer": "Seat",
     "placement.index.question": "Question",
     "placement_stream": "Asked Place PlacementStream",
-    "placement.index.workload": "Workload WorkloadShape typical workload_of",
+    "placement.index.workload": "Workload WorkloadShape typical_shapes workload_of",
     "builtin": "BUILTIN cycle_order resolve_config",
     "plugins.discovery": "with_entry_points",
     "plugins.guard": "PluginError",

@@ -1,9 +1,9 @@
-"""The plug-ins that come with the engine, and configurations resolved with them."""
+"""This module lists the plug-ins that come with the engine, and resolves configurations with them."""
 
 from __future__ import annotations
 
 from scheduling.engine.actions.admission.action import Admission
-from scheduling.engine.actions.admission.nominate import Victims
+from scheduling.engine.actions.admission.nominator import VictimScope
 from scheduling.engine.actions.consolidation.action import Consolidation
 from scheduling.engine.actions.elastic.action import ElasticResize
 from scheduling.engine.actions.housekeeping.idle import IdleEviction
@@ -14,7 +14,7 @@ from scheduling.engine.model.registry import Registry
 from scheduling.engine.order.orders import ORDERS
 from scheduling.engine.order.protocols import Order
 from scheduling.engine.placement.filters.vetoes import VETOES
-from scheduling.engine.placement.fragmentation.foresight import LookAheadPolicy
+from scheduling.engine.placement.fragmentation.look_ahead import LookAheadPolicy
 from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
 from scheduling.engine.placement.scores.devices import DEVICE_PICKERS
 from scheduling.engine.placement.scores.packing_scores import SCORES
@@ -24,9 +24,9 @@ from scheduling.engine.session.plugin_sets import Action, PluginSet, ResolvedPlu
 from scheduling.engine.session.session import Session
 
 ADMISSIONS: tuple[Action[Session], ...] = (
-    Admission("admit", Victims.ALL),
-    Admission("preempt", Victims.OWN_QUEUE),
-    Admission("allocate", Victims.NONE),
+    Admission("admit", VictimScope.ALL),
+    Admission("preempt", VictimScope.OWN_QUEUE),
+    Admission("allocate", VictimScope.NONE),
 )
 
 HOUSEKEEPING: tuple[Action[Session], ...] = (
@@ -48,7 +48,7 @@ BUILTIN = PluginSet(
 
 
 def resolve_config(config: EngineConfig) -> ResolvedPlugins:
-    """Everything that the configuration names, looked up among its plug-ins or the built-in ones.
+    """Return everything that the configuration names, from its plug-ins or the built-in ones.
 
     Raises:
         ConfigError: naming what is missing, doubled or out of range.
@@ -57,7 +57,7 @@ def resolve_config(config: EngineConfig) -> ResolvedPlugins:
 
 
 def cycle_order(config: EngineConfig) -> tuple[Order, ...]:
-    """The criteria by which heads of different queues are ordered.
+    """Return the criteria by which heads of different queues are ordered.
 
     Raises:
         ConfigError: when the configuration names an order that does not exist.

@@ -1,4 +1,5 @@
-"""One cycle: the configured actions over one session, and a result that depends on nothing else."""
+"""This module runs one cycle: the configured actions over one session, with a result that depends on nothing
+else."""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ DEFAULT_CONFIG = EngineConfig()
 
 
 def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleResult:
-    """Decide what starts now, and say of every job why it waits.
+    """Decide which jobs start now, and explain of every other job why it waits.
 
-    The snapshot is worked on under a statement and left exactly as it was; whoever commits the
-    decisions tells it with `Snapshot.apply`. `now` is in epoch seconds. Equal arguments give equal
-    decisions, whatever the order in which the snapshot's parts were given. What is told to jobs that wait
-    is worked out for a bounded number of shapes in each cycle and kept with the snapshot.
+    The snapshot is changed under a statement and left exactly as it was; after the decisions are committed,
+    the caller applies them with `Snapshot.apply`. `now` is in epoch seconds. Equal arguments give equal
+    decisions, whatever the order in which the snapshot's parts were given. Explanations are computed for a
+    bounded number of shapes in each cycle and kept with the snapshot.
 
     Raises:
         ConfigError: when the configuration, a queue or a flavor names what is not configured.
@@ -51,7 +52,7 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
 
 
 def start_session(snapshot: Snapshot, config: EngineConfig, now: Instant) -> Session:
-    """A session over the snapshot, with the plug-ins that the configuration names.
+    """Return a session over the snapshot, with the plug-ins that the configuration names.
 
     Raises:
         ConfigError: as for `run_cycle`.
@@ -60,7 +61,8 @@ def start_session(snapshot: Snapshot, config: EngineConfig, now: Instant) -> Ses
 
 
 def _tools(snapshot: Snapshot, config: EngineConfig) -> ResolvedPlugins:
-    """The resolved configuration; kept with the snapshot, as most cycles have that of the last one."""
+    """Return the resolved configuration, kept with the snapshot because most cycles have that of the last
+    one."""
     known = snapshot.kept.get(ResolvedPlugins)
     if isinstance(known, tuple) and known[0] is config:
         tools: ResolvedPlugins = known[1]
@@ -71,20 +73,22 @@ def _tools(snapshot: Snapshot, config: EngineConfig) -> ResolvedPlugins:
 
 
 def _answered(session: Session) -> list[str]:
-    """The ids of the jobs that were answered, sorted; nearly all were answered in the last cycle, too."""
+    """Return the sorted ids of the jobs with an outcome; nearly all of them had one in the last cycle,
+    too."""
     memo, outcomes = session.snapshot.job_memo, session.outcomes
     last = memo.get("answered")
     known = dict.fromkeys(filter(outcomes.__contains__, last)) if isinstance(last, list) else {}
-    # What is sorted but for its end is sorted in no time.
+    # A list that is sorted except for its end is sorted quickly.
     answered = memo["answered"] = sorted({**known, **outcomes})
     return answered
 
 
 def never_fits(snapshot: Snapshot, job: Job, config: EngineConfig = DEFAULT_CONFIG) -> Outcome | None:
-    """Whether no flavor of the job's queue could hold it even if empty; None when one could.
+    """Return the NEVER_FITS outcome of a job that no flavor of its queue could hold even if empty; None if
+    one could.
 
-    Broken or cordoned nodes count as usable, since they may come back. The check is a necessary
-    condition role by role: a job that passes may still wait for room.
+    Broken or cordoned nodes count as usable, because they may come back. The check is a necessary condition
+    role by role: a job that passes may still wait for room.
 
     Raises:
         ConfigError: as for `run_cycle`.

@@ -1,18 +1,24 @@
-"""Parts of the admission for packages that bring an action of their own, such as another scheduler's cycle.
+"""This module offers parts of admission to packages with an action of their own, such as another scheduler's
+cycle.
 
-An action is registered in a `PluginSet` and named in `EngineConfig.actions`. It may order and judge jobs by
-other rules with the same quota, placement and victim search: `AdmissionRound` gives the round of queues,
-`Nominator` what one job would get, `Docket` what is done about it. The methods that their docstrings call
-hooks are there to be replaced.
+An action is registered in a `PluginSet` and named in `EngineConfig.actions`. It may order and evaluate jobs
+by other rules with the same quota, placement and victim search: `AdmissionRound` runs the round of queues,
+`Nominator` evaluates one job, and `JobProcessor` acts on the result. The methods that their docstrings call
+hooks may be overridden.
 """
 
 from scheduling.engine.actions.admission.action import AdmissionRound
-from scheduling.engine.actions.admission.claims import Claims
-from scheduling.engine.actions.admission.docket import Docket
-from scheduling.engine.actions.admission.entry import Entry, waits
-from scheduling.engine.actions.admission.nominate import Ask, Kept, Nominator, Victims
-from scheduling.engine.actions.admission.outlook import Outlook
-from scheduling.engine.actions.admission.tournament import Tournament
+from scheduling.engine.actions.admission.claims import ActiveClaims
+from scheduling.engine.actions.admission.fair_sharing_iterator import FairSharingIterator
+from scheduling.engine.actions.admission.future_view import FutureView
+from scheduling.engine.actions.admission.job_processor import JobProcessor
+from scheduling.engine.actions.admission.nominated_job import NominatedJob, waiting_outcome
+from scheduling.engine.actions.admission.nominator import (
+    EvaluationRequest,
+    Nominator,
+    RequiredFlavors,
+    VictimScope,
+)
 from scheduling.engine.actions.head_estimate import HeadEstimate
 from scheduling.engine.actions.lasting_refusals import find_lasting_refusal
 from scheduling.engine.actions.queue_cursor import QueueCursor
@@ -24,24 +30,24 @@ from scheduling.engine.quota.flavors import wishes_topology
 from scheduling.engine.session.session import Session
 
 __all__ = [
+    "ActiveClaims",
     "AdmissionRound",
-    "Ask",
-    "Claims",
-    "Docket",
-    "Entry",
+    "EvaluationRequest",
+    "FairSharingIterator",
+    "FutureView",
     "HeadEstimate",
-    "Kept",
+    "JobProcessor",
+    "NominatedJob",
     "Nominator",
-    "Outlook",
     "Preempting",
     "QueueCursor",
     "RefusalCache",
     "Registry",
+    "RequiredFlavors",
     "Session",
-    "Tournament",
-    "Victims",
+    "VictimScope",
     "find_lasting_refusal",
     "labels_satisfy",
-    "waits",
+    "waiting_outcome",
     "wishes_topology",
 ]

@@ -110,7 +110,7 @@ class PlacementStream:
 
     def learn(self, workload: Workload) -> None:
         """Learn from this work and from the fleet as it is now; scores anew if that made a change."""
-        if self._flavor.policy not in self._placer.rule.learning:
+        if self._flavor.policy not in self._placer.rule.learning_policies:
             return
         self.settle()
         before = self._placer.grid_score(self._flavor.policy)
@@ -151,7 +151,7 @@ class PlacementStream:
         return Asked(task, self._matrix.index(task, self._flavor))
 
     def _servable(self, task: TaskShape) -> bool:
-        return servable(task, self._fleet) and self._placer.plain(task, self._flavor)
+        return servable(task, self._fleet) and self._placer.uses_grid_score(task, self._flavor)
 
     def _by_board(self, task: TaskShape) -> Seat | None:
         self.settle()

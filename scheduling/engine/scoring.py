@@ -4,49 +4,57 @@ and nodes, such as the policies that are published with the packing traces.
 A score is registered in a `PluginSet` and named in a policy of `EngineConfig.policies`.
 """
 
-from scheduling.engine.placement.fragmentation.afters import Afters, Demands
-from scheduling.engine.placement.fragmentation.waste import Cards, Floats, Sorts, Waste
+from scheduling.engine.placement.fragmentation.expected_fragmentation import (
+    ExpectedFragmentation,
+    Floats,
+    ShapesOnCards,
+    SortedShapes,
+)
+from scheduling.engine.placement.fragmentation.fragmentation_table import (
+    CardDemands,
+    ExpectedFragmentationTable,
+)
 from scheduling.engine.placement.index.grid import (
     BY_PICKER,
     CardTable,
-    Columns,
-    Grid,
     GridScore,
     LearningScore,
     NodeCards,
+    NodeColumns,
     NodeTable,
     Numbers,
+    ScoreGrid,
     ShapeTable,
     by_grid,
 )
 from scheduling.engine.placement.index.workload import Workload
-from scheduling.engine.placement.scores.packing_scores import FULL, largest
+from scheduling.engine.placement.scores.packing_scores import FULL, largest_node
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
 __all__ = [
     "ALL_ROWS",
     "BY_PICKER",
     "FULL",
-    "Afters",
     "Bools",
+    "CardDemands",
     "CardTable",
-    "Cards",
-    "Columns",
-    "Demands",
+    "ExpectedFragmentation",
+    "ExpectedFragmentationTable",
     "Fleet",
     "Floats",
-    "Grid",
     "GridScore",
     "Ints",
     "LearningScore",
     "NodeCards",
+    "NodeColumns",
     "NodeTable",
     "Numbers",
     "Rows",
+    "ScoreGrid",
     "ShapeTable",
-    "Sorts",
-    "Waste",
+    "ShapesOnCards",
+    "SortedShapes",
     "Workload",
     "by_grid",
-    "largest",
+    "largest_node",
 ]

@@ -39,6 +39,6 @@ class Learner:
         """Learn, when it is time."""
         if len(self._seen) == self._due:
             self._due *= 2
-            self._known = Workload.of(self._seen)
+            self._known = Workload.count_tasks(self._seen)
         self._taken = 0
         self._stream.learn(self._known)

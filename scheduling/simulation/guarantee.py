@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scheduling.engine import stand_together
+from scheduling.engine import can_pack_gangs
 from scheduling.simulation.clock import Record
 from scheduling.simulation.philly import TraceTenant
 
@@ -101,7 +101,7 @@ class _Watch:
             nodes, whole = self.tenant.nodes, self.tenant.cards_per_node
             for cards in unknown:
                 enough = self._occupied(cards) <= free
-                self.packed[cards] = enough and stand_together((*gangs, cards), nodes, whole)
+                self.packed[cards] = enough and can_pack_gangs((*gangs, cards), nodes, whole)
         return {cards for cards in asked if self.packed[cards]}
 
     def _occupied(self, cards: int) -> int:

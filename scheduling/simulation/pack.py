@@ -171,7 +171,7 @@ class _Run:
         seed: int,
         watch: _Stopwatch,
     ) -> None:
-        whole = Workload.of(pod.shape for pod in pods)
+        whole = Workload.count_tasks(pod.shape for pod in pods)
         # Drawing lots needs feasibility only, so any policy of the engine does.
         by = "bestfit" if policy == RANDOM else policy
         self._stream = PlacementStream(
@@ -220,7 +220,7 @@ class _Run:
         self._stream.settle()
         with self.watch.paused():
             if at in FRAGMENTATION_AT:
-                self._ratio[at].append(self._gauge.percent())
+                self._ratio[at].append(self._gauge.unusable_percent())
             progress(step, len(self._asked))
 
     def depart(self, departures: Departures, seed: int) -> None:

@@ -19,9 +19,12 @@ PACKAGES = ("platform", "tenants", "quotas", "scheduling", "frontend", "benchmar
 # line is added here; no folder is ever taken out.
 CLEAN = (
     "quotas",
+    "scheduling/engine/actions",
+    "scheduling/engine/gang",
     "scheduling/engine/order",
     "scheduling/engine/plugins",
     "scheduling/engine/preemption",
+    "scheduling/engine/session",
 )
 
 # A word that no name may contain, and the word to use in its place.

@@ -75,7 +75,7 @@ def run_case(case: Case) -> list[dict[str, Any]]:
         # Flavors that share nodes see each other's usage there; groups of nodes are each flavor's own.
         stock.hold(_usages(given.get("priorFlavorUsage")))
         assumed = _aggregated(given.get("aggregatedDomainUsages"))
-    placer = topology.GangPlacer(stock, options_from(case.get("gates")), assumed=assumed)
+    placer = topology.DomainGangPlacer(stock, options_from(case.get("gates")), assumed=assumed)
     requests = [_request(podset) for podset in given["podSets"]]
     workload = given.get("workload") or {}
     if (workload.get("status") or {}).get("unhealthyNodes"):
@@ -167,7 +167,7 @@ def _request(podset: Mapping[str, Any]) -> topology.RoleRequest:
 
 
 def replaced(
-    placer: topology.GangPlacer,
+    placer: topology.DomainGangPlacer,
     tree: topology.TopologyTree,
     requests: list[topology.RoleRequest],
     status: Mapping[str, Any],

@@ -1,4 +1,4 @@
-"""Telling tasks to leave: one decision, and marks that the rest of the cycle sees."""
+"""This module evicts running jobs and tasks: one decision, and marks that the rest of the cycle sees."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from scheduling.engine.state.snapshot import Snapshot
 def find_running_jobs(
     session: Session, only: Queue | None = None, may: Callable[[Job], bool] | None = None
 ) -> Iterator[tuple[Job, tuple[Allocation, ...]]]:
-    """Live jobs with the tasks that hold something and were not told to leave, queue by queue.
+    """Yield live jobs with their tasks that hold an allocation and are not terminating, queue by queue.
 
-    `may` picks jobs before their tasks are looked up.
+    `may` filters jobs before their tasks are looked up.
     """
     for queue in session.sorted_queues() if only is None else (only,):
         for job_id in session.snapshot.holders(queue.id):
@@ -35,28 +35,32 @@ def find_running_jobs(
                 continue
             if may is not None and not may(job):
                 continue
-            if staying := _staying(session.snapshot, job_id):
-                yield job, staying
+            if tasks_running := _running_tasks(session.snapshot, job_id):
+                yield job, tasks_running
 
 
 def find_running_among(session: Session, ids: Iterable[str]) -> list[tuple[Job, tuple[Allocation, ...]]]:
-    """As `find_running_jobs`, of some jobs alone."""
+    """Return the same for some jobs alone."""
     jobs = (job for job_id in ids if (job := session.snapshot.jobs.get(job_id)) is not None)
     live = sorted((job.queue, job.id, job) for job in jobs if job.state is JobState.LIVE)
-    found = ((job, _staying(session.snapshot, job_id)) for _, job_id, job in live)
-    return [(job, staying) for job, staying in found if any(task.queue == job.queue for task in staying)]
+    found = ((job, _running_tasks(session.snapshot, job_id)) for _, job_id, job in live)
+    return [
+        (job, tasks_running)
+        for job, tasks_running in found
+        if any(task.queue == job.queue for task in tasks_running)
+    ]
 
 
-def _staying(snapshot: Snapshot, job_id: str) -> tuple[Allocation, ...]:
+def _running_tasks(snapshot: Snapshot, job_id: str) -> tuple[Allocation, ...]:
     return tuple(task for task in snapshot.held(job_id) if not task.leaving)
 
 
 def evict_job(session: Session, job: Job, rule: EvictRule, numbers: Numbers | None = None) -> None:
-    """Tell all tasks of a job to leave."""
-    told = mark_for_eviction(session.snapshot, session.snapshot.held(job.id))
+    """Evict all tasks of a job."""
+    marked = mark_for_eviction(session.snapshot, session.snapshot.held(job.id))
     session.counters["evicted"] += 1
     session.decisions.append(
-        Decision(kind=DecisionKind.EVICT, job=job.id, rule=rule, released=told, numbers=numbers or {})
+        Decision(kind=DecisionKind.EVICT, job=job.id, rule=rule, released=marked, numbers=numbers or {})
     )
 
 
@@ -69,14 +73,15 @@ def evict_tasks(
     beneficiary: str | None = None,
     numbers: Numbers | None = None,
 ) -> None:
-    """Tell some tasks to leave: a smaller gang goes on where one is left, else the whole job leaves."""
+    """Evict some tasks: the job shrinks if the rest is a complete gang, otherwise the whole job is
+    evicted."""
     counts = count_placed_tasks(job, session.snapshot.held(job.id))
     for task in tasks:
         counts[task.role] -= 1
     if rule is not None and not GangRules(job).is_satisfied(counts):
         evict_job(session, job, rule, numbers)
         return
-    told = mark_for_eviction(session.snapshot, tasks)
+    marked = mark_for_eviction(session.snapshot, tasks)
     session.counters["shrunk"] += 1
     session.decisions.append(
         Decision(
@@ -84,20 +89,20 @@ def evict_tasks(
             job=job.id,
             rule=rule,
             beneficiary=beneficiary,
-            released=told,
+            released=marked,
             numbers=numbers or {},
         )
     )
 
 
 def mark_for_eviction(snapshot: Snapshot, tasks: Iterable[Allocation]) -> tuple[str, ...]:
-    """From now on these tasks are leaving; they hold what they hold. Returns their ids."""
-    told = []
+    """Mark tasks as terminating and return their ids; until they end they keep their allocations."""
+    marked = []
     with snapshot.statement() as statement:
         for task in tasks:
             if not task.leaving:
                 statement.release(task.id)
                 statement.allocate(replace(task, leaving=True))
-                told.append(task.id)
+                marked.append(task.id)
         statement.commit()
-    return tuple(told)
+    return tuple(marked)

@@ -1,4 +1,4 @@
-"""A reason for every job that had no turn in this cycle."""
+"""This module gives an outcome to every pending job that was not evaluated in this cycle."""
 
 from __future__ import annotations
 
@@ -24,36 +24,37 @@ from scheduling.engine.model import (
 from scheduling.engine.session.equivalence import MAX_CACHED
 from scheduling.engine.session.session import Session
 
-# Of how many differently shaped jobs of one user in one queue a cycle works out anew whether they could ever
-# start. Until then they are told their place in the line, so that nobody makes a cycle long by asking for
-# each job in another way.
+# For this many new shapes of one user and queue a cycle computes whether they could ever start. Further jobs
+# get their position, so that no user makes a cycle long by submitting every job in another shape.
 MAX_NEW_SHAPES = 128
 
-# Reasons that jobs that are alike have in common, wherever they stand in the line.
+# The reasons that all jobs of an equivalence class share, whatever their position.
 LASTING_REASONS = (Reason.NEVER_FITS, Reason.EXCEEDS_MAX_QUOTA)
 
-_Known = tuple[Job, int, Outcome, bool]
-"""A job, how many were ahead of it, what it was told, and whether it was worked out that it could start."""
+_CachedOutcome = tuple[Job, int, Outcome, bool]
+"""A job, the number of jobs ahead of it, its outcome, and whether its feasibility is known."""
 
 
 def explain_waiting_jobs(session: Session) -> None:
-    """Record an outcome for each waiting job that has none, the most fundamental reason first."""
+    """Record an outcome for each pending job that has none, the most fundamental reason first."""
     outcomes, waiting, denied = session.outcomes, OutcomeStatus.WAITING, Reason.POLICY_DENIED
     for queue in session.sorted_queues():
         line, ahead = session.pending_jobs(queue), 0
-        # Mostly all have been told already, and there may be thousands.
+        # Usually all jobs have an outcome, and there may be thousands.
         if all(map(outcomes.__contains__, line)):
             continue
         head: str | None = None
-        rest = _Rest(session, queue)
+        unevaluated = _UnevaluatedJobs(session, queue)
         for job_id in line:
             known = outcomes.get(job_id)
             if known is None:
-                kept = rest.kept(job_id, head, ahead)
-                if kept is None:
-                    session.record_outcome(rest.explain(session.get_job(job_id), head=head, ahead=ahead))
+                unchanged = unevaluated.find_unchanged(job_id, head, ahead)
+                if unchanged is None:
+                    session.record_outcome(
+                        unevaluated.explain(session.get_job(job_id), head=head, ahead=ahead)
+                    )
                 else:
-                    outcomes[job_id] = kept
+                    outcomes[job_id] = unchanged
                 ahead += 1
             elif known.status is waiting:
                 ahead += 1
@@ -61,8 +62,8 @@ def explain_waiting_jobs(session: Session) -> None:
                     head = job_id
 
 
-class _Rest:
-    """The jobs of one queue that had no turn. Most are told what they were told in the last cycle."""
+class _UnevaluatedJobs:
+    """The jobs of one queue that were not evaluated. Most keep the outcome of the last cycle."""
 
     def __init__(self, session: Session, queue: Queue) -> None:
         self._session, self._queue, self._jobs = session, queue, session.snapshot.jobs
@@ -70,22 +71,22 @@ class _Rest:
         assert isinstance(known, dict)  # noqa: S101 - nobody else keeps anything under such a name
         if len(known) > MAX_CACHED + 2 * len(session.pending_jobs(queue)):
             known.clear()
-        self._in_line: dict[str, _Known] = known
+        self._in_line: dict[str, _CachedOutcome] = known
         self._shapes: Counter[str] = Counter()
         self._holding = session.snapshot.holding()
         self._strict = queue.strategy is Strategy.STRICT_FIFO
 
     def explain(self, job: Job, *, head: str | None, ahead: int) -> Outcome:
-        """What a job is told; `head` and `ahead` as for `explain_job`."""
+        """Return the outcome of a job; `head` and `ahead` are as for `explain_job`."""
         session = self._session
         outcome = explain_job(session, self._queue, job, head=head, ahead=ahead, shapes=self._shapes)
-        lasts = not job.allowances and not job.barred and job.backoff_until is None
-        if outcome.reason is Reason.IN_LINE and lasts:
-            # What is not worked out while the user may have more of it will not be before the next cycle.
-            worked_out = self._shapes[job.user] < MAX_NEW_SHAPES or is_lasting_refusal_known(
+        is_cacheable = not job.allowances and not job.barred and job.backoff_until is None
+        if outcome.reason is Reason.IN_LINE and is_cacheable:
+            # A feasibility that was left out within the user's bound is not computed before the next cycle.
+            is_known = self._shapes[job.user] < MAX_NEW_SHAPES or is_lasting_refusal_known(
                 session, self._queue, job
             )
-            self._in_line[job.id] = job, ahead, outcome, worked_out
+            self._in_line[job.id] = job, ahead, outcome, is_known
         else:
             self._in_line.pop(job.id, None)
         if outcome.reason not in LASTING_REASONS:
@@ -95,8 +96,9 @@ class _Rest:
             self._queue.id, session.equivalence.class_of(job), outcome, held_up
         )[job.id]
 
-    def kept(self, job_id: str, head: str | None, ahead: int) -> Outcome | None:
-        """What a job was told before, where that still holds; asked of thousands in every cycle."""
+    def find_unchanged(self, job_id: str, head: str | None, ahead: int) -> Outcome | None:
+        """Return the earlier outcome of a job if it still holds; it is called for thousands of jobs in every
+        cycle."""
         known = self._in_line.get(job_id)
         if known is None or known[1] != ahead or known[0] is not self._jobs[job_id]:
             return None
@@ -110,9 +112,9 @@ class _Rest:
 def explain_job(
     session: Session, queue: Queue, job: Job, *, head: str | None, ahead: int, shapes: Counter[str]
 ) -> Outcome:
-    """Why a job that was not tried waits; `head` is the job that blocks a strict queue, if one does.
+    """Return why a job that was not evaluated waits; `head` is the job that blocks a strict queue, if any.
 
-    `shapes` counts by user for how many shapes it was worked out whether they could ever start.
+    `shapes` counts, by user, the job shapes whose feasibility was computed in this cycle.
     """
     lasting = None
     known = is_lasting_refusal_known(session, queue, job)
@@ -128,29 +130,29 @@ def explain_job(
         return Outcome(job=job.id, status=OutcomeStatus.WAITING, reason=denied.reason, numbers=denied.numbers)
     position = ahead + 1
     if queue.stop_policy is not StopPolicy.NONE:
-        return _waits(
+        return _waiting_outcome(
             job,
             Reason.QUEUE_STOPPED,
             {"queue": queue.id, "stop_policy": queue.stop_policy.value, "position": position},
             Help(HelpCode.OPEN_QUEUE, {"queue": queue.id}),
         )
     if job.state is JobState.SUSPENDED:
-        return _waits(job, Reason.SUSPENDED, {"position": position}, Help(HelpCode.RESUME))
-    leaving = session.snapshot.holds(job.id)
-    if leaving:
-        # An earlier attempt is not confirmed gone: one task name must not be held twice.
-        return _waits(job, Reason.WAITING_FOR_PREEMPTED, {"tasks": leaving})
+        return _waiting_outcome(job, Reason.SUSPENDED, {"position": position}, Help(HelpCode.RESUME))
+    terminating = session.snapshot.holds(job.id)
+    if terminating:
+        # An earlier attempt still terminates: one task name must not be allocated twice.
+        return _waiting_outcome(job, Reason.WAITING_FOR_PREEMPTED, {"tasks": terminating})
     if queue.strategy is Strategy.STRICT_FIFO and head is not None:
-        return _waits(job, Reason.BEHIND_HEAD, {"position": position, "ahead": ahead, "head": head})
+        return _waiting_outcome(job, Reason.BEHIND_HEAD, {"position": position, "ahead": ahead, "head": head})
     if job.backoff_until is not None and _is_backing_off(session, job):
         at = int(-(-job.backoff_until // 1))
-        return _waits(job, Reason.BACKOFF, {"at": at}, Help(HelpCode.WAIT_UNTIL, {"at": at}))
-    return _waits(job, Reason.IN_LINE, {"position": position, "ahead": ahead})
+        return _waiting_outcome(job, Reason.BACKOFF, {"at": at}, Help(HelpCode.WAIT_UNTIL, {"at": at}))
+    return _waiting_outcome(job, Reason.IN_LINE, {"position": position, "ahead": ahead})
 
 
 def _is_backing_off(session: Session, job: Job) -> bool:
     return job.backoff_until is not None and job.backoff_until > session.now
 
 
-def _waits(job: Job, reason: Reason, numbers: dict[str, int | str], *ways: Help) -> Outcome:
+def _waiting_outcome(job: Job, reason: Reason, numbers: dict[str, int | str], *ways: Help) -> Outcome:
     return Outcome(job=job.id, status=OutcomeStatus.WAITING, reason=reason, numbers=numbers, help=ways)

@@ -1,4 +1,5 @@
-"""A job among those of other queues, before it is known what it would get."""
+"""This module estimates the quota that a queue's job needs before the job is evaluated, to order the heads of
+queues."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ UNLIMITED = float("inf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadEstimate:
-    """A job of a queue. `leaf` is the queue's quota node, `usage` what the job would be charged."""
+    """A job at the head of a queue. `leaf` is the queue's quota node, `usage` is what the job would be
+    charged."""
 
     job: Job
     leaf: str
@@ -26,72 +28,75 @@ class HeadEstimate:
 
 
 def compute_borrow_level(tree: Tree, leaf: str, usage: Mapping[FlavorResource, int]) -> int:
-    """How far up the tree a leaf would have to reach for this much more; 0 inside its own quota."""
+    """Return how many levels above a leaf this usage would borrow from; 0 is inside the leaf's own quota."""
     return max((tree.borrow_level(leaf, key, amount) for key, amount in usage.items()), default=0)
 
 
 def estimate_head(session: Session, tree: Tree, queue: Queue, job: Job) -> HeadEstimate:
-    """A job as it would be if it got the first flavor of each group: its first choice."""
+    """Return the estimate of a job that gets the first flavor of each resource group."""
     usage, leaf = _first_choice(session, queue, job), queue.quota_node
     level = compute_borrow_level(tree, leaf, usage)
     return HeadEstimate(job=job, leaf=leaf, queue=queue.id, usage=usage, borrow_level=level)
 
 
 class OwnQuotaFit:
-    """Which jobs of one queue stay inside what it owns. Asked of thousands, so what is free there is worked
-    out once for each look, and the most that was free at any look is kept."""
+    """Decides which jobs of one queue fit in its own quota, without borrowing.
+
+    It is asked about thousands of jobs, so the free quota is read once per `refresh`, and the maximum over
+    all of them is kept.
+    """
 
     def __init__(self, session: Session, queue: Queue) -> None:
         self._session, self._queue = session, queue
         self._now: dict[FlavorResource, float] = {}
-        self._most: dict[FlavorResource, float] = {}
-        # What the last job had too little of is mostly what the next one lacks.
+        self._max: dict[FlavorResource, float] = {}
+        # The quota that the last job lacked is usually what the next one lacks.
         self._scarce: FlavorResource | None = None
 
     def refresh(self) -> bool:
-        """Look at what is free; whether more is than at any look before."""
+        """Read the free quota, and return whether it is more than at any time before."""
         more = False
         for key in self._now:
-            room = self._now[key] = self._room(key)
-            if room > self._most[key]:
-                self._most[key], more = room, True
+            free_amount = self._now[key] = self._free_amount(key)
+            if free_amount > self._max[key]:
+                self._max[key], more = free_amount, True
         return more
 
     def may_ever_hold(self, job: Job) -> bool:
-        """Whether a job would have stayed inside with the most that was free at any look."""
-        return self._fits(job, self._most)
+        """Return whether the job fits in the maximum that was free at any time."""
+        return self._fits(job, self._max)
 
     def holds_now(self, job: Job) -> bool:
-        """Whether it stays inside now."""
+        """Return whether the job fits in what is free now."""
         return self._fits(job, self._now)
 
-    def _fits(self, job: Job, rooms: dict[FlavorResource, float]) -> bool:
+    def _fits(self, job: Job, free_amounts: dict[FlavorResource, float]) -> bool:
         usage = _first_choice(self._session, self._queue, job)
         scarce = self._scarce
-        if scarce is not None and scarce in usage and usage[scarce] > rooms[scarce]:
+        if scarce is not None and scarce in usage and usage[scarce] > free_amounts[scarce]:
             return False
         for key, amount in usage.items():
-            if key not in rooms:
-                self._now[key] = self._most[key] = self._room(key)
-            if amount > rooms[key]:
+            if key not in free_amounts:
+                self._now[key] = self._max[key] = self._free_amount(key)
+            if amount > free_amounts[key]:
                 self._scarce = key
                 return False
         return True
 
-    def _room(self, key: FlavorResource) -> float:
-        # What is shown may be another state than at the look before: with those gone that are leaving.
-        room = self._session.snapshot.quota.own_room(self._queue.quota_node, key)
-        return UNLIMITED if room is None else room
+    def _free_amount(self, key: FlavorResource) -> float:
+        # The snapshot may show the future view now and have shown the present state at the last refresh.
+        free_amount = self._session.snapshot.quota.own_room(self._queue.quota_node, key)
+        return UNLIMITED if free_amount is None else free_amount
 
 
 def _first_choice(session: Session, queue: Queue, job: Job) -> FlavorUsage:
     known, key = session.first_choice, (queue.id, session.equivalence.request_class_of(job))
     if key not in known:
-        known[key] = _charged_first(session, queue, job)
+        known[key] = _compute_first_choice(session, queue, job)
     return known[key]
 
 
-def _charged_first(session: Session, queue: Queue, job: Job) -> FlavorUsage:
+def _compute_first_choice(session: Session, queue: Queue, job: Job) -> FlavorUsage:
     usage: dict[FlavorResource, int] = {}
     full = {role.name: max(0, role.replicas - role.ended) for role in job.roles}
     for group in queue.groups:

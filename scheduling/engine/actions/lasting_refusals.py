@@ -1,4 +1,5 @@
-"""Reasons that do not depend on what is used now: they hold for every job, whether or not its turn came."""
+"""This module finds reasons to wait that do not depend on present usage; they hold for every job, evaluated
+or not."""
 
 from __future__ import annotations
 
@@ -28,16 +29,16 @@ from scheduling.engine.state.shape import resolve
 
 
 def find_lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
-    """NEVER_FITS or EXCEEDS_MAX_QUOTA, or None when the job could start some day.
+    """Return NEVER_FITS or EXCEEDS_MAX_QUOTA, or None if the job could start some day.
 
-    Each is worked out once for all jobs that ask for the same: one depends on nodes and flavors alone,
-    the other on limits besides.
+    Each is computed once for all jobs with equal requests: the first depends on nodes and flavors alone, the
+    second on quota limits besides.
     """
     if not has_single_flavor_tasks(session, queue):
         return None
     flavors, own = _keys(session, queue, job)
     if flavors not in session.never_fitting:
-        _judge(session, queue, job, flavors)
+        _compute_feasibility(session, queue, job, flavors)
     known = session.never_fitting[flavors]
     if known is None:
         infeasible = infeasible_flavors_of(session, queue, job)
@@ -48,18 +49,20 @@ def find_lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | 
 
 
 def infeasible_flavors_of(session: Session, queue: Queue, job: Job) -> InfeasibleFlavors:
-    """The roles of a job with the flavors of its queue in which they could never stand: none of what is said
-    of a job that waits is about these. Nothing where resources come from several flavors."""
+    """Return the roles of a job with the flavors of its queue whose nodes could never hold them.
+
+    No refusal is reported about these flavors. The answer is empty where resources come from several flavors.
+    """
     if len(queue.flavors) < 2 or not has_single_flavor_tasks(session, queue):
         return frozenset()
     flavors, _ = _keys(session, queue, job)
     if flavors not in session.infeasible_flavors:
-        _judge(session, queue, job, flavors)
+        _compute_feasibility(session, queue, job, flavors)
     return session.infeasible_flavors[flavors]
 
 
-def _judge(session: Session, queue: Queue, job: Job, flavors: tuple[Hashable, ...]) -> None:
-    """Work out where a job could stand, and what it is told where that is nowhere."""
+def _compute_feasibility(session: Session, queue: Queue, job: Job, flavors: tuple[Hashable, ...]) -> None:
+    """Compute on which flavors a job could run, and its outcome if there is none."""
     snapshot, rule = session.snapshot, session.tools.rule
     dead = find_infeasible_flavors(snapshot, rule, queue, job)
     session.infeasible_flavors[flavors] = frozenset() if dead is None else dead
@@ -69,7 +72,7 @@ def _judge(session: Session, queue: Queue, job: Job, flavors: tuple[Hashable, ..
 
 
 def is_lasting_refusal_known(session: Session, queue: Queue, job: Job) -> bool:
-    """Whether `find_lasting_refusal` knows the answer for such a job without looking at any node."""
+    """Return whether `find_lasting_refusal` has a cached answer, so that it examines no node."""
     flavors, own = _keys(session, queue, job)
     if flavors not in session.never_fitting:
         return False
@@ -81,7 +84,7 @@ def is_lasting_refusal_known(session: Session, queue: Queue, job: Job) -> bool:
 
 def _keys(session: Session, queue: Queue, job: Job) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
     asked = session.equivalence.request_class_of(job)
-    # At its cap a job has other limits than one that asks for the same.
+    # A job at its eviction cap has other limits than one with the same request.
     at_cap = capped(job, session.config.preemption.eviction_cap)
     return (queue.flavors, asked), (queue.id, asked, job.evictions if at_cap else -1)
 
@@ -89,12 +92,13 @@ def _keys(session: Session, queue: Queue, job: Job) -> tuple[tuple[Hashable, ...
 def find_beyond_limits(
     session: Session, queue: Queue, job: Job, infeasible: InfeasibleFlavors
 ) -> Outcome | None:
-    """What is beyond the limits in each cluster of the queue; a single role may look at all of them."""
+    """Return what exceeds the quota limits in each cluster of the queue; a job of one role may use all
+    clusters."""
     flavors = session.snapshot.flavors
     tried = queue_clusters(flavors, queue) if len(job.roles) > 1 else ()
     known = [name for name in queue.flavors if name in flavors]
     each = [[name for name in known if flavors[name].cluster == cluster] for cluster in tried] or [known]
-    # A cluster that could never hold one of the roles is none in which the job stays below its limits.
+    # Only clusters that could hold every role count.
     alive = [
         names
         for names in each
@@ -109,14 +113,14 @@ def _beyond_limits_of(
 ) -> Outcome | None:
     own: dict[FlavorResource, int] = {}
     for place, role in enumerate(job.roles):
-        living = [name for name in flavors if (role.name, name) not in dead]
-        beyond = _flavor_of_role(session, queue, job, role, own, living)
+        feasible = [name for name in flavors if (role.name, name) not in dead]
+        beyond = _flavor_beyond_ceiling(session, queue, job, role, own, feasible)
         if beyond is None:
             continue
-        # What is beyond the limit is told for all that would be asked of the flavor.
+        # The refusal states the sum of all that would be asked of the flavor.
         rest = [later for later in job.roles[place:] if (later.name, beyond.id) not in dead]
-        charges = [Charge(*key, amount) for key, amount in _charged(job, rest, beyond).items()]
-        found = _beyond(session, queue, job, charges, own)
+        charges = [Charge(*key, amount) for key, amount in _smallest_charges(job, rest, beyond).items()]
+        found = _shortage_beyond_ceiling(session, queue, job, charges, own)
         assert found is not None  # noqa: S101 - less than that was beyond it
         return Outcome(
             job=job.id,
@@ -128,7 +132,7 @@ def _beyond_limits_of(
     return None
 
 
-def _flavor_of_role(
+def _flavor_beyond_ceiling(
     session: Session,
     queue: Queue,
     job: Job,
@@ -136,13 +140,15 @@ def _flavor_of_role(
     own: dict[FlavorResource, int],
     flavors: Sequence[str],
 ) -> Flavor | None:
-    """The first of those flavors, where the ceiling of none of them holds the role on top of `own`, which the
-    role joins otherwise."""
+    """Return the first of the flavors if the role exceeds the ceiling of each of them, added to `own`;
+    otherwise add the role to `own` and return None."""
     known = [found for name in flavors if (found := session.snapshot.flavors.get(name)) is not None]
     for flavor in known:
-        charges = _charged(job, [role], flavor)
+        charges = _smallest_charges(job, [role], flavor)
         if (
-            _beyond(session, queue, job, [Charge(*key, amount) for key, amount in charges.items()], own)
+            _shortage_beyond_ceiling(
+                session, queue, job, [Charge(*key, amount) for key, amount in charges.items()], own
+            )
             is None
         ):
             for key, amount in charges.items():
@@ -151,13 +157,13 @@ def _flavor_of_role(
     return known[0] if known else None
 
 
-def _charged(job: Job, roles: Sequence[Role], flavor: Flavor) -> dict[FlavorResource, int]:
-    """What the smallest size of some roles is charged in one flavor."""
+def _smallest_charges(job: Job, roles: Sequence[Role], flavor: Flavor) -> dict[FlavorResource, int]:
+    """Return what the smallest size of some roles is charged in one flavor."""
     each = (times(task_charges(resolve(role.request, job.rules, flavor)), role.least) for role in roles)
     return summed(charge for charges in each for charge in charges)
 
 
-def _beyond(
+def _shortage_beyond_ceiling(
     session: Session, queue: Queue, job: Job, charges: Sequence[Charge], own: Mapping[FlavorResource, int]
 ) -> Shortage | None:
     cap = session.config.preemption.eviction_cap
@@ -165,6 +171,7 @@ def _beyond(
 
 
 def has_single_flavor_tasks(session: Session, queue: Queue) -> bool:
-    """Whether all resources come from one flavor with nodes; of other queues the search itself tells."""
+    """Return whether all resources of a task come from one flavor with nodes; for other queues only the
+    evaluation itself decides."""
     known = (session.snapshot.flavors.get(name) for name in queue.flavors)
     return not queue.resource_groups and all(f.takes_tasks for f in known if f is not None)

@@ -1,4 +1,5 @@
-"""A queue's turn in a cycle: which of its jobs is at the head, and when it is done."""
+"""This module walks through the pending jobs of one queue: which job is at the head, and when the queue is
+done."""
 
 from __future__ import annotations
 
@@ -17,52 +18,53 @@ _Place = tuple[float, Entry]
 
 
 @dataclass(slots=True)
-class _Rank:
-    """Jobs of one user that are alike, in the queue's order; those before `at` had their turn.
+class _Group:
+    """Jobs of one user and equivalence class in the queue's order; those before `position` were passed.
 
-    `answers_for`: what its jobs are told once their turn has come, where they are like one that waits.
-    `leads` is whether the ranks of its user that come after it are still left out.
+    `answers` is the outcome of its jobs, if a job of the class was refused. `leads` says that later groups of
+    its user are not open yet.
     """
 
-    kind: ClassKey
+    class_key: ClassKey
     line: Line
-    at: int = 0
-    told: Mapping[str, Outcome] | None = None
+    position: int = 0
+    answers: Mapping[str, Outcome] | None = None
     leads: bool = False
 
     @property
-    def over(self) -> bool:
-        """Whether all had their turn."""
-        return self.at == len(self.line)
+    def is_done(self) -> bool:
+        """True once all jobs were passed."""
+        return self.position == len(self.line)
 
 
 @dataclass(slots=True)
-class _Reached:
-    """How far down the ranks of one user a round has come: those before `at` take part, and those before
-    `seen` do so as well or are known to be none that is looked for."""
+class _UserProgress:
+    """The number of groups of one user that were examined: those before `opened` are open, and those before
+    `seen` are
+    open or lack the property that is sought."""
 
-    at: int = 0
+    opened: int = 0
     seen: int = 0
 
 
 class SoughtProperty(Protocol):
-    """A property of jobs that all that are alike have, or none; it may come and go within a cycle."""
+    """A property that all jobs of an equivalence class have, or none; it may change within a cycle."""
 
     def refresh(self) -> bool:
-        """Look at how things stand; whether some jobs may have it that never had it before."""
+        """Read the present state, and return whether jobs may have the property that never had it before."""
 
     def may_ever_hold(self, job: Job) -> bool:
-        """Whether a job has it, or may have had it at an earlier look."""
+        """Return whether the job has the property now or may have had it at an earlier refresh."""
 
     def holds_now(self, job: Job) -> bool:
-        """Whether a job has it as things stand."""
+        """Return whether the job has the property in the present state."""
 
 
 class QueueCursor:
-    """One queue's place in the round: whose turn it is, and when the queue is done for this cycle.
+    """The position of one queue in a cycle: its head, and whether the queue is done.
 
-    Of the ranks of each user only those take part that have a job at the head or are the next to have one:
-    of thousands that differ a cycle tries a few.
+    Of the groups of each user only those are open that have a job at the head or come next: of thousands of
+    different jobs a cycle evaluates a few.
     """
 
     def __init__(
@@ -72,252 +74,255 @@ class QueueCursor:
         hidden_jobs: Callable[[], Set[str]] = frozenset,
         find_precluded: Callable[[Job], Outcome | None] = lambda job: None,
     ) -> None:
-        """`hidden_jobs` are the jobs of which tasks of an earlier attempt still hold something that is not
-        shown,
-        `find_precluded` gives the answer of one that cannot start whoever goes before it: it never comes to
-        the head."""
+        """`hidden_jobs` are jobs whose terminating tasks are not shown in the snapshot at the moment.
+        `find_precluded` returns the outcome of a job that cannot start whichever jobs come before it; such a
+        job never becomes the head."""
         self.queue = queue
-        self._unseen = hidden_jobs
-        self._foregone = find_precluded
+        self._hidden_jobs = hidden_jobs
+        self._find_precluded = find_precluded
         self._session = session
-        self._known = session.queue_classes(queue)
-        self._ranks: list[_Rank] = []
-        # Ranks that take part, by number. Those that are over drop out of `_open`.
+        self._queue_classes = session.queue_classes(queue)
+        self._groups: list[_Group] = []
+        # Open groups by number; groups that are done drop out of `_open`.
         self._number: dict[ClassKey, int] = {}
-        self._open: dict[int, _Rank] = {}
-        self._answered: set[int] = set()
-        # Heaps of the ranks by the place of their next job: those that are judged, and those that are told.
-        # What a user used only grows within a cycle, so that no place is before the one that is noted.
-        self._ahead: list[tuple[_Place, int]] = []
-        self._passed: list[tuple[_Place, int]] = []
-        self._users = {user: _Reached() for user in self._known.by_user}
+        self._open: dict[int, _Group] = {}
+        self._answered_classes: set[int] = set()
+        # Heaps of groups by the place of their next job: groups to evaluate, and groups of refused classes.
+        # The usage of a user only grows within a cycle, so no place comes before the recorded one.
+        self._unevaluated_heap: list[tuple[_Place, int]] = []
+        self._answered_heap: list[tuple[_Place, int]] = []
+        self._users = {user: _UserProgress() for user in self._queue_classes.by_user}
         for user in self._users:
-            self._bring(user)
+            self._open_next(user)
         self._tries_left = session.config.heads_per_queue
         self.head: Job | None = None
-        # The rank of the head and its place there, and the rank of the job that was last sought.
-        self._from: tuple[int, int] = (0, 0)
-        self._found = 0
+        # The group and position of the head, and the group of the job that was sought last.
+        self._head_position: tuple[int, int] = (0, 0)
+        self._sought_group = 0
         self._advance()
 
     def advance_after_admission(self) -> None:
-        """The head has started: the next one follows, where the configuration refills."""
+        """Move to the next job after the head was admitted, if the configuration refills."""
         if self._session.config.refill:
             self._advance()
         else:
             self._close()
 
     def advance_after_refusal(self, outcome: Outcome) -> None:
-        """The head waits: it blocks a strict queue, and its like are not tried again."""
-        if self.head is not None and self._goes_on(self.head, outcome):
+        """Move to the next job after the head was refused: it blocks a strict queue, and equivalent jobs are
+        skipped."""
+        if self.head is not None and self._may_continue(self.head, outcome):
             self._advance()
         else:
             self._close()
 
     def remaining_candidates(self) -> Iterator[Job]:
-        """The head, and of those that are alike and had no answer yet the first: as many as may be tried,
-        in the queue's order."""
+        """Yield the head and the first job of each other class without an outcome, in the queue's order, as
+        many as may be evaluated."""
         if self.head is None:
             return
         yield self.head
-        begun = sorted(place for place, number in self._ahead if self._ranks[number].told is None)
-        coming = merge(begun, *map(self._behind, self._users))
-        for _, (_, job_id) in islice(coming, self._tries_left):
+        open_places = sorted(
+            place for place, number in self._unevaluated_heap if self._groups[number].answers is None
+        )
+        upcoming = merge(open_places, *map(self._closed_places, self._users))
+        for _, (_, job_id) in islice(upcoming, self._tries_left):
             yield self._session.get_job(job_id)
 
     def find_first_with(self, sought: SoughtProperty) -> Job | None:
-        """The first job after the head that is like no other that was judged and has what is sought. None in
-        a queue that starts in order alone."""
+        """Return the first job behind the head that has the property and is equivalent to no refused job;
+        None in a strict queue."""
         if self.head is None or self.queue.strategy is Strategy.STRICT_FIFO:
             return None
         if sought.refresh():
-            for reached in self._users.values():
-                reached.seen = reached.at
+            for progress in self._users.values():
+                progress.seen = progress.opened
         for user in self._users:
             self._seek(user, sought)
         best: tuple[_Place, int] | None = None
         without = self._without_turn()
-        for number, rank in tuple(self._open.items()):
-            if rank.told is not None:
+        for number, group in tuple(self._open.items()):
+            if group.answers is not None:
                 del self._open[number]
                 continue
-            while not rank.over and any(rank.line.at(rank.at) in those for those in without):
-                rank.at += 1
-            if rank.over:
+            while not group.is_done and any(group.line.at(group.position) in those for those in without):
+                group.position += 1
+            if group.is_done:
                 del self._open[number]
-            elif sought.holds_now(self._session.get_job(rank.line.at(rank.at))):
-                place = self._place(rank), number
+            elif sought.holds_now(self._session.get_job(group.line.at(group.position))):
+                place = self._place(group), number
                 best = place if best is None else min(best, place)
         if best is None:
             return None
-        (_, (_, job_id)), self._found = best
+        (_, (_, job_id)), self._sought_group = best
         return self._session.get_job(job_id)
 
     def promote_job(self, job: Job) -> None:
-        """Let the job that `find_first_with` named last stand at the head; the one that stood there
-        follows."""
+        """Make the job that `find_first_with` returned last the head; the former head follows it."""
         assert self.head is not None  # noqa: S101 - it was asked for beside a head
-        number, at = self._from
-        self._ranks[number].at = at
-        self._open[number] = self._ranks[number]
-        self._stand(self._ahead, number)
-        rank = self._ranks[self._found]
-        self._from = self._found, rank.at
-        rank.at += 1
+        number, at = self._head_position
+        self._groups[number].position = at
+        self._open[number] = self._groups[number]
+        self._push(self._unevaluated_heap, number)
+        group = self._groups[self._sought_group]
+        self._head_position = self._sought_group, group.position
+        group.position += 1
         self.head = job
 
-    # Which ranks take part
+    # Open groups
 
-    def _bring(self, user: str) -> None:
-        """Let the next rank of a user take part, once the one before it has come to the head."""
-        reached, ranks = self._users[user], self._known.by_user[user]
-        while reached.at < len(ranks):
-            kind = ranks[reached.at][1]
-            reached.at += 1
-            if self._is_ready(kind) and kind not in self._number:
-                self._ranks[self._take_in(kind)].leads = True
+    def _open_next(self, user: str) -> None:
+        """Open the next group of a user, once the one before it has reached the head."""
+        progress, groups = self._users[user], self._queue_classes.by_user[user]
+        while progress.opened < len(groups):
+            class_key = groups[progress.opened][1]
+            progress.opened += 1
+            if self._is_ready(class_key) and class_key not in self._number:
+                self._groups[self._open_group(class_key)].leads = True
                 return
 
-    def _take_in(self, kind: ClassKey) -> int:
-        """Let a rank take part, if it does not yet; its number."""
-        number = self._number.get(kind)
+    def _open_group(self, class_key: ClassKey) -> int:
+        """Open a group if it is not open yet, and return its number."""
+        number = self._number.get(class_key)
         if number is None:
-            number = self._number[kind] = len(self._ranks)
-            self._ranks.append(_Rank(kind, self._known.lines[kind]))
-            self._open[number] = self._ranks[number]
-            self._stand(self._ahead, number)
+            number = self._number[class_key] = len(self._groups)
+            self._groups.append(_Group(class_key, self._queue_classes.lines[class_key]))
+            self._open[number] = self._groups[number]
+            self._push(self._unevaluated_heap, number)
         return number
 
     def _seek(self, user: str, sought: SoughtProperty) -> None:
-        """Take in the first rank of a user that has what is sought and does not take part yet."""
-        reached, ranks = self._users[user], self._known.by_user[user]
+        """Open the first closed group of a user whose jobs have the property."""
+        progress, groups = self._users[user], self._queue_classes.by_user[user]
         without, jobs = self._without_turn(), self._session.snapshot.jobs
-        reached.seen = max(reached.seen, reached.at)
-        for place in range(reached.seen, len(ranks)):
-            (_, job_id), kind = ranks[place]
+        progress.seen = max(progress.seen, progress.opened)
+        for place in range(progress.seen, len(groups)):
+            (_, job_id), class_key = groups[place]
             job = jobs[job_id]
-            if not sought.may_ever_hold(job) or not self._is_ready(kind) or kind in self._number:
-                reached.seen += reached.seen == place
+            if not sought.may_ever_hold(job) or not self._is_ready(class_key) or class_key in self._number:
+                progress.seen += progress.seen == place
             elif any(job_id in those for those in without):
-                # What comes after it there may be the first.
-                self._take_in(kind)
+                # A job behind it in the group may be the first.
+                self._open_group(class_key)
             elif sought.holds_now(job):
-                self._take_in(kind)
+                self._open_group(class_key)
                 return
 
-    def _behind(self, user: str) -> Iterator[_Place]:
-        """The places of the ranks of a user that do not take part yet, in order."""
+    def _closed_places(self, user: str) -> Iterator[_Place]:
+        """Yield the places of the closed groups of a user, in order."""
         load = self._load(user)
-        for entry, kind in islice(self._known.by_user[user], self._users[user].at, None):
-            if kind not in self._number and self._is_ready(kind):
+        for entry, class_key in islice(self._queue_classes.by_user[user], self._users[user].opened, None):
+            if class_key not in self._number and self._is_ready(class_key):
                 yield load, entry
 
-    def _is_ready(self, kind: ClassKey) -> bool:
-        return kind.ready_at is None or kind.ready_at <= self._session.now
+    def _is_ready(self, class_key: ClassKey) -> bool:
+        return class_key.ready_at is None or class_key.ready_at <= self._session.now
 
-    # Who is next
+    # The next job
 
-    def _goes_on(self, job: Job, outcome: Outcome) -> bool:
-        """Note that a job waits; whether the next one of its queue may be looked at."""
-        # Of two like jobs the second finds other victims than the first, or nobody left to leave.
+    def _may_continue(self, job: Job, outcome: Outcome) -> bool:
+        """Record that a job waits, and return whether the next job of its queue may be evaluated."""
+        # The second of two equivalent jobs finds other victims than the first, or none.
         if outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
-            like = self._session.equivalence.class_of(job)
-            told = self._session.answers.answers_for(self.queue.id, like, outcome)
+            job_class = self._session.equivalence.class_of(job)
+            answers = self._session.answers.answers_for(self.queue.id, job_class, outcome)
             if job.id in self._session.outcomes:
-                self._session.outcomes[job.id] = told[job.id]
-            if like not in self._answered:
-                self._answered.add(like)
-                for kind in filter(self._is_ready, self._known.by_class.get(like, ())):
-                    number = self._take_in(kind)
-                    self._ranks[number].told = told
-                    self._stand(self._passed, number)
+                self._session.outcomes[job.id] = answers[job.id]
+            if job_class not in self._answered_classes:
+                self._answered_classes.add(job_class)
+                for class_key in filter(self._is_ready, self._queue_classes.by_class.get(job_class, ())):
+                    number = self._open_group(class_key)
+                    self._groups[number].answers = answers
+                    self._push(self._answered_heap, number)
         if self._tries_left is not None:
             self._tries_left -= 1
-        # Whom a limit of their own holds up does not hold up those behind.
+        # A job that its user's own limit refuses does not block the jobs behind it.
         blocks = self.queue.strategy is Strategy.STRICT_FIFO and outcome.reason is not Reason.POLICY_DENIED
         return not blocks and self._tries_left != 0
 
     def _advance(self) -> None:
-        while (following := self._next()) is not None:
+        while (following := self._pop_next()) is not None:
             place, job = following
             if any(job.id in those for those in self._without_turn()):
                 continue
-            answer = self._foregone(job)
+            answer = self._find_precluded(job)
             if answer is None:
-                self._pass_over(place)
+                self._answer_passed(place)
                 self.head = job
                 return
-            if not self._goes_on(job, answer):
-                self._pass_over(place)
+            if not self._may_continue(job, answer):
+                self._answer_passed(place)
                 self._close()
                 return
-        self._pass_over(None)
+        self._answer_passed(None)
         self._close()
 
-    def _next(self) -> tuple[_Place, Job] | None:
-        """Take the next job that is to be judged out of its rank."""
-        while self._ahead:
-            noted, number = heappop(self._ahead)
-            rank = self._ranks[number]
-            if rank.leads:
-                rank.leads = False
-                self._bring(rank.kind.user)
-            # A rank stands here twice where its head was put back, or was brought forward.
-            if rank.told is not None or rank.over:
+    def _pop_next(self) -> tuple[_Place, Job] | None:
+        """Take the next job that is to be evaluated out of its group."""
+        while self._unevaluated_heap:
+            noted, number = heappop(self._unevaluated_heap)
+            group = self._groups[number]
+            if group.leads:
+                group.leads = False
+                self._open_next(group.class_key.user)
+            # A group is on the heap twice after its head was put back or promoted.
+            if group.answers is not None or group.is_done:
                 continue
-            place = self._place(rank)
+            place = self._place(group)
             if place > noted:
-                heappush(self._ahead, (place, number))
+                heappush(self._unevaluated_heap, (place, number))
                 continue
-            self._from = number, rank.at
-            rank.at += 1
-            self._stand(self._ahead, number)
+            self._head_position = number, group.position
+            group.position += 1
+            self._push(self._unevaluated_heap, number)
             return place, self._session.get_job(place[1][1])
         return None
 
-    def _stand(self, heap: list[tuple[_Place, int]], number: int) -> None:
-        """Put a rank into a heap, if it has a next job."""
-        rank = self._ranks[number]
-        if not rank.over:
-            heappush(heap, (self._place(rank), number))
+    def _push(self, heap: list[tuple[_Place, int]], number: int) -> None:
+        """Push a group onto a heap, if it has a next job."""
+        group = self._groups[number]
+        if not group.is_done:
+            heappush(heap, (self._place(group), number))
 
-    def _place(self, rank: _Rank) -> _Place:
-        """Where the next job of a rank stands: who used less lately goes first, where that counts, and then
-        it goes by the queue's order."""
-        return self._load(rank.kind.user), rank.line.entry(rank.at)
+    def _place(self, group: _Group) -> _Place:
+        """Return the sort key of a group's next job: less recent usage of its user first, where that counts,
+        then the queue's order."""
+        return self._load(group.class_key.user), group.line.entry(group.position)
 
     def _load(self, user: str) -> float:
         return self._session.users.load(self.queue.id, user) or 0.0
 
-    def _pass_over(self, until: _Place | None) -> None:
-        """Answer the jobs before a place (None: all) that are like one that waits."""
-        while self._passed and (until is None or self._passed[0][0] < until):
-            _, number = heappop(self._passed)
-            rank = self._ranks[number]
-            place = self._place(rank)
+    def _answer_passed(self, until: _Place | None) -> None:
+        """Give the jobs before a place (None: all) the outcome of the refused job to which they are
+        equivalent."""
+        while self._answered_heap and (until is None or self._answered_heap[0][0] < until):
+            _, number = heappop(self._answered_heap)
+            group = self._groups[number]
+            place = self._place(group)
             if until is None or place[0] < until[0]:
-                self._tell(rank, len(rank.line))
+                self._answer_group(group, len(group.line))
             elif place < until:
-                self._tell(rank, rank.line.before(until[1]))
-            self._stand(self._passed, number)
+                self._answer_group(group, group.line.before(until[1]))
+            self._push(self._answered_heap, number)
 
-    def _tell(self, rank: _Rank, end: int) -> None:
-        """Answer the jobs of a rank up to a position."""
-        told = rank.told
-        if told is None:
+    def _answer_group(self, group: _Group, end: int) -> None:
+        """Give the jobs of a group before `end` their common outcome."""
+        common = group.answers
+        if common is None:
             return
-        ids = rank.line.between(rank.at, end)
-        rank.at = end
-        answers = dict(zip(ids, map(told.__getitem__, ids), strict=True))
+        ids = group.line.between(group.position, end)
+        group.position = end
+        answers = dict(zip(ids, map(common.__getitem__, ids), strict=True))
         for job_id in {job_id for those in self._without_turn() for job_id in those & answers.keys()}:
             del answers[job_id]
         self._session.counters["skipped_as_equivalent"] += len(answers)
         self._session.record_outcomes(answers)
 
     def _without_turn(self) -> tuple[Set[str], ...]:
-        """Jobs that have no turn: they were answered, or an earlier attempt still holds something."""
+        """Return the sets of jobs that are not evaluated: those with an outcome, and those with terminating
+        tasks."""
         session = self._session
-        return session.outcomes.keys(), session.snapshot.holding(), self._unseen()
+        return session.outcomes.keys(), session.snapshot.holding(), self._hidden_jobs()
 
     def _close(self) -> None:
         self.head = None

@@ -1,4 +1,4 @@
-"""Gangs: which tasks of a job must start together, where they stand, and what they can do without."""
+"""This package places gangs: the tasks of a job that must start together, their minimum and their surplus."""
 
 from scheduling.engine.gang.parts import GangPart, GangRules, PartsError, TaskCounts
 from scheduling.engine.gang.placer import GangPlacer, PlacementExtent

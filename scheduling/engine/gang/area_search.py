@@ -1,4 +1,4 @@
-"""Topology rules of a job's parts and roles turned into the areas in which they are tried."""
+"""This module turns the topology rules of a job's parts and roles into the areas in which they are tried."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.state.fleet import Ints
 from scheduling.engine.state.snapshot import Snapshot
 
-# Domains that one try may look into; nested parts would otherwise multiply them without end.
+# The number of domains that one attempt may examine; nested parts would otherwise multiply them.
 DOMAINS_PER_TRY = 512
 
 
@@ -27,10 +27,11 @@ class AreaSearch:
     def __init__(self, snapshot: Snapshot, placer: Placer, job: Job, tasks: Mapping[str, RoleTasks]) -> None:
         self._snapshot, self._placer, self._job, self._tasks = snapshot, placer, job, tasks
         self._order = {role.name: position for position, role in enumerate(job.roles)}
-        self._left = DOMAINS_PER_TRY
+        self._budget = DOMAINS_PER_TRY
 
     def hardest_first_key(self, roles: Iterable[Role], more: TaskCounts) -> tuple[object, ...]:
-        """A key by which what is hardest to place comes first, then the job's order."""
+        """Return a sort key that puts the roles that are hardest to place first, then follows the job's
+        order."""
         keys = [
             (self._tasks[role.name].hardness, self._order[role.name]) for role in roles if more.get(role.name)
         ]
@@ -39,25 +40,25 @@ class AreaSearch:
     def find_areas(
         self, rule: TopologyRule, roles: list[Role], more: TaskCounts, outer: DomainArea, pinned: list[Role]
     ) -> Iterator[DomainArea]:
-        """The domains to try, best first; where tasks of `pinned` roles stand already counts."""
-        for area in self._search(rule, roles, more, outer, pinned).find_areas():
-            if self._left == 0:
+        """Yield the domains to try, best first; rows with running tasks of the `pinned` roles count."""
+        for area in self._domain_search(rule, roles, more, outer, pinned).find_areas():
+            if self._budget == 0:
                 return
-            self._left -= 1
+            self._budget -= 1
             yield area
 
     def explain_refusal(
         self, rule: TopologyRule, roles: list[Role], more: TaskCounts, outer: DomainArea
     ) -> Refusal | None:
-        """Why no domain of a required level would do; a preferred one is never the reason."""
+        """Return why no domain of a required level takes the tasks; a preferred level is never the reason."""
         if rule.mode is not TopologyMode.REQUIRED:
             return None
-        search = self._search(rule, roles, more, outer, [])
+        search = self._domain_search(rule, roles, more, outer, [])
         return refuse_no_domain(
             search.demands[0].board, self._entries(roles)[0], rule, search.count_best_domain()
         )
 
-    def _search(
+    def _domain_search(
         self, rule: TopologyRule, roles: list[Role], more: TaskCounts, outer: DomainArea, pinned: list[Role]
     ) -> DomainSearch:
         entries = self._entries(roles)
@@ -66,15 +67,15 @@ class AreaSearch:
             ShapeDemand(self._placer.board(entry.task, entry.flavor), more[entry.role.name])
             for entry in entries
         )
-        return DomainSearch(levels, rule, wanted, outer, self._rows_of(pinned))
+        return DomainSearch(levels, rule, wanted, outer, self._placed_rows(pinned))
 
     def _entries(self, roles: list[Role]) -> list[RoleTasks]:
-        """Hardest first."""
+        """Return the roles' tasks, hardest first."""
         found = [self._tasks[role.name] for role in roles]
         return sorted(found, key=lambda entry: (entry.hardness, self._order[entry.role.name]))
 
-    def _rows_of(self, roles: list[Role]) -> Ints:
-        """Rows on which tasks of these roles stand, those placed in this try included."""
+    def _placed_rows(self, roles: list[Role]) -> Ints:
+        """Return the rows with tasks of these roles, including tasks placed in this attempt."""
         names = {role.name for role in roles}
         known = self._snapshot.fleet.row
         held = self._snapshot.held(self._job.id) if names else ()
@@ -83,12 +84,12 @@ class AreaSearch:
 
 
 def constrains_placement(rule: TopologyRule) -> bool:
-    """Whether a rule says anything about where tasks stand as a whole."""
+    """Return whether a rule constrains where the tasks are placed as a whole."""
     return rule.mode is not TopologyMode.UNCONSTRAINED and bool(rule.level)
 
 
 def slice_rule(rule: TopologyRule | None) -> TopologyRule | None:
-    """The rule that holds for every slice of a role; None without slices."""
+    """Return the rule that holds for every slice of a role, or None without slices."""
     if rule is None or not rule.slice_level or rule.slice_size < 1:
         return None
     return TopologyRule(level=rule.slice_level, mode=TopologyMode.REQUIRED)

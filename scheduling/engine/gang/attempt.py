@@ -1,4 +1,5 @@
-"""One job tried against the state as it stands: quota first, then seats."""
+"""This module tries to start one job in the present state without evicting anything: quota first, then
+nodes."""
 
 from __future__ import annotations
 
@@ -21,8 +22,11 @@ from scheduling.engine.state.statement import Statement
 
 @dataclass(frozen=True, slots=True)
 class StartAttempt:
-    """Tries jobs without asking anybody to leave. `eviction_cap` is after how many evictions a job no
-    longer borrows, `beside_capped` what then stands against it in the nominal (`PreemptionOptions`)."""
+    """One attempt places jobs without victims.
+
+    A job that was evicted `eviction_cap` times does not borrow any more; `beside_capped` says which usage
+    then counts against its nominal quota (`PreemptionOptions`).
+    """
 
     snapshot: Snapshot
     placer: Placer
@@ -30,18 +34,19 @@ class StartAttempt:
     beside_capped: bool = False
 
     def find_missing(self, job: Job) -> dict[str, int] | None:
-        """What the job lacks to its minimum, or, of a gang that stands, its next step; None when full."""
+        """Return the tasks per role that the job lacks to its minimum or, for a complete gang, to its next
+        step. The answer is None for a gang of full size."""
         return find_missing_tasks(job, self.snapshot.held(job.id))
 
     def start_job(
-        self, statement: Statement, queue: Queue, job: Job, more: dict[str, int]
+        self, statement: Statement, queue: Queue, job: Job, missing: dict[str, int]
     ) -> tuple[Allocation, ...] | Refusal:
-        """Seat so many more tasks of each role; a refusal leaves nothing.
+        """Place the missing tasks of each role; a refusal leaves nothing in the statement.
 
-        A role of which tasks stand stays in their flavors: a gang on two kinds of cards runs at the pace
-        of the slower one. Other roles stay in their cluster.
+        New tasks of a role stay in the flavors of its running tasks, because a gang on two models of cards
+        runs at the pace of the slower one. The other roles stay in the same cluster.
         """
-        assignment = self.assign_quota(queue, job, more)
+        assignment = self.assign_quota(queue, job, missing)
         if assignment.mode is not Mode.FIT:
             return assignment.refusal or Refusal(Reason.WAITING_FOR_QUOTA)
         return self.place_assigned(statement, queue, job, assignment)
@@ -49,26 +54,27 @@ class StartAttempt:
     def place_assigned(
         self, statement: Statement, queue: Queue, job: Job, assignment: Assignment
     ) -> tuple[Allocation, ...] | Refusal:
-        """Seat what got quota; a refusal leaves nothing."""
+        """Place the tasks to which quota was assigned; a refusal leaves nothing in the statement."""
         return GangPlacer(self.snapshot, self.placer, RefusalCache()).place_job(
             statement, queue, job, assignment, PlacementExtent.STEP
         )
 
-    def assign_quota(self, queue: Queue, job: Job, more: dict[str, int]) -> Assignment:
-        """What quota so many more tasks of each role would get, whether or not there is room."""
+    def assign_quota(self, queue: Queue, job: Job, missing: dict[str, int]) -> Assignment:
+        """Return the flavors and quota that the missing tasks of each role would get, whether or not nodes
+        have room."""
         return assign(
             self.snapshot,
             queue,
             job,
             oracle=None,
             fair=False,
-            counts={role.name: more.get(role.name, 0) for role in job.roles},
-            allowed=self._same_flavors(job),
+            counts={role.name: missing.get(role.name, 0) for role in job.roles},
+            allowed=self._flavors_of_running_tasks(job),
             eviction_cap=self.eviction_cap,
             beside_capped=self.beside_capped,
         )
 
-    def _same_flavors(self, job: Job) -> Allowed | None:
+    def _flavors_of_running_tasks(self, job: Job) -> Allowed | None:
         used: dict[tuple[str, str], set[str]] = {}
         for task in self.snapshot.held(job.id):
             for charge in task.charges:
@@ -78,36 +84,37 @@ class StartAttempt:
         if not used:
             return None
         flavors = self.snapshot.flavors
-        stays = set(clusters_of(flavors, (name for names in used.values() for name in names)))
+        own_clusters = set(clusters_of(flavors, (name for names in used.values() for name in names)))
 
-        def allowed(role: str, resource: str, flavor: str) -> bool:
+        def is_allowed(role: str, resource: str, flavor: str) -> bool:
             known = used.get((role, resource))
             if known is not None:
                 return flavor in known
-            return stays.issuperset(clusters_of(flavors, (flavor,)))
+            return own_clusters.issuperset(clusters_of(flavors, (flavor,)))
 
-        return allowed
+        return is_allowed
 
     def place_again(
         self, statement: Statement, queue: Queue, job: Job, tasks: Sequence[Allocation]
     ) -> tuple[Allocation, ...] | None:
-        """Seat tasks that were just released once more, at the same price; None when one finds no seat."""
+        """Place tasks that were just released once more, with the same charges. The answer is None if one of
+        them finds no node."""
         placed = GangPlacer(self.snapshot, self.placer, RefusalCache()).place_job(
             statement, queue, job, _as_before(tasks), PlacementExtent.FULL
         )
         if isinstance(placed, Refusal) or len(placed) != len(tasks):
             return None
-        return _renamed(statement, placed, tasks)
+        return _renumber_as_before(statement, placed, tasks)
 
 
-def _renamed(
+def _renumber_as_before(
     statement: Statement, placed: Sequence[Allocation], tasks: Sequence[Allocation]
 ) -> tuple[Allocation, ...]:
-    """What was placed, as the very tasks that stood there: some between them may have been given up."""
+    """Give the new allocations the indices of the old ones, among which surplus tasks may be missing."""
     names: dict[str, list[int]] = {}
     for task in sorted(tasks, key=lambda task: task.index, reverse=True):
         names.setdefault(task.role, []).append(task.index)
-    found = tuple(replace(seat, index=names[seat.role].pop()) for seat in placed)
+    found = tuple(replace(allocation, index=names[allocation.role].pop()) for allocation in placed)
     if any(old.index != new.index for old, new in zip(placed, found, strict=True)):
         for old in placed:
             statement.release(old.id)
@@ -117,7 +124,7 @@ def _renamed(
 
 
 def _as_before(tasks: Sequence[Allocation]) -> Assignment:
-    """The assignment that tasks were placed by, read off their charges."""
+    """Return the assignment by which the tasks were placed, read from their charges."""
     counts = Counter(task.role for task in tasks)
     sample = {task.role: task for task in reversed(tasks)}
     return Assignment(

@@ -1,7 +1,8 @@
-"""Whether tasks can find seats, told by counting and without seating anybody.
+"""This module decides by counting free slots whether tasks can be placed, without placing them.
 
-Most jobs of a full cluster find no seats whatever is tried for them. Seating a gang to learn that costs a
-hundred times what counting costs, so searches count first and seat only where there is hope.
+Most pending jobs of a full cluster find no nodes whatever is tried for them. Placing a gang costs about a
+hundred times as much as counting its slots, so every search counts first and places only where the count
+suffices.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 from scheduling.engine.gang.area_search import constrains_placement
 from scheduling.engine.gang.task_counts import find_missing_tasks
 from scheduling.engine.model import Allocation, Flavor, Job, Queue
-from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.index.question import members
+from scheduling.engine.placement.board import ScoreBoard
+from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.preemption.slot_counts import FreeSlotCounter, get_slot_counts, is_countable
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
@@ -25,12 +26,13 @@ from scheduling.engine.state.snapshot import Snapshot
 
 MAX_CACHED = 4096
 
-WantedSlots = tuple[tuple[Board, int], ...]
-"""For each flavor in which a job may stand, the board of its tasks and how many of them it lacks."""
+WantedSlots = tuple[tuple[ScoreBoard, int], ...]
+"""For each flavor that a job may use, the board of its tasks and the number of tasks that it lacks."""
 
 
 class FreedAmounts(NamedTuple):
-    """What tasks would free: rows, each once, and on each of them cards and core units. All `[rows]`."""
+    """The capacity that the end of some tasks would free: each row once, with cards and core units. All
+    arrays are `[rows]`."""
 
     rows: Ints
     cards: Ints
@@ -38,7 +40,7 @@ class FreedAmounts(NamedTuple):
 
     @staticmethod
     def of_tasks(fleet: Fleet, tasks: Iterable[Allocation]) -> FreedAmounts:
-        """What these tasks would free."""
+        """Return the capacity that the end of these tasks would free."""
         found: dict[int, list[int]] = {}
         for task in tasks:
             row = fleet.row.get(task.node)
@@ -51,14 +53,13 @@ class FreedAmounts(NamedTuple):
 
 
 class SlotCounts:
-    """What one shape finds on each row, brought up to date when it is looked at.
+    """The slots and the free capacity of one task shape by row, brought up to date when they are read.
 
-    `slots` is how many more of its tasks a row takes. `free_amounts` is what a row has of what the shape is
-    most of: empty cards for whole ones, core units of cards for parts; `amount_per_task` is how much of it a
-    task takes.
+    `slots` counts how many more tasks a row takes. `free_amounts` is empty cards for shapes of whole cards
+    and free core units for shapes of card parts; `amount_per_task` is how much of it one task takes.
     """
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: ScoreBoard) -> None:
         task = board.question.task
         self.board = board
         self.slots = get_slot_counts(board)
@@ -68,103 +69,108 @@ class SlotCounts:
         self._seen = self._epoch = -1
 
     def free_amounts(self) -> Ints:
-        """`[rows]`, not to be written to."""
+        """Return the free amount by row, `[rows]`; the array must not be written to."""
         fleet = self.board.question.fleet
         if self._whole:
             self.slots.current_counts()
             return self.slots.usable_cards
         if self._epoch != fleet.epoch:
-            self._free = self._freely(ALL_ROWS)
+            self._free = self._compute_free(ALL_ROWS)
         elif self._seen < len(fleet.touched):
             rows = fleet.touched_since(self._seen)
-            self._free[rows] = self._freely(rows)
+            self._free[rows] = self._compute_free(rows)
         self._epoch, self._seen = fleet.epoch, len(fleet.touched)
         return self._free
 
-    def _freely(self, rows: Rows) -> Ints:
+    def _compute_free(self, rows: Rows) -> Ints:
         question = self.board.question
         total: Ints = np.where(question.usable[rows], question.fleet.cores_free[rows], 0).sum(axis=1)
         return total
 
 
 class ClassNumbering(Protocol):
-    """Numbers jobs so that those with equal needs have equal numbers."""
+    """An object that numbers jobs so that jobs with equal needs have equal numbers."""
 
     def class_of(self, job: Job) -> int:
-        """The number of a job."""
+        """Return the number of the job's equivalence class."""
 
 
 MissingTasks = tuple[dict[str, int], WantedSlots | None]
-"""The tasks of each role that a job lacks, and where they would have to stand (see `Bounds.wanted`)."""
+"""The tasks of each role that a job lacks, and the slots that they need (see
+`SlotBounds.find_wanted_slots`)."""
 
 
-class _Shelf:
-    """What is kept with a fleet from cycle to cycle: counts by board, and what jobs of one kind lack."""
+class _CountCache:
+    """The counts that stay with a fleet from cycle to cycle: slots by board, and missing tasks by equivalence
+    class."""
 
     follows_fleet = True
 
     def __init__(self) -> None:
         self.kinds: ClassNumbering | None = None
-        self.counted: dict[Board, SlotCounts] = {}
+        self.counted: dict[ScoreBoard, SlotCounts] = {}
         self.lacking: dict[Hashable, MissingTasks] = {}
 
-    def of(self, board: Board) -> SlotCounts:
-        """What the board's shape finds on each row."""
+    def counts_of(self, board: ScoreBoard) -> SlotCounts:
+        """Return the slot counts of the board's shape."""
         known = self.counted.get(board)
         if known is None:
             known = self.counted[board] = SlotCounts(board)
         return known
 
 
-def count_free_slots(board: Board, needed: int) -> int | None:
-    """How many of so many tasks find seats one after the other; None where counting is not exact."""
+def count_free_slots(board: ScoreBoard, needed: int) -> int | None:
+    """Return how many of `needed` tasks find slots, one after the other. The answer is None where counting is
+    not exact."""
     if not is_countable(board):
         return None
     return get_slot_counts(board).count_up_to(needed)
 
 
-def _shelf_of(fleet: Fleet) -> _Shelf:
-    shelf = fleet.memo.get(_Shelf)
-    if not isinstance(shelf, _Shelf) or len(shelf.counted) > MAX_CACHED:
-        shelf = fleet.memo[_Shelf] = _Shelf()
-    return shelf
+def _count_cache_of(fleet: Fleet) -> _CountCache:
+    cache = fleet.memo.get(_CountCache)
+    if not isinstance(cache, _CountCache) or len(cache.counted) > MAX_CACHED:
+        cache = fleet.memo[_CountCache] = _CountCache()
+    return cache
 
 
 class SlotBounds:
-    """Counts seats in the present state of a snapshot; what it keeps follows the state."""
+    """Counts slots in the present state of a snapshot; its caches follow that state."""
 
     def __init__(self, snapshot: Snapshot, placer: Placer, kinds: ClassNumbering | None = None) -> None:
         self._snapshot, self._placer = snapshot, placer
-        shelf = _shelf_of(snapshot.fleet)
-        self._shelf, self._kinds = shelf, kinds
-        if shelf.kinds is not kinds or len(shelf.lacking) > MAX_CACHED:
-            shelf.kinds, shelf.lacking = kinds, {}
-        self._free: dict[Board, tuple[int, int, tuple[int, int] | None]] = {}
-        self._reaches: dict[str, Bools] = {}
+        cache = _count_cache_of(snapshot.fleet)
+        self._cache, self._numbering = cache, kinds
+        if cache.kinds is not kinds or len(cache.lacking) > MAX_CACHED:
+            cache.kinds, cache.lacking = kinds, {}
+        self._free: dict[ScoreBoard, tuple[int, int, tuple[int, int] | None]] = {}
+        self._reachable: dict[str, Bools] = {}
 
     def find_missing(self, queue: Queue, job: Job) -> MissingTasks:
-        """What a job lacks to its minimum, or, of a gang that stands, to its next step."""
+        """Return the tasks that a job lacks to its minimum or, for a complete gang, to its next step, with
+        the slots they need."""
         held = self._snapshot.held(job.id)
-        more = find_missing_tasks(job, held) or {} if held or self._kinds is None else None
+        more = find_missing_tasks(job, held) or {} if held or self._numbering is None else None
         return self.locate_missing(queue, job, more)
 
     def locate_missing(self, queue: Queue, job: Job, more: dict[str, int] | None) -> MissingTasks:
-        """As `find_missing`, of a job of which it is known what it lacks; None: that nothing of it stands."""
-        if self._kinds is None:
+        """Return the same for a job whose missing tasks are known. None stands for a job without any running
+        task."""
+        if self._numbering is None:
             return more or {}, self.find_wanted_slots(queue, job, more or {})
-        kind = (self._kinds.class_of(job), queue.flavors, queue.resource_groups)
+        kind = (self._numbering.class_of(job), queue.flavors, queue.resource_groups)
         key = kind if more is None else (kind, tuple(more.items()))
-        known = self._shelf.lacking.get(key)
+        known = self._cache.lacking.get(key)
         if known is None:
             more = find_missing_tasks(job, ()) or {} if more is None else more
-            known = self._shelf.lacking[key] = (more, self.find_wanted_slots(queue, job, more))
+            known = self._cache.lacking[key] = (more, self.find_wanted_slots(queue, job, more))
         return known
 
     def find_wanted_slots(self, queue: Queue, job: Job, more: Mapping[str, int]) -> WantedSlots | None:
-        """Where so many more tasks of each role would have to stand, if they are all alike.
+        """Return the boards on which the missing tasks could be placed, if all of them have one shape.
 
-        None where they are not, where it matters how they stand to each other or to others, and where they
-        may do without a node.
+        The answer is None if they have several shapes, if a topology rule applies, or if a flavor has no
+        nodes of its own.
         """
         rules = (job.topology, *(role.topology for role in job.roles))
         roles = [role for role in job.roles if more.get(role.name)]
@@ -186,21 +192,24 @@ class SlotBounds:
             return None
         return tuple((board, more[role.name]) for board in boards)
 
-    def slot_counts(self, board: Board) -> SlotCounts:
-        """What the board's shape finds on each row."""
-        return self._shelf.of(board)
+    def slot_counts(self, board: ScoreBoard) -> SlotCounts:
+        """Return the slot counts of the board's shape."""
+        return self._cache.counts_of(board)
 
     def free_slot_counters(self, wanted: WantedSlots) -> tuple[FreeSlotCounter, ...]:
-        """Counted seats in each flavor, in which tasks can be thought away."""
+        """Return a counter of free slots for each flavor, in which the end of tasks can be assumed."""
         return tuple(FreeSlotCounter(self.slot_counts(board).slots, needed) for board, needed in wanted)
 
     def fits_now(self, wanted: WantedSlots) -> bool:
-        """Whether the job finds its seats as things stand."""
+        """Return whether the missing tasks find slots in the present state."""
         return any(self.count_slots(board, needed) >= needed for board, needed in wanted)
 
-    def has_free_cores(self, board: Board, needed: int) -> bool:
-        """Whether as many core units of cards are free as so many tasks need, on their nodes or on others to
-        which those who stand there may move."""
+    def has_free_cores(self, board: ScoreBoard, needed: int) -> bool:
+        """Return whether enough core units of cards are free for the tasks.
+
+        The sum covers the flavor's nodes and those to which running tasks may be moved, so it is an upper
+        bound for consolidation.
+        """
         task, fleet = board.question.task, board.question.fleet
         if not task.cards or task.derived:
             return True
@@ -214,27 +223,28 @@ class SlotBounds:
         return free >= needed * task.cards * each
 
     def may_fit_after(self, wanted: WantedSlots, freed: FreedAmounts) -> bool:
-        """False where the job finds too few seats, even with this much freed; a quick and rough bound."""
-        return any(self._most(*each, freed) for each in wanted)
+        """Return False if the slots do not suffice even with this capacity freed; True is only an upper
+        bound."""
+        return any(self._may_fit_board(*each, freed) for each in wanted)
 
     def reachable_rows(self, flavor: Flavor) -> Bools:
-        """The rows of a flavor and of those that share some with it. `[rows]`."""
-        known = self._reaches.get(flavor.id)
+        """Return the rows of a flavor and of all flavors that share rows with it, `[rows]`."""
+        known = self._reachable.get(flavor.id)
         if known is None:
             fleet = self._snapshot.fleet
-            mine = members(fleet, flavor)
-            others = (members(fleet, other) for other in self._snapshot.flavors.values() if other.placed)
-            near = [rows for rows in others if bool((rows & mine).any())]
-            known = self._reaches[flavor.id] = np.any([mine, *near], axis=0)
+            mine = member_rows(fleet, flavor)
+            others = (member_rows(fleet, other) for other in self._snapshot.flavors.values() if other.placed)
+            overlapping = [rows for rows in others if bool((rows & mine).any())]
+            known = self._reachable[flavor.id] = np.any([mine, *overlapping], axis=0)
         return known
 
-    def count_slots(self, board: Board, needed: int) -> int:
-        """How many of so many tasks find seats as things stand."""
+    def count_slots(self, board: ScoreBoard, needed: int) -> int:
+        """Return how many of `needed` tasks find slots in the present state."""
         return self.slot_counts(board).slots.count_up_to(needed)
 
-    def count_gained_slots(self, board: Board, needed: int, freed: FreedAmounts) -> Ints | None:
-        """How many seats more each of the freed rows could have for so many tasks, at most `[freed]`; None
-        where that is not told by cards."""
+    def count_gained_slots(self, board: ScoreBoard, needed: int, freed: FreedAmounts) -> Ints | None:
+        """Return how many more slots each freed row could have for the tasks, `[freed]`, an upper bound. The
+        answer is None where cards do not decide."""
         counted = self.slot_counts(board)
         if not counted.amount_per_task:
             return None
@@ -243,7 +253,7 @@ class SlotBounds:
         more: Ints = np.maximum(then - counted.slots.current_counts()[rows], 0)
         return more
 
-    def _most(self, board: Board, needed: int, freed: FreedAmounts) -> bool:
+    def _may_fit_board(self, board: ScoreBoard, needed: int, freed: FreedAmounts) -> bool:
         total = self.count_slots(board, needed)
         more = None if total >= needed else self.count_gained_slots(board, needed, freed)
         return more is None or total + int(more.sum()) >= needed
@@ -254,53 +264,54 @@ class SlotBounds:
 
 
 class AssumedReleases:
-    """Tasks that are thought away, of which some may come back."""
+    """Tasks that are assumed to have ended, of which some may be restored."""
 
-    def __init__(self, seats: Sequence[FreeSlotCounter], tasks: Sequence[Allocation]) -> None:
-        self._seats, self._gone = seats, {task.id: task for task in tasks}
-        for counted in seats:
+    def __init__(self, counters: Sequence[FreeSlotCounter], tasks: Sequence[Allocation]) -> None:
+        self._counters, self._ended = counters, {task.id: task for task in tasks}
+        for counted in counters:
             counted.remove_tasks(tasks)
 
     def restore_if_fitting(self, rest: Sequence[Allocation], task: Allocation) -> bool:
-        """Let a task come back, if there are enough seats with the rest alone gone."""
-        for counted in self._seats:
+        """Restore a task if the slots suffice with only the rest ended, and return whether they do."""
+        for counted in self._counters:
             counted.remove_tasks((task,), -1)
-        if any(counted.fits for counted in self._seats):
-            del self._gone[task.id]
+        if any(counted.fits for counted in self._counters):
+            del self._ended[task.id]
             return True
-        for counted in self._seats:
+        for counted in self._counters:
             counted.remove_tasks((task,))
         return False
 
     def restore_all(self) -> None:
-        """Everybody is back."""
-        for counted in self._seats:
-            counted.remove_tasks(tuple(self._gone.values()), -1)
+        """Restore all tasks."""
+        for counted in self._counters:
+            counted.remove_tasks(tuple(self._ended.values()), -1)
 
 
 @contextmanager
 def assume_released(
-    seats: Sequence[FreeSlotCounter], tasks: Sequence[Allocation]
+    counters: Sequence[FreeSlotCounter], tasks: Sequence[Allocation]
 ) -> Iterator[AssumedReleases]:
-    """The seats as they would be without these tasks, until the block ends."""
-    away = AssumedReleases(seats, tasks)
+    """Count the slots as if these tasks had ended, until the block ends."""
+    releases = AssumedReleases(counters, tasks)
     try:
-        yield away
+        yield releases
     finally:
-        away.restore_all()
+        releases.restore_all()
 
 
-def count_needed_releases(seats: Iterable[FreeSlotCounter], tasks: Sequence[Allocation]) -> int | None:
-    """With how many of the first of these tasks gone the seats of some flavor suffice; None: not with all."""
-    counts = [count for counted in seats if (count := _fewest(counted, tasks)) is not None]
+def count_needed_releases(counters: Iterable[FreeSlotCounter], tasks: Sequence[Allocation]) -> int | None:
+    """Return how many of the first tasks must end until some flavor has enough slots. The answer is None if
+    all of them are not enough."""
+    counts = [count for counted in counters if (count := _count_needed(counted, tasks)) is not None]
     return min(counts, default=None)
 
 
-def _fewest(seats: FreeSlotCounter, tasks: Sequence[Allocation]) -> int | None:
-    gone = 0
-    while not seats.fits and gone < len(tasks):
-        seats.remove_tasks(tasks[gone : gone + 1])
-        gone += 1
-    found = gone if seats.fits else None
-    seats.remove_tasks(tasks[:gone], -1)
+def _count_needed(counters: FreeSlotCounter, tasks: Sequence[Allocation]) -> int | None:
+    ended = 0
+    while not counters.fits and ended < len(tasks):
+        counters.remove_tasks(tasks[ended : ended + 1])
+        ended += 1
+    found = ended if counters.fits else None
+    counters.remove_tasks(tasks[:ended], -1)
     return found

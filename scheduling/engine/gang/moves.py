@@ -1,9 +1,8 @@
-"""The search for moves: which running tasks must stand elsewhere so that a waiting job finds seats.
+"""This module searches for moves: which running tasks must be placed elsewhere so that a pending job fits.
 
-Movable jobs are taken up one after the other in the simulation; then the waiting job and after it every
-mover must find a seat, so nobody is ever moved out of a place without getting another. At the end
-movers that turn out not to be needed stay where they are. Source of the search: KAI-Scheduler's
-consolidation.
+Movable jobs are released one after the other in a simulation; then the pending job and after it every moved
+job must be placed, so that no task loses its node without getting another. At the end, units whose move turns
+out to be needless are put back. Source of the search: KAI-Scheduler's consolidation action.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from scheduling.engine.state.statement import Statement
 
 @dataclass(frozen=True, slots=True)
 class MovablePart:
-    """Tasks of one job that move together: a spare task by itself, or the rest of the gang.
+    """Tasks of one job that move together: one surplus task by itself, or the rest of the gang.
 
-    `node` is where all of them stand, None where they stand apart. They hold parts of so many `cards`, so
-    many core units of these, and are charged so many cards' worth of compute.
+    `node` is the node of all of them, None if they run on several. They hold slices of `cards` cards with
+    `cores` core units, and are charged `gpus` cards' worth of compute.
     """
 
     tasks: tuple[Allocation, ...]
@@ -37,7 +36,7 @@ class MovablePart:
 
     @staticmethod
     def of_tasks(tasks: tuple[Allocation, ...]) -> MovablePart:
-        """What these tasks are together."""
+        """Return the part that consists of these tasks."""
         return MovablePart(
             tasks,
             tasks[0].node if len({task.node for task in tasks}) == 1 else None,
@@ -49,7 +48,8 @@ class MovablePart:
 
 @dataclass(frozen=True, slots=True)
 class MovableUnit:
-    """A part of a job at one moment: `eviction_cost` are the GPU-seconds of work that it would do again."""
+    """A part of a job at one moment. `eviction_cost` is the work that the part would repeat after a move, in
+    GPU-seconds."""
 
     job: Job
     part: MovablePart
@@ -63,7 +63,7 @@ class MovableUnit:
 
 @dataclass(frozen=True, slots=True)
 class TaskMove:
-    """One task and its new seat."""
+    """One task with its allocation before and after the move."""
 
     before: Allocation
     after: Allocation
@@ -71,35 +71,35 @@ class TaskMove:
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """What moves would give: the waiting job's seats, and the moves that open them."""
+    """The allocations of the pending job, and the moves that make them possible."""
 
     allocations: tuple[Allocation, ...]
     moves: tuple[TaskMove, ...]
 
 
-def movable_parts(job: Job, staying: Sequence[Allocation]) -> Iterator[MovablePart]:
-    """The parts in which a job can move, those that hurt least first."""
-    spare = find_surplus_tasks(job, staying)
-    for task in spare:
+def movable_parts(job: Job, running: Sequence[Allocation]) -> Iterator[MovablePart]:
+    """Yield the parts in which a job can move: surplus tasks one by one first, then the rest of the gang."""
+    surplus = find_surplus_tasks(job, running)
+    for task in surplus:
         yield MovablePart.of_tasks((task,))
-    rest = tuple(task for task in staying if task not in spare)
+    rest = tuple(task for task in running if task not in surplus)
     if rest:
         yield MovablePart.of_tasks(rest)
 
 
 @dataclass(slots=True)
 class SearchBudget:
-    """How many more tasks may be lifted or seated in simulation; None: any number."""
+    """The number of tasks that a search may still release or place in simulation; None is unlimited."""
 
     remaining: int | None = None
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left."""
+        """True once nothing remains."""
         return self.remaining is not None and self.remaining <= 0
 
     def spend_tasks(self, tasks: int) -> bool:
-        """Take so much of it; False where nothing is left."""
+        """Take this many tasks from the budget; the answer is False if it was spent already."""
         if self.is_spent:
             return False
         if self.remaining is not None:
@@ -108,8 +108,11 @@ class SearchBudget:
 
 
 class MoveSearch:
-    """Opens room for one waiting job, within bounds: so many jobs and tasks move, and no more GPU-seconds
-    are lost. Once the effort is spent nothing is found any more. Leaves the snapshot as it was."""
+    """Searches for moves that make one pending job fit, within bounds on jobs, tasks and eviction cost in
+    GPU-seconds.
+
+    Once the budget is spent, nothing is found any more. The search leaves the snapshot as it was.
+    """
 
     def __init__(
         self,
@@ -133,49 +136,53 @@ class MoveSearch:
         units: Iterable[MovableUnit],
         may_suffice: Callable[[MovableUnit], bool] | None = None,
     ) -> MovePlan | None:
-        """The first movers, in their order, with which it works; made as small as possible.
+        """Return a plan for the first units, in their order, whose move suffices, without the needless ones.
 
-        `may_suffice` is told of each mover in turn, and answers whether with those so far it may work.
+        `may_suffice` is called with each unit in turn, and answers whether a placement is worth trying with
+        the units so far.
         """
         taken: list[MovableUnit] = []
         for unit in units:
             taken.append(unit)
             if not self.within_bounds(taken):
                 return None
-            hopeful = may_suffice is None or may_suffice(unit)
-            if hopeful and self.try_moving(queue, job, more, taken) is not None:
-                return self._smallest(queue, job, more, taken)
+            worth_trying = may_suffice is None or may_suffice(unit)
+            if worth_trying and self.try_moving(queue, job, more, taken) is not None:
+                return self._drop_needless(queue, job, more, taken)
         return None
 
     def find_first_plan(
         self, queue: Queue, job: Job, more: dict[str, int], sets: Iterable[Sequence[MovableUnit]]
     ) -> MovePlan | None:
-        """What the first of several sets of movers opens with which it works; all in it are needed."""
+        """Return the plan of the first set of units whose move suffices; every unit of a set is needed."""
         return next((found for taken in sets if (found := self.try_moving(queue, job, more, taken))), None)
 
     def try_moving(
         self, queue: Queue, job: Job, more: dict[str, int], units: Sequence[MovableUnit]
     ) -> MovePlan | None:
-        """Whether the job and then all movers find seats when exactly these are taken up."""
+        """Return the plan with exactly these units moved, or None if the job or one of the units is not
+        placed."""
         if not self._effort.spend_tasks(sum(len(unit.tasks) for unit in units) + sum(more.values())):
             return None
         with self._snapshot.statement() as statement:
             for unit in units:
                 for task in unit.tasks:
                     statement.release(task.id)
-            seats = self._attempt.start_job(statement, queue, job, more)
-            if isinstance(seats, Refusal) or not seats:
+            allocations = self._attempt.start_job(statement, queue, job, more)
+            if isinstance(allocations, Refusal) or not allocations:
                 return None
             moves: list[TaskMove] = []
-            for mover, tasks in _merged(units):
-                found = self._reseat(statement, mover, tasks)
+            for moved_job, tasks in _merge_units(units):
+                found = self._replace_tasks(statement, moved_job, tasks)
                 if found is None:
                     return None
                 moves.extend(found)
-            return MovePlan(seats, tuple(moves))
+            return MovePlan(allocations, tuple(moves))
 
-    def _reseat(self, statement: Statement, job: Job, tasks: tuple[Allocation, ...]) -> list[TaskMove] | None:
-        """New seats for a mover's tasks; one that lands on its own node stays on its own cards."""
+    def _replace_tasks(
+        self, statement: Statement, job: Job, tasks: tuple[Allocation, ...]
+    ) -> list[TaskMove] | None:
+        """Place a moved job's tasks again; a task that returns to its own node keeps its own cards."""
         placed = self._attempt.place_again(statement, self._snapshot.queues[job.queue], job, tasks)
         if placed is None:
             return None
@@ -185,7 +192,7 @@ class MoveSearch:
             old = before[task.id]
             if task.node == old.node and task.slices != old.slices:
                 statement.release(task.id)
-                if task.zones == old.zones and _vacant(self._snapshot.fleet, old):
+                if task.zones == old.zones and _has_free_cards(self._snapshot.fleet, old):
                     statement.allocate(old)
                     continue
                 statement.allocate(task)
@@ -193,31 +200,33 @@ class MoveSearch:
                 moves.append(TaskMove(old, task))
         return moves
 
-    def _smallest(
+    def _drop_needless(
         self, queue: Queue, job: Job, more: dict[str, int], taken: list[MovableUnit]
     ) -> MovePlan | None:
-        """Put back every mover without which it works as well: high priorities first, then those that lose
-        most, then old jobs."""
+        """Put back every unit without which the plan works as well.
 
-        def dearest(unit: MovableUnit) -> tuple[int, float, float, str]:
+        Units of high priority are put back first, then those with the highest eviction cost, then old jobs.
+        """
+
+        def most_valuable_first(unit: MovableUnit) -> tuple[int, float, float, str]:
             return (-unit.job.priority, -unit.eviction_cost, unit.job.submitted_at, unit.job.id)
 
-        for unit in sorted(taken, key=dearest):
+        for unit in sorted(taken, key=most_valuable_first):
             rest = [other for other in taken if other is not unit]
             if rest and self.try_moving(queue, job, more, rest) is not None:
                 taken = rest
         return self.try_moving(queue, job, more, taken)
 
     def within_bounds(self, taken: Sequence[MovableUnit]) -> bool:
-        """Whether so many may move together."""
+        """Return whether these units may move together."""
         jobs = len({unit.job.id for unit in taken})
         tasks = sum(len(unit.tasks) for unit in taken)
         bounded = (self._jobs is None or jobs <= self._jobs) and tasks <= self._tasks
         return bounded and sum(unit.eviction_cost for unit in taken) <= self._lost
 
 
-def _merged(units: Sequence[MovableUnit]) -> list[tuple[Job, tuple[Allocation, ...]]]:
-    """All tasks of each job, in the order in which jobs get their new seats."""
+def _merge_units(units: Sequence[MovableUnit]) -> list[tuple[Job, tuple[Allocation, ...]]]:
+    """Return all tasks of each job, in the order in which the jobs are placed again."""
     tasks: dict[str, list[Allocation]] = {}
     jobs: dict[str, Job] = {}
     for unit in units:
@@ -227,8 +236,8 @@ def _merged(units: Sequence[MovableUnit]) -> list[tuple[Job, tuple[Allocation, .
     return [(job, tuple(sorted(tasks[job.id], key=lambda task: task.id))) for job in ordered]
 
 
-def _vacant(fleet: Fleet, task: Allocation) -> bool:
-    """Whether the very cards that a task held are still free for it."""
+def _has_free_cards(fleet: Fleet, task: Allocation) -> bool:
+    """Return whether the very cards that a task held are still free for it."""
     row = fleet.row.get(task.node)
     if row is None:
         return False

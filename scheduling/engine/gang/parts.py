@@ -1,9 +1,10 @@
-"""The parts of a job: what must start together, and which tasks come on top of that.
+"""This module models the parts of a job: the tasks that must start together, and the surplus above that
+minimum.
 
-A job is a tree of parts with roles in them. The minimum of a part is the least tasks of its own roles,
-at least `min_available` of them, and as many parts below as `min_parts` says; everything above the
-minimum is surplus, taken and given up one step at a time. The rules are those of Volcano's gang plug-in
-(job and task minima) and of KAI-Scheduler's sub-groups (nesting, and who grows first).
+A job is a tree of parts with roles in them. The minimum of a part is the least tasks of its own roles, at
+least `min_available` of them, and as many parts below as `min_parts` says. Everything above the minimum is
+surplus, added and released one step at a time. Source of the rules: Volcano's gang plug-in (job and task
+minima) and KAI-Scheduler's sub-groups (nesting, and the order of growth).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ TaskCounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GangPart:
-    """A node of the tree. `roles` stand directly in it, `parts` below it; both in the job's order."""
+    """A node of the tree. `roles` belong directly to it, `parts` are below it; both are in the job's
+    order."""
 
     name: str
     roles: tuple[Role, ...] = ()
@@ -30,23 +32,23 @@ class GangPart:
     topology: TopologyRule | None = None
 
     def all_roles(self) -> Iterator[Role]:
-        """The roles of the part and of all parts below it."""
+        """Yield the roles of the part and of all parts below it."""
         for part in self.parts:
             yield from part.all_roles()
         yield from self.roles
 
     @property
     def parts_needed(self) -> int:
-        """How many parts below must start."""
+        """The number of parts below that must start."""
         return len(self.parts) if self.min_parts is None else min(self.min_parts, len(self.parts))
 
 
 class PartsError(ValueError):
-    """Parts that form no tree, or a role that names a part which does not exist."""
+    """The parts form no tree, or a role names a part that does not exist."""
 
 
 def build_part_tree(job: Job) -> GangPart:
-    """The tree of a job; its root stands for the whole job.
+    """Return the tree of a job; its root is the whole job.
 
     Raises:
         PartsError: when parts name a missing parent or form a ring, or a role a missing part.
@@ -64,10 +66,10 @@ def build_part_tree(job: Job) -> GangPart:
         raise PartsError(f"job {job.id}: parts form a ring")
     return GangPart(
         name="",
-        roles=tuple(role for role in job.roles if not role.sub_gang and not _companions(role)),
+        roles=tuple(role for role in job.roles if not role.sub_gang and not _companion_group(role)),
         parts=(
-            *(_grown(job, part) for part in job.sub_gangs if part.parent is None),
-            *_companies(job, ""),
+            *(_build_part(job, part) for part in job.sub_gangs if part.parent is None),
+            *_companion_parts(job, ""),
         ),
         topology=job.topology,
     )
@@ -80,30 +82,30 @@ def _below(job: Job, parent: str | None, seen: tuple[str, ...]) -> tuple[str, ..
     return seen
 
 
-def _grown(job: Job, part: SubGang) -> GangPart:
+def _build_part(job: Job, part: SubGang) -> GangPart:
     return GangPart(
         name=part.name,
-        roles=tuple(role for role in job.roles if role.sub_gang == part.name and not _companions(role)),
+        roles=tuple(role for role in job.roles if role.sub_gang == part.name and not _companion_group(role)),
         parts=(
-            *(_grown(job, child) for child in job.sub_gangs if child.parent == part.name),
-            *_companies(job, part.name),
+            *(_build_part(job, child) for child in job.sub_gangs if child.parent == part.name),
+            *_companion_parts(job, part.name),
         ),
         min_available=part.min_available,
-        min_parts=None if part.min_parts is None else part.min_parts + len(_companies(job, part.name)),
+        min_parts=None if part.min_parts is None else part.min_parts + len(_companion_parts(job, part.name)),
         topology=part.topology,
     )
 
 
-def _companions(role: Role) -> str:
+def _companion_group(role: Role) -> str:
     return "" if role.topology is None else role.topology.companions
 
 
-def _companies(job: Job, part: str) -> tuple[GangPart, ...]:
-    """Roles of a part that stand in one domain together, as a part of their own."""
-    names = dict.fromkeys(_companions(role) for role in job.roles if role.sub_gang == part)
+def _companion_parts(job: Job, part: str) -> tuple[GangPart, ...]:
+    """Return the roles of a part that must share one domain, as a part of their own for each group."""
+    names = dict.fromkeys(_companion_group(role) for role in job.roles if role.sub_gang == part)
     found = []
     for name in names:
-        roles = tuple(role for role in job.roles if role.sub_gang == part and _companions(role) == name)
+        roles = tuple(role for role in job.roles if role.sub_gang == part and _companion_group(role) == name)
         if not name or not roles:
             continue
         rule = roles[0].topology
@@ -113,18 +115,18 @@ def _companies(job: Job, part: str) -> tuple[GangPart, ...]:
 
 
 class GangRules:
-    """The size rules of one job. `counts` are tasks that stand or have finished, by role."""
+    """The size rules of one job. `counts` are tasks that run or have finished, by role."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.root = build_part_tree(job)
 
     def is_satisfied(self, counts: TaskCounts) -> bool:
-        """Whether so many tasks are a gang that may run."""
+        """Return whether these tasks form a gang that may run."""
         return not self.missing_minimum(counts)
 
     def missing_minimum(self, counts: TaskCounts, limits: TaskCounts | None = None) -> dict[str, int]:
-        """The tasks that are missing to the smallest gang, by role; empty when it stands.
+        """Return the tasks that are missing to the smallest gang, by role; empty if the gang is complete.
 
         `limits` bounds the tasks of each role where the gang may choose between roles.
         """
@@ -132,9 +134,10 @@ class GangRules:
         missing = _missing(self.root, counts, most)
         least = self.job.min_available
         while least is not None and _total(counts, missing) < least:
-            step = _growth(self.root, _plus(counts, missing), most, frozenset())
+            step = _next_growth(self.root, _plus(counts, missing), most, frozenset())
             if step is None:
-                # Nothing may grow within the limits: ask for what is short all the same.
+                # No role may grow within the limits, so the last role is asked for the missing tasks and
+                # refused.
                 short = self.job.roles[-1].name
                 missing[short] = missing.get(short, 0) + least - _total(counts, missing)
                 break
@@ -144,25 +147,26 @@ class GangRules:
     def next_step(
         self, counts: TaskCounts, limits: TaskCounts | None = None, barred: frozenset[str] = frozenset()
     ) -> dict[str, int] | None:
-        """What a satisfied gang takes next: one task, or the minimum of a part that does not run yet.
+        """Return what a complete gang takes next: one task, or the minimum of a part that does not run yet.
 
-        The part with the lowest ratio of what stands to its minimum comes first, then the role with the
-        smallest fraction of its surplus, then the job's order. None when nothing may grow; `barred`
-        roles do not.
+        The part with the lowest ratio of placed tasks to its minimum comes first, then the role with the
+        smallest fraction of its surplus, then the job's order. The answer is None if nothing may grow;
+        `barred` roles do not grow.
         """
-        return _growth(self.root, counts, self._limits(limits), barred)
+        return _next_growth(self.root, counts, self._limits(limits), barred)
 
     def next_surplus_role(self, counts: TaskCounts) -> str | None:
-        """The role of which one task may leave while the gang stands; the reverse order of growing.
+        """Return the role of which one task may end while the gang stays complete; the reverse order of
+        growth.
 
-        None when every task is needed, and when the gang does not stand.
+        The answer is None if every task is needed, and if the gang is not complete.
         """
         if not self.is_satisfied(counts):
             return None
         return next(
             (
                 role.name
-                for role in _shrinking(self.root, counts)
+                for role in _shrink_order(self.root, counts)
                 if counts.get(role.name, 0) > role.ended
                 and self.is_satisfied({**counts, role.name: counts[role.name] - 1})
             ),
@@ -195,7 +199,7 @@ def _missing(part: GangPart, counts: TaskCounts, limits: TaskCounts) -> dict[str
         if short <= 0:
             break
         room = limits.get(role.name, 0) - counts.get(role.name, 0) - missing.get(role.name, 0)
-        # What no role has room for is asked of the last one, and refused there.
+        # Tasks that no role has limits for are asked of the last role, which is then refused.
         more = short if position == len(part.roles) - 1 else min(short, max(0, room))
         if more:
             missing[role.name] = missing.get(role.name, 0) + more
@@ -206,7 +210,7 @@ def _missing(part: GangPart, counts: TaskCounts, limits: TaskCounts) -> dict[str
         (index for index, lacks in enumerate(below) if lacks),
         key=lambda index: (
             not _allowed(below[index], counts, limits, frozenset()),
-            not _standing(part.parts[index], counts),
+            not _count_placed(part.parts[index], counts),
             index,
         ),
     )
@@ -215,19 +219,19 @@ def _missing(part: GangPart, counts: TaskCounts, limits: TaskCounts) -> dict[str
     return missing
 
 
-def _standing(part: GangPart, counts: TaskCounts) -> int:
+def _count_placed(part: GangPart, counts: TaskCounts) -> int:
     return sum(counts.get(role.name, 0) for role in part.all_roles())
 
 
-def _growth(
+def _next_growth(
     part: GangPart, counts: TaskCounts, limits: TaskCounts, barred: frozenset[str]
 ) -> dict[str, int] | None:
-    for child in sorted(part.parts, key=lambda child: _ratio(child, counts, limits)):
+    for child in sorted(part.parts, key=lambda child: _started_ratio(child, counts, limits)):
         lacks = _missing(child, counts, limits)
-        step = lacks or _growth(child, counts, limits, barred)
+        step = lacks or _next_growth(child, counts, limits, barred)
         if step and _allowed(step, counts, limits, barred):
             return step
-    for role in sorted(part.roles, key=lambda role: _filled(role, counts)):
+    for role in sorted(part.roles, key=lambda role: _filled_fraction(role, counts)):
         step = {role.name: 1}
         if _allowed(step, counts, limits, barred):
             return step
@@ -241,35 +245,36 @@ def _allowed(step: TaskCounts, counts: TaskCounts, limits: TaskCounts, barred: f
     )
 
 
-def _ratio(part: GangPart, counts: TaskCounts, limits: TaskCounts) -> Fraction:
+def _started_ratio(part: GangPart, counts: TaskCounts, limits: TaskCounts) -> Fraction:
     if part.parts:
-        standing = sum(not _missing(child, counts, limits) for child in part.parts)
-        return Fraction(standing, max(1, part.parts_needed))
-    standing = sum(counts.get(role.name, 0) for role in part.roles)
-    return Fraction(standing, max(1, part.min_available or sum(role.least for role in part.roles)))
+        placed = sum(not _missing(child, counts, limits) for child in part.parts)
+        return Fraction(placed, max(1, part.parts_needed))
+    placed = sum(counts.get(role.name, 0) for role in part.roles)
+    return Fraction(placed, max(1, part.min_available or sum(role.least for role in part.roles)))
 
 
-def _filled(role: Role, counts: TaskCounts) -> Fraction:
+def _filled_fraction(role: Role, counts: TaskCounts) -> Fraction:
     surplus = role.replicas - role.least
     return Fraction(counts.get(role.name, 0) - role.least, surplus) if surplus else Fraction(1)
 
 
-def _shrinking(part: GangPart, counts: TaskCounts) -> Iterator[Role]:
-    """Roles in the order in which they give up tasks: what is left of a broken part is of no use."""
+def _shrink_order(part: GangPart, counts: TaskCounts) -> Iterator[Role]:
+    """Yield roles in the order in which they release tasks: the rest of an incomplete part first, because it
+    is of no use."""
 
     def of_part(item: tuple[int, GangPart]) -> tuple[bool, Fraction, int]:
-        return (_wasteful(item[1], counts), _ratio(item[1], counts, counts), item[0])
+        return (_has_useless_tasks(item[1], counts), _started_ratio(item[1], counts, counts), item[0])
 
     def of_role(item: tuple[int, Role]) -> tuple[Fraction, int]:
-        return (_filled(item[1], counts), item[0])
+        return (_filled_fraction(item[1], counts), item[0])
 
     for _, child in sorted(enumerate(part.parts), key=of_part, reverse=True):
-        yield from _shrinking(child, counts)
+        yield from _shrink_order(child, counts)
     for _, role in sorted(enumerate(part.roles), key=of_role, reverse=True):
         yield role
 
 
-def _wasteful(part: GangPart, counts: TaskCounts) -> bool:
-    """Whether tasks stand in it that are of no use without others that do not."""
-    broken = bool(_missing(part, counts, counts)) and _standing(part, counts) > 0
-    return broken or any(_wasteful(child, counts) for child in part.parts)
+def _has_useless_tasks(part: GangPart, counts: TaskCounts) -> bool:
+    """Return whether a part has tasks that are of no use without others that are not placed."""
+    broken = bool(_missing(part, counts, counts)) and _count_placed(part, counts) > 0
+    return broken or any(_has_useless_tasks(child, counts) for child in part.parts)

@@ -1,4 +1,5 @@
-"""Seats for a whole gang, or none: parts in their domains, roles hardest first, minimum before surplus."""
+"""This module places a whole gang or nothing: parts in their domains, the hardest roles first, the minimum
+before surplus."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from scheduling.engine.gang.refusals import add_free_cards, refuse_no_room, refu
 from scheduling.engine.gang.task_counts import count_placed_tasks
 from scheduling.engine.gang.tasks import RoleTasks, role_tasks, summed_allocation
 from scheduling.engine.model import Allocation, Job, Queue, Role, TopologyRule
-from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.preemption.slot_counts import get_slot_counts
 from scheduling.engine.quota.assignment import Assignment, Refusal
@@ -25,13 +26,13 @@ from scheduling.engine.state.fleet import Ints
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Mark, Statement
 
-_SeatIn = Callable[[DomainArea], bool]
-# Of so many equally good nodes at most it is asked who stands there.
-EQUALS_SEEN = 64
+_PlaceIn = Callable[[DomainArea], bool]
+# At most this many equally good nodes are searched for tasks of the job's own queue.
+MAX_EQUALS_SEEN = 64
 
 
 class PlacementExtent(StrEnum):
-    """How much of a job is placed.
+    """The part of a job that is placed.
 
     `full` is the minimum and all surplus that fits on nodes, `minimum` is no surplus, and `step` is the
     minimum or, for a gang that has it, the next step of its surplus.
@@ -43,12 +44,16 @@ class PlacementExtent(StrEnum):
 
 
 class GangPlacer:
-    """Places what jobs lack. `refusals` is shared by all tries between which nothing is freed."""
+    """Places the tasks that jobs lack.
+
+    `refusals` is shared by all attempts between which nothing is freed; `previous` are the allocations of the
+    job that this one replaces.
+    """
 
     def __init__(self, snapshot: Snapshot, placer: Placer, refusals: RefusalCache | None = None) -> None:
         self._snapshot = snapshot
         self._placer = placer
-        self._full = RefusalCache() if refusals is None else refusals
+        self._refusals = RefusalCache() if refusals is None else refusals
 
     def place_job(
         self,
@@ -58,27 +63,27 @@ class GangPlacer:
         assignment: Assignment,
         extent: PlacementExtent = PlacementExtent.FULL,
     ) -> tuple[Allocation, ...] | Refusal:
-        """Seat the tasks that the job lacks in the flavors of the assignment, inside the statement.
+        """Place the tasks that the job lacks in the flavors of the assignment, inside the statement.
 
-        The assignment's counts are how many tasks each role may get on top of those that stand. Returns
-        what is held more, by role and index; a refusal leaves nothing.
+        The assignment's counts are how many tasks each role may get on top of its running ones. The answer
+        are the new allocations by role and index; a refusal leaves nothing in the statement.
 
         Raises:
             PartsError: when the job's parts form no tree.
             ConfigError: when a flavor's policy is not configured.
         """
         mark = statement.checkpoint()
-        seating = _Seating(self._snapshot, self._placer, self._full, statement, queue, job)
-        seating.prepare(assignment)
-        refusal = seating.run(extent)
+        placing = _GangPlacement(self._snapshot, self._placer, self._refusals, statement, queue, job)
+        placing.prepare_roles(assignment)
+        refusal = placing.place_extent(extent)
         if refusal is not None:
             statement.rollback(mark)
             return refusal
-        return seating.placed()
+        return placing.new_allocations()
 
 
-class _Seating:
-    """One try to seat one job."""
+class _GangPlacement:
+    """One attempt to place one job."""
 
     def __init__(
         self,
@@ -89,44 +94,45 @@ class _Seating:
         queue: Queue,
         job: Job,
     ) -> None:
-        self._snapshot, self._placer, self._full = snapshot, placer, full
+        self._snapshot, self._placer, self._refusals = snapshot, placer, full
         self._statement, self._queue, self._job = statement, queue, job
         self._gang = GangRules(job)
         self._counts = count_placed_tasks(job, snapshot.held(job.id))
         self._limits = dict(self._counts)
         self._tasks: dict[str, RoleTasks] = {}
         self._placed: list[Allocation] = []
-        self._seated: Counter[str] = Counter()
-        self._where = AreaSearch(snapshot, placer, job, self._tasks)
+        self._placed_by_role: Counter[str] = Counter()
+        self._area_search = AreaSearch(snapshot, placer, job, self._tasks)
         self._refusal: Refusal | None = None
 
-    def placed(self) -> tuple[Allocation, ...]:
-        """What the job holds more than before."""
+    def new_allocations(self) -> tuple[Allocation, ...]:
+        """Return the allocations of this attempt by role and index."""
         return tuple(sorted(self._placed, key=lambda allocation: (allocation.role, allocation.index)))
 
-    def prepare(self, assignment: Assignment) -> None:
-        """Hold what needs no seats, and find out how far the other roles may grow."""
+    def prepare_roles(self, assignment: Assignment) -> None:
+        """Allocate the roles that need no nodes, and determine how far the other roles may grow."""
         assigned = {entry.role: entry for entry in assignment.roles}
         for role in self._job.roles:
-            given = assigned.get(role.name)
-            if given is None:
+            assigned_role = assigned.get(role.name)
+            if assigned_role is None:
                 continue
-            tasks = role_tasks(self._snapshot, self._job, role, given)
+            tasks = role_tasks(self._snapshot, self._job, role, assigned_role)
             if tasks is not None:
                 self._tasks[role.name] = tasks
-                self._limits[role.name] += min(given.count, len(tasks.free_indices))
+                self._limits[role.name] += min(assigned_role.count, len(tasks.free_indices))
                 continue
             if self._counts[role.name] == role.ended:
-                self._hold(summed_allocation(self._queue, self._job, given))
-            self._counts[role.name] = self._limits[role.name] = max(given.count + role.ended, role.least)
+                self._allocate(summed_allocation(self._queue, self._job, assigned_role))
+            most = max(assigned_role.count + role.ended, role.least)
+            self._counts[role.name] = self._limits[role.name] = most
 
-    def run(self, extent: PlacementExtent) -> Refusal | None:
-        """Seat the minimum, then surplus; why not, or None."""
+    def place_extent(self, extent: PlacementExtent) -> Refusal | None:
+        """Place the minimum, then surplus; the answer is the refusal, or None."""
         missing = self._gang.missing_minimum(self._counts, self._limits)
         for name, more in missing.items():
             if self._counts[name] + more > self._limits[name]:
                 return refuse_too_few(name, self._counts[name] + more, self._limits[name])
-        if missing and not self._take(missing):
+        if missing and not self._place_counts(missing):
             return self._refusal
         if extent is PlacementExtent.MINIMUM or (extent is PlacementExtent.STEP and missing):
             return None
@@ -138,60 +144,63 @@ class _Seating:
             self._grow_together()
         barred: frozenset[str] = frozenset()
         while (step := self._gang.next_step(self._counts, self._limits, barred)) is not None:
-            if not self._take(step):
+            if not self._place_counts(step):
                 barred |= step.keys()
             elif once:
                 return
 
     def _grow_together(self) -> None:
-        """Seat as much surplus as there is room for, where all tasks are alike and it can be counted."""
-        role = _only_role(self._job)
+        """Place as much surplus as there are slots for, if all tasks have one shape that can be counted."""
+        role = _only_free_role(self._job)
         entry = None if role is None else self._tasks.get(role.name)
         if role is None or entry is None:
             return
         surplus = self._limits[role.name] - self._counts[role.name]
         if surplus > 1 and (more := count_free_slots(self._placer.board(entry.task, entry.flavor), surplus)):
-            self._take({role.name: more})
+            self._place_counts({role.name: more})
 
-    def _take(self, more: TaskCounts) -> bool:
-        """Seat so many more tasks of each role, or none of them."""
+    def _place_counts(self, more: TaskCounts) -> bool:
+        """Place this many more tasks of each role, or none of them."""
         mark = self._mark()
-        if not self._part(self._gang.root, more, ANYWHERE):
+        if not self._place_part(self._gang.root, more, ANYWHERE):
             self._undo(mark)
             return False
         for name, number in more.items():
             self._counts[name] += number
         return True
 
-    def _part(self, part: GangPart, more: TaskCounts, area: DomainArea) -> bool:
-        """Seat a part in the best of its domains that takes all of it."""
+    def _place_part(self, part: GangPart, more: TaskCounts, area: DomainArea) -> bool:
+        """Place a part in the best of its domains that takes all of it."""
         roles = [role for role in part.all_roles() if more.get(role.name)]
         if not roles:
             return True
-        return self._within(
+        return self._place_within(
             part.topology,
             roles,
             more,
             area,
             pinned=list(part.all_roles()),
-            seat=lambda inner: self._inside(part, more, inner),
+            place=lambda inner: self._place_children(part, more, inner),
         )
 
-    def _inside(self, part: GangPart, more: TaskCounts, area: DomainArea) -> bool:
+    def _place_children(self, part: GangPart, more: TaskCounts, area: DomainArea) -> bool:
         children = sorted(
-            part.parts, key=lambda child: self._where.hardest_first_key(child.all_roles(), more)
+            part.parts, key=lambda child: self._area_search.hardest_first_key(child.all_roles(), more)
         )
-        if not all(self._part(child, more, area) for child in children):
+        if not all(self._place_part(child, more, area) for child in children):
             return False
-        here = sorted(part.roles, key=lambda role: self._where.hardest_first_key((role,), more))
-        return self._in_turn(here, more, area)
+        here = sorted(part.roles, key=lambda role: self._area_search.hardest_first_key((role,), more))
+        return self._place_roles(here, more, area)
 
-    def _in_turn(self, roles: list[Role], more: TaskCounts, area: DomainArea) -> bool:
-        """Seat roles one after the other. One that finds no room beside those before it goes before them,
-        once: these may have other places where it has none."""
+    def _place_roles(self, roles: list[Role], more: TaskCounts, area: DomainArea) -> bool:
+        """Place roles one after the other.
+
+        A role that finds no node beside those before it is moved before them, once: they may have other nodes
+        where it has none.
+        """
         mark, refusal, moved = self._mark(), self._refusal, set[str]()
         while True:
-            failed = next((role for role in roles if not self._role(role, more, area)), None)
+            failed = next((role for role in roles if not self._place_role(role, more, area)), None)
             if failed is None:
                 return True
             refusal = self._refusal if not moved else refusal
@@ -202,40 +211,41 @@ class _Seating:
             moved.add(failed.name)
             roles = [failed, *(role for role in roles if role is not failed)]
 
-    def _role(self, role: Role, more: TaskCounts, area: DomainArea) -> bool:
+    def _place_role(self, role: Role, more: TaskCounts, area: DomainArea) -> bool:
         number = more.get(role.name, 0)
         if not number:
             return True
-        return self._within(
+        return self._place_within(
             role.topology,
             [role],
             more,
             area,
             pinned=[role],
-            seat=lambda inner: self._slices(role, number, inner),
+            place=lambda inner: self._place_slices(role, number, inner),
         )
 
-    def _slices(self, role: Role, number: int, area: DomainArea) -> bool:
-        """Every so many tasks share a domain of a finer level."""
+    def _place_slices(self, role: Role, number: int, area: DomainArea) -> bool:
+        """Place every `slice_size` tasks of a role in one domain of a finer level."""
         finer = slice_rule(role.topology)
         if role.topology is None or finer is None:
-            return self._seats(role, number, area)
+            return self._place_tasks(role, number, area)
         size = role.topology.slice_size
         return all(
-            self._slice(role, finer, min(size, number - start), area) for start in range(0, number, size)
+            self._place_slice(role, finer, min(size, number - start), area)
+            for start in range(0, number, size)
         )
 
-    def _slice(self, role: Role, rule: TopologyRule, number: int, area: DomainArea) -> bool:
-        return self._within(
+    def _place_slice(self, role: Role, rule: TopologyRule, number: int, area: DomainArea) -> bool:
+        return self._place_within(
             rule,
             [role],
             {role.name: number},
             area,
             pinned=[],
-            seat=lambda inner: self._seats(role, number, inner),
+            place=lambda inner: self._place_tasks(role, number, inner),
         )
 
-    def _within(
+    def _place_within(
         self,
         rule: TopologyRule | None,
         roles: list[Role],
@@ -243,75 +253,80 @@ class _Seating:
         area: DomainArea,
         *,
         pinned: list[Role],
-        seat: _SeatIn,
+        place: _PlaceIn,
     ) -> bool:
-        """Seat tasks in the first area of the rule that takes all of them."""
+        """Place tasks in the first area of the rule that takes all of them."""
         if rule is None or not constrains_placement(rule):
-            return seat(area)
-        for inner in self._where.find_areas(rule, roles, more, area, pinned):
+            return place(area)
+        for inner in self._area_search.find_areas(rule, roles, more, area, pinned):
             mark = self._mark()
-            if seat(inner):
+            if place(inner):
                 return True
             self._undo(mark)
-        self._refusal = self._where.explain_refusal(rule, roles, more, area) or self._refusal
+        self._refusal = self._area_search.explain_refusal(rule, roles, more, area) or self._refusal
         return False
 
-    def _seats(self, role: Role, number: int, area: DomainArea) -> bool:
-        """Seat so many tasks one after the other; each sees what the former took."""
+    def _place_tasks(self, role: Role, number: int, area: DomainArea) -> bool:
+        """Place tasks one after the other; each sees the state after the ones before."""
         entry = self._tasks[role.name]
         alone = area is ANYWHERE and not self._placed
-        known = self._full.find_refusal(entry.task, number) if alone else None
+        known = self._refusals.find_refusal(entry.task, number) if alone else None
         if known is not None:
             self._refusal = known.but(role=role.name, asked=entry.max_tasks, limit=entry.max_tasks)
             return False
         board = self._placer.board(entry.task, entry.flavor)
-        most = count_free_slots(board, number) if area is ANYWHERE else None
-        if most is not None and most < number:
-            return self._refused(board, entry, number, most, alone=alone)
-        mark, slots = self._mark(), None if most is None else get_slot_counts(board).current_counts()
+        free_slots = count_free_slots(board, number) if area is ANYWHERE else None
+        if free_slots is not None and free_slots < number:
+            return self._refuse(board, entry, number, free_slots, alone=alone)
+        mark, slots = self._mark(), None if free_slots is None else get_slot_counts(board).current_counts()
         taken: Counter[int] = Counter()
         for done in range(number):
-            row = self._seat(entry, area)
+            row = self._place_one(entry, area)
             if row is None:
-                # What is told to be free is so without those that found seats in vain.
+                # The refusal states what is free without the tasks that were placed in vain.
                 self._undo(mark)
-                return self._refused(board, entry, number, done, alone=alone)
+                return self._refuse(board, entry, number, done, alone=alone)
             taken[row] += 1
             if slots is not None:
-                board.seated(row, full=taken[row] == slots[row])
+                board.record_placement(row, full=taken[row] == slots[row])
         return True
 
-    def _refused(self, board: Board, entry: RoleTasks, number: int, seated: int, *, alone: bool) -> bool:
-        self._refusal = refuse_no_room(board, entry, seated)
+    def _refuse(
+        self, board: ScoreBoard, entry: RoleTasks, number: int, placed_count: int, *, alone: bool
+    ) -> bool:
+        self._refusal = refuse_no_room(board, entry, placed_count)
         if alone:
-            self._full.record_refusal(entry.task, number, self._refusal)
+            self._refusals.record_refusal(entry.task, number, self._refusal)
         else:
-            # The nodes that refuse are those beside the job's own tasks; what is free is told without these.
+            # The job's own tasks take part of these nodes, so the refusal states what is free without them.
             self._refusal = add_free_cards(board, self._refusal.told())
         return False
 
-    def _seat(self, entry: RoleTasks, area: DomainArea) -> int | None:
-        """Seat one task; the row where it stands, None where no row takes it."""
-        index = self._seated[entry.role.name]
+    def _place_one(self, entry: RoleTasks, area: DomainArea) -> int | None:
+        """Place one task and return its row; the answer is None if no row takes it."""
+        index = self._placed_by_role[entry.role.name]
         for rows in area.row_masks():
-            seat = self._placer.choose(entry.task, entry.flavor, rows, self._beside_own)
-            if seat is not None:
-                self._hold(entry.build_allocation(self._queue, self._job, seat, entry.free_indices[index]))
-                return seat.row
+            placement = self._placer.choose(entry.task, entry.flavor, rows, self._prefer_own_queue)
+            if placement is not None:
+                self._allocate(
+                    entry.build_allocation(self._queue, self._job, placement, entry.free_indices[index])
+                )
+                return placement.row
         return None
 
-    def _beside_own(self, equals: Ints) -> int:
-        """Of equally good rows the one where most tasks are of the job's queue; the first of equals."""
-        rows, fleet = equals[:EQUALS_SEEN], self._snapshot.fleet
+    def _prefer_own_queue(self, equals: Ints) -> int:
+        """Return, of equally good rows, the one with the largest share of tasks of the job's queue; the first
+        of equals."""
+        rows, fleet = equals[:MAX_EQUALS_SEEN], self._snapshot.fleet
         if not fleet.used_pods[rows].any():
             return int(rows[0])
         own = [self._snapshot.tasks_on(fleet.nodes[row].id, self._queue.id) for row in rows.tolist()]
         return int(rows[np.argmax(own / np.maximum(1, fleet.used_pods[rows]))])
 
-    def _hold(self, allocation: Allocation) -> None:
+    def _allocate(self, allocation: Allocation) -> None:
         self._statement.allocate(allocation)
         self._placed.append(allocation)
-        self._seated[allocation.role] += 1
+        self._placed_by_role[allocation.role] += 1
 
     def _mark(self) -> tuple[Mark, int]:
         return self._statement.checkpoint(), len(self._placed)
@@ -319,12 +334,13 @@ class _Seating:
     def _undo(self, mark: tuple[Mark, int]) -> None:
         self._statement.rollback(mark[0])
         for allocation in self._placed[mark[1] :]:
-            self._seated[allocation.role] -= 1
+            self._placed_by_role[allocation.role] -= 1
         del self._placed[mark[1] :]
 
 
-def _only_role(job: Job) -> Role | None:
-    """The role of a job whose tasks may each stand anywhere; None where there are parts or rules of place."""
+def _only_free_role(job: Job) -> Role | None:
+    """Return the only role of a job whose tasks may each run anywhere; None if the job has parts or topology
+    rules."""
     if len(job.roles) != 1 or job.sub_gangs or job.min_available is not None:
         return None
     (role,) = job.roles

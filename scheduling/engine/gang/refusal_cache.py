@@ -1,4 +1,4 @@
-"""What is known to be full, so that it is not tried again."""
+"""This module remembers shapes that found no slots, so that they are not tried again."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from scheduling.engine.state.shape import TaskShape
 
 
 class RefusalCache:
-    """Shapes for which there was no room: so many tasks, or more, need not be tried again.
+    """Shapes with the number of tasks that found no slots: this many or more need not be tried again.
 
-    Holds as long as nothing is freed, which is why it belongs to one run of one action. Queues share
-    it: what a node cannot take it cannot take from anyone.
+    An entry holds as long as nothing is freed, so a cache belongs to one pass of one action. Queues share it,
+    because what a node cannot take it cannot take from any queue.
     """
 
     def __init__(self) -> None:
         self._known: dict[TaskShape, tuple[int, Refusal]] = {}
 
     def record_refusal(self, task: TaskShape, count: int, refusal: Refusal) -> None:
-        """So many tasks found no room."""
+        """Record that this many tasks found no slots."""
         known = self._known.get(task)
         if known is None or count < known[0]:
             self._known[task] = (count, refusal)
 
     def find_refusal(self, task: TaskShape, count: int) -> Refusal | None:
-        """The earlier refusal that covers so many tasks, with this job's own numbers asked."""
+        """Return the earlier refusal that covers this many tasks, with the number asked for by this job."""
         known = self._known.get(task)
         if known is None or count < known[0]:
             return None

@@ -1,4 +1,4 @@
-"""Surplus of elastic jobs given up for a job that waits: only tasks without which their gangs stand."""
+"""This module finds surplus tasks of elastic jobs to release for a pending job; the gangs stay complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduling.engine.state.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ShrinkPlan:
-    """The seats of the job that waited, and the tasks that leave for it."""
+    """The allocations of the pending job, and the surplus tasks that end for it."""
 
     allocations: tuple[Allocation, ...]
     released: tuple[Allocation, ...]
@@ -24,8 +24,8 @@ class ShrinkPlan:
 
 @dataclass(frozen=True, slots=True)
 class ShrinkRequest:
-    """A job that waits: how many more tasks of each role it needs, and, where they can be counted, the seats
-    in the flavors in which it may find enough of them."""
+    """A pending job, the tasks of each role that it lacks, and the slot counters of the flavors in which it
+    may fit; None where slots cannot be counted."""
 
     queue: Queue
     job: Job
@@ -36,131 +36,134 @@ class ShrinkRequest:
 def find_shrink_plan(
     snapshot: Snapshot, attempt: StartAttempt, request: ShrinkRequest, surplus: Sequence[Allocation]
 ) -> ShrinkPlan | None:
-    """The first tasks of the surplus with which the job starts, less those that are not needed.
+    """Return the first surplus tasks after whose end the job starts, without those that are not needed.
 
-    Tasks of one job must be listed in the order in which they can be spared; a task is put back only when
-    all later ones of its job stay too. None when all of it is not enough, and when nothing is needed.
-    Leaves the snapshot as it was.
+    Tasks of one job must be listed in the order of `find_surplus_tasks`; a task is kept only if all later
+    ones of its job are kept, too. The answer is None if all of the surplus is not enough, and if none of it
+    is needed. The snapshot is left as it was.
     """
-    return _Search(snapshot, attempt, request).run(surplus)
+    return _ShrinkSearch(snapshot, attempt, request).find_plan(surplus)
 
 
-class _Search:
-    """Tries one job with some tasks gone."""
+class _ShrinkSearch:
+    """Tries one job with some surplus tasks ended."""
 
-    def __init__(self, snapshot: Snapshot, attempt: StartAttempt, plea: ShrinkRequest) -> None:
-        self._snapshot, self._attempt, self._plea = snapshot, attempt, plea
+    def __init__(self, snapshot: Snapshot, attempt: StartAttempt, request: ShrinkRequest) -> None:
+        self._snapshot, self._attempt, self._request = snapshot, attempt, request
 
-    def run(self, surplus: Sequence[Allocation]) -> ShrinkPlan | None:
-        counted = self._plea.slot_counters
+    def find_plan(self, surplus: Sequence[Allocation]) -> ShrinkPlan | None:
+        """Return the plan for the request out of this surplus."""
+        counted = self._request.slot_counters
         least = 0 if counted is None else count_needed_releases(counted, surplus)
         if least is None:
             return None
         if counted is not None and least:
-            # Where quota is not what is short, counting tells exactly who is needed.
-            with assume_released(counted, surplus[:least]) as away:
-                leaving = _needed(surplus[:least], away.restore_if_fitting)
-            seats = self._try(leaving)
-            if seats is not None:
-                return ShrinkPlan(seats, tuple(leaving))
-        elif self._starts():
+            # Where quota is not short, counting decides exactly which tasks are needed.
+            with assume_released(counted, surplus[:least]) as releases:
+                ending = _drop_needless(surplus[:least], releases.restore_if_fitting)
+            placed = self._try_ending(ending)
+            if placed is not None:
+                return ShrinkPlan(placed, tuple(ending))
+        elif self._starts_now():
             return None
-        count = self._enough(surplus, max(1, least))
+        count = self._count_enough(surplus, max(1, least))
         if count is None:
             return None
-        leaving = _needed(surplus[:count], lambda rest, _: self._try(rest) is not None)
-        seats = self._try(leaving)
-        return None if seats is None else ShrinkPlan(seats, tuple(leaving))
+        ending = _drop_needless(surplus[:count], lambda rest, _: self._try_ending(rest) is not None)
+        placed = self._try_ending(ending)
+        return None if placed is None else ShrinkPlan(placed, tuple(ending))
 
-    def _enough(self, surplus: Sequence[Allocation], least: int) -> int | None:
-        """How many of the first tasks are enough, at least so many, by bisection: more of them never hurt."""
+    def _count_enough(self, surplus: Sequence[Allocation], least: int) -> int | None:
+        """Return how many of the first tasks are enough, at least `least`, by bisection: more of them never
+        hurt."""
         if least > len(surplus):
             return None
-        if self._try(surplus[:least]) is not None:
+        if self._try_ending(surplus[:least]) is not None:
             return least
         low, high = least + 1, len(surplus)
-        if low > high or self._try(surplus[:high]) is None:
+        if low > high or self._try_ending(surplus[:high]) is None:
             return None
         while low < high:
             middle = (low + high) // 2
-            if self._try(surplus[:middle]) is not None:
+            if self._try_ending(surplus[:middle]) is not None:
                 high = middle
             else:
                 low = middle + 1
         return low
 
-    def _starts(self) -> bool:
-        """Whether the job starts with nobody gone. Nobody is seated where counting tells it."""
-        plea = self._plea
-        given = _flavors(self._attempt.assign_quota(plea.queue, plea.job, plea.missing))
-        counted = self._roomy() if given else None
+    def _starts_now(self) -> bool:
+        """Return whether the job starts with no task ended; slots are counted where that is exact."""
+        request = self._request
+        fitting = _fitting_flavors(self._attempt.assign_quota(request.queue, request.job, request.missing))
+        counted = self._flavors_with_slots() if fitting else None
         if counted is None:
-            return self._try(()) is not None
-        return given <= counted or (bool(given & counted) and self._try(()) is not None)
+            return self._try_ending(()) is not None
+        return fitting <= counted or (bool(fitting & counted) and self._try_ending(()) is not None)
 
-    def _promising(self, leaving: Sequence[Allocation]) -> bool:
-        """False where the job would get quota only in flavors in which it never has room.
+    def _may_suffice(self, ending: Sequence[Allocation]) -> bool:
+        """Return False if the job would get quota only in flavors in which it never has slots.
 
-        Quota alone decides that, so nobody is released from where they stand.
+        Quota alone decides that, so no task is released from its node.
         """
-        plea, tree = self._plea, self._snapshot.quota
-        if plea.slot_counters is None or any(task.queue != plea.queue.id for task in leaving):
+        request, tree = self._request, self._snapshot.quota
+        if request.slot_counters is None or any(task.queue != request.queue.id for task in ending):
             return True
-        freed = sum_charges(leaving)
-        tree.remove_usages(plea.queue.quota_node, freed)
+        freed = sum_charges(ending)
+        tree.remove_usages(request.queue.quota_node, freed)
         try:
-            given = _flavors(self._attempt.assign_quota(plea.queue, plea.job, plea.missing))
+            assigned = self._attempt.assign_quota(request.queue, request.job, request.missing)
         finally:
-            tree.add_usages(plea.queue.quota_node, freed)
-        return not given.isdisjoint(seats.board.question.flavor.id for seats in plea.slot_counters)
+            tree.add_usages(request.queue.quota_node, freed)
+        counters = request.slot_counters
+        return not _fitting_flavors(assigned).isdisjoint(each.board.question.flavor.id for each in counters)
 
-    def _try(self, leaving: Sequence[Allocation]) -> tuple[Allocation, ...] | None:
-        plea = self._plea
-        if not self._promising(leaving):
+    def _try_ending(self, ending: Sequence[Allocation]) -> tuple[Allocation, ...] | None:
+        request = self._request
+        if not self._may_suffice(ending):
             return None
         with self._snapshot.statement() as statement:
-            for task in leaving:
+            for task in ending:
                 statement.release(task.id)
-            assignment = self._attempt.assign_quota(plea.queue, plea.job, plea.missing)
+            assignment = self._attempt.assign_quota(request.queue, request.job, request.missing)
             if assignment.mode is not Mode.FIT:
                 return None
-            roomy = self._roomy()
-            if roomy is not None and roomy.isdisjoint(_flavors(assignment)):
+            with_slots = self._flavors_with_slots()
+            if with_slots is not None and with_slots.isdisjoint(_fitting_flavors(assignment)):
                 return None
-            seats = self._attempt.place_assigned(statement, plea.queue, plea.job, assignment)
-        return None if isinstance(seats, Refusal) else seats
+            placed = self._attempt.place_assigned(statement, request.queue, request.job, assignment)
+        return None if isinstance(placed, Refusal) else placed
 
-    def _roomy(self) -> set[str] | None:
-        """The flavors in which there are seats enough now; None where they cannot be counted."""
-        if self._plea.slot_counters is None:
+    def _flavors_with_slots(self) -> set[str] | None:
+        """Return the flavors with enough slots now. The answer is None where slots cannot be counted."""
+        if self._request.slot_counters is None:
             return None
         return {
-            seats.board.question.flavor.id
-            for seats in self._plea.slot_counters
-            if count_free_slots(seats.board, seats.needed) == seats.needed
+            counter.board.question.flavor.id
+            for counter in self._request.slot_counters
+            if count_free_slots(counter.board, counter.needed) == counter.needed
         }
 
 
-def _flavors(assignment: Assignment) -> set[str]:
-    """The flavors in which all tasks would stand; none where quota is short."""
+def _fitting_flavors(assignment: Assignment) -> set[str]:
+    """Return the flavors in which all tasks would be placed; none where quota is short."""
     if assignment.mode is not Mode.FIT:
         return set()
     return {name for role in assignment.roles for name in role.flavors}
 
 
-def _needed(
+def _drop_needless(
     surplus: Sequence[Allocation], enough: Callable[[Sequence[Allocation], Allocation], bool]
 ) -> list[Allocation]:
-    """Those of the tasks without which it is not enough; the last one counts as needed.
+    """Keep the tasks without which the rest is not enough; the last one counts as needed.
 
-    `enough` is told of what would leave and of the task that would come back.
+    `enough` is called with the tasks that would end and the task that would be kept.
     """
-    leaving = list(surplus)
-    for task in reversed(leaving[:-1]):
-        later = leaving[leaving.index(task) + 1 :]
+    ending = list(surplus)
+    for task in reversed(ending[:-1]):
+        later = ending[ending.index(task) + 1 :]
         if any(other.job == task.job for other in later):
             continue
-        rest = [other for other in leaving if other is not task]
+        rest = [other for other in ending if other is not task]
         if enough(rest, task):
-            leaving = rest
-    return leaving
+            ending = rest
+    return ending

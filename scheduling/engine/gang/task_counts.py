@@ -1,4 +1,4 @@
-"""What of a job stands now, and what of it could leave without hurting it."""
+"""This module counts a job's placed, missing and surplus tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from scheduling.engine.model import Allocation, Job
 
 
 def count_placed_tasks(job: Job, held: Sequence[Allocation]) -> dict[str, int]:
-    """Tasks per role that hold a place and were not told to leave, and those that have finished."""
+    """Return, per role, the tasks that hold an allocation and are not terminating, plus those that have
+    finished."""
     counts = {role.name: role.ended for role in job.roles}
     for allocation in held:
         if not allocation.leaving and allocation.role in counts:
@@ -18,10 +19,10 @@ def count_placed_tasks(job: Job, held: Sequence[Allocation]) -> dict[str, int]:
 
 
 def find_missing_tasks(job: Job, held: Sequence[Allocation]) -> dict[str, int] | None:
-    """The tasks of each role that a job lacks to its minimum, or, of a gang that stands, its next step; None
-    when it is full."""
+    """Return the tasks per role that a job lacks to its minimum or, for a complete gang, to its next step.
+    The answer is None for a gang of full size."""
     counts = count_placed_tasks(job, held)
-    if _plain(job):
+    if _is_per_role(job):
         missing = {role.name: role.least - counts[role.name] for role in job.roles}
         missing = {name: number for name, number in missing.items() if number > 0}
         if missing:
@@ -34,47 +35,47 @@ def find_missing_tasks(job: Job, held: Sequence[Allocation]) -> dict[str, int] |
 
 
 def is_gang_complete(job: Job, held: Sequence[Allocation]) -> bool:
-    """Whether what a job holds, without what was told to leave, is a gang that may run."""
+    """Return whether the allocations that are not terminating form a gang that may run."""
     counts = count_placed_tasks(job, held)
-    if _plain(job):
+    if _is_per_role(job):
         return all(counts[role.name] >= role.least for role in job.roles)
     return GangRules(job).is_satisfied(counts)
 
 
 def find_surplus_tasks(job: Job, held: Sequence[Allocation]) -> tuple[Allocation, ...]:
-    """Tasks that may leave one after the other, in this order, while the gang stands throughout.
+    """Return the tasks that may end one after the other, in this order, while the gang stays complete.
 
-    The reverse of the order in which the gang grew; in a role the highest index goes first. Of a gang
-    that does not stand anyway all tasks may leave.
+    It is the reverse of the order in which the gang grew; within a role the highest index ends first. Of an
+    incomplete gang all tasks may end.
     """
-    whole = is_gang_complete(job, held)
-    if whole and job.fixed:
+    complete = is_gang_complete(job, held)
+    if complete and job.fixed:
         return ()
-    staying = sorted(
+    running = sorted(
         (allocation for allocation in held if not allocation.leaving),
         key=lambda allocation: (allocation.role, allocation.index),
     )
-    if not whole:
-        return tuple(reversed(staying))
-    if len(job.roles) == 1 and _plain(job):
+    if not complete:
+        return tuple(reversed(running))
+    if len(job.roles) == 1 and _is_per_role(job):
         (role,) = job.roles
-        mine = [task for task in staying if task.role == role.name]
+        mine = [task for task in running if task.role == role.name]
         return tuple(reversed(mine[max(0, role.least - role.ended) :]))
-    gang, counts, found = GangRules(job), count_placed_tasks(job, staying), list[Allocation]()
+    gang, counts, found = GangRules(job), count_placed_tasks(job, running), list[Allocation]()
     while (name := gang.next_surplus_role(counts)) is not None:
-        last = max((task for task in staying if task.role == name), key=lambda task: task.index)
-        staying.remove(last)
+        last = max((task for task in running if task.role == name), key=lambda task: task.index)
+        running.remove(last)
         counts[name] -= 1
         found.append(last)
     return tuple(found)
 
 
-def _plain(job: Job) -> bool:
-    """Whether a gang is whole when each of its roles is."""
+def _is_per_role(job: Job) -> bool:
+    """Return whether a gang is complete as soon as each of its roles is."""
     return job.min_available is None and not job.sub_gangs
 
 
 def smallest_gang(job: Job) -> dict[str, int]:
-    """The tasks of each role in the smallest gang with which the job may start; finished ones not counted."""
+    """Return the tasks per role of the smallest gang with which the job may start, without finished ones."""
     missing = GangRules(job).missing_minimum({role.name: role.ended for role in job.roles})
     return {role.name: missing.get(role.name, 0) for role in job.roles}

@@ -1,4 +1,5 @@
-"""The tasks of one role as one try sees them: where they may go, what they cost, which are free."""
+"""This module resolves the tasks of one role for one attempt: their shape, flavor, charges and free
+indices."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from scheduling.engine.state.charges import task_charges
 from scheduling.engine.state.shape import TaskShape, resolve
 from scheduling.engine.state.snapshot import Snapshot
 
-# The resource that decides in which flavor's nodes a task stands, where a role has several flavors.
+# The resources that decide, in this order, on which flavor's nodes a task with several flavors runs.
 PLACING_RESOURCES = ("gpu.cards", "gpu.cores", "gpu.memory", "cpu", "memory")
 
 
@@ -31,30 +32,31 @@ class RoleTasks:
 
     @property
     def hardness(self) -> tuple[int, int, int, int]:
-        """Smaller goes first: whole cards before parts of cards, then more cards, then more CPU."""
+        """The key by which roles are placed, smallest first: whole cards before parts, then more cards, then
+        more CPU."""
         cards = self.task.cards
         return (-cards if self.task.whole else 0, -cards, -self.task.cores * cards, -self.task.cpu)
 
-    def build_allocation(self, queue: Queue, job: Job, seat: Seat, index: int) -> Allocation:
-        """What the task with this index holds on a seat."""
+    def build_allocation(self, queue: Queue, job: Job, placement: Seat, index: int) -> Allocation:
+        """Return the allocation of the task with this index at a placement."""
         return Allocation(
             job=job.id,
             queue=queue.id,
             role=self.role.name,
             index=index,
             flavor=self.flavor.id,
-            node=seat.node,
+            node=placement.node,
             cpu=self.task.cpu,
             memory=self.task.memory,
-            slices=seat.slices,
-            zones=seat.zones,
+            slices=placement.slices,
+            zones=placement.zones,
             charges=self.charges,
             extended=self.role.request.extended,
         )
 
 
 def role_tasks(snapshot: Snapshot, job: Job, role: Role, assigned: RoleAssignment) -> RoleTasks | None:
-    """The tasks of a role in the flavors that it was assigned; None where none of them is placed."""
+    """Return the tasks of a role in its assigned flavors, or None if none of the flavors has nodes."""
     flavor = placing_flavor(snapshot, assigned)
     if flavor is None:
         return None
@@ -72,9 +74,9 @@ def role_tasks(snapshot: Snapshot, job: Job, role: Role, assigned: RoleAssignmen
 
 
 def placing_flavor(snapshot: Snapshot, assigned: RoleAssignment) -> Flavor | None:
-    """The flavor on whose nodes the tasks stand: that of the cards, else of the CPU, else the first.
+    """Return the flavor whose nodes the tasks use: that of the cards, else of the CPU, else the first.
 
-    Tasks that ask for nothing stand in the flavor that the assignment names as their place.
+    Tasks that ask for nothing use the flavor that the assignment names as their place.
     """
     names = [name for name in PLACING_RESOURCES if name in assigned.choices]
     ordered = (*names, *sorted(name for name in assigned.choices if name not in names))
@@ -84,7 +86,7 @@ def placing_flavor(snapshot: Snapshot, assigned: RoleAssignment) -> Flavor | Non
 
 
 def summed_allocation(queue: Queue, job: Job, assigned: RoleAssignment) -> Allocation:
-    """One hold for all tasks of a role that the engine places on no node."""
+    """Return one allocation for all tasks of a role whose flavors are quota only or topology-aware."""
     charges = tuple(sorted(Charge(*key, amount) for key, amount in assigned.usage.items() if amount))
     return Allocation(
         job=job.id,
@@ -98,7 +100,7 @@ def summed_allocation(queue: Queue, job: Job, assigned: RoleAssignment) -> Alloc
 
 
 def _charges(task: TaskShape, role: Role, assigned: RoleAssignment) -> tuple[Charge, ...]:
-    """The charges of one task, each resource in the flavor that was chosen for it."""
+    """Return the charges of one task, each resource in the flavor that was chosen for it."""
     charges, chosen = task_charges(task, role.request.extended), assigned.choices
     if all(choice.flavor == task.flavor for choice in chosen.values()):
         return charges

@@ -1,4 +1,5 @@
-"""Gangs of like tasks: those of which it can be counted, without seating anybody, whether they fit."""
+"""This module finds jobs whose missing minimum consists of tasks of one shape, so that free slots can be
+counted without placing."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from scheduling.engine.gang.parts import GangRules
 from scheduling.engine.gang.task_counts import count_placed_tasks
 from scheduling.engine.gang.tasks import role_tasks
 from scheduling.engine.model import Job
-from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.quota.assignment import Assignment
 from scheduling.engine.state.snapshot import Snapshot
@@ -15,10 +16,11 @@ from scheduling.engine.state.snapshot import Snapshot
 
 def find_uniform_minimum(
     snapshot: Snapshot, placer: Placer, job: Job, assignment: Assignment
-) -> tuple[Board, int] | None:
-    """The board of the one shape that a job's minimum consists of, and how many such tasks it lacks.
+) -> tuple[ScoreBoard, int] | None:
+    """Return the board of the one shape of a job's missing minimum, and how many such tasks are missing.
 
-    None where there are several shapes, or where it matters how tasks stand to each other.
+    The answer is None if the minimum has several shapes, or if a topology rule relates the tasks to each
+    other.
     """
     rules = (job.topology, *(role.topology for role in job.roles))
     if job.sub_gangs or any(rule is not None and constrains_placement(rule) for rule in rules):

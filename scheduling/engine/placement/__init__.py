@@ -1,1 +1,1 @@
-"""Where a task may run, where it should run, and which cards it gets."""
+"""This package chooses a node and cards for one task at a time, by filters (vetoes) and weighted scores."""

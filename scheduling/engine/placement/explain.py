@@ -1,4 +1,4 @@
-"""Why no node takes a task: refusals by code, how much is free, and what would help."""
+"""This module explains why no node takes a task: refusals by veto, free cards, and what would help."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ import numpy as np
 
 from foundation.core.quantities import Resource
 from scheduling.engine.model import Help, HelpCode
-from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.protocols import Veto
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.state.fleet import ALL_ROWS, Bools
 
 REFUSED = "refused."
 FLAVOR_TAINT = "flavor-taint"
-# Vetoes that the job itself sets; loosening one of them is something the user can do.
+# The vetoes that the job itself requests, so that its user can loosen them.
 CHOSEN_BY_USER = (
     "node-name", "node-selector", "node-affinity", "taint", "port", "pod-affinity", "pod-anti-affinity",
 )  # fmt: skip
 
 
-def refusals(board: Board) -> dict[str, int]:
-    """Nodes of the flavor by the first veto that refuses them, as `refused.<veto>`; no zeros."""
-    return {REFUSED + name: number for name, number in board.refusals().items()}
+def count_refused_nodes(board: ScoreBoard) -> dict[str, int]:
+    """Return the number of the flavor's nodes by the first veto that refuses them, as `refused.<veto>`; no
+    zeros."""
+    return {REFUSED + name: number for name, number in board.count_refusals().items()}
 
 
-def loosening(question: Question, vetoes: Sequence[Veto]) -> tuple[Help, ...]:
-    """For each rule of the user how many nodes it alone keeps away. `vetoes` are those that concern it."""
+def suggest_loosening(question: Question, vetoes: Sequence[Veto]) -> tuple[Help, ...]:
+    """Return, for each placement rule of the user, how many nodes it alone excludes. `vetoes` are those
+    relevant to the task."""
     answers = [(veto.name, veto.allows(question, ALL_ROWS)) for veto in vetoes]
     found = []
     for name, mask in answers:
@@ -43,8 +45,9 @@ def loosening(question: Question, vetoes: Sequence[Veto]) -> tuple[Help, ...]:
     return tuple(found)
 
 
-def free_cards(board: Board) -> dict[str, int | str]:
-    """Cards of the flavor that the task could use, how many of them have room, and the most on one node."""
+def describe_free_cards(board: ScoreBoard) -> dict[str, int | str]:
+    """Return the cards of the flavor that the task could use, how many of them have room, and the most on one
+    node."""
     if not board.question.task.cards:
         return {}
     found = board.free_cards()
@@ -56,18 +59,18 @@ def free_cards(board: Board) -> dict[str, int | str]:
     }
 
 
-def fewer_cards(board: Board) -> tuple[Help, ...]:
-    """The most cards that one node has for such a task, when that is less than it asks."""
+def suggest_fewer_cards(board: ScoreBoard) -> tuple[Help, ...]:
+    """Return the most cards that one node has for such a task, if that is less than it asks for."""
     asked = board.question.task.cards
     most = board.free_cards().most_on_one_node if asked else 0
     return (Help(HelpCode.ASK_FEWER_CARDS, {"cards": most}),) if 0 < most < asked else ()
 
 
-def smaller_request(question: Question) -> tuple[Help, ...]:
-    """What no node of the flavor has enough of, and the most that one has."""
+def suggest_smaller_request(question: Question) -> tuple[Help, ...]:
+    """Return each resource of which no node of the flavor has enough, with the most that one has."""
     fleet, task, inside = question.fleet, question.task, question.members
     cards = question.usable & inside[:, None]
-    asked_and_most = (
+    requested_and_largest = (
         (Resource.CPU, task.cpu, fleet.cpu[inside].max(initial=0)),
         (Resource.MEMORY, task.memory, fleet.memory[inside].max(initial=0)),
         (Resource.GPU_MEMORY, 0 if task.whole else task.card_memory, fleet.card_memory[cards].max(initial=0)),
@@ -75,13 +78,13 @@ def smaller_request(question: Question) -> tuple[Help, ...]:
     )
     return tuple(
         Help(HelpCode.ASK_LESS, {"flavor": task.flavor, "resource": resource, "limit": int(most)})
-        for resource, asked, most in asked_and_most
+        for resource, asked, most in requested_and_largest
         if asked > most
     )
 
 
-def other_profiles(question: Question) -> tuple[Help, ...]:
-    """The MIG profiles that the flavor has, when none is the one that the task asks for."""
+def suggest_other_profiles(question: Question) -> tuple[Help, ...]:
+    """Return the MIG profiles of the flavor, if none is the one that the task asks for."""
     fleet, task = question.fleet, question.task
     instances = question.of_mode & question.members[:, None]
     if not task.profile or fleet.profile is None or (question.of_profile & instances).any():
@@ -96,8 +99,8 @@ def _most_of(question: Question, resource: str) -> int:
     return 0 if amounts is None else int(amounts[question.members].max(initial=0))
 
 
-def other_models(question: Question) -> tuple[Help, ...]:
-    """The card models that the flavor has, when none of them is one that the task accepts."""
+def suggest_other_models(question: Question) -> tuple[Help, ...]:
+    """Return the card models of the flavor, if the task accepts none of them."""
     present = question.of_profile & question.members[:, None]
     if not question.task.cards or (question.of_model & present).any():
         return ()

@@ -1,12 +1,11 @@
-"""The score matrix of one policy: every known shape against every node, always up to date.
+"""This module keeps the scores of every known shape on every node under one policy, always up to date.
 
-Rows of the matrix are shapes, columns are nodes in (rank, id) order, so the first maximum of a row is
-the best node with its tie rule. A placement changes one node; its column is then scored again for all
-shapes in one call. Nodes of one type with equal amounts left are in the same *state*, for which the
-column is worked out once; so is the step from a state to the next by a placement of a shape. This
-pays where many shapes alternate, as in a packing run; a board serves few shapes and any veto. What is
-taken is booked with the fleet when somebody is going to look (`settle`), as many bookings on end are
-made much faster than one at a time.
+Rows of the matrix are shapes, columns are nodes in (rank, id) order, so the first maximum of a row is the
+best node with its tie rule. A placement changes one node; its column is then scored again for all shapes in
+one call. Nodes of one type with equal free amounts share a *state*, for which the column is computed once; so
+is the step from a state to the next by a placement of a shape. This pays where many shapes alternate, as in a
+packing run; a board serves few shapes and any veto. Placements are recorded in the fleet when it is read
+(`settle`), because many at once are recorded much faster than one at a time.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ import numpy as np
 
 from scheduling.engine.model import Flavor, GpuMode
 from scheduling.engine.placement.filters.vetoes import VETOES
-from scheduling.engine.placement.index.grid import GridScore, Numbers, pairs
-from scheduling.engine.placement.index.limits import Limits
+from scheduling.engine.placement.index.grid import GridScore, Numbers, tables_for
+from scheduling.engine.placement.index.limits import ScoreLimits
 from scheduling.engine.placement.index.node_types import capacity_codes
 from scheduling.engine.placement.index.protocols import Veto
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.placement.index.relevance import relevant
+from scheduling.engine.placement.index.relevance import select_relevant
 from scheduling.engine.placement.scores.devices import CardPicker
 from scheduling.engine.placement.states import State, States
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Parts
 from scheduling.engine.state.shape import TaskShape
 
-# The passing vetoes that a column applies. The engine's others are about wishes that `servable` excludes.
+# The passing vetoes that a column applies. The engine's others concern requests that `servable` excludes.
 APPLIED = ("cpu", "memory", "card-cores", "card-memory")
-# What a shape may ask for; any other wish has to be absent.
+# The fields that a shape may set; every other one must have its default.
 USUAL = (
     "flavor", "policy", "cpu", "memory", "cards", "mode", "cores", "card_memory", "models", "whole",
     "node_name", "selector", "affinity", "tolerations", "aligned", "best_effort", "liking",
@@ -40,7 +39,7 @@ _UNUSUAL = tuple((entry.name, entry.default) for entry in fields(TaskShape) if e
 
 
 def columnar(vetoes: Iterable[Veto]) -> bool:
-    """Whether a matrix can stand for these vetoes: the engine's own, and any others that last.
+    """Return whether a matrix can apply these vetoes: the engine's own, and any others that are lasting.
 
     It needs all of those that it applies itself.
     """
@@ -51,10 +50,10 @@ def columnar(vetoes: Iterable[Veto]) -> bool:
 
 
 class ScoreMatrix:
-    """Scores of shapes on the nodes of a fleet under one policy.
+    """The scores of shapes on the nodes of a fleet under one policy.
 
-    A shape lives as long as the matrix. Shapes that are known beforehand should be announced together
-    (`expect`), as every new kind makes the matrix forget its states.
+    A shape lives as long as the matrix. Shapes that are known in advance should be added together (`expect`),
+    because each new one makes the matrix drop its states.
     """
 
     def __init__(self, fleet: Fleet, score: GridScore, vetoes: Sequence[Veto], picker: CardPicker) -> None:
@@ -91,7 +90,7 @@ class ScoreMatrix:
             self._rescore_all()
 
     def index(self, task: TaskShape, flavor: Flavor) -> int:
-        """The row of a shape, added on first sight."""
+        """Return the row of a shape; an unknown one is added."""
         known = self._index.get(task)
         if known is None:
             self.settle()
@@ -101,7 +100,7 @@ class ScoreMatrix:
         return known
 
     def best(self, shape: int) -> int | None:
-        """The node with the highest score, the first of equals; None where the shape fits nowhere."""
+        """Return the node with the highest score, the first of equals; None if the shape fits nowhere."""
         fleet = self.fleet
         if self._seen != len(fleet.touched) or self._epoch != fleet.epoch:
             self.settle()
@@ -112,12 +111,12 @@ class ScoreMatrix:
         return node if scores.item(node) != self.infeasible else None
 
     def scores(self, shape: int) -> Numbers:
-        """The scores of a shape on all nodes, `infeasible` where it does not fit."""
+        """Return the scores of a shape on all nodes, `infeasible` where it does not fit. `[nodes]`."""
         self.settle()
         return self._rows[shape]
 
     def take(self, shape: int, node: int) -> tuple[int, ...]:
-        """Place one task of a shape on a node that fits; the columns of its cards.
+        """Place one task of a shape on a node that fits, and return the columns of its cards.
 
         The fleet knows of it after `settle`.
         """
@@ -129,7 +128,7 @@ class ScoreMatrix:
         return columns
 
     def settle(self) -> None:
-        """Book with the fleet what was taken, and look again at nodes that others changed meanwhile."""
+        """Record placements in the fleet, and score nodes again that others changed meanwhile."""
         fleet = self.fleet
         changed = fleet.touched[self._seen :]
         held, self._held = self._held, []
@@ -146,7 +145,7 @@ class ScoreMatrix:
             self._write(node, state)
 
     def relearn(self, score: GridScore) -> None:
-        """Score everything anew by another score of the same kind."""
+        """Score everything again by another score of the same kind."""
         self.settle()
         self._score = score
         self._known.relearn(score)
@@ -167,16 +166,16 @@ class ScoreMatrix:
     def _look_up(self, task: TaskShape, flavor: Flavor) -> None:
         question = Question(self.fleet, task, flavor)
         lasting = question.members.copy()
-        for veto in relevant(self._fixed, question):
+        for veto in select_relevant(self._fixed, question):
             lasting &= veto.allows(question, ALL_ROWS)
         self._asked.append((question, lasting))
 
     def _tabulate(self) -> None:
-        """Work out what depends on the set of shapes, and forget all states."""
+        """Compute what depends on the set of shapes, and drop all states."""
         self._tasks = list(self._index)
         self._memory = [task.memory for task in self._tasks]
         cpu = [task.cpu for task in self._tasks]
-        self._limits = Limits(np.array(cpu, np.int64), np.array(self._memory, np.int64), self._bounds)
+        self._limits = ScoreLimits(np.array(cpu, np.int64), np.array(self._memory, np.int64), self._bounds)
         self._known = States(self.fleet, self._score, self._picker, self._asked, self._base, self._limits)
         self._states: list[State | None] = [None] * len(self.fleet)
         self._live = self._matrix[: len(self._index)]
@@ -189,7 +188,7 @@ class ScoreMatrix:
         self._write_all([self._find(node) for node in range(len(fleet))])
 
     def _start_over(self) -> None:
-        """What lasts has changed on some nodes, or the log of changes was cut."""
+        """Rebuild everything after lasting facts of nodes changed, or the log of changes was cut."""
         asked, self._asked = self._asked, []
         self._base = capacity_codes(self.fleet)
         for question, _ in asked:
@@ -205,7 +204,7 @@ class ScoreMatrix:
             feasible &= veto.allows(question, ALL_ROWS)
         row = self._rows[shape]
         row[:] = self._bounds[0]
-        np.copyto(row, self._score.grid(*pairs(question, ALL_ROWS)).scores[0], "unsafe", feasible)
+        np.copyto(row, self._score.grid(*tables_for(question, ALL_ROWS)).scores[0], "unsafe", feasible)
 
     def _find(self, node: int) -> State:
         if self._held:
@@ -216,7 +215,7 @@ class ScoreMatrix:
 
     def _write(self, node: int, state: State) -> None:
         self._states[node] = state
-        limit = self._limits.within(state.base, self._free[node])
+        limit = self._limits.limits_for(state.base, self._free[node])
         np.minimum(state.scores, limit, out=self._at[node])
 
     def _write_all(self, states: list[State]) -> None:
@@ -224,12 +223,12 @@ class ScoreMatrix:
         self._free = self.fleet.memory_free.tolist()
         if states:
             left = zip(states, self._free, strict=True)
-            limits = np.array([self._limits.within(state.base, memory) for state, memory in left])
+            limits = np.array([self._limits.limits_for(state.base, memory) for state, memory in left])
             self._live[:] = np.minimum(np.array([state.scores for state in states]), limits).T
 
 
 def servable(task: TaskShape, fleet: Fleet) -> bool:
-    """Whether a column can answer for the shape there: CPU, memory, whole cards and slices, nothing else."""
+    """Return whether a column can serve the shape: CPU, memory, whole cards and slices, nothing else."""
     if task.mode is GpuMode.MIG or any(getattr(task, name) != plain for name, plain in _UNUSUAL):
         return False
     return fleet.pods is None and fleet.zones is None and not fleet.presences.version

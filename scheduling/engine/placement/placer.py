@@ -1,4 +1,4 @@
-"""Chooses a node and cards for one task at a time; the only way in which tasks get a place."""
+"""This module chooses a node and cards for one task at a time; every task is placed by it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from dataclasses import dataclass
 
 from scheduling.engine.model import DeviceSlice, Flavor, ZoneShare
 from scheduling.engine.model.registry import ConfigError
-from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.grid import GridScore, LearningScore
 from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relevance import Selective
 from scheduling.engine.placement.index.workload import Workload
 from scheduling.engine.placement.matrix import ScoreMatrix, columnar
-from scheduling.engine.placement.scores.alignment import aligned
+from scheduling.engine.placement.scores.alignment import narrow_to_aligned
 from scheduling.engine.placement.scores.devices import CardPicker, slices
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 from scheduling.engine.state.shape import TaskShape
 
-# Shapes whose boards are kept. Beyond that the one that was made first goes; it can be made again.
+# The number of cached boards; the oldest is dropped first, because it can be made again.
 KEPT_BOARDS = 1024
-NOTHING_USUAL = Workload()
+EMPTY_WORKLOAD = Workload()
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementRule:
-    """The plug-ins that placement works with: vetoes in order, weighted scores per policy, cards.
+    """The plug-ins of placement: vetoes in order, weighted scores per policy, and the device picker.
 
-    `beside_own` as in `RoomOptions`."""
+    `beside_own` is as in `RoomOptions`.
+    """
 
     vetoes: tuple[Veto, ...]
     policies: tuple[tuple[str, tuple[tuple[Score, int], ...]], ...]
@@ -36,14 +37,15 @@ class PlacementRule:
     beside_own: bool = True
 
     @property
-    def learning(self) -> tuple[str, ...]:
-        """The policies that must know what work is usual."""
+    def learning_policies(self) -> tuple[str, ...]:
+        """The policies that learn from the workload."""
         return tuple(name for name, scores in self.policies if _must_learn(scores))
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A place for one task: the node, its part of each card, and of each NUMA zone if it is aligned."""
+    """The placement of one task: the node, its slice of each card, and its share of each NUMA zone if it is
+    aligned."""
 
     row: int
     node: str
@@ -53,17 +55,17 @@ class Seat:
 
 
 class Placer:
-    """Placement over one fleet with one rule. Holds caches only; choosing changes nothing."""
+    """Chooses placements over one fleet with one rule. It holds caches only; choosing changes nothing."""
 
     follows_fleet = True
 
-    def __init__(self, fleet: Fleet, rule: PlacementRule, workload: Workload = NOTHING_USUAL) -> None:
+    def __init__(self, fleet: Fleet, rule: PlacementRule, workload: Workload = EMPTY_WORKLOAD) -> None:
         self.fleet = fleet
         self.rule = rule
         self.workload = workload
         self._known = dict(rule.policies)
         self._learnt: dict[str, tuple[tuple[Score, int], ...]] = {}
-        self._boards: dict[TaskShape, Board] = {}
+        self._boards: dict[TaskShape, ScoreBoard] = {}
         self._selective = {
             name: tuple(score for score, _ in scores if isinstance(score, Selective))
             for name, scores in rule.policies
@@ -71,8 +73,8 @@ class Placer:
         self._plain: dict[TaskShape, bool] = {}
         self._judged_at = (0, 0)
 
-    def board(self, task: TaskShape, flavor: Flavor) -> Board:
-        """The score board of a shape.
+    def board(self, task: TaskShape, flavor: Flavor) -> ScoreBoard:
+        """Return the score board of a shape.
 
         Raises:
             ConfigError: when the flavor's policy is not configured.
@@ -85,7 +87,7 @@ class Placer:
                     f"flavor {flavor.id} has the policy {task.policy!r}, which is not configured"
                 )
             question = Question(self.fleet, task, flavor)
-            board = Board(question, self.rule.vetoes, scores)
+            board = ScoreBoard(question, self.rule.vetoes, scores)
             while len(self._boards) >= KEPT_BOARDS:
                 del self._boards[next(iter(self._boards))]
             self._boards[task] = board
@@ -98,23 +100,23 @@ class Placer:
         within: Bools | None = None,
         among: Callable[[Ints], int] | None = None,
     ) -> Seat | None:
-        """The best place for one task now, or None when no node (of the rows marked `within`) takes it.
+        """Return the best placement of one task now, or None if no node (of the rows `within`) takes it.
 
-        `among` names one of equally good rows; without it the first is taken.
+        `among` chooses between equally good rows; without it the first is taken.
         """
         board = self.board(task, flavor)
-        row = board.best(within, among if self.rule.beside_own else None)
+        row = board.find_best_row(within, among if self.rule.beside_own else None)
         if row is None:
             return None
-        question, zones = aligned(board.question, row)
-        columns = board.cards(row, self.rule.devices, question)
+        question, zones = narrow_to_aligned(board.question, row)
+        columns = board.choose_cards(row, self.rule.devices, question)
         return Seat(row, self.fleet.nodes[row].id, slices(self.fleet, task, row, columns), columns, zones)
 
     def matrix(self, policy: str) -> ScoreMatrix | None:
-        """The score matrix of a policy over the fleet, or None where only boards can answer.
+        """Return the score matrix of a policy over the fleet, or None if only boards can serve it.
 
-        A matrix needs one grid score besides those that are about wishes, vetoes that it knows, and a
-        picker that looks at cards alone. It serves the shapes that are `plain`.
+        A matrix needs one grid score besides preferences, vetoes that it knows, and a picker that reads cards
+        alone. It serves the shapes for which `uses_grid_score` is true.
 
         Raises:
             ConfigError: when the policy is not configured.
@@ -125,15 +127,15 @@ class Placer:
         return ScoreMatrix(self.fleet, score, self.rule.vetoes, picker)
 
     def grid_score(self, policy: str) -> GridScore | None:
-        """The grid score of a policy, as learnt, that speaks of all shapes; None where several do."""
+        """Return the learnt grid score of a policy that serves all shapes; None if there are several."""
         scores = self._scores(policy)
         if scores is None:
             raise ConfigError(f"there is no policy {policy!r}")
         always = [score for score, _ in scores if not isinstance(score, Selective)]
         return always[0] if len(always) == 1 and isinstance(always[0], GridScore) else None
 
-    def plain(self, task: TaskShape, flavor: Flavor) -> bool:
-        """Whether all that its policy says of a shape is said by the policy's grid score."""
+    def uses_grid_score(self, task: TaskShape, flavor: Flavor) -> bool:
+        """Return whether the policy's grid score alone decides about a shape."""
         fleet, selective = self.fleet, self._selective.get(task.policy)
         if not selective:
             return True
@@ -147,16 +149,16 @@ class Placer:
         return known
 
     def learn(self, workload: Workload, policies: Iterable[str] | None = None) -> None:
-        """Let policies (None: all that do) learn from this work and from the fleet as it is now.
+        """Let policies (None: all that learn) learn from this workload and from the present fleet.
 
-        What was learnt before is forgotten. Boards stay, and follow where something else was learnt.
+        What was learnt before is dropped. Boards stay, and follow if something else was learnt.
         """
         self.workload = workload
-        for name in self.rule.learning if policies is None else policies:
+        for name in self.rule.learning_policies if policies is None else policies:
             self._teach(name, _learnt(self._known[name], workload, self.fleet))
 
-    def learn_like(self, other: Placer) -> None:
-        """Know what the placer of another state of the same fleet has learnt."""
+    def copy_learnt(self, other: Placer) -> None:
+        """Use what the placer of another state of the same fleet has learnt."""
         self.workload = other.workload
         for name, scores in other._learnt.items():
             self._teach(name, scores)
@@ -167,10 +169,10 @@ class Placer:
         self._learnt[name] = scores
         for task, board in self._boards.items():
             if task.policy == name:
-                board.learn(scores)
+                board.replace_scores(scores)
 
     def _scores(self, policy: str) -> tuple[tuple[Score, int], ...] | None:
-        """The scores of a policy, which learn when it is first used: that may take a while."""
+        """Return the scores of a policy, which learn at their first use: that may take a while."""
         scores = self._learnt.get(policy)
         if scores is None and policy in self._known:
             scores = self._learnt[policy] = _learnt(self._known[policy], self.workload, self.fleet)
@@ -178,7 +180,8 @@ class Placer:
 
 
 def placer_for(fleet: Fleet, rule: PlacementRule) -> Placer:
-    """The placer of a fleet and a rule, with the boards of earlier cycles while the fleet lives."""
+    """Return the placer of a fleet and a rule, with the boards of earlier cycles as long as the fleet
+    lives."""
     known = fleet.memo.get(rule)
     if not isinstance(known, Placer):
         known = fleet.memo[rule] = Placer(fleet, rule)
@@ -193,6 +196,6 @@ def _learnt(
     scores: tuple[tuple[Score, int], ...], workload: Workload, fleet: Fleet
 ) -> tuple[tuple[Score, int], ...]:
     return tuple(
-        (score.learnt(workload, fleet) if isinstance(score, LearningScore) else score, weight)
+        (score.learn_from(workload, fleet) if isinstance(score, LearningScore) else score, weight)
         for score, weight in scores
     )

@@ -1,9 +1,9 @@
-"""What nodes look like to a set of shapes: each state of a node is worked out once.
+"""This module computes each state of a node once for a set of shapes.
 
-Nodes of one type with equal amounts left are in the same state. A state has the scores of all shapes,
-and the steps that placements of shapes make from it to other states; steps are taken without another
-look at the fleet. Cards and CPU are apart, as far more nodes have cards alike than CPU and cards.
-Memory only limits who fits, and stays with the node.
+Nodes of one type with equal free amounts are in the same state. A state has the scores of all shapes, and the
+steps that placements of shapes make from it to other states; steps are taken without reading the fleet. Cards
+and CPU are kept apart, because far more nodes have equal cards than equal CPU and cards. Memory only limits
+which shapes fit, and stays with the node.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from scheduling.engine.placement.index.grid import (
     Numbers,
     ShapeTable,
 )
-from scheduling.engine.placement.index.limits import Limits, least
+from scheduling.engine.placement.index.limits import ScoreLimits, comparable_amounts
 from scheduling.engine.placement.index.node_types import NOTHING, NodeType, node_types
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.scores.devices import CardPicker
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, Parts
 
-# States kept; beyond that they are forgotten and worked out again when they recur.
+# The number of cached states; beyond it all are dropped and computed again when they recur.
 KEPT_STATES = 200_000
 
 
 class _Cards(NamedTuple):
-    """The cards of a node by column: core units and MiB left, which are in use, and which shut to parts.
+    """The cards of a node by column: free core units and MiB, which are in use, and which are closed to
+    parts.
 
-    `classes` are those of which the node holds tasks, if that counts. On a `regular` node what is left on
-    a card tells all about it: an empty one has all its core units left, one that is shut has none.
+    `classes` are the task classes on the node, if that counts. On a `regular` node the free amount describes
+    a card completely: an empty one has all its core units free, a closed one has none.
     """
 
     type: NodeType
@@ -49,7 +50,7 @@ class _Cards(NamedTuple):
     regular: bool
 
     def after(self, taken: Parts) -> _Cards:
-        """The cards when a task holds these parts of them as well. Regular nodes stay so."""
+        """Return the cards after a task took these parts of them as well. Regular nodes stay regular."""
         left, memory, used, shut = list(self.left), self.memory, self.used, self.shut
         for column, cores, space, exclusive in taken:
             left[column] -= cores
@@ -66,17 +67,17 @@ class _Cards(NamedTuple):
         return _Cards(self.type, tuple(left), memory, used, shut, classes, self.regular)
 
     def empty(self) -> list[bool]:
-        """Which cards nobody uses."""
+        """Return which cards are unused."""
         cards = zip(self.type.sizes, self.left, self.memory, self.used, strict=True)
         return [(left, memory) == size and not used for size, left, memory, used in cards]
 
 
 @dataclass(slots=True, eq=False)
 class _CardState:
-    """Cards of nodes of one type with equal amounts left.
+    """The cards of nodes of one type with equal free amounts.
 
-    `room` is the number of their limits, `states` are those with these cards, by CPU left. `taken` is
-    what becomes of them when a task takes its part, by what it wants and the column if the score says it.
+    `room` is the number of their limits, `states` are the states with these cards, by free CPU. `taken` has
+    the cards after a task took its part, by card demand and the column if the score chooses it.
     """
 
     now: _Cards
@@ -88,9 +89,9 @@ class _CardState:
 
 @dataclass(slots=True, eq=False)
 class State:
-    """Nodes of one type with equal amounts left.
+    """Nodes of one type with equal free amounts.
 
-    `scores` `[shapes]` mean nothing for shapes that do not fit; `base` is the number of the limits.
+    `scores` `[shapes]` are meaningless for shapes that do not fit; `base` is the number of the limits.
     """
 
     scores: Numbers
@@ -99,8 +100,8 @@ class State:
     cards: _CardState
 
 
-# The columns and the parts that a task takes, and the cards or the node after that. Bare tuples, as they
-# are made for most tasks.
+# The columns and the parts that a task takes, and the cards or the node after it. They are plain tuples
+# because one is made for most tasks.
 _Taken = tuple[tuple[int, ...], Parts, _CardState]
 Step = tuple[tuple[int, ...], Parts, State]
 NO_CARDS: tuple[int, ...] = ()
@@ -110,8 +111,7 @@ NO_PARTS: Parts = ()
 class States:
     """The states of a fleet's nodes for one set of shapes under one score.
 
-    `asked` are the shapes with the nodes that each may ever use, `base` is equal for nodes of equal
-    capacity.
+    `asked` are the shapes with the nodes that each may ever use, `base` is equal for nodes of equal capacity.
     """
 
     def __init__(
@@ -121,24 +121,24 @@ class States:
         picker: CardPicker,
         asked: Sequence[tuple[Question, Bools]],
         base: Ints,
-        limits: Limits,
+        limits: ScoreLimits,
     ) -> None:
         self._fleet, self._score, self._picker = fleet, score, picker
         self._limits = limits
         self._asked = table = ShapeTable(tuple(question.task for question, _ in asked))
-        self._card_memory = least(table.card_memory)
+        self._card_memory = comparable_amounts(table.card_memory)
         self._cpu: list[int] = table.cpu.tolist()
-        # Of the cards with room for parts only so many of the roomiest matter.
+        # Of the partly used cards only this many with the largest free amounts matter.
         self._most_parts = most = int(table.cards[~table.whole].max(initial=0))
-        # What the roomiest card, or that of this rank, must have left for all parts of a shape to fit.
+        # The free amount that the card of this rank must have for all parts of a shape to fit.
         width = max(1, min(most, fleet.present.shape[1]))
         self._rank = -np.minimum(table.cards, width)
-        self._enough = np.where(table.cards <= width, least(table.cores), np.iinfo(np.int64).max)
+        self._enough = np.where(table.cards <= width, comparable_amounts(table.cores), np.iinfo(np.int64).max)
         self._type = node_types(fleet, asked, table, base)
         self._forget()
 
     def find(self, node: int) -> State:
-        """The state that a node is in now."""
+        """Return the present state of a node."""
         fleet = self._fleet
         left, memory = tuple(fleet.cores_free[node].tolist()), tuple(fleet.card_memory_free[node].tolist())
         used, shut = _marks(fleet.holders[node]), _marks(fleet.exclusive[node])
@@ -148,7 +148,7 @@ class States:
         return self._state(fleet.cpu_free.item(node), self._cards_of(now))
 
     def step(self, state: State, shape: int) -> Step:
-        """What a task of a shape that fits does to a node in this state."""
+        """Return the effect of placing a task of a shape that fits on a node in this state."""
         cards = state.cards
         demand = cards.now.type.demand[shape]
         if demand == NOTHING:
@@ -163,7 +163,7 @@ class States:
         return columns, parts, self._state(state.cpu - self._cpu[shape], after)
 
     def relearn(self, score: GridScore) -> None:
-        """Score anew by another score of the same kind; `anew` tells what becomes of states."""
+        """Score again by another score of the same kind; `anew` returns the successors of states."""
         self._score, self._columns = score, score.columns(self._asked, self._fleet)
         self._kept = 0
         for cards in self._known.values():
@@ -171,11 +171,12 @@ class States:
             cards.table.memo.clear()
 
     def anew(self, state: State) -> State:
-        """The state as it is after `relearn`."""
+        """Return the state as it is after `relearn`."""
         return self._state(state.cpu, state.cards)
 
     def full(self) -> bool:
-        """Whether there are too many states; they are then forgotten, and nodes have to be found anew."""
+        """Return whether there are too many states; they are then dropped, and nodes have to be found
+        again."""
         if self._kept < KEPT_STATES:
             return False
         self._forget()
@@ -191,7 +192,10 @@ class States:
     def _state(self, cpu: int, cards: _CardState) -> State:
         state = cards.states.get(cpu)
         if state is None:
-            scores, base = self._columns.scores(cpu, cards.table), self._limits.base(cards.room, cpu)
+            scores, base = (
+                self._columns.scores(cpu, cards.table),
+                self._limits.number_cpu_fit(cards.room, cpu),
+            )
             state = cards.states[cpu] = State(scores, base, cpu, cards)
             self._kept += 1
         return state
@@ -217,13 +221,15 @@ class States:
         return _CardState(now, table, room)
 
     def _room_of(self, kind: NodeType, empty: int, roomiest: Sequence[int]) -> int:
-        """The limits where so many cards are empty and, in ascending order, so much is left on others."""
+        """Return the limits for a number of empty cards and, in ascending order, the free amounts of
+        others."""
         parts = np.array(roomiest).take(self._rank, mode="wrap") >= self._enough
         roomy = np.where(self._asked.whole, self._asked.cards <= empty, parts)
-        return self._limits.room(roomy & kind.lasting)
+        return self._limits.number_card_fit(roomy & kind.lasting)
 
     def _fitting(self, now: _Cards, table: CardTable) -> Bools:
-        """The cards that take a shape's part, as `Question.fitting` does for one. `[shapes, 1, cards]`."""
+        """Return the cards that take a shape's part, as `Question.fitting` does for one. `[shapes, 1,
+        cards]`."""
         asked = self._asked
         partly = np.array(now.left) >= asked.cores[:, None]
         partly &= np.array(now.memory) >= self._card_memory[:, None]
@@ -233,7 +239,7 @@ class States:
 
     def _room(self, now: _Cards, table: CardTable) -> int:
         roomy = np.count_nonzero(table.fitting[:, 0], axis=1) >= self._asked.cards
-        return self._limits.room(roomy & now.type.lasting)
+        return self._limits.number_card_fit(roomy & now.type.lasting)
 
     def _taken(self, cards: _CardState, shape: int, column: int) -> _Taken:
         columns = self._picked(cards, shape) if column == BY_PICKER else (column,)
@@ -255,10 +261,10 @@ class States:
 
 
 def _is_regular(now: _Cards) -> bool:
-    """Whether what is left on each card tells all about it."""
+    """Return whether the free amount describes each card completely."""
     full = now.type.full[0]
     cards = zip(now.empty(), now.left, now.shut, strict=True)
-    return now.type.alike and all(
+    return now.type.has_equal_cards and all(
         empty or (left < full and not (shut and left)) for empty, left, shut in cards
     )
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.engine.model.options import ShareStrategy
-from scheduling.engine.placement.index.row import Row
+from scheduling.engine.placement.index.row import RowState
 from scheduling.engine.preemption.allocation_table import Floats
 from scheduling.engine.preemption.candidates import VictimCandidate
 from scheduling.engine.preemption.collect import add_victim
@@ -157,7 +157,7 @@ class NodeClearance:
         return self._all_eligible
 
     def _build_freeable(self, legal: Bools) -> FreeableCapacity:
-        node_tasks = self._victim_index.get_node_tasks(self._slot_counter.board.lasting())
+        node_tasks = self._victim_index.get_node_tasks(self._slot_counter.board.lasting_rows())
         victims = node_tasks.select_victims(
             legal.take(node_tasks.owners) & self._victim_index.still_allocated(node_tasks.tasks)
         )
@@ -302,20 +302,20 @@ class _ClearancePass:
         if self._slot_counter.gained_slots(row) >= self._freeable.gained_slots[row]:
             return None
         state = self._slot_counter.copy_row(row)
-        before, chosen = state.slots(), list[VictimCandidate]()
+        before, chosen = state.count_slots(), list[VictimCandidate]()
         legal = self._freeable.eligible
         for number, candidate in self._victim_index.candidates_on_row(row):
             if not legal[number] or not self._is_eligible(candidate):
                 continue
             self._apply_tasks(state, candidate, row, 1)
             chosen.append(candidate)
-            if state.slots() > before:
+            if state.count_slots() > before:
                 break
         else:
             return None
         for candidate in chosen[-2::-1]:
             self._apply_tasks(state, candidate, row, -1)
-            if state.slots() > before:
+            if state.count_slots() > before:
                 chosen.remove(candidate)
             else:
                 self._apply_tasks(state, candidate, row, 1)
@@ -358,7 +358,7 @@ class _ClearancePass:
             if self._one_per_queue and victim.candidate.queue != self._context.preemptor.queue.id:
                 self.open_queues.discard(victim.candidate.queue)
 
-    def _apply_tasks(self, state: Row, candidate: VictimCandidate, row: int, sign: int) -> None:
+    def _apply_tasks(self, state: RowState, candidate: VictimCandidate, row: int, sign: int) -> None:
         """Remove the candidate's tasks from a copy of a row, or restore them with `sign` -1.
 
         Tasks that an earlier removal took are skipped.
@@ -367,4 +367,4 @@ class _ClearancePass:
             if self._victim_index.fleet.row.get(task.node) == row and not self._context.trial.has_removed(
                 task
             ):
-                state.book(task, sign)
+                state.apply_task(task, sign)

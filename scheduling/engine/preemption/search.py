@@ -13,7 +13,7 @@ from itertools import islice
 
 from scheduling.engine.model import FlavorResource, Instant
 from scheduling.engine.model.options import FairSharing, PreemptionOptions
-from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.preemption.candidates import CandidateIndex, UserLoad, VictimCandidate
 from scheduling.engine.preemption.classical import ClassicalPreemption, QueuedCandidate
 from scheduling.engine.preemption.collect import collect_victims
@@ -244,7 +244,7 @@ class VictimSearch:
             taken.remove(wrong)
         return []
 
-    def _build_slot_counter(self, board: Board, needed: int) -> FreeSlotCounter | None:
+    def _build_slot_counter(self, board: ScoreBoard, needed: int) -> FreeSlotCounter | None:
         """Return a slot counter for a shape; None if counting would not be exact."""
         if not is_countable(board):
             return None

@@ -13,11 +13,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from scheduling.engine.model import Allocation
-from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.capacity import slots
-from scheduling.engine.placement.filters.empty import empty_cards
+from scheduling.engine.placement.filters.empty_cards import empty_card_counter
 from scheduling.engine.placement.index.question import card_parts
-from scheduling.engine.placement.index.row import PLENTY, Row
+from scheduling.engine.placement.index.row import UNBOUNDED, RowState
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
 # Vetoes that depend on the free amounts of a row alone.
@@ -28,7 +28,7 @@ CACHED_SHAPES = 4096
 FEW_ROWS = 6
 
 
-def is_countable(board: Board) -> bool:
+def is_countable(board: ScoreBoard) -> bool:
     """Return whether the slots of each row are exactly the number of tasks of the shape that fit there
     together.
     """
@@ -39,7 +39,7 @@ def is_countable(board: Board) -> bool:
     return plain and loose and known and (task.whole or task.cards <= 1)
 
 
-def is_decisive(board: Board) -> bool:
+def is_decisive(board: ScoreBoard) -> bool:
     """Return whether a row takes one more task of the shape exactly if it has a slot.
 
     That holds if a veto requests every amount that is counted.
@@ -53,9 +53,9 @@ def is_decisive(board: Board) -> bool:
 
 
 class ShapeSlots:
-    """The slots of all rows for one shape, updated by `current_counts`."""
+    """The slots of all rows for one shape, updated by `count_by_row`."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: ScoreBoard) -> None:
         self.board = board
         # The cards of each row of which the shape could have a part, and the slots of all rows together.
         self.usable_cards: Ints = np.zeros(0, np.int64)
@@ -75,13 +75,13 @@ class ShapeSlots:
             rows = fleet.touched_since(self._seen_changes)
         self._seen_changes, self._epoch = len(fleet.touched), fleet.epoch
         # Lasting facts are updated first, because they decide which cards count.
-        mask = self.board.lasting()
+        mask = self.board.lasting_rows()
         if self._counts_singly and not isinstance(rows, slice) and len(rows) <= FEW_ROWS:
             self._count_singly(rows.tolist(), mask)
             return self._counts
         lasting, question = mask[rows], self.board.question
         parts, cards = self._parts_and_cards(rows)
-        free = np.where(lasting, np.minimum(slots(question, rows, parts), PLENTY), 0)
+        free = np.where(lasting, np.minimum(slots(question, rows, parts), UNBOUNDED), 0)
         if isinstance(rows, slice):
             self._counts, self.usable_cards = free, cards
         else:
@@ -98,7 +98,7 @@ class ShapeSlots:
         """Return for each row the card parts that such tasks could take, and the cards that have any."""
         question = self.board.question
         if question.task.whole and question.task.cards:
-            empty = np.array(empty_cards(question).now()[rows])
+            empty = np.array(empty_card_counter(question).count_by_row()[rows])
             return empty, empty
         parts = card_parts(question, rows)
         return parts.sum(axis=1), np.count_nonzero(parts, axis=1)
@@ -107,14 +107,14 @@ class ShapeSlots:
         counts = self._counts
         for row in rows:
             state = self.build_row(row)
-            now = state.slots() if mask[row] else 0
+            now = state.count_slots() if mask[row] else 0
             self.total += now - int(counts[row])
             counts[row] = now
             self.usable_cards[row] = len(state.fitting())
 
-    def build_row(self, row: int) -> Row:
+    def build_row(self, row: int) -> RowState:
         """Return one row at its present state, as an independent copy."""
-        return Row(self.board.question, row)
+        return RowState(self.board.question, row)
 
 
 class _SlotCountCache:
@@ -123,10 +123,10 @@ class _SlotCountCache:
     follows_fleet = True
 
     def __init__(self) -> None:
-        self.slots: dict[Board, ShapeSlots] = {}
+        self.slots: dict[ScoreBoard, ShapeSlots] = {}
 
 
-def get_slot_counts(board: Board) -> ShapeSlots:
+def get_slot_counts(board: ScoreBoard) -> ShapeSlots:
     """Return the slot counts for a board's shape, shared by all callers."""
     memo = board.question.fleet.memo
     shelf = memo.get(_SlotCountCache)
@@ -151,8 +151,8 @@ class FreeSlotCounter:
         if self.fits:
             # Slots beyond the needed number are ignored; with too few slots in all, no row has that many.
             self.total = int(np.minimum(self.initial_counts, needed).sum())
-        self._lasting = self.board.lasting()
-        self._rows: dict[int, tuple[Row, int]] = {}
+        self._lasting = self.board.lasting_rows()
+        self._rows: dict[int, tuple[RowState, int]] = {}
 
     @property
     def fleet(self) -> Fleet:
@@ -166,7 +166,7 @@ class FreeSlotCounter:
 
     def remove_tasks(self, tasks: Iterable[Allocation], sign: int = 1) -> None:
         """Remove allocations from the count, or restore them with `sign` -1."""
-        changed: dict[int, Row] = {}
+        changed: dict[int, RowState] = {}
         for task in tasks:
             row = self.fleet.row.get(task.node)
             if row is None or not self._lasting[row]:
@@ -174,14 +174,14 @@ class FreeSlotCounter:
             known = self._rows.get(row)
             if known is None:
                 known = self._rows[row] = (self._counted.build_row(row), self._initial_slots(row))
-            known[0].book(task, sign)
+            known[0].apply_task(task, sign)
             changed[row] = known[0]
         for row, state in changed.items():
-            slots_now = min(state.slots(), self.needed)
+            slots_now = min(state.count_slots(), self.needed)
             self.total += slots_now - self._rows[row][1]
             self._rows[row] = (state, slots_now)
 
-    def copy_row(self, row: int) -> Row:
+    def copy_row(self, row: int) -> RowState:
         """Return one row with the removals applied, as an independent copy."""
         known = self._rows.get(row)
         return self._counted.build_row(row) if known is None else known[0].copy()

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from scheduling.engine.model import EvictRule, FlavorResource, Job, Queue
-from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.board import ScoreBoard
 
 PlacementCheck = Callable[[], bool]
 """Whether the preemptor finds its places in the snapshot as it is at the moment of the call."""
 
-CountedShape = tuple[Board, int]
+CountedShape = tuple[ScoreBoard, int]
 """The board of the one shape that the preemptor's tasks have, and how many of them need a place."""
 
 

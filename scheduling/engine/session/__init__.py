@@ -1,1 +1,2 @@
-"""What the actions of one cycle share: configuration, session, equivalence classes, user allowances."""
+"""This package holds what the actions of one cycle share: configuration, session, equivalence classes, user
+allowances."""

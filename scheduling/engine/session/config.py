@@ -1,4 +1,5 @@
-"""How one engine is set up: actions, plug-ins and limits by name, checked when it is resolved."""
+"""This module defines the configuration of one engine: actions, plug-ins and limits by name, checked when it
+is resolved."""
 
 from __future__ import annotations
 
@@ -24,14 +25,15 @@ from scheduling.engine.session.plugin_sets import PluginSet, ResolvedPlugins
 
 
 class ExplainScope(StrEnum):
-    """`all`: an outcome for every waiting job. `considered`: only for those that had a turn."""
+    """`all` gives an outcome to every pending job, `considered` only to those that were evaluated."""
 
     ALL = "all"
     CONSIDERED = "considered"
 
 
-# A hundredth of a wish is worth more than all that foresight, which counts in cards, tells two nodes
-# apart by: it decides among nodes that grant a task the same wishes.
+# The weight of a preference against expected fragmentation, which counts in cards: one hundredth of a
+# preference outweighs all fragmentation, so packing decides only among nodes that meet a task's preferences
+# equally.
 PREFERENCE_WEIGHT = 1_000
 DEFAULT_POLICIES = (
     ("compact", (("compact", 1), ("affinity", 10))),
@@ -52,17 +54,21 @@ DEFAULT_ORDERINGS = (
 class EngineConfig:
     """The configuration of a cell's engine.
 
-    `policies` maps a flavor's policy to weighted scores, `orderings` a queue's ordering to criteria,
-    `cycle_order` orders the heads of different queues; under fair sharing the share stands in the place of
-    the borrow level. `heads_per_queue` bounds how many differently shaped jobs of a best-effort queue may
-    fail in one cycle (None: all are tried); `refill` lets the next job have its turn in the same cycle when a
-    head was admitted. `while_room` ends the round once no job that is left finds room, though others might
-    leave for one of them: for cycles between whole ones. `fair_sharing` (None: classical) says how queues are
-    ordered and who may preempt whom, `user_shares` whether users' past counts, `backfill` when a start is
-    kept for a job that does not fit, `room` what is done where quota suffices and places do not. `advise_for`
-    is the id of the only job for which recommendations are tried (None: for all; empty: for none), `trace`
-    adds every turn to the result. `stopwatch`, if given, returns seconds and is read around each action;
-    results do not depend on it.
+    `policies` maps a flavor's policy to weighted scores, `orderings` a queue's ordering to criteria, and
+    `cycle_order` orders the heads of different queues; under fair sharing the share replaces the borrow
+    level. `heads_per_queue` bounds how many jobs of different classes of a best-effort queue may be refused
+    in one cycle (None: no bound). `refill` evaluates the next job of a queue in the same cycle after its head
+    was admitted.
+
+    `while_room` ends the round once no remaining job fits in free capacity, although others
+    might be evicted for one of them; it is meant for short cycles between whole ones. `fair_sharing` (None:
+    classical) says how queues are ordered and whom they may preempt, `user_shares` whether users' past usage
+    counts, `backfill` when a start is reserved for a job that does not fit, and `room` what is done where
+    quota suffices and nodes do not.
+
+    `advise_for` is the id of the only job for which recommendations are tried (None: all jobs; empty: no
+    job). `trace` adds every evaluation to the result. `stopwatch`, if given, returns seconds and is read
+    around each action; results do not depend on it.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -89,7 +95,7 @@ class EngineConfig:
 
 
 def resolve_plugins(config: EngineConfig, plugins: PluginSet) -> ResolvedPlugins:
-    """The plug-ins that the configuration names, out of `plugins`.
+    """Return the plug-ins that the configuration names, out of `plugins`.
 
     Raises:
         ConfigError: naming what is missing, doubled or out of range.
@@ -127,10 +133,10 @@ def resolve_plugins(config: EngineConfig, plugins: PluginSet) -> ResolvedPlugins
 
 
 def resolve_cycle_order(config: EngineConfig, plugins: PluginSet) -> tuple[Order, ...]:
-    """The criteria by which heads of different queues are ordered.
+    """Return the criteria by which heads of different queues are ordered.
 
     Raises:
-        ConfigError: when one is named that there is not.
+        ConfigError: when a criterion does not exist.
     """
     chain = config.cycle_order
     if config.fair_sharing is not None:

@@ -1,4 +1,4 @@
-"""What consolidation would give a job, and what it would cost the jobs that move."""
+"""This module states what consolidation would give a job, and what it would cost the jobs that move."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from scheduling.engine.gang.moves import MovePlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationGain:
-    """What consolidation would do for one job: cards that it would get, tasks and jobs that would move,
-    and the GPU-seconds of work that the movers would do again."""
+    """The result of a search for moves: the cards that the job would get, the tasks and jobs that would move,
+    and the GPU-seconds of work that these would repeat."""
 
     cards: int
     tasks: int

@@ -1,4 +1,8 @@
-"""Which jobs of a queue are alike: what holds for one of them in a cycle holds for all."""
+"""This module groups the jobs of a queue into equivalence classes: what holds for one job of a class in a
+cycle holds for all.
+
+Source of the idea: the scheduling equivalence hashes of Kueue and of KAI-Scheduler.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,12 @@ from scheduling.engine.state.snapshot import Snapshot
 MAX_CACHED = 1024
 
 AnswerKey = tuple[str, int, str]
-"""A queue, the equivalence of some of its jobs, and what holds these up besides."""
+"""A queue, the number of an equivalence class in it, and what keeps these jobs from being evaluated."""
 
 
 def request_key(job: Job) -> Hashable:
-    """Equal for jobs that ask for the same, whoever they are and whatever has become of them."""
+    """Return a key that is equal for jobs with equal requests, whoever submitted them and whatever their
+    state is."""
     return (
         tuple(
             (
@@ -38,9 +43,9 @@ def request_key(job: Job) -> Hashable:
     )
 
 
-def _besides(job: Job) -> tuple[Hashable, ...]:
-    """Equal for jobs of one queue that ask for the same and fit or fail together, when they stand in line in
-    this order."""
+def _circumstances(job: Job) -> tuple[Hashable, ...]:
+    """Return a key that is equal for jobs of one queue that fit or fail together, if their requests are
+    equal, too."""
     return (
         job.priority,
         job.evictions,
@@ -55,28 +60,33 @@ def _besides(job: Job) -> tuple[Hashable, ...]:
 
 
 class EquivalenceClasses:
-    """The equivalence of jobs as small numbers, kept from cycle to cycle for jobs that did not change."""
+    """The equivalence classes of jobs as small numbers, kept from cycle to cycle for jobs that did not
+    change."""
 
     def __init__(self) -> None:
         self._of: dict[str, tuple[Job, int, int]] = {}
         self._numbers: dict[Hashable, int] = {}
 
     def class_of(self, job: Job) -> int:
-        """Equal for two jobs of one queue that fit or fail together, when they stand in line like this."""
+        """Return a number that is equal for jobs of one queue that fit or fail together."""
         known = self._of.get(job.id)
-        # Asked of every waiting job in every cycle.
-        return known[1] if known is not None and known[0] is job else self._numbered(job)[1]
+        # This is called for every pending job in every cycle.
+        return known[1] if known is not None and known[0] is job else self._number_job(job)[1]
 
     def request_class_of(self, job: Job) -> int:
-        """Equal for two jobs for which `request_key` is equal."""
+        """Return a number that is equal for jobs whose `request_key` is equal."""
         known = self._of.get(job.id)
-        return known[2] if known is not None and known[0] is job else self._numbered(job)[2]
+        return known[2] if known is not None and known[0] is job else self._number_job(job)[2]
 
-    def _numbered(self, job: Job) -> tuple[Job, int, int]:
+    def _number_job(self, job: Job) -> tuple[Job, int, int]:
         known = self._of.get(job.id)
         if known is None or known[0] is not job:
-            wanted = self._number(request_key(job))
-            known = self._of[job.id] = (job, self._number((wanted, *_besides(job))), wanted)
+            request_number = self._number(request_key(job))
+            known = self._of[job.id] = (
+                job,
+                self._number((request_number, *_circumstances(job))),
+                request_number,
+            )
         return known
 
     def _number(self, kind: Hashable) -> int:
@@ -84,16 +94,16 @@ class EquivalenceClasses:
 
     @property
     def size(self) -> int:
-        """How many jobs and kinds are kept."""
+        """The number of cached jobs and classes."""
         return len(self._of) + len(self._numbers)
 
 
 class AnswerCache:
-    """Answers of jobs that wait, kept from cycle to cycle: as long as those of a queue that are alike are
-    told the same, each keeps the answer that it has, and whoever stores answers sees at once that it does.
+    """The outcomes of pending jobs, kept from cycle to cycle.
 
-    What would help is part of an answer once it was tried (`advise`). `seen` are the kinds that were told
-    something in this cycle, each with one of its jobs.
+    As long as the jobs of one class get the same outcome, each keeps its object, so that whoever stores
+    outcomes sees at once that it did not change. Recommendations are part of an outcome once they were tried
+    (`advise_waiting_jobs`). `seen` are the classes with an outcome in this cycle, each with one of its jobs.
     """
 
     def __init__(self) -> None:
@@ -103,27 +113,26 @@ class AnswerCache:
     def answers_for(
         self, queue: str, job_class: int, outcome: Outcome, held_up: str = ""
     ) -> Mapping[str, Outcome]:
-        """This answer for any job of a queue, by its id, given to one with the equivalence `job_class`;
-        `held_up`
-        is what keeps these from a turn."""
+        """Return this outcome for any job of a queue and class, by job id. `held_up` is what keeps these jobs
+        from being evaluated."""
         kind = queue, job_class, held_up
         known = self._of.get(kind)
-        if known is None or _said(known.computed) != _said(outcome):
+        if known is None or _content(known.computed) != _content(outcome):
             known = self._of[kind] = SharedAnswers(outcome, without_untried_help(outcome))
         self.seen.setdefault(kind, outcome.job)
         return known
 
     def get_answers(self, kind: AnswerKey) -> SharedAnswers:
-        """What jobs of a kind that was seen are told."""
+        """Return the outcomes of a class that was seen."""
         return self._of[kind]
 
     def replace_answers(self, kind: AnswerKey, answers: SharedAnswers) -> None:
-        """Tell jobs of a kind something else from now on."""
+        """Give the jobs of a class another outcome from now on."""
         self._of[kind] = answers
 
     @property
     def size(self) -> int:
-        """How many answers are kept."""
+        """The number of cached outcomes."""
         return sum(map(len, self._of.values()))
 
 
@@ -139,25 +148,25 @@ HELP_TO_TRY = frozenset(
         HelpCode.RAISE_QUOTA,
     }
 )
-"""Recommendations that are told only once they were tried."""
+"""Recommendations that are reported only after they were tried."""
 
 
 def without_untried_help(outcome: Outcome) -> Outcome:
-    """The outcome without the recommendations that nobody has tried."""
+    """Return the outcome without the recommendations that were not tried."""
     ways = tuple(way for way in outcome.help if way.code not in HELP_TO_TRY)
     return outcome if len(ways) == len(outcome.help) else replace(outcome, help=ways)
 
 
-def _said(outcome: Outcome) -> tuple[object, ...]:
-    """All that an outcome says, but for whose it is."""
+def _content(outcome: Outcome) -> tuple[object, ...]:
+    """Return all fields of an outcome but its job."""
     return outcome.status, outcome.reason, outcome.numbers, outcome.help
 
 
 class SharedAnswers(dict[str, Outcome]):
-    """One answer for every job that was told so, made when it is first asked for.
+    """One outcome for every job of a class, created when it is first read.
 
-    `computed` is what the cycle found out, `reported` what is told. `tried_at` is in which state of the cell
-    its recommendations were tried, None where that is still to be done.
+    `computed` is the outcome with all recommendations, `reported` the one that jobs get. `tried_at` is the
+    version of the cell's state in which the recommendations were tried, None until that is done.
     """
 
     def __init__(self, found: Outcome, first: Outcome, tried_at: int | None = None) -> None:
@@ -166,15 +175,16 @@ class SharedAnswers(dict[str, Outcome]):
 
     def __missing__(self, job_id: str) -> Outcome:
         first = self.reported
-        # As often as there are jobs: `replace` takes three times as long.
-        told = self[job_id] = Outcome(
+        # This runs once per job, and `replace` takes three times as long.
+        answer = self[job_id] = Outcome(
             job=job_id, status=first.status, reason=first.reason, numbers=first.numbers, help=first.help
         )
-        return told
+        return answer
 
 
 def answer_cache_of(snapshot: Snapshot) -> AnswerCache:
-    """The answers kept with a snapshot; made anew where most are of jobs that are gone."""
+    """Return the outcomes kept with a snapshot; the cache is cleared once most entries belong to jobs that
+    ended."""
     known = snapshot.job_memo.get(AnswerCache)
     if not isinstance(known, AnswerCache) or known.size > MAX_CACHED + 2 * len(snapshot.jobs):
         known = snapshot.job_memo[AnswerCache] = AnswerCache()
@@ -183,9 +193,9 @@ def answer_cache_of(snapshot: Snapshot) -> AnswerCache:
 
 
 def equivalence_classes_of(snapshot: Snapshot) -> EquivalenceClasses:
-    """The numbers of a snapshot; made anew where most of them belong to jobs that are gone.
+    """Return the classes of a snapshot; they are numbered anew once most numbers belong to jobs that ended.
 
-    What was kept by number goes with them.
+    Whatever was cached by class number is dropped with them.
     """
     known = snapshot.job_memo.get(EquivalenceClasses)
     if not isinstance(known, EquivalenceClasses) or known.size > MAX_CACHED + 4 * len(snapshot.jobs):

@@ -1,4 +1,4 @@
-"""A set of plug-ins, and what remains of it once a configuration has chosen by name."""
+"""This module defines a set of plug-ins, and what a configuration selects from it by name."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Action(Protocol[SessionT]):
     name: str
 
     def run(self, session: SessionT) -> None:
-        """Decide; decisions and outcomes go to the session."""
+        """Decide; decisions and outcomes are recorded in the session."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSet:
-    """Everything that a configuration may name."""
+    """All plug-ins that a configuration may name."""
 
     vetoes: Registry[Veto]
     scores: Registry[Score]

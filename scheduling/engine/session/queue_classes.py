@@ -1,7 +1,7 @@
-"""The waiting jobs of each queue by what they are like, kept from cycle to cycle.
+"""This module groups the pending jobs of each queue by user and equivalence class, kept from cycle to cycle.
 
-Where thousands wait most are alike: those that are like one that waits are passed over together. Where
-thousands are like no other, a cycle only looks at the first ones of each user.
+Where thousands of jobs wait, most of them are equivalent, and those equivalent to a job that waits are
+skipped together. Where thousands differ, a cycle evaluates only the first ones of each user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from scheduling.engine.state.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ClassKey:
-    """What the jobs of one rank share: whose they are, what they are like, and when they are ready."""
+    """The properties that the jobs of a group share: user, equivalence class, and the end of their
+    backoff."""
 
     user: str
     job_class: int
@@ -27,10 +28,10 @@ class ClassKey:
 
 
 class QueueClasses:
-    """The ranks of one queue in one order, none of them empty.
+    """The groups of one queue in one order, none of them empty.
 
-    `lines` has the jobs of each rank, `by_user` the ranks of each user by their first jobs, and `by_class`
-    those of one equivalence, whoever's they are.
+    `lines` has the jobs of each group, `by_user` the groups of each user by their first jobs, and `by_class`
+    the groups of one equivalence class, whichever user they belong to.
     """
 
     __slots__ = ("by_class", "by_user", "key", "lines", "order")
@@ -41,73 +42,80 @@ class QueueClasses:
         self.by_user: defaultdict[str, list[tuple[Entry, ClassKey]]] = defaultdict(list)
         self.by_class: dict[int, tuple[ClassKey, ...]] = {}
 
-    def add_sorted(self, ranked: dict[ClassKey, list[Entry]]) -> None:
-        """Take the entries of whole ranks, each in order, and the ranks in the order of their first ones."""
-        for kind, entries in ranked.items():
-            self.lines[kind] = Line.of_sorted(self.key, entries)
-            self.by_user[kind.user].append((entries[0], kind))
-            self.by_class[kind.job_class] = (*self.by_class.get(kind.job_class, ()), kind)
+    def add_sorted(self, grouped: dict[ClassKey, list[Entry]]) -> None:
+        """Add the entries of whole groups, each in order, with the groups in the order of their first
+        entries."""
+        for key_of_class, entries in grouped.items():
+            self.lines[key_of_class] = Line.of_sorted(self.key, entries)
+            self.by_user[key_of_class.user].append((entries[0], key_of_class))
+            self.by_class[key_of_class.job_class] = (
+                *self.by_class.get(key_of_class.job_class, ()),
+                key_of_class,
+            )
 
-    def add_job(self, job: Job, kind: ClassKey) -> None:
-        """Put a job into its rank."""
-        line, ranks = self.lines.get(kind), self.by_user[kind.user]
+    def add_job(self, job: Job, key_of_class: ClassKey) -> None:
+        """Add a job to its group."""
+        line, groups = self.lines.get(key_of_class), self.by_user[key_of_class.user]
         if line is None:
-            line = self.lines[kind] = Line(self.key, ())
-            self.by_class[kind.job_class] = (*self.by_class.get(kind.job_class, ()), kind)
+            line = self.lines[key_of_class] = Line(self.key, ())
+            self.by_class[key_of_class.job_class] = (
+                *self.by_class.get(key_of_class.job_class, ()),
+                key_of_class,
+            )
             before = None
         else:
             before = line.entry(0)
         line.add(job)
         if line.entry(0) is not before:
             if before is not None:
-                del ranks[bisect_left(ranks, (before,))]
-            insort(ranks, (line.entry(0), kind))
+                del groups[bisect_left(groups, (before,))]
+            insort(groups, (line.entry(0), key_of_class))
 
-    def remove_job(self, job: Job, kind: ClassKey) -> None:
-        """Take a job out of its rank."""
-        line, ranks = self.lines[kind], self.by_user[kind.user]
+    def remove_job(self, job: Job, key_of_class: ClassKey) -> None:
+        """Remove a job from its group."""
+        line, groups = self.lines[key_of_class], self.by_user[key_of_class.user]
         before = line.entry(0)
         line.remove(job)
         if len(line) and line.entry(0) is before:
             return
-        del ranks[bisect_left(ranks, (before,))]
+        del groups[bisect_left(groups, (before,))]
         if len(line):
-            insort(ranks, (line.entry(0), kind))
+            insort(groups, (line.entry(0), key_of_class))
             return
-        del self.lines[kind]
-        if not ranks:
-            del self.by_user[kind.user]
-        rest = tuple(other for other in self.by_class.pop(kind.job_class) if other != kind)
+        del self.lines[key_of_class]
+        if not groups:
+            del self.by_user[key_of_class.user]
+        rest = tuple(other for other in self.by_class.pop(key_of_class.job_class) if other != key_of_class)
         if rest:
-            self.by_class[kind.job_class] = rest
+            self.by_class[key_of_class.job_class] = rest
 
 
 class ClassIndex:
-    """All ranks of a snapshot, those of a queue made when they are first asked for."""
+    """The groups of all queues of a snapshot; those of a queue are built when they are first read."""
 
-    def __init__(self, snapshot: Snapshot, likes: EquivalenceClasses) -> None:
+    def __init__(self, snapshot: Snapshot, equivalence: EquivalenceClasses) -> None:
         self._snapshot = snapshot
-        self._likes = likes
+        self._equivalence = equivalence
         self._queues: dict[str, QueueClasses] = {}
         self._jobs: dict[str, tuple[Job, ClassKey]] = {}
         self._seen = -1
 
     def get_queue(self, queue: str, order: Hashable, key: JobKey) -> QueueClasses:
-        """The ranks of a queue; `order` identifies the order that `key` stands for."""
+        """Return the groups of a queue; `order` identifies the order that `key` implements."""
         known = self._queues.get(queue)
         if known is None or known.order != order:
             known = self._queues[queue] = QueueClasses(order, key)
-            ranked: dict[ClassKey, list[Entry]] = {}
+            grouped: dict[ClassKey, list[Entry]] = {}
             line, jobs = self._snapshot.lines.line(queue, order, key), self._snapshot.jobs
             for position, job_id in enumerate(line):
-                kind = self._kind(jobs[job_id])
-                if kind is not None:
-                    ranked.setdefault(kind, []).append(line.entry(position))
-            known.add_sorted(ranked)
+                key_of_class = self._register(jobs[job_id])
+                if key_of_class is not None:
+                    grouped.setdefault(key_of_class, []).append(line.entry(position))
+            known.add_sorted(grouped)
         return known
 
     def follow_changes(self) -> None:
-        """Bring what is known up to date with the jobs of the snapshot."""
+        """Update the groups to the jobs of the snapshot."""
         snapshot = self._snapshot
         changed = snapshot.changes.since(self._seen)
         self._seen = snapshot.changes.number
@@ -121,24 +129,24 @@ class ClassIndex:
                 del self._jobs[job_id]
                 self._queues[before[0].queue].remove_job(*before)
             if now is not None and now.queue in self._queues and job_id not in self._jobs:
-                kind = self._kind(now)
-                if kind is not None:
-                    self._queues[now.queue].add_job(now, kind)
+                key_of_class = self._register(now)
+                if key_of_class is not None:
+                    self._queues[now.queue].add_job(now, key_of_class)
 
-    def _kind(self, job: Job) -> ClassKey | None:
-        """What a job shares with those of its rank, which is noted; None where it has no turn."""
-        # A job that changed while the snapshot was taken may have come without its roles.
+    def _register(self, job: Job) -> ClassKey | None:
+        """Return the group key of a job and remember it; None if the job is not pending."""
+        # A job that changed while the snapshot was read may lack its roles.
         if job.state is not JobState.QUEUED or not job.roles:
             return None
-        kind = ClassKey(job.user, self._likes.class_of(job), job.backoff_until)
-        self._jobs[job.id] = job, kind
-        return kind
+        key_of_class = ClassKey(job.user, self._equivalence.class_of(job), job.backoff_until)
+        self._jobs[job.id] = job, key_of_class
+        return key_of_class
 
 
-def class_index_of(snapshot: Snapshot, likes: EquivalenceClasses) -> ClassIndex:
-    """The ranks of the jobs that wait now."""
+def class_index_of(snapshot: Snapshot, equivalence: EquivalenceClasses) -> ClassIndex:
+    """Return the groups of the jobs that are pending now."""
     known = snapshot.limits_memo.get(ClassIndex)
     if not isinstance(known, ClassIndex):
-        known = snapshot.limits_memo[ClassIndex] = ClassIndex(snapshot, likes)
+        known = snapshot.limits_memo[ClassIndex] = ClassIndex(snapshot, equivalence)
     known.follow_changes()
     return known

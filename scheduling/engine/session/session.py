@@ -1,4 +1,5 @@
-"""What the actions of one cycle share: the snapshot, the tools, and what was decided so far."""
+"""This module holds the state that the actions of one cycle share: the snapshot, the plug-ins, and the
+decisions so far."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from scheduling.engine.order.orders import Preempting, candidate_key, job_key
 from scheduling.engine.order.protocols import Candidate, Order
 from scheduling.engine.order.users import Users
 from scheduling.engine.placement.feasibility import InfeasibleFlavors
-from scheduling.engine.placement.index.workload import Census, Workload
+from scheduling.engine.placement.index.workload import Workload, WorkloadMix
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.preemption.search import VictimSearch
 from scheduling.engine.session.config import EngineConfig
@@ -43,7 +44,7 @@ MemoTable = dict[tuple[Hashable, ...], T]
 
 
 class Session:
-    """One cycle in progress. Actions read it, decide inside statements, and record here."""
+    """One cycle in progress. Actions read it, decide inside statements, and record their decisions here."""
 
     def __init__(
         self, snapshot: Snapshot, config: EngineConfig, tools: ResolvedPlugins, now: Instant
@@ -54,15 +55,16 @@ class Session:
         self.tools = tools
         self.decisions: list[Decision] = []
         self.outcomes: dict[str, Outcome] = {}
-        # Those of them that lack nothing but room.
+        # The jobs whose outcome says that they lack nothing but room.
         self.lacking_room: set[str] = set()
         self.counters: Counter[str] = Counter()
         self.considered: list[Considered] = []
         self.equivalence = equivalence_classes_of(snapshot)
         self.answers = answer_cache_of(snapshot)
-        self._ranks = class_index_of(snapshot, self.equivalence)
-        # By what a job asks for and where: that it never fits, the flavors in which it does not, that it is
-        # beyond limits, what it is charged in its first choice, and its smallest size in each flavor.
+        self._class_index = class_index_of(snapshot, self.equivalence)
+        # Tables by request class and flavors: the outcome of jobs that never fit, their infeasible flavors,
+        # the outcome beyond quota limits, the usage in the first choice of flavors, and the smallest usage by
+        # flavor.
         self.never_fitting: MemoTable[Outcome | None] = _table(
             snapshot.memo, "never", self.equivalence, self.tools.rule
         )
@@ -81,23 +83,23 @@ class Session:
         self.users = Users(snapshot, config.user_shares, now)
         self.allowances = UserAllowances(snapshot, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)
-        self._taught = _placer(snapshot, self.tools)
+        self._present_placer = _placer(snapshot, self.tools)
         self._victims: VictimSearch | None = None
-        # The job for which the admission ended, and the moves that are to open room for it.
+        # The job at which admission stopped, and the moves that will make it fit.
         self.planned_moves: tuple[Queue, Job, ConsolidationGain] | None = None
 
     def sorted_queues(self) -> Iterator[Queue]:
-        """All queues by id."""
+        """Yield all queues by id."""
         return (self.snapshot.queues[key] for key in sorted(self.snapshot.queues))
 
     @property
     def placer(self) -> Placer:
-        """Placement over what the snapshot shows at the moment."""
+        """The placer over what the snapshot shows at the moment."""
         fleet = self.snapshot.fleet
-        if fleet is self._taught.fleet:
-            return self._taught
+        if fleet is self._present_placer.fleet:
+            return self._present_placer
         other = placer_for(fleet, self.tools.rule)
-        other.learn_like(self._taught)
+        other.copy_learnt(self._present_placer)
         return other
 
     @property
@@ -114,7 +116,7 @@ class Session:
         return self._victims
 
     def pending_jobs(self, queue: Queue) -> Line:
-        """The waiting jobs of a queue in its order.
+        """Return the pending jobs of a queue in its order.
 
         Raises:
             ConfigError: when the queue's ordering is not configured.
@@ -123,7 +125,7 @@ class Session:
         return self.snapshot.lines.line(queue.id, chain, job_key(chain))
 
     def job_key(self, queue: Queue) -> JobKey:
-        """How a queue ranks its jobs, as a key; a promise that a job has does not raise its rank.
+        """Return the sort key by which a queue orders its jobs; a claim does not move its job forward.
 
         Raises:
             ConfigError: when the queue's ordering is not configured.
@@ -131,7 +133,7 @@ class Session:
         return job_key(self._criteria(queue))
 
     def queue_classes(self, queue: Queue) -> QueueClasses:
-        """The waiting jobs of a queue by what they are like, each rank in the queue's order.
+        """Return the pending jobs of a queue by equivalence class, each class in the queue's order.
 
         Raises:
             ConfigError: when the queue's ordering is not configured.
@@ -139,11 +141,11 @@ class Session:
         if len(self.pending_jobs(queue)):
             self.users.count(queue)  # what is used before anything of this queue is decided
         chain = self._chain(queue)
-        return self._ranks.get_queue(queue.id, chain, job_key(chain))
+        return self._class_index.get_queue(queue.id, chain, job_key(chain))
 
     def _chain(self, queue: Queue) -> tuple[Order, ...]:
         chain = self._criteria(queue)
-        # Where a line is not strict, nobody is to overtake a job for which others are leaving.
+        # In a best-effort queue no job may overtake one for which others terminate.
         return chain if queue.strategy is Strategy.STRICT_FIFO else (PREEMPTORS_FIRST, *chain)
 
     def _criteria(self, queue: Queue) -> tuple[Order, ...]:
@@ -155,11 +157,11 @@ class Session:
         return chain
 
     def sort_candidates(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Heads of different queues in the order in which they are processed."""
+        """Return heads of different queues in the order in which they are processed."""
         return sorted(candidates, key=self._cycle_key)
 
     def record_outcome(self, outcome: Outcome) -> None:
-        """Note how a job leaves the cycle; a later action may replace it."""
+        """Record the outcome of a job; a later action may replace it."""
         self.outcomes[outcome.job] = outcome
         if outcome.reason is Reason.NO_ROOM:
             self.lacking_room.add(outcome.job)
@@ -167,41 +169,41 @@ class Session:
             self.lacking_room.discard(outcome.job)
 
     def record_outcomes(self, answers: Mapping[str, Outcome]) -> None:
-        """Note what jobs are told that were not told anything before, and all the same."""
+        """Record outcomes of jobs that had none before; they all have the same reason."""
         self.outcomes.update(answers)
         if any(outcome.reason is Reason.NO_ROOM for outcome in islice(answers.values(), 1)):
             self.lacking_room.update(answers)
 
     def get_job(self, job_id: str) -> Job:
-        """A job of the snapshot."""
+        """Return a job of the snapshot."""
         return self.snapshot.jobs[job_id]
 
 
 def _placer(snapshot: Snapshot, tools: ResolvedPlugins) -> Placer:
-    """Placement over the snapshot's fleet by the configured plug-ins.
+    """Return the placer over the snapshot's fleet with the configured plug-ins.
 
-    Policies that learn do so here, from the jobs and the fleet as they are before anything is decided:
-    what earlier cycles learnt, or when a policy is first asked, makes no difference.
+    Policies that learn do so here, from the jobs and the fleet before anything is decided: what earlier
+    cycles learnt, or when a policy is first used, makes no difference.
     """
     placer = placer_for(snapshot.fleet, tools.rule)
     asked = {flavor.policy for flavor in snapshot.flavors.values()}
-    learning = [name for name in tools.rule.learning if name in asked]
+    learning = [name for name in tools.rule.learning_policies if name in asked]
     if learning:
-        placer.learn(_usual(snapshot), learning)
+        placer.learn(_workload_mix(snapshot), learning)
     return placer
 
 
-def _usual(snapshot: Snapshot) -> Workload:
-    """What work is usual now, so coarse that most cycles find it as it was."""
+def _workload_mix(snapshot: Snapshot) -> Workload:
+    """Return the mix of present workloads, so coarse that most cycles find it unchanged."""
     cores = int(snapshot.fleet.card_cores.max(initial=1))
-    census = snapshot.job_memo.get(Census)
-    if not isinstance(census, Census) or census.card_cores != cores:
-        census = snapshot.job_memo[Census] = Census(cores)
-    return census.follow(snapshot.jobs, snapshot.changes).coarse()
+    mix = snapshot.job_memo.get(WorkloadMix)
+    if not isinstance(mix, WorkloadMix) or mix.card_cores != cores:
+        mix = snapshot.job_memo[WorkloadMix] = WorkloadMix(cores)
+    return mix.follow_changes(snapshot.jobs, snapshot.changes).coarse()
 
 
 def _table(memo: dict[Hashable, object], *name: Hashable) -> MemoTable[Any]:
-    """What is kept under a name from cycle to cycle, as long as the memo holds."""
+    """Return the table that is kept under a name from cycle to cycle, as long as the memo is valid."""
     found = memo.setdefault(name, {})
     assert isinstance(found, dict)  # noqa: S101 - nobody else keeps anything under such a name
     return found

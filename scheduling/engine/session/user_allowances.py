@@ -1,7 +1,7 @@
-"""What people and budgets allow beside the quota: the caps of a user, and flavors whose budget is used up.
+"""This module checks what user caps and budgets allow beside the quota of a queue.
 
-Both come with the job. A cap counts what the user's jobs hold and, on top, what this cycle gives or has
-promised to others of them, so that jobs admitted together stay within it together.
+Both come with the job. A cap counts what the user's jobs hold, plus what this cycle allocated to, or claimed
+for, others of them, so that jobs admitted together stay within it together.
 """
 
 from __future__ import annotations
@@ -33,34 +33,35 @@ _Sums = Mapping[ResourceName, int]
 
 
 class UserAllowances:
-    """What one cycle gives to jobs that are limited."""
+    """The usage that one cycle adds for jobs with caps."""
 
     def __init__(self, snapshot: Snapshot, now: Instant) -> None:
         self._snapshot = snapshot
-        self._given: dict[str, tuple[Job, _Sums]] = {}
+        self._usage_by_job: dict[str, tuple[Job, _Sums]] = {}
         self._sums: Counter[tuple[str, ResourceName]] = Counter()
         for job_id in sorted(snapshot.claims):
             claim, job = snapshot.claims[job_id], snapshot.jobs.get(job_id)
             due = job is not None and job.state is JobState.QUEUED and claim.until > now
-            # What its caps do not hold any more is not given, and so is nothing that others have less by.
+            # A claim that the caps do not cover any more is not counted, so that other jobs may use the cap.
             if job is not None and due and self.is_allowed(job, claim.allocations):
                 self.record_use(job, claim.allocations)
 
     def record_use(self, job: Job, allocations: Iterable[Allocation]) -> None:
-        """Count what a job gets, in place of what it was promised."""
+        """Count the allocations of a job, in place of its claim."""
         if job.allowances:
             self.forget_claim(job.id)
             usage = summed(charge for allocation in allocations for charge in allocation.charges)
-            self._given[job.id] = job, _by_resource(usage)
-            self._count(job, self._given[job.id][1], 1)
+            self._usage_by_job[job.id] = job, _by_resource(usage)
+            self._count(job, self._usage_by_job[job.id][1], 1)
 
     def forget_claim(self, job_id: str) -> None:
-        """A promise that is none any more."""
-        if job_id in self._given:
-            self._count(*self._given.pop(job_id), -1)
+        """Stop counting the claim of a job."""
+        if job_id in self._usage_by_job:
+            self._count(*self._usage_by_job.pop(job_id), -1)
 
     def find_refused_flavors(self, queue: Queue, job: Job) -> dict[str, Refusal]:
-        """The flavors of a queue in which even the job's smallest size is not allowed, and why."""
+        """Return the flavors of a queue in which even the job's smallest size is not allowed, each with the
+        refusal."""
         if not job.allowances and not job.barred:
             return {}
         counts, found = smallest_gang(job), {}
@@ -68,7 +69,7 @@ class UserAllowances:
         for name in queue.flavors:
             flavor = self._snapshot.flavors.get(name)
             if name in barred:
-                found[name] = _spent(barred[name])
+                found[name] = _refuse_budget(barred[name])
             elif (
                 flavor is not None
                 and (over := self.find_exceeded_cap(job, asked_of(job, counts, flavor))) is not None
@@ -79,8 +80,10 @@ class UserAllowances:
     def find_denial(
         self, queue: Queue, job: Job, infeasible: InfeasibleFlavors = frozenset()
     ) -> Refusal | None:
-        """Why the job is not allowed to start, whichever flavors of the queue its roles get in one cluster;
-        None where it is allowed somewhere. `infeasible` flavors of a role do not count."""
+        """Return why the job may not start, whichever flavors of the queue its roles get in one cluster.
+
+        The answer is None if it is allowed somewhere. `infeasible` flavors of a role are left out.
+        """
         if not job.allowances and not job.barred:
             return None
         flavors = self._snapshot.flavors
@@ -88,48 +91,50 @@ class UserAllowances:
         clusters = queue_clusters(flavors, queue) if len(job.roles) > 1 else ()
         why: Refusal | None = None
         for cluster in clusters or ("",):
-            near = [each for each in known if not (clusters and each.placed and each.cluster != cluster)]
-            living = {
-                role.name: [each for each in near if (role.name, each.id) not in infeasible]
+            in_cluster = [
+                each for each in known if not (clusters and each.placed and each.cluster != cluster)
+            ]
+            feasible = {
+                role.name: [each for each in in_cluster if (role.name, each.id) not in infeasible]
                 for role in job.roles
             }
-            if not all(living.values()):
+            if not all(feasible.values()):
                 continue
-            refused = self._denied_among(job, living)
+            refused = self._denial_among(job, feasible)
             if refused is None:
                 return None
             why = why or refused
         return why
 
-    def _denied_among(self, job: Job, living: Mapping[str, Sequence[Flavor]]) -> Refusal | None:
-        """Why a role is allowed none of these flavors, or which cap is below the least that the job asks for
-        in those that are allowed."""
+    def _denial_among(self, job: Job, feasible: Mapping[str, Sequence[Flavor]]) -> Refusal | None:
+        """Return why a role is allowed none of these flavors, or which cap is below the least that the job
+        asks for in the allowed ones."""
         barred, counts = {item.flavor: item for item in job.barred}, smallest_gang(job)
         least: Counter[ResourceName] = Counter()
         for role in job.roles:
-            allowed = [flavor for flavor in living[role.name] if flavor.id not in barred]
+            allowed = [flavor for flavor in feasible[role.name] if flavor.id not in barred]
             if not allowed:
-                return _spent(barred[living[role.name][0].id])
+                return _refuse_budget(barred[feasible[role.name][0].id])
             for cap in job.allowances:
                 each = min(demand(role.request, flavor).get(cap.resource, 0) for flavor in allowed)
                 least[cap.resource] += each * counts[role.name]
-        return self._beyond(job, least)
+        return self._exceeded_cap(job, least)
 
     def find_exceeded_cap(self, job: Job, usage: Mapping[FlavorResource, int]) -> Refusal | None:
-        """The first cap that a job would go beyond with this use."""
-        return self._beyond(job, _by_resource(usage)) if job.allowances else None
+        """Return the refusal of the first cap that the job would exceed with this usage."""
+        return self._exceeded_cap(job, _by_resource(usage)) if job.allowances else None
 
-    def _beyond(self, job: Job, asked: _Sums) -> Refusal | None:
-        own = self._given[job.id][1] if job.id in self._given else {}
+    def _exceeded_cap(self, job: Job, asked: _Sums) -> Refusal | None:
+        own = self._usage_by_job[job.id][1] if job.id in self._usage_by_job else {}
         for cap in job.allowances:
             given = self._sums[cap.id, cap.resource] - own.get(cap.resource, 0)
             more = asked.get(cap.resource, 0)
             if more and cap.held + given + more > cap.limit:
-                return _above(cap, cap.held + given, more)
+                return _refuse_cap(cap, cap.held + given, more)
         return None
 
     def is_allowed(self, job: Job, allocations: tuple[Allocation, ...]) -> bool:
-        """Whether a job may have these."""
+        """Return whether the job may have these allocations."""
         usage = summed(charge for allocation in allocations for charge in allocation.charges)
         barred = {item.flavor for item in job.barred}
         return barred.isdisjoint(key.flavor for key in usage) and self.find_exceeded_cap(job, usage) is None
@@ -146,14 +151,14 @@ def _by_resource(usage: Mapping[FlavorResource, int]) -> Counter[ResourceName]:
     return sums
 
 
-def _above(cap: Allowance, held: int, asked: int) -> Refusal:
+def _refuse_cap(cap: Allowance, held: int, asked: int) -> Refusal:
     numbers: dict[str, int | str] = {
         "resource": cap.resource, "asked": asked, "held": held, "user_limit": cap.limit,
     }  # fmt: skip
     return Refusal(Reason.POLICY_DENIED, numbers)
 
 
-def _spent(budget: Barred) -> Refusal:
+def _refuse_budget(budget: Barred) -> Refusal:
     numbers: dict[str, int | str] = {
         "flavor": budget.flavor,
         "budget_of": budget.tenant,

@@ -1,9 +1,9 @@
-"""How much idle card capacity a workload cannot use where it stands.
+"""This module measures how much idle card capacity a workload cannot use where it is.
 
-The measure is that of Fragmentation Gradient Descent (Weng et al., ATC 2023): for a task drawn at
-random from a workload, the expected amount of idle card cores on a node that this task cannot use,
-either because it does not fit on the node at all, or because single cards have too little left.
-Memory plays no part in it, and a task without cards can use none.
+The measure is that of Fragmentation Gradient Descent (Weng et al., ATC 2023): for a task drawn at random from
+a workload, the expected amount of idle card cores on a node that this task cannot use, either because it does
+not fit on the node at all, or because single cards have too little left. Memory plays no part in it, and a
+task without cards can use none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scheduling.engine.scoring import ALL_ROWS, Bools, Fleet, Ints, Rows
 class FragmentationGauge:
     """Measures a fleet against a workload's typical shapes.
 
-    The expected waste of each row is kept and worked out again only for rows that changed.
+    The expected fragmentation of each row is kept and computed again only for rows that changed.
     """
 
     def __init__(self, fleet: Fleet, shapes: Iterable[tuple[WorkloadShape, float]]) -> None:
@@ -32,28 +32,28 @@ class FragmentationGauge:
         self._cards: Ints = np.array([shape.cards for shape, _ in listed], np.int64)
         names = [set(shape.models.split("|")) if shape.models else set(fleet.models) for shape, _ in listed]
         self._accepts: Bools = np.array([[model in known for model in fleet.models] for known in names])
-        self._known = self.unusable(ALL_ROWS)
+        self._known = self.unusable_cores(ALL_ROWS)
         self._seen, self._epoch = len(fleet.touched), fleet.epoch
 
-    def percent(self) -> float:
-        """The expected part of all idle core units that a task cannot use, in percent."""
+    def unusable_percent(self) -> float:
+        """Return the expected part of all idle core units that a task cannot use, in percent."""
         fleet = self._fleet
         if self._epoch != fleet.epoch:
-            self._known = self.unusable(ALL_ROWS)
+            self._known = self.unusable_cores(ALL_ROWS)
         elif self._seen < len(fleet.touched):
             rows = fleet.touched_since(self._seen)
-            self._known[rows] = self.unusable(rows)
+            self._known[rows] = self.unusable_cores(rows)
         self._seen, self._epoch = len(fleet.touched), fleet.epoch
-        idle = int(self.idle(ALL_ROWS).sum())
+        idle = int(self.idle_cores(ALL_ROWS).sum())
         return 100 * float(self._known.sum()) / idle if idle else 0.0
 
-    def idle(self, rows: Rows) -> Ints:
-        """Core units left on the cards of each row."""
+    def idle_cores(self, rows: Rows) -> Ints:
+        """Return the free core units on the cards of each row. `[rows]`."""
         left: Ints = self._fleet.cores_free[rows].sum(axis=1)
         return left
 
-    def unusable(self, rows: Rows) -> NDArray[np.float64]:
-        """The expected part of `idle` that a task of the workload cannot use, for each row."""
+    def unusable_cores(self, rows: Rows) -> NDArray[np.float64]:
+        """Return the expected part of `idle_cores` that a task of the workload cannot use. `[rows]`."""
         fleet = self._fleet
         left = fleet.cores_free[rows][:, None, :]
         too_little = left < self._cores[None, :, None]
@@ -64,6 +64,6 @@ class FragmentationGauge:
         runs = (fleet.cpu_free[rows][:, None] >= self._cpu) & (fitting >= self._cards) & accepted
         useful = runs & (self._cards > 0)
         slivers = np.where(too_little, left, 0).sum(axis=2)
-        wasted = np.where(useful, slivers, self.idle(rows)[:, None])
+        wasted = np.where(useful, slivers, self.idle_cores(rows)[:, None])
         expected: NDArray[np.float64] = wasted @ self._weights
         return expected

@@ -13,18 +13,18 @@ import numpy as np
 
 from scheduling.engine.scoring import (
     BY_PICKER,
-    Cards,
-    Columns,
+    ExpectedFragmentation,
     Fleet,
     Floats,
-    Grid,
     GridScore,
     Ints,
     LearningScore,
+    NodeColumns,
     NodeTable,
+    ScoreGrid,
+    ShapesOnCards,
     ShapeTable,
-    Sorts,
-    Waste,
+    SortedShapes,
     Workload,
     by_grid,
 )
@@ -39,7 +39,7 @@ class FragmentationGradient(LearningScore):
 
     name = "fgd"
 
-    def learnt(self, workload: Workload, fleet: Fleet) -> GridScore:
+    def learn_from(self, workload: Workload, fleet: Fleet) -> GridScore:
         """The policy for one workload on one inventory."""
         return Gradient(workload, fleet)
 
@@ -54,28 +54,28 @@ class Gradient(GridScore):
         self._shapes = workload.typical()
         self._fleet = fleet
         self._card = float(fleet.card_cores.max(initial=1))
-        self._by_model: dict[int, Waste] = {}
-        self._by_sorts: dict[Sorts, Waste] = {}
+        self._by_model: dict[int, ExpectedFragmentation] = {}
+        self._by_sorts: dict[SortedShapes, ExpectedFragmentation] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Gradient) and self._fleet is other._fleet and self._shapes == other._shapes
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """Scores and best cards, shape by shape."""
         rows = [self._row(asked, shape, nodes) for shape in range(len(asked))]
-        return Grid(np.array([scores for scores, _ in rows]), np.array([columns for _, columns in rows]))
+        return ScoreGrid(np.array([scores for scores, _ in rows]), np.array([columns for _, columns in rows]))
 
-    def columns(self, asked: ShapeTable, fleet: Fleet) -> Columns:
+    def columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
         """As `grid`, node after node."""
         return GradientColumns(asked, fleet, by_grid(self, asked), self._model, self.score_of)
 
-    def _model(self, code: int) -> Waste:
+    def _model(self, code: int) -> ExpectedFragmentation:
         known = self._by_model.get(code)
         if known is None:
             model = self._fleet.models[code] if code >= 0 else None
-            sorts = Sorts.of(self._shapes, model)
+            sorts = SortedShapes.sort_shapes(self._shapes, model)
             # Models that are the same to the usual work share all that is known of them.
-            known = self._by_model[code] = self._by_sorts.setdefault(sorts, Waste(sorts))
+            known = self._by_model[code] = self._by_sorts.setdefault(sorts, ExpectedFragmentation(sorts))
         return known
 
     def score_of(self, gradient: Floats) -> Ints:
@@ -95,24 +95,30 @@ class Gradient(GridScore):
         return scores, columns
 
     def _some(
-        self, waste: Waste, asked: ShapeTable, shape: int, nodes: NodeTable, part: Ints
+        self, waste: ExpectedFragmentation, asked: ShapeTable, shape: int, nodes: NodeTable, part: Ints
     ) -> tuple[Ints, Ints]:
         """One shape on some nodes of one model."""
-        cards = Cards(waste, nodes.cards.left[part], nodes.cards.present[part])
+        cards = ShapesOnCards(waste, nodes.cards.left[part], nodes.cards.present[part])
         cpu = nodes.cpu[part]
         cpu_after = cpu - asked.cpu[shape]
-        before = waste.of(*waste.enough(cpu), waste.terms(cards.total, cards.fitting, cards.slivers))
+        before = waste.sum_terms(
+            *waste.has_enough_cpu(cpu), waste.compute_terms(cards.total, cards.fitting, cards.slivers)
+        )
         cores, count = asked.cores[shape], asked.cards[shape]
         if not asked.sliced[shape]:
             size = nodes.cards.whole[part].max(axis=1, initial=0)
             left = size * 0 if asked.whole[shape] else size - cores
             node = np.arange(len(part))
-            after = waste.of(*waste.enough(cpu_after), waste.terms(*cards.changed(node, size, left, count)))
+            after = waste.sum_terms(
+                *waste.has_enough_cpu(cpu_after),
+                waste.compute_terms(*cards.count_after_change(node, size, left, count)),
+            )
             return self.score_of(before - after), np.full(len(part), BY_PICKER)
         node, column = np.nonzero(nodes.cards.fitting[shape, part])
         left = cards.left[node, column]
-        after = waste.of(
-            *waste.enough(cpu_after[node]), waste.terms(*cards.changed(node, left, left - cores, 1))
+        after = waste.sum_terms(
+            *waste.has_enough_cpu(cpu_after[node]),
+            waste.compute_terms(*cards.count_after_change(node, left, left - cores, 1)),
         )
         scores = np.full(cards.left.shape, -1, np.int64)
         scores[node, column] = self.score_of(before[node] - after)

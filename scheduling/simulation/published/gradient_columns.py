@@ -10,16 +10,16 @@ import numpy as np
 
 from scheduling.engine.scoring import (
     BY_PICKER,
-    Afters,
-    Columns,
-    Demands,
+    CardDemands,
+    ExpectedFragmentation,
+    ExpectedFragmentationTable,
     Fleet,
     Floats,
     Ints,
     NodeCards,
+    NodeColumns,
     Numbers,
     ShapeTable,
-    Waste,
 )
 
 
@@ -29,7 +29,7 @@ class _Classes:
     `places` are where shapes look in a table of afters, behind them that of the node as it is.
     """
 
-    def __init__(self, waste: Waste, asked: ShapeTable, demands: Demands) -> None:
+    def __init__(self, waste: ExpectedFragmentation, asked: ShapeTable, demands: CardDemands) -> None:
         self._waste, self._asked, self._demands = waste, asked, demands
         cpu, amounts = np.unique(asked.cpu), waste.amounts
         bounds = np.concatenate([cpu, amounts, (cpu[:, None] + amounts).reshape(-1)])
@@ -47,8 +47,8 @@ class _Classes:
             cpu, asked = self._bounds[number - 1] if number else -1, self._asked.cpu
             left = np.where(asked <= cpu, cpu - asked, cpu)
             width = len(self._demands)
-            places = self._waste.level(np.append(left, cpu)) * width
-            places += np.append(self._demands.of_shape, width - 1)
+            places = self._waste.cpu_level(np.append(left, cpu)) * width
+            places += np.append(self._demands.by_shape, width - 1)
             self._places[number] = places
         return places
 
@@ -57,7 +57,7 @@ class _Classes:
 class _OnCards:
     """What is known of nodes with certain cards: scores by class of CPU, best cards by class and shape."""
 
-    table: Afters
+    table: ExpectedFragmentationTable
     classes: _Classes
     scores: dict[int, Ints] = field(default_factory=dict)
     columns: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -75,16 +75,16 @@ class GradientColumns:
         self,
         asked: ShapeTable,
         fleet: Fleet,
-        grid: Columns,
-        waste_of: Callable[[int], Waste],
+        grid: NodeColumns,
+        waste_of: Callable[[int], ExpectedFragmentation],
         score_of: Callable[[Floats], Ints],
     ) -> None:
         self._asked, self._grid, self._waste_of, self._score_of = asked, grid, waste_of, score_of
-        self._demands = Demands(asked)
+        self._demands = CardDemands(asked)
         self._sliced: list[bool] = asked.sliced.tolist()
         self._model: list[int] = fleet.model.max(axis=1, initial=-1).tolist()
-        self._classes: dict[Waste, _Classes] = {}
-        self._tables: dict[object, Afters] = {}
+        self._classes: dict[ExpectedFragmentation, _Classes] = {}
+        self._tables: dict[object, ExpectedFragmentationTable] = {}
 
     def scores(self, cpu: int, cards: NodeCards) -> Numbers:
         """The score of each shape."""
@@ -94,7 +94,7 @@ class GradientColumns:
         number = known.classes.of(cpu)
         scores = known.scores.get(number)
         if scores is None:
-            least = known.table.least(known.classes.places(number))
+            least = known.table.minimum_at(known.classes.places(number))
             scores = known.scores[number] = self._score_of(least[-1:] - least[:-1])
         return scores
 
@@ -113,8 +113,8 @@ class GradientColumns:
 
     def _best(self, known: _OnCards, cards: NodeCards, number: int, shape: int) -> int:
         places, table = known.classes.places(number), known.table
-        before = table.by_value(int(places[-1]))[:1]
-        after = table.by_value(int(places[shape]))
+        before = table.by_card_value(int(places[-1]))[:1]
+        after = table.by_card_value(int(places[shape]))
         scores = np.where(np.isfinite(after), self._score_of(before - after), -1).tolist()
         by_value = dict(zip(table.values, scores, strict=True))
         by_column = [by_value[left] if left else -1 for left in cards.amounts]
@@ -131,6 +131,6 @@ class GradientColumns:
             key = waste, full, *left
             table = self._tables.get(key)
             if table is None:
-                table = self._tables[key] = Afters(waste, self._demands, left, full)
+                table = self._tables[key] = ExpectedFragmentationTable(waste, self._demands, left, full)
             known = cards.memo["fgd"] = _OnCards(table, classes)
         return known

@@ -8,17 +8,17 @@ from scheduling.engine.scoring import (
     BY_PICKER,
     FULL,
     CardTable,
-    Columns,
     Fleet,
     Floats,
-    Grid,
     GridScore,
     Ints,
     NodeCards,
+    NodeColumns,
     NodeTable,
     Numbers,
+    ScoreGrid,
     ShapeTable,
-    largest,
+    largest_node,
 )
 
 _MOST = np.iinfo(np.int64).max
@@ -29,21 +29,21 @@ _ONE, _HUNDRED = np.array(1.0), np.array(float(FULL))
 class BestFit(GridScore):
     """The published Best Fit of the packing traces: least CPU and card cores left, equally weighed.
 
-    Both are divided by the largest node's; the result is cut to a whole number, then normalised over
+    Both are divided by the largest_node node's; the result is cut to a whole number, then normalised over
     the feasible nodes. The order of the float operations is part of the rule.
     """
 
     name, normalised, choosy = "bestfit", True, False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs."""
-        most_cpu, most_cores = largest(nodes.cards.fleet)
+        most_cpu, most_cores = largest_node(nodes.cards.fleet)
         left = _half(nodes.cpu, asked.cpu, most_cpu) + _half(nodes.cards.total, asked.need, most_cores)
-        return Grid(_filled(left))
+        return ScoreGrid(_filled(left))
 
-    def columns(self, asked: ShapeTable, fleet: Fleet) -> Columns:
+    def columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
         """As `grid`, node after node."""
-        return _BestFitColumns(asked, largest(fleet))
+        return _BestFitColumns(asked, largest_node(fleet))
 
 
 class _BestFitColumns:
@@ -92,17 +92,17 @@ def _half(free: Ints, taken: Ints, most: int) -> Floats:
 class DotProduct(GridScore):
     """The published Dot Product: prefer nodes whose free CPU and cards point away from the request.
 
-    Both are divided by the largest node's; cut to a whole number.
+    Both are divided by the largest_node node's; cut to a whole number.
     """
 
     name, choosy = "dotprod", False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs."""
-        most_cpu, most_cores = largest(nodes.cards.fleet)
+        most_cpu, most_cores = largest_node(nodes.cards.fleet)
         dot: Floats = (nodes.cpu / most_cpu) * (asked.cpu / most_cpu)[:, None]
         dot = dot + (nodes.cards.total / most_cores) * (asked.need / most_cores)[:, None]
-        return Grid((FULL * (1.0 - dot / 2)).astype(np.int64))
+        return ScoreGrid((FULL * (1.0 - dot / 2)).astype(np.int64))
 
 
 class Packing(GridScore):
@@ -115,12 +115,12 @@ class Packing(GridScore):
 
     name, choosy = "packing", False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs. They depend on the cards alone, and so are kept with them."""
         known: Ints | None = nodes.cards.memo.get("packing")
         if known is None:
             known = nodes.cards.memo["packing"] = self._bands(asked, nodes.cards)
-        return Grid(known)
+        return ScoreGrid(known)
 
     def _bands(self, asked: ShapeTable, cards: CardTable) -> Ints:
         count = cards.present.sum(axis=1)
@@ -143,15 +143,15 @@ class Clustering(GridScore):
 
     name, classes, choosy = "clustering", True, False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs. They depend on the cards alone, and so are kept with them."""
         known: Ints | None = nodes.cards.memo.get("clustering")
         if known is None:
             known = nodes.cards.memo["clustering"] = self._bands(asked, nodes.cards)
-        return Grid(known)
+        return ScoreGrid(known)
 
     def _bands(self, asked: ShapeTable, cards: CardTable) -> Ints:
-        _, most_cores = largest(cards.fleet)
+        _, most_cores = largest_node(cards.fleet)
         own_class = np.minimum(np.where(asked.whole, asked.cards, 0), cards.holds.shape[1] - 1)
         own = cards.holds.T[own_class] > 0
         kinds = (cards.holds > 0).sum(axis=1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from scheduling.conformance.kueue.scheduler.heads import HeadDocket
+from scheduling.conformance.kueue.scheduler.heads import HeadProcessor
 from scheduling.conformance.kueue.scheduler.nominator import KueueNominator
 from scheduling.conformance.kueue.scheduler.options import CycleOptions
 from scheduling.conformance.kueue.scheduler.second_pass import SecondPass
@@ -16,14 +16,14 @@ from scheduling.conformance.kueue.topology_aware.model import TopologyState
 from scheduling.engine import BUILTIN, Candidate, PluginSet
 from scheduling.engine.extension import (
     AdmissionRound,
-    Entry,
+    FairSharingIterator,
     HeadEstimate,
+    NominatedJob,
     Nominator,
     QueueCursor,
     Registry,
     Session,
-    Tournament,
-    Victims,
+    VictimScope,
     find_lasting_refusal,
 )
 from scheduling.engine.model import Job, Outcome, Queue
@@ -52,24 +52,24 @@ class _HeadsTogether(AdmissionRound):
 
     def __init__(self, session: Session, state: TopologyState, options: CycleOptions) -> None:
         self._state, self._options = state, options
-        super().__init__(session, Victims.ALL)
+        super().__init__(session, VictimScope.ALL)
 
     def new_nominator(self) -> Nominator:
         return KueueNominator(self._session, self._state)
 
-    def new_docket(self, nominator: Nominator) -> HeadDocket:
-        self._heads = HeadDocket(
-            self._session, nominator, self._outlook, self._claims, self._state, self._options
+    def new_processor(self, nominator: Nominator) -> HeadProcessor:
+        self._heads = HeadProcessor(
+            self._session, nominator, self._future_view, self._claims, self._state, self._options
         )
         return self._heads
 
-    def foregone(self, queue: Queue, job: Job) -> Outcome | None:
+    def find_precluded(self, queue: Queue, job: Job) -> Outcome | None:
         """Every head has its turn."""
         return None
 
-    def serve(self, turns: dict[str, QueueCursor]) -> None:
+    def process_heads(self, turns: dict[str, QueueCursor]) -> None:
         """Jobs that hold quota already go first."""
-        second = SecondPass(self._session, self._heads, self._outlook, self._state, self._options)
+        second = SecondPass(self._session, self._heads, self._future_view, self._state, self._options)
         settlements = second.nominate()
         while (heads := _heads(turns)) or settlements:
             entries = {}
@@ -78,14 +78,14 @@ class _HeadsTogether(AdmissionRound):
                 if lasting is None:
                     entries[queue.id] = self._heads.nominate(queue, job)
                 else:
-                    self.answer(turns[queue.id], lasting)
+                    self.advance_cursor(turns[queue.id], lasting)
             for settlement in settlements:
                 second.process(settlement)
             settlements = ()
             for contender in self._lineup(entries):
-                self.answer(turns[contender.queue], self._heads.process(entries[contender.queue]))
+                self.advance_cursor(turns[contender.queue], self._heads.process(entries[contender.queue]))
 
-    def _lineup(self, entries: dict[str, Entry]) -> Iterator[HeadEstimate]:
+    def _lineup(self, entries: dict[str, NominatedJob]) -> Iterator[HeadEstimate]:
         contenders = [
             HeadEstimate(
                 job=entry.job,
@@ -99,11 +99,13 @@ class _HeadsTogether(AdmissionRound):
         if self._session.config.fair_sharing is None:
             yield from self._by_rank(contenders)
             return
-        tournament = Tournament(self._session.snapshot.quota, self._session.tools.cycle_order, contenders)
+        tournament = FairSharingIterator(
+            self._session.snapshot.quota, self._session.tools.cycle_order, contenders
+        )
         while tournament:
-            contender = tournament.pop()
+            contender = tournament.pop_next()
             yield contender
-            tournament.touch(contender.leaf)
+            tournament.update_leaf(contender.leaf)
 
     def _by_rank(self, contenders: Iterable[HeadEstimate]) -> Iterator[HeadEstimate]:
         by_id = {contender.job.id: contender for contender in contenders}

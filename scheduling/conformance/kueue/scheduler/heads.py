@@ -14,29 +14,29 @@ from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, 
 from scheduling.conformance.kueue.topology_aware.snapshot import TopologySnapshot
 from scheduling.engine import Mode, Refusal, Statement
 from scheduling.engine.extension import (
-    Ask,
-    Claims,
-    Docket,
-    Entry,
-    Kept,
+    ActiveClaims,
+    EvaluationRequest,
+    FutureView,
+    JobProcessor,
+    NominatedJob,
     Nominator,
-    Outlook,
     Preempting,
     RefusalCache,
+    RequiredFlavors,
     Session,
 )
 from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
 
 
-class HeadDocket(Docket):
+class HeadProcessor(JobProcessor):
     """The engine's docket with Kueue's processing of nominated heads."""
 
     def __init__(
         self,
         session: Session,
         nominator: Nominator,
-        outlook: Outlook,
-        claims: Claims,
+        outlook: FutureView,
+        claims: ActiveClaims,
         state: TopologyState,
         options: CycleOptions,
     ) -> None:
@@ -44,10 +44,12 @@ class HeadDocket(Docket):
         self._state, self._options = state, options
         self._marked: dict[str, None] = {}
 
-    def nominate(self, queue: Queue, job: Job) -> Entry:
+    def nominate(self, queue: Queue, job: Job) -> NominatedJob:
         """What a head would get in the state before the first is processed."""
         with self._snapshot.statement() as statement:
-            return _dated(self._nominator.nominate(statement, queue, job, Ask(RefusalCache())))
+            return _dated(
+                self._nominator.evaluate_job(statement, queue, job, EvaluationRequest(RefusalCache()))
+            )
 
     def mark_for_eviction(self, tasks: Iterable[str]) -> None:
         """Note tasks that leave for one job, and for no other."""
@@ -57,13 +59,15 @@ class HeadDocket(Docket):
         """Those of the tasks that leave for some job already."""
         return tuple(key for key in tasks if key in self._marked)
 
-    def process(self, entry: Entry) -> Outcome:
+    def process(self, entry: NominatedJob) -> Outcome:
         """Act on a nomination, unless what was done since stands against it."""
         marked, again = self._overlapping(entry), False
         if marked and self._options.recompute_targets:
             entry, again = self._judge_again(entry, self._marked), True
             if entry.fits:
-                return self._noted(self.ledger.promise(entry, self._awaited(entry), Verdict.DEFERRED))
+                return self._noted(
+                    self.recorder.claim_placement(entry, self._find_awaited(entry), Verdict.DEFERRED)
+                )
             marked = self._overlapping(entry)
         if self._options.judge_again and self._lost_places(entry):
             entry, again = self._judge_again(entry, ()), False
@@ -71,26 +75,26 @@ class HeadDocket(Docket):
         outcome = self._process(entry, marked)
         return self._noted(outcome) if again else outcome
 
-    def _process(self, entry: Entry, marked: tuple[str, ...]) -> Outcome:
+    def _process(self, entry: NominatedJob, marked: tuple[str, ...]) -> Outcome:
         if not entry.fits and not entry.targets:
-            return self._refused(entry)
-        if entry.targets and (refusal := self._too_soon(entry)) is not None:
-            return self.ledger.refuse(entry, refusal, Verdict.GATED)
+            return self._refuse(entry)
+        if entry.targets and (refusal := self._refuse_gated(entry)) is not None:
+            return self.recorder.refuse_job(entry, refusal, Verdict.GATED)
         if marked:
-            return self.ledger.refuse(entry, _lost_to_others(entry, marked), Verdict.OVERLAPS)
+            return self.recorder.refuse_job(entry, _lost_to_others(entry, marked), Verdict.OVERLAPS)
         if not self._still_fits(entry) or self._lost_places(entry):
-            return self.ledger.refuse(entry, _lost_to_others(entry, ()), Verdict.OUTRUN)
+            return self.recorder.refuse_job(entry, _lost_to_others(entry, ()), Verdict.OUTRUN)
         if entry.targets:
-            self.mark_for_eviction(self.ledger.tasks_of(entry.targets))
-            return self.ledger.promise(entry, self._awaited(entry), Verdict.PREEMPTING)
+            self.mark_for_eviction(self.recorder.victim_tasks(entry.targets))
+            return self.recorder.claim_placement(entry, self._find_awaited(entry), Verdict.PREEMPTING)
         return self._start(entry)
 
-    def _refused(self, entry: Entry) -> Outcome:
+    def _refuse(self, entry: NominatedJob) -> Outcome:
         waits_for_room = entry.refusal is not None and entry.refusal.reason is Reason.NO_ROOM
         if entry.mode is not Mode.NO_FIT and not (waits_for_room and entry.mode is Mode.FIT):
             prioritised = Preempting.name in self._session.config.cycle_order
             reserve_quota(self._snapshot, entry, wished_by(entry.assignment), prioritised=prioritised)
-        return super()._refused(entry)
+        return super()._refuse(entry)
 
     def _noted(self, outcome: Outcome) -> Outcome:
         """The outcome of a second judgement, which the record of turns tells apart."""
@@ -99,40 +103,40 @@ class HeadDocket(Docket):
             turns[-1] = replace(turns[-1], again=True)
         return outcome
 
-    def _start(self, entry: Entry) -> Outcome:
-        before = self.ledger.borrowed(entry.queue)
+    def _start(self, entry: NominatedJob) -> Outcome:
+        before = self.recorder.compute_borrowed(entry.queue)
         with self._snapshot.statement() as statement:
             for key in entry.replaced:
                 statement.release(key)
             placed = self._placed(statement, entry)
             if isinstance(placed, Refusal):
-                return self.ledger.refuse(entry, placed, Verdict.OUTRUN)
+                return self.recorder.refuse_job(entry, placed, Verdict.OUTRUN)
             statement.commit()
-            self._awaiting.started(placed, entry.previous)
-            return self.ledger.admit(entry, placed, before)
+            self._awaited_releases.record_start(placed, entry.previous)
+            return self.recorder.admit_job(entry, placed, before)
 
-    def _placed(self, statement: Statement, entry: Entry) -> tuple[Allocation, ...] | Refusal:
+    def _placed(self, statement: Statement, entry: NominatedJob) -> tuple[Allocation, ...] | Refusal:
         """What the entry holds now: its domains are those of the nomination, nodes are chosen anew."""
         if any(held.node for held in entry.placed):
-            return self._nominator.place(statement, entry)
+            return self._nominator.place_nominated(statement, entry)
         for held in entry.placed:
             statement.allocate(held)
         return entry.placed
 
-    def _judge_again(self, entry: Entry, gone: Iterable[str]) -> Entry:
+    def _judge_again(self, entry: NominatedJob, gone: Iterable[str]) -> NominatedJob:
         """The nomination made anew, as if some had left, in the flavors it had."""
         with self._snapshot.statement() as statement:
             for key in gone:
                 statement.release(key)
-            ask = Ask(RefusalCache(), keep=_kept(entry))
-            fresh = _dated(self._nominator.nominate(statement, entry.queue, entry.job, ask))
+            ask = EvaluationRequest(RefusalCache(), required_flavors=_kept(entry))
+            fresh = _dated(self._nominator.evaluate_job(statement, entry.queue, entry.job, ask))
             # Kept to its flavors, it did not look at the others, which may still be of use.
-            return replace(fresh, untried=entry.more_flavors)
+            return replace(fresh, skipped_flavors=entry.has_more_flavors)
 
-    def _overlapping(self, entry: Entry) -> tuple[str, ...]:
-        return self.marked(self.ledger.tasks_of(entry.targets))
+    def _overlapping(self, entry: NominatedJob) -> tuple[str, ...]:
+        return self.marked(self.recorder.victim_tasks(entry.targets))
 
-    def _still_fits(self, entry: Entry) -> bool:
+    def _still_fits(self, entry: NominatedJob) -> bool:
         """Whether quota holds it with all victims of this cycle gone, its own included."""
         tree, leaf = self._snapshot.quota, entry.queue.quota_node
         with self._without_victims(entry):
@@ -141,7 +145,7 @@ class HeadDocket(Docket):
                 for key, amount in entry.assignment.usage.items()
             )
 
-    def _lost_places(self, entry: Entry) -> bool:
+    def _lost_places(self, entry: NominatedJob) -> bool:
         """Whether its quota holds, but its domains went to others meanwhile."""
         if not any(isinstance(held, DomainAllocation) and held.domains for held in entry.placed):
             return False
@@ -151,30 +155,30 @@ class HeadDocket(Docket):
             return not TopologySnapshot(self._snapshot, apart=self._state.apart).fits(entry.placed)
 
     @contextmanager
-    def _without_victims(self, entry: Entry) -> Iterator[None]:
+    def _without_victims(self, entry: NominatedJob) -> Iterator[None]:
         """The snapshot with all victims of this cycle gone, the entry's own included."""
         with self._snapshot.statement() as statement:
-            gone = (*self._marked, *self.ledger.tasks_of(entry.targets), *entry.replaced)
+            gone = (*self._marked, *self.recorder.victim_tasks(entry.targets), *entry.replaced)
             for key in dict.fromkeys(gone):
                 statement.release(key)
             yield
 
 
-def _dated(entry: Entry) -> Entry:
+def _dated(entry: NominatedJob) -> NominatedJob:
     """The entry with the figures of this moment, for one that is processed when others have started."""
     if entry.refusal is not None:
         entry.refusal.told()
     return entry
 
 
-def _kept(entry: Entry) -> Kept:
+def _kept(entry: NominatedJob) -> RequiredFlavors:
     return {
         role.role: {name: choice.flavor for name, choice in role.choices.items()}
         for role in entry.assignment.roles
     }
 
 
-def _lost_to_others(entry: Entry, marked: tuple[str, ...]) -> Refusal:
+def _lost_to_others(entry: NominatedJob, marked: tuple[str, ...]) -> Refusal:
     found = entry.assignment.refusal
     numbers: dict[str, int | str] = {**(found.numbers if found else {}), "outrun": 1}
     if marked:

@@ -12,7 +12,14 @@ from scheduling.conformance.kueue.topology_aware.places import (
     TopologyAssignments,
 )
 from scheduling.engine import Assignment, Mode, Refusal, RoleAssignment, Statement
-from scheduling.engine.extension import Ask, Entry, Nominator, RefusalCache, Session, Victims
+from scheduling.engine.extension import (
+    EvaluationRequest,
+    NominatedJob,
+    Nominator,
+    RefusalCache,
+    Session,
+    VictimScope,
+)
 from scheduling.engine.model import Allocation, Queue
 
 
@@ -28,23 +35,23 @@ class KueueNominator(Nominator):
     """The engine's nominator, which finds domains for roles in topology-aware flavors."""
 
     def __init__(self, session: Session, state: TopologyState) -> None:
-        super().__init__(session, Victims.ALL)
+        super().__init__(session, VictimScope.ALL)
         self._state = state
 
-    def place(
-        self, statement: Statement, entry: Entry, full: RefusalCache | None = None
+    def place_nominated(
+        self, statement: Statement, entry: NominatedJob, full: RefusalCache | None = None
     ) -> tuple[Allocation, ...] | Refusal:
         """Place an entry's tasks by its assignment, inside the statement: domains first, then nodes."""
         domains = DomainPlacer(self._snapshot, self._state)
         found = domains.find(entry.queue, entry.job, entry.assignment, previous=entry.previous)
         if isinstance(found, Refusal):
             return found
-        placed = super().place(statement, entry, full)
+        placed = super().place_nominated(statement, entry, full)
         if isinstance(placed, Refusal):
             return placed
         return tuple(self._with_domains(statement, held, found.get(held.role)) for held in placed)
 
-    def before_victims(self, entry: Entry) -> Entry:
+    def prepare_victim_search(self, entry: NominatedJob) -> NominatedJob:
         """An entry that lacks quota or room, with what that means for its roles in topology-aware flavors.
 
         Where they would find no place even with all tasks placed by topology gone, no job needs to leave.
@@ -60,7 +67,7 @@ class KueueNominator(Nominator):
             return replace(entry, assignment=lowered, refusal=found)
         return replace(entry, assignment=_lowered(entry.assignment, roles, Mode.PREEMPT, found))
 
-    def _weighs(self, queue: Queue, ask: Ask) -> bool:
+    def _needs_oracle(self, queue: Queue, ask: EvaluationRequest) -> bool:
         """Kueue simulates preemption for every head: the order of heads depends on it."""
         return True
 

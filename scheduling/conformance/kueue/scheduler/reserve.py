@@ -13,14 +13,14 @@ from quotas.tree import Amount, QuotaTree
 from quotas.tree.limits import add_amounts, min_amount
 from scheduling.conformance.kueue.topology_aware.places import TopologyAssignments, allocations_of
 from scheduling.engine import Snapshot
-from scheduling.engine.extension import Entry
+from scheduling.engine.extension import NominatedJob
 from scheduling.engine.model import Allocation, Charge, FlavorResource, PreemptOthers
 
 KEPT = "(kept)"
 """The role under which kept quota is booked: no task of any job."""
 
 
-def to_reserve(tree: QuotaTree[FlavorResource], entry: Entry) -> dict[FlavorResource, int]:
+def to_reserve(tree: QuotaTree[FlavorResource], entry: NominatedJob) -> dict[FlavorResource, int]:
     """What is to be kept of each quota, without zeros."""
     leaf, borrows = entry.queue.quota_node, entry.assignment.borrow_level > 0
     kept: dict[FlavorResource, int] = {}
@@ -36,7 +36,7 @@ def to_reserve(tree: QuotaTree[FlavorResource], entry: Entry) -> dict[FlavorReso
 
 
 def reserve_quota(
-    snapshot: Snapshot, entry: Entry, wished: TopologyAssignments, *, prioritised: bool
+    snapshot: Snapshot, entry: NominatedJob, wished: TopologyAssignments, *, prioritised: bool
 ) -> None:
     """Keep what an entry asks for from those that are processed after it.
 
@@ -54,7 +54,7 @@ def reserve_quota(
         snapshot.take(places)
 
 
-def _booking(entry: Entry, amounts: Mapping[FlavorResource, int]) -> Allocation:
+def _booking(entry: NominatedJob, amounts: Mapping[FlavorResource, int]) -> Allocation:
     charges = tuple(sorted(Charge(key.flavor, key.resource, amount) for key, amount in amounts.items()))
     return Allocation(
         job=entry.job.id, queue=entry.queue.id, role=KEPT, index=0, flavor="", node="", charges=charges

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from scheduling.conformance.kueue.scheduler.heads import HeadDocket
+from scheduling.conformance.kueue.scheduler.heads import HeadProcessor
 from scheduling.conformance.kueue.scheduler.options import CycleOptions
 from scheduling.conformance.kueue.scheduler.reserve import KEPT
 from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, TopologyState
@@ -22,7 +22,7 @@ from scheduling.conformance.kueue.topology_aware.second_places import (
 )
 from scheduling.conformance.kueue.topology_aware.snapshot import TopologySnapshot
 from scheduling.engine import Preemptor, Refusal, TargetSet
-from scheduling.engine.extension import Outlook, Session
+from scheduling.engine.extension import FutureView, Session
 from scheduling.engine.model import (
     Considered,
     Decision,
@@ -53,8 +53,8 @@ class SecondPass:
     def __init__(
         self,
         session: Session,
-        docket: HeadDocket,
-        outlook: Outlook,
+        docket: HeadProcessor,
+        outlook: FutureView,
         state: TopologyState,
         options: CycleOptions,
     ) -> None:
@@ -73,7 +73,7 @@ class SecondPass:
         """Act on a nomination, unless its places were taken since."""
         if settlement.moves and not self._holds(settlement) and self._options.judge_again:
             settlement = self._nominate(settlement.job)
-        leavers = self._docket.ledger.tasks_of(settlement.found.targets)
+        leavers = self._docket.recorder.victim_tasks(settlement.found.targets)
         if settlement.moves and not self._docket.marked(leavers) and self._holds(settlement):
             if leavers:
                 self._await(settlement, leavers)
@@ -125,7 +125,7 @@ class SecondPass:
         if not found.targets:
             return Settlement(job=job, refusal=refusal)
         with self._snapshot.statement() as statement:
-            for key in self._docket.ledger.tasks_of(found.targets):
+            for key in self._docket.recorder.victim_tasks(found.targets):
                 statement.release(key)
             moves = self._places(job)
         if isinstance(moves, Refusal):
@@ -135,7 +135,7 @@ class SecondPass:
     def _holds(self, settlement: Settlement) -> bool:
         """Whether what is new of its places is still free, with its victims gone."""
         with self._snapshot.statement() as statement:
-            for key in self._docket.ledger.tasks_of(settlement.found.targets):
+            for key in self._docket.recorder.victim_tasks(settlement.found.targets):
                 statement.release(key)
             topologies = TopologySnapshot(self._snapshot, apart=self._state.apart)
             return topologies.fits(self._new(settlement))
@@ -171,7 +171,7 @@ class SecondPass:
     def _await(self, settlement: Settlement, leavers: tuple[str, ...]) -> None:
         """Its victims are told to leave; it gets its places in a later cycle, and nobody else in this one."""
         for target in settlement.found.targets:
-            self._docket.ledger.evict(settlement.job, target)
+            self._docket.recorder.evict_target(settlement.job, target)
         self._docket.mark_for_eviction(leavers)
         for places in self._new(settlement):
             self._snapshot.take(replace(places, role=f"{KEPT} {places.role}"))
@@ -179,7 +179,7 @@ class SecondPass:
 
     def _leave(self, job: Job) -> None:
         held = tuple(task.id for task in self._snapshot.held(job.id))
-        self._outlook.add(held)
+        self._outlook.mark_terminating(held)
         self._session.counters["evicted"] += 1
         self._session.decisions.append(
             Decision(kind=DecisionKind.EVICT, job=job.id, rule=EvictRule.NODE_LOST, released=held)

@@ -13,7 +13,7 @@ from scheduling.conformance.kueue.topology_aware.model import (
     SlicedRule,
     TopologyState,
 )
-from scheduling.conformance.kueue.topology_aware.place import GangPlacer
+from scheduling.conformance.kueue.topology_aware.place import DomainGangPlacer
 from scheduling.conformance.kueue.topology_aware.replace import Replacement, replace_leaf
 from scheduling.conformance.kueue.topology_aware.request import Preference, RoleRequest, TopologyOptions
 from scheduling.conformance.kueue.topology_aware.result import (
@@ -39,11 +39,11 @@ from scheduling.conformance.kueue.topology_aware.tree import (
 __all__ = [
     "NODE_LABEL",
     "DomainAllocation",
+    "DomainGangPlacer",
     "DomainTasks",
     "Exclusions",
     "Failure",
     "FlavorTopology",
-    "GangPlacer",
     "LayerRoom",
     "Misfit",
     "Placement",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduling.conformance.kueue.topology_aware.eligibility import Known
-from scheduling.conformance.kueue.topology_aware.place import GangPlacer
+from scheduling.conformance.kueue.topology_aware.place import DomainGangPlacer
 from scheduling.conformance.kueue.topology_aware.request import RoleRequest, TopologyOptions
 from scheduling.conformance.kueue.topology_aware.result import (
     Failure,
@@ -48,7 +48,7 @@ def place_across(
     for flavor in sorted(requests):
         topology = topologies[flavor]
         shared = topology.stock.tree.leaves_are_nodes
-        placer = GangPlacer(
+        placer = DomainGangPlacer(
             topology.stock,
             options,
             tolerations=topology.tolerations,

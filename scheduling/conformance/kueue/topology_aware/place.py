@@ -31,7 +31,7 @@ from scheduling.conformance.kueue.topology_aware.stock import Stock
 from scheduling.engine.model import PlacementRules, Toleration
 
 
-class GangPlacer:
+class DomainGangPlacer:
     """Answers where roles go. What it places it takes from a copy: the stock itself is not changed.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scheduling.conformance.kueue.topology_aware.place import GangPlacer
+from scheduling.conformance.kueue.topology_aware.place import DomainGangPlacer
 from scheduling.conformance.kueue.topology_aware.request import RoleRequest
 from scheduling.conformance.kueue.topology_aware.result import Failure, Misfit, Placement, SliceLayer
 from scheduling.conformance.kueue.topology_aware.tree import TopologyTree
@@ -21,7 +21,7 @@ class Replacement:
 
 
 def replace_leaf(
-    placer: GangPlacer, tree: TopologyTree, request: RoleRequest, existing: Placement, failed: str
+    placer: DomainGangPlacer, tree: TopologyTree, request: RoleRequest, existing: Placement, failed: str
 ) -> Replacement | Failure:
     """Find new leaves for the tasks that stood in the leaf whose last label value is `failed`.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from scheduling.conformance.kueue.topology_aware.across import FlavorTopology
 from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, DomainTasks, TopologyState
-from scheduling.conformance.kueue.topology_aware.place import GangPlacer
+from scheduling.conformance.kueue.topology_aware.place import DomainGangPlacer
 from scheduling.conformance.kueue.topology_aware.places import (
     DomainPlacer,
     TopologyAssignment,
@@ -59,7 +59,7 @@ def find_substitutes(snapshot: Snapshot, job: Job, state: TopologyState) -> Move
     """
     moves: Moves = {}
     taken: list[Usage] = []
-    placers: dict[str, GangPlacer] = {}
+    placers: dict[str, DomainGangPlacer] = {}
     topologies = TopologySnapshot(snapshot, apart=state.apart)
     broken, lost = _lacking(snapshot, job, state), state.lost_nodes[job.id]
     for role in job.roles:
@@ -96,8 +96,8 @@ def _filled(existing: Placement, lost: Iterable[str]) -> Placement:
     return Placement(existing.levels, tuple(Share(domain, COUNTLESS) for domain in sorted(gone)))
 
 
-def _placer(topology: FlavorTopology, options: TopologyOptions, taken: Iterable[Usage]) -> GangPlacer:
-    return GangPlacer(
+def _placer(topology: FlavorTopology, options: TopologyOptions, taken: Iterable[Usage]) -> DomainGangPlacer:
+    return DomainGangPlacer(
         topology.stock,
         options,
         tolerations=topology.tolerations,

@@ -1,1 +1,2 @@
-"""The admission of jobs: heads, what each would get, their order, and one decision after another."""
+"""This package starts pending jobs: it orders the heads of queues, evaluates them one after the other, and
+records a decision for each."""

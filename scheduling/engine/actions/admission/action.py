@@ -1,7 +1,9 @@
-"""The action that starts jobs: heads of queues, their order across queues, one decision after another.
+"""This module runs the action that starts jobs: it orders the heads of queues and processes them one after
+the other.
 
-The same class serves three actions that differ in whom they may ask to leave. Each
-head is judged at its turn against the state of that moment, and the next one of its queue follows at once.
+The same class serves three actions that differ in the victims that they may choose. Source of the cycle:
+Kueue's scheduler, which orders one head of each queue and processes them one by one against the same state.
+Here each head is evaluated right before it is processed, and the next job of its queue follows at once.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from scheduling.engine.actions.admission.claims import Claims, stands
-from scheduling.engine.actions.admission.docket import Docket
-from scheduling.engine.actions.admission.drain import drain
-from scheduling.engine.actions.admission.nominate import Nominator, Victims
-from scheduling.engine.actions.admission.outlook import Outlook
-from scheduling.engine.actions.admission.rounds import Rounds
-from scheduling.engine.actions.admission.tournament import Tournament
+from scheduling.engine.actions.admission.claims import ActiveClaims, can_hold
+from scheduling.engine.actions.admission.classical_iterator import ClassicalIterator
+from scheduling.engine.actions.admission.drain import drain_queues
+from scheduling.engine.actions.admission.fair_sharing_iterator import FairSharingIterator
+from scheduling.engine.actions.admission.future_view import FutureView
+from scheduling.engine.actions.admission.job_processor import JobProcessor
+from scheduling.engine.actions.admission.nominator import Nominator, VictimScope
 from scheduling.engine.actions.head_estimate import HeadEstimate, OwnQuotaFit, Tree, estimate_head
 from scheduling.engine.actions.lasting_refusals import find_lasting_refusal
 from scheduling.engine.actions.queue_cursor import QueueCursor
@@ -26,166 +28,193 @@ from scheduling.engine.session.session import Session
 
 
 class Admission:
-    """Starts what fits, promises places that others must leave, and gives every tried job a reason."""
+    """Starts the jobs that fit, claims capacity for which victims must end, and gives every evaluated job a
+    reason."""
 
-    def __init__(self, name: str, victims: Victims) -> None:
+    def __init__(self, name: str, victims: VictimScope) -> None:
         self.name = name
         self._victims = victims
 
     def run(self, session: Session) -> None:
-        """One pass over the heads of all open queues."""
+        """Run one pass over the heads of all open queues."""
         AdmissionRound(session, self._victims).run()
 
 
 class AdmissionRound:
     """One pass of one action over one session."""
 
-    def __init__(self, session: Session, victims: Victims) -> None:
+    def __init__(self, session: Session, victims: VictimScope) -> None:
         self._session = session
         self._victims = victims
-        self._outlook = Outlook(session.snapshot)
-        self._claims = Claims(session)
-        self._owners: dict[str, OwnQuotaFit] = {}
-        self._docket = self.new_docket(self.new_nominator())
+        self._future_view = FutureView(session.snapshot)
+        self._claims = ActiveClaims(session)
+        self._own_quota_fits: dict[str, OwnQuotaFit] = {}
+        self._processor = self.new_processor(self.new_nominator())
 
     def new_nominator(self) -> Nominator:
-        """Hook: the nominator of this round."""
+        """Return the nominator of this round. This is a hook."""
         return Nominator(self._session, self._victims)
 
-    def new_docket(self, nominator: Nominator) -> Docket:
-        """Hook: the docket of this round."""
-        return Docket(self._session, nominator, self._outlook, self._claims)
+    def new_processor(self, nominator: Nominator) -> JobProcessor:
+        """Return the processor of this round. This is a hook."""
+        return JobProcessor(self._session, nominator, self._future_view, self._claims)
 
     def run(self) -> None:
-        """Honour claims, then serve the heads of all open queues."""
+        """Process claims of earlier cycles first, then the heads of all open queues."""
         session = self._session
-        if self._victims is Victims.ALL:
-            drain(session, self._outlook)
-        self._keep_promises()
-        turns = {
-            queue.id: QueueCursor(session, queue, self._outlook.unseen, partial(self.foregone, queue))
+        if self._victims is VictimScope.ALL:
+            drain_queues(session, self._future_view)
+        self._process_claims()
+        cursors = {
+            queue.id: QueueCursor(
+                session, queue, self._future_view.hidden_jobs, partial(self.find_precluded, queue)
+            )
             for queue in session.sorted_queues()
             if queue.stop_policy is StopPolicy.NONE
         }
-        self.serve(turns)
-        self._outlook.present()
-        for job_id in self._claims.lost():
-            self._docket.ledger.withdraw(session.get_job(job_id))
+        self.process_heads(cursors)
+        self._future_view.show_present()
+        for job_id in self._claims.lost_claims():
+            self._processor.recorder.withdraw_claim(session.get_job(job_id))
             session.outcomes.pop(job_id, None)
 
-    def _keep_promises(self) -> None:
-        for claim, job, queue in self._claims.due():
+    def _process_claims(self) -> None:
+        """Start the jobs whose claims are ready, and book the claims that still wait."""
+        for claim, job, queue in self._claims.ready_claims():
             if not self._session.allowances.is_allowed(job, claim.allocations):
                 continue
-            if stands(self._session.snapshot, claim.allocations):
-                self._session.record_outcome(self._docket.honour(queue, job, claim.allocations))
-        for outcome in self._claims.book():
+            if can_hold(self._session.snapshot, claim.allocations):
+                self._session.record_outcome(self._processor.start_claimed_job(queue, job, claim.allocations))
+        for outcome in self._claims.allocate_pending():
             self._session.record_outcome(outcome)
 
-    # The order across queues
+    # The order of heads
 
-    def serve(self, turns: dict[str, QueueCursor]) -> None:
-        """Hook: serve the best head, whose queue's next job follows at once, until no head is left.
+    def process_heads(self, cursors: dict[str, QueueCursor]) -> None:
+        """Process always the best head until none is left; the next job of its queue follows at once. This is
+        a hook.
 
-        Heads are compared by what will be used once all that leaves has left.
+        Heads are compared by the usage after all terminations.
         """
-        self._outlook.later()
+        self._future_view.show_future()
         tree, queues = self._session.snapshot.quota, self._session.snapshot.queues
-        order = self._order(tree, [self._contender(turns[queue.id]) for queue, _ in _heads(turns)])
+        iterator_of_heads = self._new_iterator(
+            tree, [self._estimate_queue(cursors[queue.id]) for queue, _ in _heads(cursors)]
+        )
         full_at = -1
-        if self._is_over(turns):
+        if self._is_over(cursors):
             return
-        while order:
+        while iterator_of_heads:
             decided = len(self._session.decisions)
-            contender = order.pop()
-            self._hear(turns[contender.queue], contender.job)
+            estimate = iterator_of_heads.pop_next()
+            self._process(cursors[estimate.queue], estimate.job)
             if self._session.planned_moves is not None:
-                self._session.counters["unheard"] += sum(turn.head is not None for turn in turns.values())
+                self._session.counters["unheard"] += sum(
+                    cursor.head is not None for cursor in cursors.values()
+                )
                 return
             if len(self._session.decisions) == decided != full_at:
                 full_at = decided
-                if self._is_over(turns):
+                if self._is_over(cursors):
                     return
             jobs = (self._session.get_job(decision.job) for decision in self._session.decisions[decided:])
             changed = dict.fromkeys(job.queue for job in jobs if job.queue in queues)
             for name in changed:
-                order.touch(queues[name].quota_node)
-            for name in {contender.queue: None, **changed}:
-                turn = turns.get(name)
-                if turn is not None and turn.head is not None:
-                    order.put(self._contender(turn))
+                iterator_of_heads.update_leaf(queues[name].quota_node)
+            for name in {estimate.queue: None, **changed}:
+                cursor = cursors.get(name)
+                if cursor is not None and cursor.head is not None:
+                    iterator_of_heads.put_head(self._estimate_queue(cursor))
 
-    def _contender(self, turn: QueueCursor) -> HeadEstimate:
-        """Who stands for a queue: the head, but where that would borrow the first job that stays inside what
-        the queue owns, so that no borrower gets a place for which it would then have to ask others."""
+    def _estimate_queue(self, cursor: QueueCursor) -> HeadEstimate:
+        """Return the estimate of the job that represents a queue.
+
+        It is the head; but if the head would borrow, it is the first job that fits in the queue's own quota,
+        so that a borrower does not take capacity that an owner would then have to reclaim.
+        """
         session, tree = self._session, self._session.snapshot.quota
-        assert turn.head is not None  # noqa: S101 - asked of turns that go on
-        head = estimate_head(session, tree, turn.queue, turn.head)
+        assert cursor.head is not None  # noqa: S101 - asked of turns that go on
+        head = estimate_head(session, tree, cursor.queue, cursor.head)
         if not head.borrow_level:
             return head
-        if find_lasting_refusal(session, turn.queue, turn.head) is not None:
+        if find_lasting_refusal(session, cursor.queue, cursor.head) is not None:
             return replace(head, borrow_level=0)
-        owner = turn.find_first_with(self._inside(turn.queue))
-        if owner is None:
+        job_in_own_quota = cursor.find_first_with(self._own_quota_fit(cursor.queue))
+        if job_in_own_quota is None:
             return head
-        # What goes before it in its own queue keeps the start that it would keep at its turn.
-        if self._docket.keep_start(turn.queue, turn.head) is not None:
+        # The head comes before it in their queue and keeps the reservation that it would get at its turn.
+        if self._processor.reserve_start_before(cursor.queue, cursor.head) is not None:
             return replace(head, borrow_level=0)
-        turn.promote_job(owner)
-        return estimate_head(session, tree, turn.queue, owner)
+        cursor.promote_job(job_in_own_quota)
+        return estimate_head(session, tree, cursor.queue, job_in_own_quota)
 
-    def _inside(self, queue: Queue) -> OwnQuotaFit:
-        known = self._owners.get(queue.id)
+    def _own_quota_fit(self, queue: Queue) -> OwnQuotaFit:
+        """Return the check of which jobs fit in a queue's own quota, created once a pass."""
+        known = self._own_quota_fits.get(queue.id)
         if known is None:
-            known = self._owners[queue.id] = OwnQuotaFit(self._session, queue)
+            known = self._own_quota_fits[queue.id] = OwnQuotaFit(self._session, queue)
         return known
 
-    def _is_over(self, turns: dict[str, QueueCursor]) -> bool:
-        """Whether the round ends here: only those have a turn who may find room, and there is none. What is
-        booked is room, too, for those who go before its holder."""
+    def _is_over(self, cursors: dict[str, QueueCursor]) -> bool:
+        """Return whether the pass ends because no remaining job fits in free capacity.
+
+        Claims that are booked count as free capacity for the jobs that come before their holders.
+        """
         if not self._session.config.while_room or self._claims:
             return False
-        left = [turn for turn in turns.values() if turn.head is not None]
-        if any(self._docket.may_start(turn.queue, turn.remaining_candidates()) for turn in left):
+        open_cursors = [cursor for cursor in cursors.values() if cursor.head is not None]
+        if any(
+            self._processor.may_start(cursor.queue, cursor.remaining_candidates()) for cursor in open_cursors
+        ):
             return False
-        self._session.counters["unheard"] += len(left)
+        self._session.counters["unheard"] += len(open_cursors)
         return True
 
-    def _order(self, tree: Tree, contenders: Iterable[HeadEstimate]) -> Rounds | Tournament:
+    def _new_iterator(
+        self, tree: Tree, heads_in_order: Iterable[HeadEstimate]
+    ) -> ClassicalIterator | FairSharingIterator:
+        """Return the order of heads: classical, or fair sharing."""
         chain = self._session.tools.cycle_order
         if self._session.config.fair_sharing is None:
-            return Rounds(tree, chain, contenders)
-        return Tournament(tree, (OWNED, *chain), contenders)
+            return ClassicalIterator(tree, chain, heads_in_order)
+        return FairSharingIterator(tree, (OWNED, *chain), heads_in_order)
 
-    # One turn
+    # One head
 
-    def _hear(self, turn: QueueCursor, job: Job) -> None:
-        outcome = find_lasting_refusal(self._session, turn.queue, job)
-        self.answer(turn, self._docket.hear(turn.queue, job) if outcome is None else outcome)
+    def _process(self, cursor: QueueCursor, job: Job) -> None:
+        """Evaluate and process a head."""
+        outcome = find_lasting_refusal(self._session, cursor.queue, job)
+        self.advance_cursor(
+            cursor, self._processor.process_job(cursor.queue, job) if outcome is None else outcome
+        )
 
-    def foregone(self, queue: Queue, job: Job) -> Outcome | None:
-        """Hook: the answer of a job that cannot start whichever job goes before it; None where that is not
-        known. A turn of its own would only keep those behind it out of the round."""
+    def find_precluded(self, queue: Queue, job: Job) -> Outcome | None:
+        """Return the outcome of a job that cannot start whichever jobs come before it; None if that is not
+        known.
+
+        Such a job never becomes the head, because it would only block the jobs behind it. This is a hook.
+        """
         evicted = job.evictions or job.drained
         if not evicted or find_lasting_refusal(self._session, queue, job) is not None:
             return None
-        outcome = self._docket.foregone(queue, job)
+        outcome = self._processor.find_precluded(queue, job)
         if outcome is not None:
-            self._told(outcome)
+            self._record(outcome)
         return outcome
 
-    def _told(self, outcome: Outcome) -> None:
+    def _record(self, outcome: Outcome) -> None:
+        """Count and record the outcome of an evaluated job."""
         self._session.counters["tried"] += 1
         self._session.record_outcome(outcome)
 
-    def answer(self, turn: QueueCursor, outcome: Outcome) -> None:
-        """Record what became of a head; its queue goes on or is done."""
-        self._told(outcome)
+    def advance_cursor(self, cursor: QueueCursor, outcome: Outcome) -> None:
+        """Record the outcome of a head, and move its queue's cursor."""
+        self._record(outcome)
         if outcome.status is OutcomeStatus.ADMITTED:
-            turn.advance_after_admission()
+            cursor.advance_after_admission()
         else:
-            turn.advance_after_refusal(outcome)
+            cursor.advance_after_refusal(outcome)
 
 
-def _heads(turns: dict[str, QueueCursor]) -> list[tuple[Queue, Job]]:
-    return [(turn.queue, turn.head) for turn in turns.values() if turn.head is not None]
+def _heads(cursors: dict[str, QueueCursor]) -> list[tuple[Queue, Job]]:
+    return [(cursor.queue, cursor.head) for cursor in cursors.values() if cursor.head is not None]

@@ -1,8 +1,8 @@
-"""Promises of earlier cycles, looked at before anything else.
+"""This module processes the claims of earlier cycles, before any other job is evaluated.
 
-A claim whose leavers are gone is kept: the job starts, in the promised place where that still holds. One
-that still waits keeps its quota and its places booked against everybody but a job of the same queue that
-goes before it.
+A claim whose awaited tasks have all ended is ready: the job starts, at the claimed placement if that is still
+free. One that still waits keeps its quota and its nodes booked against all jobs but those of the same queue
+that come before it.
 """
 
 from __future__ import annotations
@@ -13,57 +13,58 @@ from contextlib import contextmanager
 import numpy as np
 
 from quotas.tree import is_at_least
-from scheduling.engine.actions.admission.entry import awaits
+from scheduling.engine.actions.admission.nominated_job import claim_outcome
 from scheduling.engine.model import Allocation, Claim, Job, JobState, Outcome, Queue, StopPolicy
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.charges import summed
 from scheduling.engine.state.snapshot import Snapshot
 
 
-class Claims:
-    """The claims of one cycle that count: unexpired, of jobs that wait in open queues."""
+class ActiveClaims:
+    """The claims of one cycle that count: unexpired, of pending jobs in open queues."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._snapshot = session.snapshot
         self._booked: dict[str, Claim] = {}
 
-    def due(self) -> list[tuple[Claim, Job, Queue]]:
-        """Claims for which nobody is waited for any more, those of higher-ranked jobs first."""
-        counted = [found for found in self._counted() if not self._leaving(found[0])]
-        return sorted(counted, key=lambda found: self._rank(found[1], found[2]))
+    def ready_claims(self) -> list[tuple[Claim, Job, Queue]]:
+        """Return the claims that wait for no task any more, in the order of their jobs."""
+        counted = [found for found in self._active() if not self._awaited(found[0])]
+        return sorted(counted, key=lambda found: self._order(found[1], found[2]))
 
-    def book(self) -> list[Outcome]:
-        """Hold what the others were promised; the outcomes of their jobs."""
+    def allocate_pending(self) -> list[Outcome]:
+        """Allocate what the other claims hold, and return the outcomes of their jobs."""
         outcomes = []
-        waiting = [found for found in self._counted() if self._leaving(found[0])]
-        for claim, job, _ in sorted(waiting, key=lambda found: self._rank(found[1], found[2])):
+        waiting = [found for found in self._active() if self._awaited(found[0])]
+        for claim, job, _ in sorted(waiting, key=lambda found: self._order(found[1], found[2])):
             for allocation in claim.allocations:
                 self._snapshot.take(allocation)
             self._booked[job.id] = claim
-            leaving = self._leaving(claim)
-            jobs = {self._snapshot.allocations[key].job for key in leaving}
-            outcomes.append(awaits(job, len(leaving), len(jobs)))
+            awaited = self._awaited(claim)
+            jobs = {self._snapshot.allocations[key].job for key in awaited}
+            outcomes.append(claim_outcome(job, len(awaited), len(jobs)))
         return outcomes
 
     def __bool__(self) -> bool:
-        """Whether anything is booked."""
+        """Return whether a claim is booked."""
         return bool(self._booked)
 
-    def behind(self, queue: Queue, job: Job) -> tuple[str, ...]:
-        """The jobs with booked claims of the same queue that a job goes before."""
-        own = self._rank(job, queue)
+    def claims_behind(self, queue: Queue, job: Job) -> tuple[str, ...]:
+        """Return the jobs with booked claims of the same queue that come after a job."""
+        own = self._order(job, queue)
         return tuple(
             holder
             for holder in self._booked
             if self._snapshot.holds(holder)
             and self._snapshot.jobs[holder].queue == queue.id
-            and own < self._rank(self._snapshot.jobs[holder], queue)
+            and own < self._order(self._snapshot.jobs[holder], queue)
         )
 
     @contextmanager
-    def without(self, holders: tuple[str, ...]) -> Iterator[None]:
-        """The snapshot without some booked claims. Afterwards those that still hold are booked again."""
+    def without_claims(self, holders: tuple[str, ...]) -> Iterator[None]:
+        """Remove some booked claims from the snapshot until the block ends; those that still fit are then
+        booked again."""
         for holder in holders:
             for allocation in self._booked[holder].allocations:
                 self._snapshot.give_back(allocation.id)
@@ -73,18 +74,18 @@ class Claims:
             for holder in holders:
                 self._rebook(holder)
 
-    def lost(self) -> tuple[str, ...]:
-        """The jobs whose booked claims were taken over."""
+    def lost_claims(self) -> tuple[str, ...]:
+        """Return the jobs whose booked claims were taken over."""
         return tuple(sorted(job for job in self._booked if not self._snapshot.holds(job)))
 
     def _rebook(self, holder: str) -> None:
         claim = self._booked[holder]
-        gone = frozenset(self._leaving(claim))
-        if stands(self._snapshot, claim.allocations, without=gone):
+        released = frozenset(self._awaited(claim))
+        if can_hold(self._snapshot, claim.allocations, without=released):
             for allocation in claim.allocations:
                 self._snapshot.take(allocation)
 
-    def _counted(self) -> Iterator[tuple[Claim, Job, Queue]]:
+    def _active(self) -> Iterator[tuple[Claim, Job, Queue]]:
         for job_id in sorted(self._snapshot.claims):
             claim = self._snapshot.claims[job_id]
             job = self._snapshot.jobs.get(job_id)
@@ -95,37 +96,38 @@ class Claims:
             if queue is not None and opened and not self._snapshot.holds(job_id):
                 yield claim, job, queue
 
-    def _leaving(self, claim: Claim) -> tuple[str, ...]:
-        """Those that the claim waits for. A task that came back, here or elsewhere, is not one of them."""
+    def _awaited(self, claim: Claim) -> tuple[str, ...]:
+        """Return the tasks that the claim waits for. A task that was placed again is not one of them."""
         found = ((key, self._snapshot.allocations.get(key)) for key in claim.leaving)
-        return tuple(key for key, task in found if task is not None and self._goes(task))
+        return tuple(key for key, task in found if task is not None and self._is_terminating(task))
 
-    def _goes(self, task: Allocation) -> bool:
+    def _is_terminating(self, task: Allocation) -> bool:
         job = self._snapshot.jobs.get(task.job)
         return task.leaving or job is None or job.state is JobState.LEAVING
 
-    def _rank(self, job: Job, queue: Queue) -> tuple[object, ...]:
+    def _order(self, job: Job, queue: Queue) -> tuple[object, ...]:
         return (*self._session.job_key(queue)(job),)
 
 
-def stands(
+def can_hold(
     snapshot: Snapshot, allocations: tuple[Allocation, ...], without: frozenset[str] = frozenset()
 ) -> bool:
-    """Whether these could be held, quota and places, with some others gone. Changes nothing."""
+    """Return whether these allocations fit, in quota and on nodes, with some others released. Nothing is
+    changed."""
     with snapshot.statement() as statement:
         for key in sorted(without):
             statement.release(key)
-        if not _quota_holds(snapshot, allocations):
+        if not _quota_suffices(snapshot, allocations):
             return False
         for allocation in allocations:
             if allocation.node and allocation.node not in snapshot.fleet.row:
                 return False
             statement.allocate(allocation)
         rows = sorted({snapshot.fleet.row[a.node] for a in allocations if a.node})
-        return all(_row_holds(snapshot, row) for row in rows)
+        return all(_row_suffices(snapshot, row) for row in rows)
 
 
-def _quota_holds(snapshot: Snapshot, allocations: tuple[Allocation, ...]) -> bool:
+def _quota_suffices(snapshot: Snapshot, allocations: tuple[Allocation, ...]) -> bool:
     if not allocations:
         return True
     leaf = snapshot.queues[allocations[0].queue].quota_node
@@ -133,7 +135,7 @@ def _quota_holds(snapshot: Snapshot, allocations: tuple[Allocation, ...]) -> boo
     return all(is_at_least(snapshot.quota.available(leaf, key), amount) for key, amount in asked.items())
 
 
-def _row_holds(snapshot: Snapshot, row: int) -> bool:
+def _row_suffices(snapshot: Snapshot, row: int) -> bool:
     fleet = snapshot.fleet
     if not (fleet.ready[row] and fleet.schedulable[row]):
         return False

@@ -1,14 +1,14 @@
-"""Queues that are being emptied: everything that runs there is told to leave."""
+"""This module drains queues: all their running jobs are evicted."""
 
 from __future__ import annotations
 
-from scheduling.engine.actions.admission.outlook import Outlook
+from scheduling.engine.actions.admission.future_view import FutureView
 from scheduling.engine.model import Decision, DecisionKind, EvictRule, JobState, StopPolicy
 from scheduling.engine.session.session import Session
 
 
-def drain(session: Session, outlook: Outlook) -> None:
-    """Tell the running jobs of each queue on `hold-and-drain` to leave, by id."""
+def drain_queues(session: Session, future_view: FutureView) -> None:
+    """Evict the running jobs of each queue with the stop policy `hold-and-drain`, by id."""
     snapshot = session.snapshot
     for queue in session.sorted_queues():
         if queue.stop_policy is not StopPolicy.HOLD_AND_DRAIN:
@@ -20,7 +20,7 @@ def drain(session: Session, outlook: Outlook) -> None:
             held = tuple(task.id for task in snapshot.held(job_id) if not task.leaving)
             if not held:
                 continue
-            outlook.add(held)
+            future_view.mark_terminating(held)
             session.counters["drained"] += 1
             session.decisions.append(
                 Decision(kind=DecisionKind.EVICT, job=job_id, rule=EvictRule.QUEUE_DRAINED, released=held)

@@ -1,1 +1,1 @@
-"""What would help a job that waits, tried before it is said."""
+"""This package finds what would help a pending job; every recommendation is tried before it is reported."""

@@ -1,7 +1,7 @@
-"""What would help one waiting job: each recommendation is tried, and only what works is kept.
+"""This module tries the recommendations for one pending job and keeps those that work.
 
 One that lets the job start says so (`starts`). One after which the job would wait for something else names
-that (`also`), and those that work together only name each other (`with`).
+that reason (`also`), and those that work together only name each other (`with`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from foundation.core.quantities import Resource
-from scheduling.engine.actions.advice.changes import apply_help, find_role
+from scheduling.engine.actions.advice.apply_help import apply_help, find_role
 from scheduling.engine.actions.advice.trial import FeasibilityTrial, StartTrial, is_improvement
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Outcome, Queue, Reason
 from scheduling.engine.placement.explain import CHOSEN_BY_USER
-from scheduling.engine.placement.index.question import members
+from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.session.equivalence import HELP_TO_TRY
 
 _PLACES = (HelpCode.LOOSEN_PLACEMENT, HelpCode.ASK_OTHER_MODEL, HelpCode.ASK_OTHER_PROFILE)
@@ -27,80 +27,83 @@ _After = Callable[[Job], Reason | None]
 
 
 def advise_outcome(trial: StartTrial, queue: Queue, job: Job, outcome: Outcome) -> Outcome:
-    """The outcome of a job that waits, with the recommendations that work for it."""
+    """Return the outcome of a pending job with the recommendations that work for it."""
     return _Advice(trial, queue, job, outcome, lambda other: trial.reason_to_wait(queue, other)).outcome()
 
 
 def advise_never_fitting(trial: FeasibilityTrial, queue: Queue, job: Job, outcome: Outcome) -> Outcome:
-    """The same of a job that never fits, where it is asked only what would let it start some day."""
+    """Return the same for a job that never fits, with what would let it start some day."""
     return _Advice(trial, queue, job, outcome, lambda other: trial.reason_when_empty(queue, other)).outcome()
 
 
 class _Advice:
-    """The recommendations of one outcome; `after` says what a changed job would wait for."""
+    """The recommendations of one outcome; `reason_after` returns what a changed job would wait for."""
 
     def __init__(
-        self, trial: FeasibilityTrial, queue: Queue, job: Job, outcome: Outcome, after: _After
+        self, trial: FeasibilityTrial, queue: Queue, job: Job, outcome: Outcome, reason_after: _After
     ) -> None:
         assert outcome.reason is not None  # noqa: S101 - a job that starts needs no help
-        self._snapshot, self._queue, self._job, self._told = trial.snapshot, queue, job, outcome
+        self._snapshot, self._queue, self._job, self._outcome = trial.snapshot, queue, job, outcome
         self._reason: Reason = outcome.reason
-        self._after, self._trial = after, trial
+        self._after, self._trial = reason_after, trial
         self._role = find_role(job, str(outcome.numbers.get("role", "")))
 
     def outcome(self) -> Outcome:
-        """The outcome with what works."""
-        ways = list(self._tried())
-        if not ways and self._reason is Reason.NEVER_FITS:
-            ways = self._combined()
-        ways += self._raised()
-        ways.sort(key=lambda way: "also" in way.numbers or "with" in way.numbers)
-        rest = tuple(way for way in self._told.help if way.code not in HELP_TO_TRY)
-        return replace(self._told, help=(*ways, *rest))
+        """Return the outcome with the recommendations that work."""
+        help_items = list(self._tried_alone())
+        if not help_items and self._reason is Reason.NEVER_FITS:
+            help_items = self._combined()
+        help_items += self._raised()
+        help_items.sort(key=lambda help_item: "also" in help_item.numbers or "with" in help_item.numbers)
+        rest = tuple(help_item for help_item in self._outcome.help if help_item.code not in HELP_TO_TRY)
+        return replace(self._outcome, help=(*help_items, *rest))
 
-    # One at a time
+    # Recommendations tried alone
 
-    def _tried(self) -> Iterator[Help]:
-        for way in self._told.help:
-            if way.code not in HELP_TO_TRY or way.code in (HelpCode.RAISE_QUOTA, *_SIZES):
+    def _tried_alone(self) -> Iterator[Help]:
+        for help_item in self._outcome.help:
+            if help_item.code not in HELP_TO_TRY or help_item.code in (HelpCode.RAISE_QUOTA, *_SIZES):
                 continue
-            if way.code is HelpCode.ASK_LESS:
-                found = self._largest(self._job, self._amounts(way))
+            if help_item.code is HelpCode.ASK_LESS:
+                found = self._largest(self._job, self._amounts(help_item))
                 if found is not None:
                     yield found
                 continue
-            named = self._named(way)
+            named = self._named(help_item)
             changed = apply_help(self._job, named)
-            after = self._reason if changed is None else self._after(changed)
-            if changed is not None and is_improvement(self._reason, after):
-                yield self._then(named, after)
+            reason_after = self._reason if changed is None else self._after(changed)
+            if changed is not None and is_improvement(self._reason, reason_after):
+                yield self._then(named, reason_after)
         for sizes in (self._cards(), self._tasks()):
             found = self._largest(self._job, sizes)
             if found is not None:
                 yield found
 
-    def _largest(self, job: Job, ways: list[Help]) -> Help | None:
-        """Of the same recommendation with smaller and smaller amounts the first with which the job starts; or
-        else the first that helps at all. What an amount does, all smaller ones do as well."""
+    def _largest(self, job: Job, help_items: list[Help]) -> Help | None:
+        """Return the first of ever smaller amounts with which the job starts, or else the first that helps at
+        all.
+
+        What one amount does, all smaller ones do as well.
+        """
         known: dict[int, Reason | None] = {}
 
-        def after(place: int) -> Reason | None:
+        def reason_after(place: int) -> Reason | None:
             if place not in known:
-                changed = apply_help(job, ways[place])
+                changed = apply_help(job, help_items[place])
                 known[place] = self._reason if changed is None else self._after(changed)
             return known[place]
 
         goods: list[Callable[[Reason | None], bool]] = [lambda reason: reason is None]
-        # While it is only for now that a job lacks something, to ask for less has to be of use now.
+        # A job with a temporary shortage must profit now from asking for less.
         if self._reason not in _LACKS:
             goods.append(lambda reason: is_improvement(self._reason, reason))
         for good in goods:
-            place = _first(len(ways), lambda place, good=good: good(after(place)))  # type: ignore[misc]
+            place = _first(len(help_items), lambda place, good=good: good(reason_after(place)))  # type: ignore[misc]
             if place is not None:
-                return self._then(ways[place], after(place))
+                return self._then(help_items[place], reason_after(place))
         return None
 
-    # Which amounts there are to try
+    # Amounts to try
 
     def _cards(self) -> list[Help]:
         gpu = None if self._role is None else self._role.request.gpu
@@ -118,25 +121,28 @@ class _Advice:
             for n in range(role.least - 1, 0, -1)
         ]
 
-    def _amounts(self, way: Help) -> list[Help]:
-        """Per task: what nodes have, from the most downwards, or the job's share of a limit of its queue."""
-        resource, limit = str(way.numbers["resource"]), int(way.numbers["limit"])
+    def _amounts(self, help_item: Help) -> list[Help]:
+        """Return the amounts per task to try: what nodes have, from the most downwards, or the job's share of
+        a queue limit."""
+        resource, limit = str(help_item.numbers["resource"]), int(help_item.numbers["limit"])
         if self._role is None:
             return []
-        facts = {**way.numbers, "role": self._role.name}
+        facts = {**help_item.numbers, "role": self._role.name}
         if self._reason is Reason.NEVER_FITS:
-            amounts = self._on_nodes(str(way.numbers["flavor"]), resource)
-            return [Help(way.code, {**facts, "limit": amount}) for amount in amounts if 0 < amount <= limit]
+            amounts = self._on_nodes(str(help_item.numbers["flavor"]), resource)
+            return [
+                Help(help_item.code, {**facts, "limit": amount}) for amount in amounts if 0 < amount <= limit
+            ]
         each = limit // max(1, self._role.least)
-        # Of cards fewer are asked for by their number.
+        # A smaller number of cards is a recommendation of its own.
         alone = len(self._job.roles) == 1 and resource in (Resource.CPU, Resource.MEMORY)
-        return [Help(way.code, {**facts, "each": each})] if alone and each else []
+        return [Help(help_item.code, {**facts, "each": each})] if alone and each else []
 
     def _on_nodes(self, name: str, resource: str) -> list[int]:
         fleet, flavor = self._snapshot.fleet, self._snapshot.flavors.get(name)
         if flavor is None:
             return []
-        inside = members(fleet, flavor)
+        inside = member_rows(fleet, flavor)
         if resource == Resource.CPU:
             amounts = fleet.cpu[inside]
         elif resource == Resource.MEMORY:
@@ -148,100 +154,114 @@ class _Advice:
             amounts = np.zeros(0, np.int64) if known is None else known[inside]
         return [int(amount) for amount in sorted(np.unique(amounts).tolist(), reverse=True)]
 
-    # Several together
+    # Recommendations tried together
 
     def _combined(self) -> list[Help]:
-        """What the user could give up of where the job runs, as far as it is needed, and if need be less of
-        something else besides."""
-        ways = [*_rules_of(self._job), *map(self._named, self._told.help)]
-        ways = [way for way in ways if way.code in _PLACES and apply_help(self._job, way) is not None]
-        best = self._needed(ways)
+        """Return the placement rules that the user could drop together, without needless ones, and if need be
+        a smaller amount besides."""
+        help_items = [*_rules_of(self._job), *map(self._named, self._outcome.help)]
+        help_items = [
+            help_item
+            for help_item in help_items
+            if help_item.code in _PLACES and apply_help(self._job, help_item) is not None
+        ]
+        best = self._needed(help_items)
         if best is not None:
             return _together(best)
-        job = self._all(ways)
-        less = (way for way in self._told.help if way.code is HelpCode.ASK_LESS)
+        job = self._all(help_items)
+        less = (help_item for help_item in self._outcome.help if help_item.code is HelpCode.ASK_LESS)
         for sizes in (self._cards(), self._tasks(), *map(self._amounts, less)):
-            found = self._largest(job, sizes) if ways else None
+            found = self._largest(job, sizes) if help_items else None
             changed = None if found is None else apply_help(self._job, found)
             if found is not None and changed is not None:
-                kept = self._without_needless(changed, ways)
-                # What is left of them may do less than all of them.
-                after = self._after(self._all(kept, changed))
+                remaining = self._without_needless(changed, help_items)
+                # The remaining ones may have a smaller effect than all of them.
+                reason_after = self._after(self._all(remaining, changed))
                 facts = {key: n for key, n in found.numbers.items() if key not in ("also", "starts")}
-                every = (*kept, Help(found.code, facts))
-                return _together(self._then(way, after) for way in every)
+                every = (*remaining, Help(found.code, facts))
+                return _together(self._then(help_item, reason_after) for help_item in every)
         return []
 
-    def _needed(self, ways: list[Help]) -> list[Help] | None:
-        """Those without which the rest does not help; None where not even all of them do."""
-        if not ways or not is_improvement(self._reason, self._after(self._all(ways))):
+    def _needed(self, help_items: list[Help]) -> list[Help] | None:
+        """Return the recommendations without which the rest does not help; None if not even all of them
+        do."""
+        if not help_items or not is_improvement(self._reason, self._after(self._all(help_items))):
             return None
-        kept = self._without_needless(self._job, ways)
-        after = self._after(self._all(kept))
-        return [self._then(way, after) for way in kept]
+        remaining = self._without_needless(self._job, help_items)
+        reason_after = self._after(self._all(remaining))
+        return [self._then(help_item, reason_after) for help_item in remaining]
 
-    def _without_needless(self, job: Job, ways: list[Help]) -> list[Help]:
-        for way in ways:
-            rest = [other for other in ways if other is not way]
+    def _without_needless(self, job: Job, help_items: list[Help]) -> list[Help]:
+        for help_item in help_items:
+            rest = [other for other in help_items if other is not help_item]
             if is_improvement(self._reason, self._after(self._all(rest, job))):
-                ways = rest
-        return ways
+                help_items = rest
+        return help_items
 
-    def _all(self, ways: Iterable[Help], job: Job | None = None) -> Job:
-        """The job after all of these."""
+    def _all(self, help_items: Iterable[Help], job: Job | None = None) -> Job:
+        """Return the job after all of these recommendations."""
         changed = self._job if job is None else job
-        for way in ways:
-            changed = apply_help(changed, way) or changed
+        for help_item in help_items:
+            changed = apply_help(changed, help_item) or changed
         return changed
 
     def _raised(self) -> list[Help]:
-        """More quota, of all that is short at once."""
-        ways = [way for way in self._told.help if way.code is HelpCode.RAISE_QUOTA]
-        if not ways or not isinstance(self._trial, StartTrial):
+        """Recommend more quota for all resources that are short at once."""
+        help_items = [help_item for help_item in self._outcome.help if help_item.code is HelpCode.RAISE_QUOTA]
+        if not help_items or not isinstance(self._trial, StartTrial):
             return []
         raised = {
-            FlavorResource(str(way.numbers["flavor"]), str(way.numbers["resource"])): int(
-                way.numbers["short"]
+            FlavorResource(str(help_item.numbers["flavor"]), str(help_item.numbers["resource"])): int(
+                help_item.numbers["short"]
             )
-            for way in ways
+            for help_item in help_items
         }
-        after = self._trial.reason_to_wait(self._queue, self._job, raised)
-        return [self._then(way, after) for way in ways] if is_improvement(self._reason, after) else []
+        reason_after = self._trial.reason_to_wait(self._queue, self._job, raised)
+        return (
+            [self._then(help_item, reason_after) for help_item in help_items]
+            if is_improvement(self._reason, reason_after)
+            else []
+        )
 
-    def _then(self, way: Help, after: Reason | None) -> Help:
-        """A recommendation with what becomes of the job: it starts, or waits for something else."""
-        if after is not None:
-            return Help(way.code, {**way.numbers, "also": after.value})
-        # Of what lets it start some day nobody has asked whether that would be at once.
-        return Help(way.code, {**way.numbers, "starts": 1}) if isinstance(self._trial, StartTrial) else way
+    def _then(self, help_item: Help, reason_after: Reason | None) -> Help:
+        """Return a recommendation with its effect: the job starts, or waits for something else."""
+        if reason_after is not None:
+            return Help(help_item.code, {**help_item.numbers, "also": reason_after.value})
+        # Whether a feasible job would start at once was not tried.
+        return (
+            Help(help_item.code, {**help_item.numbers, "starts": 1})
+            if isinstance(self._trial, StartTrial)
+            else help_item
+        )
 
-    def _named(self, way: Help) -> Help:
-        """A recommendation with the role that it is about."""
-        about = way.code in (HelpCode.ASK_OTHER_MODEL, HelpCode.ASK_OTHER_PROFILE)
+    def _named(self, help_item: Help) -> Help:
+        """Return a recommendation with the role that it is about."""
+        about = help_item.code in (HelpCode.ASK_OTHER_MODEL, HelpCode.ASK_OTHER_PROFILE)
         if not about or self._role is None:
-            return way
-        return Help(way.code, {**way.numbers, "role": self._role.name})
+            return help_item
+        return Help(help_item.code, {**help_item.numbers, "role": self._role.name})
 
 
 def _rules_of(job: Job) -> Iterator[Help]:
-    """All rules of placement of a job, to be given up one by one."""
+    """Yield all placement rules of a job, to be dropped one by one."""
     for veto in CHOSEN_BY_USER:
-        way = Help(HelpCode.LOOSEN_PLACEMENT, {"veto": veto})
-        if apply_help(job, way) != job:
-            yield way
+        help_item = Help(HelpCode.LOOSEN_PLACEMENT, {"veto": veto})
+        if apply_help(job, help_item) != job:
+            yield help_item
 
 
-def _together(ways: Iterable[Help]) -> list[Help]:
-    all_of_them = list(ways)
-    codes = [way.code.value for way in all_of_them]
+def _together(help_items: Iterable[Help]) -> list[Help]:
+    all_of_them = list(help_items)
+    codes = [help_item.code.value for help_item in all_of_them]
     return [
-        Help(way.code, {**way.numbers, "with": ",".join(codes[:place] + codes[place + 1 :])})
-        for place, way in enumerate(all_of_them)
+        Help(help_item.code, {**help_item.numbers, "with": ",".join(codes[:place] + codes[place + 1 :])})
+        for place, help_item in enumerate(all_of_them)
     ]
 
 
 def _first(count: int, good: Callable[[int], bool]) -> int | None:
-    """The first of so many places that is good, where all behind a good one are good as well."""
+    """Return the first of `count` places that is good, where all places behind a good one are good as
+    well."""
     if not count or not good(count - 1):
         return None
     low, high = 0, count - 1

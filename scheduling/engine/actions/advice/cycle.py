@@ -1,4 +1,5 @@
-"""Which jobs are told in a cycle what would help: trials cost time, so only so many are made."""
+"""This module chooses the jobs whose recommendations are tried in a cycle; a trial costs time, so their
+number is bounded."""
 
 from __future__ import annotations
 
@@ -9,82 +10,89 @@ from scheduling.engine.actions.advice.trial import StartTrial
 from scheduling.engine.session.equivalence import HELP_TO_TRY, AnswerKey, SharedAnswers
 from scheduling.engine.session.session import Session
 
-# How many trials a cycle may make: one for so many turns, or as many as look at so many nodes together where
-# that is more, within bounds. So they take a small part of the time of a cycle, or little time.
+# The number of trials of a cycle: one for this many evaluations, or as many as examine this many nodes
+# together, whichever is more, within bounds. Trials thus take a small part of a cycle, or little time.
 TURNS_PER_TRIAL = 20
 MIN_NODES_TRIED, MAX_NODES_TRIED = 200, 8_000
 MIN_TRIALS, MAX_TRIALS = 4, 512
-# What is not used is saved for so many cycles. Half of it is kept for jobs that have no recommendations yet;
-# with the rest those are tried again that were tried in an earlier state.
+# Unused trials are saved for this many cycles. Half of them are kept for jobs without recommendations; with
+# the rest, outcomes are tried again that were tried in an earlier state.
 SAVED_CYCLES = 4
 
 
 def count_allowed_trials(session: Session) -> int:
-    """How many trials a cycle may make on average."""
+    """Return how many trials a cycle may make on average."""
     nodes, turns = max(1, len(session.snapshot.fleet)), session.counters["tried"]
     most = max(MIN_TRIALS, min(MAX_TRIALS, MAX_NODES_TRIED // nodes))
     return max(1, min(most, max(MIN_NODES_TRIED // nodes, turns // TURNS_PER_TRIAL)))
 
 
 def advise_waiting_jobs(session: Session) -> None:
-    """Try the recommendations of jobs that wait, and tell what works to all that are alike."""
+    """Try the recommendations of pending jobs, and report those that work to all jobs of the class."""
     session.snapshot.show(later=False)
-    trial, state, kept = StartTrial(session), session.snapshot.version, session.snapshot.kept
+    trial, state, saved = StartTrial(session), session.snapshot.version, session.snapshot.kept
     each = count_allowed_trials(session)
-    known = kept.get(StartTrial)
-    # What one job took beyond the bound is made up for in the cycles that follow.
+    known = saved.get(StartTrial)
+    # Trials beyond the bound are taken from the following cycles.
     most = min(SAVED_CYCLES * each, known + each if isinstance(known, int) else SAVED_CYCLES * each)
     if session.config.advise_for is not None:
         most = MAX_TRIALS
-    for kind, told in _new(session):
+    for answer_key, answers in _never_tried(session):
         if trial.trial_count >= most:
             break
-        _try(session, trial, kind, told, state)
-    for kind, told in _tried_before(session, state):
+        _try_help(session, trial, answer_key, answers, state)
+    for answer_key, answers in _tried_before(session, state):
         if trial.trial_count >= most - SAVED_CYCLES * each // 2:
             break
-        _try(session, trial, kind, told, state)
+        _try_help(session, trial, answer_key, answers, state)
     if session.config.advise_for is None:
-        kept[StartTrial] = most - trial.trial_count
+        saved[StartTrial] = most - trial.trial_count
 
 
-def _new(session: Session) -> Iterator[tuple[AnswerKey, SharedAnswers]]:
-    return ((kind, told) for kind, told in _asking(session) if told.tried_at is None)
+def _never_tried(session: Session) -> Iterator[tuple[AnswerKey, SharedAnswers]]:
+    return (
+        (answer_key, answers)
+        for answer_key, answers in _classes_to_advise(session)
+        if answers.tried_at is None
+    )
 
 
 def _tried_before(session: Session, state: int) -> Iterator[tuple[AnswerKey, SharedAnswers]]:
-    """Those that were tried in another state, the longest ago first."""
-    stale = [each for each in _asking(session) if each[1].tried_at not in (None, state)]
+    """Yield the classes that were tried in another state, the oldest trial first."""
+    stale = [each for each in _classes_to_advise(session) if each[1].tried_at not in (None, state)]
     yield from sorted(stale, key=lambda each: each[1].tried_at or 0)
 
 
-def _asking(session: Session) -> list[tuple[AnswerKey, SharedAnswers]]:
-    """The kinds that were told something with recommendations that have to be tried."""
+def _classes_to_advise(session: Session) -> list[tuple[AnswerKey, SharedAnswers]]:
+    """Return the classes whose outcome has recommendations that must be tried."""
     only, refusals = session.config.advise_for, session.answers
     found = []
-    for kind, job_id in refusals.seen.items():
-        told = refusals.get_answers(kind)
-        meant = only is None or (
-            only in session.snapshot.jobs and kind[1] == session.equivalence.class_of(session.get_job(only))
+    for answer_key, job_id in refusals.seen.items():
+        answers = refusals.get_answers(answer_key)
+        selected = only is None or (
+            only in session.snapshot.jobs
+            and answer_key[1] == session.equivalence.class_of(session.get_job(only))
         )
         if (
-            meant
+            selected
             and job_id in session.snapshot.jobs
-            and any(way.code in HELP_TO_TRY for way in told.computed.help)
+            and any(way.code in HELP_TO_TRY for way in answers.computed.help)
         ):
-            found.append((kind, told))
+            found.append((answer_key, answers))
     return found
 
 
-def _try(session: Session, trial: StartTrial, kind: AnswerKey, told: SharedAnswers, state: int) -> None:
-    job_id = session.answers.seen[kind]
-    queue, job = session.snapshot.queues[kind[0]], session.get_job(job_id)
-    outcome = advise_outcome(trial, queue, job, told.computed)
-    if outcome.help == told.reported.help:
-        told.tried_at = state
+def _try_help(
+    session: Session, trial: StartTrial, answer_key: AnswerKey, answers: SharedAnswers, state: int
+) -> None:
+    job_id = session.answers.seen[answer_key]
+    queue, job = session.snapshot.queues[answer_key[0]], session.get_job(job_id)
+    outcome = advise_outcome(trial, queue, job, answers.computed)
+    if outcome.help == answers.reported.help:
+        answers.tried_at = state
         return
-    fresh = SharedAnswers(told.computed, outcome, state)
-    session.answers.replace_answers(kind, fresh)
-    for name, answer in told.items():
+    fresh = SharedAnswers(answers.computed, outcome, state)
+    session.answers.replace_answers(answer_key, fresh)
+    for name, answer in answers.items():
         if session.outcomes.get(name) is answer:
             session.outcomes[name] = fresh[name]

@@ -1,12 +1,17 @@
-"""Whether a job would start, or what it would wait for, if it or its queue's quota were another."""
+"""This module decides whether a job would start, or what it would wait for, if it or its queue's quota were
+changed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scheduling.engine.actions.admission.nominate import Ask, Nominator, Victims
-from scheduling.engine.actions.admission.shut import all_shut, shut_flavors, told_over_all
-from scheduling.engine.actions.admission.spare import too_little_spare
+from scheduling.engine.actions.admission.excluded_flavors import (
+    are_all_excluded,
+    find_excluded_flavors,
+    least_severe_refusal,
+)
+from scheduling.engine.actions.admission.nominator import EvaluationRequest, Nominator, VictimScope
+from scheduling.engine.actions.admission.readmission_headroom import find_headroom_refusal
 from scheduling.engine.actions.lasting_refusals import find_beyond_limits, has_single_flavor_tasks
 from scheduling.engine.gang import RefusalCache
 from scheduling.engine.model import FlavorResource, Job, JobState, Queue, Reason, StopPolicy
@@ -24,15 +29,15 @@ REASONS_BY_SEVERITY = (
     Reason.EXCEEDS_MAX_QUOTA,
     Reason.NEVER_FITS,
 )
-"""From what is lacking least to what is most fundamental; other reasons come before all of them."""
+"""Reasons from the least to the most fundamental; all other reasons come before them."""
 
 
 def is_improvement(before: Reason, after: Reason | None) -> bool:
-    """Whether what a job waits for then is less fundamental than what it waited for before."""
-    return after is None or _gravity(after) < _gravity(before)
+    """Return whether the reason after a change is less fundamental than the one before."""
+    return after is None or _severity(after) < _severity(before)
 
 
-def _gravity(reason: Reason) -> int:
+def _severity(reason: Reason) -> int:
     return REASONS_BY_SEVERITY.index(reason) if reason in REASONS_BY_SEVERITY else -1
 
 
@@ -44,42 +49,42 @@ class FeasibilityTrial:
         self.trial_count = 0
 
     def reason_when_empty(self, queue: Queue, job: Job) -> Reason | None:
-        """NEVER_FITS, or None where the job could start there."""
+        """Return NEVER_FITS, or None if the job could start in the empty cell."""
         self.trial_count += 1
         possible = find_infeasible_flavors(self.snapshot, self._rule, queue, job)
         return Reason.NEVER_FITS if possible is None else None
 
 
 class StartTrial(FeasibilityTrial):
-    """Tries jobs in the state at the end of a cycle; changes nothing, and keeps nothing by job."""
+    """Tries jobs in the state at the end of a cycle; nothing is changed or cached by job."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session.snapshot, session.tools.rule)
         self._session = session
-        self._nominator = Nominator(session, Victims.NONE)
+        self._nominator = Nominator(session, VictimScope.NONE)
 
     def reason_to_wait(
         self, queue: Queue, job: Job, raised: Mapping[FlavorResource, int] | None = None
     ) -> Reason | None:
-        """What the job would wait for, were it the only one that does; None where it would start.
+        """Return what the job would wait for if it were the only pending job; None if it would start.
 
-        `raised` is by how much the nominal of its queue is higher then. Nobody is asked to leave for it.
+        `raised` is added to the nominal quota of its queue. No victims are considered.
         """
         with self._session.snapshot.quota.raised(queue.quota_node, raised or {}):
             return self._reason(queue, job)
 
     def _reason(self, queue: Queue, job: Job) -> Reason | None:
         session = self._session
-        dead: InfeasibleFlavors = frozenset()
+        infeasible: InfeasibleFlavors = frozenset()
         self.trial_count += 1
         if has_single_flavor_tasks(session, queue):
             possible = find_infeasible_flavors(self.snapshot, self._rule, queue, job)
             if possible is None:
                 return Reason.NEVER_FITS
-            dead = possible
-            if find_beyond_limits(session, queue, job, dead) is not None:
+            infeasible = possible
+            if find_beyond_limits(session, queue, job, infeasible) is not None:
                 return Reason.EXCEEDS_MAX_QUOTA
-        if session.allowances.find_denial(queue, job, dead) is not None:
+        if session.allowances.find_denial(queue, job, infeasible) is not None:
             return Reason.POLICY_DENIED
         if queue.stop_policy is not StopPolicy.NONE:
             return Reason.QUEUE_STOPPED
@@ -87,23 +92,25 @@ class StartTrial(FeasibilityTrial):
             return Reason.SUSPENDED
         if job.backoff_until is not None and job.backoff_until > session.now:
             return Reason.BACKOFF
-        shut = shut_flavors(session, queue, job)
+        excluded = find_excluded_flavors(session, queue, job)
         refusal: Refusal | None = None
-        if not all_shut(session, queue, shut):
-            refusal = self._refusal(queue, job, frozenset(shut), dead)
+        if not are_all_excluded(session, queue, excluded):
+            refusal = self._refusal(queue, job, frozenset(excluded), infeasible)
             if refusal is None:
                 return None
-        if shut:
-            quota = self._nominator.quota_of(queue, job, dead)
-            refusal = told_over_all(quota, shut, refusal) or next(iter(shut.values()))
+        if excluded:
+            quota = self._nominator.assign_smallest(queue, job, infeasible)
+            refusal = least_severe_refusal(quota, excluded, refusal) or next(iter(excluded.values()))
         return None if refusal is None else refusal.reason
 
     def _refusal(
-        self, queue: Queue, job: Job, shunned: frozenset[str], dead: InfeasibleFlavors
+        self, queue: Queue, job: Job, excluded_flavors: frozenset[str], infeasible: InfeasibleFlavors
     ) -> Refusal | None:
         session = self._session
-        ask = Ask(RefusalCache(), leave=False, shunned=shunned, dead=dead)
+        ask = EvaluationRequest(
+            RefusalCache(), may_preempt=False, excluded_flavors=excluded_flavors, infeasible=infeasible
+        )
         with session.snapshot.statement() as statement:
-            entry = self._nominator.nominate(statement, queue, job, ask)
-            refusal = too_little_spare(session, entry, charged=True) if entry.fits else entry.refusal
+            entry = self._nominator.evaluate_job(statement, queue, job, ask)
+            refusal = find_headroom_refusal(session, entry, charged=True) if entry.fits else entry.refusal
             return None if refusal is None else refusal.told()

@@ -1,8 +1,7 @@
-"""The action that moves running tasks together so that a waiting job finds room.
+"""This module moves running tasks together so that a pending job fits.
 
-A move costs the mover what it has not saved, so moves are made for a waiting job only, and only when
-that job then starts: nothing is tidied up on suspicion. Every mover has its new place before it gives up
-the old one.
+A move costs the moved job the work that it has not saved, so tasks are moved for a pending job only, and only
+if that job then starts. Each moved task has its new node before it leaves the old one.
 """
 
 from __future__ import annotations
@@ -46,53 +45,56 @@ from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.charges import asked_of
 
-# Of how many differently shaped jobs of one user in one queue it is asked whether moves would help.
+# At most this many shapes of one user and queue are searched for moves in a cycle.
 MAX_SHAPES_PER_USER = 64
 SHORTAGE_REASONS = (Reason.NO_ROOM, Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED)
 
 
 class Consolidation:
-    """Opens room for waiting jobs whose quota is free, within the bounds of the configuration.
+    """Makes pending jobs fit whose quota is free, within the bounds of the configuration.
 
-    Meant to come last in a cycle: what a mover gives up is claimed by the job it moved for.
+    It is meant to come last in a cycle: what a moved task leaves is claimed by the pending job.
     """
 
     name = "consolidate"
 
     def run(self, session: Session) -> None:
-        """Waiting jobs in the cycle's order; each that can be helped gets a claim."""
+        """Examine pending jobs in the cycle's order; each that can be helped gets a claim."""
         session.counters["moved"] += 0
         if session.planned_moves is not None:
             self._move(session, *session.planned_moves)
             return
         failed: set[Hashable] = set()
-        gains, options = ConsolidationSearch(session), session.config.consolidation
+        consolidation, options = ConsolidationSearch(session), session.config.consolidation
         for queue, job in self._waiting(session):
-            like = (queue.id, session.equivalence.class_of(job), bool(session.snapshot.holds(job.id)))
-            if gains.searches >= options.jobs_tried or session.counters["moved"] >= options.moves_per_cycle:
+            class_key = (queue.id, session.equivalence.class_of(job), bool(session.snapshot.holds(job.id)))
+            if (
+                consolidation.searches >= options.jobs_tried
+                or session.counters["moved"] >= options.moves_per_cycle
+            ):
                 return
-            if like in failed:
+            if class_key in failed:
                 continue
-            gain = gains.find_gain(queue, job)
+            gain = consolidation.find_gain(queue, job)
             if gain is None:
-                failed.add(like)
+                failed.add(class_key)
                 continue
             self._move(session, queue, job, gain)
-            gains.movable_tasks.exclude_jobs(move.before.job for move in gain.plan.moves)
+            consolidation.movable_tasks.exclude_jobs(move.before.job for move in gain.plan.moves)
         if options.with_evictions and not session.counters["moved"]:
-            self._make_way(session, gains)
+            self._evict_and_move(session, consolidation)
 
     def preview_gain(self, session: Session, job: Job) -> ConsolidationGain | None:
-        """What moving others would give this job now, or None; changes nothing."""
+        """Return what moving others would give this job now, or None; nothing is changed."""
         return ConsolidationSearch(session).find_gain(session.snapshot.queues[job.queue], job)
 
     def _waiting(self, session: Session) -> Iterator[tuple[Queue, Job]]:
-        """Jobs that wait for room, in the order in which the cycle would look at them; those that stay
-        inside what their queue owns come first."""
+        """Yield the jobs that wait for room in the order in which the cycle would evaluate them; those inside
+        their queue's own quota come first."""
         candidates: list[Candidate] = []
         tree = session.snapshot.quota
-        # Mostly all were told that they wait for something else, and there may be thousands.
-        told = (
+        # Usually all jobs wait for something else, and there may be thousands.
+        with_other_outcome = (
             session.outcomes.keys() - session.lacking_room
             if session.lacking_room
             else session.outcomes.keys()
@@ -100,7 +102,11 @@ class Consolidation:
         for queue in session.sorted_queues():
             if queue.stop_policy is not StopPolicy.NONE:
                 continue
-            ready = list(self._ready(session, filterfalse(told.__contains__, session.pending_jobs(queue))))
+            ready = list(
+                self._candidates_of_line(
+                    session, filterfalse(with_other_outcome.__contains__, session.pending_jobs(queue))
+                )
+            )
             if queue.strategy is Strategy.STRICT_FIFO:
                 del ready[1:]
             levels = (estimate_head(session, tree, queue, job).borrow_level for job in ready)
@@ -110,82 +116,85 @@ class Consolidation:
         for candidate in sorted(session.sort_candidates(candidates), key=OWNED.key):
             yield session.snapshot.queues[candidate.job.queue], candidate.job
 
-    def _ready(self, session: Session, waiting: Iterable[str]) -> Iterator[Job]:
-        """Those of a line that may be helped. Of each user only so many differently shaped ones are priced,
-        so that nobody makes a cycle long by asking for each job in another way."""
+    def _candidates_of_line(self, session: Session, waiting: Iterable[str]) -> Iterator[Job]:
+        """Yield the jobs of a line that may be helped.
+
+        Of each user only so many different shapes are searched, so that no user makes a cycle long by
+        submitting every job in another shape.
+        """
         shapes: defaultdict[str, set[int]] = defaultdict(set)
-        jobs, likes, full = session.snapshot.jobs, session.equivalence, set[str]()
+        jobs, equivalence, exhausted_users = session.snapshot.jobs, session.equivalence, set[str]()
         for job in map(jobs.__getitem__, waiting):
-            if job.user in full and likes.class_of(job) not in shapes[job.user]:
+            if job.user in exhausted_users and equivalence.class_of(job) not in shapes[job.user]:
                 continue
             if self._may_be_helped(session, job):
                 known = shapes[job.user]
-                known.add(likes.class_of(job))
+                known.add(equivalence.class_of(job))
                 if len(known) >= MAX_SHAPES_PER_USER:
-                    full.add(job.user)
+                    exhausted_users.add(job.user)
                 yield job
 
     def _may_be_helped(self, session: Session, job: Job) -> bool:
-        """Whether a job that lacks room, as far as is known, might be given some."""
+        """Return whether a job lacks room, as far as is known, and may be given some."""
         known = session.outcomes.get(job.id)
         ready = job.backoff_until is None or job.backoff_until <= session.now
         free = not session.snapshot.holds(job.id) and job.id not in session.snapshot.claims
         allowed = job.preemptible or not session.config.consolidation.preemptible_only
-        # Seats are looked for in every flavor, and without asking what a user may hold.
+        # The search covers every flavor and ignores user caps, so limited jobs are left out.
         limited = job.barred or (job.allowances and known is None)
         return job.state is JobState.QUEUED and ready and free and allowed and not limited
 
-    def _make_way(self, session: Session, gains: ConsolidationSearch) -> None:
-        """Evict and move together for jobs that have a right to room and find none."""
+    def _evict_and_move(self, session: Session, consolidation: ConsolidationSearch) -> None:
+        """Evict and move together for jobs that are entitled to room and find none."""
         if not any(known.reason in SHORTAGE_REASONS for known in session.outcomes.values()):
             return
         for queue in session.sorted_queues():
-            for wanting in islice(_wantings(session, queue), session.config.consolidation.jobs_tried):
-                way = find_evictions_and_moves(session, wanting, gains)
-                if way is not None:
-                    evict_victims(session, wanting.job, way)
+            for entitled in islice(_entitled_jobs(session, queue), session.config.consolidation.jobs_tried):
+                plan = find_evictions_and_moves(session, entitled, consolidation)
+                if plan is not None:
+                    evict_victims(session, entitled.job, plan)
                     self._move(
-                        session, queue, wanting.job, compute_gain(session, way.move_plan), way.released
+                        session, queue, entitled.job, compute_gain(session, plan.move_plan), plan.released
                     )
-                    # Victims are looked for among those who stand where they stood when the cycle began.
+                    # The search for victims assumes that every task is where it was when the cycle began.
                     return
 
     def _move(
         self, session: Session, queue: Queue, job: Job, gain: ConsolidationGain, evicted: tuple[str, ...] = ()
     ) -> None:
-        moves, seats = gain.plan.moves, gain.plan.allocations
+        moves, allocations = gain.plan.moves, gain.plan.allocations
         with session.snapshot.statement() as statement:
             for move in moves:
                 statement.release(move.before.id)
-            for allocation in (*seats, *(move.after for move in moves)):
+            for allocation in (*allocations, *(move.after for move in moves)):
                 statement.allocate(allocation)
             statement.commit()
         session.counters["moved"] += len(moves)
         by_job: dict[str, list[tuple[Allocation, Allocation]]] = {}
         for move in moves:
             by_job.setdefault(move.before.job, []).append((move.before, move.after))
-        for mover in sorted(by_job):
+        for moved_job in sorted(by_job):
             session.decisions.append(
                 Decision(
                     kind=DecisionKind.MIGRATE,
-                    job=mover,
+                    job=moved_job,
                     rule=EvictRule.CONSOLIDATION,
                     beneficiary=job.id,
-                    allocations=tuple(after for _, after in by_job[mover]),
-                    released=tuple(before.id for before, _ in by_job[mover]),
+                    allocations=tuple(after for _, after in by_job[moved_job]),
+                    released=tuple(before.id for before, _ in by_job[moved_job]),
                 )
             )
         self._claim(session, job, gain, evicted)
 
     def _claim(self, session: Session, job: Job, gain: ConsolidationGain, evicted: tuple[str, ...]) -> None:
-        # Seats may lie where movers of an earlier claim of this cycle still stand.
+        # The allocations may overlap tasks that an earlier claim of this cycle moves away.
         moving = (
             task_id
             for decision in session.decisions
             if decision.kind is DecisionKind.MIGRATE
             for task_id in decision.released
         )
-        leaving = (*evicted, *moving)
+        terminating = (*evicted, *moving)
         numbers: dict[str, int | str] = {
             "tasks": gain.tasks,
             "jobs": gain.jobs,
@@ -197,7 +206,7 @@ class Consolidation:
                 kind=DecisionKind.PARK,
                 job=job.id,
                 allocations=gain.plan.allocations,
-                released=tuple(dict.fromkeys(leaving)),
+                released=tuple(dict.fromkeys(terminating)),
                 beneficiary=job.id,
                 rule=EvictRule.CONSOLIDATION,
                 numbers=numbers,
@@ -214,23 +223,26 @@ class Consolidation:
         )
 
 
-def _wantings(session: Session, queue: Queue) -> Iterator[EntitledJob]:
-    """The jobs of a queue that stay inside what it owns and find no room, of those that are alike the first;
-    of a queue that starts in order alone its head, if it is such a job."""
+def _entitled_jobs(session: Session, queue: Queue) -> Iterator[EntitledJob]:
+    """Yield the jobs of a queue that stay inside its own quota and found no room, the first of each class.
+
+    A strict queue yields its head only.
+    """
     ranks = session.queue_classes(queue).by_user.values()
     if queue.strategy is Strategy.STRICT_FIFO:
         first = sorted(own[0][0] for own in ranks)[:1]
     else:
-        # Of thousands that differ few were told anything yet.
+        # Of thousands of different jobs few have an outcome yet.
         first = sorted(entry for own in ranks for entry, _ in own if entry[1] in session.outcomes)
     for _, job_id in first:
-        wanting = _wanting(session, queue, session.get_job(job_id))
-        if wanting is not None:
-            yield wanting
+        entitled = _entitled_job(session, queue, session.get_job(job_id))
+        if entitled is not None:
+            yield entitled
 
 
-def _wanting(session: Session, queue: Queue, job: Job) -> EntitledJob | None:
-    """The job with its right to room; None where it has none, or where it waits for something else."""
+def _entitled_job(session: Session, queue: Queue, job: Job) -> EntitledJob | None:
+    """Return the job with what it is entitled to; None if it would borrow, or if it waits for something
+    else."""
     known = session.outcomes.get(job.id)
     gated = job.preempts_after is not None and job.preempts_after > session.now
     if known is None or known.reason not in SHORTAGE_REASONS or gated or session.snapshot.holds(job.id):

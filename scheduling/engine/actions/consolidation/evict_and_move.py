@@ -1,8 +1,9 @@
-"""Room for a job inside its queue's nominal where neither evictions nor moves alone would open it.
+"""This module makes room for a job inside its queue's own quota where neither evictions nor moves alone
+suffice.
 
-What may be asked to leave can stand scattered over nodes on which others run whom nobody may evict. Then
-some leave, wherever they stand, and the others move together into what they leave. Who may be asked is
-decided by the rules of preemption as always; only what counts as room is wider.
+The jobs that may be evicted can be scattered over nodes on which other jobs run that may not. Then some are
+evicted, wherever they run, and the others move together onto what becomes free. The rules of preemption
+decide which jobs may be evicted, as always; only the notion of room is wider.
 """
 
 from __future__ import annotations
@@ -14,37 +15,37 @@ from typing import NamedTuple
 from scheduling.engine.actions.consolidation.search import ConsolidationSearch
 from scheduling.engine.gang.moves import MovableUnit, MovePlan, MoveSearch
 from scheduling.engine.model import Decision, DecisionKind, FlavorResource, Job, Queue
-from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.preemption.targets import Preemptor, Target
 from scheduling.engine.session.session import Session
 
-# How often the search for victims of one set of nodes looks whether that is enough.
+# The most checks that the search for victims makes for one set of nodes.
 VICTIM_SEARCH_BUDGET = 64
 
 
 class EntitledJob(NamedTuple):
-    """A job that has a right to room: how many more tasks of each role it needs, what it will be charged,
-    and the board of its hardest task with how many of them there are."""
+    """A job that is entitled to room: the tasks of each role that it lacks, what it will be charged, and the
+    board of its hardest task with the number of such tasks."""
 
     queue: Queue
     job: Job
     missing: dict[str, int]
     usage: dict[FlavorResource, int]
-    hardest: tuple[Board, int]
+    hardest: tuple[ScoreBoard, int]
 
     @property
     def contested(self) -> frozenset[FlavorResource]:
-        """What others would have to give up for it."""
+        """The quota that victims would have to release for it."""
         return frozenset(key for key, amount in self.usage.items() if amount)
 
     @property
     def preemptor(self) -> Preemptor:
-        """It as one for which others may be asked to leave."""
+        """The job as a preemptor."""
         return Preemptor(job=self.job, queue=self.queue, usage=self.usage, contested=self.contested)
 
 
 class EvictAndMovePlan(NamedTuple):
-    """Who leaves, what they give up, and what moves then open."""
+    """The victims, the allocations that they release, and the moves that become possible."""
 
     targets: tuple[Target, ...]
     released: tuple[str, ...]
@@ -54,44 +55,47 @@ class EvictAndMovePlan(NamedTuple):
 def find_evictions_and_moves(
     session: Session, entitled: EntitledJob, consolidation: ConsolidationSearch
 ) -> EvictAndMovePlan | None:
-    """The first of the nodes that are cheapest to clear for which it works; changes nothing."""
+    """Return the plan for the first of the cheapest nodes that can be cleared; nothing is changed."""
     if not session.victims.could_find_victims(entitled.preemptor):
         return None
     search = consolidation.new_move_search(float("inf"))
-    roster, contested = session.victims.index, entitled.contested
+    candidates, contested = session.victims.index, entitled.contested
 
-    def gives(unit: MovableUnit) -> bool:
-        return unit.job.queue != entitled.queue.id and roster.was_above_nominal(unit.job.queue, contested)
+    def can_evict(unit: MovableUnit) -> bool:
+        return unit.job.queue != entitled.queue.id and candidates.was_above_nominal(unit.job.queue, contested)
 
-    sets = consolidation.clearable_sets(entitled.hardest, entitled.job, search, gives)
-    for taken in islice(sets, session.config.consolidation.ways_tried):
+    sets = consolidation.clearable_sets(entitled.hardest, entitled.job, search, can_evict)
+    for released_units in islice(sets, session.config.consolidation.ways_tried):
         if consolidation.budget.is_spent:
             return None
-        here = frozenset(unit.job.id for unit in taken if gives(unit))
-        # Whoever leaves elsewhere makes room for one that moves, but may use up what its queue has to give.
-        for only in (here, None) if here else (None,):
-            way = _cleared(session, entitled, search, taken, only)
-            if way is not None:
-                return way
+        evictable_there = frozenset(unit.job.id for unit in released_units if can_evict(unit))
+        # A victim elsewhere makes room for a moved job, but may use up what its queue can be asked for.
+        for only in (evictable_there, None) if evictable_there else (None,):
+            plan = _clear_units(session, entitled, search, released_units, only)
+            if plan is not None:
+                return plan
     return None
 
 
-def _cleared(
+def _clear_units(
     session: Session,
-    wanting: EntitledJob,
+    entitled: EntitledJob,
     search: MoveSearch,
-    taken: Sequence[MovableUnit],
+    released_units: Sequence[MovableUnit],
     only: frozenset[str] | None,
 ) -> EvictAndMovePlan | None:
-    """Clear these units away: of `only` some jobs, or of all, those who may be asked leave, others move."""
+    """Clear these units away: those of `only` some jobs, or of all jobs, that may be evicted are; the others
+    move."""
     snapshot = session.snapshot
 
-    def opened() -> MovePlan | None:
-        staying = [unit for unit in taken if all(task.id in snapshot.allocations for task in unit.tasks)]
-        return search.try_moving(wanting.queue, wanting.job, wanting.missing, staying)
+    def plan_moves() -> MovePlan | None:
+        units = [
+            unit for unit in released_units if all(task.id in snapshot.allocations for task in unit.tasks)
+        ]
+        return search.try_moving(entitled.queue, entitled.job, entitled.missing, units)
 
     found = session.victims.find_victims(
-        wanting.preemptor, lambda: opened() is not None, budget=VICTIM_SEARCH_BUDGET, only_jobs=only
+        entitled.preemptor, lambda: plan_moves() is not None, budget=VICTIM_SEARCH_BUDGET, only_jobs=only
     )
     if not found.targets:
         return None
@@ -103,13 +107,13 @@ def _cleared(
         )
         for key in released:
             statement.release(key)
-        opening = opened()
-    return None if opening is None else EvictAndMovePlan(found.targets, released, opening)
+        move_plan = plan_moves()
+    return None if move_plan is None else EvictAndMovePlan(found.targets, released, move_plan)
 
 
-def evict_victims(session: Session, job: Job, way: EvictAndMovePlan) -> None:
-    """Tell the victims to leave for a job; the snapshot shows them gone."""
-    for target in way.targets:
+def evict_victims(session: Session, job: Job, plan: EvictAndMovePlan) -> None:
+    """Evict the victims of a plan for a job; the snapshot shows them as gone."""
+    for target in plan.targets:
         held = target.tasks or tuple(task.id for task in session.snapshot.held(target.job))
         with session.snapshot.statement() as statement:
             for key in held:

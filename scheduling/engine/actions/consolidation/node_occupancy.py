@@ -1,4 +1,5 @@
-"""Who stands on each node and could be moved, kept from cycle to cycle and followed where jobs change."""
+"""This module records which movable jobs run on each node, kept from cycle to cycle and updated where jobs
+change."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from scheduling.engine.state.snapshot import Snapshot
 
 
 class SoleOccupancy(NamedTuple):
-    """The parts of jobs of which all tasks stand on one node, and the cards and core units they hold."""
+    """The parts of jobs whose tasks all run on one node, and the cards and core units that they hold."""
 
     parts: tuple[tuple[Job, MovablePart], ...]
     cards: int
@@ -20,39 +21,39 @@ class SoleOccupancy(NamedTuple):
 
 
 class NodeOccupancy:
-    """The jobs of a snapshot by the nodes on which their tasks stand, with the parts in which they move.
+    """The jobs of a snapshot by the nodes of their tasks, with the parts in which they move.
 
-    Jobs that are never moved have no parts; how long the others ran is not looked at here.
+    Jobs that are never moved have no parts; their run time is not considered here.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._on: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._jobs_by_node: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._nodes: dict[str, tuple[str, ...]] = {}
         self._parts: dict[str, tuple[MovablePart, ...]] = {}
-        self._alone: dict[str, SoleOccupancy] = {}
+        self._sole: dict[str, SoleOccupancy] = {}
         self._seen = -1
 
     def jobs_on(self, node: str) -> Iterable[str]:
-        """The ids of the jobs of which something stands on a node, in no particular order."""
-        return self._on.get(node, ())
+        """Return the ids of the jobs with tasks on a node, in no particular order."""
+        return self._jobs_by_node.get(node, ())
 
     def parts_of_job(self, job_id: str) -> tuple[MovablePart, ...]:
-        """The parts in which a job could be moved."""
+        """Return the parts in which a job could be moved."""
         known = self._parts.get(job_id)
         if known is None:
             job = self._snapshot.jobs.get(job_id)
             movable = job is not None and job.state is JobState.LIVE and job.preemptible and job.movable
             known = ()
             if job is not None and movable:
-                staying = [task for task in self._snapshot.held(job_id) if not task.leaving]
-                known = tuple(movable_parts(job, staying))
+                running = [task for task in self._snapshot.held(job_id) if not task.leaving]
+                known = tuple(movable_parts(job, running))
             self._parts[job_id] = known
         return known
 
     def sole_occupancy(self, node: str) -> SoleOccupancy:
-        """What stands on a node with nothing of it elsewhere."""
-        known = self._alone.get(node)
+        """Return the parts that run on a node and nowhere else."""
+        known = self._sole.get(node)
         if known is None:
             jobs = self._snapshot.jobs
             here = [
@@ -61,7 +62,7 @@ class NodeOccupancy:
                 for part in self.parts_of_job(name)
                 if part.node == node
             ]
-            known = self._alone[node] = SoleOccupancy(
+            known = self._sole[node] = SoleOccupancy(
                 tuple((jobs[name], part) for name, part in here),
                 sum(part.cards for _, part in here),
                 sum(part.cores for _, part in here),
@@ -69,12 +70,12 @@ class NodeOccupancy:
         return known
 
     def follow_changes(self) -> None:
-        """Bring everything up to date with what the snapshot shows."""
+        """Update everything to what the snapshot shows."""
         snapshot = self._snapshot
         changed: Iterable[str] | None = None if self._seen < 0 else snapshot.changes.since(self._seen)
         self._seen = snapshot.changes.number
         if changed is None:
-            for known in (self._on, self._nodes, self._parts, self._alone):
+            for known in (self._jobs_by_node, self._nodes, self._parts, self._sole):
                 known.clear()
             changed = snapshot.jobs
         for job_id in changed:
@@ -82,17 +83,17 @@ class NodeOccupancy:
             before = self._nodes.pop(job_id, ())
             nodes = tuple(dict.fromkeys(task.node for task in snapshot.held(job_id)))
             for node in before:
-                self._alone.pop(node, None)
-                del self._on[node][job_id]
+                self._sole.pop(node, None)
+                del self._jobs_by_node[node][job_id]
             for node in nodes:
-                self._alone.pop(node, None)
-                self._on[node][job_id] = None
+                self._sole.pop(node, None)
+                self._jobs_by_node[node][job_id] = None
             if nodes:
                 self._nodes[job_id] = nodes
 
 
 def node_occupancy_of(snapshot: Snapshot) -> NodeOccupancy:
-    """Who stands where in a snapshot now."""
+    """Return the present occupancy of a snapshot."""
     known = snapshot.kept.get(NodeOccupancy)
     if not isinstance(known, NodeOccupancy):
         known = snapshot.kept[NodeOccupancy] = NodeOccupancy(snapshot)

@@ -1,7 +1,7 @@
-"""What moving others would give a waiting job, found with as little simulation as possible.
+"""This module finds what moving others would give a pending job, with as little simulation as possible.
 
-Most waiting jobs cannot be helped: too little is free, or their queue has no quota left. That is told by
-arithmetic. Of the others each shape is searched once, on the nodes that lack least.
+Most pending jobs cannot be helped: too little is free, or their queue has no quota left, and arithmetic shows
+both. Of the others each shape is searched once, on the nodes that lack least.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from scheduling.engine.gang.clearable_nodes import (
 )
 from scheduling.engine.gang.moves import MovableUnit, MovePlan, MoveSearch, SearchBudget
 from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
-from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.index.question import members
+from scheduling.engine.placement.board import ScoreBoard
+from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.preemption.eviction_cost import count_cards, sum_charges, unsaved_seconds
 from scheduling.engine.quota.assignment import Mode, Refusal
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
@@ -38,56 +38,57 @@ from scheduling.engine.state.shape import TaskShape, resolve
 
 
 class ConsolidationCase(NamedTuple):
-    """A job that lacks nothing but room in the right places: how many more tasks of each role it needs, and
-    the board of the hardest of them with how many there are. `is_countable` ones are all that it needs, and
-    counting tells whether they fit."""
+    """A job that lacks nothing but room in the right places: the tasks of each role that it lacks, and the
+    board of the hardest of them with their number. It is countable if these are all that it lacks and
+    counting decides whether they fit."""
 
     queue: Queue
     job: Job
     missing: dict[str, int]
-    hardest: tuple[Board, int]
+    hardest: tuple[ScoreBoard, int]
     is_countable: bool
 
 
 class ConsolidationSearch:
-    """The search of one cycle. `searches` counts the jobs for which movers were looked at, `budget` is what
-    is left of the cycle's, which several searches may share."""
+    """The search of one cycle. `searches` counts the jobs for which movable tasks were examined; `budget` may
+    be shared by several searches."""
 
     def __init__(self, session: Session, budget: SearchBudget | None = None) -> None:
         self._session = session
         self._attempt = new_start_attempt(session)
         self._bounds = SlotBounds(session.snapshot, session.placer, session.equivalence)
-        # By board, what it takes to clear rows in one state.
-        self._rows_known: dict[Board, tuple[object, dict[int, ClearableRow | None]]] = {}
-        self._vain: set[tuple[Board, int, float]] = set()
+        # The units to clear from rows, by board, for one state.
+        self._rows_known: dict[ScoreBoard, tuple[object, dict[int, ClearableRow | None]]] = {}
+        self._failed: set[tuple[ScoreBoard, int, float]] = set()
         self.budget = budget or SearchBudget(session.config.consolidation.effort)
         self.searches = 0
 
     @cached_property
     def movable_tasks(self) -> MovableTasks:
-        """Who may move."""
+        """The tasks that may move in this cycle."""
         return MovableTasks(self._session)
 
     def find_gain(self, queue: Queue, job: Job) -> ConsolidationGain | None:
-        """The moves that open room for a job; None where none do."""
+        """Return the moves that make a job fit, with their gain; None if there are none."""
         case = self._case(queue, job)
         if case is None:
             return None
-        lost = self._bearable(case)
-        if lost <= 0:
+        max_cost = self._max_eviction_cost(case)
+        if max_cost <= 0:
             return None
-        key = (*case.hardest, lost)
-        if case.is_countable and key in self._vain:
+        key = (*case.hardest, max_cost)
+        if case.is_countable and key in self._failed:
             return None
         self.searches += 1
-        opening = self._opened(case, lost)
-        if opening is None or not opening.moves:
-            self._vain.add(key)
+        plan = self._find_plan(case, max_cost)
+        if plan is None or not plan.moves:
+            self._failed.add(key)
             return None
-        return compute_gain(self._session, opening)
+        return compute_gain(self._session, plan)
 
     def new_move_search(self, max_eviction_cost: float) -> MoveSearch:
-        """A search for moves that lose no more GPU-seconds and keep to the cycle's bounds."""
+        """Return a search for moves that cost at most this many GPU-seconds and stay within the cycle's
+        bounds."""
         options = self._session.config.consolidation
         return MoveSearch(
             self._session.snapshot,
@@ -99,45 +100,48 @@ class ConsolidationSearch:
         )
 
     def clearable_sets(
-        self, hardest: tuple[Board, int], job: Job, search: MoveSearch, can_evict: CanEvict | None = None
+        self, hardest: tuple[ScoreBoard, int], job: Job, search: MoveSearch, can_evict: CanEvict | None = None
     ) -> Iterable[tuple[MovableUnit, ...]]:
-        """What would have to leave together on the nodes that are cheapest to clear for a job.
+        """Return sets of units that would have to leave together on the nodes that are cheapest to clear for
+        a job.
 
-        Units that `can_evict` accepts need no other place; without it all must find one.
+        Units that `can_evict` accepts need no other place; without it all units must find one.
         """
         board, needed = hardest
         counted = self._bounds.slot_counts(board)
-        shelter = (
+        relocation = (
             RelocationCapacity(counted, needed, self._bounds.reachable_rows(board.question.flavor))
             if can_evict is None
             else None
         )
         units, holds = self.movable_tasks.units_for(job), self._session.snapshot.holds(job.id)
-        # What may be evicted differs from job to job, and a job never moves for itself.
+        # The units that may be evicted differ from job to job, and a job never moves for itself.
         known = self._find_known_rows(board) if can_evict is None and not holds else {}
-        return find_clearable_sets(counted, needed, units, search.within_bounds, shelter, can_evict, known)
+        return find_clearable_sets(counted, needed, units, search.within_bounds, relocation, can_evict, known)
 
-    def _find_known_rows(self, board: Board) -> dict[int, ClearableRow | None]:
-        """What it takes to clear rows for tasks of a board, as far as that was worked out in this state."""
+    def _find_known_rows(self, board: ScoreBoard) -> dict[int, ClearableRow | None]:
+        """Return the cached units to clear from rows for tasks of a board, as far as they were computed in
+        this state."""
         state = (self._session.snapshot.state(), self.movable_tasks.excluded_jobs)
         known = self._rows_known.get(board)
         if known is None or known[0] != state:
             known = self._rows_known[board] = state, {}
         return known[1]
 
-    # Which jobs can be helped at all
+    # Jobs that can be helped
 
     def _case(self, queue: Queue, job: Job) -> ConsolidationCase | None:
-        """None where moving others cannot help the job, as far as that is told without looking at them."""
+        """Return the case of a job, or None if moving others cannot help it, as far as that is known without
+        examining them."""
         more, wanted = self._bounds.find_missing(queue, job)
         if not more:
             return None
         if wanted is None:
-            return self._mixed(queue, job, more)
+            return self._mixed_case(queue, job, more)
         known = [
             each
             for each in wanted
-            if self._bounds.has_free_cores(*each) and self._affordable(queue, job, more, each)
+            if self._bounds.has_free_cores(*each) and self._may_afford(queue, job, more, each)
         ]
         assignment = self._attempt.assign_quota(queue, job, more) if known else None
         if assignment is None or assignment.mode is not Mode.FIT:
@@ -148,8 +152,10 @@ class ConsolidationSearch:
             return None
         return ConsolidationCase(queue, job, more, mine[0], True)
 
-    def _affordable(self, queue: Queue, job: Job, more: dict[str, int], wanted: tuple[Board, int]) -> bool:
-        """Whether quota may be free, by a first look at what is available."""
+    def _may_afford(
+        self, queue: Queue, job: Job, more: dict[str, int], wanted: tuple[ScoreBoard, int]
+    ) -> bool:
+        """Return whether quota may be free, by a first look at what is available."""
         tree = self._session.snapshot.quota
         for key, amount in asked_of(job, more, wanted[0].question.flavor).items():
             available = tree.available(queue.quota_node, key)
@@ -157,8 +163,8 @@ class ConsolidationSearch:
                 return False
         return True
 
-    def _mixed(self, queue: Queue, job: Job, more: dict[str, int]) -> ConsolidationCase | None:
-        """A job of which counting does not tell whether it fits: it is tried."""
+    def _mixed_case(self, queue: Queue, job: Job, more: dict[str, int]) -> ConsolidationCase | None:
+        """Return the case of a job that counting does not decide: it is tried."""
         flavor = first_placed_flavor(self._session, queue)
         hardest = None if flavor is None else find_hardest_task(self._session, job, more, flavor)
         if (
@@ -172,25 +178,25 @@ class ConsolidationSearch:
         lacks_room = isinstance(found, Refusal) and found.reason is Reason.NO_ROOM
         return ConsolidationCase(queue, job, more, hardest, False) if lacks_room else None
 
-    # Movers
+    # Move plans
 
-    def _opened(self, case: ConsolidationCase, lost: float) -> MovePlan | None:
-        search, options = self.new_move_search(lost), self._session.config.consolidation
+    def _find_plan(self, case: ConsolidationCase, max_cost: float) -> MovePlan | None:
+        search, options = self.new_move_search(max_cost), self._session.config.consolidation
         queue, job, more = case.queue, case.job, case.missing
         if options.cheapest_first:
             found = search.find_first_plan(queue, job, more, self.clearable_sets(case.hardest, job, search))
-            # Where nodes are many, what was not found on those that lack least would be luck.
+            # On a large fleet a plan beyond the nearest nodes would be luck.
             if found is not None or (case.is_countable and len(self._session.snapshot.fleet) > NODES_SEEN):
                 return found
-        movers = (
+        candidate_units = (
             unit
-            for unit in self.movable_tasks.find_units_touching(self._near(case), job)
-            if unit.eviction_cost <= lost
+            for unit in self.movable_tasks.find_units_touching(self._nearest_nodes(case), job)
+            if unit.eviction_cost <= max_cost
         )
-        return search.find_plan(queue, job, more, movers, FreedCoreBound(*case.hardest).add_unit)
+        return search.find_plan(queue, job, more, candidate_units, FreedCoreBound(*case.hardest).add_unit)
 
-    def _near(self, case: ConsolidationCase) -> Iterable[str]:
-        """The nodes that lack least for a job; all of its flavors' nodes where they are few."""
+    def _nearest_nodes(self, case: ConsolidationCase) -> Iterable[str]:
+        """Return the nodes that lack least for a job; all of its flavors' nodes if they are few."""
         fleet, flavors = self._session.snapshot.fleet, self._session.snapshot.flavors
         if len(fleet) > NODES_SEEN and self._session.config.consolidation.cheapest_first:
             return [
@@ -201,11 +207,11 @@ class ConsolidationSearch:
         placed = [
             flavor for name in sorted(names) if (flavor := flavors.get(name)) is not None and flavor.placed
         ]
-        rows = np.flatnonzero(np.any([members(fleet, flavor) for flavor in placed], axis=0))
+        rows = np.flatnonzero(np.any([member_rows(fleet, flavor) for flavor in placed], axis=0))
         return [fleet.nodes[row].id for row in rows]
 
-    def _bearable(self, case: ConsolidationCase) -> float:
-        """The most GPU-seconds that movers may lose for a case."""
+    def _max_eviction_cost(self, case: ConsolidationCase) -> float:
+        """Return the most GPU-seconds that moved jobs may repeat for a case."""
         bound = self._session.config.consolidation.loss_s
         if bound is None:
             return float("inf")
@@ -214,19 +220,19 @@ class ConsolidationSearch:
 
 
 def new_start_attempt(session: Session) -> StartAttempt:
-    """How a job is tried in a session without asking anybody to leave."""
+    """Return an attempt to start a job in this session without victims."""
     options = session.config.preemption
     return StartAttempt(session.snapshot, session.placer, options.eviction_cap, options.beside_capped)
 
 
 def would_borrow(session: Session, queue: Queue, asked: dict[FlavorResource, int]) -> bool:
-    """Whether the queue would be a borrower with this much more."""
+    """Return whether the queue would borrow with this usage added."""
     tree = session.snapshot.quota
     return any(tree.borrows(queue.quota_node, key, amount) for key, amount in asked.items())
 
 
 def first_placed_flavor(session: Session, queue: Queue) -> Flavor | None:
-    """The queue's first flavor that has nodes."""
+    """Return the queue's first flavor that has nodes."""
     names = (name for group in queue.groups for name in group.flavors)
     known = (session.snapshot.flavors.get(name) for name in names)
     return next((flavor for flavor in known if flavor is not None and flavor.placed), None)
@@ -234,8 +240,8 @@ def first_placed_flavor(session: Session, queue: Queue) -> Flavor | None:
 
 def find_hardest_task(
     session: Session, job: Job, more: dict[str, int], flavor: Flavor
-) -> tuple[Board, int] | None:
-    """The board of the hardest task that the job lacks, and how many such tasks it lacks."""
+) -> tuple[ScoreBoard, int] | None:
+    """Return the board of the hardest task that the job lacks, and the number of such tasks."""
     counted: Counter[TaskShape] = Counter()
     for role in job.roles:
         if more.get(role.name):
@@ -246,17 +252,17 @@ def find_hardest_task(
     return None if hardest is None else (session.placer.board(hardest, flavor), counted[hardest])
 
 
-def compute_gain(session: Session, opening: MovePlan) -> ConsolidationGain:
-    """What an opening gives and costs."""
-    jobs = {move.before.job for move in opening.moves}
+def compute_gain(session: Session, plan: MovePlan) -> ConsolidationGain:
+    """Return what a move plan gives and costs."""
+    jobs = {move.before.job for move in plan.moves}
     return ConsolidationGain(
-        cards=sum(len(seat.slices) for seat in opening.allocations),
-        tasks=len(opening.moves),
+        cards=sum(len(allocation.slices) for allocation in plan.allocations),
+        tasks=len(plan.moves),
         jobs=len(jobs),
         gpu_seconds=sum(
             count_cards(sum_charges((move.before,)))
             * unsaved_seconds(session.get_job(move.before.job), session.now)
-            for move in opening.moves
+            for move in plan.moves
         ),
-        plan=opening,
+        plan=plan,
     )

@@ -1,4 +1,4 @@
-"""The action that lets elastic jobs breathe: they give up surplus for others and grow into idle room."""
+"""This module lets elastic jobs release surplus tasks for pending jobs and grow into idle capacity."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from scheduling.engine.session.session import Session
 
 
 class ElasticResize:
-    """Surplus is lent: it goes to jobs that run when nobody waits for it, and comes back when one does.
+    """Surplus is lent: it goes to running jobs while nothing waits for the capacity, and is released when
+    something does.
 
-    Giving up: for a waiting job, tasks of elastic jobs of the same queue and of no higher priority that
-    their gangs can spare; only when the waiting job then starts. Growing: one task at a time, jobs of
-    higher priority first, then those at their minimum, then the older ones. A gang that lost tasks gets
-    its minimum back first, whoever waits: it is no use to anybody as it is. Source of the order of
-    growing: KAI-Scheduler's elastic plug-in.
+    A pending job may take surplus tasks of elastic jobs of the same queue and of no higher priority, only if
+    the job then starts. Jobs grow by one task at a time: higher priority first, then jobs at their minimum,
+    then older ones. A gang that lost tasks regains its minimum first, whatever waits, because it is of no use
+    as it is. Source of the order of growth: KAI-Scheduler's elastic plug-in.
     """
 
     name = "elastic"
 
     def run(self, session: Session) -> None:
-        """Give up first, then grow."""
+        """Release surplus first, then grow."""
         attempt = StartAttempt(session.snapshot, session.placer, session.config.preemption.eviction_cap)
         bounds = SlotBounds(session.snapshot, session.placer, session.equivalence)
         SurplusRelease(session, attempt, bounds).release_surplus()

@@ -1,4 +1,4 @@
-"""Running gangs that lack tasks, and how they grow into idle room."""
+"""This module grows running gangs that lack tasks into idle capacity."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scheduling.engine.session.equivalence import EquivalenceClasses
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.snapshot import Snapshot
 
-# Nothing that others give up would help these, so they keep nobody from growing.
+# Capacity does not help jobs with these reasons, so they keep no job from growing.
 REASONS_ROOM_NEVER_HELPS = (
     Reason.NEVER_FITS,
     Reason.EXCEEDS_MAX_QUOTA,
@@ -38,8 +38,8 @@ BROKEN, SMALLEST, LARGER = range(3)
 class GrowableJob(NamedTuple):
     """A job that lacks tasks: `missing` of each role, to its minimum or the next step.
 
-    `size` tells gangs below their minimum from those at it and those above; `flavors` are those of its
-    tasks.
+    `size` distinguishes gangs below their minimum from those at it and those above; `flavors` are those of
+    its tasks.
     """
 
     job: Job
@@ -49,7 +49,7 @@ class GrowableJob(NamedTuple):
 
     @staticmethod
     def of_job(job: Job, held: Sequence[Allocation]) -> GrowableJob | None:
-        """None for a job that is full."""
+        """Return the job with its missing tasks, or None for a job of full size."""
         more = find_missing_tasks(job, held)
         if not more:
             return None
@@ -60,34 +60,34 @@ class GrowableJob(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, int, float, str]:
-        """Higher priority first; then the smaller gangs; then the older."""
+        """The order of growth: higher priority first, then the smaller gangs, then the older."""
         return (-self.job.priority, self.size, self.job.submitted_at, self.job.id)
 
 
 class GrowableJobIndex:
     """The running jobs of a snapshot that lack tasks, kept from cycle to cycle.
 
-    They are kept by kind: those of one kind lack the same in the same flavors, so there is room for all of
+    They are grouped: jobs of one group lack the same tasks in the same flavors, so there are slots for all of
     them or for none.
     """
 
-    def __init__(self, likes: EquivalenceClasses, queues: Sequence[Queue]) -> None:
-        self._likes, self._queues = likes, queues
-        self._kinds: dict[Hashable, dict[str, GrowableJob]] = {}
-        self._kind: dict[str, Hashable] = {}
+    def __init__(self, equivalence: EquivalenceClasses, queues: Sequence[Queue]) -> None:
+        self._equivalence, self._queues = equivalence, queues
+        self._groups: dict[Hashable, dict[str, GrowableJob]] = {}
+        self._group_of_job: dict[str, Hashable] = {}
         self._seen = -1
 
-    def is_stale(self, likes: EquivalenceClasses, queues: Sequence[Queue]) -> bool:
-        """Whether kinds are numbered anew since, or queues were changed."""
-        return likes is not self._likes or queues != self._queues
+    def is_stale(self, equivalence: EquivalenceClasses, queues: Sequence[Queue]) -> bool:
+        """Return whether equivalence classes were numbered anew since, or queues changed."""
+        return equivalence is not self._equivalence or queues != self._queues
 
     def follow_changes(self, snapshot: Snapshot) -> list[Sequence[GrowableJob]]:
-        """All of them as the snapshot shows them now, those of one kind together."""
+        """Return all groups as the snapshot shows them now."""
         changed = None if self._seen < 0 else snapshot.changes.since(self._seen)
         self._seen = snapshot.changes.number
         if changed is None:
-            self._kinds.clear()
-            self._kind.clear()
+            self._groups.clear()
+            self._group_of_job.clear()
             changed = snapshot.short()
         for job_id in changed:
             self._drop(job_id)
@@ -95,26 +95,26 @@ class GrowableJobIndex:
             if job is None or job.state is not JobState.LIVE:
                 continue
             held = snapshot.held(job_id)
-            grower = _lacking(job, held) if any(task.queue == job.queue for task in held) else None
-            if grower is not None:
-                self._add(grower, snapshot.queues[job.queue])
-        return [tuple(kind.values()) for kind in self._kinds.values()]
+            growable = _growable_job(job, held) if any(task.queue == job.queue for task in held) else None
+            if growable is not None:
+                self._add(growable, snapshot.queues[job.queue])
+        return [tuple(group_key.values()) for group_key in self._groups.values()]
 
-    def _add(self, grower: GrowableJob, queue: Queue) -> None:
-        lacking = (self._likes.class_of(grower.job), *grower.missing.items())
-        kind = (lacking, queue.flavors, queue.resource_groups)
-        self._kinds.setdefault(kind, {})[grower.job.id] = grower
-        self._kind[grower.job.id] = kind
+    def _add(self, growable: GrowableJob, queue: Queue) -> None:
+        needs = (self._equivalence.class_of(growable.job), *growable.missing.items())
+        group_key = (needs, queue.flavors, queue.resource_groups)
+        self._groups.setdefault(group_key, {})[growable.job.id] = growable
+        self._group_of_job[growable.job.id] = group_key
 
     def _drop(self, job_id: str) -> None:
-        kind = self._kind.pop(job_id, None)
-        if kind is not None:
-            del self._kinds[kind][job_id]
-            if not self._kinds[kind]:
-                del self._kinds[kind]
+        group_key = self._group_of_job.pop(job_id, None)
+        if group_key is not None:
+            del self._groups[group_key][job_id]
+            if not self._groups[group_key]:
+                del self._groups[group_key]
 
 
-def _growers_of(session: Session) -> GrowableJobIndex:
+def _growable_index_of(session: Session) -> GrowableJobIndex:
     queues, snapshot = list(session.snapshot.queues.values()), session.snapshot
     known = snapshot.kept.get(GrowableJobIndex)
     if not isinstance(known, GrowableJobIndex) or known.is_stale(session.equivalence, queues):
@@ -122,74 +122,77 @@ def _growers_of(session: Session) -> GrowableJobIndex:
     return known
 
 
-def _lacking(job: Job, held: Sequence[Allocation]) -> GrowableJob | None:
-    """None also while somebody of the job is leaving."""
+def _growable_job(job: Job, held: Sequence[Allocation]) -> GrowableJob | None:
+    """Return the job with its missing tasks; None also while a task of the job is terminating."""
     full = len(held) + sum(role.ended for role in job.roles) >= sum(role.replicas for role in job.roles)
     return None if full or any(task.leaving for task in held) else GrowableJob.of_job(job, held)
 
 
 class JobGrowth:
-    """Lets jobs that run grow into idle room, one task or step at a time."""
+    """Grows running jobs into idle capacity, one task or step at a time."""
 
     def __init__(self, session: Session, attempt: StartAttempt, bounds: SlotBounds) -> None:
         self._session, self._attempt, self._bounds = session, attempt, bounds
         past_waiting = session.config.housekeeping.grow_past_waiting
-        self._kept = frozenset[str]() if past_waiting else _wanted(session)
+        self._reserved_flavors = frozenset[str]() if past_waiting else _wanted_flavors(session)
         self._grown: dict[str, list[Allocation]] = {}
 
     def grow_jobs(self) -> None:
-        """All who can, in their order, until as many tasks were added as a cycle may add."""
+        """Grow all jobs that can, in their order, up to the number of tasks that a cycle may add."""
         session, snapshot = self._session, self._session.snapshot
-        heap = [(grower.rank, grower) for grower in self._roomy_ones() if self._may(grower)]
+        heap = [(growable.rank, growable) for growable in self._candidates() if self._may_grow(growable)]
         heapq.heapify(heap)
         most = session.config.housekeeping.grown_per_cycle
         while heap and (most is None or sum(map(len, self._grown.values())) < most):
-            _, grower = heapq.heappop(heap)
-            if not self._grow(grower):
+            _, growable = heapq.heappop(heap)
+            if not self._grow_step(growable):
                 continue
-            larger = GrowableJob.of_job(grower.job, snapshot.held(grower.job.id))
-            if larger is not None and self._kept.isdisjoint(larger.flavors):
-                heapq.heappush(heap, (larger.rank, larger))
+            next_step = GrowableJob.of_job(growable.job, snapshot.held(growable.job.id))
+            if next_step is not None and self._reserved_flavors.isdisjoint(next_step.flavors):
+                heapq.heappush(heap, (next_step.rank, next_step))
         for job_id, placed in self._grown.items():
             session.counters["grown"] += len(placed)
             session.decisions.append(Decision(kind=DecisionKind.GROW, job=job_id, allocations=tuple(placed)))
 
-    def _roomy_ones(self) -> Iterator[GrowableJob]:
-        """Jobs that run or were admitted in this cycle, of which nobody is leaving, and that lack tasks for
-        which there is room: growing only makes it less."""
+    def _candidates(self) -> Iterator[GrowableJob]:
+        """Yield jobs that run or were admitted in this cycle, have no terminating tasks, and lack tasks for
+        which there are slots.
+
+        Growth only takes slots, so a job without slots at first has none later.
+        """
         session, snapshot = self._session, self._session.snapshot
         admitted = (decision.job for decision in session.decisions if decision.kind is DecisionKind.ADMIT)
-        found = (_lacking(session.get_job(job_id), snapshot.held(job_id)) for job_id in admitted)
-        kinds = _growers_of(session).follow_changes(snapshot)
-        for kind in (*kinds, *((grower,) for grower in found if grower is not None)):
-            if self._roomy(kind[0]):
-                yield from kind
+        found = (_growable_job(session.get_job(job_id), snapshot.held(job_id)) for job_id in admitted)
+        all_groups = _growable_index_of(session).follow_changes(snapshot)
+        for group_key in (*all_groups, *((growable,) for growable in found if growable is not None)):
+            if self._has_slots(group_key[0]):
+                yield from group_key
 
-    def _may(self, grower: GrowableJob) -> bool:
-        """Whether nobody who waits comes first; a gang below its minimum waits for nobody."""
-        return grower.size == BROKEN or self._kept.isdisjoint(grower.flavors)
+    def _may_grow(self, growable: GrowableJob) -> bool:
+        """Return whether no pending job comes first; a gang below its minimum waits for none."""
+        return growable.size == BROKEN or self._reserved_flavors.isdisjoint(growable.flavors)
 
-    def _roomy(self, grower: GrowableJob) -> bool:
-        queue = self._session.snapshot.queues[grower.job.queue]
-        _, wanted = self._bounds.locate_missing(queue, grower.job, grower.missing)
+    def _has_slots(self, growable: GrowableJob) -> bool:
+        queue = self._session.snapshot.queues[growable.job.queue]
+        _, wanted = self._bounds.locate_missing(queue, growable.job, growable.missing)
         return wanted is None or self._bounds.fits_now(wanted)
 
-    def _grow(self, grower: GrowableJob) -> bool:
-        """One step of one job."""
-        queue = self._session.snapshot.queues[grower.job.queue]
-        if not self._roomy(grower):
+    def _grow_step(self, growable: GrowableJob) -> bool:
+        """Grow one job by one step, and return whether it grew."""
+        queue = self._session.snapshot.queues[growable.job.queue]
+        if not self._has_slots(growable):
             return False
         with self._session.snapshot.statement() as statement:
-            seats = self._attempt.start_job(statement, queue, grower.job, grower.missing)
-            if isinstance(seats, Refusal) or not seats:
+            allocations = self._attempt.start_job(statement, queue, growable.job, growable.missing)
+            if isinstance(allocations, Refusal) or not allocations:
                 return False
             statement.commit()
-        self._grown.setdefault(grower.job.id, []).extend(seats)
+        self._grown.setdefault(growable.job.id, []).extend(allocations)
         return True
 
 
-def _wanted(session: Session) -> frozenset[str]:
-    """The flavors that a waiting job could be given."""
+def _wanted_flavors(session: Session) -> frozenset[str]:
+    """Return the flavors that pending jobs could be given."""
     flavors: set[str] = set()
     for queue in session.sorted_queues():
         if queue.stop_policy is not StopPolicy.NONE:

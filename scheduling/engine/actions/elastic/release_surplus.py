@@ -1,4 +1,4 @@
-"""Surplus of elastic jobs given up for jobs of their queue that wait."""
+"""This module releases surplus tasks of elastic jobs for pending jobs of their queue."""
 
 from __future__ import annotations
 
@@ -34,34 +34,39 @@ MAX_SHAPES_PER_QUEUE = 16
 
 
 class SurplusRelease:
-    """Lets elastic jobs give up what they can spare for jobs that then start."""
+    """Releases surplus tasks for pending jobs that then start."""
 
     def __init__(self, session: Session, attempt: StartAttempt, bounds: SlotBounds) -> None:
         self._session, self._attempt, self._bounds = session, attempt, bounds
-        self._lenders = surplus_index_of(session.snapshot)
-        self._asking = {queue.id: jobs for queue in session.sorted_queues() if (jobs := self._heard(queue))}
-        lots = dict.fromkeys((name, job.priority) for name, jobs in self._asking.items() for job in jobs)
-        self._lots = {lot: number for number, lot in enumerate(lots)}
-        self._hopes = SurplusFeasibility(bounds, [self._surplus(*lot).freed for lot in lots])
+        self._surplus_index = surplus_index_of(session.snapshot)
+        self._candidates_by_queue = {
+            queue.id: jobs for queue in session.sorted_queues() if (jobs := self._candidates(queue))
+        }
+        amounts = dict.fromkeys(
+            (name, job.priority) for name, jobs in self._candidates_by_queue.items() for job in jobs
+        )
+        self._amount_numbers = {lot: number for number, lot in enumerate(amounts)}
+        self._feasibility = SurplusFeasibility(bounds, [self._surplus(*lot).freed for lot in amounts])
 
     def release_surplus(self) -> None:
-        """For the waiting jobs of each queue in its order, so many differently shaped ones."""
-        for name, jobs in self._asking.items():
+        """Examine the pending jobs of each queue in its order, at most `MAX_SHAPES_PER_QUEUE` shapes of
+        each."""
+        for name, jobs in self._candidates_by_queue.items():
             queue = self._session.snapshot.queues[name]
             tries, failed = MAX_SHAPES_PER_QUEUE, set[int]()
             for job in jobs:
-                like = self._session.equivalence.class_of(job)
-                if like in failed or not tries:
+                job_class = self._session.equivalence.class_of(job)
+                if job_class in failed or not tries:
                     continue
                 tries -= 1
-                if self._make_way(queue, job):
-                    self._lenders.follow_changes(self._session.snapshot)
+                if self._release_for(queue, job):
+                    self._surplus_index.follow_changes(self._session.snapshot)
                     failed.clear()
                 else:
-                    failed.add(like)
+                    failed.add(job_class)
 
-    def _heard(self, queue: Queue) -> list[Job]:
-        """The jobs of a queue that may be helped, in its order."""
+    def _candidates(self, queue: Queue) -> list[Job]:
+        """Return the jobs of a queue that may be helped, in its order."""
         session, found = self._session, list[Job]()
         dynamic = queue.allocation_mode is AllocationMode.DYNAMIC
         if queue.stop_policy is not StopPolicy.NONE or not dynamic:
@@ -72,60 +77,64 @@ class SurplusRelease:
             job, known = session.get_job(job_id), session.outcomes.get(job_id)
             if known is not None and known.status is OutcomeStatus.ADMITTED:
                 continue
-            if _may_ask(session, job, known):
+            if _may_be_helped(session, job, known):
                 found.append(job)
             if queue.strategy is Strategy.STRICT_FIFO:
                 break
         return found
 
     def _surplus(self, queue_id: str, priority: int) -> SurplusTasks:
-        return self._lenders.find_surplus(self._session.snapshot, queue_id, priority)
+        return self._surplus_index.find_surplus(self._session.snapshot, queue_id, priority)
 
-    def _make_way(self, queue: Queue, job: Job) -> bool:
+    def _release_for(self, queue: Queue, job: Job) -> bool:
         surplus = self._surplus(queue.id, job.priority)
-        more, wanted = self._bounds.find_missing(queue, job) if surplus.tasks else ({}, None)
-        near = None if wanted is None else self._near(queue, job, wanted, surplus)
-        if not more or (near is not None and not self._any_affordable(queue, job, more, near, surplus)):
+        missing, wanted = self._bounds.find_missing(queue, job) if surplus.tasks else ({}, None)
+        reachable = None if wanted is None else self._slots_in_reach(queue, job, wanted, surplus)
+        if not missing or (
+            reachable is not None and not self._any_affordable(queue, job, missing, reachable, surplus)
+        ):
             return False
-        plea = ShrinkRequest(
-            queue, job, more, None if near is None else self._bounds.free_slot_counters(near)
+        request = ShrinkRequest(
+            queue, job, missing, None if reachable is None else self._bounds.free_slot_counters(reachable)
         )
-        found = find_shrink_plan(self._session.snapshot, self._attempt, plea, surplus.tasks)
+        found = find_shrink_plan(self._session.snapshot, self._attempt, request, surplus.tasks)
         if found is None or not found.released:
             return False
         self._carry_out(job, found)
         return True
 
-    def _near(self, queue: Queue, job: Job, wanted: WantedSlots, surplus: SurplusTasks) -> WantedSlots:
-        """Where there may be seats enough for a job when all of the surplus is given up."""
-        lot = self._lots[queue.id, job.priority]
-        hopeful = (each for each in wanted if self._hopes.may_suffice(*each, lot))
-        return tuple(each for each in hopeful if self._bounds.may_fit_after((each,), surplus.freed))
+    def _slots_in_reach(
+        self, queue: Queue, job: Job, wanted: WantedSlots, surplus: SurplusTasks
+    ) -> WantedSlots:
+        """Return the flavors with enough slots for a job once all of the surplus has ended."""
+        lot = self._amount_numbers[queue.id, job.priority]
+        feasible = (each for each in wanted if self._feasibility.may_suffice(*each, lot))
+        return tuple(each for each in feasible if self._bounds.may_fit_after((each,), surplus.freed))
 
     def _any_affordable(
-        self, queue: Queue, job: Job, more: dict[str, int], near: WantedSlots, surplus: SurplusTasks
+        self, queue: Queue, job: Job, missing: dict[str, int], reachable: WantedSlots, surplus: SurplusTasks
     ) -> bool:
-        flavors = (board.question.flavor for board, _ in near)
-        return any(self._affordable(queue, asked_of(job, more, flavor), surplus) for flavor in flavors)
+        flavors = (board.question.flavor for board, _ in reachable)
+        return any(self._affordable(queue, asked_of(job, missing, flavor), surplus) for flavor in flavors)
 
     def _affordable(self, queue: Queue, asked: dict[FlavorResource, int], surplus: SurplusTasks) -> bool:
         tree, leaf, freed = self._session.snapshot.quota, queue.quota_node, surplus.charged
-        # What counts at a parent is lower by that much at most.
+        # The usage of each parent drops by that amount at most.
         return all(
             is_at_least(tree.available(leaf, key, dict.fromkeys(tree.path(leaf), freed.get(key, 0))), amount)
             for key, amount in asked.items()
         )
 
     def _carry_out(self, job: Job, found: ShrinkPlan) -> None:
-        """Tell the givers, and keep their places for the job."""
+        """Shrink the jobs with surplus, and claim what becomes free for the pending job."""
         session, by_job = self._session, defaultdict[str, list[Allocation]](list)
         for task in found.released:
             by_job[task.job].append(task)
-        for giver in sorted(by_job):
-            evict_tasks(session, session.get_job(giver), by_job[giver], beneficiary=job.id)
+        for shrunk_job in sorted(by_job):
+            evict_tasks(session, session.get_job(shrunk_job), by_job[shrunk_job], beneficiary=job.id)
         with session.snapshot.statement() as statement:
-            for seat in found.allocations:
-                statement.allocate(seat)
+            for allocation in found.allocations:
+                statement.allocate(allocation)
             statement.commit()
         numbers: dict[str, int | str] = {"tasks": len(found.released), "jobs": len(by_job)}
         session.decisions.append(
@@ -147,7 +156,7 @@ class SurplusRelease:
         )
 
 
-def _may_ask(session: Session, job: Job, known: Outcome | None) -> bool:
+def _may_be_helped(session: Session, job: Job, known: Outcome | None) -> bool:
     if job.state is not JobState.QUEUED or job.id in session.snapshot.claims:
         return False
     ready = job.backoff_until is None or job.backoff_until <= session.now

@@ -1,4 +1,4 @@
-"""The action that takes cards back from jobs that do not use them."""
+"""This module evicts jobs whose cards are idle."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from scheduling.engine.session.session import Session
 
 
 class IdleEviction:
-    """Evicts jobs whose cards have been measured doing nothing for too long.
+    """Evicts jobs whose cards were measured idle for longer than their limit.
 
-    A job that nobody measured is not idle, and one without cards never is.
+    A job without measurements is not idle, and one without cards never is.
     """
 
     name = "idle"
 
     def run(self, session: Session) -> None:
-        """Judge every live job that is known to be idle."""
-        for job, staying in find_running_among(session, session.snapshot.watch.idle):
+        """Check every live job that is known to be idle."""
+        for job, running in find_running_among(session, session.snapshot.watch.idle):
             limit = session.config.housekeeping.idle_s if job.max_idle_s is None else job.max_idle_s
-            cards = sum(len(task.slices) for task in staying)
+            cards = sum(len(task.slices) for task in running)
             if job.idle_since is None or limit < 0 or not cards:
                 continue
             idle_for = session.now - job.idle_since

@@ -1,4 +1,4 @@
-"""The action that ends jobs whose run time is over."""
+"""This module evicts jobs whose run time is over."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from scheduling.engine.session.session import Session
 class TimeLimitEviction:
     """Evicts jobs that have run for their `max_run_s`.
 
-    The time counts from when the gang was up; until that is known, from its admission.
+    The time counts from when the gang was ready; until that is known, from its admission.
     """
 
     name = "time_limit"
 
     def run(self, session: Session) -> None:
-        """End every live job that is past its limit."""
+        """Evict every live job that exceeded its limit."""
         for job, _ in find_running_among(session, session.snapshot.watch.overdue(session.now)):
             numbers = {"ran_s": int(session.now - (job.since or 0)), "limit_s": job.max_run_s or 0}
             evict_job(session, job, EvictRule.TIME_LIMIT, numbers)

@@ -1,1 +1,1 @@
-"""Predicates: which nodes may take a task."""
+"""This package filters nodes: its predicates decide which nodes may take a task."""

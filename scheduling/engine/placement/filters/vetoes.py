@@ -1,9 +1,10 @@
-"""The predicates on nodes, each under the code by which its refusals are counted.
+"""This module defines the predicates on nodes, each with the code by which its refusals are counted.
 
-They stand from the lasting to the passing: a node is counted under the first veto that refuses it,
-so the most fundamental cause is the one shown. Those about cards narrow down the same set of cards
-step by step; the last one is therefore the whole condition. A veto that a task or a fleet gives no
-reason to ask is not asked (`applies`).
+They are ordered from lasting to passing causes: a node is counted under the first veto that refuses it, so
+the most fundamental cause is shown. Those about cards narrow the same set of cards step by step; the last one
+is therefore the whole condition. A veto that is irrelevant to a task or a fleet is not evaluated (`applies`).
+Source of the node rules: the scheduler filters of Kubernetes (NodeName, NodeAffinity, TaintToleration,
+NodePorts, InterPodAffinity, NodeResourcesFit).
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import numpy as np
 from scheduling.engine.model import GpuMode, HostPort, Node, Pressure
 from scheduling.engine.model.labels import carries, satisfies
 from scheduling.engine.placement.index import numa, relations
-from scheduling.engine.placement.index.node_facts import marked
+from scheduling.engine.placement.index.node_facts import marked_rows
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.placement.index.taints import repelled
+from scheduling.engine.placement.index.taints import repelled_rows
 from scheduling.engine.state.fleet import Bools, Fleet, Rows
 
 
@@ -55,7 +56,7 @@ class NodeReady(_Always):
         return question.fleet.ready[rows]
 
 
-class Cordon(_Always):
+class CordonVeto(_Always):
     """The node is not cordoned."""
 
     name, fixed = "cordon", True
@@ -64,7 +65,7 @@ class Cordon(_Always):
         return question.fleet.schedulable[rows]
 
 
-class NodePressure(_Always):
+class NodePressureVeto(_Always):
     """The node is not short of what new tasks would use up: disk, process ids, for best effort memory."""
 
     name, fixed = "node-pressure", True
@@ -121,28 +122,28 @@ class TaintToleration(_Always):
     name, fixed = "taint", True
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return ~repelled(question.fleet, question.task.tolerations, rows)
+        return ~repelled_rows(question.fleet, question.task.tolerations, rows)
 
 
-class Cards(_OfCards):
+class CardCountVeto(_OfCards):
     """The node has as many cards as the task asks for, whatever they are."""
 
     name, fixed = "cards", True
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return question.enough(question.fleet.present[rows])
+        return question.has_enough_cards(question.fleet.present[rows])
 
 
-class GpuModes(_OfCards):
+class GpuModeVeto(_OfCards):
     """The node has enough cards that are handed out in the asked way."""
 
     name, fixed = "gpu-mode", True
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return question.enough(question.of_mode[rows])
+        return question.has_enough_cards(question.of_mode[rows])
 
 
-class MigProfile:
+class MigProfileVeto:
     """Enough of those are instances of the asked profile."""
 
     name, fixed = "mig-profile", True
@@ -151,7 +152,7 @@ class MigProfile:
         return question.task.mode is GpuMode.MIG
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return question.enough(question.of_profile[rows])
+        return question.has_enough_cards(question.of_profile[rows])
 
 
 class CardModel(_OfCards):
@@ -160,7 +161,7 @@ class CardModel(_OfCards):
     name, fixed = "card-model", True
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return question.enough(question.of_model[rows])
+        return question.has_enough_cards(question.of_model[rows])
 
 
 class CardHealth(_OfCards):
@@ -169,10 +170,10 @@ class CardHealth(_OfCards):
     name, fixed = "card-health", True
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return question.enough(question.usable[rows])
+        return question.has_enough_cards(question.usable[rows])
 
 
-class Pods:
+class PodCountVeto:
     """The node takes one more task."""
 
     name, fixed = "pods", False
@@ -187,7 +188,7 @@ class Pods:
         return fleet.used_pods[rows] < fleet.pods[rows]
 
 
-class Cpu:
+class CpuVeto:
     """The node has the millicores free. A task that asks for none is not refused for overuse by others."""
 
     name, fixed = "cpu", False
@@ -200,7 +201,7 @@ class Cpu:
         return question.fleet.cpu_free[rows] >= asked if asked else _everywhere(question, rows)
 
 
-class Memory:
+class MemoryVeto:
     """The node has the MiB free."""
 
     name, fixed = "memory", False
@@ -237,14 +238,14 @@ class CardCores(_OfCards):
     def allows(self, question: Question, rows: Rows) -> Bools:
         if not question.task.cards:
             return _everywhere(question, rows)
-        return question.enough(question.with_cores(rows))
+        return question.has_enough_cards(question.with_cores(rows))
 
 
 class CardMemory:
     """Enough of those have the memory free as well."""
 
     name, fixed = "card-memory", False
-    # Whom this one lets pass the other has let pass.
+    # Tasks that pass this veto passed the covered one.
     covers = "card-cores"
 
     def applies(self, question: Question) -> bool:
@@ -254,10 +255,10 @@ class CardMemory:
     def allows(self, question: Question, rows: Rows) -> Bools:
         if not self.applies(question):
             return _everywhere(question, rows)
-        return question.enough(question.fitting(rows))
+        return question.has_enough_cards(question.fitting(rows))
 
 
-class Ports:
+class PortVeto:
     """None of the host ports that the task wants is in use."""
 
     name, fixed = "port", False
@@ -277,16 +278,18 @@ class Ports:
         return allowed & ~busy[rows]
 
 
-class Numa:
+class NumaVeto:
     """The node's NUMA policy admits the task."""
 
     name, fixed = "numa", False
 
     def applies(self, question: Question) -> bool:
-        return numa.concerned(question)
+        return numa.is_numa_relevant(question)
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return numa.allowed(question, rows) if self.applies(question) else _everywhere(question, rows)
+        return (
+            numa.numa_allowed_rows(question, rows) if self.applies(question) else _everywhere(question, rows)
+        )
 
 
 class PodAffinity:
@@ -299,7 +302,9 @@ class PodAffinity:
         return related is not None and bool(related.near)
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return relations.near(question)[rows] if self.applies(question) else _everywhere(question, rows)
+        return (
+            relations.affinity_rows(question)[rows] if self.applies(question) else _everywhere(question, rows)
+        )
 
 
 class PodAntiAffinity:
@@ -311,16 +316,22 @@ class PodAntiAffinity:
         return question.task.relations is not None
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        return relations.apart(question)[rows] if self.applies(question) else _everywhere(question, rows)
+        return (
+            relations.anti_affinity_rows(question)[rows]
+            if self.applies(question)
+            else _everywhere(question, rows)
+        )
 
 
 def _pressed(fleet: Fleet, kinds: frozenset[Pressure]) -> Bools:
-    """The rows whose node is under one of these pressures."""
-    return marked(fleet, ("pressed", kinds), lambda node: not kinds.isdisjoint(node.pressure))
+    """Return the rows whose node is under one of these pressures."""
+    return marked_rows(fleet, ("pressed", kinds), lambda node: not kinds.isdisjoint(node.pressure))
 
 
 VETOES = (
-    NodeName(), NodeSelector(), NodeAffinity(), TaintToleration(), Cards(), GpuModes(), MigProfile(),
-    CardModel(), NodeReady(), Cordon(), NodePressure(), CardHealth(), Pods(), Cpu(), Memory(),
-    ExtendedResources(), CardCores(), CardMemory(), Ports(), Numa(), PodAffinity(), PodAntiAffinity(),
+    NodeName(), NodeSelector(), NodeAffinity(), TaintToleration(),
+    CardCountVeto(), GpuModeVeto(), MigProfileVeto(), CardModel(),
+    NodeReady(), CordonVeto(), NodePressureVeto(), CardHealth(),
+    PodCountVeto(), CpuVeto(), MemoryVeto(), ExtendedResources(), CardCores(), CardMemory(),
+    PortVeto(), NumaVeto(), PodAffinity(), PodAntiAffinity(),
 )  # fmt: skip

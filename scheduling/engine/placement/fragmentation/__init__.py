@@ -1,1 +1,2 @@
-"""The packing policies: what a placement leaves useless, and the workload mix it is judged by."""
+"""This package holds the packing policies: how much capacity a placement makes useless, for a workload
+mix."""

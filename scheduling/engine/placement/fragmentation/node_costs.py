@@ -1,6 +1,7 @@
-"""What is wasted on a node by what it has left, and what a task pays for that: a table of the packing policy.
+"""This module tabulates the waste on a node by what it has left, and what a task pays for that, for the
+packing policy.
 
-A node with many cards has many states of which few are met, so most rows are never worked out.
+A node with many cards has many states of which few occur, so most rows are never computed.
 """
 
 from __future__ import annotations
@@ -10,24 +11,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.placement.fragmentation.foresight_weights import Foresight
-from scheduling.engine.placement.fragmentation.leftover import demands_of, node_leftover
+from scheduling.engine.placement.fragmentation.expected_waste import demands_of, expected_node_waste
+from scheduling.engine.placement.fragmentation.look_ahead_weights import LookAheadWeights
 from scheduling.engine.placement.index.workload import Workload
 from scheduling.engine.state.fleet import Fleet, Ints
 
 Floats = NDArray[np.float64]
 
-# Steps of the table: parts of a card, and of the CPU of the largest node.
+# The steps of the table: parts of a card, and of the CPU of the largest node.
 CARD_STEPS = 100
 CPU_STEPS = 256
 WIDTH = CPU_STEPS + 1
-# A table with so few rows is worked out at once.
+# A table with this few rows is computed at once.
 FEW_ROWS = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
-    """How large cards and nodes of an inventory are; what is held on them plays no part."""
+class InventoryExtent:
+    """The sizes of cards and nodes of an inventory; present allocations play no part."""
 
     card: int
     most_cards: int
@@ -36,11 +37,11 @@ class Extent:
     average_cpu: float
 
     @staticmethod
-    def of(fleet: Fleet) -> Extent:
-        """The extent of all nodes with cards; `average_cpu` is what there is for a core unit."""
+    def of_fleet(fleet: Fleet) -> InventoryExtent:
+        """Return the extent of all nodes with cards; `average_cpu` is the millicores per core unit."""
         of_node = (fleet.card_cores * fleet.present).sum(axis=1)
         carded = fleet.cpu[of_node > 0]
-        return Extent(
+        return InventoryExtent(
             card=max(int(fleet.card_cores.max(initial=0)), 1),
             most_cards=fleet.present.shape[1],
             most_cpu=max(int(carded.max(initial=0)), 1),
@@ -55,7 +56,7 @@ class Extent:
 
     @property
     def cpu_step(self) -> float:
-        """CPU in a step."""
+        """Millicores in a step."""
         return self.most_cpu / CPU_STEPS
 
     @property
@@ -65,17 +66,17 @@ class Extent:
 
 
 class NodeCosts:
-    """Two tables, one behind the other, of rows by steps of core units left; an entry of a row is a step of
-    CPU left.
+    """Two tables, one behind the other, with a row for each step of free core units and an entry for each
+    step of free CPU.
 
-    The first is what is wasted, the second that and what a task pays for a node of which so much is still
-    free after it; a node that is left alone pays nothing.
+    The first is the waste, the second adds what a task pays for a node with this much still free after it; an
+    unchanged node pays nothing.
     """
 
-    def __init__(self, workload: Workload, extent: Extent, weights: Foresight) -> None:
+    def __init__(self, workload: Workload, extent: InventoryExtent, weights: LookAheadWeights) -> None:
         self._extent, self._weights, self._last = extent, weights, extent.height
         demands = demands_of(workload, extent.core_step, extent.cpu_step)
-        self._leftover = node_leftover(demands, extent.height, CPU_STEPS, weights.node_choice)
+        self._leftover = expected_node_waste(demands, extent.height, CPU_STEPS, weights.node_choice)
         self._cpu = np.arange(WIDTH) * extent.cpu_step
         self._costs = np.empty((2, extent.height + 1, WIDTH))
         self.flat = self._costs.reshape(-1)
@@ -84,8 +85,8 @@ class NodeCosts:
         if self._complete:
             self._work_out(np.arange(extent.height + 1))
 
-    def rows(self, cores: Ints) -> Ints:
-        """Where the rows of so many core units start, none or less counting as none."""
+    def start_rows(self, cores: Ints) -> Ints:
+        """Return the first entries of the rows of this many core units; negative amounts count as 0."""
         steps = (np.maximum(cores, 0) * (1 / self._extent.core_step)).astype(np.int64)
         steps = np.minimum(steps, self._last)
         if not self._complete:
@@ -99,7 +100,7 @@ class NodeCosts:
         cores = steps[:, None] * extent.core_step
         plenty = np.maximum(cores * weights.starved_cpu * extent.average_cpu, 1.0)
         starved = cores * np.maximum(1 - cpu / plenty, 0) ** weights.starved_power
-        left = weights.node_waste / CARD_STEPS * self._leftover.of(steps)
+        left = weights.node_waste / CARD_STEPS * self._leftover.look_up(steps)
         wasted = left + weights.starved / extent.card * starved
         fullness = weights.free_cards * cores / extent.most_cores + weights.free_cpu * cpu / extent.most_cpu
         self._costs[:, steps] = wasted, wasted + fullness

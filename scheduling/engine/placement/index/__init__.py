@@ -1,1 +1,1 @@
-"""Arrays over the nodes of a fleet, and what a shape asks of them."""
+"""This package keeps arrays over the nodes of a fleet, and the facts that a task shape needs of them."""

@@ -1,4 +1,4 @@
-"""In which clusters the flavors of a queue lie."""
+"""This module lists the clusters in which the flavors of a queue have nodes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ CLUSTERS: Final = "clusters"
 
 
 def clusters_of(flavors: Mapping[str, Flavor], names: Iterable[str]) -> tuple[str, ...]:
-    """The clusters in which flavors have nodes, each once, in their order."""
+    """Return the clusters in which flavors have nodes, each once, in their order."""
     found = (flavors[name] for name in names if name in flavors)
     return tuple(dict.fromkeys(flavor.cluster for flavor in found if flavor.placed))
 
 
 def queue_clusters(flavors: Mapping[str, Flavor], queue: Queue) -> tuple[str, ...]:
-    """The clusters in which a queue has flavors, in the order in which it names them."""
+    """Return the clusters in which a queue has flavors, in the order in which it names them."""
     return clusters_of(flavors, (name for group in queue.groups for name in group.flavors))

@@ -1,9 +1,9 @@
-"""Scores of many shapes on many nodes at once.
+"""This module scores many shapes on many nodes at once.
 
-A grid score answers for every pair of a shape and a node by one expression over arrays. Asked for
-one shape and all nodes it fills a row of scores, as a board needs; asked for all shapes and one node
-it fills a column, as a score matrix needs when that node changed. Both come from the same lines, so
-a cycle and a packing run cannot disagree.
+A grid score computes every pair of a shape and a node by one expression over arrays. For one shape and all
+nodes it fills a row of scores, as a board needs; for all shapes and one node it fills a column, as a score
+matrix needs when that node changed. Both come from the same lines, so a cycle and a packing run cannot
+disagree.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ BY_PICKER = -1
 
 
 class ShapeTable:
-    """What shapes ask for, one entry per shape: millicores, cards, core units and MiB per card.
+    """The requests of shapes, one entry per shape: millicores, cards, core units and MiB per card.
 
     `cores` and `card_memory` of a shape without cards are 0; `need` is what it takes from all its cards
-    together; `sliced` marks shapes that take a part of exactly one card, so that it matters which. A
-    node's memory is no matter for a score.
+    together; `sliced` marks shapes that take a part of exactly one card, so that the choice of the card
+    matters. Scores ignore a node's memory.
     """
 
     def __init__(self, tasks: Sequence[TaskShape]) -> None:
@@ -60,7 +60,7 @@ class CardTable:
     def __init__(
         self, fleet: Fleet, rows: Rows, left: Any, holds: Any, fitting: Callable[[CardTable], Bools]
     ) -> None:
-        """`left` and `holds` as arrays, or as nested tuples that become arrays when they are asked for."""
+        """`left` and `holds` are arrays, or nested tuples that become arrays when they are read."""
         self.fleet = fleet
         self._rows = rows
         self._left = left
@@ -71,7 +71,7 @@ class CardTable:
 
     @property
     def left(self) -> Ints:
-        """Core units left. `[nodes, cards]`."""
+        """Free core units. `[nodes, cards]`."""
         if type(self._left) is tuple:
             self._left = np.array(self._left, np.int64)
         left: Ints = self._left
@@ -87,7 +87,7 @@ class CardTable:
 
     @property
     def total(self) -> Ints:
-        """Core units left on all cards of a node. `[nodes]`."""
+        """Free core units on all cards of a node. `[nodes]`."""
         if self._total is None:
             if type(self._left) is tuple:
                 self._total = np.array([sum(cards) for cards in self._left], np.int64)
@@ -97,12 +97,12 @@ class CardTable:
 
     @property
     def model(self) -> Ints:
-        """Codes of the cards' models, -1 where there is no card. `[nodes, cards]`."""
+        """Codes of the cards' models, -1 without a card. `[nodes, cards]`."""
         return self.fleet.model[self._rows]
 
     @property
     def present(self) -> Bools:
-        """Where there are cards. `[nodes, cards]`."""
+        """The mask of existing cards. `[nodes, cards]`."""
         return self.fleet.present[self._rows]
 
     @property
@@ -119,10 +119,10 @@ class CardTable:
 
 
 class NodeCards(CardTable):
-    """The cards of one node, also in plain numbers: core units left on each card, and on all.
+    """The cards of one node, also as plain numbers: free core units on each card, and on all.
 
-    Where nothing but what is left tells them apart, so that a shape that fits on the node fits on all
-    with enough left, `full` is what each of them has when empty; else it is None.
+    If nothing but the free amount distinguishes them, so that a shape that fits on the node fits on all with
+    enough left, `full` is the size of each; otherwise it is None.
     """
 
     __slots__ = ("amounts", "full", "row", "units")
@@ -143,108 +143,109 @@ class NodeCards(CardTable):
 
 @dataclass(slots=True, eq=False)
 class NodeTable:
-    """Nodes as a grid score sees them: millicores left, and their cards."""
+    """Nodes as a grid score reads them: free millicores, and their cards."""
 
     cpu: Ints
     cards: CardTable
 
 
 @dataclass(slots=True, eq=False)
-class Grid:
-    """Scores `[shapes, nodes]`, higher is better; where a shape does not fit they mean nothing.
+class ScoreGrid:
+    """Scores `[shapes, nodes]`, higher is better; they are meaningless where a shape does not fit.
 
-    `columns` `[shapes, nodes]`, where the score depends on the card, is the column of the best card
-    for sliced shapes and `BY_PICKER` for others; None leaves all cards to the device picker.
+    `columns` `[shapes, nodes]`, if the score depends on the card, is the column of the best card for sliced
+    shapes and `BY_PICKER` for others; None leaves all cards to the device picker.
     """
 
     scores: Numbers
     columns: Ints | None = None
 
     def column(self, shape: int, node: int) -> int:
-        """The best card of a node for a shape, or `BY_PICKER`."""
+        """Return the best card of a node for a shape, or `BY_PICKER`."""
         return BY_PICKER if self.columns is None else int(self.columns[shape, node])
 
 
-class Columns(Protocol):
-    """A score's answers for the same shapes on one node after another. `choosy` as that of the score."""
+class NodeColumns(Protocol):
+    """A score's results for the same shapes on one node after another. `choosy` is that of the score."""
 
     choosy: bool
 
     def scores(self, cpu: int, cards: NodeCards) -> Numbers:
-        """The score of each shape on a node with so many millicores left; where it does not fit, anything."""
+        """Return the score of each shape on a node with this many free millicores; anything where it does not
+        fit."""
         ...
 
     def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
-        """The column of the best card for a shape that fits, or `BY_PICKER`."""
+        """Return the column of the best card for a shape that fits, or `BY_PICKER`."""
         ...
 
 
 class GridScore(ABC):
-    """A score that answers for all shapes and nodes at once, and so serves boards and matrices alike.
+    """A score that computes all shapes and nodes at once, and so serves boards and matrices alike.
 
     `dtype` holds its scores exactly; `choosy` says whether grids may name columns.
     """
 
     name = ""
     normalised = False
-    # Whether the score reads which classes of tasks a node holds.
+    # Whether the score reads which classes of tasks a node has.
     classes = False
     choosy = True
     dtype: np.dtype[Any] = np.dtype(np.int8)
 
     @abstractmethod
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
-        """The scores of all pairs."""
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+        """Return the scores of all pairs."""
 
-    def columns(self, asked: ShapeTable, fleet: Fleet) -> Columns:
-        """The same answers for nodes that come one at a time, for which a score may prepare itself."""
+    def columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
+        """Return the same results for nodes that come one at a time, for which a score may prepare itself."""
         return by_grid(self, asked)
 
     def score(self, question: Question, rows: Rows) -> Numbers:
-        """The score of each row for one shape."""
-        scores: Numbers = self.grid(*pairs(question, rows)).scores[0].astype(self.dtype)
+        """Return the score of each row for one shape."""
+        scores: Numbers = self.grid(*tables_for(question, rows)).scores[0].astype(self.dtype)
         return scores
 
     def card(self, question: Question, row: int) -> int:
-        """The column of the best card for a sliced task on a row that fits, or `BY_PICKER`."""
-        return self.grid(*pairs(question, slice(row, row + 1))).column(0, 0)
+        """Return the column of the best card for a sliced task on a row that fits, or `BY_PICKER`."""
+        return self.grid(*tables_for(question, slice(row, row + 1))).column(0, 0)
 
 
 class _ByGrid:
-    """Columns of a score that prepares nothing."""
+    """The columns of a score that prepares nothing."""
 
     def __init__(self, score: GridScore, asked: ShapeTable) -> None:
         self._score, self._asked = score, asked
         self.choosy = score.choosy
 
     def scores(self, cpu: int, cards: NodeCards) -> Numbers:
-        """The grid of one node."""
+        """Return the grid of one node."""
         scores: Numbers = self._grid(cpu, cards).scores[:, 0].astype(self._score.dtype, copy=False)
         return scores
 
     def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
-        """The grid's column."""
+        """Return the grid's column."""
         return self._grid(cpu, cards).column(shape, 0) if self.choosy else BY_PICKER
 
-    def _grid(self, cpu: int, cards: NodeCards) -> Grid:
+    def _grid(self, cpu: int, cards: NodeCards) -> ScoreGrid:
         return self._score.grid(self._asked, NodeTable(np.array((cpu,), np.int64), cards))
 
 
-def by_grid(score: GridScore, asked: ShapeTable) -> Columns:
-    """Columns that are grids of one node each."""
+def by_grid(score: GridScore, asked: ShapeTable) -> NodeColumns:
+    """Return columns that are grids of one node each."""
     return _ByGrid(score, asked)
 
 
 class LearningScore(GridScore):
-    """A score that must know what work is usual. Unlearnt it finds all nodes alike."""
+    """A score that must know the workload. Before it has learnt, it scores all nodes alike."""
 
     @abstractmethod
-    def learnt(self, workload: Workload, fleet: Fleet) -> GridScore:
-        """The score for one workload and inventory; equal arguments give equal scores."""
+    def learn_from(self, workload: Workload, fleet: Fleet) -> GridScore:
+        """Return the score for one workload and inventory; equal arguments give equal scores."""
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
-        """No preference."""
-        return Grid(np.zeros((len(asked), len(nodes.cpu)), self.dtype))
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+        """Return equal scores."""
+        return ScoreGrid(np.zeros((len(asked), len(nodes.cpu)), self.dtype))
 
 
 @lru_cache(maxsize=4096)
@@ -252,8 +253,8 @@ def _alone(task: TaskShape) -> ShapeTable:
     return ShapeTable((task,))
 
 
-def pairs(question: Question, rows: Rows) -> tuple[ShapeTable, NodeTable]:
-    """One shape and some rows of a fleet, as a grid score wants them."""
+def tables_for(question: Question, rows: Rows) -> tuple[ShapeTable, NodeTable]:
+    """Return one shape and some rows of a fleet as the tables that a grid score reads."""
     fleet = question.fleet
     left, holds = fleet.cores_free[rows], fleet.classes[rows]
     cards = CardTable(fleet, rows, left, holds, lambda table: question.fitting(rows)[None])

@@ -1,4 +1,4 @@
-"""What scores may be at most, so that what does not fit is never chosen."""
+"""This module limits scores so that a node on which a shape does not fit is never chosen."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from scheduling.engine.state.fleet import Bools, Ints
 LEAST = np.iinfo(np.int64).min
 
 
-def least(amounts: Ints) -> Ints:
-    """Amounts to compare with what is left; who asks for nothing is not refused for overuse by others."""
+def comparable_amounts(amounts: Ints) -> Ints:
+    """Return amounts to compare with what is free; a request of 0 is not refused for overuse by others."""
     found: Ints = np.where(amounts > 0, amounts, LEAST)
     return found
 
 
-class Limits:
-    """Limits for shapes, `[shapes]`: the higher of two scores where a shape fits, else the lower.
+class ScoreLimits:
+    """Limits for shapes, `[shapes]`: the higher of two scores where a shape fits, otherwise the lower.
 
-    Cards are told by numbers that `room` gives out, cards and CPU together by those of `base`. What is
-    limited together is worked out where it first occurs.
+    Cards are identified by the numbers of `number_card_fit`, cards and CPU together by those of
+    `number_cpu_fit`. Combined limits are computed at their first use.
     """
 
     def __init__(self, cpu: Ints, memory: Ints, bounds: tuple[Any, Any]) -> None:
         self._bounds = np.array(bounds)
-        self._cpu, self._by_cpu = self._ladder(least(cpu))
+        self._cpu, self._by_cpu = self._ladder(comparable_amounts(cpu))
         self._width = len(self._by_cpu)
-        self._memory, self._by_memory = self._ladder(least(memory))
+        self._memory, self._by_memory = self._ladder(comparable_amounts(memory))
         self._rooms: list[Numbers] = []
         self._bases: dict[int, Numbers] = {}
         self._known: dict[int, Numbers] = {}
 
-    def room(self, fits: Bools) -> int:
-        """A number for cards on which these shapes fit."""
+    def number_card_fit(self, fits: Bools) -> int:
+        """Return a number for cards on which these shapes fit."""
         self._rooms.append(self._limit(fits))
         return len(self._rooms) - 1
 
-    def base(self, room: int, cpu: int) -> int:
-        """A number for cards and so many millicores."""
+    def number_cpu_fit(self, room: int, cpu: int) -> int:
+        """Return a number for such cards together with this many millicores."""
         return room * self._width + bisect_right(self._cpu, cpu)
 
-    def within(self, base: int, memory: int) -> Numbers:
-        """The limits where so much memory is left as well."""
+    def limits_for(self, base: int, memory: int) -> Numbers:
+        """Return the limits with this much free memory as well. `[shapes]`."""
         step = bisect_right(self._memory, memory)
         number = base * len(self._by_memory) + step
         limit = self._known.get(number)
@@ -61,7 +61,8 @@ class Limits:
         return limit
 
     def _ladder(self, asked: Ints) -> tuple[list[int], list[Numbers]]:
-        """The different amounts that shapes ask for, and the limits while the first k of them are free."""
+        """Return the different amounts that shapes ask for, and the limits while the first k of them are
+        free."""
         steps: list[int] = np.unique(asked).tolist()
         nobody = np.zeros(asked.shape, np.bool_)
         return steps, [self._limit(fits) for fits in (nobody, *(asked <= step for step in steps))]

@@ -1,8 +1,8 @@
-"""What lasts of each node, as arrays: told once, and again only of nodes that were revised.
+"""This module keeps lasting facts of nodes as arrays: computed once, and again only for revised nodes.
 
-Labels, taints and pressure of some nodes change between most cycles. To ask all nodes again for each of the
-facts that are derived from them costs more than judging the jobs. For facts of which there are few: they are
-kept as long as the fleet.
+Labels, taints and pressure of some nodes change between most cycles. Computing each derived fact for all
+nodes again costs more than evaluating the jobs. It is meant for a small number of facts: they are kept as
+long as the fleet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NONE = -1
 
 
 class NodeFacts:
-    """One fact of each node, by row. What tells it may look at nothing but what lasts of the node."""
+    """One fact of each node, by row. Its function may read only what lasts of the node."""
 
     follows_fleet = True
 
@@ -29,8 +29,8 @@ class NodeFacts:
         self._facts: NDArray[Any] = np.zeros(len(fleet), dtype)
         self._epoch, self._seen = -1, 0
 
-    def now(self) -> NDArray[Any]:
-        """`[rows]`, not to be written to."""
+    def read_facts(self) -> NDArray[Any]:
+        """Return the facts, `[rows]`; the array must not be written to."""
         fleet = self._fleet
         if self._epoch != fleet.epoch:
             self._facts[:] = [self._tell(node) for node in fleet.nodes]
@@ -42,7 +42,7 @@ class NodeFacts:
 
 
 class NodeKinds(NodeFacts):
-    """A fact that is no number: equal ones have the same number, in `kinds`; `None` has -1."""
+    """A fact that is no number: equal values have the same number, in `kinds`; `None` has -1."""
 
     def __init__(self, fleet: Fleet, of: Callable[[Node], Hashable]) -> None:
         self.kinds: dict[Hashable, int] = {}
@@ -52,18 +52,18 @@ class NodeKinds(NodeFacts):
         return NONE if kind is None else self.kinds.setdefault(kind, len(self.kinds))
 
 
-def marked(fleet: Fleet, name: Hashable, marks: Callable[[Node], bool]) -> Bools:
-    """The rows whose node is marked. What has the same name is told in the same way."""
+def marked_rows(fleet: Fleet, name: Hashable, marks: Callable[[Node], bool]) -> Bools:
+    """Return the rows whose node is marked. Marks of the same name have the same function."""
     known = fleet.memo.get(name)
     if not isinstance(known, NodeFacts):
         known = fleet.memo[name] = NodeFacts(fleet, marks, np.bool_)
-    return known.now()
+    return known.read_facts()
 
 
-def numbered(fleet: Fleet, name: Hashable, of: Callable[[Node], Hashable]) -> tuple[Ints, list[Any]]:
-    """For each row the number of a fact among those that there are, or were."""
+def number_facts(fleet: Fleet, name: Hashable, of: Callable[[Node], Hashable]) -> tuple[Ints, list[Any]]:
+    """Return, for each row, the number of a fact among those that exist, or existed."""
     known = fleet.memo.get(name)
     if not isinstance(known, NodeKinds):
         known = fleet.memo[name] = NodeKinds(fleet, of)
-    codes = known.now()
+    codes = known.read_facts()
     return codes, list(known.kinds)

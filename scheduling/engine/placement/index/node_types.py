@@ -1,4 +1,5 @@
-"""Node types: nodes of equal capacity and cards, which lasting vetoes treat alike for every shape."""
+"""This module finds node types: nodes of equal capacity and cards that lasting vetoes treat equally for every
+shape."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ NOTHING = 0
 
 @dataclass(slots=True, eq=False)
 class NodeType:
-    """What nodes of one type have in common; `row` is one of them.
+    """The common facts of nodes of one type; `row` is one of them.
 
-    `lasting` `[shapes]` marks the shapes that may ever use such nodes, `usable` `[shapes, cards]` on
-    which cards. `sizes` are core units and MiB of each empty card, None where there is none. With `alike`
-    nothing but what is left tells the cards apart; each of them then has `full` when nobody uses it.
-    `demand` numbers what shapes want of cards: where it is equal they get the same ones.
+    `lasting` `[shapes]` marks the shapes that may ever use such nodes, `usable` `[shapes, cards]` the cards
+    for them. `sizes` are core units and MiB of each empty card, None without a card. With `has_equal_cards`
+    nothing but the free amount distinguishes the cards; each of them then has `full` when unused. `demand`
+    numbers what shapes ask of cards: shapes with equal numbers get the same cards.
     """
 
     row: int
@@ -30,21 +31,21 @@ class NodeType:
     usable: Bools
     sizes: list[tuple[int, int] | None]
     full: tuple[int, int]
-    alike: bool
+    has_equal_cards: bool
     demand: list[int]
 
 
 def node_types(
     fleet: Fleet, asked: Sequence[tuple[Question, Bools]], table: ShapeTable, base: Ints
 ) -> list[NodeType]:
-    """The type of each node for shapes with the nodes that may ever take them.
+    """Return the type of each node for shapes with the nodes that may ever take them.
 
     `base` is equal for nodes of equal capacity.
     """
     size, width = len(asked), fleet.present.shape[1]
     lasting = np.array([mask for _, mask in asked], np.bool_).reshape(size, len(fleet))
     facts = np.concatenate([base[None], lasting.view(np.uint8)]).T
-    types = codes(np.ascontiguousarray(facts))
+    types = number_rows(np.ascontiguousarray(facts))
     _, first = np.unique(types, return_index=True)
     parts = ~table.whole & (table.cards > 0)
     plain = bool((table.cores[parts] > 0).all()) and not table.card_memory[parts].any()
@@ -61,21 +62,21 @@ def node_types(
         full, *others = {size for size in sizes if size is not None} or {(0, 0)}
         alike = plain and bool(same) and not others and full[0] > 0
         lasts = lasting[:, row] & (usable.any(axis=1) | (table.cards == 0))
-        # Where cards differ, shapes that want the same may be kept from different ones.
+        # If cards differ, lasting vetoes may exclude different ones for shapes with equal requests.
         demand = shared if alike else [number and at for number, at in zip(shared, own, strict=True)]
         found.append(NodeType(row, lasts, usable, sizes, full, alike, demand))
     return [found[code] for code in types.tolist()]
 
 
 def capacity_codes(fleet: Fleet) -> Ints:
-    """The same code for nodes with the same capacity and cards, usage apart."""
+    """Return the same code for nodes with the same capacity and cards, usage apart."""
     parts = (fleet.model, fleet.mode, fleet.healthy, fleet.present, fleet.card_cores, fleet.card_memory)
     facts = [fleet.cpu[:, None], *(part.astype(np.int64) for part in parts)]
-    return codes(np.concatenate(facts, axis=1))
+    return number_rows(np.concatenate(facts, axis=1))
 
 
-def codes(facts: Numbers) -> Ints:
-    """The same small number for equal rows, another for others."""
+def number_rows(facts: Numbers) -> Ints:
+    """Return the same small number for equal rows, and different numbers for different rows."""
     if not len(facts):
         return np.zeros(0, np.int64)
     _, codes = np.unique(facts, axis=0, return_inverse=True)

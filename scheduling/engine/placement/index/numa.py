@@ -1,8 +1,9 @@
-"""In which NUMA zones of a node a task would stand, by the node's policy.
+"""This module chooses the NUMA zones of a node for a task, by the node's policy.
 
-Only guaranteed tasks are aligned, as in the kubelet's topology manager. A set of zones serves when
-together they have the millicores, the MiB and the cards; the smallest set is taken, of equal ones the
-first. `restricted` wants a set no larger than the idle node would need.
+Only guaranteed tasks are aligned, as in the kubelet's topology manager. A set of zones serves if together
+they have the millicores, the MiB and the cards; the smallest set is taken, of equal ones the first.
+`restricted` requires a set no larger than the idle node would need. Source:
+https://kubernetes.io/docs/tasks/administer-cluster/topology-manager/
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ SINGLE, RESTRICTED, BEST_EFFORT = (
 )
 
 
-def concerned(question: Question) -> bool:
-    """Whether zones matter to the task at all."""
+def is_numa_relevant(question: Question) -> bool:
+    """Return whether zones matter to the task at all."""
     task = question.task
     return question.fleet.zones is not None and task.aligned and bool(task.cpu or task.memory or task.cards)
 
 
-def allowed(question: Question, rows: Rows) -> Bools:
-    """Which rows may take the task as far as their zones go."""
+def numa_allowed_rows(question: Question, rows: Rows) -> Bools:
+    """Return the rows that may take the task as far as their zones go."""
     at = _places(question, rows)
     answer = np.ones(at.shape, np.bool_)
     aligning = np.flatnonzero(at >= 0)
@@ -39,8 +40,8 @@ def allowed(question: Question, rows: Rows) -> Bools:
     return answer
 
 
-def spans(question: Question, rows: Rows) -> Ints:
-    """How many zones the task would span on each row: 0 where zones do not matter or none serve."""
+def count_spanned_zones(question: Question, rows: Rows) -> Ints:
+    """Return how many zones the task would span on each row: 0 if zones do not matter or none serve."""
     at = _places(question, rows)
     answer = np.zeros(at.shape, np.int64)
     aligning = np.flatnonzero(at >= 0)
@@ -53,8 +54,8 @@ def spans(question: Question, rows: Rows) -> Ints:
 
 
 def zones_for(question: Question, row: int) -> Bools | None:
-    """The set of zones that the task gets on a row; None where it is not aligned."""
-    if not concerned(question):
+    """Return the set of zones that the task gets on a row; None if it is not aligned."""
+    if not is_numa_relevant(question):
         return None
     stock = _stock(question)
     place = stock.at[row : row + 1]
@@ -64,8 +65,8 @@ def zones_for(question: Question, row: int) -> Bools | None:
     return stock.masks[int(serving.argmax())] if serving.any() else None
 
 
-def shares(question: Question, row: int, zones: Bools) -> tuple[ZoneShare, ...]:
-    """What the task holds of each zone of the set: as much as there is, zone by zone."""
+def zone_shares(question: Question, row: int, zones: Bools) -> tuple[ZoneShare, ...]:
+    """Return what the task holds of each zone of the set: as much as there is, zone by zone."""
     stock, task = _stock(question), question.task
     place = int(stock.at[row])
     cpu, memory = task.cpu, task.memory
@@ -79,7 +80,7 @@ def shares(question: Question, row: int, zones: Bools) -> tuple[ZoneShare, ...]:
 
 
 def cards_in(question: Question, row: int, zones: Bools) -> Bools:
-    """The cards of a row that belong to the set of zones, or to none."""
+    """Return the cards of a row that belong to the set of zones, or to none."""
     stock = _stock(question)
     zone = stock.card_zone[stock.at[row]]
     inside: Bools = (zone == LOOSE) | zones[zone]
@@ -87,7 +88,7 @@ def cards_in(question: Question, row: int, zones: Bools) -> Bools:
 
 
 def _serving(question: Question, stock: ZoneStock, rows: Ints, places: Ints) -> Bools:
-    """Which sets of zones each place could give now under its policy. `[places, sets]`."""
+    """Return the sets of zones that each place could give now under its policy. `[places, sets]`."""
     task = question.task
     cards = _cards_of(question, stock, question.fitting(rows), places)
     cpu, memory = np.maximum(stock.cpu_free[places], 0), np.maximum(stock.memory_free[places], 0)
@@ -107,7 +108,7 @@ def _serving(question: Question, stock: ZoneStock, rows: Ints, places: Ints) -> 
 def _holding(
     question: Question, stock: ZoneStock, cpu: Ints, memory: Ints, cards: Ints, places: Ints
 ) -> Bools:
-    """Which sets of zones hold the task, going by these amounts. `[places, sets]`."""
+    """Return the sets of zones that hold the task by these amounts. `[places, sets]`."""
     task, sets = question.task, stock.masks.T.astype(np.int64)
     holding: Bools = stock.known[places].astype(np.int64) @ sets == stock.sizes
     if task.cpu:
@@ -115,13 +116,14 @@ def _holding(
     if task.memory:
         holding &= memory @ sets >= task.memory
     if task.cards:
-        # The last column are cards that belong to no zone: they serve with any set.
+        # The last column is cards that belong to no zone: they serve with any set.
         holding &= cards[:, :-1] @ sets + cards[:, -1:] >= task.cards
     return holding
 
 
 def _cards_of(question: Question, stock: ZoneStock, cards: Bools, places: Ints) -> Ints:
-    """How many of the marked cards each zone has, and, in a last column, no zone. `[places, zones + 1]`."""
+    """Return the number of marked cards in each zone, and, in a last column, in no zone. `[places, zones +
+    1]`."""
     width = stock.masks.shape[1]
     counted = np.zeros((len(places), width + 1), np.int64)
     if question.task.cards:
@@ -133,7 +135,7 @@ def _cards_of(question: Question, stock: ZoneStock, cards: Bools, places: Ints) 
 
 
 def _part(asked: int, free: int, size: int) -> int:
-    """What a zone gives; one that does not align a resource gives nothing of it."""
+    """Return what a zone gives; a zone that does not align a resource gives nothing of it."""
     return 0 if size >= UNBOUNDED else max(0, min(asked, free))
 
 

@@ -1,7 +1,7 @@
-"""What a plug-in of placement must be able to do.
+"""This module defines what a plug-in of placement must implement.
 
-Vetoes and scores are many and combine by a fixed rule: all vetoes must agree, scores are summed by
-weight. A device picker answers alone.
+Vetoes and scores are many and combine by a fixed rule: all vetoes must agree, and scores are summed by
+weight. A device picker decides alone.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from scheduling.engine.state.fleet import Bools, Ints, Rows
 class Veto(Protocol):
     """A predicate on nodes. Its name is the code under which refusals are counted.
 
-    `fixed` says that placing tasks cannot change the answer, so it is asked once per shape.
+    `fixed` says that placing tasks cannot change the answer, so it is evaluated once per shape.
     """
 
     name: str
     fixed: bool
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        """Which of the rows may take one more task of this shape."""
+        """Return which of the rows may take one more task of this shape."""
         ...
 
 
@@ -38,7 +38,8 @@ class Score(Protocol):
     normalised: bool
 
     def score(self, question: Question, rows: Rows) -> Ints:
-        """The score of each row; asked of feasible rows and of others, whose answer is not used."""
+        """Return the score of each row; it is called for feasible rows and for others, whose result is
+        ignored."""
         ...
 
 
@@ -49,5 +50,5 @@ class DevicePicker(Protocol):
     name: str
 
     def pick(self, question: Question, row: int) -> tuple[int, ...]:
-        """The columns of the cards, as many as the task asks for; the row is known to fit."""
+        """Return the columns of the cards, as many as the task asks for; the row is known to fit."""
         ...

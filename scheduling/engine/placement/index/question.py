@@ -1,7 +1,7 @@
-"""One shape asked of one fleet: the facts that vetoes and scores share.
+"""This module holds the facts about one shape on one fleet that vetoes and scores share.
 
-Which cards a shape could ever use (model, mode, profile) does not change while a cycle simulates, so
-it is worked out once and kept here.
+The cards that a shape could ever use (model, mode, profile) do not change while a cycle simulates, so they
+are computed once and kept here.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 
 from scheduling.engine.model import Flavor, GpuMode, Node
 from scheduling.engine.model.labels import carries
-from scheduling.engine.placement.index.node_facts import marked
+from scheduling.engine.placement.index.node_facts import marked_rows
 from scheduling.engine.state.fleet import ALL_ROWS, MODES, Bools, Fleet, Ints, Rows
 from scheduling.engine.state.shape import TaskShape
 
 # A whole card may come from a node that also slices, as long as the card is empty. MIG instances are
-# asked for by profile, never as cards or percentages, and nothing else is made of them.
+# requested by profile, never as cards or percentages, and serve nothing else.
 SERVED_BY = {
     GpuMode.WHOLE: (GpuMode.WHOLE, GpuMode.SLICE),
     GpuMode.SLICE: (GpuMode.SLICE,),
@@ -32,7 +32,7 @@ class Question:
         self.fleet = fleet
         self.task = task
         self.flavor = flavor
-        self.members: Bools = members(fleet, flavor)
+        self.members: Bools = member_rows(fleet, flavor)
         self._modes = SERVED_BY[task.mode] if flavor.mode in SERVED_BY[task.mode] else ()
         wanted = set(task.models) or set(fleet.models)
         if flavor.card_model:
@@ -42,27 +42,28 @@ class Question:
 
     @property
     def accepted(self) -> tuple[tuple[GpuMode, ...], tuple[int, ...], str]:
-        """Which cards the task could ever use: their modes, codes of models, and profile."""
+        """The cards that the task could ever use: their modes, codes of models, and profile."""
         return self._modes, self._models, self.task.profile
 
     def revise(self, rows: Rows) -> None:
-        """Look again at rows whose labels or cards' health changed."""
-        self.members = members(self.fleet, self.flavor)
+        """Compute the masks again for rows whose labels or cards' health changed."""
+        self.members = member_rows(self.fleet, self.flavor)
         self.usable[rows] = self.of_model[rows] & self.fleet.healthy[rows]
 
     def nodes(self, rows: Rows) -> Sequence[Node]:
-        """The nodes of these rows as they were handed in; what is free now is in the fleet's arrays."""
+        """Return the nodes of these rows as they were given; free amounts are in the fleet's arrays."""
         nodes = self.fleet.nodes
         return nodes[rows] if isinstance(rows, slice) else [nodes[row] for row in rows.tolist()]
 
-    def elsewhere(self) -> int:
-        """A count that moves when a task that came or went may have changed the answer on other rows."""
+    def affinity_version(self) -> int:
+        """Return a counter that changes when a task that was added or removed may have changed the answer on
+        other rows."""
         task = self.task
         apart = task.liking is not None and (task.liking.near or task.liking.apart or task.liking.group)
         return self.fleet.presences.version if task.relations is not None or apart else 0
 
     def cores_of(self, rows: Rows) -> Ints | int:
-        """The core units that the task takes of a card: the same of all, or `[rows, cards]`."""
+        """Return the core units that the task takes of a card: one number, or `[rows, cards]`."""
         task, fleet = self.task, self.fleet
         if not task.derived:
             return task.cores
@@ -70,7 +71,8 @@ class Question:
         return np.maximum(shares, 1)
 
     def with_cores(self, rows: Rows) -> Bools:
-        """Cards that have the cores free; for a whole card those that are empty. `[rows, cards]`."""
+        """Return the cards that have the cores free; for a whole card those that are empty. `[rows,
+        cards]`."""
         fleet, task = self.fleet, self.task
         if task.whole:
             untouched = fleet.cores_free[rows] == fleet.card_cores[rows]
@@ -80,7 +82,7 @@ class Question:
         return roomy & (fleet.cores_free[rows] >= self.cores_of(rows))
 
     def fitting(self, rows: Rows) -> Bools:
-        """Cards on which the task's part fits with cores and memory. `[rows, cards]`."""
+        """Return the cards on which the task's part fits with cores and memory. `[rows, cards]`."""
         cards = self.with_cores(rows)
         if self.task.whole:
             cards &= self.fleet.card_memory_free[rows] == self.fleet.card_memory[rows]
@@ -89,14 +91,14 @@ class Question:
             cards &= self.fleet.card_memory_free[rows] >= self.task.card_memory
         return cards
 
-    def enough(self, cards: Bools) -> Bools:
-        """Rows with at least as many marked cards as the task asks for."""
+    def has_enough_cards(self, cards: Bools) -> Bools:
+        """Return the rows with at least as many marked cards as the task asks for. `[rows]`."""
         counted: Ints = cards.sum(axis=1)
         enough: Bools = counted >= self.task.cards
         return enough
 
     def _cards(self) -> tuple[Bools, Bools, Bools, Bools]:
-        """Masks of cards, each narrower than the former; shared by all shapes that want the same."""
+        """Return masks of cards, each narrower than the former; shapes with equal requests share them."""
         fleet, profile = self.fleet, self.task.profile
         key = ("cards", *self.accepted)
         known = fleet.memo.get(key)
@@ -110,7 +112,7 @@ class Question:
 
 
 def card_parts(question: Question, rows: Rows = ALL_ROWS) -> Ints:
-    """For each card how many tasks could have a part of it. `[rows, cards]`."""
+    """Return, for each card, how many tasks could have a part of it. `[rows, cards]`."""
     fleet, task = question.fleet, question.task
     fitting = question.fitting(rows)
     if task.whole or not task.cards:
@@ -128,11 +130,12 @@ def _with_profile(fleet: Fleet, profile: str) -> Bools | np.bool_:
     return cards
 
 
-def members(fleet: Fleet, flavor: Flavor) -> Bools:
-    """The rows that belong to a flavor: its cluster and all its node labels. Not to be written to."""
+def member_rows(fleet: Fleet, flavor: Flavor) -> Bools:
+    """Return the rows that belong to a flavor: its cluster and all its node labels. The array must not be
+    written to."""
     cluster, wanted = flavor.cluster, tuple(sorted(flavor.node_labels.items()))
 
     def belongs(node: Node) -> bool:
         return node.cluster == cluster and carries(node.labels, wanted)
 
-    return marked(fleet, ("members", flavor.id, cluster, wanted), belongs)
+    return marked_rows(fleet, ("members", flavor.id, cluster, wanted), belongs)

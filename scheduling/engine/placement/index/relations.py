@@ -1,9 +1,11 @@
-"""Which nodes a task may stand on because of other tasks: pod affinity and anti-affinity.
+"""This module finds the nodes that pod affinity and anti-affinity to other tasks allow.
 
-The rules are those of Kubernetes. A domain is all nodes with the same value of a label; a node without
-the label is in none. Affinity wants in the domain, for each term, a task that *all* terms mean; where
-no such task is anywhere, a task that its own terms mean may be the first. Anti-affinity holds both
-ways: the task keeps away from those that its terms mean, and from those whose terms mean it.
+The rules are those of Kubernetes
+(https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity).
+A domain is all nodes with the same value of a label; a node without the label is in none. For each term,
+affinity requires a task in the domain that *all* terms match; if no such task exists anywhere, a task that
+its own terms match may be the first. Anti-affinity holds both ways: the task avoids those that its terms
+match, and those whose terms match it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from scheduling.engine.placement.index.node_facts import numbered
+from scheduling.engine.placement.index.node_facts import number_facts
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 from scheduling.engine.state.presence import Kin, Sought
@@ -21,58 +23,60 @@ from scheduling.engine.state.shape import Relations
 HOSTNAME = "kubernetes.io/hostname"
 
 
-def domains(fleet: Fleet, key: str) -> Ints:
-    """The domain of each row by the label `key`, -1 for none. A node is its own host, labelled or not."""
+def number_domains(fleet: Fleet, key: str) -> Ints:
+    """Return the domain of each row by the label `key`, -1 for none. A node is its own host, labelled or
+    not."""
     fallback = key == HOSTNAME
-    codes, _ = numbered(
+    codes, _ = number_facts(
         fleet, ("domains", key), lambda node: node.labels.get(key, node.hostname if fallback else None)
     )
     return codes
 
 
-def near(question: Question) -> Bools:
-    """The rows that the required affinity allows now."""
+def affinity_rows(question: Question) -> Bools:
+    """Return the rows that the required affinity allows now."""
     relations, fleet = _relations(question), question.fleet
     keyed = np.ones(len(fleet), np.bool_)
     for term in relations.near:
-        keyed &= domains(fleet, term.topology_key) >= 0
+        keyed &= number_domains(fleet, term.topology_key) >= 0
     if fleet.hypothetical:
         return keyed
     meant = [kin for kin in fleet.presences.kin if all(term.means(kin) for term in relations.near)]
     if not meant:
         first = all(term.means(relations.kin) for term in relations.near)
         return keyed if first else np.zeros_like(keyed)
-    rows = _rows(fleet, meant)
+    rows = _rows_of_tasks(fleet, meant)
     for term in relations.near:
         keyed &= _same_domain(fleet, term.topology_key, rows)
     return keyed
 
 
-def apart(question: Question) -> Bools:
-    """The rows that anti-affinity allows now, the task's own and that of the tasks that are there."""
+def anti_affinity_rows(question: Question) -> Bools:
+    """Return the rows that anti-affinity allows now: the task's own, and that of the running tasks."""
     relations, fleet = _relations(question), question.fleet
     allowed = np.ones(len(fleet), np.bool_)
     for term in relations.apart:
-        allowed &= ~touched(fleet, term)
+        allowed &= ~rows_with_match(fleet, term)
     for term, places in fleet.presences.apart.items():
         if term.means(relations.kin):
             allowed &= ~_same_domain(fleet, term.topology_key, sorted(places))
     return allowed
 
 
-def touched(fleet: Fleet, term: Sought) -> Bools:
-    """The rows in whose domain a task stands that the term means."""
+def rows_with_match(fleet: Fleet, term: Sought) -> Bools:
+    """Return the rows in whose domain a task runs that the term matches."""
     meant = [kin for kin in fleet.presences.kin if term.means(kin)]
-    return _same_domain(fleet, term.topology_key, _rows(fleet, meant))
+    return _same_domain(fleet, term.topology_key, _rows_of_tasks(fleet, meant))
 
 
 def exclusive_domains(question: Question) -> list[Ints]:
-    """For each anti-affinity term by which the task shuns its own like: the domains of all rows."""
+    """Return the domains of all rows for each anti-affinity term by which the task avoids tasks like
+    itself."""
     relations = question.task.relations
     if relations is None:
         return []
     own = (term for term in relations.apart if term.means(relations.kin))
-    return [domains(question.fleet, term.topology_key) for term in own]
+    return [number_domains(question.fleet, term.topology_key) for term in own]
 
 
 def _relations(question: Question) -> Relations:
@@ -82,12 +86,12 @@ def _relations(question: Question) -> Relations:
     return relations
 
 
-def _rows(fleet: Fleet, meant: Iterable[Kin]) -> list[int]:
+def _rows_of_tasks(fleet: Fleet, meant: Iterable[Kin]) -> list[int]:
     return sorted({row for kin in meant for row in fleet.presences.kin[kin]})
 
 
 def _same_domain(fleet: Fleet, key: str, rows: list[int]) -> Bools:
-    codes = domains(fleet, key)
+    codes = number_domains(fleet, key)
     if not rows:
         return np.zeros(len(codes), np.bool_)
     taken = np.zeros(int(codes.max(initial=0)) + 2, np.bool_)

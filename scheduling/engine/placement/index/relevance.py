@@ -1,4 +1,4 @@
-"""Plug-ins that leave the questions alone which they do not concern."""
+"""This module skips plug-ins that are irrelevant to a shape."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ P = TypeVar("P", bound=Any)
 
 @runtime_checkable
 class Selective(Protocol):
-    """A veto or score that can tell for good whether it ever says anything to a question.
+    """A veto or score that knows in advance whether it is ever relevant to a question.
 
-    The answer may rest on the shape and on the size of the fleet, never on labels, health or use.
+    The answer may depend on the shape and on the size of the fleet, never on labels, health or usage.
     """
 
     def applies(self, question: Question) -> bool:
-        """Whether it has to be asked."""
+        """Return whether the plug-in must be evaluated."""
         ...
 
 
-def concerns(plugin: object, question: Question) -> bool:
-    """Whether a plug-in has to be asked; one that does not say is."""
-    # Asked of every plug-in after each change of nodes; `isinstance` of a protocol takes ten times as long.
+def is_relevant(plugin: object, question: Question) -> bool:
+    """Return whether a plug-in must be evaluated; one without `applies` must."""
+    # This is called for every plug-in after each change of nodes; `isinstance` of a protocol takes ten times
+    # as long.
     applies = getattr(plugin, "applies", None)
     return applies is None or bool(applies(question))
 
 
-def relevant(plugins: Iterable[P], question: Question) -> tuple[P, ...]:
-    """Those that have to be asked, in their order."""
-    return tuple(plugin for plugin in plugins if concerns(plugin, question))
+def select_relevant(plugins: Iterable[P], question: Question) -> tuple[P, ...]:
+    """Return the plug-ins that must be evaluated, in their order."""
+    return tuple(plugin for plugin in plugins if is_relevant(plugin, question))

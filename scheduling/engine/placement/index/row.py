@@ -1,4 +1,4 @@
-"""One row of a fleet in plain numbers: where few are looked at that is faster than arrays."""
+"""This module reads one row of a fleet as plain numbers: for few rows that is faster than arrays."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from scheduling.engine.model import Allocation
 from scheduling.engine.placement.index.question import Question
 
-# More tasks than any node takes.
-PLENTY = 2**31
+# A number of tasks above that of any node.
+UNBOUNDED = 2**31
 
 
-class Row:
-    """The free amounts of one row as plain numbers, and what one shape makes of them."""
+class RowState:
+    """The free amounts of one row as plain numbers, and the slots of one shape on it."""
 
     __slots__ = (
         "_columns",
@@ -37,15 +37,15 @@ class Row:
             fleet.card_memory[row].tolist(),
         )
         self.cpu, self.memory = int(fleet.cpu_free[row]), int(fleet.memory_free[row])
-        self.pods = PLENTY if fleet.pods is None else int(fleet.pods[row] - fleet.used_pods[row])
+        self.pods = UNBOUNDED if fleet.pods is None else int(fleet.pods[row] - fleet.used_pods[row])
         self.cores: list[int] = fleet.cores_free[row].tolist()
         self.of_cards: list[int] = fleet.card_memory_free[row].tolist()
         self.holders: list[int] = fleet.holders[row].tolist()
         self.sole: list[int] = fleet.exclusive[row].tolist()
 
-    def copy(self) -> Row:
-        """The row as it is now, to go its own way."""
-        twin = object.__new__(Row)
+    def copy(self) -> RowState:
+        """Return an independent copy of the row."""
+        twin = object.__new__(RowState)
         twin._task, twin._columns = self._task, self._columns
         twin._usable, twin._full = self._usable, self._full
         twin.cpu, twin.memory, twin.pods = self.cpu, self.memory, self.pods
@@ -53,8 +53,9 @@ class Row:
         twin.holders, twin.sole = list(self.holders), list(self.sole)
         return twin
 
-    def book(self, task: Allocation, sign: int) -> None:
-        """A task leaves (`sign` 1) or comes back (-1)."""
+    def apply_task(self, task: Allocation, sign: int) -> None:
+        """Add the capacity of a task that ends (`sign` 1), or subtract that of a task that is restored
+        (-1)."""
         columns = self._columns
         self.cpu += sign * task.cpu
         self.memory += sign * task.memory
@@ -67,8 +68,8 @@ class Row:
                 self.holders[column] -= sign
                 self.sole[column] -= sign * part.exclusive
 
-    def slots(self) -> int:
-        """How many tasks of the shape stand here together."""
+    def count_slots(self) -> int:
+        """Return how many tasks of the shape fit here together."""
         task = self._task
         found = self.pods
         if task.cpu:
@@ -81,8 +82,8 @@ class Row:
         return max(0, found)
 
     def fitting(self) -> list[int]:
-        """The columns of the cards on which a part of the shape, which asks for cards, fits: as
-        `Question.fitting`, where cores do not follow from memory."""
+        """Return the columns of the cards on which a part of the shape fits, as `Question.fitting` where
+        cores do not follow from memory."""
         if self._task.whole:
             cards = zip(self._usable, self.holders, self.cores, self.of_cards, *self._full, strict=True)
             return [

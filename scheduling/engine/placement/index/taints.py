@@ -1,4 +1,5 @@
-"""Taints over a whole fleet: few nodes differ in them, so each set of taints is judged once."""
+"""This module evaluates taints over a whole fleet: few nodes differ in them, so each set of taints is
+evaluated once."""
 
 from __future__ import annotations
 
@@ -8,33 +9,34 @@ import numpy as np
 
 from scheduling.engine.model import Taint, TaintEffect, Toleration
 from scheduling.engine.model.labels import repels
-from scheduling.engine.placement.index.node_facts import numbered
+from scheduling.engine.placement.index.node_facts import number_facts
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
 Taints = tuple[Taint, ...]
 
 
-def _judged(fleet: Fleet, rows: Rows, judge: Callable[[Taints], int]) -> Ints:
-    codes, kinds = numbered(fleet, "taints", lambda node: node.taints)
+def _evaluate_taints(fleet: Fleet, rows: Rows, judge: Callable[[Taints], int]) -> Ints:
+    codes, kinds = number_facts(fleet, "taints", lambda node: node.taints)
     verdicts = np.array([judge(taints) for taints in kinds], np.int64)
     return verdicts[codes[rows]] if len(kinds) else np.zeros(0, np.int64)
 
 
-def repelled(fleet: Fleet, tolerations: tuple[Toleration, ...], rows: Rows = ALL_ROWS) -> Bools:
-    """Which of the rows keep a task with these tolerations away."""
-    return _judged(fleet, rows, lambda taints: repels(taints, tolerations)) > 0
+def repelled_rows(fleet: Fleet, tolerations: tuple[Toleration, ...], rows: Rows = ALL_ROWS) -> Bools:
+    """Return which of the rows exclude a task with these tolerations (effects `NoSchedule` and
+    `NoExecute`)."""
+    return _evaluate_taints(fleet, rows, lambda taints: repels(taints, tolerations)) > 0
 
 
-def disliked(fleet: Fleet, tolerations: tuple[Toleration, ...], rows: Rows = ALL_ROWS) -> Ints:
-    """How many taints of each of the rows would rather not have the task and are not tolerated."""
+def count_soft_taints(fleet: Fleet, tolerations: tuple[Toleration, ...], rows: Rows = ALL_ROWS) -> Ints:
+    """Return the number of untolerated soft taints (`PreferNoSchedule`) of each of the rows."""
 
     def unwelcome(taint: Taint) -> bool:
         soft = taint.effect is TaintEffect.PREFER_NO_SCHEDULE
         return soft and not any(toleration.covers(taint) for toleration in tolerations)
 
-    return _judged(fleet, rows, lambda taints: sum(map(unwelcome, taints)))
+    return _evaluate_taints(fleet, rows, lambda taints: sum(map(unwelcome, taints)))
 
 
-def soft(fleet: Fleet) -> bool:
-    """Whether any node would rather not have some tasks."""
-    return bool(disliked(fleet, ()).any())
+def has_soft_taints(fleet: Fleet) -> bool:
+    """Return whether any node has a soft taint."""
+    return bool(count_soft_taints(fleet, ()).any())

@@ -1,4 +1,4 @@
-"""What work is usual: how often each kind of task is asked for.
+"""This module counts how often each shape of task is asked for: the workload mix.
 
 Policies that look ahead learn it from a trace, or from the jobs of a snapshot.
 """
@@ -14,13 +14,13 @@ from scheduling.engine.model import GpuMode, GpuRequest, Job, Request
 from scheduling.engine.state.changes import Changes
 
 COVERAGE = 0.95
-# A share of one in so many tasks is the least that the coarse workload knows.
-PARTS = 1024
+# The least share in the coarse workload is one task in this many.
+SMALLEST_SHARE = 1024
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class WorkloadShape:
-    """A kind of task: millicores, core units per card, cards, and accepted models (`A|B`, empty = any)."""
+    """A shape of task: millicores, core units per card, cards, and accepted models (`A|B`, empty = any)."""
 
     cpu: int
     cores: int
@@ -35,29 +35,30 @@ class Workload:
     counts: tuple[tuple[WorkloadShape, int], ...] = ()
 
     @staticmethod
-    def of(tasks: Iterable[WorkloadShape]) -> Workload:
-        """The workload that these tasks make up."""
-        return Workload.counted(Counter(tasks))
+    def count_tasks(tasks: Iterable[WorkloadShape]) -> Workload:
+        """Return the workload that these tasks make up."""
+        return Workload.from_counts(Counter(tasks))
 
     @staticmethod
-    def counted(counts: Counter[WorkloadShape]) -> Workload:
-        """The workload with these numbers of tasks."""
+    def from_counts(counts: Counter[WorkloadShape]) -> Workload:
+        """Return the workload with these numbers of tasks."""
         ranked = sorted(sorted(counts, reverse=True), key=lambda shape: -counts[shape])
         return Workload(tuple((shape, counts[shape]) for shape in ranked if counts[shape] > 0))
 
     @property
     def tasks(self) -> int:
-        """How many tasks were counted."""
+        """The number of all tasks."""
         return sum(count for _, count in self.counts)
 
     def coarse(self) -> Workload:
-        """Shares rounded to powers of two, without what is rare: it stays the same while jobs come and go."""
+        """Return the workload with shares rounded to powers of two and without rare shapes: it stays the same
+        while jobs come and go."""
         total = self.tasks
-        levels = [(shape, round(math.log2(PARTS * count / total))) for shape, count in self.counts]
-        return Workload.counted(Counter({shape: 1 << level for shape, level in levels if level >= 0}))
+        levels = [(shape, round(math.log2(SMALLEST_SHARE * count / total))) for shape, count in self.counts]
+        return Workload.from_counts(Counter({shape: 1 << level for shape, level in levels if level >= 0}))
 
     def typical(self) -> list[tuple[WorkloadShape, float]]:
-        """The most frequent shapes that cover 95 % of the tasks, with frequencies that sum to one.
+        """Return the most frequent shapes that cover 95 % of the tasks, with frequencies that sum to one.
 
         The order of the divisions is part of the published rule: it decides last bits.
         """
@@ -72,21 +73,21 @@ class Workload:
         return [(shape, (count / total) / share) for shape, count in chosen]
 
 
-def typical(tasks: Iterable[WorkloadShape]) -> list[tuple[WorkloadShape, float]]:
-    """The typical shapes of these tasks with their frequencies, see `Workload.typical`."""
-    return Workload.of(tasks).typical()
+def typical_shapes(tasks: Iterable[WorkloadShape]) -> list[tuple[WorkloadShape, float]]:
+    """Return the typical shapes of these tasks with their frequencies, see `Workload.typical`."""
+    return Workload.count_tasks(tasks).typical()
 
 
 def workload_of(jobs: Iterable[Job], card_cores: int) -> Workload:
-    """What jobs, waiting and running, ask for; a whole card counts as `card_cores` core units.
+    """Return the requests of jobs, pending and running; a whole card counts as `card_cores` core units.
 
-    Instances of cards that the vendor divides are left out: they compete with nobody for parts.
+    Instances of cards that the vendor divides are left out: they compete with no other task for parts.
     """
-    return Census(card_cores).of({job.id: job for job in jobs})
+    return WorkloadMix(card_cores).count_jobs({job.id: job for job in jobs})
 
 
-class Census:
-    """The workload that jobs make up, counted on by the jobs that changed since it was last asked for."""
+class WorkloadMix:
+    """The workload of all jobs, updated by the jobs that changed since the last call."""
 
     def __init__(self, card_cores: int) -> None:
         self.card_cores = card_cores
@@ -94,14 +95,15 @@ class Census:
         self._counts: Counter[WorkloadShape] = Counter()
         self._seen = -1
 
-    def follow(self, jobs: Mapping[str, Job], changes: Changes) -> Workload:
-        """What these jobs, by id, ask for; always asked of the same jobs, of which these are the changes."""
+    def follow_changes(self, jobs: Mapping[str, Job], changes: Changes) -> Workload:
+        """Return the workload of these jobs, by id; every call must concern the same jobs, of which these are
+        the changes."""
         changed = None if self._seen < 0 else changes.since(self._seen)
         self._seen = changes.number
         return self._counted_on(jobs, {**self._jobs, **jobs} if changed is None else changed)
 
-    def of(self, jobs: Mapping[str, Job]) -> Workload:
-        """What these jobs, by id, ask for. It does not depend on what was counted before."""
+    def count_jobs(self, jobs: Mapping[str, Job]) -> Workload:
+        """Return the workload of these jobs, by id. It does not depend on what was counted before."""
         return self._counted_on(jobs, {**self._jobs, **jobs})
 
     def _counted_on(self, jobs: Mapping[str, Job], changed: Iterable[str]) -> Workload:
@@ -115,7 +117,7 @@ class Census:
                 del self._jobs[name]
             else:
                 self._jobs[name] = job
-        return Workload.counted(self._counts)
+        return Workload.from_counts(self._counts)
 
     def _count(self, job: Job | None, sign: int) -> None:
         for role in () if job is None else job.roles:

@@ -1,1 +1,1 @@
-"""Preferences among the nodes that may, and the choice of devices on one."""
+"""This package scores the nodes that pass the filters, and chooses devices on one of them."""

@@ -1,4 +1,5 @@
-"""Which cards of a chosen node stand together: in the task's NUMA zones, and joined by NVLink."""
+"""This module chooses cards of a node that are close together: in the task's NUMA zones, and joined by
+NVLink."""
 
 from __future__ import annotations
 
@@ -14,27 +15,26 @@ from scheduling.engine.state.fleet import Bools, Ints
 ALONE = -1
 
 
-def aligned(question: Question, row: int) -> tuple[Question, tuple[ZoneShare, ...]]:
-    """The question with the row's cards narrowed to those that the task had better get, and its zones.
+def narrow_to_aligned(question: Question, row: int) -> tuple[Question, tuple[ZoneShare, ...]]:
+    """Return the question with the row's cards narrowed to the preferred ones, and the task's zones.
 
-    The row is known to fit; where nothing speaks for some cards more than for others, the question is
-    handed back as it is.
+    The row is known to fit; if no cards are preferred, the question is returned as it is.
     """
     shares: tuple[ZoneShare, ...] = ()
     zones = numa.zones_for(question, row)
     if zones is not None:
-        shares = numa.shares(question, row, zones)
+        shares = numa.zone_shares(question, row, zones)
         if question.task.cards:
             question = _narrowed(question, row, numa.cards_in(question, row, zones))
     if question.fleet.clique is not None and question.task.cards > 1:
         fitting = question.fitting(slice(row, row + 1))[0]
         cliques = question.fleet.clique[row]
-        question = _narrowed(question, row, joined(fitting, cliques, question.task.cards))
+        question = _narrowed(question, row, choose_clique(fitting, cliques, question.task.cards))
     return question, shares
 
 
-def joined(fitting: Bools, cliques: Ints, cards: int) -> Bools:
-    """The cards of the smallest clique that has enough; of several cliques, as few as will do.
+def choose_clique(fitting: Bools, cliques: Ints, cards: int) -> Bools:
+    """Return the cards of the smallest clique that has enough; of several cliques, as few as suffice.
 
     `fitting` marks the cards to choose from, `cliques` numbers their cliques, -1 for a card alone.
     """

@@ -1,4 +1,4 @@
-"""Which cards of a node a task gets."""
+"""This module chooses the cards of a node for a task."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.placement.index.row import Row
+from scheduling.engine.placement.index.row import RowState
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.shape import TaskShape, part_of
 
 
 @runtime_checkable
 class CardPicker(Protocol):
-    """A device picker that looks at nothing but what is left on the cards of the node.
+    """A device picker that reads nothing but the free amounts of the node's cards.
 
-    So its answer holds for every node with cards alike, and may be remembered.
+    Its answer therefore holds for every node with equal cards, and may be cached.
     """
 
     name: str
@@ -26,12 +26,13 @@ class CardPicker(Protocol):
     def among(
         self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
     ) -> tuple[int, ...]:
-        """The columns of the cards, out of those that fit, by the core units and MiB left on each card."""
+        """Return the columns of the chosen cards, out of those that fit, by the free core units and MiB of
+        each card."""
         ...
 
 
 class BestFitDevices:
-    """The cards with the least left that still fit: cores first, then memory, then the lower index.
+    """Chooses the cards with the least left that still fit: cores first, then memory, then the lower index.
 
     For whole cards every candidate is empty, so the lowest indexes are taken.
     """
@@ -39,19 +40,19 @@ class BestFitDevices:
     name = "best-fit"
 
     def pick(self, question: Question, row: int) -> tuple[int, ...]:
-        """The columns of the best cards of a row that fits."""
+        """Return the columns of the best cards of a row that fits."""
         fleet = question.fleet
         if question.task.derived:
             fitting: list[int] = np.flatnonzero(question.fitting(slice(row, row + 1))[0]).tolist()
         else:
-            fitting = Row(question, row).fitting()
+            fitting = RowState(question, row).fitting()
         left, memory = fleet.cores_free[row].tolist(), fleet.card_memory_free[row].tolist()
         return self.among(question.task, fitting, left, memory)
 
     def among(
         self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
     ) -> tuple[int, ...]:
-        """The columns of the best cards among those that fit."""
+        """Return the columns of the best cards among those that fit."""
         if task.whole or len(fitting) <= task.cards:
             return tuple(fitting[: task.cards])
         if task.cards == 1:
@@ -61,7 +62,7 @@ class BestFitDevices:
 
 
 def slices(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...]) -> tuple[DeviceSlice, ...]:
-    """What the task holds on each of the cards: its part, or all that the card has."""
+    """Return what the task holds of each of the cards: its part, or all that the card has."""
     held = []
     for column in columns:
         device = fleet.device(row, column)
@@ -70,14 +71,14 @@ def slices(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...]) ->
 
 
 class SpreadDevices(BestFitDevices):
-    """The cards with the most left: cores first, then memory, then the lower index."""
+    """Chooses the cards with the most left: cores first, then memory, then the lower index."""
 
     name = "spread"
 
     def among(
         self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
     ) -> tuple[int, ...]:
-        """The columns of the emptiest cards among those that fit."""
+        """Return the columns of the emptiest cards among those that fit."""
         if task.whole or len(fitting) <= task.cards:
             return tuple(fitting[: task.cards])
         best = sorted([(-left[column], -memory[column], column) for column in fitting])

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.placement.index.grid import (
-    Grid,
     GridScore,
     NodeTable,
+    ScoreGrid,
     ShapeTable,
 )
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
@@ -20,13 +20,13 @@ _MOST = np.iinfo(np.int64).max
 _ONE, _HUNDRED = np.array(1.0), np.array(float(FULL))
 
 
-def largest(fleet: Fleet) -> tuple[int, int]:
+def largest_node(fleet: Fleet) -> tuple[int, int]:
     """Millicores and core units of the biggest node in each respect; at least 1, as they divide."""
-    known = fleet.memo.get("largest")
+    known = fleet.memo.get("largest_node")
     if known is None:
         cpu = int(fleet.cpu.max(initial=1))
         cores = int((fleet.card_cores * fleet.present).sum(axis=1).max(initial=1))
-        known = fleet.memo["largest"] = (max(cpu, 1), max(cores, 1))
+        known = fleet.memo["largest_node"] = (max(cpu, 1), max(cores, 1))
     pair: tuple[int, int] = known  # type: ignore[assignment]
     return pair
 
@@ -42,7 +42,7 @@ def _bounded(amounts: Ints, most: int) -> Ints:
     return bounded
 
 
-class Compact(GridScore):
+class CompactScore(GridScore):
     """Fill nodes up: the less is left after the task, the better.
 
     A task with cards looks at cards, one without at CPU, and keeps away from nodes with free cards.
@@ -50,32 +50,32 @@ class Compact(GridScore):
 
     name, choosy = "compact", False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs."""
         cpu, cores = _left(asked, nodes)
-        most_cpu, most_cores = largest(nodes.cards.fleet)
+        most_cpu, most_cores = largest_node(nodes.cards.fleet)
         half = FULL // 2
         filled = FULL - _bounded(FULL * cores // most_cores, FULL)
         if asked.cards.all():
-            return Grid(filled)
+            return ScoreGrid(filled)
         idle = _bounded(half * cpu // most_cpu, half) + _bounded(half * cores // most_cores, half)
-        return Grid(np.where(asked.cards[:, None] > 0, filled, FULL - idle))
+        return ScoreGrid(np.where(asked.cards[:, None] > 0, filled, FULL - idle))
 
 
-class Spread(GridScore):
+class SpreadScore(GridScore):
     """Keep load even: the more is left after the task, the better."""
 
     name, choosy = "spread", False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs."""
         cpu, cores = _left(asked, nodes)
-        most_cpu, most_cores = largest(nodes.cards.fleet)
+        most_cpu, most_cores = largest_node(nodes.cards.fleet)
         left = np.where(asked.cards[:, None] > 0, FULL * cores // most_cores, FULL * cpu // most_cpu)
-        return Grid(_bounded(left, FULL))
+        return ScoreGrid(_bounded(left, FULL))
 
 
-def stretch(scores: Floats, feasible: Bools) -> Floats:
+def normalise_scores(scores: Floats, feasible: Bools) -> Floats:
     """Scores of the feasible nodes spread over 0–100 by whole-number division; all equal gives 0."""
     low = scores[feasible].min(initial=np.inf)
     high = scores[feasible].max(initial=-np.inf)
@@ -85,4 +85,4 @@ def stretch(scores: Floats, feasible: Bools) -> Floats:
     return stretched
 
 
-SCORES: tuple[GridScore, ...] = (Compact(), Spread())
+SCORES: tuple[GridScore, ...] = (CompactScore(), SpreadScore())

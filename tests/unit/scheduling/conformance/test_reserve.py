@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduling.conformance.kueue.scheduler.reserve import reserve_quota, to_reserve
-from scheduling.engine.actions.admission.entry import Entry
+from scheduling.engine.actions.admission.nominated_job import NominatedJob
 from scheduling.engine.model import Charge, FlavorResource, PreemptionPolicy, PreemptOthers, Quota, QuotaNode
 from scheduling.engine.quota.assignment import Assignment, FlavorChoice, Mode, RoleAssignment
 from scheduling.engine.state.snapshot import Snapshot
@@ -26,10 +26,10 @@ def snapshot(*, nominal: int, used: int, limit: int | None) -> Snapshot:
     )
 
 
-def entry(asked: int, *, level: int, reclaim: PreemptOthers = PreemptOthers.NEVER) -> Entry:
+def entry(asked: int, *, level: int, reclaim: PreemptOthers = PreemptOthers.NEVER) -> NominatedJob:
     choice = FlavorChoice("a100", Mode.PREEMPT, level)
     part = RoleAssignment(role="worker", count=1, choices={"gpu.cards": choice}, usage={CARDS: asked})
-    return Entry(
+    return NominatedJob(
         job=job("waiting"),
         queue=queue("a", preemption=PreemptionPolicy(reclaim=reclaim)),
         assignment=Assignment(roles=(part,), usage={CARDS: asked}),
@@ -69,7 +69,7 @@ def test_who_can_take_it_back_needs_nothing_kept(
     world = snapshot(nominal=10, used=0, limit=None)
     waiting = entry(4, level=0, reclaim=reclaim)
     if preempting:
-        waiting = Entry(
+        waiting = NominatedJob(
             job=job("waiting", preempting=True), queue=waiting.queue, assignment=waiting.assignment
         )
     with world.statement():

@@ -178,7 +178,7 @@ class TestSeveral:
 
     def test_all_that_is_short_in_a_flavor_is_asked_for_together(self) -> None:
         limits = tuple(
-            replace(limit, nominal=100) if limit.resource == Resource.GPU_CORES else limit
+            replace(limit, own_nominal=100) if limit.resource == Resource.GPU_CORES else limit
             for limit in quotas(2)
         )
         snapshot = world([node("n1", 8)], [job("j", "a", role(1, 4))], teams={"a": limits})

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from scheduling.conformance.kueue.topology_aware import (
     NODE_LABEL,
+    DomainGangPlacer,
     Failure,
-    GangPlacer,
     Placement,
     RoleRequest,
     Stock,
@@ -43,7 +43,7 @@ def placed(
     assumed: Iterable[Usage] = (),
 ) -> dict[str, dict[str, int] | Failure]:
     """Tasks per leaf of each role, or its failure."""
-    outcomes = GangPlacer(stock, options or TopologyOptions(), assumed=assumed).place(requests)
+    outcomes = DomainGangPlacer(stock, options or TopologyOptions(), assumed=assumed).place(requests)
     return {
         name: spots(outcome) if isinstance(outcome, Placement) else outcome
         for name, outcome in outcomes.items()

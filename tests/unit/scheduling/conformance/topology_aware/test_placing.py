@@ -8,9 +8,9 @@ import pytest
 
 from scheduling.conformance.kueue.topology_aware import (
     NODE_LABEL,
+    DomainGangPlacer,
     Failure,
     FlavorTopology,
-    GangPlacer,
     LayerRoom,
     Misfit,
     Placement,
@@ -145,7 +145,7 @@ def test_a_tolerated_taint_refuses_nobody() -> None:
     stock = Stock(build_tree(LEVELS, nodes), nodes)
     tolerant = PlacementRules(tolerations=(Toleration("gpu", TolerationOperator.EXISTS),))
     assert placed(stock, role(1, rules=tolerant)) == {"w": {"a": 1}}
-    placer = GangPlacer(stock, TopologyOptions(), tolerations=tolerant.tolerations)
+    placer = DomainGangPlacer(stock, TopologyOptions(), tolerations=tolerant.tolerations)
     assert isinstance(placer.place([role(1)])["w"], Placement)
 
 
@@ -194,7 +194,9 @@ def test_held_room_counts_unless_the_question_is_about_an_empty_topology() -> No
     stock.hold([held])
     assert not stock.fits([Usage(("x1",), ONE_CORE, 2)])
     assert isinstance(placed(stock, role(2))["w"], Failure)
-    assert isinstance(GangPlacer(stock, TopologyOptions(), if_empty=True).place([role(4)])["w"], Placement)
+    assert isinstance(
+        DomainGangPlacer(stock, TopologyOptions(), if_empty=True).place([role(4)])["w"], Placement
+    )
     stock.release([held])
     assert stock.fits([Usage(("x1",), ONE_CORE, 4)])
     assert not stock.fits([Usage(("x1",), ONE_CORE, 2), Usage(("x1",), ONE_CORE, 3)])
@@ -235,7 +237,9 @@ def test_what_others_hold_is_taken_from_the_node_for_good() -> None:
     stock = ground({"b1/r1/x1": 4})
     stock.occupy("x1", {"cpu": 3})
     stock.occupy("elsewhere", {"cpu": 3})
-    assert isinstance(GangPlacer(stock, TopologyOptions(), if_empty=True).place([role(2)])["w"], Failure)
+    assert isinstance(
+        DomainGangPlacer(stock, TopologyOptions(), if_empty=True).place([role(2)])["w"], Failure
+    )
 
 
 def test_an_even_spread_leaves_no_rump() -> None:
@@ -269,7 +273,7 @@ def replaced(stock: Stock, request: RoleRequest, standing: dict[str, int], faile
     existing = Placement((NODE_LABEL,), tuple(Share((name,), count) for name, count in standing.items()))
     stock.hold(usage_of(existing, request.per_task))
     moved = replace_leaf(
-        GangPlacer(
+        DomainGangPlacer(
             stock,
             TopologyOptions(),
         ),

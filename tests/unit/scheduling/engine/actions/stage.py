@@ -18,7 +18,7 @@ from scheduling.engine import (
     Snapshot,
     run_cycle,
 )
-from scheduling.engine.actions.advice.changes import apply_help
+from scheduling.engine.actions.advice.apply_help import apply_help
 from scheduling.engine.model import (
     Claim,
     CycleResult,

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from scheduling.engine import Snapshot
-from scheduling.engine.actions.admission.ahead import Ahead
-from scheduling.engine.actions.admission.entry import Entry
-from scheduling.engine.actions.admission.nominate import Ask, Nominator, Victims
-from scheduling.engine.actions.admission.outlook import Outlook
+from scheduling.engine.actions.admission.future_view import FutureView
+from scheduling.engine.actions.admission.nominated_job import NominatedJob
+from scheduling.engine.actions.admission.nominator import EvaluationRequest, Nominator, VictimScope
+from scheduling.engine.actions.admission.start_forecast import StartForecast
 from scheduling.engine.cycle import start_session
 from scheduling.engine.gang import RefusalCache
 from scheduling.engine.model import Instant, Job, JobState
@@ -56,8 +56,8 @@ def one_by_one(snapshot: Snapshot, nominator: Nominator, waiting: Job) -> float 
             for task in snapshot.held(name):
                 gone.release(task.id)
             with snapshot.statement() as trial:
-                ask = Ask(RefusalCache(), leave=False)
-                if nominator.nominate(trial, snapshot.queues[waiting.queue], waiting, ask).fits:
+                ask = EvaluationRequest(RefusalCache(), may_preempt=False)
+                if nominator.evaluate_job(trial, snapshot.queues[waiting.queue], waiting, ask).fits:
                     return at
     return None
 
@@ -68,10 +68,10 @@ def test_together_as_one_by_one(seed: int, flavors: int) -> None:
     snapshot = crowd(seed, flavors=flavors)
     session = start_session(snapshot, EngineConfig(), Instant(NOW))
     with snapshot.statement():
-        nominator, outlook = Nominator(session, Victims.NONE), Outlook(snapshot)
+        nominator, outlook = Nominator(session, VictimScope.NONE), FutureView(snapshot)
         jobs = [entry for entry in snapshot.jobs.values() if entry.state is JobState.QUEUED]
         queues, none = snapshot.queues, Assignment(roles=())
-        waiting = [Entry(job=one, queue=queues[one.queue], assignment=none) for one in jobs]
-        found = Ahead(session, nominator, outlook).foresee(waiting)
+        waiting = [NominatedJob(job=one, queue=queues[one.queue], assignment=none) for one in jobs]
+        found = StartForecast(session, nominator, outlook).forecast_starts(waiting)
         expected = {one.queue: one_by_one(snapshot, nominator, one) for one in jobs}
-    assert {name: kept and kept.at for name, kept in found.items()} == expected
+    assert {name: kept and kept.shadow_time for name, kept in found.items()} == expected

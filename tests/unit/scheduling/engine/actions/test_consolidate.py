@@ -286,7 +286,7 @@ def test_rows_that_were_looked_at_before_give_the_same_moves(
 
 def test_a_row_is_looked_at_once_for_all_jobs_of_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[tuple[int, int]] = []
-    known = clearable_nodes._clearable
+    known = clearable_nodes._clear_row
 
     def clearable(
         counted: SlotCounts, row: int, movable: MovableUnits, gives: CanEvict | None
@@ -294,7 +294,7 @@ def test_a_row_is_looked_at_once_for_all_jobs_of_a_shape(monkeypatch: pytest.Mon
         looked_at.append((id(counted.board), row))
         return known(counted, row, movable, gives)
 
-    monkeypatch.setattr(clearable_nodes, "_clearable", clearable)
+    monkeypatch.setattr(clearable_nodes, "_clear_row", clearable)
     # Two jobs would have to move from each node, and only one may.
     where = {f"r{n}-{half}": [f"n{n}"] for n in range(4) for half in "ab"}
     running = [run(name, 1) for name in where]

@@ -9,7 +9,7 @@ import pytest
 
 from scheduling.engine import ExplainScope, FairSharing, NodePut
 from scheduling.engine.actions import explain_waiting, lasting_refusals
-from scheduling.engine.actions.admission.outright import Outright
+from scheduling.engine.actions.admission.immediate_fit import ImmediateFit
 from scheduling.engine.actions.consolidation import action, evict_and_move, search
 from scheduling.engine.actions.head_estimate import OwnQuotaFit
 from scheduling.engine.model import Job, Outcome, Queue, Reason
@@ -54,7 +54,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(lasting_refusals, "find_infeasible_flavors", judged)
     counted(search.ConsolidationSearch, "find_gain")
-    counted(Outright, "may_find_room")
+    counted(ImmediateFit, "may_find_room")
     return seen
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from quotas.tree import Branch, NodeLimits, QuotaTree
 from scheduling.engine import EngineConfig, FairSharing, cycle_order
-from scheduling.engine.actions.admission.rounds import Rounds
-from scheduling.engine.actions.admission.tournament import Tournament
+from scheduling.engine.actions.admission.classical_iterator import ClassicalIterator
+from scheduling.engine.actions.admission.fair_sharing_iterator import FairSharingIterator
 from scheduling.engine.actions.head_estimate import HeadEstimate, compute_borrow_level
 from scheduling.engine.model import FlavorResource
 from tests.unit.scheduling.engine.builders import job
@@ -44,10 +44,10 @@ def contender(name: str, amount: int = 1, **facts: int) -> HeadEstimate:
 
 
 def winners(quota: QuotaTree[FlavorResource], *contenders: HeadEstimate) -> list[str]:
-    tournament = Tournament(quota, CHAIN, contenders)
+    tournament = FairSharingIterator(quota, CHAIN, contenders)
     found = []
     while tournament:
-        found.append(tournament.pop().leaf)
+        found.append(tournament.pop_next().leaf)
     return found
 
 
@@ -91,7 +91,7 @@ def test_it_changes_nothing() -> None:
 
 def test_an_empty_one_says_so() -> None:
     with pytest.raises(IndexError):
-        Tournament(tree({}), CHAIN, ()).pop()
+        FairSharingIterator(tree({}), CHAIN, ()).pop_next()
 
 
 STEPS = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(1, 9), st.integers(0, 2)), max_size=12)
@@ -104,35 +104,35 @@ def test_what_is_remembered_equals_what_is_worked_out_anew(
 ) -> None:
     quota = tree({"root": 40, **dict(zip("abcde", nominal, strict=True))})
     heads = {name: contender(name, 1 + index) for index, name in enumerate("abcde")}
-    tournament = Tournament(quota, CHAIN, heads.values())
+    tournament = FairSharingIterator(quota, CHAIN, heads.values())
     for leaf, amount, priority in steps:
-        expected = Tournament(quota, CHAIN, heads.values()).pop()
-        assert tournament.pop() == expected
+        expected = FairSharingIterator(quota, CHAIN, heads.values()).pop_next()
+        assert tournament.pop_next() == expected
         # The winner is admitted and its queue brings another; usage changes elsewhere too.
         for name, more in ((expected.leaf, 1), (leaf, amount)):
             quota.add_usage(name, CARDS, more)
-            tournament.touch(name)
+            tournament.update_leaf(name)
         heads[expected.leaf] = contender(expected.leaf, amount, priority=priority)
-        tournament.put(heads[expected.leaf])
+        tournament.put_head(heads[expected.leaf])
 
 
 def test_in_rounds_all_who_own_it_go_first_and_borrowers_take_turns() -> None:
     quota = tree({"root": 9, "a": 2, "b": 1})
-    rounds = Rounds(quota, CLASSICAL, [contender(name, priority=ord(name)) for name in "abc"])
+    rounds = ClassicalIterator(quota, CLASSICAL, [contender(name, priority=ord(name)) for name in "abc"])
     found: list[str] = []
     while len(found) < 7:
-        found.append(rounds.pop().leaf)
+        found.append(rounds.pop_next().leaf)
         quota.add_usage(found[-1], CARDS, 1)
-        rounds.touch(found[-1])
-        rounds.put(contender(found[-1], priority=ord(found[-1])))
+        rounds.update_leaf(found[-1])
+        rounds.put_head(contender(found[-1], priority=ord(found[-1])))
     assert "".join(found) == "baacbac"
 
 
 @pytest.mark.parametrize(("east", "first"), [(0, "ca"), (4, "ac")])
 def test_in_rounds_who_gets_it_inside_his_own_part_goes_first(east: int, first: str) -> None:
     quota = tree({"root": 9, "east": east})
-    found = Rounds(quota, CLASSICAL, [contender("a"), contender("c", priority=1)])
-    assert found.pop().leaf + found.pop().leaf == first
+    found = ClassicalIterator(quota, CLASSICAL, [contender("a"), contender("c", priority=1)])
+    assert found.pop_next().leaf + found.pop_next().leaf == first
 
 
 @given(STEPS, st.lists(st.integers(0, 20), min_size=7, max_size=7))
@@ -142,17 +142,17 @@ def test_rounds_remember_nothing_that_is_not_so_any_more(
 ) -> None:
     quota = tree({"root": 40, **dict(zip((*"abcde", "east", "west"), nominal, strict=True))})
     heads = {name: contender(name, 1 + index) for index, name in enumerate("abcde")}
-    rounds, turns = Rounds(quota, CLASSICAL, heads.values()), Counter[tuple[int, str]]()
+    rounds, turns = ClassicalIterator(quota, CLASSICAL, heads.values()), Counter[tuple[int, str]]()
     for leaf, amount, priority in steps:
         levels = {name: compute_borrow_level(quota, name, head.usage) for name, head in heads.items()}
         ranked = sorted(
             heads, key=lambda name: (levels[name], turns[levels[name], name], -heads[name].job.priority, name)
         )
-        expected = rounds.pop()
+        expected = rounds.pop_next()
         assert expected.leaf == ranked[0]
         turns[levels[expected.leaf], expected.leaf] += 1
         for name, more in ((expected.leaf, 1), (leaf, amount)):
             quota.add_usage(name, CARDS, more)
-            rounds.touch(name)
+            rounds.update_leaf(name)
         heads[expected.leaf] = contender(expected.leaf, amount, priority=priority)
-        rounds.put(heads[expected.leaf])
+        rounds.put_head(heads[expected.leaf])

@@ -14,10 +14,10 @@ from scheduling.engine import ConfigError, EngineConfig, PlacementStream
 from scheduling.engine.model import Node, PlacementRules, Role
 from scheduling.engine.placement.filters.vetoes import VETOES
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.placement.index.relevance import concerns
+from scheduling.engine.placement.index.relevance import is_relevant
 from scheduling.engine.placement.placer import PlacementRule, Placer
 from scheduling.engine.placement.scores.devices import BestFitDevices
-from scheduling.engine.placement.scores.packing_scores import Compact, Spread, stretch
+from scheduling.engine.placement.scores.packing_scores import CompactScore, SpreadScore, normalise_scores
 from scheduling.engine.state import fleet as fleet_module
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet
 from scheduling.engine.state.shape import resolve
@@ -25,12 +25,12 @@ from scheduling.simulation.published.scores import BestFit, DotProduct, Packing
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 
 POLICIES = (
-    ("compact", ((Compact(), 1),)),
-    ("spread", ((Spread(), 1),)),
+    ("compact", ((CompactScore(), 1),)),
+    ("spread", ((SpreadScore(), 1),)),
     ("bestfit", ((BestFit(), 1),)),
     ("packing", ((Packing(), 1),)),
     ("dotprod", ((DotProduct(), 1),)),
-    ("mixed", ((BestFit(), 2), (Spread(), 1))),
+    ("mixed", ((BestFit(), 2), (SpreadScore(), 1))),
 )
 RULE = PlacementRule(VETOES, POLICIES, BestFitDevices())
 
@@ -103,8 +103,8 @@ def test_dot_product_prefers_what_is_free_elsewhere() -> None:
 
 def test_normalising_spreads_feasible_scores_over_the_scale() -> None:
     scores = np.array([10.0, 30.0, 20.0, 90.0])
-    assert stretch(scores, np.array([True, True, True, False])).tolist()[:3] == [0, 100, 50]
-    assert stretch(scores, np.array([True, False, False, False])).tolist() == [0, 0, 0, 0]
+    assert normalise_scores(scores, np.array([True, True, True, False])).tolist()[:3] == [0, 100, 50]
+    assert normalise_scores(scores, np.array([True, False, False, False])).tolist() == [0, 0, 0, 0]
 
 
 def test_weighted_scores_add_up() -> None:
@@ -168,7 +168,7 @@ def test_who_covers_another_veto_lets_nobody_pass_that_this_one_refuses(
     assert covering
     for veto in covering:
         covered = by_name[veto.covers].allows(question, ALL_ROWS)
-        if not concerns(veto, question):
+        if not is_relevant(veto, question):
             continue
         assert not (veto.allows(question, ALL_ROWS) & ~covered).any()
     board = Placer(fleet, RULE).board(question.task, pool)

@@ -11,7 +11,7 @@ import pytest
 from scheduling.engine import Delta, NodePut, Snapshot
 from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import GpuRequest, Job, Request
-from scheduling.engine.placement.capacity import most_when_empty
+from scheduling.engine.placement.capacity import count_when_empty
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import job, node, role, world
@@ -27,7 +27,7 @@ def asking(rules: Mapping[str, str]) -> Job:
 
 def most(snapshot: Snapshot, asked: Job) -> int:
     flavor, request = snapshot.flavors["a100"], Request(cpu=1_000, gpu=GpuRequest(cards=2))
-    return most_when_empty(snapshot.fleet, RULE, resolve(request, asked.rules, flavor), flavor)
+    return count_when_empty(snapshot.fleet, RULE, resolve(request, asked.rules, flavor), flavor)
 
 
 @pytest.mark.parametrize(

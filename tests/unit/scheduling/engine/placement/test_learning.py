@@ -33,9 +33,9 @@ from scheduling.engine.model import (
     PlacementRules,
     PreferredNodes,
 )
-from scheduling.engine.placement.fragmentation.foresight import LookAheadPolicy
-from scheduling.engine.placement.fragmentation.leftover import Demand, node_leftover
-from scheduling.engine.placement.index.workload import Census
+from scheduling.engine.placement.fragmentation.expected_waste import NodeDemand, expected_node_waste
+from scheduling.engine.placement.fragmentation.look_ahead import LookAheadPolicy
+from scheduling.engine.placement.index.workload import WorkloadMix
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.state.changes import Changes
 from scheduling.engine.state.fleet import Fleet
@@ -194,7 +194,7 @@ def test_wishes_come_before_what_foresight_spares() -> None:
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=25))
 @settings(max_examples=60, deadline=None)
 def test_counting_on_equals_counting_anew(steps: list[tuple[int, bool]]) -> None:
-    census, following, changes, jobs = Census(100), Census(100), Changes(), dict[str, Job]()
+    census, following, changes, jobs = WorkloadMix(100), WorkloadMix(100), Changes(), dict[str, Job]()
     for pick, leaves in steps:
         one = asked(pick)
         if leaves:
@@ -203,13 +203,17 @@ def test_counting_on_equals_counting_anew(steps: list[tuple[int, bool]]) -> None
             jobs[one.id] = replace(one, roles=asked(pick + len(jobs)).roles)
         changes.note(one.id)
         counted = workload_of(jobs.values(), 100)
-        assert census.of(jobs) == following.follow(jobs, changes) == counted
+        assert census.count_jobs(jobs) == following.follow_changes(jobs, changes) == counted
 
 
 def test_a_common_measure_changes_no_table() -> None:
     """In steps of a tenth of the least demand the table is the same, with what nobody takes on top."""
-    coarse = node_leftover([Demand(1, 1, 0.5), Demand(3, 2, 0.5)], 8, 6, 2.5).of(np.arange(9))
-    fine = node_leftover([Demand(10, 1, 0.5), Demand(30, 2, 0.5)], 85, 6, 2.5).of(np.arange(86))
+    coarse = expected_node_waste([NodeDemand(1, 1, 0.5), NodeDemand(3, 2, 0.5)], 8, 6, 2.5).look_up(
+        np.arange(9)
+    )
+    fine = expected_node_waste([NodeDemand(10, 1, 0.5), NodeDemand(30, 2, 0.5)], 85, 6, 2.5).look_up(
+        np.arange(86)
+    )
     assert fine[::10] == pytest.approx(10 * coarse, rel=1e-5)
     assert fine[85] == pytest.approx(fine[80] + 5, rel=1e-5)
 
@@ -217,6 +221,6 @@ def test_a_common_measure_changes_no_table() -> None:
 def test_the_same_is_learnt_from_equal_fleets_and_workloads() -> None:
     policy, usual = LookAheadPolicy(), workload_of([asked(pick) for pick in range(12)], 100).coarse()
     fleets = [Fleet([node("n1"), node("n2", 8, model="L40")][::step]) for step in (1, -1)]
-    first, second = (policy.learnt(usual, fleet) for fleet in fleets)
+    first, second = (policy.learn_from(usual, fleet) for fleet in fleets)
     assert first == second
-    assert first != policy.learnt(Workload(usual.counts[:2]), fleets[0])
+    assert first != policy.learn_from(Workload(usual.counts[:2]), fleets[0])

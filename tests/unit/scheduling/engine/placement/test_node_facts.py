@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from scheduling.engine.model import Node, Pressure, Taint, TaintEffect
-from scheduling.engine.placement.index.node_facts import marked
-from scheduling.engine.placement.index.question import members
-from scheduling.engine.placement.index.relations import domains
-from scheduling.engine.placement.index.taints import repelled, soft
+from scheduling.engine.placement.index.node_facts import marked_rows
+from scheduling.engine.placement.index.question import member_rows
+from scheduling.engine.placement.index.relations import number_domains
+from scheduling.engine.placement.index.taints import has_soft_taints, repelled_rows
 from scheduling.engine.state.fleet import Fleet
 from tests.unit.scheduling.engine.builders import flavor, node
 
@@ -29,12 +29,12 @@ CHANGES: list[dict[str, Any]] = [
 
 
 def facts(fleet: Fleet) -> list[Any]:
-    racks = domains(fleet, "rack")
+    racks = number_domains(fleet, "rack")
     return [
-        members(fleet, BATCH).tolist(),
-        repelled(fleet, ()).tolist(),
-        soft(fleet),
-        marked(fleet, "pressed", lambda one: bool(one.pressure)).tolist(),
+        member_rows(fleet, BATCH).tolist(),
+        repelled_rows(fleet, ()).tolist(),
+        has_soft_taints(fleet),
+        marked_rows(fleet, "pressed", lambda one: bool(one.pressure)).tolist(),
         # The numbers of domains may differ, but not which rows share one.
         (racks[:, None] == racks[None]).tolist(),
         (racks < 0).tolist(),
@@ -69,7 +69,7 @@ def test_only_changed_nodes_are_looked_at_again() -> None:
         looked.append(one.id)
         return True
 
-    assert np.array_equal(marked(fleet, "fact", tell), np.ones(4, np.bool_))
+    assert np.array_equal(marked_rows(fleet, "fact", tell), np.ones(4, np.bool_))
     assert fleet.put(replace(NODES[2], cluster="elsewhere"))
-    marked(fleet, "fact", tell)
+    marked_rows(fleet, "fact", tell)
     assert looked == ["n0", "n1", "n2", "n3", "n2"]

@@ -30,8 +30,13 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.placement.scores.alignment import joined
-from scheduling.engine.placement.scores.preferences import Affinity, Balance, Reuse, Topology
+from scheduling.engine.placement.scores.alignment import choose_clique
+from scheduling.engine.placement.scores.preferences import (
+    AffinityScore,
+    BalanceScore,
+    ReuseScore,
+    TopologyScore,
+)
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet
 from scheduling.engine.state.presence import Presence, presence_of
@@ -66,18 +71,18 @@ def likes(weight: int, **labels: str) -> PreferredNodes:
 def test_preferred_nodes(rules: dict[str, Any], expected: list[int] | None) -> None:
     nodes = [node("a", labels={"disk": "ssd", "zone": "a"}), node("b", labels={"zone": "b"}), node("c")]
     question = asked(nodes, **rules)
-    assert Affinity().applies(question) == (expected is not None)
+    assert AffinityScore().applies(question) == (expected is not None)
     if expected is not None:
-        assert Affinity().score(question, ALL_ROWS).tolist() == expected
+        assert AffinityScore().score(question, ALL_ROWS).tolist() == expected
 
 
 def test_taints_that_would_rather_not() -> None:
     nodes = [node("a"), node("b", taints=(SOFT,)), node("c", taints=(SOFT, replace(SOFT, key="slow")))]
-    assert Affinity().score(asked(nodes), ALL_ROWS).tolist() == [100, 50, 33]
+    assert AffinityScore().score(asked(nodes), ALL_ROWS).tolist() == [100, 50, 33]
     every = (Toleration(operator=TolerationOperator.EXISTS),)
-    assert Affinity().score(asked(nodes, tolerations=every), ALL_ROWS).tolist() == [100, 100, 100]
+    assert AffinityScore().score(asked(nodes, tolerations=every), ALL_ROWS).tolist() == [100, 100, 100]
     mixed = asked([*nodes[:2], node("d", labels={"disk": "ssd"})], preferred_nodes=(likes(100, disk="ssd"),))
-    assert Affinity().score(mixed, ALL_ROWS).tolist() == [50, 25, 100]
+    assert AffinityScore().score(mixed, ALL_ROWS).tolist() == [50, 25, 100]
 
 
 def test_preferred_and_avoided_neighbours() -> None:
@@ -88,13 +93,13 @@ def test_preferred_and_avoided_neighbours() -> None:
         ({"avoided_pods": (wish,)}, [100, 100, 100], [0, 0, 100]),
     ):
         question = asked(nodes, namespace="ws", **rules)
-        assert Affinity().score(question, ALL_ROWS).tolist() == before
-        seen = question.elsewhere()
+        assert AffinityScore().score(question, ALL_ROWS).tolist() == before
+        seen = question.affinity_version()
         database = presence_of(PlacementRules(namespace="ws", labels={"app": "db"}))
         assert database is not None
         question.fleet.presences.put("db/0", 1, database)
-        assert question.elsewhere() != seen
-        assert Affinity().score(question, ALL_ROWS).tolist() == after
+        assert question.affinity_version() != seen
+        assert AffinityScore().score(question, ALL_ROWS).tolist() == after
 
 
 def cliqued(name: str, *cliques: str, used: int = 0) -> Node:
@@ -111,16 +116,16 @@ def cliqued(name: str, *cliques: str, used: int = 0) -> Node:
 def test_cliques() -> None:
     nodes = [cliqued("a", "", "", "", ""), cliqued("b", "p", "p", "q", "q"), cliqued("c", "p", "p", "p", "p")]
     pair = Request(gpu=GpuRequest(cards=2))
-    assert Topology().score(asked(nodes, pair), ALL_ROWS).tolist() == [50, 100, 100]
-    assert Topology().score(asked(nodes, Request(gpu=GpuRequest(cards=4))), ALL_ROWS).tolist() == [
+    assert TopologyScore().score(asked(nodes, pair), ALL_ROWS).tolist() == [50, 100, 100]
+    assert TopologyScore().score(asked(nodes, Request(gpu=GpuRequest(cards=4))), ALL_ROWS).tolist() == [
         25,
         50,
         100,
     ]
     taken = [cliqued("b", "p", "p", "q", "q", used=1), cliqued("c", "p", "p", "q", "q", used=3)]
-    assert Topology().score(asked(taken, pair), ALL_ROWS).tolist() == [100, 50]
-    assert not Topology().applies(asked(nodes, Request(gpu=GpuRequest())))
-    assert not Topology().applies(asked([node("x")], pair))
+    assert TopologyScore().score(asked(taken, pair), ALL_ROWS).tolist() == [100, 50]
+    assert not TopologyScore().applies(asked(nodes, Request(gpu=GpuRequest())))
+    assert not TopologyScore().applies(asked([node("x")], pair))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +143,7 @@ def test_cliques() -> None:
 def test_which_cards_are_joined(
     fitting: list[int], cliques: list[int], cards: int, expected: list[int]
 ) -> None:
-    found = joined(np.array(fitting, np.bool_), np.array(cliques), cards)
+    found = choose_clique(np.array(fitting, np.bool_), np.array(cliques), cards)
     assert np.flatnonzero(found).tolist() == expected
 
 
@@ -153,18 +158,18 @@ def test_a_pair_gets_cards_of_one_clique_whatever_the_policy() -> None:
 def test_zones() -> None:
     zones = tuple(NumaZone(id=number, cpu=4_000) for number in range(2))
     nodes = [node("a"), node("b", numa_policy=NumaPolicy.BEST_EFFORT, numa=zones)]
-    assert Topology().score(asked(nodes, Request(cpu=3_000)), ALL_ROWS).tolist() == [0, 100]
-    assert Topology().score(asked(nodes, Request(cpu=6_000)), ALL_ROWS).tolist() == [0, 50]
-    assert Topology().score(asked(nodes, Request(cpu=9_000)), ALL_ROWS).tolist() == [0, 0]
+    assert TopologyScore().score(asked(nodes, Request(cpu=3_000)), ALL_ROWS).tolist() == [0, 100]
+    assert TopologyScore().score(asked(nodes, Request(cpu=6_000)), ALL_ROWS).tolist() == [0, 50]
+    assert TopologyScore().score(asked(nodes, Request(cpu=9_000)), ALL_ROWS).tolist() == [0, 0]
 
 
 def test_a_group_stands_near() -> None:
     labels = {"a": ("z1", "r1"), "b": ("z1", "r1"), "c": ("z1", "r2"), "d": ("z2", "r3")}
     nodes = [node(name, labels={"zone": zone, "rack": rack}) for name, (zone, rack) in labels.items()]
     question = asked(nodes, pool=flavor(topology=("zone", "rack")), group="gang")
-    assert Topology().score(question, ALL_ROWS).tolist() == [0, 0, 0, 0]
+    assert TopologyScore().score(question, ALL_ROWS).tolist() == [0, 0, 0, 0]
     question.fleet.presences.put("gang/0", 0, Presence(group="gang"))
-    assert Topology().score(question, ALL_ROWS).tolist() == [100, 66, 33, 0]
+    assert TopologyScore().score(question, ALL_ROWS).tolist() == [100, 66, 33, 0]
 
 
 def test_reuse() -> None:
@@ -173,17 +178,17 @@ def test_reuse() -> None:
         node("b", name="host-b"),
         node("c", name="host-c", images=("torch",)),
     ]
-    assert not Reuse().applies(asked(nodes))
-    assert Reuse().score(asked(nodes, image="torch"), ALL_ROWS).tolist() == [100, 0, 100]
+    assert not ReuseScore().applies(asked(nodes))
+    assert ReuseScore().score(asked(nodes, image="torch"), ALL_ROWS).tolist() == [100, 0, 100]
     both = asked(nodes, image="torch", last_nodes=("host-b", "host-c"))
-    assert Reuse().score(both, ALL_ROWS).tolist() == [50, 50, 100]
+    assert ReuseScore().score(both, ALL_ROWS).tolist() == [50, 50, 100]
 
 
 def test_balance_points_where_the_request_points() -> None:
     three_quarters = {"used_cores": 75, "holders": 1}
     nodes = [node("a-even"), node("b-cards", used_cpu=48_000), node("c-cpu", device=three_quarters)]
     fair, cards, cpu = (
-        Balance().score(asked(nodes, request), ALL_ROWS).tolist()
+        BalanceScore().score(asked(nodes, request), ALL_ROWS).tolist()
         for request in (
             Request(cpu=16_000, gpu=GpuRequest()),
             Request(gpu=GpuRequest()),
@@ -192,7 +197,7 @@ def test_balance_points_where_the_request_points() -> None:
     )
     assert fair[0] == 100 and fair[1] == fair[2] < 100
     assert cards[1] == max(cards) and cpu[2] == max(cpu)
-    assert Balance().score(asked(nodes), ALL_ROWS).tolist() == [0, 0, 0]
+    assert BalanceScore().score(asked(nodes), ALL_ROWS).tolist() == [0, 0, 0]
 
 
 class TestPolicies:
@@ -224,11 +229,11 @@ class TestPolicies:
         task = resolve(role().request, PlacementRules(), pool)
         placer = Placer(snapshot.fleet, rule)
         board = placer.board(task, pool)
-        assert board.best() == 0
+        assert board.find_best_row() == 0
         assert snapshot.fleet.put(replace(snapshot.fleet.nodes[0], taints=(SOFT,)))
-        assert board.best() == 1
+        assert board.find_best_row() == 1
         assert snapshot.fleet.put(replace(snapshot.fleet.nodes[0], taints=()))
-        assert board.best() == 0
+        assert board.find_best_row() == 0
 
     def test_a_whole_cycle_hears_wishes(self) -> None:
         wish = PlacementRules(preferred_nodes=(likes(1, disk="ssd"),))

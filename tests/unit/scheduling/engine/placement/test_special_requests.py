@@ -23,7 +23,7 @@ from scheduling.engine.model import (
     Request,
     parse_profile,
 )
-from scheduling.engine.placement.explain import refusals
+from scheduling.engine.placement.explain import count_refused_nodes
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.charges import task_charges
@@ -42,7 +42,7 @@ def refused(
     pool = pool or flavor()
     placer = Placer(Fleet([candidate]), RULE)
     task = resolve(request, rules or PlacementRules(), pool)
-    codes = [code.removeprefix("refused.") for code in refusals(placer.board(task, pool))]
+    codes = [code.removeprefix("refused.") for code in count_refused_nodes(placer.board(task, pool))]
     assert (placer.choose(task, pool) is None) == bool(codes)
     return codes[0] if codes else None
 

@@ -18,16 +18,16 @@ from scheduling.engine.model import (
     Toleration,
     TolerationOperator,
 )
-from scheduling.engine.placement.explain import refusals
+from scheduling.engine.placement.explain import count_refused_nodes
 from scheduling.engine.placement.filters.vetoes import VETOES
 from scheduling.engine.placement.placer import PlacementRule, Placer
 from scheduling.engine.placement.scores.devices import BestFitDevices
-from scheduling.engine.placement.scores.packing_scores import Compact
+from scheduling.engine.placement.scores.packing_scores import CompactScore
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 
-RULE = PlacementRule(VETOES, (("compact", ((Compact(), 1),)),), BestFitDevices())
+RULE = PlacementRule(VETOES, (("compact", ((CompactScore(), 1),)),), BestFitDevices())
 
 
 def refused(candidate: Node, asked: Role, rules: PlacementRules | None = None) -> list[str]:
@@ -35,7 +35,7 @@ def refused(candidate: Node, asked: Role, rules: PlacementRules | None = None) -
     fleet, pool = Fleet([candidate]), flavor()
     placer = Placer(fleet, RULE)
     task = resolve(asked.request, rules or PlacementRules(), pool)
-    found = list(refusals(placer.board(task, pool)))
+    found = list(count_refused_nodes(placer.board(task, pool)))
     assert (placer.choose(task, pool) is None) == bool(found)
     return [code.removeprefix("refused.") for code in found]
 

@@ -13,8 +13,8 @@ from scheduling.engine.placement.fragmentation.scarcity import (
     group_risks,
     group_steps,
     group_worth,
-    pressure,
-    shortfall,
+    model_pressure,
+    shortage_probability,
 )
 from scheduling.engine.placement.index.workload import Workload, WorkloadShape
 from scheduling.engine.state.fleet import Fleet
@@ -34,7 +34,7 @@ def node(name: str, cards: int, cpu: int, model: str = "a") -> Node:
 
 def test_only_bound_demand_presses() -> None:
     workload = work((WorkloadShape(1, 100, 1), 3), (WorkloadShape(1, 100, 1, "b"), 1))
-    assert pressure(workload, {"a": 600, "b": 200}) == {"a": 0.0, "b": 1.0}
+    assert model_pressure(workload, {"a": 600, "b": 200}) == {"a": 0.0, "b": 1.0}
 
 
 def test_demand_that_may_choose_takes_the_least_pressed() -> None:
@@ -45,21 +45,21 @@ def test_demand_that_may_choose_takes_the_least_pressed() -> None:
         (WorkloadShape(1, 100, 1, "a|b"), 4),
         (WorkloadShape(1, 100, 1), 6),
     )
-    levels = pressure(workload, {"a": 400, "b": 400, "c": 400})
+    levels = model_pressure(workload, {"a": 400, "b": 400, "c": 400})
     assert levels == pytest.approx({"a": 0.75, "b": 0.75, "c": 0})
 
 
 def test_pressure_is_capped_and_ignores_unknown_models() -> None:
     workload = work((WorkloadShape(1, 100, 1, "b"), 9), (WorkloadShape(1, 100, 1, "gone"), 1))
-    assert pressure(workload, {"a": 900, "b": 100}) == {"a": 0.0, "b": 1.5}
-    assert pressure(Workload(), {"a": 1}) == {"a": 0.0}
+    assert model_pressure(workload, {"a": 900, "b": 100}) == {"a": 0.0, "b": 1.5}
+    assert model_pressure(Workload(), {"a": 1}) == {"a": 0.0}
 
 
 def test_shortfall_is_a_probability() -> None:
-    assert shortfall(0, 0) == 0
-    assert shortfall(10, 0) > 0.99
-    assert shortfall(10, 30) < 0.001
-    assert shortfall(10, 10) == pytest.approx(math.erfc(-0.5 / math.sqrt(20.5)) / 2)
+    assert shortage_probability(0, 0) == 0
+    assert shortage_probability(10, 0) > 0.99
+    assert shortage_probability(10, 30) < 0.001
+    assert shortage_probability(10, 10) == pytest.approx(math.erfc(-0.5 / math.sqrt(20.5)) / 2)
 
 
 def test_groups_are_at_risk_when_expected_work_needs_them() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduling.engine import PlacementStream, Workload, WorkloadShape, typical, workload_of
+from scheduling.engine import PlacementStream, Workload, WorkloadShape, typical_shapes, workload_of
 from scheduling.engine.model import GpuMode, GpuRequest, Job, Request, Role
 from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import cycle, flavor, job, node, role, started, world
@@ -13,18 +13,18 @@ SMALL, LARGE, BARE = WorkloadShape(1_000, 50, 1), WorkloadShape(2_000, 100, 2), 
 
 
 def test_typical_shapes_cover_most_tasks_and_sum_to_one() -> None:
-    found = typical([SMALL] * 60 + [LARGE] * 36 + [BARE] * 4)
+    found = typical_shapes([SMALL] * 60 + [LARGE] * 36 + [BARE] * 4)
     assert [shape for shape, _ in found] == [SMALL, LARGE]
     assert sum(weight for _, weight in found) == pytest.approx(1)
     assert found[0][1] == pytest.approx(60 / 96)
 
 
 def test_equal_counts_stand_in_descending_order() -> None:
-    assert [shape for shape, _ in Workload.of([SMALL, BARE, LARGE]).counts] == [BARE, LARGE, SMALL]
+    assert [shape for shape, _ in Workload.count_tasks([SMALL, BARE, LARGE]).counts] == [BARE, LARGE, SMALL]
 
 
 def test_nothing_is_usual_where_there_is_no_work() -> None:
-    assert Workload.of([]).typical() == []
+    assert Workload.count_tasks([]).typical() == []
 
 
 @pytest.mark.parametrize(

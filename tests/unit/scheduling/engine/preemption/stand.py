@@ -33,7 +33,7 @@ from scheduling.engine.model import (
     QuotaNode,
     Role,
 )
-from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.placer import placer_for
 from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
@@ -122,7 +122,7 @@ def site(
     return snapshot
 
 
-def board_of(snapshot: Snapshot, asked: Role) -> Board:
+def board_of(snapshot: Snapshot, asked: Role) -> ScoreBoard:
     """The board of the shape that a role asks for."""
     pool = snapshot.flavors["a100"]
     shape = resolve(asked.request, PlacementRules(), pool)

@@ -10,7 +10,7 @@ import pytest
 
 from scheduling.engine import FairSharing, PreemptionOptions, ShareStrategy, VictimSearch
 from scheduling.engine.model import Allocation, EvictRule, Instant, Job, JobState, Role
-from scheduling.engine.placement.board import Board
+from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.preemption import node_clearance
 from tests.unit.scheduling.engine.builders import role
 from tests.unit.scheduling.engine.preemption.stand import (
@@ -524,7 +524,7 @@ def test_the_next_search_of_a_cycle_asks_others() -> None:
     asked, cycle = role(1, 4), VictimSearch(snapshot, options=PLATFORM, now=NOW, fair=FairSharing())
     found = []
 
-    def alike() -> tuple[Board, int]:
+    def alike() -> tuple[ScoreBoard, int]:
         return board_of(snapshot, asked), 1
 
     with snapshot.statement() as statement:

@@ -12,8 +12,8 @@ import pytest
 
 from scheduling.engine import Delta, NodePut, Snapshot
 from scheduling.engine.model import Allocation, Job, Role
-from scheduling.engine.placement.board import Board
-from scheduling.engine.placement.index.row import Row
+from scheduling.engine.placement.board import ScoreBoard
+from scheduling.engine.placement.index.row import RowState
 from scheduling.engine.preemption import slot_counts as seats_module
 from scheduling.engine.preemption.slot_counts import (
     FreeSlotCounter,
@@ -29,13 +29,13 @@ from tests.unit.scheduling.engine.preemption.stand import board_of, on, site
 Standing = tuple[Job, tuple[Allocation, ...]]
 
 
-def counted(zones: object = None, vetoes: Sequence[tuple[str, bool]] = (), **facts: Any) -> Board:
+def counted(zones: object = None, vetoes: Sequence[tuple[str, bool]] = (), **facts: Any) -> ScoreBoard:
     """A board as far as counting looks at it: vetoes by name, and whether each is fixed."""
     plain = {"relations": None, "ports": (), "extended": (), "derived": False, "aligned": False}
     task = SimpleNamespace(**{**plain, "whole": True, "cards": 1, **facts})
     question = SimpleNamespace(task=task, fleet=SimpleNamespace(zones=zones))
     named = [SimpleNamespace(name=name, fixed=fixed) for name, fixed in vetoes]
-    return cast("Board", SimpleNamespace(question=question, vetoes=named))
+    return cast("ScoreBoard", SimpleNamespace(question=question, vetoes=named))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def counted(zones: object = None, vetoes: Sequence[tuple[str, bool]] = (), **fac
     ],
 )
 def test_counting_is_exact_where_tasks_are_alike_and_ask_nothing_of_each_other(
-    board: Board, exact: bool
+    board: ScoreBoard, exact: bool
 ) -> None:
     assert is_countable(board) is exact
 
@@ -157,7 +157,7 @@ def test_slots_are_counted_with_tasks_there_and_away(case: Case, needed: int) ->
     tasks = snapshot.held(case.gone)
 
     def check(slots: list[int]) -> None:
-        assert [max(0, seats.copy_row(row).slots()) for row in (0, 1) if any(slots)] == (
+        assert [max(0, seats.copy_row(row).count_slots()) for row in (0, 1) if any(slots)] == (
             slots if any(slots) else []
         )
         assert seats.total == sum(min(count, needed) for count in slots)
@@ -203,14 +203,14 @@ def test_few_changed_rows_are_counted_as_many_are(case: Case, monkeypatch: pytes
 def test_a_board_that_is_counted_answers_as_one_that_asks_its_vetoes(case: Case) -> None:
     snapshot = site(case.cards, {"a": 9}, case.standing, **case.facts)
     counted = board_of(snapshot, case.asked)
-    board = Board(counted.question, counted.vetoes, ())
+    board = ScoreBoard(counted.question, counted.vetoes, ())
     get_slot_counts(counted)
     assert board.counts is None is not counted.counts
 
     def told() -> list[bool]:
         for row in (0, 1) if board.question.task.cards else ():
             cards = np.flatnonzero(board.question.fitting(ALL_ROWS)[row]).tolist()
-            assert Row(board.question, row).fitting() == cards
+            assert RowState(board.question, row).fitting() == cards
         expected: list[bool] = board.feasible().tolist()
         assert counted.feasible().tolist() == expected
         return expected
@@ -233,11 +233,11 @@ def test_a_row_that_was_asked_for_goes_its_own_way() -> None:
     for thought_away in ((), (first,)):
         seats.remove_tasks(thought_away)
         alone = seats.copy_row(0)
-        before = alone.slots()
-        alone.book(second, 1)
-        assert (alone.slots(), seats.copy_row(0).slots()) == (before + 1, before)
-        alone.book(second, -1)
-        assert alone.slots() == before
+        before = alone.count_slots()
+        alone.apply_task(second, 1)
+        assert (alone.count_slots(), seats.copy_row(0).count_slots()) == (before + 1, before)
+        alone.apply_task(second, -1)
+        assert alone.count_slots() == before
 
 
 def test_rows_are_counted_again_where_something_changed() -> None:
@@ -264,7 +264,7 @@ def test_a_row_is_told_as_it_is_now_whatever_was_looked_at_before() -> None:
     slots.current_counts()
 
     def told() -> list[int]:
-        return [slots.build_row(row).slots() for row in (0, 1)]
+        return [slots.build_row(row).count_slots() for row in (0, 1)]
 
     assert told() == [0, 2]
     with snapshot.statement() as statement:
@@ -272,7 +272,7 @@ def test_a_row_is_told_as_it_is_now_whatever_was_looked_at_before() -> None:
         # Nobody has counted all rows since.
         assert told() == [1, 2]
         slots.current_counts()
-        slots.build_row(0).book(snapshot.held("j")[0], 1)
+        slots.build_row(0).apply_task(snapshot.held("j")[0], 1)
         assert told() == [1, 2]
     assert told() == [0, 2]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import EngineConfig, FairSharing, run_cycle
-from scheduling.engine.actions.admission.outright import Outright
+from scheduling.engine.actions.admission.immediate_fit import ImmediateFit
 from scheduling.engine.model import (
     CycleResult,
     DecisionKind,
@@ -81,7 +81,7 @@ def told(result: CycleResult) -> tuple[object, ...]:
 @settings(law, max_examples=-(-EXAMPLES // 3))
 def test_to_be_tried_at_once_changes_no_decision(stage: Stage) -> None:
     found = run_cycle(stage.snapshot, stage.config, Instant(stage.now))
-    with patch.object(Outright, "has_room", lambda self, queue, job: False):
+    with patch.object(ImmediateFit, "has_room", lambda self, queue, job: False):
         asked_first = run_cycle(stage.snapshot, stage.config, Instant(stage.now))
     assert told(found) == told(asked_first)
 

@@ -22,7 +22,7 @@ from scheduling.engine.model import (
     Taint,
     ZoneShare,
 )
-from scheduling.engine.placement.capacity import empty_fleet, most_when_empty
+from scheduling.engine.placement.capacity import count_when_empty, empty_fleet
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.bare import emptied, lasting
@@ -109,18 +109,18 @@ def test_boards_follow(facts: dict[str, Any]) -> None:
     warm = placer_for(snapshot.fleet, RULE)
     for task in tasks:
         warm.board(task, pool)
-        most_when_empty(snapshot.fleet, RULE, task, pool)
+        count_when_empty(snapshot.fleet, RULE, task, pool)
     snapshot.apply(Delta((NodePut(replace(rich(), **facts)),)))
     cold = Snapshot.from_json(snapshot.to_json())
     assert placer_for(snapshot.fleet, RULE) is warm
     for task in tasks:
         known, fresh = warm.board(task, pool), Placer(cold.fleet, RULE).board(task, pool)
-        assert known.refusals() == fresh.refusals()
+        assert known.count_refusals() == fresh.count_refusals()
         assert known.free_cards() == fresh.free_cards()
         assert known.feasible().tolist() == fresh.feasible().tolist()
-        assert known.best() == fresh.best()
-        most = most_when_empty(snapshot.fleet, RULE, task, pool)
-        assert most == most_when_empty(cold.fleet, RULE, task, pool)
+        assert known.find_best_row() == fresh.find_best_row()
+        most = count_when_empty(snapshot.fleet, RULE, task, pool)
+        assert most == count_when_empty(cold.fleet, RULE, task, pool)
 
 
 def test_the_empty_fleet_follows_what_lasts() -> None:

@@ -1,17 +1,15 @@
-"""The platform's packing policy: keep what is left of a node useful for the work that is usual.
+"""This module implements the platform's packing policy: it keeps what is left of a node useful for the
+workload mix.
 
-A place is worth what it leaves. All terms are in cards, and a higher sum wins:
+The worth of a placement is what it leaves. All terms are in cards, and a higher sum wins: less expected waste
+on the card that is used (`expected_waste.expected_card_waste`); less expected waste of the node's cards and
+CPU together (`expected_waste.expected_node_waste`); fewer cards that no task can use for lack of CPU; no use
+of card models that tasks which accept no other will ask for (`scarcity.model_pressure`); no breaking of
+groups of empty cards that many-card tasks are about to lack (`scarcity.group_risks`); a little for fuller
+nodes.
 
-- less expected waste on the card that is used (`leftover.card_leftover`);
-- less expected waste of the node's cards and CPU together (`leftover.node_leftover`);
-- fewer cards that nobody can use for want of CPU;
-- no use of card models that those who are bound to them will ask for (`scarcity.pressure`);
-- no breaking of groups of empty cards that many-card tasks are about to run short of
-  (`scarcity.group_risks`);
-- a little for fuller nodes.
-
-The tables come from usual work and the risks from the fleet as it is when they are learnt; scores
-are then a function of the node alone.
+The tables come from the workload mix and the risks from the fleet at the time of learning; scores are then a
+function of the node alone.
 """
 
 from __future__ import annotations
@@ -21,18 +19,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.engine.placement.fragmentation.foresight_columns import LookAheadColumns
-from scheduling.engine.placement.fragmentation.foresight_tables import Floats, Levels, Tables, learn_tables
-from scheduling.engine.placement.fragmentation.foresight_weights import WEIGHTS, Foresight
+from scheduling.engine.placement.fragmentation.look_ahead_columns import LookAheadColumns
+from scheduling.engine.placement.fragmentation.look_ahead_tables import (
+    Floats,
+    LookAheadLevels,
+    LookAheadTables,
+    learn_tables,
+)
+from scheduling.engine.placement.fragmentation.look_ahead_weights import WEIGHTS, LookAheadWeights
 from scheduling.engine.placement.fragmentation.scarcity import GroupRisk, group_risks
 from scheduling.engine.placement.index.grid import (
     BY_PICKER,
     CardTable,
-    Columns,
-    Grid,
     GridScore,
     LearningScore,
+    NodeColumns,
     NodeTable,
+    ScoreGrid,
     ShapeTable,
     by_grid,
 )
@@ -40,19 +43,19 @@ from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.workload import Workload
 from scheduling.engine.state.fleet import Fleet, Ints
 
-# Usual work changes to and fro where a kind of task is about twice as frequent as another. Tables of nodes
-# with many cards are large, so few are kept; the rest of a policy is small.
+# The workload mix alternates where a kind of task is about twice as frequent as another. Tables of nodes with
+# many cards are large, so few are kept; the rest of a policy is small.
 KEPT_TABLES = 2
 KEPT_POLICIES = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wanted:
-    """What shapes want, as the rule needs it. All but `parts` are `[1 + shapes, 1]` or `[shapes, 1]`.
+    """The requests of shapes as the rule needs them. All but `parts` are `[1 + shapes, 1]` or `[shapes, 1]`.
 
-    `cpu`, `need` and `opened` (empty cards that are taken) start with an entry for no task at all, whose
-    outcome is the node as it is. `sliced` are the numbers of the shapes that take a part of one card,
-    `parts` `[sliced, 1, 1]` their core units; the whole cards of these are 0.
+    `cpu`, `need` and `opened` (empty cards that are taken) start with an entry for no task, whose result is
+    the unchanged node. `sliced` are the numbers of the shapes that take a part of one card, `parts` `[sliced,
+    1, 1]` their core units; the whole cards of these are 0.
     """
 
     cpu: Ints
@@ -65,10 +68,10 @@ class _Wanted:
 
 @dataclass(slots=True, eq=False)
 class _CardFigures:
-    """What depends on the cards of nodes alone.
+    """The figures that depend on the cards of nodes alone.
 
-    `columns` and `gain` are `[shapes, nodes]`; `cost_rows` and `worth_rows` `[1 + shapes, nodes]` are
-    where the rows of the tables for what is left start.
+    `columns` and `gain` are `[shapes, nodes]`; `cost_rows` and `worth_rows` `[1 + shapes, nodes]` are the
+    first entries of the table rows for what is left.
     """
 
     gain: Floats
@@ -77,25 +80,29 @@ class _CardFigures:
     worth_rows: Ints
 
 
-class LookAhead(GridScore):
-    """The policy for one workload and inventory, and for the risks that groups of cards run."""
+class LookAheadScore(GridScore):
+    """The policy for one workload and inventory, and for the present risks of groups of cards."""
 
     name = "foresight"
     dtype = np.dtype(np.float32)
 
     def __init__(
-        self, tables: Tables, risks: tuple[GroupRisk, ...], models: Sequence[str], weights: Foresight
+        self,
+        tables: LookAheadTables,
+        risks: tuple[GroupRisk, ...],
+        models: Sequence[str],
+        weights: LookAheadWeights,
     ) -> None:
         self._tables = tables
         self._risks = risks
         self._weights = weights
-        self._levels = Levels(tables, risks, models, weights.broken_groups)
+        self._levels = LookAheadLevels(tables, risks, models, weights.broken_groups)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LookAhead) and self._facts() == other._facts()
+        return isinstance(other, LookAheadScore) and self._facts() == other._facts()
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> Grid:
-        """Worth of each place in cards, and the card that it is worth that on."""
+    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+        """Return the worth of each placement in cards, and the card for it."""
         wanted, cards, levels = _wanted(asked), nodes.cards, self._levels
         figures = self._figures(wanted, cards)
         left = nodes.cpu - wanted.cpu
@@ -104,15 +111,15 @@ class LookAhead(GridScore):
         if self._risks:
             held = levels.worth.take(figures.worth_rows + levels.worth_column(left))
             worth -= held[0] - held[1:]
-        return Grid(worth.astype(self.dtype), figures.columns)
+        return ScoreGrid(worth.astype(self.dtype), figures.columns)
 
     def card(self, question: Question, row: int) -> int:
-        """It has its mind on a card for parts of one alone."""
+        """Return the preferred card for a part of one card; whole cards are left to the picker."""
         task = question.task
         return super().card(question, row) if task.cards == 1 and not task.whole else BY_PICKER
 
-    def columns(self, asked: ShapeTable, fleet: Fleet) -> Columns:
-        """As `grid`, node after node."""
+    def columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
+        """Return the same results as `grid`, node after node."""
         pressed = self._tables.pressure * self._pressing
         levels, grid = self._levels, by_grid(self, asked)
         return LookAheadColumns(asked, fleet, self._tables, levels, pressed, grid, risky=bool(self._risks))
@@ -121,17 +128,17 @@ class LookAhead(GridScore):
     def _pressing(self) -> float:
         return self._weights.bound_models / self._tables.extent.card
 
-    def _facts(self) -> tuple[Tables, tuple[GroupRisk, ...], Foresight]:
+    def _facts(self) -> tuple[LookAheadTables, tuple[GroupRisk, ...], LookAheadWeights]:
         return self._tables, self._risks, self._weights
 
     def _figures(self, wanted: _Wanted, cards: CardTable) -> _CardFigures:
         tables, left, sliced = self._tables, cards.left, wanted.sliced
         untouched = cards.present & (left == cards.whole)
         empty = np.add.reduce(untouched, axis=1)
-        # Code -1, a node without cards, finds the last entry of tables by model.
+        # Code -1, a node without cards, selects the last entry of tables by model.
         model = np.maximum.reduce(cards.model, axis=1, initial=-1)
         pressed = tables.pressure.take(model, mode="wrap") * self._pressing
-        gain = wanted.whole_cards * (tables.waste[-1] / tables.extent.card) - wanted.need[1:] * pressed
+        gain = wanted.whole_cards * (tables.card_waste[-1] / tables.extent.card) - wanted.need[1:] * pressed
         column = np.full(gain.shape, BY_PICKER, np.int64)
         kept = np.maximum(empty - wanted.opened, 0)
         if len(sliced):
@@ -143,28 +150,28 @@ class LookAhead(GridScore):
         return _CardFigures(gain, column, cost_rows, self._levels.worth_row(model, kept))
 
     def _gains(self, wanted: _Wanted, cards: CardTable, left: Ints) -> Floats:
-        """Less waste on each card, in cards, for the sliced shapes. `[sliced, nodes, cards]`."""
-        waste, fitting = self._tables.waste, cards.fitting.take(wanted.sliced, axis=0)
+        """Return the saved waste on each card, in cards, for the sliced shapes. `[sliced, nodes, cards]`."""
+        waste, fitting = self._tables.card_waste, cards.fitting.take(wanted.sliced, axis=0)
         gains = waste.take(left, mode="clip") - waste.take(left - wanted.parts, mode="clip")
         gains *= 1 / self._tables.extent.card
         return np.where(fitting, gains, -1.0)
 
 
-class _Learnt:
-    """What was learnt from an inventory: tables by workload, with policies by the risks that groups run.
+class _LearntPolicies:
+    """The policies learnt from an inventory: tables by workload, with scores by the risks of groups.
 
-    Labels, health and use of nodes play no part in tables.
+    Labels, health and usage of nodes play no part in tables.
     """
 
-    # Nothing that a fleet can revise changes them.
+    # No revision of a fleet changes them.
     follows_fleet = True
 
     def __init__(self) -> None:
-        self._known: dict[Workload, tuple[Tables, dict[tuple[GroupRisk, ...], LookAhead]]] = {}
+        self._known: dict[Workload, tuple[LookAheadTables, dict[tuple[GroupRisk, ...], LookAheadScore]]] = {}
 
-    def policy(self, workload: Workload, fleet: Fleet, weights: Foresight) -> LookAhead:
-        """The policy for this workload and for the groups of cards that the fleet has now."""
-        # What was used last stands last.
+    def policy(self, workload: Workload, fleet: Fleet, weights: LookAheadWeights) -> LookAheadScore:
+        """Return the policy for this workload and for the present groups of cards of the fleet."""
+        # The most recently used entry is last.
         found = self._known.pop(workload, None) or (learn_tables(workload, fleet, weights), {})
         self._known[workload] = tables, policies = found
         while len(self._known) > KEPT_TABLES:
@@ -173,7 +180,7 @@ class _Learnt:
         if risks not in policies:
             while len(policies) >= KEPT_POLICIES:
                 del policies[next(iter(policies))]
-            policies[risks] = LookAhead(tables, risks, fleet.models, weights)
+            policies[risks] = LookAheadScore(tables, risks, fleet.models, weights)
         return policies[risks]
 
 
@@ -183,14 +190,14 @@ class LookAheadPolicy(LearningScore):
     name = "foresight"
     dtype = np.dtype(np.float32)
 
-    def __init__(self, weights: Foresight = WEIGHTS) -> None:
+    def __init__(self, weights: LookAheadWeights = WEIGHTS) -> None:
         self._weights = weights
 
-    def learnt(self, workload: Workload, fleet: Fleet) -> GridScore:
-        """The score for this workload, and for the groups of cards that the fleet has now."""
+    def learn_from(self, workload: Workload, fleet: Fleet) -> GridScore:
+        """Return the score for this workload, and for the present groups of cards of the fleet."""
         known = fleet.memo.get((self.name, self._weights))
-        if not isinstance(known, _Learnt):
-            known = fleet.memo[self.name, self._weights] = _Learnt()
+        if not isinstance(known, _LearntPolicies):
+            known = fleet.memo[self.name, self._weights] = _LearntPolicies()
         return known.policy(workload, fleet, self._weights)
 
 

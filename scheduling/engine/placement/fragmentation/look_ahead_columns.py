@@ -1,7 +1,8 @@
-"""The score of the platform's packing policy for nodes that come one at a time; the rule is in `foresight`.
+"""This module scores the platform's packing policy for nodes that come one at a time; the rule is in
+`look_ahead`.
 
-What depends on a node's cards, on its core units together and on its CPU is kept apart, and put
-together where a node is met. Figures that stand before those of the shapes are of the node as it is.
+What depends on a node's cards, on the sum of its core units and on its CPU is kept apart, and combined for
+each node. The first figure, before those of the shapes, is of the unchanged node.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.placement.fragmentation.foresight_tables import Floats, Levels, Tables
-from scheduling.engine.placement.index.grid import BY_PICKER, Columns, NodeCards, Numbers, ShapeTable
+from scheduling.engine.placement.fragmentation.look_ahead_tables import (
+    Floats,
+    LookAheadLevels,
+    LookAheadTables,
+)
+from scheduling.engine.placement.index.grid import BY_PICKER, NodeCards, NodeColumns, Numbers, ShapeTable
 from scheduling.engine.state.fleet import Fleet, Ints
 
 
 class _Figures(NamedTuple):
-    """What depends on the cards alone: the gain for each shape, the best card for each part, where rows of
-    worth start, None where there are no groups of cards to break."""
+    """The figures that depend on the cards alone: the gain for each shape, the best card for each part, and
+    the first entries of worth rows, None if no groups of cards are at risk."""
 
     gain: Floats
     chosen: Ints
@@ -26,9 +31,9 @@ class _Figures(NamedTuple):
 
 
 class LookAheadColumns:
-    """Scores of shapes on nodes whose cards are alike; nodes of another sort are left to the `grid`.
+    """The scores of shapes on nodes with equal cards; other nodes are left to the `grid`.
 
-    `pressed` is the price of a core unit by the codes of models, a last entry for nodes without cards.
+    `pressed` is the price of a core unit by codes of models, with a last entry for nodes without cards.
     """
 
     choosy = True
@@ -37,10 +42,10 @@ class LookAheadColumns:
         self,
         asked: ShapeTable,
         fleet: Fleet,
-        tables: Tables,
-        levels: Levels,
+        tables: LookAheadTables,
+        levels: LookAheadLevels,
         pressed: Floats,
-        grid: Columns,
+        grid: NodeColumns,
         *,
         risky: bool,
     ) -> None:
@@ -48,7 +53,7 @@ class LookAheadColumns:
         self._sliced: list[bool] = asked.sliced.tolist()
         self._cpu, self._need = _after_nothing(asked.cpu), _after_nothing(asked.need)
         self._cards = _after_nothing(np.where(asked.sliced, 0, asked.cards))
-        self._whole_worth = tables.waste[-1] / tables.extent.card
+        self._whole_worth = tables.card_waste[-1] / tables.extent.card
         self._model: list[int] = fleet.model.max(axis=1, initial=-1).tolist()
         self._gains, self._part = _gains(asked, tables)
         self._parts: list[int] = self._part.tolist()
@@ -59,7 +64,7 @@ class LookAheadColumns:
         self._by_empty: dict[tuple[int, int], Ints] = {}
 
     def scores(self, cpu: int, cards: NodeCards) -> Numbers:
-        """Worth of the node for each shape, in cards."""
+        """Return the worth of the node for each shape, in cards."""
         if cards.full is None:
             return self._grid.scores(cpu, cards)
         figures = self._known(cards, cards.full)
@@ -82,7 +87,7 @@ class LookAheadColumns:
         return scores
 
     def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
-        """The card on which a part does least harm."""
+        """Return the card on which a part does least harm."""
         if cards.full is None:
             return self._grid.card(cpu, cards, shape)
         if not self._sliced[shape]:
@@ -90,7 +95,8 @@ class LookAheadColumns:
         return self._known(cards, cards.full).chosen.item(self._parts[shape])
 
     def _cost_rows(self, units: int) -> Ints:
-        """Where rows start: of `cost` for the node as it is, of `cost_left` behind it for the others."""
+        """Return the first entries of rows: of `cost` for the unchanged node, of `cost_left` behind it for
+        the shapes."""
         rows = self._levels.cost_row(units - self._need)
         rows[1:] += len(self._levels.cost)
         return rows
@@ -107,7 +113,7 @@ class LookAheadColumns:
         if base is None:
             base = self._cards[1:] * self._whole_worth - self._need[1:] * self._pressed[model]
             self._bases[model] = base
-        # A shape that takes whole cards has a last part, from which nothing is gained.
+        # A shape of whole cards has the last part, which gains nothing.
         gains = self._gains.take(cards.amounts, axis=0)
         chosen = gains.argmax(axis=0)
         gain = base + np.maximum.reduce(gains, axis=0).take(self._part)
@@ -128,14 +134,15 @@ class LookAheadColumns:
         return rows
 
 
-def _gains(asked: ShapeTable, tables: Tables) -> tuple[Floats, Ints]:
-    """Less waste by core units left on a card and part, in cards, and the part that each shape takes.
+def _gains(asked: ShapeTable, tables: LookAheadTables) -> tuple[Floats, Ints]:
+    """Return the saved waste by free core units of a card and part, in cards, and the part that each shape
+    takes.
 
     `[card + 1, parts + 1]`, -1 where the part does not fit; the last is no part, with a gain of 0.
     """
     parts = np.unique(asked.cores[asked.sliced])
     left = np.arange(tables.extent.card + 1)[:, None]
-    gains = tables.waste.take(left, mode="clip") - tables.waste.take(left - parts, mode="clip")
+    gains = tables.card_waste.take(left, mode="clip") - tables.card_waste.take(left - parts, mode="clip")
     gains *= 1 / tables.extent.card
     gains = np.where(left >= parts, gains, -1.0)
     part = np.where(asked.sliced, parts.searchsorted(asked.cores), len(parts))

@@ -1,4 +1,4 @@
-"""Cards of which nobody has a part, counted once for all shapes that ask for whole ones."""
+"""This module counts unused cards, once for all shapes that ask for whole ones."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from scheduling.engine.placement.index.question import Question
 from scheduling.engine.state.fleet import ALL_ROWS, Ints, Rows
 
 
-class EmptyCards:
-    """How many cards of each row a task could have as a whole, of the kind that one shape accepts."""
+class EmptyCardCounter:
+    """The number of cards of each row that a task could have as a whole, of the cards that one shape
+    accepts."""
 
     follows_fleet = True
 
     def __init__(self, question: Question) -> None:
-        # One of its own: that of a board is revised when the board is asked.
+        # This question is separate from that of a board, which is revised when the board is read.
         self._question = Question(question.fleet, question.task, question.flavor)
         self._counts: Ints = np.zeros(0, np.int64)
         self._seen = self._epoch = -1
 
-    def now(self) -> Ints:
-        """`[rows]`, not to be written to."""
+    def count_by_row(self) -> Ints:
+        """Return the counts, `[rows]`; the array must not be written to."""
         fleet = self._question.fleet
         if self._epoch != fleet.epoch:
             self._counts = self._count(ALL_ROWS)
@@ -36,10 +37,11 @@ class EmptyCards:
         return counts
 
 
-def empty_cards(question: Question) -> EmptyCards:
-    """The empty cards for a shape of whole ones; the same for all that accept the same cards."""
+def empty_card_counter(question: Question) -> EmptyCardCounter:
+    """Return the counter for a shape of whole cards; it is shared by all shapes that accept the same
+    cards."""
     memo, name = question.fleet.memo, ("empty cards", *question.accepted)
     known = memo.get(name)
-    if not isinstance(known, EmptyCards):
-        known = memo[name] = EmptyCards(question)
+    if not isinstance(known, EmptyCardCounter):
+        known = memo[name] = EmptyCardCounter(question)
     return known

@@ -1,7 +1,7 @@
-"""What keeps a shape from each row, and how much is free there: the figures that refusals give.
+"""This module counts, row by row, why a shape is refused and how much is free there.
 
-A job that waits is told them in every cycle, so they are kept row by row, and only rows that changed
-since they were last asked for are looked at again.
+Pending jobs are explained in every cycle, so the counts are kept and only rows that changed are counted
+again.
 """
 
 from __future__ import annotations
@@ -15,63 +15,64 @@ from scheduling.engine.placement.index.protocols import Veto
 from scheduling.engine.placement.index.question import Question, card_parts
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Ints, Rows
 
-NOBODY = -1
+NO_VETO = -1
 
 
 @dataclass(frozen=True, slots=True)
 class FreeCards:
-    """Cards of a flavor that a shape could use, those with room for it, and the most on one node."""
+    """The cards of a flavor that a shape could use, those with room for it, and the most on one node."""
 
     usable: int
     free: int
     most_on_one_node: int
 
 
-class Tally:
-    """Per row: cards that the shape could use, cards with room for it, and the first veto that refuses it.
+class RefusalCounter:
+    """Per row: usable cards, cards with room, and the first veto that refuses the shape.
 
-    `vetoes` are those that depend on what is held now; `lasting` `[rows]` marks what the others leave.
+    `vetoes` are those that depend on present allocations; `lasting` `[rows]` marks the rows that pass the
+    others.
     """
 
     def __init__(self, question: Question, vetoes: Sequence[Veto], lasting: Bools) -> None:
         self._question, self._vetoes, self._lasting = question, vetoes, lasting
         size = len(question.fleet)
         self._usable, self._free = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        self._refuser: Ints = np.full(size, NOBODY, np.int64)
+        self._refuser: Ints = np.full(size, NO_VETO, np.int64)
         self._version = -1
         self._seen = 0
-        # The totals, until rows are judged again.
+        # The totals, until rows are counted again.
         self._totals: FreeCards | None = None
 
     def catch_up(self, version: int) -> None:
-        """Look again at rows that were touched; at all of them where `version` has moved."""
+        """Count rows again that were touched; count all rows if `version` changed."""
         touched = self._question.fleet.touched
         if version != self._version:
-            self._judge(ALL_ROWS)
+            self._count(ALL_ROWS)
         elif self._seen < len(touched):
-            self._judge(self._question.fleet.touched_since(self._seen))
+            self._count(self._question.fleet.touched_since(self._seen))
         self._version, self._seen = version, len(touched)
 
     def free_cards(self) -> FreeCards:
-        """The totals of all rows."""
+        """Return the totals of all rows."""
         if self._totals is None:
             most = int(self._free.max(initial=0))
             self._totals = FreeCards(int(self._usable.sum()), int(self._free.sum()), most)
         return self._totals
 
-    def refusals(self) -> dict[str, int]:
-        """Rows by the first veto that refuses them; no zeros."""
-        counts = np.bincount(self._refuser[self._refuser != NOBODY], minlength=len(self._vetoes))
+    def count_refusals(self) -> dict[str, int]:
+        """Return the number of rows by the first veto that refuses them; no zeros."""
+        counts = np.bincount(self._refuser[self._refuser != NO_VETO], minlength=len(self._vetoes))
         return {veto.name: int(n) for veto, n in zip(self._vetoes, counts, strict=True) if n}
 
-    def _judge(self, rows: Rows) -> None:
+    def _count(self, rows: Rows) -> None:
         question, self._totals = self._question, None
         if question.task.cards:
             usable = question.usable[rows] & question.members[rows][:, None]
             self._usable[rows] = usable.sum(axis=1)
             self._free[rows] = ((card_parts(question, rows) > 0) & usable).sum(axis=1)
         left = self._lasting[rows].copy()
-        refuser: Ints = np.full(left.shape, NOBODY, np.int64)
+        refuser: Ints = np.full(left.shape, NO_VETO, np.int64)
         for number, veto in enumerate(self._vetoes):
             allowed = veto.allows(question, rows)
             refuser[left & ~allowed] = number

@@ -1,4 +1,4 @@
-"""One job in its turn: what it would get, and what becomes of it."""
+"""This module defines the result of evaluating one job, and the outcomes that follow from it."""
 
 from __future__ import annotations
 
@@ -21,69 +21,68 @@ from scheduling.engine.model import (
 from scheduling.engine.preemption.targets import Target, TargetSet
 from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
 
-NOBODY = TargetSet()
+NO_TARGETS = TargetSet()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """What a job was found to get against one state of the snapshot.
+class NominatedJob:
+    """The result of evaluating a job against one state of the snapshot.
 
-    `placed` are its tasks' places, found with `found.targets` gone; empty while it does not fit.
-    `refusal` says why it does not fit, where it does not. `replaced` are the ids of what the job that it
-    replaces holds, `previous` what that is. `untried` says that it left out
-    flavors.
+    `placed` are its allocations, with the victims of `target_set` released; empty if it does not fit, in
+    which case `refusal` says why. `replaced` are the ids of the allocations of the job that it replaces,
+    `previous` those allocations. `skipped_flavors` marks an evaluation that left out flavors.
     """
 
     job: Job
     queue: Queue
     assignment: Assignment
     placed: tuple[Allocation, ...] = ()
-    found: TargetSet = NOBODY
+    target_set: TargetSet = NO_TARGETS
     refusal: Refusal | None = None
     replaced: tuple[str, ...] = ()
     previous: tuple[Allocation, ...] = ()
-    untried: bool = False
+    skipped_flavors: bool = False
 
     @property
     def mode(self) -> Mode:
-        """How its quota could be met."""
+        """The way in which its quota can be met."""
         return self.assignment.mode
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """Who has to leave for it."""
-        return self.found.targets
+        """The victims that must be evicted for it."""
+        return self.target_set.targets
 
     @property
     def fits(self) -> bool:
-        """Whether it could start without anybody leaving."""
+        """True if it can start without victims."""
         return self.refusal is None and self.mode is Mode.FIT and not self.targets
 
     @property
-    def more_flavors(self) -> bool:
-        """Whether the search over flavors stopped before the last one."""
+    def has_more_flavors(self) -> bool:
+        """True if the search over flavors stopped before the last one."""
         choices = (choice for role in self.assignment.roles for choice in role.choices.values())
-        return self.untried or any(choice.tried_to >= 0 for choice in choices)
+        return self.skipped_flavors or any(choice.tried_to >= 0 for choice in choices)
 
-    def considered(self, verdict: Verdict) -> Considered:
-        """The turn as a record."""
+    def to_considered(self, verdict: Verdict) -> Considered:
+        """Return the evaluation as a record."""
         return Considered(
             job=self.job.id,
             queue=self.queue.id,
             verdict=verdict,
             borrow_level=self.assignment.borrow_level,
             victims=tuple(sorted(target.job for target in self.targets)),
-            more_flavors=self.more_flavors,
+            more_flavors=self.has_more_flavors,
         )
 
 
-def admitted(job: Job, tasks: int) -> Outcome:
-    """The outcome of a job that starts."""
+def admitted_outcome(job: Job, tasks: int) -> Outcome:
+    """Return the outcome of a job that starts."""
     return Outcome(job=job.id, status=OutcomeStatus.ADMITTED, numbers={"tasks": tasks})
 
 
-def waits(job: Job, refusal: Refusal) -> Outcome:
-    """The outcome of a job that does not."""
+def waiting_outcome(job: Job, refusal: Refusal) -> Outcome:
+    """Return the outcome of a job that waits."""
     return Outcome(
         job=job.id,
         status=OutcomeStatus.WAITING,
@@ -93,23 +92,24 @@ def waits(job: Job, refusal: Refusal) -> Outcome:
     )
 
 
-def awaits(job: Job, leaving: int, jobs: int, search: TargetSet | None = None) -> Outcome:
-    """The outcome of a job that gets its place once others are gone."""
-    numbers: dict[str, int | str] = {"tasks": leaving, "jobs": jobs}
+def claim_outcome(job: Job, terminating: int, jobs: int, search: TargetSet | None = None) -> Outcome:
+    """Return the outcome of a job that starts once others have ended."""
+    numbers: dict[str, int | str] = {"tasks": terminating, "jobs": jobs}
     if search is not None:
-        numbers |= searched(search)
+        numbers |= search_numbers(search)
     return Outcome(
         job=job.id, status=OutcomeStatus.WAITING, reason=Reason.WAITING_FOR_PREEMPTED, numbers=numbers
     )
 
 
-def searched(search: TargetSet) -> Numbers:
-    """What the search for victims cost, and whether its budget ended it."""
+def search_numbers(search: TargetSet) -> Numbers:
+    """Return the cost of the search for victims, and whether its budget ended it."""
     return {**search.numbers, "steps": search.steps, **({"exhausted": 1} if search.exhausted else {})}
 
 
-def protected(refusal: Refusal, search: TargetSet) -> Refusal:
-    """The refusal, or PROTECTED where only the guaranteed run time of others stands in the way."""
+def refuse_protected(refusal: Refusal, search: TargetSet) -> Refusal:
+    """Return PROTECTED if only the guaranteed run time of others prevents preemption, otherwise the
+    refusal."""
     if search.protected_until is None:
         return refusal
     at = int(-(-search.protected_until // 1))
@@ -117,8 +117,8 @@ def protected(refusal: Refusal, search: TargetSet) -> Refusal:
     return Refusal(Reason.PROTECTED, {**refusal.numbers, "at": at, "until": at}, ways)
 
 
-def gated(refusal: Refusal, at: Instant) -> Refusal:
-    """The refusal of a job that may not yet ask others to leave."""
+def refuse_gated(refusal: Refusal, at: Instant) -> Refusal:
+    """Return the refusal of a job that may not preempt yet, with the time from which it may."""
     if at == float("inf"):
         return Refusal(refusal.reason, {**refusal.numbers, "gated": 1}, refusal.help)
     when = int(-(-at // 1))

@@ -1,4 +1,4 @@
-"""The weights of the look-ahead packing policy."""
+"""This module holds the weights of the look-ahead packing policy."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foresight:
+class LookAheadWeights:
     """The weights of the policy, one set for all clusters.
 
-    `card_choice` and `node_choice` are the queues supposed in the two tables. A card
-    is starved where its node has less CPU for it than `starved_cpu` times what cards have on average,
-    and `starved_power` says how sharply that is felt.
+    `card_choice` and `node_choice` are the queue lengths assumed in the two tables. A card is starved if its
+    node has less CPU for it than `starved_cpu` times the average of all cards, and `starved_power` is the
+    exponent of that shortage.
     """
 
     card_choice: float = 35.0
@@ -26,4 +26,4 @@ class Foresight:
     free_cpu: float = 0.008
 
 
-WEIGHTS = Foresight()
+WEIGHTS = LookAheadWeights()

@@ -1,4 +1,4 @@
-"""A job as it would be if its user followed a recommendation."""
+"""This module applies a recommendation to a job, as its user would."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _WITHOUT: dict[str, Callable[[PlacementRules], PlacementRules]] = {
 
 
 def apply_help(job: Job, way: Help) -> Job | None:
-    """The job after one recommendation; None where it says nothing that the job could change."""
+    """Return the job after one recommendation; None if the recommendation is nothing that the job can
+    change."""
     numbers, name = way.numbers, str(way.numbers.get("role", ""))
     match way.code:
         case HelpCode.MAKE_PREEMPTIBLE:
@@ -57,7 +58,7 @@ def apply_help(job: Job, way: Help) -> Job | None:
 
 
 def find_role(job: Job, name: str) -> Role | None:
-    """The role of this name; the only one where no name is given."""
+    """Return the role of this name, or the only role if no name is given."""
     if not name:
         return job.roles[0] if len(job.roles) == 1 else None
     return next((role for role in job.roles if role.name == name), None)
@@ -79,7 +80,7 @@ def _with_gpu(role: Role, **facts: object) -> Role | None:
 
 
 def _with_less(role: Role, resource: str, limit: int) -> Role | None:
-    """The role with no more than this of a resource for each task."""
+    """Return the role with no more than this amount of a resource for each task."""
     request, gpu = role.request, role.request.gpu
     if resource == Resource.CPU:
         return replace(role, request=replace(request, cpu=min(request.cpu, limit)))

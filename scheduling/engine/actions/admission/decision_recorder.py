@@ -1,0 +1,161 @@
+"""This module records what was decided: decisions, outcomes and the evaluation of each job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduling.engine.actions.admission.future_view import FutureView
+from scheduling.engine.actions.admission.nominated_job import (
+    NominatedJob,
+    admitted_outcome,
+    claim_outcome,
+    waiting_outcome,
+)
+from scheduling.engine.model import (
+    Allocation,
+    Charge,
+    Decision,
+    DecisionKind,
+    FlavorResource,
+    Instant,
+    Job,
+    Outcome,
+    Queue,
+    Verdict,
+)
+from scheduling.engine.preemption.targets import Target
+from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.session.session import Session
+
+BorrowedQuota = dict[FlavorResource, int]
+# The counters of evaluations by verdict.
+_TURNS = {verdict: f"turns_{verdict.value.replace('-', '_')}" for verdict in Verdict}
+
+
+class DecisionRecorder:
+    """The decisions of one action. The snapshot follows each of them at once."""
+
+    def __init__(self, session: Session, future_view: FutureView) -> None:
+        self._session = session
+        self._snapshot = session.snapshot
+        self._future_view = future_view
+
+    def admit_job(
+        self, nominated: NominatedJob, placed: tuple[Allocation, ...], before: BorrowedQuota
+    ) -> Outcome:
+        """Admit a job whose tasks are allocated already. `before` is what its queue had borrowed."""
+        session = self._session
+        session.counters["admitted"] += 1
+        session.counters["placed_tasks"] += len(placed)
+        session.decisions.append(
+            Decision(
+                kind=DecisionKind.ADMIT,
+                job=nominated.job.id,
+                allocations=placed,
+                borrowed=self._newly_borrowed(nominated.queue, placed, before),
+                released=nominated.replaced,
+                numbers=_sizes(nominated, placed),
+            )
+        )
+        session.users.charge(nominated.queue, nominated.job, placed)
+        session.allowances.record_use(nominated.job, placed)
+        self._trace(nominated, Verdict.ADMITTED)
+        return admitted_outcome(nominated.job, len(placed))
+
+    def claim_placement(self, nominated: NominatedJob, awaited: tuple[str, ...], verdict: Verdict) -> Outcome:
+        """Give a job a claim on its placement once `awaited` have ended; its victims are evicted."""
+        session = self._session
+        for target in nominated.targets:
+            self.evict_target(nominated.job, target)
+        until = Instant(session.now + session.config.preemption.claim_s)
+        for allocation in nominated.placed:
+            self._snapshot.take(allocation)
+        session.allowances.record_use(nominated.job, nominated.placed)
+        session.decisions.append(
+            Decision(
+                kind=DecisionKind.PARK,
+                job=nominated.job.id,
+                allocations=nominated.placed,
+                released=awaited,
+                numbers={"until": int(until)},
+            )
+        )
+        session.counters["promised"] += 1
+        self._trace(nominated, verdict)
+        jobs = {self._snapshot.allocations[key].job for key in awaited if key in self._snapshot.allocations}
+        return claim_outcome(
+            nominated.job, len(awaited), len(jobs), nominated.target_set if nominated.targets else None
+        )
+
+    def refuse_job(self, nominated: NominatedJob, refusal: Refusal, verdict: Verdict) -> Outcome:
+        """Let a job wait."""
+        self._trace(nominated, verdict)
+        return waiting_outcome(nominated.job, refusal)
+
+    def withdraw_claim(self, job: Job) -> None:
+        """Withdraw a claim that a job before it took over."""
+        self._session.allowances.forget_claim(job.id)
+        self._session.decisions.append(Decision(kind=DecisionKind.PARK, job=job.id))
+
+    def compute_borrowed(self, queue: Queue) -> BorrowedQuota:
+        """Return the usage of a queue above its own nominal quota."""
+        tree = self._snapshot.quota
+        above = {}
+        for key, used in tree.usages(queue.quota_node).items():
+            nominal = tree.subtree_quota(queue.quota_node, key)
+            if nominal is not None and used > nominal:
+                above[key] = used - nominal
+        return above
+
+    def victim_tasks(self, targets: Iterable[Target]) -> tuple[str, ...]:
+        """Return the allocations that victims release."""
+        return tuple(
+            key
+            for target in targets
+            for key in (target.tasks or tuple(a.id for a in self._snapshot.held(target.job)))
+        )
+
+    def evict_target(self, beneficiary: Job, target: Target) -> None:
+        """Evict a victim for a job."""
+        released = self.victim_tasks((target,))
+        self._future_view.mark_terminating(released)
+        if target.already_leaving:
+            return
+        self._session.counters["evicted"] += 1
+        self._session.decisions.append(
+            Decision(
+                kind=DecisionKind.SHRINK if target.tasks else DecisionKind.EVICT,
+                job=target.job,
+                rule=target.rule,
+                beneficiary=beneficiary.id,
+                released=released,
+            )
+        )
+
+    def _newly_borrowed(
+        self, queue: Queue, placed: tuple[Allocation, ...], before: BorrowedQuota
+    ) -> tuple[Charge, ...]:
+        after = self.compute_borrowed(queue)
+        keys = {charge.key for allocation in placed for charge in allocation.charges}
+        return tuple(
+            sorted(
+                Charge(key.flavor, key.resource, after[key] - before.get(key, 0))
+                for key in keys
+                if after.get(key, 0) > before.get(key, 0)
+            )
+        )
+
+    def _trace(self, nominated: NominatedJob, verdict: Verdict) -> None:
+        self._session.counters[_TURNS[verdict]] += 1
+        if self._session.config.trace:
+            self._session.considered.append(nominated.to_considered(verdict))
+
+
+def _sizes(nominated: NominatedJob, placed: tuple[Allocation, ...]) -> dict[str, int | str]:
+    """Return the tasks per role as `tasks.<role>`; one allocation for a whole role cannot be counted."""
+    sizes: dict[str, int | str] = {f"tasks.{role.role}": role.count for role in nominated.assignment.roles}
+    counted: dict[str, int] = {}
+    for allocation in placed:
+        if allocation.node:
+            counted[f"tasks.{allocation.role}"] = counted.get(f"tasks.{allocation.role}", 0) + 1
+    return sizes | counted
