@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
     from scheduling.engine.placement.index.question import Question
     from scheduling.engine.placement.index.workload import (
-        Workload,
+        TaskWorkload,
         WorkloadShape,
         typical_shapes,
         workload_of,
     )
-    from scheduling.engine.placement.placer import Seat
+    from scheduling.engine.placement.placer import TaskPlacement
     from scheduling.engine.placement_stream import Asked, Place, PlacementStream
     from scheduling.engine.plugins.discovery import with_entry_points
     from scheduling.engine.plugins.guard import PluginError
@@ -142,7 +142,6 @@ __all__ = [
     "RoomOptions",
     "Rows",
     "Score",
-    "Seat",
     "ShareStrategy",
     "Snapshot",
     "SnapshotError",
@@ -150,6 +149,8 @@ __all__ = [
     "StatementError",
     "Target",
     "TargetSet",
+    "TaskPlacement",
+    "TaskWorkload",
     "Tried",
     "UsagePut",
     "UserShares",
@@ -157,7 +158,6 @@ __all__ = [
     "VictimCandidate",
     "VictimOrder",
     "VictimSearch",
-    "Workload",
     "WorkloadShape",
     "assign",
     "can_pack_gangs",
@@ -196,10 +196,10 @@ _MODULES: Final = {
     "placement.gang_packing": "can_pack_gangs",
     "model.labels": "labels_carry=carries label_holds=holds",
     "stream_learner": "Learner",
-    "placement.placer": "Seat",
+    "placement.placer": "TaskPlacement",
     "placement.index.question": "Question",
     "placement_stream": "Asked Place PlacementStream",
-    "placement.index.workload": "Workload WorkloadShape typical_shapes workload_of",
+    "placement.index.workload": "TaskWorkload WorkloadShape typical_shapes workload_of",
     "builtin": "BUILTIN cycle_order resolve_config",
     "plugins.discovery": "with_entry_points",
     "plugins.guard": "PluginError",

@@ -14,9 +14,9 @@ import numpy as np
 from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import Flavor, Node, PlacementRules, Request
 from scheduling.engine.placement.capacity import slots
-from scheduling.engine.placement.index.workload import Workload
+from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.placement.matrix import ScoreMatrix, servable
-from scheduling.engine.placement.placer import Placer, Seat
+from scheduling.engine.placement.placer import Placer, TaskPlacement
 from scheduling.engine.placement.scores.devices import slices
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.fleet import Fleet
@@ -49,11 +49,15 @@ class PlacementStream:
     """
 
     def __init__(
-        self, nodes: Iterable[Node], flavor: Flavor, config: EngineConfig, workload: Workload | None = None
+        self,
+        nodes: Iterable[Node],
+        flavor: Flavor,
+        config: EngineConfig,
+        workload: TaskWorkload | None = None,
     ) -> None:
         self._fleet = Fleet(nodes)
         self._flavor = flavor
-        self._placer = Placer(self._fleet, resolve_config(config).rule, workload or Workload())
+        self._placer = Placer(self._fleet, resolve_config(config).rule, workload or TaskWorkload())
         self._matrix: ScoreMatrix | None = self._placer.matrix(flavor.policy)
 
     @property
@@ -76,13 +80,13 @@ class PlacementStream:
         known = {request: self._asked(task) for request, task in tasks.items()}
         return [known[request] for request in listed]
 
-    def place(self, request: Request, rules: PlacementRules = NO_RULES) -> Seat | None:
+    def place(self, request: Request, rules: PlacementRules = NO_RULES) -> TaskPlacement | None:
         """Give one task a node and cards, which it then holds; None when nothing takes it."""
         asked = self._asked(resolve(request, rules, self._flavor))
         place = self.put(asked)
         return None if place is None else self.seat(asked, place)
 
-    def put(self, asked: Asked) -> Place | Seat | None:
+    def put(self, asked: Asked) -> Place | TaskPlacement | None:
         """As `place`, for a request made ready before, and without the particulars of the seat."""
         matrix, index = self._matrix, asked.index
         if matrix is None or index is None:
@@ -90,11 +94,11 @@ class PlacementStream:
         row = matrix.best(index)
         return None if row is None else (row, matrix.take(index, row))
 
-    def seat(self, asked: Asked, place: Place | Seat) -> Seat:
+    def seat(self, asked: Asked, place: Place | TaskPlacement) -> TaskPlacement:
         """The particulars of a place that was given to a request."""
-        return place if isinstance(place, Seat) else self._seat(asked.task, *place)
+        return place if isinstance(place, TaskPlacement) else self._seat(asked.task, *place)
 
-    def by_lot(self, asked: Asked, draw: int) -> Seat | None:
+    def by_lot(self, asked: Asked, draw: int) -> TaskPlacement | None:
         """Place a task on any node that takes it, and sliced on any card, as a large drawn number says."""
         self.settle()
         board = self._placer.board(asked.task, self._flavor)
@@ -103,12 +107,12 @@ class PlacementStream:
             return None
         draw, chosen = divmod(draw, len(rows))
         row, task = int(rows[chosen]), asked.task
-        fitting = np.flatnonzero(board.question.fitting(slice(row, row + 1))[0]).tolist()
+        fitting = np.flatnonzero(board.question.fitting_cards(slice(row, row + 1))[0]).tolist()
         first = draw % max(1, len(fitting) - task.cards + 1) if task.cards and not task.whole else 0
         columns = tuple(fitting[first : first + task.cards])
         return self._held(task, self._seat(task, row, columns))
 
-    def learn(self, workload: Workload) -> None:
+    def learn(self, workload: TaskWorkload) -> None:
         """Learn from this work and from the fleet as it is now; scores anew if that made a change."""
         if self._flavor.policy not in self._placer.rule.learning_policies:
             return
@@ -119,7 +123,7 @@ class PlacementStream:
         if self._matrix is not None and score is not None and score != before:
             self._matrix.relearn(score)
 
-    def leave(self, asked: Asked, seat: Seat) -> None:
+    def leave(self, asked: Asked, seat: TaskPlacement) -> None:
         """A task that was placed gives its place back."""
         task = asked.task
         self._fleet.release(
@@ -127,7 +131,7 @@ class PlacementStream:
             self._fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
         )
 
-    def move(self, asked: Asked, seat: Seat, to: Seat) -> None:
+    def move(self, asked: Asked, seat: TaskPlacement, to: TaskPlacement) -> None:
         """A task that was placed changes its place for one that has room."""
         self.leave(asked, seat)
         self._held(asked.task, to)
@@ -138,7 +142,9 @@ class PlacementStream:
         board = self._placer.board(resolve(request, NO_RULES, self._flavor), self._flavor)
         return int(slots(board.question)[board.feasible()].sum())
 
-    def open_room(self, held: Mapping[str, tuple[Asked, Seat]], request: Request, *, moves: int) -> Plan:
+    def open_room(
+        self, held: Mapping[str, tuple[Asked, TaskPlacement]], request: Request, *, moves: int
+    ) -> Plan:
         """What moves of held tasks would open for tasks of a request; nothing is moved."""
         self.settle()
         movables = [Movable(name, asked.task, self._flavor, seat) for name, (asked, seat) in held.items()]
@@ -153,17 +159,17 @@ class PlacementStream:
     def _servable(self, task: TaskShape) -> bool:
         return servable(task, self._fleet) and self._placer.uses_grid_score(task, self._flavor)
 
-    def _by_board(self, task: TaskShape) -> Seat | None:
+    def _by_board(self, task: TaskShape) -> TaskPlacement | None:
         self.settle()
         seat = self._placer.choose(task, self._flavor)
         return None if seat is None else self._held(task, seat)
 
-    def _held(self, task: TaskShape, seat: Seat) -> Seat:
+    def _held(self, task: TaskShape, seat: TaskPlacement) -> TaskPlacement:
         self._fleet.hold(
             seat.row,
             self._fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
         )
         return seat
 
-    def _seat(self, task: TaskShape, row: int, columns: tuple[int, ...]) -> Seat:
-        return Seat(row, self._fleet.nodes[row].id, slices(self._fleet, task, row, columns), columns)
+    def _seat(self, task: TaskShape, row: int, columns: tuple[int, ...]) -> TaskPlacement:
+        return TaskPlacement(row, self._fleet.nodes[row].id, slices(self._fleet, task, row, columns), columns)

@@ -27,7 +27,7 @@ from scheduling.engine.placement.index.grid import (
     ShapeTable,
     by_grid,
 )
-from scheduling.engine.placement.index.workload import Workload
+from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.placement.scores.packing_scores import FULL, largest_node
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
@@ -54,7 +54,7 @@ __all__ = [
     "ShapeTable",
     "ShapesOnCards",
     "SortedShapes",
-    "Workload",
+    "TaskWorkload",
     "by_grid",
     "largest_node",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.engine.placement.index.workload import Workload, WorkloadShape
+from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadShape
 from scheduling.engine.placement_stream import PlacementStream
 
 # Before so many arrivals little is known, and policies that learn are left alone.
@@ -22,7 +22,7 @@ class Learner:
         self._stream = stream
         self._seen: list[WorkloadShape] = []
         self._due = FIRST
-        self._known = Workload()
+        self._known = TaskWorkload()
         self._part = max(int(stream.fleet.card_cores[stream.fleet.present].sum()) // PARTS, 1)
         self._taken = 0
 
@@ -39,6 +39,6 @@ class Learner:
         """Learn, when it is time."""
         if len(self._seen) == self._due:
             self._due *= 2
-            self._known = Workload.count_tasks(self._seen)
+            self._known = TaskWorkload.count_tasks(self._seen)
         self._taken = 0
         self._stream.learn(self._known)

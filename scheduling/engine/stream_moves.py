@@ -20,7 +20,7 @@ import numpy as np
 
 from scheduling.engine.model import Flavor
 from scheduling.engine.placement.capacity import slots
-from scheduling.engine.placement.placer import Placer, Seat
+from scheduling.engine.placement.placer import Placer, TaskPlacement
 from scheduling.engine.state.fleet import Bools, Fleet, Hold, Ints
 from scheduling.engine.state.shape import TaskShape
 
@@ -32,7 +32,7 @@ class Movable:
     id: str
     task: TaskShape
     flavor: Flavor
-    seat: Seat
+    seat: TaskPlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Move:
     """A task and its new place."""
 
     movable: Movable
-    to: Seat
+    to: TaskPlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +183,12 @@ class _Search:
         self._fleet.release(movable.seat.row, hold)
         self._done.append((-1, movable.seat.row, hold))
 
-    def _put(self, seat: Seat, task: TaskShape) -> None:
+    def _put(self, seat: TaskPlacement, task: TaskShape) -> None:
         hold = self._hold(seat, task)
         self._fleet.hold(seat.row, hold)
         self._done.append((1, seat.row, hold))
 
-    def _hold(self, seat: Seat, task: TaskShape) -> Hold:
+    def _hold(self, seat: TaskPlacement, task: TaskShape) -> Hold:
         return self._fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones)
 
     def _back_to(self, length: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from scheduling.engine import Asked, PlacementStream, Seat
+from scheduling.engine import Asked, PlacementStream, TaskPlacement
 from scheduling.engine.model import GpuRequest, Request
 from scheduling.simulation.errors import UsageError
 
@@ -18,7 +18,7 @@ LOAD = 0.9
 # What each waiting job asks for: eight whole cards and 64 cores.
 WAITING = Request(cpu=64_000, memory=0, gpu=GpuRequest(cards=8))
 
-Held = Mapping[str, tuple[Asked, Seat]]
+Held = Mapping[str, tuple[Asked, TaskPlacement]]
 
 
 @dataclass(frozen=True, slots=True)

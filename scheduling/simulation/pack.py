@@ -21,8 +21,8 @@ from scheduling.engine import (
     Learner,
     Place,
     PlacementStream,
-    Seat,
-    Workload,
+    TaskPlacement,
+    TaskWorkload,
 )
 from scheduling.engine.model import Node
 from scheduling.simulation.departures import LOAD, Departed, Departures, depart_pods
@@ -171,7 +171,7 @@ class _Run:
         seed: int,
         watch: _Stopwatch,
     ) -> None:
-        whole = Workload.count_tasks(pod.shape for pod in pods)
+        whole = TaskWorkload.count_tasks(pod.shape for pod in pods)
         # Drawing lots needs feasibility only, so any policy of the engine does.
         by = "bestfit" if policy == RANDOM else policy
         self._stream = PlacementStream(
@@ -185,9 +185,9 @@ class _Run:
         self._capacity = _capacity(nodes)
         self._at = [round(100 * came / self._capacity) for came in accumulate(self._milli)]
         self._lots = Random(seed) if policy == RANDOM else None
-        self._gauge = FragmentationGauge(self._stream.fleet, whole.typical())
+        self._gauge = FragmentationGauge(self._stream.fleet, whole.list_typical())
         self._ratio: defaultdict[int, list[float]] = defaultdict(list)
-        self._log: list[Place | Seat | None] = []
+        self._log: list[Place | TaskPlacement | None] = []
         self._departed: Departed | None = None
         self.watch = watch
 
@@ -212,7 +212,7 @@ class _Run:
         self._stream.settle()
         return False
 
-    def _put(self) -> Callable[[Asked], Place | Seat | None]:
+    def _put(self) -> Callable[[Asked], Place | TaskPlacement | None]:
         lots, stream = self._lots, self._stream
         return stream.put if lots is None else lambda asked: stream.by_lot(asked, lots.getrandbits(64))
 
@@ -261,7 +261,7 @@ class _Run:
             if place is None:
                 yield PackedPod(step, pod.name, "", ())
             else:
-                row, columns = (place.row, place.columns) if isinstance(place, Seat) else place
+                row, columns = (place.row, place.columns) if isinstance(place, TaskPlacement) else place
                 yield PackedPod(step, pod.name, nodes[row].id, columns)
 
 

@@ -22,6 +22,7 @@ CLEAN = (
     "scheduling/engine/actions",
     "scheduling/engine/gang",
     "scheduling/engine/order",
+    "scheduling/engine/placement",
     "scheduling/engine/plugins",
     "scheduling/engine/preemption",
     "scheduling/engine/session",

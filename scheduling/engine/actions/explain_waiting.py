@@ -68,7 +68,7 @@ class _UnevaluatedJobs:
     def __init__(self, session: Session, queue: Queue) -> None:
         self._session, self._queue, self._jobs = session, queue, session.snapshot.jobs
         known = session.snapshot.memo.setdefault(("in line", queue.id), {})
-        assert isinstance(known, dict)  # noqa: S101 - nobody else keeps anything under such a name
+        assert isinstance(known, dict)  # noqa: S101 - no other code uses such a name
         if len(known) > MAX_CACHED + 2 * len(session.pending_jobs(queue)):
             known.clear()
         self._in_line: dict[str, _CachedOutcome] = known

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scheduling.engine.model import Allocation, Charge, Flavor, Job, Queue, Role
-from scheduling.engine.placement.placer import Seat
+from scheduling.engine.placement.placer import TaskPlacement
 from scheduling.engine.quota.assignment import RoleAssignment
 from scheduling.engine.state.charges import task_charges
 from scheduling.engine.state.shape import TaskShape, resolve
@@ -37,7 +37,7 @@ class RoleTasks:
         cards = self.task.cards
         return (-cards if self.task.whole else 0, -cards, -self.task.cores * cards, -self.task.cpu)
 
-    def build_allocation(self, queue: Queue, job: Job, placement: Seat, index: int) -> Allocation:
+    def build_allocation(self, queue: Queue, job: Job, placement: TaskPlacement, index: int) -> Allocation:
         """Return the allocation of the task with this index at a placement."""
         return Allocation(
             job=job.id,

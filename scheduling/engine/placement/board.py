@@ -133,7 +133,7 @@ class ScoreBoard:
         for score, _ in self._scores:
             if not isinstance(score, GridScore) or not score.choosy:
                 continue
-            if (column := score.card(asked, row)) != BY_PICKER:
+            if (column := score.best_card(asked, row)) != BY_PICKER:
                 return (column,)
         return picker.pick(asked, row)
 

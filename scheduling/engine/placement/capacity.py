@@ -94,7 +94,7 @@ class _CapacityCache:
 
 
 class _BoardCapacity:
-    """How many tasks of one shape each feasible row could hold, updated where rows changed."""
+    """The number of tasks of one shape that each feasible row could hold, updated where rows changed."""
 
     def __init__(self, board: ScoreBoard) -> None:
         self._board = board

@@ -38,7 +38,7 @@ USUAL = (
 _UNUSUAL = tuple((entry.name, entry.default) for entry in fields(TaskShape) if entry.name not in USUAL)
 
 
-def columnar(vetoes: Iterable[Veto]) -> bool:
+def can_apply_vetoes(vetoes: Iterable[Veto]) -> bool:
     """Return whether a matrix can apply these vetoes: the engine's own, and any others that are lasting.
 
     It needs all of those that it applies itself.
@@ -121,7 +121,7 @@ class ScoreMatrix:
         The fleet knows of it after `settle`.
         """
         state = self._states[node] or self._find(node)
-        columns, parts, after = self._known.step(state, shape)
+        columns, parts, after = self._known.take_step(state, shape)
         self._held.append((node, shape, parts))
         self._free[node] -= self._memory[shape]
         self._write(node, after)
@@ -148,10 +148,10 @@ class ScoreMatrix:
         """Score everything again by another score of the same kind."""
         self.settle()
         self._score = score
-        self._known.relearn(score)
+        self._known.replace_score(score)
         if self._asked:
             states = enumerate(self._states)
-            self._write_all([self._known.anew(state or self._find(node)) for node, state in states])
+            self._write_all([self._known.renew_state(state or self._find(node)) for node, state in states])
 
     def _add(self, task: TaskShape, flavor: Flavor) -> int:
         index = self._index[task] = len(self._index)
@@ -204,14 +204,14 @@ class ScoreMatrix:
             feasible &= veto.allows(question, ALL_ROWS)
         row = self._rows[shape]
         row[:] = self._bounds[0]
-        np.copyto(row, self._score.grid(*tables_for(question, ALL_ROWS)).scores[0], "unsafe", feasible)
+        np.copyto(row, self._score.score_grid(*tables_for(question, ALL_ROWS)).scores[0], "unsafe", feasible)
 
     def _find(self, node: int) -> State:
         if self._held:
             self.settle()
-        if self._known.full():
+        if self._known.is_full():
             self._states = [None] * len(self.fleet)
-        return self._known.find(node)
+        return self._known.find_state(node)
 
     def _write(self, node: int, state: State) -> None:
         self._states[node] = state

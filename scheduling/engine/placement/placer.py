@@ -12,16 +12,16 @@ from scheduling.engine.placement.index.grid import GridScore, LearningScore
 from scheduling.engine.placement.index.protocols import DevicePicker, Score, Veto
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relevance import Selective
-from scheduling.engine.placement.index.workload import Workload
-from scheduling.engine.placement.matrix import ScoreMatrix, columnar
+from scheduling.engine.placement.index.workload import TaskWorkload
+from scheduling.engine.placement.matrix import ScoreMatrix, can_apply_vetoes
 from scheduling.engine.placement.scores.alignment import narrow_to_aligned
 from scheduling.engine.placement.scores.devices import CardPicker, slices
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 from scheduling.engine.state.shape import TaskShape
 
 # The number of cached boards; the oldest is dropped first, because it can be made again.
-KEPT_BOARDS = 1024
-EMPTY_WORKLOAD = Workload()
+MAX_BOARDS = 1024
+EMPTY_WORKLOAD = TaskWorkload()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class PlacementRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class TaskPlacement:
     """The placement of one task: the node, its slice of each card, and its share of each NUMA zone if it is
     aligned."""
 
@@ -59,12 +59,12 @@ class Placer:
 
     follows_fleet = True
 
-    def __init__(self, fleet: Fleet, rule: PlacementRule, workload: Workload = EMPTY_WORKLOAD) -> None:
+    def __init__(self, fleet: Fleet, rule: PlacementRule, workload: TaskWorkload = EMPTY_WORKLOAD) -> None:
         self.fleet = fleet
         self.rule = rule
         self.workload = workload
         self._known = dict(rule.policies)
-        self._learnt: dict[str, tuple[tuple[Score, int], ...]] = {}
+        self._scores_by_policy: dict[str, tuple[tuple[Score, int], ...]] = {}
         self._boards: dict[TaskShape, ScoreBoard] = {}
         self._selective = {
             name: tuple(score for score, _ in scores if isinstance(score, Selective))
@@ -88,7 +88,7 @@ class Placer:
                 )
             question = Question(self.fleet, task, flavor)
             board = ScoreBoard(question, self.rule.vetoes, scores)
-            while len(self._boards) >= KEPT_BOARDS:
+            while len(self._boards) >= MAX_BOARDS:
                 del self._boards[next(iter(self._boards))]
             self._boards[task] = board
         return board
@@ -99,7 +99,7 @@ class Placer:
         flavor: Flavor,
         within: Bools | None = None,
         among: Callable[[Ints], int] | None = None,
-    ) -> Seat | None:
+    ) -> TaskPlacement | None:
         """Return the best placement of one task now, or None if no node (of the rows `within`) takes it.
 
         `among` chooses between equally good rows; without it the first is taken.
@@ -110,7 +110,9 @@ class Placer:
             return None
         question, zones = narrow_to_aligned(board.question, row)
         columns = board.choose_cards(row, self.rule.devices, question)
-        return Seat(row, self.fleet.nodes[row].id, slices(self.fleet, task, row, columns), columns, zones)
+        return TaskPlacement(
+            row, self.fleet.nodes[row].id, slices(self.fleet, task, row, columns), columns, zones
+        )
 
     def matrix(self, policy: str) -> ScoreMatrix | None:
         """Return the score matrix of a policy over the fleet, or None if only boards can serve it.
@@ -122,7 +124,7 @@ class Placer:
             ConfigError: when the policy is not configured.
         """
         score, picker = self.grid_score(policy), self.rule.devices
-        if score is None or not columnar(self.rule.vetoes) or not isinstance(picker, CardPicker):
+        if score is None or not can_apply_vetoes(self.rule.vetoes) or not isinstance(picker, CardPicker):
             return None
         return ScoreMatrix(self.fleet, score, self.rule.vetoes, picker)
 
@@ -148,34 +150,36 @@ class Placer:
             known = self._plain[task] = not any(score.applies(question) for score in selective)
         return known
 
-    def learn(self, workload: Workload, policies: Iterable[str] | None = None) -> None:
+    def learn(self, workload: TaskWorkload, policies: Iterable[str] | None = None) -> None:
         """Let policies (None: all that learn) learn from this workload and from the present fleet.
 
         What was learnt before is dropped. Boards stay, and follow if something else was learnt.
         """
         self.workload = workload
         for name in self.rule.learning_policies if policies is None else policies:
-            self._teach(name, _learnt(self._known[name], workload, self.fleet))
+            self._teach(name, _learn_scores(self._known[name], workload, self.fleet))
 
-    def copy_learnt(self, other: Placer) -> None:
+    def adopt_scores(self, other: Placer) -> None:
         """Use what the placer of another state of the same fleet has learnt."""
         self.workload = other.workload
-        for name, scores in other._learnt.items():
+        for name, scores in other._scores_by_policy.items():
             self._teach(name, scores)
 
     def _teach(self, name: str, scores: tuple[tuple[Score, int], ...]) -> None:
-        if scores == self._learnt.get(name):
+        if scores == self._scores_by_policy.get(name):
             return
-        self._learnt[name] = scores
+        self._scores_by_policy[name] = scores
         for task, board in self._boards.items():
             if task.policy == name:
                 board.replace_scores(scores)
 
     def _scores(self, policy: str) -> tuple[tuple[Score, int], ...] | None:
         """Return the scores of a policy, which learn at their first use: that may take a while."""
-        scores = self._learnt.get(policy)
+        scores = self._scores_by_policy.get(policy)
         if scores is None and policy in self._known:
-            scores = self._learnt[policy] = _learnt(self._known[policy], self.workload, self.fleet)
+            scores = self._scores_by_policy[policy] = _learn_scores(
+                self._known[policy], self.workload, self.fleet
+            )
         return scores
 
 
@@ -192,8 +196,8 @@ def _must_learn(scores: tuple[tuple[Score, int], ...]) -> bool:
     return any(isinstance(score, LearningScore) for score, _ in scores)
 
 
-def _learnt(
-    scores: tuple[tuple[Score, int], ...], workload: Workload, fleet: Fleet
+def _learn_scores(
+    scores: tuple[tuple[Score, int], ...], workload: TaskWorkload, fleet: Fleet
 ) -> tuple[tuple[Score, int], ...]:
     return tuple(
         (score.learn_from(workload, fleet) if isinstance(score, LearningScore) else score, weight)

@@ -30,7 +30,7 @@ from scheduling.engine.placement.scores.devices import CardPicker
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, Parts
 
 # The number of cached states; beyond it all are dropped and computed again when they recur.
-KEPT_STATES = 200_000
+MAX_STATES = 200_000
 
 
 class _Cards(NamedTuple):
@@ -45,13 +45,13 @@ class _Cards(NamedTuple):
     left: tuple[int, ...]
     memory: tuple[int, ...]
     used: tuple[bool, ...]
-    shut: tuple[bool, ...]
+    closed: tuple[bool, ...]
     classes: tuple[bool, ...] | None
     regular: bool
 
-    def after(self, taken: Parts) -> _Cards:
+    def after_taking(self, taken: Parts) -> _Cards:
         """Return the cards after a task took these parts of them as well. Regular nodes stay regular."""
-        left, memory, used, shut = list(self.left), self.memory, self.used, self.shut
+        left, memory, used, closed = list(self.left), self.memory, self.used, self.closed
         for column, cores, space, exclusive in taken:
             left[column] -= cores
             if space:
@@ -59,14 +59,14 @@ class _Cards(NamedTuple):
             if not used[column]:
                 used = (*used[:column], True, *used[column + 1 :])
             if exclusive:
-                shut = (*shut[:column], True, *shut[column + 1 :])
+                closed = (*closed[:column], True, *closed[column + 1 :])
         classes = self.classes
         if classes is not None:
             held = len(taken) if taken[0][3] else 0
             classes = (*classes[:held], True, *classes[held + 1 :])
-        return _Cards(self.type, tuple(left), memory, used, shut, classes, self.regular)
+        return _Cards(self.type, tuple(left), memory, used, closed, classes, self.regular)
 
-    def empty(self) -> list[bool]:
+    def empty_cards(self) -> list[bool]:
         """Return which cards are unused."""
         cards = zip(self.type.sizes, self.left, self.memory, self.used, strict=True)
         return [(left, memory) == size and not used for size, left, memory, used in cards]
@@ -91,7 +91,8 @@ class _CardState:
 class State:
     """Nodes of one type with equal free amounts.
 
-    `scores` `[shapes]` are meaningless for shapes that do not fit; `base` is the number of the limits.
+    `scores_on_node` `[shapes]` are meaningless for shapes that do not fit; `base` is the number of the
+    limits.
     """
 
     scores: Numbers
@@ -137,17 +138,17 @@ class States:
         self._type = node_types(fleet, asked, table, base)
         self._forget()
 
-    def find(self, node: int) -> State:
+    def find_state(self, node: int) -> State:
         """Return the present state of a node."""
         fleet = self._fleet
         left, memory = tuple(fleet.cores_free[node].tolist()), tuple(fleet.card_memory_free[node].tolist())
-        used, shut = _marks(fleet.holders[node]), _marks(fleet.exclusive[node])
+        used, closed = _marks(fleet.holders[node]), _marks(fleet.exclusive[node])
         classes = _marks(fleet.classes[node]) if self._score.classes else None
-        now = _Cards(self._type[node], left, memory, used, shut, classes, False)
+        now = _Cards(self._type[node], left, memory, used, closed, classes, False)
         now = now._replace(regular=_is_regular(now))
         return self._state(fleet.cpu_free.item(node), self._cards_of(now))
 
-    def step(self, state: State, shape: int) -> Step:
+    def take_step(self, state: State, shape: int) -> Step:
         """Return the effect of placing a task of a shape that fits on a node in this state."""
         cards = state.cards
         demand = cards.now.type.demand[shape]
@@ -155,29 +156,29 @@ class States:
             columns, parts, after = NO_CARDS, NO_PARTS, cards
         else:
             columns_of = self._columns
-            column = columns_of.card(state.cpu, cards.table, shape) if columns_of.choosy else BY_PICKER
+            column = columns_of.best_card(state.cpu, cards.table, shape) if columns_of.choosy else BY_PICKER
             taken = cards.taken.get((demand, column))
             if taken is None:
                 taken = cards.taken[demand, column] = self._taken(cards, shape, column)
             columns, parts, after = taken
         return columns, parts, self._state(state.cpu - self._cpu[shape], after)
 
-    def relearn(self, score: GridScore) -> None:
-        """Score again by another score of the same kind; `anew` returns the successors of states."""
-        self._score, self._columns = score, score.columns(self._asked, self._fleet)
-        self._kept = 0
+    def replace_score(self, score: GridScore) -> None:
+        """Score again by another score of the same kind; `renew_state` returns the successors of states."""
+        self._score, self._columns = score, score.node_columns(self._asked, self._fleet)
+        self._state_count = 0
         for cards in self._known.values():
             cards.states = {}
             cards.table.memo.clear()
 
-    def anew(self, state: State) -> State:
-        """Return the state as it is after `relearn`."""
+    def renew_state(self, state: State) -> State:
+        """Return the state as it is after `replace_score`."""
         return self._state(state.cpu, state.cards)
 
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Return whether there are too many states; they are then dropped, and nodes have to be found
         again."""
-        if self._kept < KEPT_STATES:
+        if self._state_count < MAX_STATES:
             return False
         self._forget()
         return True
@@ -186,18 +187,18 @@ class States:
         self._known: dict[_Cards, _CardState] = {}
         self._known_room: dict[object, int] = {}
         self._asked.memo.clear()
-        self._columns = self._score.columns(self._asked, self._fleet)
-        self._kept = 0
+        self._columns = self._score.node_columns(self._asked, self._fleet)
+        self._state_count = 0
 
     def _state(self, cpu: int, cards: _CardState) -> State:
         state = cards.states.get(cpu)
         if state is None:
             scores, base = (
-                self._columns.scores(cpu, cards.table),
+                self._columns.scores_on_node(cpu, cards.table),
                 self._limits.number_cpu_fit(cards.room, cpu),
             )
             state = cards.states[cpu] = State(scores, base, cpu, cards)
-            self._kept += 1
+            self._state_count += 1
         return state
 
     def _cards_of(self, now: _Cards) -> _CardState:
@@ -233,8 +234,8 @@ class States:
         asked = self._asked
         partly = np.array(now.left) >= asked.cores[:, None]
         partly &= np.array(now.memory) >= self._card_memory[:, None]
-        partly &= ~np.array(now.shut)
-        fitting: Bools = np.where(asked.whole[:, None], now.empty(), partly) & now.type.usable
+        partly &= ~np.array(now.closed)
+        fitting: Bools = np.where(asked.whole[:, None], now.empty_cards(), partly) & now.type.usable
         return fitting[:, None]
 
     def _room(self, now: _Cards, table: CardTable) -> int:
@@ -248,7 +249,7 @@ class States:
             size = cards.now.type.sizes[at] if task.whole else None
             taken.append((at, *(size or (task.cores, task.card_memory)), task.whole))
         parts = tuple(taken)
-        return columns, parts, self._cards_of(cards.now.after(parts))
+        return columns, parts, self._cards_of(cards.now.after_taking(parts))
 
     def _picked(self, cards: _CardState, shape: int) -> tuple[int, ...]:
         task, now, full = self._asked.tasks[shape], cards.now, cards.table.full
@@ -257,15 +258,15 @@ class States:
         else:
             need = full if task.whole else task.cores
             fitting = [column for column, left in enumerate(now.left) if left >= need]
-        return self._picker.among(task, fitting, now.left, now.memory)
+        return self._picker.choose_among(task, fitting, now.left, now.memory)
 
 
 def _is_regular(now: _Cards) -> bool:
     """Return whether the free amount describes each card completely."""
     full = now.type.full[0]
-    cards = zip(now.empty(), now.left, now.shut, strict=True)
+    cards = zip(now.empty_cards(), now.left, now.closed, strict=True)
     return now.type.has_equal_cards and all(
-        empty or (left < full and not (shut and left)) for empty, left, shut in cards
+        empty or (left < full and not (closed and left)) for empty, left, closed in cards
     )
 
 

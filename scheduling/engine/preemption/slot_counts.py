@@ -110,7 +110,7 @@ class ShapeSlots:
             now = state.count_slots() if mask[row] else 0
             self.total += now - int(counts[row])
             counts[row] = now
-            self.usable_cards[row] = len(state.fitting())
+            self.usable_cards[row] = len(state.fitting_columns())
 
     def build_row(self, row: int) -> RowState:
         """Return one row at its present state, as an independent copy."""

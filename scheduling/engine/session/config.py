@@ -62,9 +62,9 @@ class EngineConfig:
 
     `while_room` ends the round once no remaining job fits in free capacity, although others
     might be evicted for one of them; it is meant for short cycles between whole ones. `fair_sharing` (None:
-    classical) says how queues are ordered and whom they may preempt, `user_shares` whether users' past usage
-    counts, `backfill` when a start is reserved for a job that does not fit, and `room` what is done where
-    quota suffices and nodes do not.
+    classical) says how queues are ordered and which jobs they may preempt, `user_shares` whether users' past
+    usage counts, `backfill` when a start is reserved for a job that does not fit, and `room` what is done
+    where quota suffices and nodes do not.
 
     `advise_for` is the id of the only job for which recommendations are tried (None: all jobs; empty: no
     job). `trace` adds every evaluation to the result. `stopwatch`, if given, returns seconds and is read

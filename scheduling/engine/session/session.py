@@ -24,7 +24,7 @@ from scheduling.engine.order.orders import Preempting, candidate_key, job_key
 from scheduling.engine.order.protocols import Candidate, Order
 from scheduling.engine.order.users import Users
 from scheduling.engine.placement.feasibility import InfeasibleFlavors
-from scheduling.engine.placement.index.workload import Workload, WorkloadMix
+from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadMix
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.preemption.search import VictimSearch
 from scheduling.engine.session.config import EngineConfig
@@ -99,7 +99,7 @@ class Session:
         if fleet is self._present_placer.fleet:
             return self._present_placer
         other = placer_for(fleet, self.tools.rule)
-        other.copy_learnt(self._present_placer)
+        other.adopt_scores(self._present_placer)
         return other
 
     @property
@@ -193,17 +193,17 @@ def _placer(snapshot: Snapshot, tools: ResolvedPlugins) -> Placer:
     return placer
 
 
-def _workload_mix(snapshot: Snapshot) -> Workload:
+def _workload_mix(snapshot: Snapshot) -> TaskWorkload:
     """Return the mix of present workloads, so coarse that most cycles find it unchanged."""
     cores = int(snapshot.fleet.card_cores.max(initial=1))
     mix = snapshot.job_memo.get(WorkloadMix)
     if not isinstance(mix, WorkloadMix) or mix.card_cores != cores:
         mix = snapshot.job_memo[WorkloadMix] = WorkloadMix(cores)
-    return mix.follow_changes(snapshot.jobs, snapshot.changes).coarse()
+    return mix.follow_changes(snapshot.jobs, snapshot.changes).to_coarse()
 
 
 def _table(memo: dict[Hashable, object], *name: Hashable) -> MemoTable[Any]:
     """Return the table that is kept under a name from cycle to cycle, as long as the memo is valid."""
     found = memo.setdefault(name, {})
-    assert isinstance(found, dict)  # noqa: S101 - nobody else keeps anything under such a name
+    assert isinstance(found, dict)  # noqa: S101 - no other code uses such a name
     return found

@@ -25,7 +25,7 @@ from scheduling.engine.scoring import (
     ShapesOnCards,
     ShapeTable,
     SortedShapes,
-    Workload,
+    TaskWorkload,
     by_grid,
 )
 from scheduling.simulation.published.gradient_columns import GradientColumns
@@ -39,33 +39,37 @@ class FragmentationGradient(LearningScore):
 
     name = "fgd"
 
-    def learn_from(self, workload: Workload, fleet: Fleet) -> GridScore:
+    def learn_from(self, workload: TaskWorkload, fleet: Fleet) -> GridScore:
         """The policy for one workload on one inventory."""
-        return Gradient(workload, fleet)
+        return WorkloadGradient(workload, fleet)
 
 
-class Gradient(GridScore):
+class WorkloadGradient(GridScore):
     """The policy for one workload. The card of a sliced task is the one with the best gradient."""
 
     name = "fgd"
     dtype = np.dtype(np.int8)
 
-    def __init__(self, workload: Workload, fleet: Fleet) -> None:
-        self._shapes = workload.typical()
+    def __init__(self, workload: TaskWorkload, fleet: Fleet) -> None:
+        self._shapes = workload.list_typical()
         self._fleet = fleet
         self._card = float(fleet.card_cores.max(initial=1))
         self._by_model: dict[int, ExpectedFragmentation] = {}
         self._by_sorts: dict[SortedShapes, ExpectedFragmentation] = {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Gradient) and self._fleet is other._fleet and self._shapes == other._shapes
+        return (
+            isinstance(other, WorkloadGradient)
+            and self._fleet is other._fleet
+            and self._shapes == other._shapes
+        )
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+    def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """Scores and best cards, shape by shape."""
         rows = [self._row(asked, shape, nodes) for shape in range(len(asked))]
         return ScoreGrid(np.array([scores for scores, _ in rows]), np.array([columns for _, columns in rows]))
 
-    def columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
+    def node_columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
         """As `grid`, node after node."""
         return GradientColumns(asked, fleet, by_grid(self, asked), self._model, self.score_of)
 

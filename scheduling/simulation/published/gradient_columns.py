@@ -86,10 +86,10 @@ class GradientColumns:
         self._classes: dict[ExpectedFragmentation, _Classes] = {}
         self._tables: dict[object, ExpectedFragmentationTable] = {}
 
-    def scores(self, cpu: int, cards: NodeCards) -> Numbers:
+    def scores_on_node(self, cpu: int, cards: NodeCards) -> Numbers:
         """The score of each shape."""
         if cards.full is None:
-            return self._grid.scores(cpu, cards)
+            return self._grid.scores_on_node(cpu, cards)
         known = self._known(cards, cards.full)
         number = known.classes.of(cpu)
         scores = known.scores.get(number)
@@ -98,10 +98,10 @@ class GradientColumns:
             scores = known.scores[number] = self._score_of(least[-1:] - least[:-1])
         return scores
 
-    def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
+    def best_card(self, cpu: int, cards: NodeCards, shape: int) -> int:
         """The lowest of the cards with the best score."""
         if cards.full is None:
-            return self._grid.card(cpu, cards, shape)
+            return self._grid.best_card(cpu, cards, shape)
         if not self._sliced[shape]:
             return BY_PICKER
         known = self._known(cards, cards.full)

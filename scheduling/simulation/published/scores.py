@@ -35,13 +35,13 @@ class BestFit(GridScore):
 
     name, normalised, choosy = "bestfit", True, False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+    def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs."""
         most_cpu, most_cores = largest_node(nodes.cards.fleet)
         left = _half(nodes.cpu, asked.cpu, most_cpu) + _half(nodes.cards.total, asked.need, most_cores)
         return ScoreGrid(_filled(left))
 
-    def columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
+    def node_columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
         """As `grid`, node after node."""
         return _BestFitColumns(asked, largest_node(fleet))
 
@@ -59,7 +59,7 @@ class _BestFitColumns:
         self._need = asked.need
         self._by_cores: dict[int, Floats] = {}
 
-    def scores(self, cpu: int, cards: NodeCards) -> Numbers:
+    def scores_on_node(self, cpu: int, cards: NodeCards) -> Numbers:
         """All shapes on one node."""
         by_cores = self._by_cores.get(cards.units)
         if by_cores is None:
@@ -71,7 +71,7 @@ class _BestFitColumns:
         np.add(left, by_cores, left)
         return _filled(left)
 
-    def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
+    def best_card(self, cpu: int, cards: NodeCards, shape: int) -> int:
         """No preference."""
         return BY_PICKER
 
@@ -97,7 +97,7 @@ class DotProduct(GridScore):
 
     name, choosy = "dotprod", False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+    def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs."""
         most_cpu, most_cores = largest_node(nodes.cards.fleet)
         dot: Floats = (nodes.cpu / most_cpu) * (asked.cpu / most_cpu)[:, None]
@@ -115,7 +115,7 @@ class Packing(GridScore):
 
     name, choosy = "packing", False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+    def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs. They depend on the cards alone, and so are kept with them."""
         known: Ints | None = nodes.cards.memo.get("packing")
         if known is None:
@@ -143,7 +143,7 @@ class Clustering(GridScore):
 
     name, classes, choosy = "clustering", True, False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+    def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs. They depend on the cards alone, and so are kept with them."""
         known: Ints | None = nodes.cards.memo.get("clustering")
         if known is None:

@@ -133,7 +133,7 @@ class AdmissionRound:
         so that a borrower does not take capacity that an owner would then have to reclaim.
         """
         session, tree = self._session, self._session.snapshot.quota
-        assert cursor.head is not None  # noqa: S101 - asked of turns that go on
+        assert cursor.head is not None  # noqa: S101 - the cursor is not done
         head = estimate_head(session, tree, cursor.queue, cursor.head)
         if not head.borrow_level:
             return head

@@ -107,7 +107,7 @@ class Backfill:
                 _subtract_usage(reservation, usage)
 
     def _compute_reservations(self, names: list[str], nominated: NominatedJob) -> None:
-        """Work out what is kept for these queues, as if the job that asks were not there yet."""
+        """Compute the reservations of these queues, as if the evaluated job were not placed yet."""
         fresh = [name for name in names if name not in self._reservations]
         fresh = fresh[: max(0, MAX_RESERVATIONS - len(self._reservations))]
         if not fresh:

@@ -229,7 +229,7 @@ class JobProcessor:
 
     def _refuse(self, nominated: NominatedJob) -> Outcome:
         refusal = nominated.refusal
-        assert refusal is not None  # noqa: S101 - who neither fits nor has victims was refused
+        assert refusal is not None  # noqa: S101 - a job without a fit and victims was refused
         if refusal.reason is Reason.NO_ROOM and nominated.mode in (Mode.NO_FIT, Mode.FIT):
             return self.recorder.refuse_job(nominated, refusal, Verdict.NO_ROOM)
         if nominated.mode is Mode.NO_FIT:

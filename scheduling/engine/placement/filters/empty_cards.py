@@ -32,8 +32,8 @@ class EmptyCardCounter:
         return self._counts
 
     def _count(self, rows: Rows) -> Ints:
-        self._question.revise(rows)
-        counts: Ints = self._question.fitting(rows).sum(axis=1)
+        self._question.revise_rows(rows)
+        counts: Ints = self._question.fitting_cards(rows).sum(axis=1)
         return counts
 
 

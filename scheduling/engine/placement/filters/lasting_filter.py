@@ -40,7 +40,7 @@ class LastingFilter:
         rows: Rows = ALL_ROWS
         if self._epoch == fleet.epoch:
             rows = np.array(sorted(set(fleet.revised[self._seen :])), np.int64)
-        self._question.revise(rows)
+        self._question.revise_rows(rows)
         self._evaluate(rows)
         self._record()
         return True

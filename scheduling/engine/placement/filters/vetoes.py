@@ -23,7 +23,7 @@ from scheduling.engine.state.fleet import Bools, Fleet, Rows
 
 
 def _each_node(question: Question, rows: Rows, accepts: Callable[[Node], bool]) -> Bools:
-    chosen = question.nodes(rows)
+    chosen = question.nodes_of(rows)
     return np.fromiter((accepts(node) for node in chosen), np.bool_, len(chosen))
 
 
@@ -43,7 +43,7 @@ class _OfCards:
     """A veto for tasks that ask for cards."""
 
     def applies(self, question: Question) -> bool:
-        """Whether the task asks for cards."""
+        """Return whether the task asks for cards."""
         return question.task.cards > 0
 
 
@@ -225,8 +225,8 @@ class ExtendedResources:
     def allows(self, question: Question, rows: Rows) -> Bools:
         enough = _everywhere(question, rows)
         for item in question.task.extended:
-            free = question.fleet.extended_free.get(item.resource)
-            enough &= np.False_ if free is None else free[rows] >= item.amount
+            free_ports = question.fleet.extended_free.get(item.resource)
+            enough &= np.False_ if free_ports is None else free_ports[rows] >= item.amount
         return enough
 
 
@@ -241,7 +241,7 @@ class CardCores(_OfCards):
         return question.has_enough_cards(question.with_cores(rows))
 
 
-class CardMemory:
+class CardMemoryVeto:
     """Enough of those have the memory free as well."""
 
     name, fixed = "card-memory", False
@@ -255,7 +255,7 @@ class CardMemory:
     def allows(self, question: Question, rows: Rows) -> Bools:
         if not self.applies(question):
             return _everywhere(question, rows)
-        return question.has_enough_cards(question.fitting(rows))
+        return question.has_enough_cards(question.fitting_cards(rows))
 
 
 class PortVeto:
@@ -269,12 +269,12 @@ class PortVeto:
     def allows(self, question: Question, rows: Rows) -> Bools:
         fleet, wanted = question.fleet, question.task.ports
 
-        def free(ports: tuple[HostPort, ...] | list[HostPort]) -> bool:
+        def free_ports(ports: tuple[HostPort, ...] | list[HostPort]) -> bool:
             return not any(port.collides(other) for port in wanted for other in ports)
 
-        allowed = _each_node(question, rows, lambda node: free(node.ports))
+        allowed = _each_node(question, rows, lambda node: free_ports(node.ports))
         busy = np.zeros(len(fleet), np.bool_)
-        busy[[row for row, ports in fleet.presences.ports.items() if not free(ports)]] = True
+        busy[[row for row, ports in fleet.presences.ports.items() if not free_ports(ports)]] = True
         return allowed & ~busy[rows]
 
 
@@ -293,7 +293,7 @@ class NumaVeto:
 
 
 class PodAffinity:
-    """The tasks that this one must be near to are in the node's domain."""
+    """The tasks that this one must be near are in the node's domain."""
 
     name, fixed = "pod-affinity", False
 
@@ -308,7 +308,7 @@ class PodAffinity:
 
 
 class PodAntiAffinity:
-    """Nobody is in the node's domain from whom the task keeps away, or who keeps it away."""
+    """No task in the node's domain is one that this task avoids, or avoids this task."""
 
     name, fixed = "pod-anti-affinity", False
 
@@ -332,6 +332,6 @@ VETOES = (
     NodeName(), NodeSelector(), NodeAffinity(), TaintToleration(),
     CardCountVeto(), GpuModeVeto(), MigProfileVeto(), CardModel(),
     NodeReady(), CordonVeto(), NodePressureVeto(), CardHealth(),
-    PodCountVeto(), CpuVeto(), MemoryVeto(), ExtendedResources(), CardCores(), CardMemory(),
+    PodCountVeto(), CpuVeto(), MemoryVeto(), ExtendedResources(), CardCores(), CardMemoryVeto(),
     PortVeto(), NumaVeto(), PodAffinity(), PodAntiAffinity(),
 )  # fmt: skip

@@ -62,26 +62,28 @@ class SortedShapes(NamedTuple):
     def sort_shapes(shapes: Sequence[tuple[WorkloadShape, float]], model: str | None) -> SortedShapes:
         """Return the shapes sorted for cards of one model; None stands for nodes without cards."""
 
-        def sort(shape: WorkloadShape) -> int:
+        def sort_by_relation(shape: WorkloadShape) -> int:
             return 2 if not shape.cards else int(bool(shape.models) and model not in shape.models.split("|"))
 
-        return SortedShapes(*(tuple(pair for pair in shapes if sort(pair[0]) == kind) for kind in range(3)))
+        return SortedShapes(
+            *(tuple(pair for pair in shapes if sort_by_relation(pair[0]) == kind) for kind in range(3))
+        )
 
 
 class ExpectedFragmentation:
     """F on nodes with cards of one model for typical shapes."""
 
     def __init__(self, sorts: SortedShapes) -> None:
-        able, barred, bare = sorts
-        self._able, self._barred, self._bare = (
-            np.array([weight for _, weight in kind], np.float64) for kind in (able, barred, bare)
+        able, barred, no_cards = sorts
+        self._able, self._barred, self._without_cards = (
+            np.array([weight for _, weight in kind], np.float64) for kind in (able, barred, no_cards)
         )
         self._cpu = _figures(shape.cpu for shape, _ in able)
-        self._bare_cpu = _figures(shape.cpu for shape, _ in bare)
+        self._cpu_without_cards = _figures(shape.cpu for shape, _ in no_cards)
         self._cards = _figures(shape.cards for shape, _ in able)
         self.cores = _figures(shape.cores for shape, _ in able)
         # Levels of CPU that no typical shape distinguishes; level k has the first k amounts.
-        self.amounts: Ints = np.unique(np.concatenate([self._cpu, self._bare_cpu]))
+        self.amounts: Ints = np.unique(np.concatenate([self._cpu, self._cpu_without_cards]))
         self.levels = len(self.amounts) + 1
         self._enough = self.has_enough_cpu(np.concatenate([[-1], self.amounts]))
 
@@ -91,12 +93,12 @@ class ExpectedFragmentation:
 
     def enough_at(self, levels: Ints) -> tuple[Bools, Bools]:
         """Return, for shapes with and without cards, whether a level's CPU suffices. `[shapes, levels]`."""
-        able, bare = self._enough
-        return able.take(levels, axis=1), bare.take(levels, axis=1)
+        able, no_cards = self._enough
+        return able.take(levels, axis=1), no_cards.take(levels, axis=1)
 
     def has_enough_cpu(self, cpu: Ints) -> tuple[Bools, Bools]:
         """Return, for shapes with and without cards, whether this much CPU suffices. `[shapes, states]`."""
-        return cpu >= self._cpu[:, None], cpu >= self._bare_cpu[:, None]
+        return cpu >= self._cpu[:, None], cpu >= self._cpu_without_cards[:, None]
 
     def compute_terms(self, total: Ints, fitting: Ints, slivers: Ints) -> FragmentationTerms:
         """Return the core units that the able shapes waste in each state, whatever its CPU.
@@ -108,7 +110,7 @@ class ExpectedFragmentation:
         weights = self._able[:, None]
         return FragmentationTerms(total, hosts, np.where(hosts, slivers, total) * weights, total * weights)
 
-    def sum_terms(self, has_cpu: Bools, bare: Bools, terms: FragmentationTerms) -> Floats:
+    def sum_terms(self, has_cpu: Bools, no_cards: Bools, terms: FragmentationTerms) -> Floats:
         """Return F of each state, by the shapes for which its CPU suffices. `[states]`."""
         waste = _sum(np.where(has_cpu, terms.run, 0.0))
         if len(waste) > FEW:
@@ -119,10 +121,10 @@ class ExpectedFragmentation:
                 )
         else:
             waste = _without_cpu(waste, ~has_cpu, terms)
-        if len(self._bare):
-            idle = terms.total * self._bare[:, None]
-            waste = waste + _sum(np.where(bare, idle, 0.0))
-            waste = waste + _sum(np.where(bare, 0.0, idle))
+        if len(self._without_cards):
+            idle = terms.total * self._without_cards[:, None]
+            waste = waste + _sum(np.where(no_cards, idle, 0.0))
+            waste = waste + _sum(np.where(no_cards, 0.0, idle))
         if len(self._barred):
             waste = waste + _sum(terms.total * self._barred[:, None])
         return waste

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.placement.index.workload import Workload
+from scheduling.engine.placement.index.workload import TaskWorkload
 
 Floats = NDArray[np.float64]
 Table = NDArray[np.float32]
@@ -32,12 +32,13 @@ INDEX_BITS = 8
 FRACTION = 2.0**20
 DOES_NOT_FIT = np.int64(1) << 50
 # The number of cached node tables: a cell whose workload mix has not changed computes nothing again.
-KEPT_TABLES = 8
+MAX_TABLES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class NodeDemand:
-    """What one kind of task takes from a node, in steps of the node table, and its share of tasks."""
+    """The amounts that one kind of task takes from a node, in steps of the node table, and its share of
+    tasks."""
 
     cores: int
     cpu: int
@@ -60,8 +61,8 @@ def expected_card_waste(sizes: Iterable[tuple[int, int]], card: int, choice: flo
     for free in range(max(1, min(counts, default=card + 1)), card + 1):
         ends = waste[free - taken[: fitting[free]]]
         order = ends.argsort(kind="stable")
-        nobody = _probability_none(share[order], choice)
-        waste[free] = -np.diff(nobody) @ ends[order] + nobody[-1] * free
+        probability_none = _probability_none(share[order], choice)
+        waste[free] = -np.diff(probability_none) @ ends[order] + probability_none[-1] * free
     return waste
 
 
@@ -89,11 +90,13 @@ class NodeWasteTable:
 
 def expected_node_waste(demands: Sequence[NodeDemand], cores: int, cpu: int, choice: float) -> NodeWasteTable:
     """Return the expected waste of nodes with up to this many steps of core units and of CPU free."""
-    return _node_leftover(tuple(demands), cores, cpu, choice)
+    return _compute_node_waste(tuple(demands), cores, cpu, choice)
 
 
-@lru_cache(maxsize=KEPT_TABLES)
-def _node_leftover(demands: tuple[NodeDemand, ...], cores: int, cpu: int, choice: float) -> NodeWasteTable:
+@lru_cache(maxsize=MAX_TABLES)
+def _compute_node_waste(
+    demands: tuple[NodeDemand, ...], cores: int, cpu: int, choice: float
+) -> NodeWasteTable:
     measure = math.gcd(*(demand.cores for demand in demands)) or 1
     measured = [replace(demand, cores=demand.cores // measure) for demand in demands]
     return NodeWasteTable(measure, _table(measured, cores // measure, cpu, choice))
@@ -120,7 +123,7 @@ def _table(demands: Sequence[NodeDemand], cores: int, cpu: int, choice: float) -
     return waste
 
 
-def demands_of(workload: Workload, core_step: float, cpu_step: float) -> list[NodeDemand]:
+def demands_of(workload: TaskWorkload, core_step: float, cpu_step: float) -> list[NodeDemand]:
     """Return the most frequent kinds that cover 97 % of the tasks with cards, merged where they are equal in
     steps."""
     carded = [(shape, count) for shape, count in workload.counts if shape.cards]
@@ -157,9 +160,9 @@ def _compute_rows(
     ends.sort(axis=-1)
     share = shares[ends & ((1 << INDEX_BITS) - 1)]
     least = np.where(share > 0, (ends >> INDEX_BITS) / FRACTION, 0.0).astype(np.float32)
-    nobody = np.maximum(1 - np.cumsum(share, axis=-1), 0) ** np.float32(choice)
-    before = np.concatenate([np.ones((high, wide, 1), np.float32), nobody[:, :, :-1]], axis=-1)
-    rows[:] = ((before - nobody) * least).sum(axis=-1) + nobody[:, :, -1] * rows
+    probability_none = np.maximum(1 - np.cumsum(share, axis=-1), 0) ** np.float32(choice)
+    before = np.concatenate([np.ones((high, wide, 1), np.float32), probability_none[:, :, :-1]], axis=-1)
+    rows[:] = ((before - probability_none) * least).sum(axis=-1) + probability_none[:, :, -1] * rows
 
 
 def _probability_none(shares: Floats, choice: float) -> Floats:

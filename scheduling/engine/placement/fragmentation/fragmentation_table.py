@@ -24,7 +24,7 @@ UNKNOWN = -1
 
 
 class CardDemands:
-    """What shapes ask of cards, and the demand of each shape (`by_shape`, `[shapes]`).
+    """The requests of shapes for cards, and the demand of each shape (`by_shape`, `[shapes]`).
 
     `cards`, `cores` and `sliced` are `[demands, 1]`. Cores are 0 where cards are taken whole. Several parts
     of different cards are treated as if those cards were empty. The last demand is empty; no shape has it.
@@ -92,8 +92,8 @@ class ExpectedFragmentationTable:
         levels, demands = np.divmod(places, self._width)
         count = len(self.values)
         cases = (demands[:, None] * count + np.arange(count)).reshape(-1)
-        has_cpu, bare = self._waste.enough_at(levels.repeat(count))
-        after = self._waste.sum_terms(has_cpu, bare, self._terms.select_states(cases)).reshape(-1, count)
+        has_cpu, no_cards = self._waste.enough_at(levels.repeat(count))
+        after = self._waste.sum_terms(has_cpu, no_cards, self._terms.select_states(cases)).reshape(-1, count)
         after[self._forbidden[demands]] = np.inf
         self._slot[places] = np.arange(len(self._least), len(self._least) + len(places))
         self._after = np.concatenate([self._after, after])

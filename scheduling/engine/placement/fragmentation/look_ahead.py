@@ -40,13 +40,13 @@ from scheduling.engine.placement.index.grid import (
     by_grid,
 )
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.placement.index.workload import Workload
+from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.state.fleet import Fleet, Ints
 
 # The workload mix alternates where a kind of task is about twice as frequent as another. Tables of nodes with
 # many cards are large, so few are kept; the rest of a policy is small.
-KEPT_TABLES = 2
-KEPT_POLICIES = 32
+MAX_TABLES = 2
+MAX_POLICIES = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,8 +70,8 @@ class _Wanted:
 class _CardFigures:
     """The figures that depend on the cards of nodes alone.
 
-    `columns` and `gain` are `[shapes, nodes]`; `cost_rows` and `worth_rows` `[1 + shapes, nodes]` are the
-    first entries of the table rows for what is left.
+    `node_columns` and `gain` are `[shapes, nodes]`; `cost_rows` and `worth_rows` `[1 + shapes, nodes]` are
+    the first entries of the table rows for what is left.
     """
 
     gain: Floats
@@ -101,7 +101,7 @@ class LookAheadScore(GridScore):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LookAheadScore) and self._facts() == other._facts()
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+    def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """Return the worth of each placement in cards, and the card for it."""
         wanted, cards, levels = _wanted(asked), nodes.cards, self._levels
         figures = self._figures(wanted, cards)
@@ -113,13 +113,13 @@ class LookAheadScore(GridScore):
             worth -= held[0] - held[1:]
         return ScoreGrid(worth.astype(self.dtype), figures.columns)
 
-    def card(self, question: Question, row: int) -> int:
+    def best_card(self, question: Question, row: int) -> int:
         """Return the preferred card for a part of one card; whole cards are left to the picker."""
         task = question.task
-        return super().card(question, row) if task.cards == 1 and not task.whole else BY_PICKER
+        return super().best_card(question, row) if task.cards == 1 and not task.whole else BY_PICKER
 
-    def columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
-        """Return the same results as `grid`, node after node."""
+    def node_columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
+        """Return the same results as `score_grid`, node after node."""
         pressed = self._tables.pressure * self._pressing
         levels, grid = self._levels, by_grid(self, asked)
         return LookAheadColumns(asked, fleet, self._tables, levels, pressed, grid, risky=bool(self._risks))
@@ -140,24 +140,24 @@ class LookAheadScore(GridScore):
         pressed = tables.pressure.take(model, mode="wrap") * self._pressing
         gain = wanted.whole_cards * (tables.card_waste[-1] / tables.extent.card) - wanted.need[1:] * pressed
         column = np.full(gain.shape, BY_PICKER, np.int64)
-        kept = np.maximum(empty - wanted.opened, 0)
+        cached = np.maximum(empty - wanted.opened, 0)
         if len(sliced):
-            gains = self._gains(wanted, cards, left)
-            column[sliced] = chosen = gains.argmax(axis=2)
-            gain[sliced] += np.maximum.reduce(gains, axis=2)
-            kept[1 + sliced] = empty - untouched[np.arange(len(left)), chosen]
+            saved = self._saved_waste(wanted, cards, left)
+            column[sliced] = chosen = saved.argmax(axis=2)
+            gain[sliced] += np.maximum.reduce(saved, axis=2)
+            cached[1 + sliced] = empty - untouched[np.arange(len(left)), chosen]
         cost_rows = self._levels.cost_row(cards.total - wanted.need)
-        return _CardFigures(gain, column, cost_rows, self._levels.worth_row(model, kept))
+        return _CardFigures(gain, column, cost_rows, self._levels.worth_row(model, cached))
 
-    def _gains(self, wanted: _Wanted, cards: CardTable, left: Ints) -> Floats:
+    def _saved_waste(self, wanted: _Wanted, cards: CardTable, left: Ints) -> Floats:
         """Return the saved waste on each card, in cards, for the sliced shapes. `[sliced, nodes, cards]`."""
         waste, fitting = self._tables.card_waste, cards.fitting.take(wanted.sliced, axis=0)
-        gains = waste.take(left, mode="clip") - waste.take(left - wanted.parts, mode="clip")
-        gains *= 1 / self._tables.extent.card
-        return np.where(fitting, gains, -1.0)
+        saved = waste.take(left, mode="clip") - waste.take(left - wanted.parts, mode="clip")
+        saved *= 1 / self._tables.extent.card
+        return np.where(fitting, saved, -1.0)
 
 
-class _LearntPolicies:
+class _PolicyCache:
     """The policies learnt from an inventory: tables by workload, with scores by the risks of groups.
 
     Labels, health and usage of nodes play no part in tables.
@@ -167,18 +167,20 @@ class _LearntPolicies:
     follows_fleet = True
 
     def __init__(self) -> None:
-        self._known: dict[Workload, tuple[LookAheadTables, dict[tuple[GroupRisk, ...], LookAheadScore]]] = {}
+        self._known: dict[
+            TaskWorkload, tuple[LookAheadTables, dict[tuple[GroupRisk, ...], LookAheadScore]]
+        ] = {}
 
-    def policy(self, workload: Workload, fleet: Fleet, weights: LookAheadWeights) -> LookAheadScore:
+    def policy(self, workload: TaskWorkload, fleet: Fleet, weights: LookAheadWeights) -> LookAheadScore:
         """Return the policy for this workload and for the present groups of cards of the fleet."""
         # The most recently used entry is last.
         found = self._known.pop(workload, None) or (learn_tables(workload, fleet, weights), {})
         self._known[workload] = tables, policies = found
-        while len(self._known) > KEPT_TABLES:
+        while len(self._known) > MAX_TABLES:
             del self._known[next(iter(self._known))]
         risks = group_risks(workload, fleet)
         if risks not in policies:
-            while len(policies) >= KEPT_POLICIES:
+            while len(policies) >= MAX_POLICIES:
                 del policies[next(iter(policies))]
             policies[risks] = LookAheadScore(tables, risks, fleet.models, weights)
         return policies[risks]
@@ -193,11 +195,11 @@ class LookAheadPolicy(LearningScore):
     def __init__(self, weights: LookAheadWeights = WEIGHTS) -> None:
         self._weights = weights
 
-    def learn_from(self, workload: Workload, fleet: Fleet) -> GridScore:
+    def learn_from(self, workload: TaskWorkload, fleet: Fleet) -> GridScore:
         """Return the score for this workload, and for the present groups of cards of the fleet."""
         known = fleet.memo.get((self.name, self._weights))
-        if not isinstance(known, _LearntPolicies):
-            known = fleet.memo[self.name, self._weights] = _LearntPolicies()
+        if not isinstance(known, _PolicyCache):
+            known = fleet.memo[self.name, self._weights] = _PolicyCache()
         return known.policy(workload, fleet, self._weights)
 
 

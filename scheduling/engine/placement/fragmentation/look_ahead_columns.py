@@ -55,7 +55,7 @@ class LookAheadColumns:
         self._cards = _after_nothing(np.where(asked.sliced, 0, asked.cards))
         self._whole_worth = tables.card_waste[-1] / tables.extent.card
         self._model: list[int] = fleet.model.max(axis=1, initial=-1).tolist()
-        self._gains, self._part = _gains(asked, tables)
+        self._saved_waste, self._part = _saved_waste(asked, tables)
         self._parts: list[int] = self._part.tolist()
         self._bases: dict[int, Floats] = {}
         self._now = np.zeros(1, np.int64)
@@ -63,10 +63,10 @@ class LookAheadColumns:
         self._by_units: dict[int, Ints] = {}
         self._by_empty: dict[tuple[int, int], Ints] = {}
 
-    def scores(self, cpu: int, cards: NodeCards) -> Numbers:
+    def scores_on_node(self, cpu: int, cards: NodeCards) -> Numbers:
         """Return the worth of the node for each shape, in cards."""
         if cards.full is None:
-            return self._grid.scores(cpu, cards)
+            return self._grid.scores_on_node(cpu, cards)
         figures = self._known(cards, cards.full)
         columns = self._by_cpu.get(cpu)
         if columns is None:
@@ -86,10 +86,10 @@ class LookAheadColumns:
         scores: Numbers = worth.astype(np.float32)
         return scores
 
-    def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
+    def best_card(self, cpu: int, cards: NodeCards, shape: int) -> int:
         """Return the card on which a part does least harm."""
         if cards.full is None:
-            return self._grid.card(cpu, cards, shape)
+            return self._grid.best_card(cpu, cards, shape)
         if not self._sliced[shape]:
             return BY_PICKER
         return self._known(cards, cards.full).chosen.item(self._parts[shape])
@@ -114,9 +114,9 @@ class LookAheadColumns:
             base = self._cards[1:] * self._whole_worth - self._need[1:] * self._pressed[model]
             self._bases[model] = base
         # A shape of whole cards has the last part, which gains nothing.
-        gains = self._gains.take(cards.amounts, axis=0)
-        chosen = gains.argmax(axis=0)
-        gain = base + np.maximum.reduce(gains, axis=0).take(self._part)
+        saved = self._saved_waste.take(cards.amounts, axis=0)
+        chosen = saved.argmax(axis=0)
+        gain = base + np.maximum.reduce(saved, axis=0).take(self._part)
         return _Figures(gain, chosen, self._worth_rows(model, cards, full, chosen))
 
     def _worth_rows(self, model: int, cards: NodeCards, full: int, chosen: Ints) -> Ints | None:
@@ -125,8 +125,8 @@ class LookAheadColumns:
             return None
         rows = self._by_empty.get((model, empty))
         if rows is None:
-            kept = np.maximum(empty - self._cards, 0)
-            rows = self._by_empty[model, empty] = self._levels.worth_row(model, kept)
+            cached = np.maximum(empty - self._cards, 0)
+            rows = self._by_empty[model, empty] = self._levels.worth_row(model, cached)
         opened = np.array([left == full for left in cards.amounts]).take(chosen)
         opened[-1] = False
         rows = rows.copy()
@@ -134,7 +134,7 @@ class LookAheadColumns:
         return rows
 
 
-def _gains(asked: ShapeTable, tables: LookAheadTables) -> tuple[Floats, Ints]:
+def _saved_waste(asked: ShapeTable, tables: LookAheadTables) -> tuple[Floats, Ints]:
     """Return the saved waste by free core units of a card and part, in cards, and the part that each shape
     takes.
 
@@ -142,11 +142,11 @@ def _gains(asked: ShapeTable, tables: LookAheadTables) -> tuple[Floats, Ints]:
     """
     parts = np.unique(asked.cores[asked.sliced])
     left = np.arange(tables.extent.card + 1)[:, None]
-    gains = tables.card_waste.take(left, mode="clip") - tables.card_waste.take(left - parts, mode="clip")
-    gains *= 1 / tables.extent.card
-    gains = np.where(left >= parts, gains, -1.0)
+    saved = tables.card_waste.take(left, mode="clip") - tables.card_waste.take(left - parts, mode="clip")
+    saved *= 1 / tables.extent.card
+    saved = np.where(left >= parts, saved, -1.0)
     part = np.where(asked.sliced, parts.searchsorted(asked.cores), len(parts))
-    return np.concatenate([gains, np.zeros_like(left, np.float64)], axis=1), part
+    return np.concatenate([saved, np.zeros_like(left, np.float64)], axis=1), part
 
 
 def _after_nothing(amounts: Ints) -> Ints:

@@ -18,13 +18,13 @@ from scheduling.engine.placement.fragmentation.scarcity import (
     group_worth,
     model_pressure,
 )
-from scheduling.engine.placement.index.workload import Workload
+from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.state.fleet import Fleet, Ints
 
 Floats = NDArray[np.float64]
 
 # The number of cached axes of CPU, by the largest node of an inventory.
-KEPT_AXES = 8
+MAX_AXES = 8
 # A difference far below any that decides between two placements.
 EPSILON = 1e-9
 
@@ -37,7 +37,7 @@ class LookAheadTables:
     on nodes.
     """
 
-    workload: Workload
+    workload: TaskWorkload
     extent: InventoryExtent
     weights: LookAheadWeights
     card_waste: Floats
@@ -50,7 +50,7 @@ class LookAheadTables:
         # The larger tables follow from these, so they need no comparison.
         return self._facts() == other._facts() and np.array_equal(self.pressure, other.pressure)
 
-    def _facts(self) -> tuple[Workload, InventoryExtent, LookAheadWeights]:
+    def _facts(self) -> tuple[TaskWorkload, InventoryExtent, LookAheadWeights]:
         return self.workload, self.extent, self.weights
 
 
@@ -102,7 +102,7 @@ class LookAheadLevels:
         return row
 
 
-@lru_cache(maxsize=KEPT_AXES)
+@lru_cache(maxsize=MAX_AXES)
 def _cost_columns(cpu_step: float) -> NDArray[np.int32]:
     even = np.unique(np.ceil(np.arange(CPU_STEPS + 1) * cpu_step).astype(np.int64))
     return _by_amount(even, np.minimum((even / cpu_step).astype(np.int32), CPU_STEPS))
@@ -114,7 +114,7 @@ def _by_amount(axis: Ints, columns: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.repeat(columns, np.diff(axis, append=axis[-1] + 1))
 
 
-def learn_tables(workload: Workload, fleet: Fleet, weights: LookAheadWeights) -> LookAheadTables:
+def learn_tables(workload: TaskWorkload, fleet: Fleet, weights: LookAheadWeights) -> LookAheadTables:
     """Return the tables for a workload and an inventory; present allocations play no part."""
     extent = InventoryExtent.of_fleet(fleet)
     return LookAheadTables(
@@ -127,7 +127,7 @@ def learn_tables(workload: Workload, fleet: Fleet, weights: LookAheadWeights) ->
     )
 
 
-def _card_waste(workload: Workload, card: int, weights: LookAheadWeights) -> Floats:
+def _card_waste(workload: TaskWorkload, card: int, weights: LookAheadWeights) -> Floats:
     single = [(shape.cores, count) for shape, count in workload.counts if shape.cards == 1]
     waste = expected_card_waste(single, card, weights.card_choice)
     if single:
@@ -136,7 +136,7 @@ def _card_waste(workload: Workload, card: int, weights: LookAheadWeights) -> Flo
     return waste
 
 
-def _pressures(workload: Workload, fleet: Fleet) -> Floats:
+def _pressures(workload: TaskWorkload, fleet: Fleet) -> Floats:
     """Return the pressure by the fleet's codes of models, with a last entry for nodes without cards."""
     capacity = {
         model: int(fleet.card_cores[fleet.present & (fleet.model == code)].sum())

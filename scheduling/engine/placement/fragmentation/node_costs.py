@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scheduling.engine.placement.fragmentation.expected_waste import demands_of, expected_node_waste
 from scheduling.engine.placement.fragmentation.look_ahead_weights import LookAheadWeights
-from scheduling.engine.placement.index.workload import Workload
+from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.state.fleet import Fleet, Ints
 
 Floats = NDArray[np.float64]
@@ -73,10 +73,10 @@ class NodeCosts:
     unchanged node pays nothing.
     """
 
-    def __init__(self, workload: Workload, extent: InventoryExtent, weights: LookAheadWeights) -> None:
+    def __init__(self, workload: TaskWorkload, extent: InventoryExtent, weights: LookAheadWeights) -> None:
         self._extent, self._weights, self._last = extent, weights, extent.height
         demands = demands_of(workload, extent.core_step, extent.cpu_step)
-        self._leftover = expected_node_waste(demands, extent.height, CPU_STEPS, weights.node_choice)
+        self._waste_table = expected_node_waste(demands, extent.height, CPU_STEPS, weights.node_choice)
         self._cpu = np.arange(WIDTH) * extent.cpu_step
         self._costs = np.empty((2, extent.height + 1, WIDTH))
         self.flat = self._costs.reshape(-1)
@@ -100,7 +100,7 @@ class NodeCosts:
         cores = steps[:, None] * extent.core_step
         plenty = np.maximum(cores * weights.starved_cpu * extent.average_cpu, 1.0)
         starved = cores * np.maximum(1 - cpu / plenty, 0) ** weights.starved_power
-        left = weights.node_waste / CARD_STEPS * self._leftover.look_up(steps)
+        left = weights.node_waste / CARD_STEPS * self._waste_table.look_up(steps)
         wasted = left + weights.starved / extent.card * starved
         fullness = weights.free_cards * cores / extent.most_cores + weights.free_cpu * cpu / extent.most_cpu
         self._costs[:, steps] = wasted, wasted + fullness

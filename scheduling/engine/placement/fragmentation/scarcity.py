@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.placement.index.workload import Workload, WorkloadShape
+from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadShape
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 
 # Above this pressure a model is scarce, and the exact value does not matter.
@@ -37,7 +37,7 @@ class GroupRisk:
     risk: float
 
 
-def model_pressure(workload: Workload, capacity: Mapping[str, int]) -> dict[str, float]:
+def model_pressure(workload: TaskWorkload, capacity: Mapping[str, int]) -> dict[str, float]:
     """Return the demand bound to each card model, as a part of its capacity, when the cluster is asked for in
     full.
 
@@ -59,7 +59,7 @@ def model_pressure(workload: Workload, capacity: Mapping[str, int]) -> dict[str,
     return {model: min(height, MOST_PRESSURE) for model, height in level.items()}
 
 
-def group_risks(workload: Workload, fleet: Fleet) -> tuple[GroupRisk, ...]:
+def group_risks(workload: TaskWorkload, fleet: Fleet) -> tuple[GroupRisk, ...]:
     """Return, for each kind of many-card task, the probability that its groups run out before the cluster is
     full.
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.placement.index.question import Question
-from scheduling.engine.placement.index.workload import Workload
+from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, Rows
 from scheduling.engine.state.shape import TaskShape
 
@@ -153,14 +153,14 @@ class NodeTable:
 class ScoreGrid:
     """Scores `[shapes, nodes]`, higher is better; they are meaningless where a shape does not fit.
 
-    `columns` `[shapes, nodes]`, if the score depends on the card, is the column of the best card for sliced
-    shapes and `BY_PICKER` for others; None leaves all cards to the device picker.
+    `node_columns` `[shapes, nodes]`, if the score depends on the card, is the column of the best card for
+    sliced shapes and `BY_PICKER` for others; None leaves all cards to the device picker.
     """
 
     scores: Numbers
     columns: Ints | None = None
 
-    def column(self, shape: int, node: int) -> int:
+    def best_column(self, shape: int, node: int) -> int:
         """Return the best card of a node for a shape, or `BY_PICKER`."""
         return BY_PICKER if self.columns is None else int(self.columns[shape, node])
 
@@ -170,12 +170,12 @@ class NodeColumns(Protocol):
 
     choosy: bool
 
-    def scores(self, cpu: int, cards: NodeCards) -> Numbers:
+    def scores_on_node(self, cpu: int, cards: NodeCards) -> Numbers:
         """Return the score of each shape on a node with this many free millicores; anything where it does not
         fit."""
         ...
 
-    def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
+    def best_card(self, cpu: int, cards: NodeCards, shape: int) -> int:
         """Return the column of the best card for a shape that fits, or `BY_PICKER`."""
         ...
 
@@ -194,21 +194,21 @@ class GridScore(ABC):
     dtype: np.dtype[Any] = np.dtype(np.int8)
 
     @abstractmethod
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+    def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """Return the scores of all pairs."""
 
-    def columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
+    def node_columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
         """Return the same results for nodes that come one at a time, for which a score may prepare itself."""
         return by_grid(self, asked)
 
     def score(self, question: Question, rows: Rows) -> Numbers:
         """Return the score of each row for one shape."""
-        scores: Numbers = self.grid(*tables_for(question, rows)).scores[0].astype(self.dtype)
+        scores: Numbers = self.score_grid(*tables_for(question, rows)).scores[0].astype(self.dtype)
         return scores
 
-    def card(self, question: Question, row: int) -> int:
+    def best_card(self, question: Question, row: int) -> int:
         """Return the column of the best card for a sliced task on a row that fits, or `BY_PICKER`."""
-        return self.grid(*tables_for(question, slice(row, row + 1))).column(0, 0)
+        return self.score_grid(*tables_for(question, slice(row, row + 1))).best_column(0, 0)
 
 
 class _ByGrid:
@@ -218,17 +218,17 @@ class _ByGrid:
         self._score, self._asked = score, asked
         self.choosy = score.choosy
 
-    def scores(self, cpu: int, cards: NodeCards) -> Numbers:
+    def scores_on_node(self, cpu: int, cards: NodeCards) -> Numbers:
         """Return the grid of one node."""
         scores: Numbers = self._grid(cpu, cards).scores[:, 0].astype(self._score.dtype, copy=False)
         return scores
 
-    def card(self, cpu: int, cards: NodeCards, shape: int) -> int:
+    def best_card(self, cpu: int, cards: NodeCards, shape: int) -> int:
         """Return the grid's column."""
-        return self._grid(cpu, cards).column(shape, 0) if self.choosy else BY_PICKER
+        return self._grid(cpu, cards).best_column(shape, 0) if self.choosy else BY_PICKER
 
     def _grid(self, cpu: int, cards: NodeCards) -> ScoreGrid:
-        return self._score.grid(self._asked, NodeTable(np.array((cpu,), np.int64), cards))
+        return self._score.score_grid(self._asked, NodeTable(np.array((cpu,), np.int64), cards))
 
 
 def by_grid(score: GridScore, asked: ShapeTable) -> NodeColumns:
@@ -240,10 +240,10 @@ class LearningScore(GridScore):
     """A score that must know the workload. Before it has learnt, it scores all nodes alike."""
 
     @abstractmethod
-    def learn_from(self, workload: Workload, fleet: Fleet) -> GridScore:
+    def learn_from(self, workload: TaskWorkload, fleet: Fleet) -> GridScore:
         """Return the score for one workload and inventory; equal arguments give equal scores."""
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+    def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """Return equal scores."""
         return ScoreGrid(np.zeros((len(asked), len(nodes.cpu)), self.dtype))
 
@@ -257,5 +257,5 @@ def tables_for(question: Question, rows: Rows) -> tuple[ShapeTable, NodeTable]:
     """Return one shape and some rows of a fleet as the tables that a grid score reads."""
     fleet = question.fleet
     left, holds = fleet.cores_free[rows], fleet.classes[rows]
-    cards = CardTable(fleet, rows, left, holds, lambda table: question.fitting(rows)[None])
+    cards = CardTable(fleet, rows, left, holds, lambda table: question.fitting_cards(rows)[None])
     return _alone(question.task), NodeTable(fleet.cpu_free[rows], cards)

@@ -64,8 +64,8 @@ class ScoreLimits:
         """Return the different amounts that shapes ask for, and the limits while the first k of them are
         free."""
         steps: list[int] = np.unique(asked).tolist()
-        nobody = np.zeros(asked.shape, np.bool_)
-        return steps, [self._limit(fits) for fits in (nobody, *(asked <= step for step in steps))]
+        nothing_fits = np.zeros(asked.shape, np.bool_)
+        return steps, [self._limit(fits) for fits in (nothing_fits, *(asked <= step for step in steps))]
 
     def _limit(self, fits: Bools) -> Numbers:
         limit: Numbers = self._bounds.take(fits)

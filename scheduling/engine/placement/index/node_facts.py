@@ -24,8 +24,8 @@ class NodeFacts:
 
     follows_fleet = True
 
-    def __init__(self, fleet: Fleet, tell: Callable[[Node], int], dtype: type[np.generic]) -> None:
-        self._fleet, self._tell = fleet, tell
+    def __init__(self, fleet: Fleet, compute_fact: Callable[[Node], int], dtype: type[np.generic]) -> None:
+        self._fleet, self._compute_fact = fleet, compute_fact
         self._facts: NDArray[Any] = np.zeros(len(fleet), dtype)
         self._epoch, self._seen = -1, 0
 
@@ -33,10 +33,10 @@ class NodeFacts:
         """Return the facts, `[rows]`; the array must not be written to."""
         fleet = self._fleet
         if self._epoch != fleet.epoch:
-            self._facts[:] = [self._tell(node) for node in fleet.nodes]
+            self._facts[:] = [self._compute_fact(node) for node in fleet.nodes]
         else:
             for row in fleet.revised[self._seen :]:
-                self._facts[row] = self._tell(fleet.nodes[row])
+                self._facts[row] = self._compute_fact(fleet.nodes[row])
         self._epoch, self._seen = fleet.epoch, len(fleet.revised)
         return self._facts
 

@@ -60,11 +60,11 @@ def node_types(
         there, sizes = fleet.present[row], _sizes(fleet, row)
         same = (usable == (usable.max(axis=1, initial=False)[:, None] & there)).all()
         full, *others = {size for size in sizes if size is not None} or {(0, 0)}
-        alike = plain and bool(same) and not others and full[0] > 0
+        equal_cards = plain and bool(same) and not others and full[0] > 0
         lasts = lasting[:, row] & (usable.any(axis=1) | (table.cards == 0))
         # If cards differ, lasting vetoes may exclude different ones for shapes with equal requests.
-        demand = shared if alike else [number and at for number, at in zip(shared, own, strict=True)]
-        found.append(NodeType(row, lasts, usable, sizes, full, alike, demand))
+        demand = shared if equal_cards else [number and at for number, at in zip(shared, own, strict=True)]
+        found.append(NodeType(row, lasts, usable, sizes, full, equal_cards, demand))
     return [found[code] for code in types.tolist()]
 
 

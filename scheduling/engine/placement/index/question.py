@@ -45,12 +45,12 @@ class Question:
         """The cards that the task could ever use: their modes, codes of models, and profile."""
         return self._modes, self._models, self.task.profile
 
-    def revise(self, rows: Rows) -> None:
+    def revise_rows(self, rows: Rows) -> None:
         """Compute the masks again for rows whose labels or cards' health changed."""
         self.members = member_rows(self.fleet, self.flavor)
         self.usable[rows] = self.of_model[rows] & self.fleet.healthy[rows]
 
-    def nodes(self, rows: Rows) -> Sequence[Node]:
+    def nodes_of(self, rows: Rows) -> Sequence[Node]:
         """Return the nodes of these rows as they were given; free amounts are in the fleet's arrays."""
         nodes = self.fleet.nodes
         return nodes[rows] if isinstance(rows, slice) else [nodes[row] for row in rows.tolist()]
@@ -81,7 +81,7 @@ class Question:
         roomy: Bools = self.usable[rows] & ~fleet.exclusive[rows]
         return roomy & (fleet.cores_free[rows] >= self.cores_of(rows))
 
-    def fitting(self, rows: Rows) -> Bools:
+    def fitting_cards(self, rows: Rows) -> Bools:
         """Return the cards on which the task's part fits with cores and memory. `[rows, cards]`."""
         cards = self.with_cores(rows)
         if self.task.whole:
@@ -114,7 +114,7 @@ class Question:
 def card_parts(question: Question, rows: Rows = ALL_ROWS) -> Ints:
     """Return, for each card, how many tasks could have a part of it. `[rows, cards]`."""
     fleet, task = question.fleet, question.task
-    fitting = question.fitting(rows)
+    fitting = question.fitting_cards(rows)
     if task.whole or not task.cards:
         return fitting.astype(np.int64)
     parts: Ints = fleet.cores_free[rows] // question.cores_of(rows)
@@ -135,7 +135,7 @@ def member_rows(fleet: Fleet, flavor: Flavor) -> Bools:
     written to."""
     cluster, wanted = flavor.cluster, tuple(sorted(flavor.node_labels.items()))
 
-    def belongs(node: Node) -> bool:
+    def belongs_to_flavor(node: Node) -> bool:
         return node.cluster == cluster and carries(node.labels, wanted)
 
-    return marked_rows(fleet, ("members", flavor.id, cluster, wanted), belongs)
+    return marked_rows(fleet, ("members", flavor.id, cluster, wanted), belongs_to_flavor)

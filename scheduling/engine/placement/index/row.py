@@ -77,11 +77,11 @@ class RowState:
         if task.memory:
             found = min(found, self.memory // task.memory)
         if task.cards and found > 0:
-            cards = len(self.fitting()) if task.whole else sum(self._parts_of_cards())
+            cards = len(self.fitting_columns()) if task.whole else sum(self._parts_of_cards())
             found = min(found, cards // task.cards if task.whole else cards)
         return max(0, found)
 
-    def fitting(self) -> list[int]:
+    def fitting_columns(self) -> list[int]:
         """Return the columns of the cards on which a part of the shape fits, as `Question.fitting` where
         cores do not follow from memory."""
         if self._task.whole:

@@ -30,11 +30,11 @@ def repelled_rows(fleet: Fleet, tolerations: tuple[Toleration, ...], rows: Rows 
 def count_soft_taints(fleet: Fleet, tolerations: tuple[Toleration, ...], rows: Rows = ALL_ROWS) -> Ints:
     """Return the number of untolerated soft taints (`PreferNoSchedule`) of each of the rows."""
 
-    def unwelcome(taint: Taint) -> bool:
+    def count_unwelcome(taint: Taint) -> bool:
         soft = taint.effect is TaintEffect.PREFER_NO_SCHEDULE
         return soft and not any(toleration.covers(taint) for toleration in tolerations)
 
-    return _evaluate_taints(fleet, rows, lambda taints: sum(map(unwelcome, taints)))
+    return _evaluate_taints(fleet, rows, lambda taints: sum(map(count_unwelcome, taints)))
 
 
 def has_soft_taints(fleet: Fleet) -> bool:

@@ -29,35 +29,35 @@ class WorkloadShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class TaskWorkload:
     """Shapes with their numbers of tasks, most frequent first, equal counts in descending order of shape."""
 
     counts: tuple[tuple[WorkloadShape, int], ...] = ()
 
     @staticmethod
-    def count_tasks(tasks: Iterable[WorkloadShape]) -> Workload:
+    def count_tasks(tasks: Iterable[WorkloadShape]) -> TaskWorkload:
         """Return the workload that these tasks make up."""
-        return Workload.from_counts(Counter(tasks))
+        return TaskWorkload.from_counts(Counter(tasks))
 
     @staticmethod
-    def from_counts(counts: Counter[WorkloadShape]) -> Workload:
+    def from_counts(counts: Counter[WorkloadShape]) -> TaskWorkload:
         """Return the workload with these numbers of tasks."""
         ranked = sorted(sorted(counts, reverse=True), key=lambda shape: -counts[shape])
-        return Workload(tuple((shape, counts[shape]) for shape in ranked if counts[shape] > 0))
+        return TaskWorkload(tuple((shape, counts[shape]) for shape in ranked if counts[shape] > 0))
 
     @property
     def tasks(self) -> int:
         """The number of all tasks."""
         return sum(count for _, count in self.counts)
 
-    def coarse(self) -> Workload:
+    def to_coarse(self) -> TaskWorkload:
         """Return the workload with shares rounded to powers of two and without rare shapes: it stays the same
         while jobs come and go."""
         total = self.tasks
         levels = [(shape, round(math.log2(SMALLEST_SHARE * count / total))) for shape, count in self.counts]
-        return Workload.from_counts(Counter({shape: 1 << level for shape, level in levels if level >= 0}))
+        return TaskWorkload.from_counts(Counter({shape: 1 << level for shape, level in levels if level >= 0}))
 
-    def typical(self) -> list[tuple[WorkloadShape, float]]:
+    def list_typical(self) -> list[tuple[WorkloadShape, float]]:
         """Return the most frequent shapes that cover 95 % of the tasks, with frequencies that sum to one.
 
         The order of the divisions is part of the published rule: it decides last bits.
@@ -75,10 +75,10 @@ class Workload:
 
 def typical_shapes(tasks: Iterable[WorkloadShape]) -> list[tuple[WorkloadShape, float]]:
     """Return the typical shapes of these tasks with their frequencies, see `Workload.typical`."""
-    return Workload.count_tasks(tasks).typical()
+    return TaskWorkload.count_tasks(tasks).list_typical()
 
 
-def workload_of(jobs: Iterable[Job], card_cores: int) -> Workload:
+def workload_of(jobs: Iterable[Job], card_cores: int) -> TaskWorkload:
     """Return the requests of jobs, pending and running; a whole card counts as `card_cores` core units.
 
     Instances of cards that the vendor divides are left out: they compete with no other task for parts.
@@ -95,18 +95,18 @@ class WorkloadMix:
         self._counts: Counter[WorkloadShape] = Counter()
         self._seen = -1
 
-    def follow_changes(self, jobs: Mapping[str, Job], changes: Changes) -> Workload:
+    def follow_changes(self, jobs: Mapping[str, Job], changes: Changes) -> TaskWorkload:
         """Return the workload of these jobs, by id; every call must concern the same jobs, of which these are
         the changes."""
         changed = None if self._seen < 0 else changes.since(self._seen)
         self._seen = changes.number
         return self._counted_on(jobs, {**self._jobs, **jobs} if changed is None else changed)
 
-    def count_jobs(self, jobs: Mapping[str, Job]) -> Workload:
+    def count_jobs(self, jobs: Mapping[str, Job]) -> TaskWorkload:
         """Return the workload of these jobs, by id. It does not depend on what was counted before."""
         return self._counted_on(jobs, {**self._jobs, **jobs})
 
-    def _counted_on(self, jobs: Mapping[str, Job], changed: Iterable[str]) -> Workload:
+    def _counted_on(self, jobs: Mapping[str, Job], changed: Iterable[str]) -> TaskWorkload:
         for name in changed:
             known, job = self._jobs.get(name), jobs.get(name)
             if known is job:
@@ -117,7 +117,7 @@ class WorkloadMix:
                 del self._jobs[name]
             else:
                 self._jobs[name] = job
-        return Workload.from_counts(self._counts)
+        return TaskWorkload.from_counts(self._counts)
 
     def _count(self, job: Job | None, sign: int) -> None:
         for role in () if job is None else job.roles:

@@ -23,7 +23,7 @@ class CardPicker(Protocol):
 
     name: str
 
-    def among(
+    def choose_among(
         self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
     ) -> tuple[int, ...]:
         """Return the columns of the chosen cards, out of those that fit, by the free core units and MiB of
@@ -43,13 +43,13 @@ class BestFitDevices:
         """Return the columns of the best cards of a row that fits."""
         fleet = question.fleet
         if question.task.derived:
-            fitting: list[int] = np.flatnonzero(question.fitting(slice(row, row + 1))[0]).tolist()
+            fitting: list[int] = np.flatnonzero(question.fitting_cards(slice(row, row + 1))[0]).tolist()
         else:
-            fitting = RowState(question, row).fitting()
+            fitting = RowState(question, row).fitting_columns()
         left, memory = fleet.cores_free[row].tolist(), fleet.card_memory_free[row].tolist()
-        return self.among(question.task, fitting, left, memory)
+        return self.choose_among(question.task, fitting, left, memory)
 
-    def among(
+    def choose_among(
         self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
     ) -> tuple[int, ...]:
         """Return the columns of the best cards among those that fit."""
@@ -75,7 +75,7 @@ class SpreadDevices(BestFitDevices):
 
     name = "spread"
 
-    def among(
+    def choose_among(
         self, task: TaskShape, fitting: list[int], left: Sequence[int], memory: Sequence[int]
     ) -> tuple[int, ...]:
         """Return the columns of the emptiest cards among those that fit."""

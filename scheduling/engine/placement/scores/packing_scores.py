@@ -50,7 +50,7 @@ class CompactScore(GridScore):
 
     name, choosy = "compact", False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+    def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs."""
         cpu, cores = _left(asked, nodes)
         most_cpu, most_cores = largest_node(nodes.cards.fleet)
@@ -67,7 +67,7 @@ class SpreadScore(GridScore):
 
     name, choosy = "spread", False
 
-    def grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
+    def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
         """The scores of all pairs."""
         cpu, cores = _left(asked, nodes)
         most_cpu, most_cores = largest_node(nodes.cards.fleet)

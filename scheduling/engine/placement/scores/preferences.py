@@ -43,22 +43,22 @@ class AffinityScore:
     def score(self, question: Question, rows: Rows) -> Ints:
         """Return the weight of all satisfied preferences, in percent."""
         fleet, liking = question.fleet, question.task.liking
-        granted = np.zeros(fleet.cpu[rows].shape, np.int64)
+        satisfied = np.zeros(fleet.cpu[rows].shape, np.int64)
         total = 0
         if has_soft_taints(fleet):
-            granted += TAINT_WEIGHT // (1 + count_soft_taints(fleet, question.task.tolerations, rows))
+            satisfied += TAINT_WEIGHT // (1 + count_soft_taints(fleet, question.task.tolerations, rows))
             total += TAINT_WEIGHT
         if liking is not None:
             for wish in liking.nodes:
-                granted += wish.weight * _matching(fleet, wish.expressions)[rows]
+                satisfied += wish.weight * _matching(fleet, wish.expressions)[rows]
                 total += wish.weight
             for weight, term in liking.near:
-                granted += weight * rows_with_match(fleet, term)[rows]
+                satisfied += weight * rows_with_match(fleet, term)[rows]
                 total += weight
             for weight, term in liking.apart:
-                granted += weight * ~rows_with_match(fleet, term)[rows]
+                satisfied += weight * ~rows_with_match(fleet, term)[rows]
                 total += weight
-        return FULL * granted // max(total, 1)
+        return FULL * satisfied // max(total, 1)
 
 
 class TopologyScore:
@@ -107,17 +107,17 @@ class ReuseScore:
     def score(self, question: Question, rows: Rows) -> Ints:
         """Return the part of both that the node has, of those that the task names."""
         fleet, liking = question.fleet, question.task.liking
-        granted = np.zeros(fleet.cpu[rows].shape, np.int64)
+        satisfied = np.zeros(fleet.cpu[rows].shape, np.int64)
         named = 0
         if liking is not None and liking.image:
             image = liking.image
-            granted += _marked(fleet, ("image", image), lambda node: image in node.images)[rows]
+            satisfied += _marked(fleet, ("image", image), lambda node: image in node.images)[rows]
             named += 1
         if liking is not None and liking.last_nodes:
             last = frozenset(liking.last_nodes)
-            granted += _marked(fleet, ("last", last), lambda node: node.hostname in last)[rows]
+            satisfied += _marked(fleet, ("last", last), lambda node: node.hostname in last)[rows]
             named += 1
-        return FULL * granted // max(named, 1)
+        return FULL * satisfied // max(named, 1)
 
 
 class BalanceScore:
@@ -151,7 +151,7 @@ def _clique_part(question: Question, rows: Rows) -> Ints:
     clique = question.fleet.clique
     if clique is None:
         return np.zeros(question.fleet.cpu[rows].shape, np.int64)
-    codes, fitting = clique[rows], question.fitting(rows)
+    codes, fitting = clique[rows], question.fitting_cards(rows)
     largest = np.zeros(len(codes), np.int64)
     for column in range(codes.shape[1]):
         code = codes[:, column]
@@ -180,10 +180,10 @@ def _group_part(question: Question, rows: Rows) -> Ints:
 
 
 def _matching(fleet: Fleet, expressions: tuple[Expression, ...]) -> Bools:
-    def matches(node: Node) -> bool:
+    def matches_node(node: Node) -> bool:
         return bool(expressions) and all(holds(node.labels, wish) for wish in expressions)
 
-    return _marked(fleet, ("matching", expressions), matches)
+    return _marked(fleet, ("matching", expressions), matches_node)
 
 
 def _marked(fleet: Fleet, key: tuple[object, ...], marks: Callable[[Node], bool]) -> Bools:

@@ -18,10 +18,10 @@ def test_by_what_is_left(picker: str, cards: int, expected: tuple[int, ...]) -> 
     found = next(known for known in DEVICE_PICKERS if known.name == picker)
     assert isinstance(found, CardPicker)
     task = TaskShape(flavor="a", policy="compact", cards=cards, cores=20)
-    assert found.among(task, [0, 1, 2, 3], LEFT, MEMORY) == expected
+    assert found.choose_among(task, [0, 1, 2, 3], LEFT, MEMORY) == expected
 
 
 @pytest.mark.parametrize("picker", DEVICE_PICKERS, ids=lambda picker: picker.name)
 def test_whole_cards_are_all_alike(picker: CardPicker) -> None:
     task = TaskShape(flavor="a", policy="compact", cards=2, cores=100, whole=True)
-    assert picker.among(task, [1, 2, 3], LEFT, MEMORY) == (1, 2)
+    assert picker.choose_among(task, [1, 2, 3], LEFT, MEMORY) == (1, 2)

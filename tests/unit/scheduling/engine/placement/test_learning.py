@@ -18,7 +18,7 @@ from scheduling.engine import (
     JobPut,
     NodePut,
     Snapshot,
-    Workload,
+    TaskWorkload,
     WorkloadShape,
     canonical,
     workload_of,
@@ -153,7 +153,7 @@ def test_a_kept_board_scores_by_what_was_learnt_last() -> None:
     task = resolve(request, PlacementRules(), pool)
     warm = Placer(fleet, RULE)
     for size, column in ((30, 1), (50, 0)):
-        usual = Workload(((WorkloadShape(0, size, 1), 9),))
+        usual = TaskWorkload(((WorkloadShape(0, size, 1), 9),))
         warm.learn(usual)
         seats = [placer.choose(task, pool) for placer in (warm, Placer(fleet, RULE, usual))]
         assert [seat and seat.columns for seat in seats] == [(column,), (column,)], size
@@ -163,7 +163,7 @@ def test_of_cards_that_waste_alike_the_fullest_is_taken() -> None:
     """Nothing but the size itself is known: 30 leaves the remainder of 10 on both cards."""
     pool, request = flavor(policy="default"), role(1, 1, cores=30, card_memory=0).request
     fleet = Fleet([replace(node("n", 0), devices=(busy("n", 0, 0), busy("n", 1, 30)))])
-    placer = Placer(fleet, RULE, Workload(((WorkloadShape(0, 30, 1), 1),)))
+    placer = Placer(fleet, RULE, TaskWorkload(((WorkloadShape(0, 30, 1), 1),)))
     seat = placer.choose(resolve(request, PlacementRules(), pool), pool)
     assert seat is not None and seat.columns == (1,)
 
@@ -171,7 +171,7 @@ def test_of_cards_that_waste_alike_the_fullest_is_taken() -> None:
 @pytest.mark.parametrize("waiting", [(), (role(3, 0, cpu=1_000),)])
 def test_where_no_work_with_cards_is_known_the_fullest_node_is_taken(waiting: tuple[object, ...]) -> None:
     jobs = [job("w", "a", *waiting)] if waiting else []  # type: ignore[arg-type]
-    workload = workload_of(jobs, 100).coarse()
+    workload = workload_of(jobs, 100).to_coarse()
     pool = flavor(policy="default")
     half = node("half", device={"used_cores": 50, "holders": 1}, rank=5)
     placer = Placer(Fleet([node("empty"), half]), RULE, workload)
@@ -219,8 +219,8 @@ def test_a_common_measure_changes_no_table() -> None:
 
 
 def test_the_same_is_learnt_from_equal_fleets_and_workloads() -> None:
-    policy, usual = LookAheadPolicy(), workload_of([asked(pick) for pick in range(12)], 100).coarse()
+    policy, usual = LookAheadPolicy(), workload_of([asked(pick) for pick in range(12)], 100).to_coarse()
     fleets = [Fleet([node("n1"), node("n2", 8, model="L40")][::step]) for step in (1, -1)]
     first, second = (policy.learn_from(usual, fleet) for fleet in fleets)
     assert first == second
-    assert first != policy.learn_from(Workload(usual.counts[:2]), fleets[0])
+    assert first != policy.learn_from(TaskWorkload(usual.counts[:2]), fleets[0])

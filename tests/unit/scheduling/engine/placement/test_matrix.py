@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import Workload, WorkloadShape, resolve_config
+from scheduling.engine import TaskWorkload, WorkloadShape, resolve_config
 from scheduling.engine.model import Flavor, GpuMode, GpuRequest, Node, PlacementRules, Request
 from scheduling.engine.placement.matrix import servable
 from scheduling.engine.placement.placer import Placer
@@ -21,7 +21,7 @@ from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import flavor, node, role
 
 POLICIES = ("compact", "spread", "bestfit", "dotprod", "packing", "clustering", "fgd", "foresight")
-WORKLOAD = Workload.count_tasks(
+WORKLOAD = TaskWorkload.count_tasks(
     [
         *[WorkloadShape(4_000, 50, 1)] * 5,
         *[WorkloadShape(8_000, 100, 1)] * 4,
@@ -75,7 +75,7 @@ def placer(fleet: Fleet) -> Placer:
 def fresh(fleet: Fleet, taught: Placer) -> Placer:
     """Boards that know nothing of what happened, but have learnt when the other placer has."""
     found = Placer(fleet, RULE)
-    found.copy_learnt(taught)
+    found.adopt_scores(taught)
     return found
 
 
@@ -85,7 +85,7 @@ moves = st.lists(
 )
 
 
-# Fills the node with the largest_node group of cards, so that who learns afterwards weighs other risks.
+# Fills the node with the largest group of cards, so that who learns afterwards weighs other risks.
 LARGEST_GROUP_GONE = [
     *[(0, False, 0, 0, 1)] * 5,
     (0, False, 0, 0, 26),

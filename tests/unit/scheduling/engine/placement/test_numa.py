@@ -16,7 +16,7 @@ from scheduling.engine.model import (
     Request,
     ZoneShare,
 )
-from scheduling.engine.placement.placer import Placer, Seat
+from scheduling.engine.placement.placer import Placer, TaskPlacement
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.shape import resolve
 from tests.unit.scheduling.engine.builders import flavor, node
@@ -46,7 +46,7 @@ def numa_node(policy: NumaPolicy, *zones: tuple[int, int], cards: int = 0, memor
     )
 
 
-def seat(candidate: Node, request: Request) -> Seat | None:
+def seat(candidate: Node, request: Request) -> TaskPlacement | None:
     pool = flavor()
     return Placer(Fleet([candidate]), RULE).choose(resolve(request, PlacementRules(), pool), pool)
 

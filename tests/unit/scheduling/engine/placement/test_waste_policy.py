@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.engine import EngineConfig, PlacementStream, Workload, WorkloadShape
+from scheduling.engine import EngineConfig, PlacementStream, TaskWorkload, WorkloadShape
 from scheduling.engine.model import Device, Flavor, GpuMode, GpuRequest, Node, Request
 from scheduling.engine.state.fleet import Hold
 from tests.unit.scheduling.engine import builders
@@ -28,7 +28,7 @@ def whole(cards: int, cpu: int = 1_000) -> Request:
 
 
 def stream(*nodes: Node, usual: dict[WorkloadShape, int] | None = None) -> PlacementStream:
-    return PlacementStream(nodes, POOL, EngineConfig(), Workload(tuple((usual or {}).items())))
+    return PlacementStream(nodes, POOL, EngineConfig(), TaskWorkload(tuple((usual or {}).items())))
 
 
 def place(on: PlacementStream, request: Request) -> str | None:

@@ -16,12 +16,12 @@ from scheduling.engine.placement.fragmentation.scarcity import (
     model_pressure,
     shortage_probability,
 )
-from scheduling.engine.placement.index.workload import Workload, WorkloadShape
+from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadShape
 from scheduling.engine.state.fleet import Fleet
 
 
-def work(*counts: tuple[WorkloadShape, int]) -> Workload:
-    return Workload(counts)
+def work(*counts: tuple[WorkloadShape, int]) -> TaskWorkload:
+    return TaskWorkload(counts)
 
 
 def node(name: str, cards: int, cpu: int, model: str = "a") -> Node:
@@ -52,7 +52,7 @@ def test_demand_that_may_choose_takes_the_least_pressed() -> None:
 def test_pressure_is_capped_and_ignores_unknown_models() -> None:
     workload = work((WorkloadShape(1, 100, 1, "b"), 9), (WorkloadShape(1, 100, 1, "gone"), 1))
     assert model_pressure(workload, {"a": 900, "b": 100}) == {"a": 0.0, "b": 1.5}
-    assert model_pressure(Workload(), {"a": 1}) == {"a": 0.0}
+    assert model_pressure(TaskWorkload(), {"a": 1}) == {"a": 0.0}
 
 
 def test_shortfall_is_a_probability() -> None:

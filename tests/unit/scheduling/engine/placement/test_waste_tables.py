@@ -16,7 +16,7 @@ from scheduling.engine.placement.fragmentation.expected_waste import (
 )
 from scheduling.engine.placement.fragmentation.look_ahead_weights import WEIGHTS
 from scheduling.engine.placement.fragmentation.node_costs import InventoryExtent, NodeCosts
-from scheduling.engine.placement.index.workload import Workload, WorkloadShape
+from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadShape
 
 
 def of_nodes(demands: Sequence[NodeDemand], cores: int, cpu: int, choice: float) -> Table:
@@ -73,7 +73,7 @@ def test_blocks_of_rows_do_not_change_the_table() -> None:
 
 def test_demands_are_steps_of_the_frequent_kinds() -> None:
     """Rounded up, merged where equal, tasks without cards and the rarest 3 % left out."""
-    workload = Workload(
+    workload = TaskWorkload(
         (
             (WorkloadShape(900, 25, 1), 60),
             (WorkloadShape(1000, 30, 1), 37),
@@ -87,7 +87,7 @@ def test_demands_are_steps_of_the_frequent_kinds() -> None:
 def test_tables_are_whole_for_many_kinds() -> None:
     """More kinds than an index can tell apart: the first count, and shares still sum to one."""
     counts = tuple((WorkloadShape(500 * n, 10, 1), 400 - n) for n in range(1, 400))
-    demands = demands_of(Workload(counts), 10, 500)
+    demands = demands_of(TaskWorkload(counts), 10, 500)
     assert len(demands) == 255
     assert sum(demand.share for demand in demands) == pytest.approx(1)
     assert np.isfinite(of_nodes(demands, 12, 30, 2.5)).all()
@@ -96,7 +96,7 @@ def test_tables_are_whole_for_many_kinds() -> None:
 @pytest.mark.parametrize("cards", [8, 40])
 def test_rows_of_costs_do_not_depend_on_what_was_asked_before(cards: int) -> None:
     """Of nodes with many cards rows are worked out when they are met."""
-    usual = Workload(((WorkloadShape(2000, 100, 1), 5), (WorkloadShape(500, 25, 1), 3)))
+    usual = TaskWorkload(((WorkloadShape(2000, 100, 1), 5), (WorkloadShape(500, 25, 1), 3)))
     extent = InventoryExtent(
         card=100, most_cards=cards, most_cpu=64000, most_cores=cards * 100, average_cpu=80.0
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduling.engine import PlacementStream, Workload, WorkloadShape, typical_shapes, workload_of
+from scheduling.engine import PlacementStream, TaskWorkload, WorkloadShape, typical_shapes, workload_of
 from scheduling.engine.model import GpuMode, GpuRequest, Job, Request, Role
 from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import cycle, flavor, job, node, role, started, world
@@ -20,11 +20,15 @@ def test_typical_shapes_cover_most_tasks_and_sum_to_one() -> None:
 
 
 def test_equal_counts_stand_in_descending_order() -> None:
-    assert [shape for shape, _ in Workload.count_tasks([SMALL, BARE, LARGE]).counts] == [BARE, LARGE, SMALL]
+    assert [shape for shape, _ in TaskWorkload.count_tasks([SMALL, BARE, LARGE]).counts] == [
+        BARE,
+        LARGE,
+        SMALL,
+    ]
 
 
 def test_nothing_is_usual_where_there_is_no_work() -> None:
-    assert Workload.count_tasks([]).typical() == []
+    assert TaskWorkload.count_tasks([]).list_typical() == []
 
 
 @pytest.mark.parametrize(
@@ -43,7 +47,8 @@ def test_jobs_count_by_tasks(asked: Role, expected: list[tuple[WorkloadShape, in
 def test_instances_of_divided_cards_are_left_out() -> None:
     gpu = GpuRequest(cards=1, mode=GpuMode.MIG, profile="1g.5gb")
     assert (
-        workload_of([job("j", "a", Role(name="w", replicas=1, request=Request(gpu=gpu)))], 100) == Workload()
+        workload_of([job("j", "a", Role(name="w", replicas=1, request=Request(gpu=gpu)))], 100)
+        == TaskWorkload()
     )
 
 
