@@ -68,7 +68,7 @@ def test_a_cluster_that_is_away_is_told_politely(
     assert answer.status_code == 200
     assert "is unreachable" in answer.content.decode()
     chinese = client.get(PAGE.format("train"), headers={"Accept-Language": "zh-hans"})
-    assert "没有响应" in chinese.content.decode()
+    assert "不可达" in chinese.content.decode()
 
 
 def test_nothing_is_noted_before_the_start(w: World, as_user: As, client: Client) -> None:
