@@ -107,7 +107,7 @@ class PlacementStream:
             return None
         draw, chosen = divmod(draw, len(rows))
         row, task = int(rows[chosen]), asked.task
-        fitting = np.flatnonzero(board.question.fitting_cards(slice(row, row + 1))[0]).tolist()
+        fitting = np.flatnonzero(board.question.fitting(slice(row, row + 1))[0]).tolist()
         first = draw % max(1, len(fitting) - task.cards + 1) if task.cards and not task.whole else 0
         columns = tuple(fitting[first : first + task.cards])
         return self._held(task, self._seat(task, row, columns))

@@ -130,7 +130,7 @@ class GuardedPicker(_Guarded):
                 task requests.
         """
         picked = tuple(self._call(self._plugin.pick, question, row))
-        fitting = set(np.flatnonzero(question.fitting_cards(slice(row, row + 1))[0]).tolist())
+        fitting = set(np.flatnonzero(question.fitting(slice(row, row + 1))[0]).tolist())
         if len(picked) != question.task.cards or len(set(picked) & fitting) != len(picked):
             wanted = f"{question.task.cards} of {sorted(fitting)}"
             raise self._error(f"picked {picked} instead of {wanted}")

@@ -33,7 +33,7 @@ class EmptyCardCounter:
 
     def _count(self, rows: Rows) -> Ints:
         self._question.revise_rows(rows)
-        counts: Ints = self._question.fitting_cards(rows).sum(axis=1)
+        counts: Ints = self._question.fitting(rows).sum(axis=1)
         return counts
 
 

@@ -23,7 +23,7 @@ from scheduling.engine.state.fleet import Bools, Fleet, Rows
 
 
 def _each_node(question: Question, rows: Rows, accepts: Callable[[Node], bool]) -> Bools:
-    chosen = question.nodes_of(rows)
+    chosen = question.nodes(rows)
     return np.fromiter((accepts(node) for node in chosen), np.bool_, len(chosen))
 
 
@@ -255,7 +255,7 @@ class CardMemoryVeto:
     def allows(self, question: Question, rows: Rows) -> Bools:
         if not self.applies(question):
             return _everywhere(question, rows)
-        return question.has_enough_cards(question.fitting_cards(rows))
+        return question.has_enough_cards(question.fitting(rows))
 
 
 class PortVeto:

@@ -257,5 +257,5 @@ def tables_for(question: Question, rows: Rows) -> tuple[ShapeTable, NodeTable]:
     """Return one shape and some rows of a fleet as the tables that a grid score reads."""
     fleet = question.fleet
     left, holds = fleet.cores_free[rows], fleet.classes[rows]
-    cards = CardTable(fleet, rows, left, holds, lambda table: question.fitting_cards(rows)[None])
+    cards = CardTable(fleet, rows, left, holds, lambda table: question.fitting(rows)[None])
     return _alone(question.task), NodeTable(fleet.cpu_free[rows], cards)

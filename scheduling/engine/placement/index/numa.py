@@ -90,7 +90,7 @@ def cards_in(question: Question, row: int, zones: Bools) -> Bools:
 def _serving(question: Question, stock: ZoneStock, rows: Ints, places: Ints) -> Bools:
     """Return the sets of zones that each place could give now under its policy. `[places, sets]`."""
     task = question.task
-    cards = _cards_of(question, stock, question.fitting_cards(rows), places)
+    cards = _cards_of(question, stock, question.fitting(rows), places)
     cpu, memory = np.maximum(stock.cpu_free[places], 0), np.maximum(stock.memory_free[places], 0)
     serving = _holding(question, stock, cpu, memory, cards, places)
     policy = stock.policy[places]

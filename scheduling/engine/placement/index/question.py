@@ -50,7 +50,7 @@ class Question:
         self.members = member_rows(self.fleet, self.flavor)
         self.usable[rows] = self.of_model[rows] & self.fleet.healthy[rows]
 
-    def nodes_of(self, rows: Rows) -> Sequence[Node]:
+    def nodes(self, rows: Rows) -> Sequence[Node]:
         """Return the nodes of these rows as they were given; free amounts are in the fleet's arrays."""
         nodes = self.fleet.nodes
         return nodes[rows] if isinstance(rows, slice) else [nodes[row] for row in rows.tolist()]
@@ -81,7 +81,7 @@ class Question:
         roomy: Bools = self.usable[rows] & ~fleet.exclusive[rows]
         return roomy & (fleet.cores_free[rows] >= self.cores_of(rows))
 
-    def fitting_cards(self, rows: Rows) -> Bools:
+    def fitting(self, rows: Rows) -> Bools:
         """Return the cards on which the task's part fits with cores and memory. `[rows, cards]`."""
         cards = self.with_cores(rows)
         if self.task.whole:
@@ -114,7 +114,7 @@ class Question:
 def card_parts(question: Question, rows: Rows = ALL_ROWS) -> Ints:
     """Return, for each card, how many tasks could have a part of it. `[rows, cards]`."""
     fleet, task = question.fleet, question.task
-    fitting = question.fitting_cards(rows)
+    fitting = question.fitting(rows)
     if task.whole or not task.cards:
         return fitting.astype(np.int64)
     parts: Ints = fleet.cores_free[rows] // question.cores_of(rows)

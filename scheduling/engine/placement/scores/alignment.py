@@ -27,7 +27,7 @@ def narrow_to_aligned(question: Question, row: int) -> tuple[Question, tuple[Zon
         if question.task.cards:
             question = _narrowed(question, row, numa.cards_in(question, row, zones))
     if question.fleet.clique is not None and question.task.cards > 1:
-        fitting = question.fitting_cards(slice(row, row + 1))[0]
+        fitting = question.fitting(slice(row, row + 1))[0]
         cliques = question.fleet.clique[row]
         question = _narrowed(question, row, choose_clique(fitting, cliques, question.task.cards))
     return question, shares
@@ -36,7 +36,7 @@ def narrow_to_aligned(question: Question, row: int) -> tuple[Question, tuple[Zon
 def choose_clique(fitting: Bools, cliques: Ints, cards: int) -> Bools:
     """Return the cards of the smallest clique that has enough; of several cliques, as few as suffice.
 
-    `fitting_cards` marks the cards to choose from, `cliques` numbers their cliques, -1 for a card alone.
+    `fitting` marks the cards to choose from, `cliques` numbers their cliques, -1 for a card alone.
     """
     sizes = [(int((fitting & (cliques == code)).sum()), code) for code in np.unique(cliques).tolist()]
     enough = [pair for pair in sizes if pair[0] >= cards and pair[1] != ALONE]

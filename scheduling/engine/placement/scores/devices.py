@@ -43,7 +43,7 @@ class BestFitDevices:
         """Return the columns of the best cards of a row that fits."""
         fleet = question.fleet
         if question.task.derived:
-            fitting: list[int] = np.flatnonzero(question.fitting_cards(slice(row, row + 1))[0]).tolist()
+            fitting: list[int] = np.flatnonzero(question.fitting(slice(row, row + 1))[0]).tolist()
         else:
             fitting = RowState(question, row).fitting_columns()
         left, memory = fleet.cores_free[row].tolist(), fleet.card_memory_free[row].tolist()

@@ -151,7 +151,7 @@ def _clique_part(question: Question, rows: Rows) -> Ints:
     clique = question.fleet.clique
     if clique is None:
         return np.zeros(question.fleet.cpu[rows].shape, np.int64)
-    codes, fitting = clique[rows], question.fitting_cards(rows)
+    codes, fitting = clique[rows], question.fitting(rows)
     largest = np.zeros(len(codes), np.int64)
     for column in range(codes.shape[1]):
         code = codes[:, column]

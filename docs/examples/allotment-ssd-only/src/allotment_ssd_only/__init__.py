@@ -15,7 +15,7 @@ class SsdOnly:
 
     def allows(self, question: Question, rows: Rows) -> Bools:
         """Which of the rows carry the label."""
-        nodes = question.nodes_of(rows)
+        nodes = question.nodes(rows)
         return np.fromiter((node.labels.get("disktype") == "ssd" for node in nodes), np.bool_, len(nodes))
 
 
@@ -27,7 +27,7 @@ class LargeDisk:
 
     def score(self, question: Question, rows: Rows) -> Ints:
         """GiB of the node's disk."""
-        nodes = question.nodes_of(rows)
+        nodes = question.nodes(rows)
         return np.fromiter((_gib(node.labels.get("disk-gib", "")) for node in nodes), np.int64, len(nodes))
 
 

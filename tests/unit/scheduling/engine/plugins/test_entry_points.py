@@ -70,7 +70,7 @@ class OddAction(Odd):
 
 
 def nobody(question: Question, rows: Rows) -> Bools:
-    return np.zeros(len(question.nodes_of(rows)), np.bool_)
+    return np.zeros(len(question.nodes(rows)), np.bool_)
 
 
 def fails(*_: object) -> Any:
