@@ -11,7 +11,7 @@ from foundation.messaging.due_hints import drain_due_hints
 from foundation.web import idempotency
 from scheduling.delegation import run as delegation
 from scheduling.execution import execute, gangs, observe
-from scheduling.services import cycle, govern, spent_budget, user_usage
+from scheduling.services import cycle, govern, preemption_loss, spent_budget, user_usage
 from scheduling.services import sweep as sweeping
 from tenants.sign_in import sign_in_limits
 
@@ -82,6 +82,12 @@ def prune() -> None:
 def sample_user_usage() -> None:
     """Count what users use now into what they used lately."""
     user_usage.user_usage_sample(now=clock.now())
+
+
+@shared_task(name="scheduling.tasks.measure_preemption_loss")
+def measure_preemption_loss() -> None:
+    """Measure how much GPU time preemption threw away lately in each cell."""
+    preemption_loss.measure_preemption_loss(now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.stop_over_budget")

@@ -96,6 +96,10 @@ SENTENCES: dict[str, Sentences] = {
             "unused besides the requested %(asked)s; unused now: %(unused)s."
         ),
         _(
+            "Preemption lost many GPU-hours in the last 30 days. To borrow, %(keep_free)s of %(flavor)s must "
+            "stay unused besides the requested %(asked)s; unused now: %(unused)s."
+        ),
+        _(
             "The job's borrowed quota was reclaimed; the job can't borrow before "
             "%(drained_until)s. Requests %(asked)s of %(flavor)s."
         ),

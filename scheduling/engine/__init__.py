@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         FlavorPut,
         JobGone,
         JobPut,
+        LossPut,
         NodeGone,
         NodePut,
         QueuePut,
@@ -119,6 +120,7 @@ __all__ = [
     "JobGone",
     "JobPut",
     "Learner",
+    "LossPut",
     "Mismatch",
     "Mode",
     "NodeGone",
@@ -223,8 +225,8 @@ _MODULES: Final = {
     "state.books": "SnapshotError",
     "state.codec": "CodecError canonical decode encode",
     "state.delta": (
-        "AllocationGone AllocationPut Change ClaimGone ClaimPut Delta FlavorPut JobGone JobPut NodeGone "
-        "NodePut QueuePut QuotaPut UsagePut"
+        "AllocationGone AllocationPut Change ClaimGone ClaimPut Delta FlavorPut JobGone JobPut LossPut "
+        "NodeGone NodePut QueuePut QuotaPut UsagePut"
     ),
     "state.fleet": "Bools Ints Rows",
     "state.snapshot": "Snapshot",

@@ -46,6 +46,7 @@ def engine_config(sharing: str = Sharing.FAIR) -> engine.EngineConfig:
         backfill=engine.BackfillOptions(hold_after_s=settings.ALLOTMENT_HOLD_AFTER_S or None),
         vetoes=(*default.vetoes, *installed),
         fair_sharing=engine.FairSharing() if sharing == Sharing.FAIR else None,
+        preemption=engine.PreemptionOptions(loss_budget_permille=settings.ALLOTMENT_PREEMPTION_LOSS_PERMILLE),
         user_shares=USER_SHARES,
         plugins=plugins,
     )

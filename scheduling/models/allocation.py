@@ -37,6 +37,7 @@ class Attempt(BaseModel):
             models.Index(
                 fields=["ended_at"], condition=Q(gathered_at__isnull=False), name="attempt_gathered"
             ),
+            models.Index(fields=["end_reason", "ended_at"], name="attempt_by_end"),
         ]
 
     def __str__(self) -> str:

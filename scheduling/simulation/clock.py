@@ -21,10 +21,12 @@ from scheduling.engine import (
     Delta,
     JobGone,
     JobPut,
+    LossPut,
     Snapshot,
     run_cycle,
 )
 from scheduling.engine.model import Allocation, Claim, Decision, DecisionKind, Instant, JobState
+from scheduling.simulation.losses import Losses
 from scheduling.simulation.philly import TraceJob, TraceTenant
 from scheduling.simulation.pools import PoolPolicy, build_config, build_world, engine_job
 
@@ -89,6 +91,7 @@ class Replay:
     _held: dict[str, dict[str, Allocation]] = field(default_factory=dict)
     _finishes: list[tuple[int, str, int]] = field(default_factory=list)
     _waiting: Counter[str] = field(default_factory=Counter)
+    _losses: Losses = field(default_factory=Losses)
     _snapshot: Snapshot = field(default_factory=Snapshot)
 
     def run(
@@ -98,6 +101,7 @@ class Replay:
     ) -> list[Record]:
         """Replay all jobs; returns one record per job in the order given."""
         self._snapshot = build_world(self.tenants, self.policy)
+        self._losses = Losses(sum(tenant.gpus for tenant in self.tenants))
         arrivals = sorted(jobs, key=lambda job: (job.submit_s, job.row))
         arrived = done = 0
         while arrived < len(arrivals) or self._finishes:
@@ -107,6 +111,9 @@ class Replay:
             while arrived < len(arrivals) and arrivals[arrived].submit_s == now:
                 self._submit(now, arrivals[arrived], changes)
                 arrived += 1
+            lost_ppm = self._losses.measure_ppm(now)
+            if lost_ppm != self._snapshot.lost_ppm:
+                changes.append(LossPut(lost_ppm))
             self._snapshot.apply(Delta(tuple(changes)))
             self._cycles(now)
             for observer in self.observers:
@@ -220,6 +227,7 @@ class Replay:
         if record.started_s is None:
             raise UnexpectedDecision(f"{job_id} was told to leave and does not run")
         record.lost_s += now - record.started_s
+        self._losses.add(now, record.job.gpus * (now - record.started_s))
         record.evictions += 1
         record.started_s = None
         self._waiting[record.job.tenant] += 1

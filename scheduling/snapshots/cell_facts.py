@@ -17,7 +17,9 @@ from scheduling.snapshots.inventory import engine_flavors
 from scheduling.snapshots.tree import engine_queues, engine_quota_nodes
 
 _MARKS: Final = PreparedQuery(
-    lambda cell: Cell.unscoped.filter(pk=cell).values_list("inventory_version", "cycle_number", "sharing")
+    lambda cell: Cell.unscoped.filter(pk=cell).values_list(
+        "inventory_version", "cycle_number", "sharing", "lost_ppm"
+    )
 )
 Usage = Mapping[em.FlavorResource, int]
 
@@ -35,11 +37,12 @@ class CellFacts:
     flavors: list[em.Flavor]
     claims: dict[str, em.Claim]
     usage: dict[tuple[str, str], em.UserUsage]
+    lost_ppm: int
 
     @classmethod
     def read_cell(cls, cell_id: uuid.UUID) -> CellFacts:
         """Read it; a fixed number of queries."""
-        ((version, cycle, sharing),) = _MARKS(cell_id)
+        ((version, cycle, sharing, lost_ppm),) = _MARKS(cell_id)
         return cls(
             inventory_version=version,
             cycle=cycle,
@@ -50,6 +53,7 @@ class CellFacts:
             flavors=engine_flavors(cell_id),
             claims=claims_of(cell_id),
             usage={(used.queue, used.user): used for used in usage_of(cell_id)},
+            lost_ppm=lost_ppm,
         )
 
     def is_same_shape(self, other: CellFacts) -> bool:
@@ -60,7 +64,9 @@ class CellFacts:
         return limits == others and parts == theirs and self.usage.keys() >= other.usage.keys()
 
     def list_changes(self, snapshot: engine.Snapshot) -> Iterator[engine.Change]:
-        """Promises and usage of users that the snapshot does not know so."""
+        """Promises, usage of users and lost GPU time that the snapshot does not know so."""
+        if snapshot.lost_ppm != self.lost_ppm:
+            yield engine.LossPut(self.lost_ppm)
         for job, claim in self.claims.items():
             if snapshot.claims.get(job) != claim:
                 yield engine.ClaimPut(claim)

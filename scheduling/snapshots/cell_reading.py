@@ -47,6 +47,7 @@ class CellReading:
             allocations=parts.allocations,
             claims=parts.claims,
             usage=usage_of(self.cell_id),
+            lost_ppm=Cell.unscoped.values_list("lost_ppm", flat=True).get(pk=self.cell_id),
         )
         for place in places_of_movers(snapshot):
             snapshot.take(place)

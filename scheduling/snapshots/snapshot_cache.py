@@ -145,6 +145,7 @@ class CachedCell:
             allocations=held,
             claims=frame.claims.values(),
             usage=frame.usage.values(),
+            lost_ppm=frame.lost_ppm,
         )
 
     def _taken(self, snapshot: engine.Snapshot, frame: CellFacts) -> CellSnapshot:

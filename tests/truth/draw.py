@@ -59,6 +59,7 @@ class World:
     lowered: tuple[QuotaNode, ...] = ()
     ended: tuple[str, ...] = ()
     cordoned: tuple[str, ...] = ()
+    lost_ppm: int = 0
 
 
 class Draw:

@@ -79,6 +79,7 @@ def _alone(run: Run, cell: Cell, name: str) -> Run:
         jobs=[job for job in cell.jobs.values() if job.id not in others],
         allocations=cell.held,
         usage=run.snapshot.usage.values(),
+        lost_ppm=cell.lost_ppm,
     )
     return Run(snapshot, now=run.now)
 

@@ -137,6 +137,7 @@ class Run:
             jobs=dict(snapshot.jobs),
             held=tuple(snapshot.allocations[key] for key in sorted(snapshot.allocations)),
             now=self.now - CYCLE_S,
+            lost_ppm=snapshot.lost_ppm,
         )
 
     def waiting(self) -> list[Outcome]:
@@ -205,7 +206,13 @@ def run_of(world: World) -> Run:
     Raises: Unsettled.
     """
     run = Run(
-        Snapshot(nodes=world.nodes, flavors=world.flavors, quota_nodes=world.quota_nodes, queues=world.queues)
+        Snapshot(
+            nodes=world.nodes,
+            flavors=world.flavors,
+            quota_nodes=world.quota_nodes,
+            queues=world.queues,
+            lost_ppm=world.lost_ppm,
+        )
     )
     for number, wave in enumerate(world.waves):
         run.now = max(run.now, WAVE_S * (number + 1))

@@ -29,6 +29,8 @@ class Cell(BaseModel, Leased):
     last_cycle_at = models.DateTimeField(null=True, blank=True)
     inventory_version = models.PositiveBigIntegerField(default=0)
     quota_version = models.PositiveBigIntegerField(default=0)
+    # How much of its GPU time preemption threw away lately, in millionths.
+    lost_ppm = models.PositiveIntegerField(default=0, db_default=0)
 
     def __str__(self) -> str:
         return self.name

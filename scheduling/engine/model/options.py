@@ -79,6 +79,11 @@ class PreemptionOptions:
     only where that leaves `spare_permille` of the whole tree's cards unused for each eviction, in
     thousandths, rounded down to cards: into less it would be evicted again. `BackfillOptions` bounds how
     long younger jobs of its queue pass it.
+
+    `loss_budget_permille` is how much of the GPU time of the cell preemption may throw away
+    (`Snapshot.lost_ppm` is how much it did), in thousandths (0: any amount). From half of it on every job
+    that borrows leaves a part of the whole tree's cards unused, which grows to `headroom_permille` where all
+    of it is lost: what owners ask for they then find free, and lending ends no sooner than it costs too much.
     """
 
     victim_order: VictimOrder = VictimOrder.LEAST_LOSS
@@ -92,6 +97,8 @@ class PreemptionOptions:
     wait_s: int = 43_200
     share_loss_s: int | None = 0
     spare_permille: int = 16
+    loss_budget_permille: int = 10
+    headroom_permille: int = 100
     budget: int = 2_000
     oracle_budget: int = 256
     claim_s: int = 300

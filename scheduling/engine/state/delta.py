@@ -95,6 +95,13 @@ class UsagePut:
     usage: UserUsage
 
 
+@dataclass(frozen=True, slots=True)
+class LossPut:
+    """How much of the GPU time preemption lost was measured again, in millionths."""
+
+    lost_ppm: int
+
+
 Change = (
     JobPut
     | JobGone
@@ -108,6 +115,7 @@ Change = (
     | ClaimPut
     | ClaimGone
     | UsagePut
+    | LossPut
 )
 
 

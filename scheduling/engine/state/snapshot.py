@@ -44,6 +44,7 @@ from scheduling.engine.state.delta import (
     FlavorPut,
     JobGone,
     JobPut,
+    LossPut,
     NodeGone,
     NodePut,
     QueuePut,
@@ -71,6 +72,7 @@ class SnapshotData:
     allocations: tuple[Allocation, ...]
     claims: tuple[Claim, ...] = ()
     usage: tuple[UserUsage, ...] = ()
+    lost_ppm: int = 0
 
 
 class Snapshot:
@@ -79,7 +81,8 @@ class Snapshot:
     Usage of nodes, cards and quota leaves comes with the nodes and quota nodes and includes what
     `allocations` hold. `memo` keeps what others worked out from nodes, flavors, queues and limits alone;
     it is emptied when one of them changes. `limits_memo` does not depend on nodes and outlives their
-    changes. `job_memo` is for what is kept job by job and follows the jobs.
+    changes. `job_memo` is for what is kept job by job and follows the jobs. `lost_ppm` is how much of the GPU
+    time of the cell preemption threw away lately, in millionths.
 
     Raises:
         SnapshotError: when a queue names a quota node that does not exist, or a node of the tree
@@ -98,7 +101,9 @@ class Snapshot:
         allocations: Iterable[Allocation] = (),
         claims: Iterable[Claim] = (),
         usage: Iterable[UserUsage] = (),
+        lost_ppm: int = 0,
     ) -> None:
+        self.lost_ppm = lost_ppm
         self.flavors = {flavor.id: flavor for flavor in sorted(flavors, key=lambda flavor: flavor.id)}
         self.queues = {queue.id: queue for queue in sorted(queues, key=lambda queue: queue.id)}
         self.jobs = {job.id: job for job in jobs}
@@ -199,6 +204,7 @@ class Snapshot:
             allocations=tuple(self.allocations[key] for key in sorted(self.allocations)),
             claims=tuple(self.claims[key] for key in sorted(self.claims)),
             usage=tuple(self.usage[key] for key in sorted(self.usage)),
+            lost_ppm=self.lost_ppm,
         )
         return canonical(data)
 
@@ -224,6 +230,7 @@ class Snapshot:
             allocations=data.allocations,
             claims=data.claims,
             usage=data.usage,
+            lost_ppm=data.lost_ppm,
         )
 
     # What-if
@@ -429,7 +436,7 @@ class Snapshot:
                 self._plant({node.id: node for node in self.quota_nodes()})
             case QuotaPut(quota_node):
                 self._plant({**{node.id: node for node in self.quota_nodes()}, quota_node.id: quota_node})
-            case ClaimPut() | ClaimGone() | UsagePut():
+            case ClaimPut() | ClaimGone() | UsagePut() | LossPut():
                 self._note(change)
 
     def _note_leaver(self, job_id: str, job: Job | None) -> None:
@@ -438,7 +445,7 @@ class Snapshot:
         else:
             self._leavers.pop(job_id, None)
 
-    def _note(self, change: ClaimPut | ClaimGone | UsagePut) -> None:
+    def _note(self, change: ClaimPut | ClaimGone | UsagePut | LossPut) -> None:
         match change:
             case ClaimPut(claim):
                 self.claims[claim.job] = claim
@@ -446,6 +453,8 @@ class Snapshot:
                 self.claims.pop(job_id, None)
             case UsagePut(usage):
                 self.usage[usage.queue, usage.user] = usage
+            case LossPut(lost_ppm):
+                self.lost_ppm = lost_ppm
 
     def _both(self) -> Iterator[Books]:
         yield self._now

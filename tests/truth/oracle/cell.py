@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 from scheduling.engine.model import (
@@ -33,6 +34,8 @@ class Rules:
 
     eviction_cap: int | None = 3
     spare_permille: int = 16
+    loss_budget_permille: int = 10
+    headroom_permille: int = 100
     grace_s: int = 60
     hold_after_s: int = 3_600
 
@@ -48,7 +51,16 @@ class Cell:
     jobs: Mapping[str, Job]
     held: tuple[Allocation, ...]
     now: float
+    lost_ppm: int = 0
     rules: Rules = Rules()
+
+    @cached_property
+    def headroom(self) -> int:
+        """What every borrower leaves unused of the whole tree, in thousandths: it begins where half of what
+        preemption may lose is lost, and is all of `headroom_permille` where as much is."""
+        half = Fraction(self.rules.loss_budget_permille * 1_000, 2)
+        share = (self.lost_ppm - half) / half
+        return int(min(1, max(0, share)) * self.rules.headroom_permille)
 
     @cached_property
     def used(self) -> Mapping[str, Counter[Key]]:

@@ -35,7 +35,7 @@ class Lack(IntEnum):
 
 @dataclass(frozen=True)
 class Spare:
-    """What an evicted job that borrows is to leave unused (`keep`), and what is unused before it starts.
+    """What a job that borrows is to leave unused (`keep`), and what is unused before it starts.
 
     It starts once `missing` has come back from other queues, or once it would not borrow any more: when its
     own queue has given back, or owns more, by what it would have `borrowed`.
@@ -128,7 +128,7 @@ class Facts:
         return least_of(found, owned - self.against(key))
 
     def spare(self, key: Key, amount: int) -> Spare | None:
-        """What it must leave unused if it borrows, having been evicted; None where it leaves that."""
+        """What it must leave unused if it borrows; None where it leaves that."""
         unit = CARD_UNITS.get(key[1])
         owned, root = self.tree.owned(self.leaf, key), self.tree.root(self.leaf)
         borrowed = 0 if owned is None else self.tree.usage(self.leaf, key) + amount - owned
@@ -137,9 +137,10 @@ class Facts:
         if self.job.drained:
             return Spare(0, 0, borrowed, amount)
         whole = self.tree.owned(root, key)
-        if unit is None or whole is None or not self.job.evictions:
+        if unit is None or whole is None:
             return None
-        keep = whole * self.cell.rules.spare_permille * self.job.evictions // (1000 * unit) * unit
+        permille = self.cell.rules.spare_permille * self.job.evictions + self.cell.headroom
+        keep = whole * permille // (1000 * unit) * unit
         unused = whole - self.tree.usage(root, key)
         missing = keep - (unused - amount)
         return Spare(keep, unused, borrowed, missing) if keep and missing > 0 else None

@@ -335,10 +335,13 @@ def _quota(told: Told) -> Iterator[Fault]:
 
 
 def _spared(told: Told, spare: Spare) -> Iterator[Fault]:
-    """A job that was evicted is to leave something unused."""
+    """A job that borrows is to leave something unused."""
+    rule = "drained" if told.job.drained else "spare" if told.job.evictions else "headroom"
+    if told.numbers.get("rule", rule) != rule:
+        yield told.fault("rule", told.numbers["rule"], rule)
     yield from told.number("keep_free", spare.keep)
     yield from told.number("unused", max(0, spare.unused))
-    yield from told.number("evictions", told.job.evictions)
+    yield from told.number("evictions", told.job.evictions or None)
     yield from told.number("available", max(0, spare.unused - spare.keep))
 
 

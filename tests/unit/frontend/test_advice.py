@@ -125,6 +125,13 @@ def test_an_evicted_job_is_told_its_rule() -> None:
     assert "<b>2 GPUs</b> of <b>a100</b> must stay unused" in told
 
 
+def test_a_borrower_is_told_that_much_was_lost() -> None:
+    numbers = {"resource": "gpu.cards", "flavor": "a100", "asked": 2, "rule": "headroom",
+               "keep_free": 2, "unused": 3, "available": 1}  # fmt: skip
+    told = reason_sentence("WAITING_FOR_BORROWED", numbers)
+    assert "Preemption lost many GPU-hours" in told and "unused now: <b>3 GPUs</b>" in told
+
+
 def test_own_and_borrowed_quota_are_told_apart() -> None:
     numbers = {
         "resource": "gpu.cards",

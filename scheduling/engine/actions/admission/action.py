@@ -19,6 +19,7 @@ from scheduling.engine.actions.admission.fair_sharing_iterator import FairSharin
 from scheduling.engine.actions.admission.future_view import FutureView
 from scheduling.engine.actions.admission.job_processor import JobProcessor
 from scheduling.engine.actions.admission.nominator import Nominator, VictimScope
+from scheduling.engine.actions.admission.readmission_headroom import must_leave_headroom
 from scheduling.engine.actions.head_estimate import HeadEstimate, OwnQuotaFit, Tree, estimate_head
 from scheduling.engine.actions.lasting_refusals import find_lasting_refusal
 from scheduling.engine.actions.queue_cursor import QueueCursor
@@ -194,8 +195,10 @@ class AdmissionRound:
 
         Such a job never becomes the head, because it would only block the jobs behind it. This is a hook.
         """
-        evicted = job.evictions or job.drained
-        if not evicted or find_lasting_refusal(self._session, queue, job) is not None:
+        if (
+            not must_leave_headroom(self._session, job)
+            or find_lasting_refusal(self._session, queue, job) is not None
+        ):
             return None
         outcome = self._processor.find_precluded(queue, job)
         if outcome is not None:

@@ -7,10 +7,10 @@ is computed over all flavors of its queue.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 
 from scheduling.engine.actions.admission.readmission_headroom import find_flavors_without_headroom
-from scheduling.engine.model import HelpCode, Job, Queue, Reason
+from scheduling.engine.model import HelpCode, Job, Numbers, Queue, Reason
 from scheduling.engine.quota.assignment import SEVERITY, Assignment, Mode, Refusal
 from scheduling.engine.quota.verdict import for_each
 from scheduling.engine.session.session import Session
@@ -34,15 +34,20 @@ def are_all_excluded(session: Session, queue: Queue, excluded: Mapping[str, Refu
 
 
 def least_severe_refusal(
-    quota: Assignment, excluded: Mapping[str, Refusal], rest: Refusal | None
+    assign_without: Callable[[Set[str]], Assignment], excluded: Mapping[str, Refusal], rest: Refusal | None
 ) -> Refusal | None:
     """Return the least severe of the refusals of all flavors.
 
-    `quota` is the assignment if no flavor were excluded, `excluded` why each of them is, `rest` the refusal
-    of the others. The answer is None if nothing is known.
+    `assign_without` gives the assignment if only the given flavors were excluded, `excluded` why each of them
+    is, `rest` the refusal of the others. The answer is None if nothing is known.
     """
-    found = [each for each in (_refusal_of_assigned(quota, excluded), rest) if each is not None]
-    return min(found, key=_severity, default=None)
+    found = [_refusal_of_assigned(assign_without(frozenset()), excluded), rest]
+    denied = {name for name, why in excluded.items() if why.reason is Reason.POLICY_DENIED}
+    if found[0] is not None and found[0].reason is Reason.POLICY_DENIED and denied < excluded.keys():
+        # The flavors that it would get are not allowed; of the others it may lack less.
+        rules = {name: why for name, why in excluded.items() if name not in denied}
+        found.append(_refusal_of_assigned(assign_without(denied), rules))
+    return min((each for each in found if each is not None), key=_severity, default=None)
 
 
 def _refusal_of_assigned(quota: Assignment, excluded: Mapping[str, Refusal]) -> Refusal | None:
@@ -81,12 +86,18 @@ def _covers_shortage(rule_refusal: Refusal, shortage: Refusal) -> bool:
 def _with_larger_raise(shortage: Refusal, rule_refusal: Refusal) -> Refusal:
     """Return what a job lacks, with raises of quota that also satisfy the rule."""
     found, least = _amounts(shortage, HelpCode.RAISE_QUOTA), _amounts(rule_refusal, HelpCode.RAISE_QUOTA)
-    if not found or not least:
+    # A rule's amount is for all roles of a job in one flavor; each of several flavors needs less.
+    if not found or not least or _ask_for_other_amounts(shortage.known, rule_refusal.known):
         return shortage
     shorts = {name: max(found.get(name, 0), least.get(name, 0)) for name in (*found, *least)}
     one = next(way for way in shortage.help if way.code is HelpCode.RAISE_QUOTA)
     rest = [way for way in shortage.help if way.code is not HelpCode.RAISE_QUOTA]
     return Refusal(shortage.reason, shortage.numbers, (*rest, *for_each(one, shorts)))
+
+
+def _ask_for_other_amounts(known: Numbers, other: Numbers) -> bool:
+    """Return whether two refusals are about different amounts of one resource."""
+    return known.get("resource") == other.get("resource") and known.get("asked") != other.get("asked")
 
 
 def _amounts(refusal: Refusal, code: HelpCode) -> dict[str, int]:

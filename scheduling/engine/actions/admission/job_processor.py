@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from scheduling.engine.actions.admission.awaited_releases import AwaitedReleases
 from scheduling.engine.actions.admission.backfill import Backfill
@@ -20,7 +21,10 @@ from scheduling.engine.actions.admission.future_view import FutureView
 from scheduling.engine.actions.admission.immediate_fit import ImmediateFit
 from scheduling.engine.actions.admission.nominated_job import NominatedJob, refuse_gated
 from scheduling.engine.actions.admission.nominator import EvaluationRequest, Nominator
-from scheduling.engine.actions.admission.readmission_headroom import find_headroom_refusal
+from scheduling.engine.actions.admission.readmission_headroom import (
+    find_headroom_refusal,
+    must_leave_headroom,
+)
 from scheduling.engine.gang import RefusalCache
 from scheduling.engine.gang.moves import SearchBudget
 from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
@@ -126,7 +130,7 @@ class JobProcessor:
         return any(self._immediate_fit.may_find_room(queue, job) for job in jobs)
 
     def _excluded_flavors(self, queue: Queue, job: Job) -> Mapping[str, Refusal]:
-        if job.evictions or job.drained:
+        if must_leave_headroom(self._session, job):
             self._future_view.show_present()
         return find_excluded_flavors(self._session, queue, job)
 
@@ -139,7 +143,7 @@ class JobProcessor:
     def _overall_refusal(
         self, queue: Queue, job: Job, excluded: Mapping[str, Refusal], rest: Refusal | None
     ) -> Refusal | None:
-        return least_severe_refusal(self._nominator.assign_smallest(queue, job), excluded, rest)
+        return least_severe_refusal(partial(self._nominator.assign_smallest, queue, job), excluded, rest)
 
     def _try_now(
         self, queue: Queue, job: Job, excluded_names: frozenset[str], *, fresh: bool

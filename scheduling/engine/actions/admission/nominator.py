@@ -8,7 +8,7 @@ taken, the full one even with victims. Source: Kueue's `nominate` and flavor ass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -110,11 +110,18 @@ class Nominator:
         found = self.assign_smallest(queue, job)
         return found.refusal is None and found.mode is Mode.FIT
 
-    def assign_smallest(self, queue: Queue, job: Job, dead: RoleFlavors | None = None) -> Assignment:
-        """Return the assignment of a job's smallest size over all flavors without victims; `infeasible` is as
-        in `EvaluationRequest`."""
+    def assign_smallest(
+        self,
+        queue: Queue,
+        job: Job,
+        excluded_flavors: Set[str] = frozenset(),
+        *,
+        infeasible: RoleFlavors | None = None,
+    ) -> Assignment:
+        """Return the assignment of a job's smallest size over all flavors but the excluded ones, without
+        victims; `infeasible` is as in `EvaluationRequest`."""
         request = EvaluationRequest(RefusalCache(), may_preempt=False)
-        skipped = infeasible_flavors_of(self._session, queue, job) if dead is None else dead
+        skipped = self._skipped_flavors(queue, job, excluded_flavors, infeasible)
         return self._assignment(queue, job, request, smallest_gang(job), skipped, None)
 
     def place_nominated(
@@ -123,6 +130,13 @@ class Nominator:
         """Place a nominated job's tasks by its assignment, inside the statement."""
         placer = GangPlacer(self._snapshot, self._session.placer, full)
         return placer.place_job(statement, nominated.queue, nominated.job, nominated.assignment)
+
+    def _skipped_flavors(
+        self, queue: Queue, job: Job, excluded_flavors: Set[str], infeasible: RoleFlavors | None
+    ) -> RoleFlavors:
+        """Return the pairs of role and flavor to skip; `infeasible` is as in `EvaluationRequest`."""
+        found = infeasible_flavors_of(self._session, queue, job) if infeasible is None else infeasible
+        return found | {(role.name, flavor) for role in job.roles for flavor in excluded_flavors}
 
     def _evaluate_within_caps(
         self,
@@ -160,12 +174,7 @@ class Nominator:
         previous = tuple(self._snapshot.allocations[key] for key in replaced)
         for key in replaced:
             statement.release(key)
-        excluded = frozenset((role.name, flavor) for role in job.roles for flavor in request.excluded_flavors)
-        skipped = excluded | (
-            infeasible_flavors_of(self._session, queue, job)
-            if request.infeasible is None
-            else request.infeasible
-        )
+        skipped = self._skipped_flavors(queue, job, request.excluded_flavors, request.infeasible)
 
         def nominate_without(skipped: RoleFlavors) -> NominatedJob:
             assignment = self._assignment(queue, job, request, counts, skipped, held)

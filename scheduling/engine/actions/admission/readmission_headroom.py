@@ -1,9 +1,9 @@
-"""This module makes evicted jobs leave headroom when they borrow again, so that the next owner needs no
-victims.
+"""This module makes jobs leave headroom when they borrow, so that the next owner needs no victims.
 
 A job was evicted because an owner reclaimed quota. If next to nothing is unused, the next owner evicts it
 once more, and its work is lost again. A job that was drained lately does not borrow at all: it would take at
-once what it has just released.
+once what it has just released. If preemption loses more of the cell's GPU time than its budget allows, all
+borrowing jobs leave headroom.
 """
 
 from __future__ import annotations
@@ -41,11 +41,29 @@ class _QuotaGap:
 
 
 # The rule by which a job waits, among the numbers of its refusal.
-HEADROOM_RULE, DRAINED_RULE = "spare", "drained"
+READMISSION_RULE, DRAINED_RULE, HEADROOM_RULE = "spare", "drained", "headroom"
+
+
+def must_leave_headroom(session: Session, job: Job) -> bool:
+    """Return whether a job may have to leave quota unused when it borrows."""
+    return bool(job.evictions or job.drained or headroom_permille(session))
+
+
+def headroom_permille(session: Session) -> int:
+    """Return how much of the tree's cards every borrowing job leaves unused, in thousandths.
+
+    It is 0 while preemption has lost at most half of its budget, and rises from there.
+    """
+    options = session.config.preemption
+    budget_ppm = 1000 * options.loss_budget_permille
+    beyond_half = 2 * session.snapshot.lost_ppm - budget_ppm
+    if not budget_ppm or beyond_half <= 0:
+        return 0
+    return min(options.headroom_permille, options.headroom_permille * beyond_half // budget_ppm)
 
 
 def find_headroom_refusal(session: Session, nominated: NominatedJob, *, charged: bool) -> Refusal | None:
-    """Return why a job that was evicted must not borrow now, or None.
+    """Return why a job must not borrow now, or None.
 
     `charged`: the snapshot's usage includes the job.
     """
@@ -73,7 +91,8 @@ def compute_headroom(session: Session, queue: Queue, job: Job, key: FlavorResour
     owned = tree.subtree_quota(tree.root(queue.quota_node), key)
     if card is None or owned is None:
         return 0
-    return owned * session.config.preemption.spare_permille * job.evictions // (1000 * card) * card
+    permille = session.config.preemption.spare_permille * job.evictions + headroom_permille(session)
+    return owned * permille // (1000 * card) * card
 
 
 def _smallest_usages(session: Session, queue: Queue, job: Job) -> Sequence[tuple[str, FlavorUsage]]:
@@ -98,8 +117,8 @@ def _is_subject(session: Session, queue: Queue, job: Job) -> bool:
     options = session.config.preemption
     if job.drained:
         return True
-    evicted = bool(job.evictions and options.spare_permille)
-    return evicted and may_borrow(queue, job, options.eviction_cap)
+    subject = bool(job.evictions and options.spare_permille) or headroom_permille(session) > 0
+    return subject and may_borrow(queue, job, options.eviction_cap)
 
 
 def _find_gaps(
@@ -145,13 +164,14 @@ def _refuse_gaps(gaps: Sequence[_QuotaGap], missing: Mapping[str, int], queue: Q
     where: dict[str, int | str] = {"flavor": first.key.flavor, "resource": first.key.resource}
     numbers: dict[str, int | str] = {
         **where,
-        "rule": HEADROOM_RULE,
+        "rule": READMISSION_RULE if job.evictions else HEADROOM_RULE,
         "asked": first.asked,
         "available": max(0, first.unused - first.keep),
         "keep_free": first.keep,
         "unused": max(0, first.unused),
-        "evictions": job.evictions,
     }
+    if job.evictions:
+        numbers["evictions"] = job.evictions
     lacks = {gap.key.resource: gap.asked + gap.keep - gap.unused for gap in gaps}
     raised = {gap.key.resource: gap.raised for gap in gaps}
     wait, more = (

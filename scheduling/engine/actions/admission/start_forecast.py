@@ -161,7 +161,7 @@ class StartForecast:
     ) -> dict[FlavorResource, Amount]:
         """Return what others may take beside a job that was evicted and borrows, less its readmission
         headroom."""
-        if not nominated.job.evictions or not found.assignment.borrow_level:
+        if not found.assignment.borrow_level:
             return extra
         tree, leaf = self._snapshot.quota, nominated.queue.quota_node
         root, left = tree.root(leaf), dict(extra)

@@ -4,6 +4,7 @@ changed."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from scheduling.engine.actions.admission.excluded_flavors import (
     are_all_excluded,
@@ -99,8 +100,8 @@ class StartTrial(FeasibilityTrial):
             if refusal is None:
                 return None
         if excluded:
-            quota = self._nominator.assign_smallest(queue, job, infeasible)
-            refusal = least_severe_refusal(quota, excluded, refusal) or next(iter(excluded.values()))
+            assign_without = partial(self._nominator.assign_smallest, queue, job, infeasible=infeasible)
+            refusal = least_severe_refusal(assign_without, excluded, refusal) or next(iter(excluded.values()))
         return None if refusal is None else refusal.reason
 
     def _refusal(

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from foundation.core.quantities import Resource
-from scheduling.engine import PreemptionOptions, QuotaPut
+from scheduling.engine import JobPut, PreemptionOptions, QuotaPut
 from scheduling.engine.model import (
+    Barred,
     Fungibility,
     HelpCode,
     Outcome,
@@ -92,6 +93,30 @@ class TestEvicted:
         found = stage.ask(job("again", "a", role(1, 4, models=("A100",)), at=5, evictions=3))
         assert found.reason is Reason.WAITING_FOR_QUOTA
         assert found.numbers["flavor"] == "near"
+
+    @pytest.mark.parametrize(
+        ("fill", "reason"),
+        [(17, Reason.WAITING_FOR_BORROWED), (19, Reason.WAITING_FOR_QUOTA)],
+    )
+    def test_where_the_flavor_with_quota_is_not_allowed_the_others_are_judged(
+        self, fill: int, reason: Reason
+    ) -> None:
+        """The far kind is free and beyond its budget; the near one is shut to jobs that were evicted."""
+        spent = (Barred("far", "Team", 10, 10),)
+        found = two_kinds(fill).ask(job("again", "a", role(1, 2), at=5, evictions=1, barred=spent))
+        assert (found.reason, found.numbers["flavor"]) == (reason, "near")
+
+    def test_more_quota_is_offered_for_the_roles_that_need_it(self) -> None:
+        """The far kind holds one role; the near one, where one card is free, has to hold the other."""
+        stage = two_kinds(19)
+        stage.put(JobPut(job("far", "a", role(15, 1, models=("H100",)))))
+        stage.cycle()
+        roles = (role(5, 1, name="one"), role(3, 1, name="two"))
+        found = stage.ask(job("again", "a", *roles, at=5, evictions=1))
+        assert (found.reason, found.numbers["flavor"], found.numbers["asked"]) == (
+            Reason.WAITING_FOR_QUOTA, "near", 3,
+        )  # fmt: skip
+        assert shorts(found)[HelpCode.RAISE_QUOTA] == 2
 
     def test_more_than_is_ever_borrowed_is_no_question_of_room_left_unused(self) -> None:
         stage = two_kinds(9)

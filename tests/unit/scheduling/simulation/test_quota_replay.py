@@ -71,3 +71,22 @@ def test_nobody_is_moved_for_a_borrower() -> None:
     report = replay(("a", 0, 6, 10), ("a", 1, 2, 9000), ("b", 2, 4, 9000), ("a", 1001, 8, 10))
     assert report.preemptions == 0
     assert told(report, "a-3") == [(9001, "start"), (9011, "finish")]
+
+
+def test_after_much_was_lost_borrowers_leave_gpus_unused_for_thirty_days() -> None:
+    late = 60_000 + 30 * 24 * HOUR + 1
+    report = replay(
+        ("a", 0, 8, 100_000),
+        ("a", 1, 8, 100_000),
+        ("b", 60_000, 8, 10),
+        ("a", late, 8, 10),
+        ("a", late, 8, 10),
+    )
+    # More than 1 % of the GPU time of 30 days is lost, so that one of 16 GPUs has to stay unused.
+    assert told(report, "a-1") == [
+        (1, "start"),
+        (60_000, "evict"),
+        (100_000, "start"),
+        (200_000, "finish"),
+    ]
+    assert told(report, "a-3")[0] == told(report, "a-4")[0] == (late, "start")

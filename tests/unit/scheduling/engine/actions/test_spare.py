@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from foundation.core.quantities import Resource
-from scheduling.engine import EngineConfig, FairSharing, PreemptionOptions, Snapshot
+from scheduling.engine import Delta, EngineConfig, FairSharing, LossPut, PreemptionOptions, Snapshot
 from scheduling.engine.model import HelpCode, Instant, Job, JobState, Reason, Strategy, Verdict
 from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage
 from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role, world
@@ -45,6 +45,59 @@ def test_the_more_often_evicted_the_more_is_left_free(evictions: int, free: int,
             HelpCode.RAISE_QUOTA: 11 - free,
         }
         assert [turn.verdict for turn in result.considered] == [Verdict.RESERVED]
+
+
+@pytest.mark.parametrize(
+    ("lost_ppm", "evictions", "keep"),
+    [(0, 0, 0), (7_499, 0, 0), (7_500, 0, 1), (10_000, 0, 2), (900_000, 0, 2), (10_000, 1, 4)],
+)
+def test_the_more_preemption_lost_the_more_all_borrowers_leave_free(
+    lost_ppm: int, evictions: int, keep: int
+) -> None:
+    """Of twenty cards a tenth stays free once preemption lost all that it may; that begins at half of it."""
+    for free, starts in ((keep, False), (keep + 1, True)):
+        stage = Stage(pool(job("fill", "a", role(20 - free, 1))), replace(ADMIT, preemption=TENTH))
+        stage.cycle()
+        stage.put(LossPut(lost_ppm))
+        stage.submit(job("next", "a", role(1, 1), at=5, evictions=evictions))
+        stage.cycle()
+        assert ("next" in stage.running()) is starts
+
+
+def test_after_losses_a_borrower_is_told_what_stays_unused() -> None:
+    stage = Stage(pool(job("fill", "a", role(18, 1))))
+    stage.cycle()
+    stage.put(LossPut(10_000))
+    stage.submit(job("next", "a", role(1, 1), at=5), job("own", "b", role(1, 2), at=6))
+    stage.cycle()
+    assert "own" in stage.running()
+    stage.cycle()
+    found = stage.outcome("next")
+    assert found.reason is Reason.WAITING_FOR_BORROWED
+    assert found.numbers == {
+        "flavor": "a100", "resource": "gpu.cards", "rule": "headroom",
+        "asked": 1, "available": 0, "keep_free": 2, "unused": 0,
+    }  # fmt: skip
+    assert {way.code: way.numbers["short"] for way in found.help} == {
+        HelpCode.WAIT_FOR_RELEASE: 3,
+        HelpCode.RAISE_QUOTA: 9,
+    }
+
+
+def test_without_a_budget_for_losses_nothing_is_left_free() -> None:
+    options = PreemptionOptions(loss_budget_permille=0)
+    stage = Stage(pool(job("fill", "a", role(19, 1))), replace(ADMIT, preemption=options))
+    stage.cycle()
+    stage.put(LossPut(500_000))
+    stage.submit(job("next", "a", role(1, 1), at=5))
+    stage.cycle()
+    assert "next" in stage.running()
+
+
+def test_what_was_lost_is_part_of_a_saved_cycle() -> None:
+    snapshot = pool()
+    snapshot.apply(Delta((LossPut(4_321),)))
+    assert Snapshot.from_json(snapshot.to_json()).lost_ppm == 4_321
 
 
 def test_a_fresh_job_of_the_same_shape_does_not_wait_behind_it() -> None:

@@ -1,0 +1,74 @@
+"""How much GPU time preemption threw away lately in each cell, by which the engine leaves owners room.
+
+What is counted is the work since the last checkpoint of jobs that lost their place to others as a whole,
+against the time that the GPUs of the cell have had: a cell that is new has lost next to nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db.models import Sum
+
+from clusters.models import Cell, Device
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
+from scheduling.engine_input.job_history import PREEMPTED
+from scheduling.models import Allocation
+
+LOSS_WINDOW: Final = timedelta(days=30)
+"""So far back losses count; `allotment replay` counts them the same."""
+_CORES: Final = 100
+_MOST_PPM: Final = 1_000_000
+
+
+@row_scope.whole()
+def measure_preemption_loss(*, now: datetime) -> int:
+    """Note for each cell what preemption lost; returns how many cells lost another part than before."""
+    lost = _read_lost_gpu_seconds(now - LOSS_WINDOW)
+    gpus = _count_gpus()
+    changed = 0
+    for cell_id, before in Cell.unscoped.order_by("pk").values_list("pk", "lost_ppm"):
+        time_s = gpus.get(cell_id, 0.0) * LOSS_WINDOW.total_seconds()
+        found = min(_MOST_PPM, int(lost.get(cell_id, 0.0) * _MOST_PPM / time_s)) if time_s else 0
+        if found != before:
+            changed += Cell.unscoped.filter(pk=cell_id).update(lost_ppm=found)
+    return changed
+
+
+def _read_lost_gpu_seconds(since: datetime) -> Mapping[uuid.UUID, float]:
+    """By cell, the GPU-seconds that preempted attempts threw away since an instant."""
+    rows = Allocation.unscoped.filter(
+        attempt__end_reason__in=[rule.value for rule in PREEMPTED],
+        attempt__ended_at__gt=since,
+    ).order_by()
+    lost: defaultdict[uuid.UUID, float] = defaultdict(float)
+    for cell_id, began, ended, checkpoint_s, charge in rows.values_list(
+        "attempt__job__queue__cell_id",
+        "attempt__started_at",
+        "attempt__ended_at",
+        "attempt__job__checkpoint_interval_s",
+        "charge",
+    ).iterator():
+        if began is None or ended is None:
+            continue
+        ran_s = max(0.0, (ended - began).total_seconds())
+        lost[cell_id] += _gpus(charge) * (ran_s % checkpoint_s if checkpoint_s else ran_s)
+    return lost
+
+
+def _gpus(charge: Mapping[str, int]) -> float:
+    """How many GPUs' worth of compute a task was charged."""
+    cores = charge.get(Resource.GPU_CORES, 0)
+    return cores / _CORES if cores else float(charge.get(Resource.GPU_CARDS, 0))
+
+
+def _count_gpus() -> Mapping[uuid.UUID, float]:
+    """By cell, how many GPUs stand there."""
+    present = Device.unscoped.filter(node__present=True).order_by()
+    sums = present.values_list("node__cluster__cell_id").annotate(cores=Sum("cores_capacity"))
+    return {cell_id: cores / _CORES for cell_id, cores in sums}

@@ -1,0 +1,30 @@
+"""How much GPU time the evictions of a replay threw away lately, as a cell of the platform measures it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+WINDOW_S: Final = 30 * 24 * 3600
+"""`LOSS_WINDOW` of `scheduling.services.preemption_loss`."""
+
+
+@dataclass(slots=True)
+class Losses:
+    """GPU-seconds lost on `gpus` GPUs, by the second of the trace in which they were."""
+
+    gpus: int = 0
+    _lost: deque[tuple[int, int]] = field(default_factory=deque)
+    _sum: int = 0
+
+    def add(self, now: int, gpu_seconds: int) -> None:
+        """Count what an eviction threw away."""
+        self._lost.append((now, gpu_seconds))
+        self._sum += gpu_seconds
+
+    def measure_ppm(self, now: int) -> int:
+        """Return the part of the GPU time of the last 30 days that was lost, in millionths."""
+        while self._lost and self._lost[0][0] < now - WINDOW_S:
+            self._sum -= self._lost.popleft()[1]
+        return self._sum * 1_000_000 // (self.gpus * WINDOW_S) if self.gpus else 0
