@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import NamedTuple, Self
 
+from foundation.core.flavor_resource import FlavorResource
 from foundation.core.quantities import Resource
-from quotas.tree import FlavorResource
 
 FlavorKey = tuple[uuid.UUID, Resource]
 """(flavor, resource): what one tree of quota is kept for."""

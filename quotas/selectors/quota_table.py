@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from clusters.models import Cell, Flavor
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.core.flavor_resource import FlavorResource
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.distribution.division import compute_nominals
@@ -22,7 +23,6 @@ from quotas.selectors.node_names import node_names
 from quotas.selectors.quota_row import QuotaRow
 from quotas.selectors.sight import quota_tenants
 from quotas.selectors.tree import build_tree, read_tree_rows, reserved_in_subtrees
-from quotas.tree import FlavorResource
 from quotas.tree.limits import NOTHING, Amount, NodeLimits, add_amounts
 from tenants.access import permissions
 from tenants.access.permissions import Permission

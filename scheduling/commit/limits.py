@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from foundation.core.flavor_resource import FlavorResource
 from foundation.core.quantities import Resource
-from quotas.tree import FlavorResource
 from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.models import Job
 

@@ -12,10 +12,11 @@ from typing import Final
 
 from django.conf import settings
 
-from clusters.models import Sharing
 from foundation.core.quantities import Resource
 from scheduling import engine
 
+FAIR, CLASSICAL = "fair", "classical"
+"""The values of `clusters.models.Sharing`; saved cycles are replayed without Django, which models need."""
 ACTIONS: Final = ("pressure", "stale_gang", "admit", "consolidate")
 """In the order in which they run. Without `elastic`: a job that lost surplus does not grow again yet."""
 
@@ -31,7 +32,7 @@ USER_SHARES: Final = engine.UserShares(resource_weights=_USER_WEIGHTS)
 
 
 @cache
-def engine_config(sharing: str = Sharing.FAIR) -> engine.EngineConfig:
+def engine_config(sharing: str = FAIR) -> engine.EngineConfig:
     """The configuration of cells with this sharing, with the plug-ins of installed packages; read once per
     process.
 
@@ -45,7 +46,7 @@ def engine_config(sharing: str = Sharing.FAIR) -> engine.EngineConfig:
         actions=ACTIONS,
         backfill=engine.BackfillOptions(hold_after_s=settings.ALLOTMENT_HOLD_AFTER_S or None),
         vetoes=(*default.vetoes, *installed),
-        fair_sharing=engine.FairSharing() if sharing == Sharing.FAIR else None,
+        fair_sharing=engine.FairSharing() if sharing == FAIR else None,
         preemption=engine.PreemptionOptions(loss_budget_permille=settings.ALLOTMENT_PREEMPTION_LOSS_PERMILLE),
         user_shares=USER_SHARES,
         plugins=plugins,
@@ -53,7 +54,7 @@ def engine_config(sharing: str = Sharing.FAIR) -> engine.EngineConfig:
 
 
 @cache
-def brief_config(sharing: str = Sharing.FAIR) -> engine.EngineConfig:
+def brief_config(sharing: str = FAIR) -> engine.EngineConfig:
     """For a cycle between two whole ones, which gives away what came back and tells nobody else anything.
 
     Raises: ConfigError, as `engine_config`.

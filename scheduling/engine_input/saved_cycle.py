@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from clusters.models import Sharing
 from scheduling import engine
 from scheduling.engine.model import Instant
-from scheduling.engine_input.config import engine_config
+from scheduling.engine_input.config import CLASSICAL, FAIR, engine_config
 
 FORMAT: Final = "allotment-cycle-1"
 
@@ -17,7 +16,7 @@ class DumpError(ValueError):
     """The file is not a saved cycle."""
 
 
-def dump_cycle(snapshot: engine.Snapshot, now: float, *, sharing: str = Sharing.FAIR) -> str:
+def dump_cycle(snapshot: engine.Snapshot, now: float, *, sharing: str = FAIR) -> str:
     """A snapshot, the moment (epoch seconds) and the cell's sharing as text."""
     content = {"format": FORMAT, "now": now, "sharing": sharing, "snapshot": json.loads(snapshot.to_json())}
     return json.dumps(content)
@@ -35,10 +34,10 @@ def replay_cycle(text: str) -> dict[str, Any]:
         snapshot = engine.Snapshot.from_json(json.dumps(content["snapshot"]))
         now = Instant(float(content["now"]))
         # Files of versions before the setting do not name it; all cells were fair then.
-        sharing = content.get("sharing", Sharing.FAIR)
+        sharing = content.get("sharing", FAIR)
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError, engine.SnapshotError) as error:
         raise DumpError(f"this is not a saved cycle: {error}") from error
-    if sharing not in Sharing.values:
+    if sharing not in (CLASSICAL, FAIR):
         raise DumpError(f"this cycle shares by a rule that is not known here: {sharing!r}")
     config = engine_config(sharing)
     result: dict[str, Any] = json.loads(engine.canonical(engine.run_cycle(snapshot, config, now)))

@@ -15,11 +15,11 @@ from clusters.models import Cluster, Device, Flavor, GpuMode
 from clusters.services.ownership import backend_confirmed
 from foundation.audit import audit_log
 from foundation.core.actor import SYSTEM
+from foundation.core.flavor_resource import FlavorResource
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from quotas.models import Queue
 from quotas.selectors.tree import load_tree
-from quotas.tree import FlavorResource
 from scheduling.models import Allocation
 
 log = structlog.get_logger(__name__)

@@ -1,6 +1,6 @@
 """The engine's data: frozen, free of behaviour, and serialisable field by field."""
 
-from quotas.tree import FlavorResource, ResourceName
+from foundation.core.flavor_resource import FlavorResource, ResourceName
 from scheduling.engine.model.inventory import (
     Device,
     Extended,

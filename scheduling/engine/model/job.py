@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from quotas.tree import ResourceName
+from foundation.core.flavor_resource import ResourceName
 from scheduling.engine.model.inventory import Extended, HostPort, Toleration
 from scheduling.engine.model.kinds import GpuMode, Instant, JobState, QosClass, TopologyMode
 from scheduling.engine.model.profiles import parse_profile

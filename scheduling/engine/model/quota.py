@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from quotas.tree import FlavorResource, ResourceName
+from foundation.core.flavor_resource import FlavorResource, ResourceName
 from scheduling.engine.model.kinds import (
     AllocationMode,
     Instant,

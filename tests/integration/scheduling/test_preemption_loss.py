@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import time_machine
-from scheduling.snapshots.kept import KeptCell
 
 from clusters.models import Cell
 from foundation.core import clock
 from scheduling.models import Allocation, Attempt, Job
 from scheduling.services.preemption_loss import LOSS_WINDOW, measure_preemption_loss
 from scheduling.snapshots import cell_snapshot
+from scheduling.snapshots.snapshot_cache import CachedCell
 from tests.builders import jobs
 from tests.builders.world import World, world
 
@@ -64,8 +64,8 @@ def test_work_that_preempted_jobs_do_again_is_counted_against_the_time_of_all_gp
 def test_both_snapshots_follow_what_was_lost() -> None:
     with time_machine.travel(NOW, tick=False):
         here = world()
-        kept = KeptCell(here.cell.pk)
-        assert kept.refresh().snapshot.lost_ppm == 0
+        kept = CachedCell(here.cell.pk)
+        assert kept.refresh_snapshot().snapshot.lost_ppm == 0
         Cell.unscoped.filter(pk=here.cell.pk).update(lost_ppm=4_321)
-        assert kept.refresh().snapshot.lost_ppm == 4_321
+        assert kept.refresh_snapshot().snapshot.lost_ppm == 4_321
         assert cell_snapshot(here.cell.pk).snapshot.lost_ppm == 4_321

@@ -16,6 +16,7 @@ from foundation.core.errors import PermissionDenied
 from foundation.messaging import outbox
 from foundation.models import AuditRecord
 from quotas.models import Queue
+from scheduling.engine_input.config import CLASSICAL, FAIR
 from scheduling.models import JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.snapshots import cell_snapshot
@@ -119,3 +120,7 @@ def test_who_may_edit_clusters_may_choose_and_the_choice_is_recorded(
     capsys.readouterr()
     call_command("cell", "list", "--user", admin.username)
     assert "classical" in capsys.readouterr().out
+
+
+def test_the_configuration_knows_the_values_of_the_setting() -> None:
+    assert {FAIR, CLASSICAL} == set(Sharing.values)

@@ -1,4 +1,4 @@
-"""The key by which a quota tree counts."""
+"""The key by which quota is counted, in the tree, in the engine and in reasons."""
 
 from __future__ import annotations
 
