@@ -88,7 +88,7 @@ def read_arrivals(file: Path, seed: int, *, pods: int, nodes: int) -> Arrivals:
         try:
             record = json.loads(text)
         except json.JSONDecodeError as error:
-            raise InputError(f"is not JSON: {error.msg}", file=file, line=number) from error
+            raise InputError(f"isn't valid JSON: {error.msg}", file=file, line=number) from error
         if not isinstance(record, dict):
             raise InputError("is not a JSON object", file=file, line=number)
         seeds.append(record.get("seed"))

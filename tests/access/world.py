@@ -215,7 +215,7 @@ def _texts(w: AccessWorld, side: Side) -> dict[str, str]:
         "wish": f"wish-{word}",
         "revision_reason": f"revision-{word}",
         "loan": f"loan-{word}",
-        "limit_amount": "4 cards",
+        "limit_amount": "4 GPUs",
         "policy_link": f"/ops/policies/{side.tenant.pk}",
         "grant_line": side.tenant.name,
         "budget_hours": f'aria-valuemax="{side.hours}"',

@@ -135,7 +135,7 @@ def test_conditions_add_up_and_plain_parameters_are_conditions(w: World, editor:
     assert names(editor.get(f"{JOBS}?kind=batch&submitted_by=adam")) == ["beta"]
     assert names(editor.get(f"{JOBS}?filterBy=submitted_at>=2100-01-01T00:00:00Z")) == []
     assert len(names(editor.get(f"{TEAM}/queues?name=default&sort=-name"))) == 1
-    assert editor.get(f"{TEAM}/quota?resource=cpu&sort=-used").json()["total"] == 2
+    assert editor.get(f"{TEAM}/quota?resource=cpu&sort=-reserved").json()["total"] == 2
 
 
 def test_only_the_fields_asked_for(w: World, editor: APIClient) -> None:

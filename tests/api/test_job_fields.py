@@ -26,7 +26,7 @@ from scheduling.engine_input.jobs import asked_job
 from scheduling.job_file import parse_job
 from scheduling.job_file.fields import FIELDS
 from scheduling.models import WorkspacePolicy
-from scheduling.policy import combine, violations
+from scheduling.policy import combine_policies, find_violations
 from scheduling.policy.fields import CAPPED
 from tests.api.conftest import As
 from tests.builders.world import World
@@ -282,12 +282,12 @@ LIMITED = [
 def test_a_policy_limits_what_the_file_says(row: Described, w: World) -> None:
     assert row.bounds is not None
     low = int(row.bounds[0]) + 1
-    policy = combine([WorkspacePolicy(tenant=w.workspace, maximum={row.path: low})])
+    policy = combine_policies([WorkspacePolicy(tenant=w.workspace, maximum={row.path: low})])
     for value, refused in ((low, False), (low + 1, True)):
         body = body_with(row.path, value)
         if row.path == "gang.min_available":
             body["roles"][0]["replicas"] = value
-        found = {re.sub(r"\.\d+", "", error.field) for error in violations(parse_job(body), policy)}
+        found = {re.sub(r"\.\d+", "", error.field) for error in find_violations(parse_job(body), policy)}
         assert found == ({row.path} if refused else set())
 
 

@@ -264,7 +264,7 @@ def test_what_the_workspace_cannot_pay_is_said_before_the_request_is_sent(client
     job = decide(neither_has_more(w))
     client.force_login(w.editor)
     page, sent = asked_of(client, job)
-    assert f"{w.workspace.name} itself has only 0 GPUs, " in page
+    assert f"{w.workspace.name} has only 0 GPUs" in page
     assert sent["gpu.cards.nominal"] == "11"
 
 

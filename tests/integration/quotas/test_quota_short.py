@@ -265,7 +265,7 @@ def test_the_command_writes_what_it_reads() -> None:
     assert blocks[0]["pools"]["h100"] == pools | {"cpu": "1500m", "memory": "512Gi"}
     assert blocks[1]["queue"] == "default"
     assert "    h100: {gpus: 16, " in out.getvalue()
-    with pytest.raises(CommandError, match="only YAML"):
+    with pytest.raises(CommandError, match="requires YAML"):
         call_command("quota", "export", "--short", "--format", "csv", stdout=out)
 
 

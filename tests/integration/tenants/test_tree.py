@@ -154,7 +154,7 @@ def test_who_edits_the_roles_of_the_old_folder_decides_nothing_where_a_tenant_ha
     assert AuditRecord.unscoped.get(action="role.create").after["copy_of"] == str(helper.pk)
     for role in CustomRole.unscoped.exclude(tenant=None).prefetch_related("members__tenant"):
         assert role.tenant is not None
-        assert all(role.tenant.holds(each.tenant) for each in role.members.all() if each.tenant)
+        assert all(role.tenant.contains(each.tenant) for each in role.members.all() if each.tenant)
 
 
 def test_the_preview_of_a_move_says_who_gains_and_who_loses(here: World) -> None:

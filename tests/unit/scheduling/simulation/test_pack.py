@@ -114,7 +114,7 @@ def test_standard_output_carries_json_alone_or_a_table(
         ("arrivals", '"seed": 42', '"seed": 7', "arrivals.txt, field seed: has no seed 42; it has 7"),
         ("arrivals", "[1, 0]", "[1, 1]", "arrivals.txt, line 1, field node_rank: ranks 1 nodes"),
         ("arrivals", "[0, 1, 4", "[0, 1, 9", "arrivals.txt, line 1, field order: 9 is no row of a list of 5"),
-        ("arrivals", "{", "[", "arrivals.txt, line 1: isn't valid JSON."),
+        ("arrivals", "{", "[", "arrivals.txt, line 1: isn't valid JSON: "),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_place(
