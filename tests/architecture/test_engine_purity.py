@@ -31,8 +31,14 @@ IMPURE = {
     "signal", "socket", "subprocess", "tempfile", "threading", "time", "urllib", "uuid",
 }  # fmt: skip
 MAY_IMPORT = {
-    "scheduling/engine/": ("numpy", "foundation.core.quantities", "quotas.tree", "scheduling.engine"),
-    "quotas/tree/": ("quotas.tree",),
+    "scheduling/engine/": (
+        "numpy",
+        "foundation.core.flavor_resource",
+        "foundation.core.quantities",
+        "quotas.tree",
+        "scheduling.engine",
+    ),
+    "quotas/tree/": ("foundation.core.flavor_resource", "quotas.tree"),
 }
 DECIDES = re.compile(
     r"(^|_)(victims?|best_fit|worst_fit|first_fit|bin_pack|fill_back|score_nodes?|rank_nodes?"
