@@ -133,7 +133,7 @@ def installed(
         return
     server = request.getfixturevalue("postgres_server")
     name = server.create_database()
-    environment["ALLOTMENT_DATABASE_URL"] = server.url(name)
+    environment["ALLOTMENT_DATABASE_URL"] = server.database_url(name)
     with run_platform(world=world, environment=environment) as running, server.connect(name) as database:
         watch_commits(database)
         yield Installed(running, database)

@@ -76,7 +76,7 @@ def open_queue(page: Page, workspace: str) -> None:
     page.locator("#id_name").fill("default")
     page.locator("#id_flavors").fill("a100")
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_text("The queue default is open.")).to_be_visible()
+    expect(page.get_by_text("Queue default created.")).to_be_visible()
 
 
 def type_quota(page: Page, above: str, name: str, cards: int) -> None:
