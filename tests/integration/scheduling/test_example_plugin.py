@@ -28,7 +28,7 @@ def cycle(labels, **facts):
     snapshot = Snapshot(
         nodes=[Node(id=f"n{i}", cpu=8000, memory=1024, labels=own) for i, own in enumerate(labels)],
         flavors=[Flavor(id="cpu")],
-        quota_nodes=[QuotaNode(id="team", quotas=(Quota(flavor="cpu", resource="cpu", nominal=None),))],
+        quota_nodes=[QuotaNode(id="team", quotas=(Quota(flavor="cpu", resource="cpu", own_nominal=None),))],
         queues=[Queue(id="team", quota_node="team", flavors=("cpu",))],
         jobs=[Job(id="j", queue="team", roles=(role,), submitted_at=Instant(0))],
     )
