@@ -53,6 +53,8 @@ class CachedCell:
         self._places: list[str] = []
         # How many cycles in a row were based on something that no longer held when it was to be written.
         self.doubts = 0
+        # Whether the last cycle was run with this snapshot; another process may have run it.
+        self.ran_cycle = False
         # Nodes to be read again although their marks may be as they were.
         self._again: set[uuid.UUID] = set()
 
@@ -95,7 +97,8 @@ class CachedCell:
 
     def _follow_jobs(self, frame: CellFacts, *, briefly: bool) -> None:
         """Bring jobs up to date, and the snapshot in what their tasks hold."""
-        alone = self._frame is not None and frame.cycle == self._frame.cycle + 1
+        alone = self.ran_cycle and self._frame is not None and frame.cycle == self._frame.cycle + 1
+        self.ran_cycle = False
         before = self._jobs.watched
         self._jobs.read_changes(frozenset(frame.claims), alone=alone, briefly=briefly)
         watched = self._jobs.watched
@@ -201,7 +204,9 @@ def checkout(
     return cell_snapshot(cell_id), None
 
 
-def checkin(known: CachedCell, *, decided: Iterable[str] = (), dropped: bool = False) -> None:
+def checkin(
+    known: CachedCell, *, decided: Iterable[str] = (), dropped: bool = False, ran_cycle: bool = False
+) -> None:
     """Keep it for the next cycle; the one that was used longest ago has to go.
 
     `decided` are the jobs that the cycle decided about. `dropped`: a decision no longer held. Somebody was
@@ -209,6 +214,7 @@ def checkin(known: CachedCell, *, decided: Iterable[str] = (), dropped: bool = F
     reads all of it anew.
     """
     known.note_decided(decided)
+    known.ran_cycle = ran_cycle
     known.doubts = known.doubts + 1 if dropped else 0
     if known.doubts >= MOST_DOUBTS:
         return

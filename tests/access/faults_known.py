@@ -9,38 +9,38 @@ SAMPLE: Final[dict[str, str]] = {
     "quotas.selectors.quota_request:quota_requests:quota_tenants:1": (
         "GET api/v1/admin/quota-requests/{quota_request}"
     ),
-    "quotas.selectors.budget:budget_get:require:1": "GET api/v1/admin/budgets/{budget}",
+    "quotas.selectors.budget:budget_get:require_permission:1": "GET api/v1/admin/budgets/{budget}",
     "tenants.selectors.access_key:access_key_list:by user_id:1": "DELETE api/v1/me/keys/{prefix} of another",
     "tenants.selectors.member:member_get:by tenant:1": "GET api/v1/tenants/{tenant}/members/{member}",
     "quotas.selectors.quota_history:quota_revision_get:quota_tenants:1": (
         "POST api/v1/admin/quota-revisions/{revision}/revert"
     ),
-    "tenants.services.tenant:tenant_rename:require:1": "PATCH api/v1/tenants/{tenant}",
+    "tenants.services.tenant:tenant_rename:require_permission:1": "PATCH api/v1/tenants/{tenant}",
     "tenants.services.member:member_set:require_cover:1": "POST api/v1/tenants/{tenant}/members as editor",
-    "scheduling.services.jobs.acting:require_stop:require:1": (
+    "scheduling.services.jobs.acting:require_stop:require_permission:1": (
         "POST api/v1/workspaces/{ws}/jobs/{job}/cancel of another"
     ),
     "frontend.pages.quotas.page:workspace_quota:login_required:1": "GET w/{workspace}/quota",
     "tenants.sign_in.one_time_passwords:PasswordChosen.has_permission:require_password_chosen:1": (
         "GET api/v1/workspaces/{ws} by a session"
     ),
-    "frontend.pages.tenancy.roles:roles:require:1": "GET ops/tenants/{tenant}/roles",
+    "frontend.pages.tenancy.roles:roles:require_permission:1": "GET ops/tenants/{tenant}/roles",
     "tenants.api.streams:signed_in_still:refusal:1": (
         "GET api/v1/events of a workspace after losing the key"
     ),
-    "tenants.api.base:WorkspaceView.may_see_again:require:1": (
+    "tenants.api.base:WorkspaceView.may_see_again:require_permission:1": (
         "POST api/v1/workspaces/{ws}/jobs/{job}/cancel again without the right here"
     ),
 }
 """Checks, and a row by which it is noticed that they are gone."""
 
 BEHIND: Final[dict[str, tuple[str, ...]]] = {
-    "clusters.services.flavor:flavors_found:require:1": (
-        "clusters.selectors.flavor:cluster_get:require:1",
-        "clusters.services.flavor:flavor_add:require:1",
+    "clusters.services.flavor:flavors_found:require_permission:1": (
+        "clusters.selectors.flavor:cluster_get:require_permission:1",
+        "clusters.services.flavor:flavor_add:require_permission:1",
     ),
     "quotas.services.requests.quota_request:requests_to_decide:granted_anywhere:1": (
-        "quotas.services.requests.quota_request:may_decide_request:may:1",
+        "quotas.services.requests.quota_request:may_decide_request:has_permission:1",
     ),
 }
 """Checks that others stand before, all of which refuse the same: with those gone, they must be noticed."""
@@ -67,7 +67,7 @@ ARGUED: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(
         (
-            "telemetry.series.sight:job_tenants:may:1",
+            "telemetry.series.sight:job_tenants:has_permission:1",
             "telemetry.series.sight:job_tenants:tenants_with:1",
         ),
         "pages ask for readings of jobs that they were shown before, by operator_required or job_query, "
@@ -75,14 +75,14 @@ ARGUED: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(
         (
-            "tenants.services.tenant_move:_require_over_both:may:1",
+            "tenants.services.tenant_move:_require_over_both:has_permission:1",
             "tenants.services.tenant_move:_require_over_both:refusal:1",
         ),
         "who edits tenants in the folder right above a tenant, and not further up, is stopped by "
         "require_cover in every row, as somebody always has a role further up; "
         "tests/integration/tenants/test_move_rights.py leaves a department where nobody has one",
     ),
-    "tenants.services.access_key:_require_owner:require:1": (
+    "tenants.services.access_key:_require_owner:require_permission:1": (
         "no page, view or command names the key of another person, which access_key_get does not find; "
         "tests/integration/tenants/test_accounts_above.py asks the service"
     ),

@@ -2,7 +2,8 @@
 
 It must be loaded before the platform's packages: their sources are changed as they are imported, so that
 each check asks here whether it stands. A check is named by its function, what it calls and its place among
-the like in that function (`quotas.services.budget:_require:may:1`), which survives edits elsewhere.
+the like in that function (`quotas.services.budget:_require:has_permission:1`), which survives edits of
+other functions.
 
 Taken away are: calls of the functions that refuse or that say what somebody may see, refusals that stand in
 the code itself, conditions that bind a look-up to a tenant or an account, the decorators of pages, and for
@@ -34,13 +35,14 @@ PACKAGES: Final = (
 )
 REFUSING: Final = frozenset(
     {
-        "require", "require_cover", "require_over", "require_decider", "require_stop", "require_manage",
+        "require_permission", "require_cover", "require_over",
+        "require_decider", "require_stop", "require_manage",
         "scope_require", "require_password_chosen", "_require", "_require_over", "_require_owner",
         "_require_above", "_require_all", "_require_one", "_require_claim",
     }
 )  # fmt: skip
-ALLOWING: Final = frozenset({"may", "is_over"})
-GIVING: Final = frozenset({"granted", "granted_anywhere"})
+ALLOWING: Final = frozenset({"has_permission", "is_over"})
+GIVING: Final = frozenset({"granted_permissions", "granted_anywhere"})
 SHOWING: Final = frozenset(
     {"visible_tenants", "visible_workspaces", "visible_workspace_ids", "tenants_with", "quota_tenants"}
 )
