@@ -80,8 +80,7 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
     (_idle.discard if done.admitted else _idle.add)(cell_id)
     faults.fault_point("cycle.after_commit")
     if kept is not None:
-        decided = (made.job for made in result.decisions)
-        checkin(kept, decided=decided, dropped=done.dropped > 0, ran_cycle=True)
+        checkin(kept, result, dropped=done.dropped > 0)
     for cluster_id in sorted(others.clusters):
         # Whatever woke us, a job or a quota, may be theirs.
         outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)

@@ -204,17 +204,16 @@ def checkout(
     return cell_snapshot(cell_id), None
 
 
-def checkin(
-    known: CachedCell, *, decided: Iterable[str] = (), dropped: bool = False, ran_cycle: bool = False
-) -> None:
+def checkin(known: CachedCell, result: em.CycleResult | None = None, *, dropped: bool = False) -> None:
     """Keep it for the next cycle; the one that was used longest ago has to go.
 
-    `decided` are the jobs that the cycle decided about. `dropped`: a decision no longer held. Somebody was
+    `result` is that of the cycle that ran with it, None without one. `dropped`: a decision no longer held.
+    Somebody was
     faster then; when it happens again and again it may be what is kept that is wrong, and the next cycle
     reads all of it anew.
     """
-    known.note_decided(decided)
-    known.ran_cycle = ran_cycle
+    known.note_decided(made.job for made in (result.decisions if result else ()))
+    known.ran_cycle = result is not None
     known.doubts = known.doubts + 1 if dropped else 0
     if known.doubts >= MOST_DOUBTS:
         return
