@@ -49,7 +49,7 @@ def run_packing(folder: Path, policy: str, trace: str, seed: int, scale: int = 1
 
 @lru_cache(maxsize=1)
 def _lists(folder: Path, trace: str, seed: int) -> tuple[list[Node], list[TracePod], Arrivals]:
-    """What the policies are compared on, read once for all that come one after another."""
+    """The lists on which policies are compared, read once for all policies."""
     nodes = read_nodes(folder / "openb_node_list_gpu_node.csv")
     pods = read_pods(folder / f"{PREFIX}{trace}.csv")
     stream = folder / "arrivals" / f"{trace}.jsonl.gz"

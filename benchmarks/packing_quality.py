@@ -28,7 +28,9 @@ SEEDS = (42, 43, 44, 45, 46)
 
 @dataclass(frozen=True, slots=True)
 class PackingFigures:
-    """Of one policy on one trace: mean allocation in percent at 130 % and 100 % arrival, and refusals."""
+    """Figures of one policy on one trace: mean allocation in percent at 130 % and 100 % arrival, and
+    refusals.
+    """
 
     at_130: float
     at_100: float

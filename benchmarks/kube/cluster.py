@@ -121,7 +121,7 @@ class Bindings:
             return sorted(self._bound.get(job, {}).values())
 
     def count_bound(self, jobs: Iterable[str]) -> int:
-        """How many pods of those jobs are bound."""
+        """Return how many pods of those jobs are bound."""
         with self._guard:
             return sum(len(self._bound.get(job, ())) for job in jobs)
 

@@ -146,7 +146,7 @@ class BenchCell:
     serial: int = 0
 
     def new_gangs(self, count: int, now: Instant) -> Iterator[Job]:
-        """So many new jobs that wait."""
+        """Yield `count` new jobs that wait."""
         weights = [tenant.part for tenant in self.tenants]
         for tenant in self.draw.choices(self.tenants, weights, k=count):
             yield self.new_gang(tenant, now)
@@ -317,7 +317,7 @@ def _memory(kind: TaskKind) -> int:
 
 
 def charges_of(kind: TaskKind, flavor: str) -> tuple[Charge, ...]:
-    """What the quota of a flavor is charged for one task."""
+    """Return the charges of one task to the quota of a flavor."""
     amounts = {
         Resource.CPU: _cpu(kind),
         Resource.MEMORY: _memory(kind),

@@ -40,7 +40,7 @@ def carried_out(cell: BenchCell, result: CycleResult, now: Instant) -> Delta:
 
 
 def refill_queue(cell: BenchCell, now: Instant) -> Delta:
-    """As many gangs come as started, so that the line stays as long as it was."""
+    """Submit as many gangs as started, so that the queue keeps its length."""
     waiting = sum(job.state is JobState.QUEUED for job in cell.snapshot.jobs.values())
     return Delta(tuple(JobPut(job) for job in cell.new_gangs(max(0, cell.size.gangs - waiting), now)))
 

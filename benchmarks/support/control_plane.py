@@ -54,7 +54,7 @@ class ServerProcess:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Return whether the process has not ended."""
         return self._process.poll() is None
 
     def kill(self) -> None:

@@ -35,7 +35,7 @@ class EventLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventPool:
-    """How many nodes stand for each tenant's nominal; all have the same number of cards."""
+    """The number of nodes of each tenant's nominal; all nodes have the same number of cards."""
 
     nodes: Mapping[str, int]
     per_node: int = 8

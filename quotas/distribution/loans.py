@@ -32,8 +32,7 @@ class Flow:
 
 
 def least_own_nominal(own: Amount, flows: Iterable[Flow], start: datetime, end: datetime) -> Amount:
-    """Compute the lowest own nominal of a node, which is `own` now, from `start_loan` until before
-    `end_loan`.
+    """Compute the lowest own nominal of a node, which is `own` now, from `start` until before `end`.
 
     What flows at one moment flows at once: what returns then can be lent on from then.
     """

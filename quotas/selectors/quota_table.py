@@ -31,11 +31,11 @@ from tenants.models import Tenant
 
 @dataclass(frozen=True, slots=True)
 class NodeQuota:
-    """One node with its rows, flavors by name. `count_pending` is what waits in the queues below it.
+    """One node with its rows, flavors by name.
 
-    `rows` are those of which the node has, reserves or could reserve something. `pending_flavors` is by
-    flavor the cards of the waiting jobs that may run there; one job may count in several flavors, so these
-    are never added up.
+    The fields named `pending` count the jobs that wait in the queues below it. `rows` are those of which
+    the node has, reserves or could reserve something. `pending_flavors` is by flavor the cards of the
+    waiting jobs that may run there; one job may count in several flavors, so these are never added up.
     """
 
     node: QuotaNode

@@ -34,7 +34,7 @@ AMOUNT_MAX: Final = 2**62
 class QuotaAmount:
     """Limits of one flavor and resource. None is unlimited; zero is nothing; `Keep` leaves it as it is.
 
-    `get_nominal` includes what the node's children are to have. `place` stands before the names of fields in
+    `nominal` includes what the node's children are to have. `place` stands before the names of fields in
     errors: where it was typed.
     """
 
@@ -59,7 +59,7 @@ class NodeAmounts:
 
 @dataclass(frozen=True, slots=True)
 class QuotaLimits:
-    """The limits of a node as people set and read them: `get_nominal` with its children's. None is
+    """The limits of a node as people set and read them: `nominal` with its children's. None is
     unlimited.
     """
 
@@ -69,7 +69,7 @@ class QuotaLimits:
 
     @classmethod
     def of_total(cls, nominal: Amount, limits: NodeLimits) -> Self:
-        """The limits of a node whose nominal, its children's included, is `get_nominal`."""
+        """The limits of a node whose nominal, its children's included, is `nominal`."""
         return cls(nominal, limits.borrowing_limit, limits.lending_limit)
 
 

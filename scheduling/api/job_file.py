@@ -70,7 +70,7 @@ def _scalar(kind: Kind, options: dict[str, Any]) -> Any:
 
 
 def _options(field: Field) -> dict[str, Any]:
-    """Whether a field has to be there, what counts where it is not, and what it means."""
+    """Return the options of a serializer field: whether it is required, its default and its help."""
     options: dict[str, Any] = {"help_text": describe(field)} if describe(field) else {}
     if field.default is not None:
         return options | {"default": field_default(field)}

@@ -49,7 +49,7 @@ class Reader(LiveStream):
         self._request, self._slug, self._follower = request, slug, follower
 
     def poll(self) -> tuple[str, bool]:
-        """What was printed since the last look."""
+        """Return what was printed since the last call."""
         user = signed_in_still(self._request)
         with row_scope.use_scope(scope_of(user)):
             workspace = workspace_get(viewer=user, slug=self._slug)

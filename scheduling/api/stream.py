@@ -143,7 +143,7 @@ class _Reader(LiveStream):
         self._rows = row_scope.NOTHING
 
     def poll(self) -> tuple[str, bool]:
-        """What happened since the last look; there is always more to come."""
+        """Return the events since the last call; there is always more to come."""
         if self._scope is None or time.monotonic() - self._checked >= CHECK_EVERY_S:
             self._scope = self._check()
         with row_scope.use_scope(self._rows):

@@ -96,7 +96,7 @@ def _book(
 
 
 def amounts_of(decision: em.Decision) -> dict[em.FlavorResource, int]:
-    """What is charged for all its places together."""
+    """Return the charge of all placements together."""
     amounts: Counter[em.FlavorResource] = Counter()
     for allocation in decision.allocations:
         for charge in allocation.charges:
@@ -105,7 +105,7 @@ def amounts_of(decision: em.Decision) -> dict[em.FlavorResource, int]:
 
 
 def fits_quota(batch: Batch, decision: em.Decision) -> bool:
-    """Whether the tree allows at this moment what is admitted."""
+    """Return whether the tree allows the admission at this moment."""
     return _fits(batch, batch.jobs[decision.job], amounts_of(decision))
 
 

@@ -14,7 +14,7 @@ from scheduling.models import Job
 
 
 class AdmissionLimits:
-    """What one transaction may still give to whom. Others who admit jobs of the same workspaces wait."""
+    """The limits of one transaction that admits jobs. Other transactions of the same workspaces wait."""
 
     def __init__(self, jobs: Iterable[Job], now: datetime) -> None:
         places = {job.workspace_id: job.workspace for job in jobs}
@@ -22,7 +22,7 @@ class AdmissionLimits:
         self._given: Counter[tuple[uuid.UUID, uuid.UUID, str]] = Counter()
 
     def allow_job(self, job: Job, amounts: Mapping[FlavorResource, int]) -> bool:
-        """Whether a job may have that much; if so, it counts from now on."""
+        """Return whether a job may have that much; if so, it counts from now on."""
         asked: Counter[str] = Counter()
         for (_, resource), amount in amounts.items():
             asked[resource] += amount

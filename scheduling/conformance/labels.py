@@ -12,7 +12,9 @@ from scheduling.engine.model import AffinityOperator, Expression
 def match_labels(
     labels: Mapping[str, str], selector: CaseFields, operators: Mapping[str, AffinityOperator]
 ) -> bool:
-    """Whether labels satisfy `matchLabels` and `matchExpressions`; an empty selector takes everything."""
+    """Return whether labels satisfy `matchLabels` and `matchExpressions`; an empty selector takes
+    everything.
+    """
     return labels_carry(labels, selector.read_labels("matchLabels").items()) and all(
         label_holds(
             labels,

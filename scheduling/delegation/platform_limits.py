@@ -68,7 +68,7 @@ class PlatformLimits:
 
 
 def budget_refusal(budget: em.Barred, flavor: str) -> Unwanted:
-    """That a budget is used up; `flavor` by its name."""
+    """Return the refusal of a used-up budget; `flavor` by its name."""
     numbers: dict[str, int | str] = {
         "flavor": flavor,
         "budget_of": budget.tenant,

@@ -120,7 +120,7 @@ class Reconciliation:
             self._say(job, seen)
 
     def _is_over(self, job: Job, seen: WorkloadVerdict) -> bool:
-        """Whether it holds quota for a run that has ended, or was told to leave before it began."""
+        """Return whether a workload holds quota for a run that has ended, or was evicted before it began."""
         return seen.kind is VerdictKind.LEAVING or seen.attempt != job.attempt_number + 1
 
     def _idle(self, job: Job, seen: WorkloadVerdict) -> None:

@@ -108,7 +108,7 @@ def delegation_listen(*, cluster_id: uuid.UUID) -> int:
 def _follow_changes(
     cluster: Cluster, delegate: Delegate, news: WorkloadChanges, about: frozenset[str]
 ) -> bool:
-    """Whether that could be done: nobody else is at it, and nobody has read further meanwhile."""
+    """Follow the changes; returns False if another process does so or has read further meanwhile."""
     with leases.hold_lease(Cluster, cluster.pk) as epoch:
         if epoch is None:
             return False

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scheduling.engine.model.labels import carries as labels_carry
     from scheduling.engine.model.labels import holds as label_holds
     from scheduling.engine.model.options import (
+        LOSS_WINDOW_S,
         BackfillOptions,
         ConsolidationOptions,
         FairSharing,
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUILTIN",
+    "LOSS_WINDOW_S",
     "Action",
     "AllocationGone",
     "AllocationPut",
@@ -191,8 +193,8 @@ _MODULES: Final = {
     "stream_moves": "Plan",
     "cycle": "never_fits run_cycle",
     "model.options": (
-        "BackfillOptions ConsolidationOptions FairSharing HousekeepingOptions PreemptionOptions "
-        "RoomOptions ShareStrategy UserShares VictimOrder"
+        "BackfillOptions ConsolidationOptions FairSharing HousekeepingOptions LOSS_WINDOW_S "
+        "PreemptionOptions RoomOptions ShareStrategy UserShares VictimOrder"
     ),
     "order.orders": "candidate_key",
     "placement.gang_packing": "can_pack_gangs",

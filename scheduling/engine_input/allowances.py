@@ -44,7 +44,7 @@ _BUDGETS: Final = PreparedQuery(_budgets)
 
 
 class AllowanceReader:
-    """What limits the jobs of some workspaces at one moment; two queries where nobody is limited."""
+    """Limits of the jobs of some workspaces at one moment; two queries if there are none."""
 
     @row_scope.whole()
     def __init__(self, workspaces: Iterable[Tenant], *, now: datetime, locked: bool = False) -> None:

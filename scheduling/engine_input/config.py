@@ -55,7 +55,8 @@ def engine_config(sharing: str = FAIR) -> engine.EngineConfig:
 
 @cache
 def brief_config(sharing: str = FAIR) -> engine.EngineConfig:
-    """For a cycle between two whole ones, which gives away what came back and tells nobody else anything.
+    """Return the configuration of a brief cycle between two whole ones, which places jobs on released
+    capacity.
 
     Raises: ConfigError, as `engine_config`.
     """

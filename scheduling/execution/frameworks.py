@@ -114,7 +114,7 @@ class Mpi(LauncherSetup):
 
 
 def launcher_setup(job: Job, name: str, hosts: Sequence[str], gang: Sequence[Task]) -> LauncherSetup:
-    """What the launcher of the job's kind is told of a gang of that name, given in rank order."""
+    """Return the launcher set-up of the job's kind for a gang of that name, given in rank order."""
     if job.kind == JobKind.PYTORCH:
         roles: dict[object, JobRole] = {task.role.pk: task.role for task in gang}
         least = sum(role.min_replicas for role in roles.values())

@@ -23,7 +23,7 @@ _ACTIVE: Final = (TaskState.BOUND, TaskState.STARTING, TaskState.RUNNING)
 
 
 def belongs_to_restart(allocation: Allocation, seen: PodObservation) -> bool:
-    """Whether this observation belongs to a restart in place, beginning or under way."""
+    """Return whether this observation belongs to a restart in place, beginning or under way."""
     return allocation.restarting or action_for(allocation, seen) in IN_PLACE
 
 

@@ -18,7 +18,7 @@ _HEAD: Final = (
 
 
 def describe(field: Field) -> str:
-    """What a field means and what counts where it is left open, in English."""
+    """Describe a field and the value that counts if it is left open, in English."""
     said = [field.help or _sentence(field.label), f"Default: {field.otherwise}." if field.otherwise else ""]
     if field.only:
         said.append(f"Only with {', '.join(f'`{name}`' for name in field.only)}.")

@@ -46,7 +46,7 @@ class Variables:
 
 
 def _value(part: Section, path: str, name: str, value: Any) -> Any:
-    """What a variable is; None where that was noted as a mistake."""
+    """Return the value of a variable; None if a mistake was noted."""
     if not _VARIABLE.fullmatch(name):
         part.add(path, "FORMAT", _("Use letters, digits and underscores, for example MY_KEY."))
     elif is_reserved_variable(name):

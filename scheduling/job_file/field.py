@@ -22,7 +22,7 @@ class Shown(StrEnum):
 
 
 class Limited(StrEnum):
-    """What a policy may do about a field: limit its amount, or list the values that it may have."""
+    """The ways in which a policy may limit a field: its amount, or the list of its values."""
 
     AMOUNT = "amount"
     VALUES = "values"

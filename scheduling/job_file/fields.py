@@ -558,5 +558,5 @@ def keys_below(path: str) -> tuple[str, ...]:
 
 @cache
 def pod_fields(path: str) -> tuple[Field, ...]:
-    """Those of them that are kept in JSON for the makers of pods."""
+    """Return the fields that are stored as JSON and only used to build pods."""
     return tuple(field for field in fields_below(path) if field.for_pods)

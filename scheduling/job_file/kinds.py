@@ -96,7 +96,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a text has to look like: `fits` says whether it does, `sentence` what is wrong if not."""
+    """A form of text: `fits` checks it, `sentence` is the message if it does not fit."""
 
     fits: Callable[[str], object]
     sentence: str
@@ -104,7 +104,7 @@ class Form:
 
     @classmethod
     def of(cls, pattern: str, sentence: str) -> Form:
-        """Of the texts that match a regular expression as a whole."""
+        """Make a form of the texts that match a regular expression as a whole."""
         return cls(re.compile(pattern).fullmatch, sentence)
 
 

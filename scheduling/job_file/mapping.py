@@ -32,12 +32,12 @@ ROLE_COLUMNS: Final = _columns("roles")
 
 
 def job_columns(spec: JobSpec) -> dict[str, Any]:
-    """What a specification says of the columns of a job's row."""
+    """Return the columns of a job's row by its specification."""
     return {name: _stored(getattr(spec, name)) for name in (*JOB_COLUMNS, "runtime")}
 
 
 def role_columns(role: RoleSpec) -> dict[str, Any]:
-    """What it says of those of a role's."""
+    """Return the columns of a role's row by its specification."""
     found = {name: _stored(getattr(role, name)) for name in (*ROLE_COLUMNS, "container")}
     gpu = role.gpu
     if gpu is None:

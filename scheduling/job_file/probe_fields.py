@@ -14,7 +14,7 @@ _PORT_MAX: Final = 65_535
 
 
 def action_fields(path: str) -> tuple[Field, ...]:
-    """How a container is called: a program in it, or a request to it."""
+    """Declare the fields of an action on a container: a program in it, or a request to it."""
     return (
         Field(
             f"{path}.command",
@@ -39,7 +39,7 @@ def action_fields(path: str) -> tuple[Field, ...]:
 
 
 def probe_fields(name: str, help_text: str) -> tuple[Field, ...]:
-    """How a container is asked whether it is well, in one of three respects."""
+    """Declare the fields of one of the three probes of a container."""
     path = f"roles.probes.{name}"
     return (
         Field(path, Part("Probe", one_of=("command", "http", "tcp")), help=help_text),

@@ -27,7 +27,7 @@ _TOLD: Final = {
 
 
 class JournalStep(NamedTuple):
-    """What happened to a job: the code of its event, who did it, and its numbers."""
+    """One event of a job: its code, the actor, and its numbers."""
 
     job: uuid.UUID
     code: str

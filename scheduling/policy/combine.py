@@ -57,7 +57,9 @@ class Patterns:
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
-    """What counts for a tenant. `defaults` has the shape of a job file whose `roles` is one mapping."""
+    """The policy that counts for a tenant. `defaults` has the shape of a job file whose `roles` is one
+    mapping.
+    """
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
     minimum: Mapping[str, PolicyLimit] = field(default_factory=dict)

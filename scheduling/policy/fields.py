@@ -55,7 +55,7 @@ def _declared(path: str) -> LimitedField:
 
 
 def _up_to(key: str, column: str) -> Places:
-    """How far a task may go beyond what it asks for; that itself, where the role says nothing."""
+    """Return how far a task may go beyond its request; the request itself if the role states no limit."""
     path = f"resources.limits.{key}"
     kind = cast(Amount, FIELDS[f"roles.{path}"].kind)
 

@@ -34,7 +34,7 @@ _PARTIAL: Final = frozenset({"REQUIRED", "CONTRADICTION"})
 
 @dataclass(frozen=True, slots=True)
 class PolicyStatement:
-    """What a tenant demands; see `WorkspacePolicy` for the fields."""
+    """The policy of one tenant; see `WorkspacePolicy` for the fields."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
     minimum: Mapping[str, Any] = field(default_factory=dict)

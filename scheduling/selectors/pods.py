@@ -47,6 +47,6 @@ def task_name(pod: Allocation) -> str:
 
 
 def unreachable_conflict(cluster: Cluster) -> Conflict:
-    """What to say when a cluster does not answer."""
+    """Return the error for a cluster that does not answer."""
     message = _("Cluster %(name)s is unreachable.") % {"name": cluster.name}
     return Conflict(message, code="CLUSTER_UNREACHABLE")

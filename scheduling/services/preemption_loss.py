@@ -17,10 +17,11 @@ from django.db.models import Sum
 from clusters.models import Cell, Device
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
+from scheduling import engine
 from scheduling.engine_input.job_history import PREEMPTED
 from scheduling.models import Allocation
 
-LOSS_WINDOW: Final = timedelta(days=30)
+LOSS_WINDOW: Final = timedelta(seconds=engine.LOSS_WINDOW_S)
 """So far back losses count; `allotment replay` counts them the same."""
 _CORES: Final = 100
 _MOST_PPM: Final = 1_000_000
@@ -41,7 +42,7 @@ def measure_preemption_loss(*, now: datetime) -> int:
 
 
 def _read_lost_gpu_seconds(since: datetime) -> Mapping[uuid.UUID, float]:
-    """By cell, the GPU-seconds that preempted attempts threw away since an instant."""
+    """Return, by cell, the GPU-seconds that preempted attempts lost since an instant."""
     rows = Allocation.unscoped.filter(
         attempt__end_reason__in=[rule.value for rule in PREEMPTED],
         attempt__ended_at__gt=since,
@@ -62,13 +63,13 @@ def _read_lost_gpu_seconds(since: datetime) -> Mapping[uuid.UUID, float]:
 
 
 def _gpus(charge: Mapping[str, int]) -> float:
-    """How many GPUs' worth of compute a task was charged."""
+    """Return how many GPUs' worth of compute a task was charged."""
     cores = charge.get(Resource.GPU_CORES, 0)
     return cores / _CORES if cores else float(charge.get(Resource.GPU_CARDS, 0))
 
 
 def _count_gpus() -> Mapping[uuid.UUID, float]:
-    """By cell, how many GPUs stand there."""
+    """Return, by cell, the number of GPUs of its present nodes."""
     present = Device.unscoped.filter(node__present=True).order_by()
     sums = present.values_list("node__cluster__cell_id").annotate(cores=Sum("cores_capacity"))
     return {cell_id: cores / _CORES for cell_id, cores in sums}

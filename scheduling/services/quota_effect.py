@@ -84,7 +84,7 @@ def _preview_within(
 
 
 def jobs_to_drain(snapshot: engine.Snapshot, over_quota: Iterable[OverQuota]) -> list[str]:
-    """Who leaves so that less than the new limits is used, in the order of the over_quota."""
+    """Return the jobs to evict so that usage fits the new limits, in the order of `over_quota`."""
     below = queues_below(over.key.node_id for over in over_quota)
     found: dict[str, None] = {}
     for over in over_quota:

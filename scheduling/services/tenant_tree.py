@@ -19,7 +19,7 @@ class JobTreeWatcher:
     """Jobs stay with their workspace wherever it goes; archiving ends none of them."""
 
     def preview_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
-        """How many jobs go along; those that borrow may be asked to leave by the new neighbours."""
+        """Return the number of jobs that move too; new neighbours may preempt those that borrow."""
         running, waiting = _counts(viewer, tenant)
         if not running + waiting:
             return []
@@ -34,7 +34,7 @@ class JobTreeWatcher:
         """Jobs go along wherever it goes."""
 
     def preview_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
-        """How many jobs go on."""
+        """Return the number of jobs that go on."""
         running, waiting = _counts(viewer, tenant)
         if not running + waiting:
             return []

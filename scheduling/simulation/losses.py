@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final
 
-WINDOW_S: Final = 30 * 24 * 3600
-"""`LOSS_WINDOW` of `scheduling.services.preemption_loss`."""
+from scheduling import engine
 
 
 @dataclass(slots=True)
@@ -25,6 +23,6 @@ class Losses:
 
     def measure_ppm(self, now: int) -> int:
         """Return the part of the GPU time of the last 30 days that was lost, in millionths."""
-        while self._lost and self._lost[0][0] < now - WINDOW_S:
+        while self._lost and self._lost[0][0] < now - engine.LOSS_WINDOW_S:
             self._sum -= self._lost.popleft()[1]
-        return self._sum * 1_000_000 // (self.gpus * WINDOW_S) if self.gpus else 0
+        return self._sum * 1_000_000 // (self.gpus * engine.LOSS_WINDOW_S) if self.gpus else 0

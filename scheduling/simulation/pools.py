@@ -91,7 +91,7 @@ def pool_policy(name: str) -> PoolPolicy:
 
 
 def build_config(policy: PoolPolicy) -> EngineConfig:
-    """How the engine is set up for a policy."""
+    """Build the engine configuration of a policy."""
     return GUARANTEEING if policy.guaranteed else SHARING
 
 

@@ -113,7 +113,7 @@ class CachedJobs:
     _limited: bool = False
 
     def read_changes(self, promised: frozenset[str], *, alone: bool, briefly: bool = False) -> None:
-        """Read what has changed; what may have is `pending` until it is `complete_jobs`.
+        """Read what has changed; what may have changed is `pending` until `complete_jobs`.
 
         `alone`: nobody but the keeper of these jobs has written why they wait. That leaves the version as it
         is, and is told by its time otherwise. `briefly`: only what moves without anybody's doing, not what

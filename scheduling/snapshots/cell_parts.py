@@ -28,7 +28,7 @@ class Seeker:
 
 @dataclass(frozen=True, slots=True)
 class CellParts:
-    """What an engine snapshot is built of, as far as anything of it may lie elsewhere."""
+    """The parts of an engine snapshot that may be delegated to another engine."""
 
     nodes: Sequence[em.Node]
     flavors: Sequence[em.Flavor]

@@ -33,6 +33,7 @@ class CellReading:
     jobs: dict[str, Job]
     devices: dict[str, uuid.UUID]
     sharing: str
+    lost_ppm: int
 
     @row_scope.whole()
     def build_snapshot(self) -> CellSnapshot:
@@ -47,7 +48,7 @@ class CellReading:
             allocations=parts.allocations,
             claims=parts.claims,
             usage=usage_of(self.cell_id),
-            lost_ppm=Cell.unscoped.values_list("lost_ppm", flat=True).get(pk=self.cell_id),
+            lost_ppm=self.lost_ppm,
         )
         for place in places_of_movers(snapshot):
             snapshot.take(place)
@@ -101,8 +102,8 @@ def read_cell(cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE) -> CellReadi
     if but.clusters:
         parts = parts.exclude_delegated(but)
     pks = {device.uuid: device.pk for on_node in devices.values() for device in on_node}
-    sharing = Cell.unscoped.values_list("sharing", flat=True).get(pk=cell_id)
-    return CellReading(cell_id, parts, rows, pks, sharing)
+    sharing, lost_ppm = Cell.unscoped.values_list("sharing", "lost_ppm").get(pk=cell_id)
+    return CellReading(cell_id, parts, rows, pks, sharing, lost_ppm)
 
 
 @row_scope.whole()

@@ -28,7 +28,7 @@ _DELEGATING: Final = PreparedQuery(
 
 
 def read_delegated(cell_id: uuid.UUID) -> DelegatedScope:
-    """What of a cell is not ours to decide; one query where that is nothing."""
+    """Read what of a cell another engine decides; one query if that is nothing."""
     clusters = delegating_clusters(cell_id)
     return DelegatedScope(clusters, frozenset(delegated_queues(clusters))) if clusters else NOWHERE
 

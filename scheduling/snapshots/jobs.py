@@ -49,7 +49,7 @@ def jobs_of(
 
 
 def allowances_of(cell_id: uuid.UUID) -> AllowanceReader:
-    """What limits the jobs of a cell at this moment."""
+    """Return the limits of the jobs of a cell at this moment."""
     return AllowanceReader(_WORKSPACES(cell_id), now=clock.now())
 
 

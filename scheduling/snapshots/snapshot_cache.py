@@ -207,10 +207,9 @@ def checkout(
 def checkin(known: CachedCell, result: em.CycleResult | None = None, *, dropped: bool = False) -> None:
     """Keep it for the next cycle; the one that was used longest ago has to go.
 
-    `result` is that of the cycle that ran with it, None without one. `dropped`: a decision no longer held.
-    Somebody was
-    faster then; when it happens again and again it may be what is kept that is wrong, and the next cycle
-    reads all of it anew.
+    `result` is that of the cycle that ran with it, None without one. `dropped`: a decision no longer held,
+    because another process was faster. If that happens MOST_DOUBTS times in a row, the snapshot itself may be
+    wrong, and the next cycle reads all of it anew.
     """
     known.note_decided(made.job for made in (result.decisions if result else ()))
     known.ran_cycle = result is not None

@@ -56,7 +56,7 @@ def granted_anywhere(actor: Actor) -> frozenset[Permission]:
 
 
 def has_permission(actor: Actor, permission: Permission, tenant: Tenant | None = None) -> bool:
-    """Whether `actor` has `permission` on `tenant`, or on the platform when no tenant is given."""
+    """Return whether `actor` has `permission` on `tenant`, or on the platform when no tenant is given."""
     return permission in granted_permissions(actor, tenant)
 
 

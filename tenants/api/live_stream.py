@@ -55,7 +55,7 @@ class LiveStream(ABC):
 
     @abstractmethod
     def poll(self) -> tuple[str, bool]:
-        """What is new as text, and whether that was all. Raises: AllotmentError, which ends the stream."""
+        """Return new text, and whether that was all. Raises: AllotmentError, which ends the stream."""
 
     @classmethod
     def require_room(cls, caller: uuid.UUID, refusal: str) -> None:

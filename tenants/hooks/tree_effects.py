@@ -40,7 +40,7 @@ class TreeWatcher(Protocol):
         ...
 
     def preview_archive(self, viewer: Actor, tenant: Tenant) -> list[Effect]:
-        """What goes on in `tenant` and below it that archiving does not end."""
+        """Return the effects of archiving that all packages report."""
         ...
 
 
@@ -70,5 +70,5 @@ def follow_move(actor: Actor, tenant: Tenant) -> None:
 
 
 def preview_archive(viewer: Actor, tenant: Tenant) -> list[Effect]:
-    """What all packages foresee of archiving."""
+    """Return the effects of archiving that all packages report."""
     return [e for _, each in sorted(_watchers.items()) for e in each.preview_archive(viewer, tenant)]

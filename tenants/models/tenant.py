@@ -72,5 +72,5 @@ class Tenant(BaseModel, Versioned):
         return self.path.strip("/").split("/")
 
     def contains(self, other: Tenant) -> bool:
-        """Whether `other` is this tenant or stands below it."""
+        """Return whether `other` is this tenant or stands below it."""
         return other.path.startswith(self.path)

@@ -32,7 +32,7 @@ Sleep = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What came back; `body` is decoded JSON, text, or None."""
+    """A response of the server; `body` is decoded JSON, text, or None."""
 
     status: int
     headers: Mapping[str, str]

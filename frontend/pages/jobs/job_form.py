@@ -59,8 +59,8 @@ class DeclaredForm(forms.Form):
         super().__init__(dict(values), prefix=prefix)
         self.fields |= {field.input_name: _input(field) for field in self.declared}
 
-    def group(self) -> dict[str, list[ShownField]]:
-        """The fields of the form by the groups that it shows."""
+    def group_fields(self) -> dict[str, list[ShownField]]:
+        """Return the fields of the form by the groups that it shows."""
         groups: defaultdict[str, list[ShownField]] = defaultdict(list)
         for field in self.declared:
             unit = _translated(field.unit) if field.unit.isalpha() and len(field.unit) > 1 else field.unit
@@ -103,13 +103,13 @@ def _input(field: Field) -> forms.Field:
 
 
 def _help(field: Field) -> str:
-    """What a field means, and what counts where it is left empty."""
+    """Return the help of a field with the value that counts if it is left empty."""
     empty = _("Default: %(otherwise)s.") % {"otherwise": _(field.otherwise)} if field.otherwise else ""
     return " ".join(text for text in (_(field.help) if field.help else "", empty) if text)
 
 
 class MainForm(DeclaredForm):
-    """What belongs to the job as a whole."""
+    """The fields of the job as a whole."""
 
     declared = OF_JOB
     rest = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -150,7 +150,9 @@ class RoleForm(DeclaredForm):
 
 
 def gpu_choices(pools: Sequence[WorkspacePool]) -> list[tuple[str, str]]:
-    """What a role can ask for: nothing, whole cards, or slices, each of any or of one model."""
+    """Return the GPU requests that a role can choose: none, whole cards, or slices, of any or of one
+    model.
+    """
     choices = [("none", _("No GPU")), ("whole:", _("Whole GPU, any model"))]
     for pool in pools:
         model, mode = pool.flavor.card_model, pool.flavor.gpu_mode

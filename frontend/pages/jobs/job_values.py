@@ -143,7 +143,7 @@ def _role_mapping(role: Values) -> dict[str, Any]:
 
 
 def _typed(fields: Sequence[Field], values: Values, above: str) -> dict[str, Any]:
-    """What was typed into these fields, in the shape of a job file."""
+    """Return the input of these fields in the shape of a job file."""
     found: dict[str, Any] = {}
     for each in fields:
         value = values.get(each.input_name)
@@ -183,7 +183,7 @@ def _take(body: dict[str, Any], path: str, shown: Field) -> Any:
 
 
 def _pruned(rest: Mapping[str, Any]) -> dict[str, Any]:
-    """What is left of a file, without what is empty."""
+    """Return a file without its empty parts."""
     found = {key: _pruned(value) if isinstance(value, Mapping) else value for key, value in rest.items()}
     return {key: value for key, value in found.items() if value not in (None, {}, [], "")}
 

@@ -138,7 +138,7 @@ class PolicyForm(forms.Form):
         return found
 
     def statement(self) -> PolicyStatement:
-        """What was typed, as a policy."""
+        """Return the input as a policy."""
         values = self.cleaned_data
         images = [line.strip() for line in values["images"].splitlines() if line.strip()]
         return PolicyStatement(

@@ -20,7 +20,7 @@ _BROKER_S: Final = 0.8
 
 
 def check_broker() -> CheckResult:
-    """Whether the broker answers, asked once."""
+    """Check once whether the broker answers."""
     limits = {"socket_timeout": _BROKER_S, "socket_connect_timeout": _BROKER_S}
     try:
         with app.connection_for_read(transport_options=limits) as connection:

@@ -55,7 +55,7 @@ class SetupStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupInstallation:
-    """What is there afterwards; `admin.password` is one that was made up and that nobody else knows."""
+    """The objects that exist after the set-up; `admin.password` is generated and known to nobody else."""
 
     admin: SetupStep
     cell: SetupStep

@@ -46,7 +46,7 @@ def broker_program(home: Path) -> Program:
 
 
 def is_broker_ready(socket_path: Path, timeout_s: float = 1.0) -> bool:
-    """Whether a broker answers PING on the socket; one that is still loading its data does not."""
+    """Return whether a broker answers PING on the socket; one that is still loading its data does not."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)

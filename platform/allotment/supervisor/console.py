@@ -41,7 +41,7 @@ def _first_sign_in(home: Path) -> tuple[str, str] | None:
 
 
 def describe_exit(name: str, status: int) -> str:
-    """How a process ended, in words."""
+    """Describe how a process ended."""
     if status >= 0:
         return f"{name} ended with status {status}"
     try:

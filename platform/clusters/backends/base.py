@@ -127,7 +127,7 @@ class GangRef:
 
 @dataclass(frozen=True, slots=True)
 class GangSpec:
-    """What the pods of one attempt have in common.
+    """The properties that the pods of one attempt have in common.
 
     `name` is a DNS label that begins with a letter; where `size` is more than one, each pod is found by
     the others at `<pod>.<name>`. `labels` are those that all its pods carry and no others. `files` are
@@ -188,7 +188,7 @@ PUT_OFF: Final = "PUT_OFF"
 
 @dataclass(frozen=True, slots=True)
 class PodOutcome:
-    """What became of a call. `unknown` means: ask again by name, conclude nothing.
+    """The outcome of a call. `unknown` means: ask again by name, conclude nothing.
 
     The code of an unknown outcome is `UNKNOWN` when the cluster was asked and may be asked for this object in
     vain, `UNREACHABLE` when nothing was sent or the cluster as a whole did not answer, and `PUT_OFF` when
@@ -452,7 +452,7 @@ class ClusterBackend(Protocol):
         return [PodOutcome.done() for _ in gangs]
 
     def list_gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
-        """What gangs have in common that is there now, with the labels of each."""
+        """Return the shared objects of gangs that exist now, with the labels of each."""
         return []
 
     def observe_pods(self, cursor: str | None, *, whole: bool = False) -> ObservedBatch:
@@ -508,7 +508,7 @@ class ClusterBackend(Protocol):
         """
 
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
-        """What the cluster remembers of pods of those names, in no particular order."""
+        """Return the events that the cluster has of pods of those names, in no particular order."""
         return []
 
     def read_samples(self) -> Iterable[DeviceSample]: ...

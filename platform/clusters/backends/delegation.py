@@ -21,7 +21,7 @@ from clusters.backends.base import PodOutcome
 
 @dataclass(frozen=True, slots=True)
 class QuotaLimit:
-    """What a point of the tree has of one resource in one pool, in the resource's unit; None is unlimited."""
+    """The limits of one node of the tree for one resource of one flavor, in its unit; None is unlimited."""
 
     pool: str
     resource: str
@@ -169,7 +169,7 @@ class VerdictKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadVerdict:
-    """What has become of one workload.
+    """The state of one workload as its engine reports it.
 
     `code` is why it waits, or the rule by which it is to leave, in the platform's words; `told` is the
     engine's own sentence. `pools` and `counts` say by group where it was admitted and how many of it.
@@ -195,7 +195,7 @@ class WorkloadVerdict:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadVerdicts:
-    """What is said of workloads, and the cursor up to which all is known."""
+    """The verdicts on workloads, and the cursor up to which they are complete."""
 
     seen: Sequence[WorkloadVerdict]
     cursor: str
@@ -203,7 +203,7 @@ class WorkloadVerdicts:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadChanges(WorkloadVerdicts):
-    """What has changed since a cursor; `gone` are the jobs whose workload is there no more."""
+    """The changes since a cursor; `gone` are the jobs whose workload no longer exists."""
 
     gone: frozenset[str] = frozenset()
 
@@ -219,7 +219,7 @@ class Delegate(Protocol):
         """Bring the cluster in step; only objects that carry our label are ever changed or removed."""
 
     def shape_of(self, workload: DelegatedWorkload) -> str:
-        """What a verdict on just this workload would name as its shape."""
+        """Return the shape that a verdict on exactly this workload would name."""
 
     def create_workload(self, workload: DelegatedWorkload) -> PodOutcome:
         """Have a workload wait for its admission. One of that name counts as done."""

@@ -84,7 +84,7 @@ class NodeLock:
         return (self.namespace, self.pod) == (namespace, pod)
 
     def is_expired(self, now: datetime) -> bool:
-        """Whether HAMi itself would take it over."""
+        """Return whether HAMi itself would take the lock over."""
         return now - self.taken_at > LOCK_EXPIRES
 
 

@@ -51,7 +51,9 @@ class WantedMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnswer:
-    """What became of a wish. `at_most`: the most that may be in effect now; empty for what it began with."""
+    """The outcome of a resize request. `at_most`: the most that may be in effect now; empty if
+    those are the amounts that the pod began with.
+    """
 
     token: str
     state: AnswerState
@@ -100,7 +102,7 @@ def in_effect(pod: Mapping[str, Any], cards: Iterable[str]) -> Amounts | None:
 
 
 def last_answer(pod: Mapping[str, Any]) -> MemoryAnswer | None:
-    """What the agent said last, None for nothing; what cannot be read is as good as nothing."""
+    """Return the agent's last answer; None without one, or if it cannot be read."""
     text = (pod["metadata"].get("annotations") or {}).get(ANSWER)
     try:
         return parse_answer(text) if text else None

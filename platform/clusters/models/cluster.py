@@ -11,7 +11,7 @@ from foundation.models import BaseModel, Leased, Versioned
 
 
 class Sharing(models.TextChoices):
-    """How what tenants leave unused is shared, by Kueue's two rules."""
+    """The rule by which unused quota of tenants is shared, as in Kueue."""
 
     FAIR = "fair", "By share"
     CLASSICAL = "classical", "By priority and age"

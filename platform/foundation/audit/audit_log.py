@@ -22,7 +22,7 @@ _BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """What happened to one of several things to which the same was done."""
+    """The change of one of several objects to which the same was done."""
 
     entity_id: uuid.UUID
     tenant_id: uuid.UUID | None = None

@@ -50,7 +50,9 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class ChainVerdict:
-    """How many seals hold, the first that does not, the last that does, and how many records have none."""
+    """The number of seals that hold, the first that does not, the last that does, and the unsealed
+    records.
+    """
 
     sealed: int
     broken: Break | None

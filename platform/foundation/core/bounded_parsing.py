@@ -279,7 +279,9 @@ def _is_deeper(skeleton: str, limit: int) -> bool:
 
 
 def _check_built(value: Any, bounds: ParseBounds, *, has_long_text: bool) -> None:
-    """What the text alone does not show; `has_long_text`: one value may be too long. Raises: TextError."""
+    """Check what the text alone does not show; `has_long_text`: one value may be too long. Raises:
+    TextError.
+    """
     waiting = [value]
     while waiting:
         item = waiting.pop()

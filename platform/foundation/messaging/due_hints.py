@@ -33,7 +33,7 @@ def take_up(topics: Iterable[outbox.Topic]) -> None:
 
 @contextmanager
 def drain_due_hints() -> Iterator[None]:
-    """For a task: the hints that are due when it is done are worked on here and now, the first due first."""
+    """Work on the hints that are due when the block of a task ends, in this process, the first due first."""
     with outbox.ring_later(_own) as outermost:
         until = time.monotonic() + _LONGEST_S  # from the task's own start: its time limits count from there
         yield

@@ -135,7 +135,7 @@ def put_off(topic: Topic, key: uuid.UUID | str, *, delay_s: float) -> None:
 
 
 def hasten_hint(topic: Topic, key: uuid.UUID | str) -> None:
-    """What was put off can be done now."""
+    """Make a hint that was put off due now."""
     if _HASTENED(topic.value + _PUT_OFF, str(key), clock.now()):
         _wake_relay(topic)
 
@@ -213,7 +213,7 @@ def work_one(topics: Sequence[Topic]) -> None:
 
 
 def clear_hints(topics: Sequence[Topic], key: uuid.UUID | str) -> None:
-    """What was asked for until now is about to be done: whoever does it looks at everything after this."""
+    """Delete the hints for work that begins now: whoever does it looks at everything after this."""
     _forget(_names(topics), key)
 
 

@@ -84,13 +84,13 @@ is checked or reduced before anybody is told. Asking on behalf of a user belongs
 
 
 def narrow_scope(scope: RowScope) -> None:
-    """From here to the end of the request see what `scope` says: it is now known who asks."""
+    """Use `scope` until the end of the request: the caller is known now."""
     if _current.get() is not None:
         _current.set(scope)
 
 
 def current_scope() -> RowScope:
-    """What statements see here and now."""
+    """Return the scope of statements at this moment."""
     return _current.get() or _Process.default
 
 

@@ -54,7 +54,7 @@ class Repeatable:
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """What was answered: status, headers worth keeping, and the body as JSON can hold it."""
+    """The stored response: status, headers worth keeping, and the body as JSON can hold it."""
 
     status: int
     body: Any

@@ -45,7 +45,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 class ColumnKind(StrEnum):
-    """What a column holds."""
+    """The type of a column's values."""
 
     TEXT = "text"
     NUMBER = "number"

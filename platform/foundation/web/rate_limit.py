@@ -37,7 +37,7 @@ _PAUSE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RateUsage:
-    """What a caller has used of a limit in the present window, which ends in `reset_s` seconds."""
+    """A caller's use of a limit in the present window, which ends in `reset_s` seconds."""
 
     limit: int
     used: int

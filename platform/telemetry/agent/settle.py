@@ -124,7 +124,7 @@ def _apply(pods: PodAnnotator, folder: Path, pod: Pod, wanted: WantedMemory) -> 
 
 
 def _check(folder: Path, wanted: WantedMemory) -> None:
-    """Whether it can be done, before it is begun. Raises: _Refusal, NotReady, Unusable."""
+    """Check whether a change can be made, before it is begun. Raises: _Refusal, NotReady, Unusable."""
     try:
         regions = read_regions(folder)
     except Absent as error:
@@ -147,7 +147,7 @@ def _check_use(region: Region, wanted: WantedMemory) -> None:
 
 
 def _keep(folder: Path, wanted: WantedMemory, pod: Pod) -> None:
-    """What was put into effect once is so still: a container that starts again may have made a new file."""
+    """Put an effective amount in effect again: a container that starts again may have made a new file."""
     try:
         regions = read_regions(folder)
         if any(r.limits.get(uuid) != mib * MIB for r in regions for uuid, mib in wanted.memory_mib.items()):
@@ -171,7 +171,9 @@ def _taken(pod: Pod, wanted: WantedMemory) -> MemoryAnswer:
 
 
 def _at_most(pod: Pod, wanted: WantedMemory) -> dict[str, int]:
-    """What may be in effect of these cards, an earlier wish that was taken and not finished counted in."""
+    """Return the most that may be in effect of these cards, including an earlier request that is not
+    finished.
+    """
     answer, began = last_answer(pod), began_with(pod)
     told = answer.at_most if answer is not None else {}
     return {uuid: told.get(uuid, began) for uuid in wanted.memory_mib}

@@ -82,7 +82,7 @@ def _gpu(task: Mapping[str, Any]) -> GpuRequest | None:
 
 
 def build_rules(raw: Mapping[str, Any]) -> PlacementRules:
-    """Where a task may stand. The labels that it looks for in others are also its own."""
+    """Build the placement rules. The labels that a task looks for in others are also its own."""
     labels: Mapping[str, str] = raw.get("PodAffinityLabels", {})
     names = tuple(raw.get("NodeAffinityNames", ()))
     wanted = tuple(Expression(key, AffinityOperator.IN, (value,)) for key, value in sorted(labels.items()))

@@ -74,7 +74,7 @@ class KaiTask:
         return self.noted if self.hold is None else self.hold.node
 
     def is_placed(self) -> bool:
-        """Whether it has a place and was not told to leave it."""
+        """Return whether the task has a placement and is not terminating."""
         return self.status in STANDING
 
 
@@ -129,7 +129,7 @@ class World:
                 yield task, task.hold
 
     def current_state(self) -> tuple[object, ...]:
-        """What every task is doing and holds, and what was promised to whom."""
+        """Return the state and holdings of every task, and the claims."""
         doing = tuple((task.uid, task.status, task.hold, task.former) for task in self.all_tasks())
         return (doing, tuple(gang.claim for gang in self.gangs.values()))
 

@@ -16,7 +16,7 @@ Amounts = dict[str, int]
 def find_bar(
     workload: Mapping[str, Any], aside: Aside | None, objects: Sequence[Mapping[str, Any]]
 ) -> Bar | None:
-    """Why a head is sent back at once, or None."""
+    """Return why a head is sent back at once, or None."""
     source = CaseFields(workload, "Workload:")
     states = {
         check.read_text("state") for check in source.read_object("status").read_objects("admissionChecks")

@@ -96,7 +96,7 @@ def describe_attempt(entry: Mapping[str, Any]) -> AttemptAnswer:
 
 
 def parse_reasons(sentences: Iterable[str]) -> Reasons:
-    """What sentences say, sorted; one that is not known stands for itself."""
+    """Parse sentences to reasons, sorted; an unknown one stands for itself."""
     return tuple(sorted((_fact(sentence) for sentence in sentences), key=str))
 
 

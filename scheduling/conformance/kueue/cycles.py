@@ -383,7 +383,7 @@ def _reason(turn: Considered, outcome: Outcome) -> str:
 def _admission(
     queue: Queue, decision: Decision, levels: tas_passes.Levels, on_order: Iterable[str]
 ) -> dict[str, Any]:
-    """What was given, in Kueue's form; amounts are in canonical units, CPU with its suffix."""
+    """Return the admission in Kueue's form; amounts are in canonical units, CPU with its suffix."""
     parts: list[dict[str, Any]] = [
         {
             "name": held.role,

@@ -61,7 +61,7 @@ def build_request(each: Mapping[str, int], offered: Mapping[str, int] | None = N
 
 
 def pod_request(each: Mapping[str, int], offered: Amounts) -> PodRequest:
-    """What one pod is charged, and what it takes of its node."""
+    """Return the charge of one pod and its footprint on a node."""
     charged = build_request(each, offered or None)
     return PodRequest(
         cpu=charged.cpu,
@@ -73,7 +73,7 @@ def pod_request(each: Mapping[str, int], offered: Amounts) -> PodRequest:
 
 
 def build_footprint(each: Amounts) -> tuple[Extended, ...]:
-    """What one pod takes of its domain, itself included."""
+    """Build the footprint of one pod in its domain, itself included."""
     return (*_extended(each), Extended(PODS, 1))
 
 
@@ -82,7 +82,7 @@ def _extended(amounts: Amounts) -> tuple[Extended, ...]:
 
 
 def pod_requests(spec: CaseFields) -> Amounts:
-    """What one pod asks for by its template: containers together, or the largest step of its start-up.
+    """Return a pod's requests by its template: containers together, or the largest step of its start-up.
 
     A start-up container that keeps running counts with all that follows it. A limit stands in where no
     request is named, and the overhead of the runtime comes on top.

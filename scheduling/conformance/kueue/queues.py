@@ -120,7 +120,7 @@ def read_queue(source: CaseFields) -> Queue:
 def read_leaf(source: CaseFields) -> QuotaNode:
     """A ClusterQueue's place in the quota tree."""
     spec = source.read_object("spec")
-    # Older API versions call the field `read_cohort`.
+    # Older API versions call the field `cohort`.
     cohort = spec.read_text("cohortName") or spec.read_text("cohort")
     return _quota_node(source, source.read_object("metadata").read_text("name"), cohort)
 
@@ -174,7 +174,7 @@ class Known:
 def find_inactive_reason(
     source: CaseFields, node: QuotaNode, topology_of: Mapping[str, str], known: Known
 ) -> str | None:
-    """Why a ClusterQueue admits nothing whatever its quota; None when it is active."""
+    """Return why a ClusterQueue admits nothing whatever its quota; None when it is active."""
     spec = source.read_object("spec")
     if spec.read_choice("stopPolicy", STOPS, StopPolicy.NONE) is not StopPolicy.NONE:
         return "it is stopped"
@@ -210,7 +210,7 @@ def on_order(source: CaseFields, controllers: Mapping[str, str]) -> tuple[str, .
 
 
 def runs_elsewhere(source: CaseFields, controllers: Mapping[str, str]) -> bool:
-    """Whether the workloads of a ClusterQueue are handed to other clusters, which find their places."""
+    """Return whether a ClusterQueue's workloads are handed to other clusters, which place them."""
     checks = source.read_object("spec", "admissionChecksStrategy").read_objects("admissionChecks")
     return any(controllers.get(check.read_text("name")) == ELSEWHERE for check in checks)
 

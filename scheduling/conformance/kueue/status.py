@@ -79,7 +79,7 @@ def set_replaced(status: Status) -> None:
 
 
 def is_admitted(status: Mapping[str, Any]) -> bool:
-    """Whether nothing more keeps it from running."""
+    """Return whether nothing more keeps the workload from running."""
     return conditions_of(status).get("Admitted", ("", ""))[0] == "True"
 
 

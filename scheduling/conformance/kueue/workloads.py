@@ -160,7 +160,7 @@ class KueueWorkload:
             )
 
     def _each(self, podset: CaseFields, part: PodSetPart) -> Amounts:
-        """What one pod asks for: totals shared out, rounded up."""
+        """Return the request of one pod: totals shared out, rounded up."""
         own = {name: total for name, total in part.total.items() if name != PODS}
         if not part.count:
             return pod_requests(podset.read_object("template", "spec"))

@@ -210,5 +210,5 @@ class Flavor:
 
     @property
     def takes_tasks(self) -> bool:
-        """Whether the engine places the flavor's tasks on its nodes."""
+        """Return whether the engine places the flavor's tasks on its nodes."""
         return self.placed and not self.topology_aware

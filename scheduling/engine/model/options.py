@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+LOSS_WINDOW_S: Final = 30 * 24 * 3600
+"""Seconds over which the share of GPU time lost to preemption is measured, in a cell and in a replay."""
 
 
 class ShareStrategy(StrEnum):

@@ -274,7 +274,7 @@ class _Search:
     # What a flavor is asked for, and whether it may be
 
     def _demand_of(self, role: Role, flavor: Flavor) -> Mapping[ResourceName, int]:
-        """What one task of a role is charged in a flavor."""
+        """Return the charge of one task of a role in a flavor."""
         known = self._demands.get((role.name, flavor.id))
         if known is None:
             known = self._demands[role.name, flavor.id] = demand(role.request, flavor)

@@ -46,7 +46,7 @@ def in_one_cluster(
 
 
 def _is_spread(found: Assignment, flavors: Mapping[str, Flavor]) -> bool:
-    """Whether the flavors of an assignment have nodes in several clusters."""
+    """Return whether the flavors of an assignment have nodes in several clusters."""
     names = {name for role in found.roles for name in role.flavors}
     return len(names) > 1 and len(clusters_of(flavors, names)) > 1
 

@@ -97,7 +97,7 @@ class UsagePut:
 
 @dataclass(frozen=True, slots=True)
 class LossPut:
-    """How much of the GPU time preemption lost was measured again, in millionths."""
+    """A new measurement of the share of GPU time that preemption lost, in millionths."""
 
     lost_ppm: int
 

@@ -22,7 +22,7 @@ class NeverFits(Refused):
 
 @dataclass(frozen=True, slots=True)
 class JobMisfit:
-    """Why a job cannot ever run: numbers (asked, largest, …) and what would help."""
+    """The reason why a job can never run: numbers (asked, largest, …) and what would help."""
 
     numbers: Mapping[str, Any] = field(default_factory=dict)
     help: Sequence[Mapping[str, Any]] = ()

@@ -74,7 +74,9 @@ def slice_memory_resize(
 
 @row_scope.whole()
 def get_resizable(task: Task) -> Resizable:
-    """What a task could be given; the caller may see its job. Raises: Conflict, when it cannot be changed."""
+    """Return what a task could be given; the caller may see its job. Raises: Conflict, when it cannot be
+    changed.
+    """
     allocation, slices = _held(task)
     under_way = _under_way(allocation)
     used = memory_in_use(allocation.pk)

@@ -78,7 +78,7 @@ def require_room(
 
 
 def resize_refusal(code: str, message: str, **numbers: int | str) -> Refused:
-    """Why the amount is refused, told at its field."""
+    """Return the refusal of the amount, for its field."""
     text = message % numbers
     return Refused(text, code=code, numbers=numbers, errors=[FieldError(FIELD, code, text)])
 

@@ -92,7 +92,7 @@ def _no_lines(job: Job) -> str:
 
 
 def explain_job(client: Client, workspace: str, options: argparse.Namespace) -> int:
-    """Why it waits."""
+    """Print why a job waits."""
     found = client.explain(workspace, options.job)
     print_answer(options.output, found, lambda: format_explanation(found))
     return 0
@@ -133,7 +133,7 @@ def watch_events(client: Client, workspace: str, options: argparse.Namespace) ->
 
 
 def show_caller(client: Client, _workspace: str, options: argparse.Namespace) -> int:
-    """Whom the key belongs to."""
+    """Print the account that the key belongs to."""
     found = client.me()
     print_answer(
         options.output, found, lambda: "\n".join(f"{name}: {value}" for name, value in found.items())

@@ -24,7 +24,7 @@ def show_line(output: str, value: Any, text: str) -> None:
 
 
 def strip_control_characters(text: str) -> str:
-    """Without control characters: what a job printed must not drive the terminal."""
+    """Remove control characters: a job's output must not drive the terminal."""
     return "".join(char if char == "\t" or unicodedata.category(char) != "Cc" else "\ufffd" for char in text)
 
 

@@ -59,7 +59,8 @@ def bound_pod(item: Json) -> BoundPod:
 
 
 def sum_requests(spec: Json) -> Amounts:
-    """What the scheduler counts for a pod: CPU in millicores, memory in bytes, all else in pieces.
+    """Return the requests that the scheduler counts for a pod: CPU in millicores, memory in bytes, others
+    in pieces.
 
     The greater of what its containers ask for together and of what each step of its start needs, where
     sidecars add up; what the pod asks for as a whole comes first, and its overhead on top. The rule is

@@ -69,7 +69,7 @@ def build_container(spec: TaskSpec, cards: Mapping[str, str], environment: Mappi
 
 
 def build_volumes(spec: TaskSpec) -> list[Json]:
-    """What the pod mounts: the volumes of the job file, and the files of its gang."""
+    """Build the volumes of a pod: those of the job file, and the files of its gang."""
     found = [{"name": f"volume-{number}", **_source(one)} for number, one in enumerate(_volumes(spec))]
     if spec.gang is not None and spec.gang.files:
         found += [volume for volume, _ in _of_files(spec.gang)]

@@ -79,7 +79,7 @@ def list_gangs(api: KubernetesApi) -> list[tuple[GangRef, Mapping[str, str]]]:
 
 
 def owner_reference(owner: Json) -> Json:
-    """How an object names its owner; as a controller, so that a drained node's pods are not left alone."""
+    """Return a reference to an owner; as a controller, so that a drained node's pods are not left alone."""
     metadata = owner["metadata"]
     return {
         "apiVersion": owner["apiVersion"],

@@ -19,7 +19,7 @@ from clusters.gpu.nvidia import CARD_RESOURCE, PART_CORES_RESOURCE, PART_MEMORY_
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
-    """What the containers of a pod ask for: cards, and MiB and percent points of each; 0 is not said."""
+    """The request of a pod's containers: cards, and MiB and percent points of each; 0 is not stated."""
 
     cards: int = 0
     memory_mib: int = 0

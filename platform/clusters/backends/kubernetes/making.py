@@ -21,7 +21,7 @@ def ensure_object(api: KubernetesApi, collection: str, body: Json, workspace: st
         try:
             return api.create(collection, body)
         except RequestRefused as error:
-            if not _homeless(error):
+            if not _lacks_namespace(error):
                 raise
             namespace_ensure(api, metadata["namespace"], workspace)
             return api.create(collection, body)
@@ -48,8 +48,8 @@ def get_object(api: KubernetesApi, collection: str, name: str) -> Json:
         raise OutcomeUnknown(f"{collection}/{name} is not there yet") from error
 
 
-def _homeless(error: RequestRefused) -> bool:
-    """Whether the namespace is missing, or its account: somebody may have made the one without the other."""
+def _lacks_namespace(error: RequestRefused) -> bool:
+    """Return whether the namespace or its account is missing: one may have been made without the other."""
     return error.status == _NOT_FOUND or (
         error.status == _FORBIDDEN and pods.SERVICE_ACCOUNT in error.message
     )

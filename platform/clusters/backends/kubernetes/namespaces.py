@@ -49,7 +49,7 @@ def build_service_account(installation: str) -> Body:
 
 
 def build_network_policy(installation: str) -> Body:
-    """Who may talk to whom: in from the own workspace alone; out to anywhere but what is denied.
+    """Build the network policy: ingress from the own workspace alone, egress to all but denied addresses.
 
     Jobs read data and models from wherever these are, so what goes out is open. The addresses where clouds
     hand out the credentials of a node are not, nor what the installation denies beside them. Names may be
@@ -116,7 +116,7 @@ def check_owned(api: KubernetesApi, namespace: Json, workspace: str) -> Json:
 
 
 def is_owned(api: KubernetesApi, namespace: Json, workspace: str) -> bool:
-    """Whether a namespace carries the labels by which this installation keeps it for the workspace."""
+    """Return whether a namespace carries the labels by which this installation owns it for the workspace."""
     labels = namespace["metadata"].get("labels") or {}
     return (
         bool(workspace) and own_labels(api.installation).items() | {(WORKSPACE, workspace)} <= labels.items()
@@ -124,7 +124,7 @@ def is_owned(api: KubernetesApi, namespace: Json, workspace: str) -> bool:
 
 
 def is_unmarked(api: KubernetesApi, namespace: Json) -> bool:
-    """Whether the platform made a namespace before namespaces said whose they are."""
+    """Return whether the platform made a namespace before namespaces carried their owner."""
     labels = namespace["metadata"].get("labels") or {}
     return (
         MANAGED.items() <= labels.items()

@@ -25,7 +25,7 @@ def read_identity(api: KubernetesApi) -> str:
 
 
 def read_owner(api: KubernetesApi) -> Owner | None:
-    """What the object says; None if there is none. Raises: BackendUnavailable."""
+    """Read the owner object; None if there is none. Raises: BackendUnavailable."""
     try:
         found = api.get(f"{_CONFIGMAPS}/{NAME}")
     except RequestRefused as error:

@@ -106,7 +106,7 @@ def labels_of(pod: Json) -> dict[str, str]:
 
 
 def read_observation(pod: Json, now: datetime, *, gone: bool = False) -> PodObservation:
-    """What a pod's object tells. `gone`: it was its last; `now` is when it was seen to be."""
+    """Read the observation of a pod's object. `gone`: it was its last; `now` is when it was seen to be."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     container = (status.get("containerStatuses") or [{}])[0]
     state: Mapping[str, Any] = container.get("state") or {}

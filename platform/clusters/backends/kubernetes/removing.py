@@ -45,7 +45,7 @@ def remove_pod(api: KubernetesApi, ref: TaskRef, grace_s: int) -> PodOutcome:
 
 
 def pods_exist(api: KubernetesApi, refs: Sequence[TaskRef]) -> list[bool]:
-    """Whether each pod exists, read one by one. Raises: Refused; BackendUnavailable."""
+    """Return whether each pod exists, read one by one. Raises: RequestRefused; BackendUnavailable."""
     with Workers() as workers:
         return list(workers.map(lambda ref: _is_there(api, ref), refs))
 

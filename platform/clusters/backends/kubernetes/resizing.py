@@ -75,7 +75,7 @@ def _step(api: KubernetesApi, pod: Json, target: Amounts) -> PodOutcome:
 
 
 def _follow(api: KubernetesApi, pod: Json, wish: WantedMemory, *, there: bool) -> PodOutcome:
-    """What has become of a wish. `there`: what it asks for was in effect before."""
+    """Return the outcome of a resize request. `there`: what it asks for was in effect before."""
     answer, target, done = last_answer(pod), wish.memory_mib, PodOutcome.done(str(pod["metadata"]["uid"]))
     if answer is None or answer.token != wish.token:
         return done if there else PodOutcome.unknown("the agent of its node has not answered")

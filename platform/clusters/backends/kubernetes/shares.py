@@ -104,7 +104,7 @@ def _write_lock(api: KubernetesApi, node: Json, text: str | None) -> Json:
 
 
 def _settled(api: KubernetesApi, holder: hami.NodeLock, now: datetime) -> bool:
-    """Whether the plugin is done with the pod that the lock names, or never will be."""
+    """Return whether the plugin is done with the pod that the lock names, or never will be."""
     try:
         pod = api.get(pods.pod_path(holder.namespace, holder.pod))
     except RequestRefused as error:
@@ -132,7 +132,7 @@ def _end(api: KubernetesApi, pod: Json) -> None:
 
 
 def check_room(api: KubernetesApi, pod: Json, wanted: Sequence[DeviceGrant]) -> None:
-    """Whether a pod may hold that much of its cards beside what others hold. Raises: NoRoom."""
+    """Check that a pod may hold that much of its cards beside others' holdings. Raises: NoRoom."""
     metadata = pod["metadata"]
     node = api.get(f"/api/v1/nodes/{pod['spec']['nodeName']}")
     _check_room(api, node, wanted, but=(metadata["namespace"], metadata["name"]))

@@ -146,7 +146,7 @@ def _quota(cards: Mapping[str, int], installation: str) -> Body:
 def _bring_back(
     api: KubernetesApi, collection: str, body: Json, known: Json | None
 ) -> dict[str, Change] | None:
-    """What had changed and was brought back, by field; None if the object was made."""
+    """Restore fields that had changed and return them; None if the object was made."""
     address = f"{collection}/{body['metadata']['name']}"
     if known is None:
         try:

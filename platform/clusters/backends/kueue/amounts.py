@@ -51,7 +51,7 @@ def parse_quantity(text: object) -> Decimal | None:
 def task_requests(
     *, cpu_millicores: int, memory_mib: int, cards: int, cores: int, gpu_memory_mib: int
 ) -> dict[str, str]:
-    """What one task counts."""
+    """Return the amounts that one task counts."""
     asked = {"cpu": f"{cpu_millicores}m", "memory": f"{memory_mib}Mi"}
     parts = {CARD_RESOURCE: cards, CORES: cores, GPU_MEMORY: gpu_memory_mib}
     return asked | {name: str(amount) for name, amount in parts.items() if amount}

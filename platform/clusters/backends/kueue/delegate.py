@@ -67,7 +67,7 @@ class KueueDelegate:
         return projecting.apply_projection(self._api, self._owner, wanted)
 
     def shape_of(self, workload: DelegatedWorkload) -> str:
-        """What it depends on, in short."""
+        """Return a digest of what the Workload depends on."""
         return shape_of(workload)
 
     def create_workload(self, workload: DelegatedWorkload) -> PodOutcome:
@@ -90,7 +90,7 @@ class KueueDelegate:
         return self._ours(workload) if made.kind is OutcomeKind.DONE and not made.uid else made
 
     def _ours(self, workload: DelegatedWorkload) -> PodOutcome:
-        """Whether the Workload of that name, which was there already, is one of ours."""
+        """Return whether the existing Workload of that name is one of ours."""
         place = object_path(WORKLOADS, workload.name, workload.namespace)
         found = self._api.get(place)
         if self._own(found) is not None:
@@ -199,7 +199,7 @@ class KueueDelegate:
 
 
 def _done(call: Callable[[], Any], *, but: int = 0) -> PodOutcome:
-    """What became of a call; `but` is the refusal that means it is as it should be."""
+    """Return the outcome of a call; `but` is the refusal that means it is as it should be."""
     try:
         found = call()
     except Denied as error:

@@ -42,7 +42,7 @@ def key_of(name: str) -> str:
 
 
 def owner_labels(owner: str, installation: str) -> dict[str, str]:
-    """What our objects carry."""
+    """Return the labels of our objects."""
     return {**own_labels(installation), OWNER: owner}
 
 

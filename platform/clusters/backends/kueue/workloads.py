@@ -131,7 +131,9 @@ def _pod_set(group: ProjectedCohort) -> Json:
 
 
 def read_verdict(found: Json, names: Mapping[str, str], *, ours: bool = True) -> WorkloadVerdict:
-    """What a Workload's conditions say; `names` of flavors by id, for people. One of others has no job."""
+    """Read a Workload's conditions; `names` are the flavors' display names by id. One of others has no
+    job.
+    """
     metadata, spec, status = found["metadata"], found["spec"], found.get("status") or {}
     annotations = metadata.get("annotations") or {}
     conditions = {item["type"]: item for item in status.get("conditions") or ()}

@@ -65,7 +65,7 @@ class LoadCurve:
 
 
 def has_cooled(ended_s: float) -> bool:
-    """Whether nothing of a pod's heat is left so long after its end."""
+    """Return whether nothing of a pod's heat is left so long after its end."""
     return ended_s >= _COOLED_S
 
 

@@ -57,7 +57,7 @@ def _carry_out(moment: ClusterState, pod: SimulatedPod) -> None:
 
 
 def _no_room(moment: ClusterState, pod: SimulatedPod, mib: int) -> PodOutcome | None:
-    """What keeps a pod from growing, None for nothing."""
+    """Return why a pod cannot grow, or None."""
     cards = SimulatedDevice.unscoped.filter(node__simulation=moment.row, node__name=pod.node_name)
     if cards.filter(uuid__in=[card for card, _, _ in pod.devices]).exclude(mode=GpuMode.SLICE).exists():
         return PodOutcome.refused("NOT_ITS_CARD", "a whole card has all of its memory")

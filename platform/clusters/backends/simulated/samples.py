@@ -100,7 +100,7 @@ def _readings(moment: ClusterState) -> Iterator[DeviceSample]:
 
 
 def _loads(moment: ClusterState) -> dict[str, _Load]:
-    """What stands or lately stood on each card, by its UUID."""
+    """Return the present and recent load of each card, by its UUID."""
     timeline, now_s = moment.timeline, moment.at.timestamp()
     since = timeline.sim_at(moment.at - timedelta(minutes=10))
     felt = Q(phase="running") | Q(ended_ms__gte=since)

@@ -45,7 +45,7 @@ class HeadProcessor(JobProcessor):
         self._marked: dict[str, None] = {}
 
     def nominate(self, queue: Queue, job: Job) -> NominatedJob:
-        """What a head would get in the state before the first is processed."""
+        """Return the nomination of a head in the state before the first is processed."""
         with self._snapshot.statement() as statement:
             return _dated(
                 self._nominator.evaluate_job(statement, queue, job, EvaluationRequest(RefusalCache()))
@@ -56,7 +56,7 @@ class HeadProcessor(JobProcessor):
         self._marked.update(dict.fromkeys(tasks))
 
     def marked(self, tasks: Iterable[str]) -> tuple[str, ...]:
-        """Those of the tasks that leave for some job already."""
+        """Return the tasks that are marked for eviction already."""
         return tuple(key for key in tasks if key in self._marked)
 
     def process(self, entry: NominatedJob) -> Outcome:
@@ -116,7 +116,7 @@ class HeadProcessor(JobProcessor):
             return self.recorder.admit_job(entry, placed, before)
 
     def _placed(self, statement: Statement, entry: NominatedJob) -> tuple[Allocation, ...] | Refusal:
-        """What the entry holds now: its domains are those of the nomination, nodes are chosen anew."""
+        """Return the entry's allocations: its domains are those of the nomination, nodes are chosen anew."""
         if any(held.node for held in entry.placed):
             return self._nominator.place_nominated(statement, entry)
         for held in entry.placed:
@@ -137,7 +137,7 @@ class HeadProcessor(JobProcessor):
         return self.marked(self.recorder.victim_tasks(entry.targets))
 
     def _still_fits(self, entry: NominatedJob) -> bool:
-        """Whether quota holds it with all victims of this cycle gone, its own included."""
+        """Return whether quota admits it after all evictions of this cycle, its own included."""
         tree, leaf = self._snapshot.quota, entry.queue.quota_node
         with self._without_victims(entry):
             return all(
@@ -146,7 +146,7 @@ class HeadProcessor(JobProcessor):
             )
 
     def _lost_places(self, entry: NominatedJob) -> bool:
-        """Whether its quota holds, but its domains went to others meanwhile."""
+        """Return whether its quota holds, but its domains went to others meanwhile."""
         if not any(isinstance(held, DomainAllocation) and held.domains for held in entry.placed):
             return False
         if not self._still_fits(entry):

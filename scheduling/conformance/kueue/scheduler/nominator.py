@@ -93,7 +93,7 @@ class KueueNominator(Nominator):
 
 
 def wished_by(assignment: Assignment) -> TopologyAssignments:
-    """Where a head without room would like its roles in topology-aware flavors to run."""
+    """Return the preferred domains of a head without room, for its roles in topology-aware flavors."""
     return assignment.wished if isinstance(assignment, WishedAssignment) else {}
 
 

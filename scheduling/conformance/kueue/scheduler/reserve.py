@@ -21,7 +21,7 @@ KEPT = "(kept)"
 
 
 def to_reserve(tree: QuotaTree[FlavorResource], entry: NominatedJob) -> dict[FlavorResource, int]:
-    """What is to be kept of each quota, without zeros."""
+    """Return the amounts to reserve of each quota, without zeros."""
     leaf, borrows = entry.queue.quota_node, entry.assignment.borrow_level > 0
     kept: dict[FlavorResource, int] = {}
     for key, asked in entry.assignment.usage.items():

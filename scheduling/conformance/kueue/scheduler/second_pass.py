@@ -66,7 +66,7 @@ class SecondPass:
         self._options = options
 
     def nominate(self) -> tuple[Settlement, ...]:
-        """What each of them would get in the present state."""
+        """Return the nomination of each of them in the present state."""
         return tuple(self._nominate(job) for job in self._due())
 
     def process(self, settlement: Settlement) -> None:

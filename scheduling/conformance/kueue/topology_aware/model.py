@@ -21,7 +21,7 @@ class DomainTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainAllocation(Allocation):
-    """What all tasks of a role hold in a topology-aware flavor.
+    """The allocation of all tasks of a role in a topology-aware flavor.
 
     `domains` is where they run and `each` what one of them takes there. Without domains they hold quota and
     have no places yet.
@@ -33,7 +33,9 @@ class DomainAllocation(Allocation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequest(Request):
-    """What one pod asks for. `footprint` is what it takes of its domain, which is not all that is charged."""
+    """The request of one pod. `footprint` is what it takes of its domain, which is not all that is
+    charged.
+    """
 
     footprint: tuple[Extended, ...] = ()
 
@@ -53,7 +55,7 @@ class SlicedRule(TopologyRule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyState:
-    """What the cycles of one case know of topologies.
+    """The topologies that the cycles of one case know.
 
     Flavors see each other's tasks on shared nodes unless they are `apart`. The machines of the flavors in
     `on_order`, by queue, are ordered for a job once it holds quota. `unplaced` jobs hold quota and get their

@@ -29,7 +29,7 @@ Moves = dict[str, DomainAllocation]
 
 
 def lacks_places(snapshot: Snapshot, job: Job, state: TopologyState) -> bool:
-    """Whether a job has something to be placed now."""
+    """Return whether a job has tasks to be placed now."""
     return bool(_lacking(snapshot, job, state))
 
 
@@ -91,7 +91,7 @@ def added(before: DomainAllocation, after: DomainAllocation) -> DomainAllocation
 
 
 def _filled(existing: Placement, lost: Iterable[str]) -> Placement:
-    """As many tasks as stand nowhere, on the lost nodes: nobody else finds room there."""
+    """Return a placement that fills the lost nodes, so that no task finds room there."""
     gone = {share.domain for share in existing.shares if share.domain[-1] in lost}
     return Placement(existing.levels, tuple(Share(domain, COUNTLESS) for domain in sorted(gone)))
 
@@ -125,7 +125,9 @@ def _lacks(snapshot: Snapshot, job: Job, held: DomainAllocation, state: Topology
 
 
 def _tasks(snapshot: Snapshot, role: Role, held: Allocation) -> int:
-    """For how many tasks an allocation was charged; the role may have been admitted at a smaller size."""
+    """Return for how many tasks an allocation was charged; the role may have been admitted at a smaller
+    size.
+    """
     each = demand(role.request, snapshot.flavors[held.flavor])
     counts = [charge.amount // each[charge.resource] for charge in held.charges if each.get(charge.resource)]
     return min(counts, default=role.replicas - role.ended)

@@ -37,7 +37,7 @@ class TopologySnapshot:
         return self._all()[flavor]
 
     def knows(self, flavor: str) -> bool:
-        """Whether a flavor is topology-aware."""
+        """Return whether a flavor is topology-aware."""
         return flavor in self._flavors
 
     def fits(self, allocations: Iterable[Allocation]) -> bool:
@@ -90,7 +90,7 @@ class TopologySnapshot:
 
 
 def usages_of(allocation: DomainAllocation) -> list[Usage]:
-    """What an allocation holds in each of its domains."""
+    """Return the usage of an allocation in each of its domains."""
     each = {item.resource: item.amount for item in allocation.each}
     return [Usage(part.domain, each, part.tasks) for part in allocation.domains]
 
