@@ -1,0 +1,253 @@
+"""The catalogue of what is measured on a GPU: one name, unit and kind for each measure, whatever its source.
+
+The node agent, the readers of other exporters and the stores use these names and no others. Values are
+floats in the unit given here. A measure that a source does not know is absent: it is never 0.
+Sources: NVML's calls (`nvml`) and the exporters named in docs/telemetry.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Level(StrEnum):
+    """What one sample is about."""
+
+    DEVICE = "device"
+    """A physical GPU, or one MIG instance of it."""
+    SLICE = "slice"
+    """What one container of one pod uses on one GPU; whole GPUs included."""
+    PROCESS = "process"
+    """One process on one GPU."""
+
+
+class Kind(StrEnum):
+    """How values of one measure are combined over time."""
+
+    GAUGE = "gauge"
+    """Minimum, mean, maximum and last value are all meaningful."""
+    COUNTER = "counter"
+    """Grows until its device is reset; only the last value and the increase are meaningful."""
+    STATE = "state"
+    """A bit mask or code: the last value, and the bits that were seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One measure: `prometheus` is the name under which the agent exposes it, in base units.
+
+    `factor` turns the unit of `name` into the base unit of `prometheus`.
+    """
+
+    name: str
+    unit: str
+    prometheus: str
+    help: str
+    kind: Kind = Kind.GAUGE
+    factor: float = 1.0
+    levels: tuple[Level, ...] = (Level.DEVICE,)
+
+
+_MIB: Final = 2.0**20
+_ALL: Final = (Level.DEVICE, Level.SLICE, Level.PROCESS)
+_SLICE: Final = (Level.SLICE,)
+
+MEASURES: Final = (
+    Measure(
+        "utilization_percent",
+        "%",
+        "allotment_gpu_utilization_ratio",
+        "Part of the time in which a kernel ran.",
+        factor=0.01,
+        levels=_ALL,
+    ),
+    Measure(
+        "memory_used_mib",
+        "MiB",
+        "allotment_gpu_memory_used_bytes",
+        "Memory in use.",
+        factor=_MIB,
+        levels=_ALL,
+    ),
+    Measure(
+        "memory_total_mib", "MiB", "allotment_gpu_memory_total_bytes", "Memory of the device.", factor=_MIB
+    ),
+    Measure(
+        "memory_reserved_mib",
+        "MiB",
+        "allotment_gpu_memory_reserved_bytes",
+        "Memory that the driver keeps for itself.",
+        factor=_MIB,
+    ),
+    Measure(
+        "memory_limit_mib",
+        "MiB",
+        "allotment_gpu_memory_limit_bytes",
+        "Memory that the container may use at most.",
+        factor=_MIB,
+        levels=_SLICE,
+    ),
+    Measure(
+        "idle_s",
+        "s",
+        "allotment_gpu_last_kernel_elapsed_seconds",
+        "Time since the last kernel.",
+        levels=_SLICE,
+    ),
+    Measure(
+        "memory_copy_percent",
+        "%",
+        "allotment_gpu_memory_copy_utilization_ratio",
+        "Part of the time in which memory was read or written.",
+        factor=0.01,
+    ),
+    Measure(
+        "encoder_percent",
+        "%",
+        "allotment_gpu_encoder_utilization_ratio",
+        "Use of the video encoder.",
+        factor=0.01,
+        levels=(Level.DEVICE, Level.PROCESS),
+    ),
+    Measure(
+        "decoder_percent",
+        "%",
+        "allotment_gpu_decoder_utilization_ratio",
+        "Use of the video decoder.",
+        factor=0.01,
+        levels=(Level.DEVICE, Level.PROCESS),
+    ),
+    Measure("temperature_c", "°C", "allotment_gpu_temperature_celsius", "Temperature of the GPU."),
+    Measure(
+        "memory_temperature_c", "°C", "allotment_gpu_memory_temperature_celsius", "Temperature of the memory."
+    ),
+    Measure("power_w", "W", "allotment_gpu_power_watts", "Power drawn."),
+    Measure("power_limit_w", "W", "allotment_gpu_power_limit_watts", "Power limit that is enforced."),
+    Measure(
+        "energy_j",
+        "J",
+        "allotment_gpu_energy_joules_total",
+        "Energy used since the driver was loaded.",
+        Kind.COUNTER,
+    ),
+    Measure("sm_clock_mhz", "MHz", "allotment_gpu_sm_clock_hertz", "Clock of the SMs.", factor=1e6),
+    Measure(
+        "memory_clock_mhz", "MHz", "allotment_gpu_memory_clock_hertz", "Clock of the memory.", factor=1e6
+    ),
+    Measure(
+        "throttle_reasons",
+        "",
+        "allotment_gpu_clocks_event_reasons",
+        "Bit mask of reasons for lower clocks, as NVML defines it.",
+        Kind.STATE,
+    ),
+    Measure(
+        "ecc_corrected",
+        "",
+        "allotment_gpu_ecc_corrected_errors_total",
+        "Memory errors that were corrected, since the GPU was made.",
+        Kind.COUNTER,
+    ),
+    Measure(
+        "ecc_uncorrected",
+        "",
+        "allotment_gpu_ecc_uncorrected_errors_total",
+        "Memory errors that were not corrected, since the GPU was made.",
+        Kind.COUNTER,
+    ),
+    Measure(
+        "remapped_rows",
+        "",
+        "allotment_gpu_remapped_rows_total",
+        "Memory rows replaced by spare ones.",
+        Kind.COUNTER,
+    ),
+    Measure(
+        "xid",
+        "",
+        "allotment_gpu_last_xid_code",
+        "Code of the last XID error; absent if there was none.",
+        Kind.STATE,
+    ),
+    Measure(
+        "xid_errors",
+        "",
+        "allotment_gpu_xid_errors_total",
+        "XID errors since the agent started.",
+        Kind.COUNTER,
+    ),
+    Measure(
+        "pcie_tx_mib_s",
+        "MiB/s",
+        "allotment_gpu_pcie_transmit_bytes_per_second",
+        "Sent over PCIe.",
+        factor=_MIB,
+    ),
+    Measure(
+        "pcie_rx_mib_s",
+        "MiB/s",
+        "allotment_gpu_pcie_receive_bytes_per_second",
+        "Received over PCIe.",
+        factor=_MIB,
+    ),
+    Measure(
+        "pcie_replays",
+        "",
+        "allotment_gpu_pcie_replays_total",
+        "PCIe packets that were sent again.",
+        Kind.COUNTER,
+    ),
+    Measure(
+        "nvlink_errors",
+        "",
+        "allotment_gpu_nvlink_errors_total",
+        "NVLink errors of all links.",
+        Kind.COUNTER,
+    ),
+    Measure(
+        "nvlink_mib_s",
+        "MiB/s",
+        "allotment_gpu_nvlink_bytes_per_second",
+        "Sent and received over NVLink.",
+        factor=_MIB,
+    ),
+    Measure(
+        "graphics_active_percent",
+        "%",
+        "allotment_gpu_graphics_engine_active_ratio",
+        "Part of the time in which the engine was active; the utilization of MIG instances.",
+        factor=0.01,
+    ),
+    Measure(
+        "sm_active_percent",
+        "%",
+        "allotment_gpu_sm_active_ratio",
+        "SMs with at least one warp, as a part of all.",
+        factor=0.01,
+    ),
+    Measure(
+        "sm_occupancy_percent",
+        "%",
+        "allotment_gpu_sm_occupancy_ratio",
+        "Resident warps, as a part of the largest number.",
+        factor=0.01,
+    ),
+    Measure(
+        "tensor_active_percent",
+        "%",
+        "allotment_gpu_tensor_active_ratio",
+        "Part of the time in which tensor cores were active.",
+        factor=0.01,
+    ),
+    Measure(
+        "dram_active_percent",
+        "%",
+        "allotment_gpu_dram_active_ratio",
+        "Part of the time in which memory moved data.",
+        factor=0.01,
+    ),
+)
+
+BY_NAME: Final = {measure.name: measure for measure in MEASURES}
