@@ -133,6 +133,9 @@ ALLOTMENT_PREEMPTION_LOSS_PERMILLE = env.read_number(
     "ALLOTMENT_PREEMPTION_LOSS_PERMILLE", default=10, low=0, high=1000
 )
 
+# Networks beside the public ones that addresses entered by users (webhooks, exporters) may lead to.
+ALLOTMENT_OUTGOING_NETWORKS = env.read_networks("ALLOTMENT_OUTGOING_NETWORKS")
+
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 12 * 3600

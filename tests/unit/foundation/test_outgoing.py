@@ -1,0 +1,109 @@
+"""Requests to addresses that users entered reach only what they may."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from foundation.web.outgoing import AddressNotAllowed, OutgoingError, check_url, send_request
+from tests.fixtures.http_receiver import Receiver, run_receiver
+
+
+@pytest.fixture
+def receiver(settings: Any) -> Iterator[Receiver]:
+    settings.ALLOTMENT_OUTGOING_NETWORKS = ["127.0.0.0/8"]
+    with run_receiver() as made:
+        yield made
+
+
+def _resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    real = socket.getaddrinfo
+
+    def find(host: str, port: int, *arguments: Any, **named: Any) -> list[Any]:
+        if host[0].isdigit():
+            return real(host, port, *arguments, **named)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", find)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "127.8.8.8", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "100.64.0.1"),
+        *("169.254.169.254", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "ff02::1"),
+        *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "fe80::1%eth0"),
+    ],
+)
+def test_an_address_that_is_not_public_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    _resolve_to(monkeypatch, address)
+    with pytest.raises(AddressNotAllowed, match="not public"):
+        send_request("POST", "https://hooks.example.org/")
+
+
+def test_one_bad_address_among_good_ones_refuses_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    _resolve_to(monkeypatch, "93.184.216.34", "10.0.0.1")
+    with pytest.raises(AddressNotAllowed):
+        send_request("GET", "http://hooks.example.org/")
+
+
+def test_an_allowed_network_is_reached_at_the_address_that_was_checked(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = receiver.url.rpartition(":")[2]
+    _resolve_to(monkeypatch, "127.0.0.1")
+    answer = send_request("POST", f"http://hooks.example.org:{port}/a?b=1", body=b"x")
+    assert (answer.status, answer.body) == (200, b"{}")
+    (request,) = receiver.requests
+    assert (request.method, request.path, request.body) == ("POST", "/a?b=1", b"x")
+    assert request.headers["host"] == f"hooks.example.org:{port}"
+
+
+def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
+    receiver.status, receiver.headers = 302, {"Location": "http://169.254.169.254/latest"}
+    assert send_request("GET", receiver.url).status == 302
+    assert len(receiver.requests) == 1
+
+
+def test_an_answer_that_is_too_large_is_refused(receiver: Receiver) -> None:
+    receiver.body = b"x" * 5_000
+    with pytest.raises(OutgoingError, match="larger than 4096"):
+        send_request("GET", receiver.url, answer_max=4096)
+
+
+def test_the_time_limit_holds_for_the_whole_answer(receiver: Receiver) -> None:
+    receiver.body, receiver.drip_s = b"x" * 100, 0.05
+    with pytest.raises(OutgoingError, match="in time"):
+        send_request("GET", receiver.url, timeout_s=0.3)
+
+
+def test_a_closed_port_is_a_plain_error(receiver: Receiver) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(OutgoingError, match=r"127\.0\.0\.1"):
+        send_request("GET", f"http://127.0.0.1:{port}/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "ftp://example.org/",
+            "file:///etc/passwd",
+            "https:///x",
+            "example.org",
+            "",
+            "http://",
+            "http://[::1",
+        ),
+        *("https://user:word@example.org/", "http://example.org:99999/", "http://example.org:0/"),
+        *("http://example.org/\r\nHost: x", "http://exa mple.org/", "http://example.org/\x7f"),
+    ],
+)
+def test_a_malformed_address_is_refused(url: str) -> None:
+    with pytest.raises(AddressNotAllowed):
+        check_url(url)
