@@ -8,16 +8,14 @@ Pure arithmetic over one flavor and resource; None is unlimited.
 
 from __future__ import annotations
 
-import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from quotas.tree.limits import Amount, add_amounts
+from quotas.distribution.node_order import NodeId, NodeOrder, Parents
+from quotas.tree.limits import Amount
 
-NodeId = uuid.UUID
-Parents = Mapping[NodeId, NodeId | None]
 Amounts = Mapping[NodeId, Amount]
 
 
@@ -46,14 +44,9 @@ class Division:
 
 def compute_nominals(parents: Parents, own_nominal: Amounts) -> dict[NodeId, Amount]:
     """Compute the nominal of each node: its own and what it distributed to its children."""
-    found: dict[NodeId, Amount] = {}
-    children = _children(parents)
-    for node in children_first(parents):
-        total = own_nominal.get(node, 0)
-        for child in children[node]:
-            total = add_amounts(total, found[child])
-        found[node] = total
-    return found
+    order = NodeOrder(parents)
+    nominals = order.sum_amounts([own_nominal.get(node, 0) for node in order.nodes])
+    return dict(zip(order.nodes, nominals, strict=True))
 
 
 def divide_nominal(
@@ -105,11 +98,7 @@ def _children(parents: Parents) -> defaultdict[NodeId, list[NodeId]]:
 
 def children_first(parents: Parents) -> list[NodeId]:
     """All nodes, each after those below it."""
-    children = _children(parents)
-    ordered = [node for node, parent in parents.items() if parent is None]
-    for node in ordered:
-        ordered.extend(children[node])
-    return ordered[::-1]
+    return NodeOrder(parents).nodes[::-1]
 
 
 def nodes_below(parents: Parents, node: NodeId) -> list[NodeId]:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from quotas.distribution.division import Amounts, NodeId, Parents, children_first, compute_nominals
+from quotas.distribution.division import Amounts, children_first, compute_nominals
+from quotas.distribution.node_order import NodeId, Parents
 from quotas.tree.limits import Amount, add_amounts
 
 LoanId = NodeId

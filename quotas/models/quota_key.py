@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 from foundation.core.flavor_resource import FlavorResource
@@ -32,4 +33,10 @@ class QuotaKey(NamedTuple):
     @property
     def tree_key(self) -> FlavorResource:
         """The key in the quota tree, whose nodes and flavors are named by strings."""
-        return FlavorResource(str(self.flavor_id), self.resource)
+        return find_tree_key(self.flavor_id, self.resource)
+
+
+@lru_cache(maxsize=4096)
+def find_tree_key(flavor_id: uuid.UUID, resource: str) -> FlavorResource:
+    """Return the key in the quota tree of a flavor and resource; thousands of rows share one key."""
+    return FlavorResource(str(flavor_id), Resource(resource))

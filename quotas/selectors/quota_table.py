@@ -13,16 +13,17 @@ from django.utils.translation import gettext as _
 from clusters.models import Cell, Flavor
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
-from foundation.core.flavor_resource import FlavorResource
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
-from quotas.distribution.division import compute_nominals
+from quotas.distribution.lending import compute_lent
+from quotas.distribution.node_order import NodeOrder
 from quotas.hooks.job_effects import PendingDemand, get_provider
 from quotas.models import FlavorKey, Queue, QuotaNode
+from quotas.models.quota_key import find_tree_key
 from quotas.selectors.node_names import node_names
 from quotas.selectors.quota_row import QuotaRow
 from quotas.selectors.sight import quota_tenants
-from quotas.selectors.tree import build_tree, read_tree_rows, reserved_in_subtrees
+from quotas.selectors.tree import build_tree, read_tree_rows, sum_reserved
 from quotas.tree.limits import NOTHING, Amount, NodeLimits, add_amounts
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -62,30 +63,34 @@ class QuotaTable:
 
     @row_scope.whole()
     def __init__(self, cell_id: uuid.UUID) -> None:
+        self._cell_id = cell_id
         rows = read_tree_rows(cell_id)
-        closed = Queue.unscoped.filter(cell=cell_id, closed_at__isnull=False).values_list(
-            "node_id", flat=True
-        )
-        self.closed = set(closed)
-        """Of queues that were deleted: they have no quota and are not shown, but what they used counts."""
         self.nodes = {node.pk: node for node in rows.nodes}
-        self.parents = {node.pk: node.parent_id for node in rows.nodes}
-        self.names = node_names(set(self.nodes))
-        self._children: defaultdict[uuid.UUID, list[uuid.UUID]] = defaultdict(list)
-        for pk in sorted(self.nodes, key=lambda pk: (self.names[pk], str(pk))):
-            above = self.parents[pk]
-            if above is not None and pk not in self.closed:
-                self._children[above].append(pk)
+        self._order = NodeOrder({node.pk: node.parent_id for node in rows.nodes})
         flavors = Flavor.unscoped.filter(cluster__cell_id=cell_id).select_related("cluster")
         self.flavors = {flavor.pk: flavor for flavor in flavors.order_by("name", "pk")}
         self._tree = build_tree(rows)
-        self._limits: defaultdict[FlavorKey, dict[uuid.UUID, NodeLimits]] = defaultdict(dict)
-        for quotas in rows.quotas.values():
+        self._limits: defaultdict[FlavorKey, list[NodeLimits | None]] = defaultdict(
+            lambda: [None] * len(self._order)
+        )
+        for node, quotas in rows.quotas.items():
+            position = self._order.positions[node]
             for quota in quotas:
-                self._limits[quota.key.flavor_key][quota.node_id] = quota.limits
-        self._reserved: defaultdict[FlavorKey, Counter[uuid.UUID]] = defaultdict(Counter)
-        for key, amount in reserved_in_subtrees(rows).items():
-            self._reserved[key.flavor_key][key.node_id] = amount
+                self._limits[quota.flavor_id, Resource(quota.resource)][position] = quota.limits
+        self._reserved = sum_reserved(rows, self._order)
+
+    @cached_property
+    @row_scope.whole()
+    def closed(self) -> set[uuid.UUID]:
+        """Nodes of deleted queues: they have no quota and are not shown, but what they reserve counts."""
+        closed = Queue.unscoped.filter(cell=self._cell_id, closed_at__isnull=False)
+        return set(closed.values_list("node_id", flat=True))
+
+    @cached_property
+    @row_scope.whole()
+    def names(self) -> dict[uuid.UUID, str]:
+        """The names of all nodes."""
+        return node_names(set(self.nodes))
 
     @cached_property
     @row_scope.whole()
@@ -94,7 +99,9 @@ class QuotaTable:
 
     def child_nodes(self, node_id: uuid.UUID) -> Sequence[uuid.UUID]:
         """Right below a node, by name."""
-        return self._children[node_id]
+        children = self._order.children[self._order.positions[node_id]]
+        found = [pk for pk in (self._order.nodes[child] for child in children) if pk not in self.closed]
+        return sorted(found, key=lambda pk: (self.names[pk], str(pk)))
 
     def read_quotas(self, wanted: Sequence[uuid.UUID]) -> list[NodeQuota]:
         """Return the nodes with their rows, in the order asked for."""
@@ -131,86 +138,40 @@ class QuotaTable:
     def _rows(
         self, queues: Mapping[uuid.UUID, str], flavor: Flavor, resource: Resource
     ) -> Iterator[tuple[uuid.UUID, QuotaRow]]:
-        limits, reserved = self._limits[flavor.pk, resource], self._reserved[flavor.pk, resource]
-        if not limits and not reserved:
+        flavor_key, order = (flavor.pk, resource), self._order
+        if flavor_key not in self._limits and flavor_key not in self._reserved:
             return
-        nominal = compute_nominals(self.parents, {pk: one.own_nominal for pk, one in limits.items()})
-        borrowed = {pk: _above(nominal[pk], reserved[pk]) for pk in nominal}
-        lent = self._lent(nominal, limits, reserved, borrowed) if any(borrowed.values()) else Counter()
-        key = FlavorResource(str(flavor.pk), resource)
+        limits = self._limits[flavor_key]
+        reserved = self._reserved.get(flavor_key) or [0] * len(order)
+        nominals = order.sum_amounts([0 if of is None else of.own_nominal for of in limits])
+        lent = compute_lent(order, limits, nominals, reserved)
+        key = find_tree_key(*flavor_key)
         for pk, queue in queues.items():
-            own = limits.get(pk, NOTHING)
+            position = order.positions[pk]
+            own = limits[position] or NOTHING
             row = QuotaRow(
                 queue=queue,
                 flavor=flavor,
                 resource=resource,
-                nominal=nominal[pk],
+                nominal=nominals[position],
                 own_nominal=own.own_nominal,
-                distributed=_sum(nominal[child] for child in self.child_nodes(pk)),
+                distributed=_sum(nominals[child] for child in order.children[position]),
                 borrowing_limit=own.borrowing_limit,
                 lending_limit=own.lending_limit,
-                reserved=reserved[pk],
-                lent=lent[pk],
+                reserved=reserved[position],
+                lent=lent[position],
                 available=_not_below_zero(self._tree.available(str(pk), key)),
                 potential=_not_below_zero(self._tree.potential(str(pk), key)),
-                has_limits=pk in limits,
+                has_limits=limits[position] is not None,
             )
             if row.is_assigned or row.potential != 0:
                 yield pk, row
 
-    def _lent(
-        self,
-        nominal: Mapping[uuid.UUID, Amount],
-        limits: Mapping[uuid.UUID, NodeLimits],
-        reserved: Mapping[uuid.UUID, int],
-        borrowed: Mapping[uuid.UUID, int],
-    ) -> Counter[uuid.UUID]:
-        """Compute what others reserve of each node's nominal, from the root down.
-
-        A borrower takes first the own nominal of a node above it, then what the children of that node leave
-        free, in proportion; rounded so that the sums agree.
-        """
-        ordered = [pk for pk, parent in self.parents.items() if parent is None]
-        for pk in ordered:
-            ordered.extend(self._children[pk])
-        spare = self._spare(ordered, nominal, limits, reserved)
-        found: Counter[uuid.UUID] = Counter()
-        for pk in ordered:
-            children, own = self._children[pk], limits.get(pk, NOTHING).own_nominal
-            inside = sum(borrowed[child] for child in children) - borrowed[pk]
-            left = sum(spare[child] for child in children)
-            rest = 0 if own is None else min(left, max(0, inside + found[pk] - own))
-            for child in children:
-                found[child] = rest * spare[child] // left if left else 0
-                left -= spare[child]
-                rest -= found[child]
-        return found
-
-    def _spare(
-        self,
-        ordered: Sequence[uuid.UUID],
-        nominal: Mapping[uuid.UUID, Amount],
-        limits: Mapping[uuid.UUID, NodeLimits],
-        reserved: Mapping[uuid.UUID, int],
-    ) -> dict[uuid.UUID, int]:
-        """Compute what each node leaves free and may lend; `ordered` are the nodes, parents first."""
-        found: dict[uuid.UUID, int] = {}
-        for pk in reversed(ordered):
-            own, total = limits.get(pk, NOTHING), nominal[pk]
-            below = (own.own_nominal or 0) + sum(found[child] for child in self._children[pk])
-            free = 0 if total is None else min(below, max(0, total - reserved[pk]))
-            found[pk] = free if own.lending_limit is None else min(free, own.lending_limit)
-        return found
-
     def _below(self, node_id: uuid.UUID) -> list[uuid.UUID]:
-        found = [node_id]
-        for pk in found:
-            found.extend(self._children[pk])
-        return found
-
-
-def _above(nominal: Amount, reserved: int) -> int:
-    return 0 if nominal is None else max(0, reserved - nominal)
+        found = [self._order.positions[node_id]]
+        for position in found:
+            found.extend(self._order.children[position])
+        return [self._order.nodes[position] for position in found]
 
 
 def _not_below_zero(amount: Amount) -> Amount:

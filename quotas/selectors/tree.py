@@ -11,7 +11,9 @@ from typing import Any, Final, NamedTuple
 from foundation.core.quantities import Resource
 from foundation.sql import row_scope
 from foundation.sql.prepared import PreparedQuery
-from quotas.models import LedgerEntry, QueueFlavor, Quota, QuotaKey, QuotaNode
+from quotas.distribution.node_order import NodeOrder
+from quotas.models import FlavorKey, LedgerEntry, QueueFlavor, Quota, QuotaKey, QuotaNode
+from quotas.models.quota_key import find_tree_key
 from quotas.selectors.workspace_limits import StoredQuota, bound_workspaces
 from quotas.tree import Branch, FlavorResource, QuotaTree
 
@@ -25,11 +27,6 @@ class ReservedQuota(NamedTuple):
     flavor_id: uuid.UUID
     resource: str
     reserved: int
-
-    @property
-    def key(self) -> QuotaKey:
-        """The quota that it is reserved of."""
-        return QuotaKey(self.node_id, self.flavor_id, Resource(self.resource))
 
 
 _QUOTAS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
@@ -91,17 +88,29 @@ def _flavors_of(nodes: Sequence[uuid.UUID]) -> dict[uuid.UUID, set[uuid.UUID]]:
     return dict(found)
 
 
+def sum_reserved(rows: TreeRows, order: NodeOrder) -> dict[FlavorKey, list[int]]:
+    """Compute what is reserved at and below each node, by its position, per flavor and resource."""
+    counts: defaultdict[tuple[uuid.UUID, str], list[int]] = defaultdict(lambda: [0] * len(order))
+    for node, entries in rows.reserved.items():
+        position = order.positions[node]
+        for entry in entries:
+            counts[entry.flavor_id, entry.resource][position] = entry.reserved
+    return {
+        (flavor_id, Resource(resource)): order.sum_counts(of) for (flavor_id, resource), of in counts.items()
+    }
+
+
 def reserved_in_subtrees(rows: TreeRows) -> Counter[QuotaKey]:
     """Compute what is reserved at and below each node."""
-    parents = {node.pk: node.parent_id for node in rows.nodes}
-    found: Counter[QuotaKey] = Counter()
-    for entries in rows.reserved.values():
-        for entry in entries:
-            node: uuid.UUID | None = entry.node_id
-            while node is not None:
-                found[entry.key._replace(node_id=node)] += entry.reserved
-                node = parents[node]
-    return found
+    order = NodeOrder({node.pk: node.parent_id for node in rows.nodes})
+    return Counter(
+        {
+            QuotaKey(node, *key): amount
+            for key, amounts in sum_reserved(rows, order).items()
+            for node, amount in zip(order.nodes, amounts, strict=True)
+            if amount
+        }
+    )
 
 
 def load_tree(cell_id: uuid.UUID) -> QuotaTree[FlavorResource]:
@@ -116,11 +125,15 @@ def build_tree(rows: TreeRows) -> QuotaTree[FlavorResource]:
         Branch(
             id=str(node.pk),
             parent=str(node.parent_id) if node.parent_id else None,
-            limits={quota.key.tree_key: quota.limits for quota in rows.quotas.get(node.pk, ())},
+            limits={
+                find_tree_key(quota.flavor_id, quota.resource): quota.limits
+                for quota in rows.quotas.get(node.pk, ())
+            },
         )
         for node in rows.nodes
     )
     for node_id, entries in rows.reserved.items():
+        leaf = str(node_id)
         for entry in entries:
-            tree.add_usage(str(node_id), entry.key.tree_key, entry.reserved)
+            tree.add_usage(leaf, find_tree_key(entry.flavor_id, entry.resource), entry.reserved)
     return tree

@@ -10,11 +10,19 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from foundation.core.quantities import Resource
 from quotas.models import QuotaKey
 from quotas.tree import NodeLimits
+from quotas.tree.limits import Amount
+
+
+@lru_cache(maxsize=4096)
+def _shared_limits(own_nominal: Amount, borrowing_limit: Amount, lending_limit: Amount) -> NodeLimits:
+    """One object for equal limits: a tree has thousands of rows, most of them alike."""
+    return NodeLimits(own_nominal, borrowing_limit, lending_limit)
 
 
 class StoredQuota(NamedTuple):
@@ -35,7 +43,7 @@ class StoredQuota(NamedTuple):
     @property
     def limits(self) -> NodeLimits:
         """The limits as the quota tree takes them."""
-        return NodeLimits(self.own_nominal, self.borrowing_limit, self.lending_limit)
+        return _shared_limits(self.own_nominal, self.borrowing_limit, self.lending_limit)
 
 
 class WorkspaceNode(Protocol):

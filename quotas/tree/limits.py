@@ -28,10 +28,10 @@ class NodeLimits:
     lending_limit: Amount = None
 
     def __post_init__(self) -> None:
-        for name in ("own_nominal", "borrowing_limit", "lending_limit"):
-            amount = getattr(self, name)
-            if amount is not None and amount < 0:
-                raise ValueError(f"{name} is {amount}; a limit is not negative")
+        if min(self.own_nominal or 0, self.borrowing_limit or 0, self.lending_limit or 0) < 0:
+            amounts = ((name, getattr(self, name)) for name in self.__slots__)
+            name, amount = next(each for each in amounts if (each[1] or 0) < 0)
+            raise ValueError(f"{name} is {amount}; a limit is not negative")
 
 
 NOTHING = NodeLimits()
