@@ -90,7 +90,7 @@ $(VENV)/.server: $(VENV)/.pip pyproject.toml
 
 $(VENV)/.test: $(VENV)/.pip pyproject.toml
 	@echo "Installing the platform and what its tests need …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server]' --group test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server,agent]' --group test
 	@touch $@ $(VENV)/.server
 
 $(VENV)/.lint: $(VENV)/.test

@@ -165,6 +165,20 @@ MEASURES: Final = (
         Kind.COUNTER,
     ),
     Measure(
+        "row_remap_pending",
+        "",
+        "allotment_gpu_row_remap_pending",
+        "1 if memory rows are replaced at the next reset.",
+        Kind.STATE,
+    ),
+    Measure(
+        "row_remap_failure",
+        "",
+        "allotment_gpu_row_remap_failure",
+        "1 if a memory row could not be replaced.",
+        Kind.STATE,
+    ),
+    Measure(
         "xid",
         "",
         "allotment_gpu_last_xid_code",

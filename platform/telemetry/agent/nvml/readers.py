@@ -1,0 +1,162 @@
+"""The measures of one device, each with the call that gives it and its unit turned into the catalogue's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pynvml
+
+from telemetry.agent.nvml.calls import Calls
+
+MIB: Final = 1 << 20
+_MEMORY_V2: Final = 0x02000028
+_MOST: Final = 2**53
+"""Larger numbers than a float holds exactly are a driver's way to say that it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One call and the measures that follow from its answer."""
+
+    call: str
+    measures: tuple[str, ...]
+    read: Callable[[Any], tuple[float, ...]]
+    arguments: tuple[Any, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The name under which a refusal of this call with these arguments is remembered."""
+        return f"{self.call}{self.arguments}"
+
+
+def _number(answer: Any) -> tuple[float, ...]:
+    return (float(answer),)
+
+
+def _thousandth(answer: Any) -> tuple[float, ...]:
+    return (answer / 1000,)
+
+
+def _first(answer: Any) -> tuple[float, ...]:
+    return (float(answer[0]),)
+
+
+def _kb_per_second(answer: Any) -> tuple[float, ...]:
+    return (answer * 1000 / MIB,)
+
+
+def _memory(answer: Any) -> tuple[float, ...]:
+    return (answer.used / MIB, answer.total / MIB, answer.reserved / MIB)
+
+
+def _memory_1(answer: Any) -> tuple[float, ...]:
+    return (answer.used / MIB, answer.total / MIB)
+
+
+_MEMORY: Final = (
+    Reader(
+        "nvmlDeviceGetMemoryInfo",
+        ("memory_used_mib", "memory_total_mib", "memory_reserved_mib"),
+        _memory,
+        (_MEMORY_V2,),
+    ),
+    # Before version 2 what the driver keeps for itself counts as used.
+    Reader("nvmlDeviceGetMemoryInfo", ("memory_used_mib", "memory_total_mib"), _memory_1),
+)
+INSTANCE_READERS: Final = (_MEMORY,)
+"""What a MIG instance is asked for; all else is the whole device's."""
+
+DEVICE_READERS: Final = (
+    _MEMORY,
+    (
+        Reader(
+            "nvmlDeviceGetUtilizationRates",
+            ("utilization_percent", "memory_copy_percent"),
+            lambda answer: (answer.gpu, answer.memory),
+        ),
+    ),
+    (Reader("nvmlDeviceGetEncoderUtilization", ("encoder_percent",), _first),),
+    (Reader("nvmlDeviceGetDecoderUtilization", ("decoder_percent",), _first),),
+    (
+        Reader("nvmlDeviceGetTemperatureV", ("temperature_c",), _number, (pynvml.NVML_TEMPERATURE_GPU,)),
+        Reader("nvmlDeviceGetTemperature", ("temperature_c",), _number, (pynvml.NVML_TEMPERATURE_GPU,)),
+    ),
+    (Reader("nvmlDeviceGetPowerUsage", ("power_w",), _thousandth),),
+    (Reader("nvmlDeviceGetEnforcedPowerLimit", ("power_limit_w",), _thousandth),),
+    (Reader("nvmlDeviceGetTotalEnergyConsumption", ("energy_j",), _thousandth),),
+    (Reader("nvmlDeviceGetClockInfo", ("sm_clock_mhz",), _number, (pynvml.NVML_CLOCK_SM,)),),
+    (Reader("nvmlDeviceGetClockInfo", ("memory_clock_mhz",), _number, (pynvml.NVML_CLOCK_MEM,)),),
+    (
+        Reader("nvmlDeviceGetCurrentClocksEventReasons", ("throttle_reasons",), _number),
+        Reader("nvmlDeviceGetCurrentClocksThrottleReasons", ("throttle_reasons",), _number),
+    ),
+    (
+        Reader(
+            "nvmlDeviceGetTotalEccErrors",
+            ("ecc_corrected",),
+            _number,
+            (pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_AGGREGATE_ECC),
+        ),
+    ),
+    (
+        Reader(
+            "nvmlDeviceGetTotalEccErrors",
+            ("ecc_uncorrected",),
+            _number,
+            (pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_AGGREGATE_ECC),
+        ),
+    ),
+    (
+        Reader(
+            "nvmlDeviceGetRemappedRows",
+            ("remapped_rows", "row_remap_pending", "row_remap_failure"),
+            lambda rows: (rows[0] + rows[1], float(bool(rows[2])), float(bool(rows[3]))),
+        ),
+    ),
+    (Reader("nvmlDeviceGetPcieReplayCounter", ("pcie_replays",), _number),),
+)
+# Both measure for 20 ms; where the device has GPM, it knows the mean of the whole interval.
+PCIE_READERS: Final = tuple(
+    (Reader("nvmlDeviceGetPcieThroughput", (measure,), _kb_per_second, (counter,)),)
+    for measure, counter in (
+        ("pcie_tx_mib_s", pynvml.NVML_PCIE_UTIL_TX_BYTES),
+        ("pcie_rx_mib_s", pynvml.NVML_PCIE_UTIL_RX_BYTES),
+    )
+)
+
+Alternatives = tuple[tuple[Reader, ...], ...]
+
+
+def read_values(calls: Calls, device: str, handle: Any, readers: Alternatives) -> dict[str, float]:
+    """Return the measures that a device gives. Raises: DeviceDown, DriverReplaced."""
+    values: dict[str, float] = {}
+    for alternatives in readers:
+        for reader in alternatives:
+            answer = calls.call(device, reader.call, handle, *reader.arguments, key=reader.key)
+            if answer is not None:
+                values.update(_plausible(zip(reader.measures, reader.read(answer), strict=True)))
+                break
+            if not calls.is_refused(device, reader.key):
+                break  # it failed this time: an alternative would hide that
+    return values
+
+
+def find_unsupported(calls: Calls, device: str, readers: Alternatives) -> set[str]:
+    """Return the measures for which a device has refused every call."""
+    return {
+        measure
+        for alternatives in readers
+        if all(calls.is_refused(device, reader.key) for reader in alternatives)
+        for measure in alternatives[0].measures
+    }
+
+
+def _plausible(pairs: Any) -> Mapping[str, float]:
+    """Leave out what no device has: percentages above 100, and numbers that stand for unknown."""
+    return {
+        name: float(value)
+        for name, value in pairs
+        if 0 <= value < (100.5 if name.endswith("_percent") else _MOST)
+    }

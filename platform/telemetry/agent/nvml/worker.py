@@ -1,0 +1,52 @@
+"""The process that calls NVML: a call that never returns then holds up this process and not the agent.
+
+It answers each line on its input by a line of JSON. Before each call it notes the device and the call where
+the agent can read them, so that the agent knows which device hangs. It ends with its input.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import signal
+import sys
+from typing import Any, Final
+
+from telemetry.agent.nvml.calls import Calls, DriverReplaced
+from telemetry.agent.nvml.session import NvmlMissing, NvmlSession
+
+PROGRESS_BYTES: Final = 256
+
+
+def main() -> None:
+    """Serve polls. Arguments: the descriptor of the progress note, and indexes of devices to leave out."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the agent too, which ends this one
+    note, *skipped = (int(argument) for argument in sys.argv[1:])
+    progress = mmap.mmap(note, PROGRESS_BYTES)
+
+    def tell_progress(device: str, call: str) -> None:
+        text = f"{device} {call}".encode()[: PROGRESS_BYTES - 1]
+        progress[: len(text) + 1] = text + b"\0"
+
+    calls = Calls(tell_progress)
+    session: NvmlSession | None = None
+    for _ in sys.stdin:
+        try:
+            session = session or NvmlSession(calls, frozenset(skipped))
+            answer: dict[str, Any] = session.poll()
+        except NvmlMissing as error:
+            answer = {"problem": "nvml-missing", "text": str(error)}
+        except DriverReplaced:
+            answer = {
+                "problem": "driver-mismatch",
+                "text": "the driver and its library differ in version",
+            }
+        tell_progress("", "")
+        sys.stdout.write(json.dumps(answer, separators=(",", ":")) + "\n")
+        sys.stdout.flush()
+        if "problem" in answer:
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The process that calls NVML is given up when it hangs; the devices that answer are polled on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from telemetry.agent.nvml import process as module
+from telemetry.agent.nvml.process import ABANDONED_MOST, NvmlProcess, Outcome, PollState
+from tests.fixtures.nvml_driver import Driver
+
+FIRST = "GPU-00000000-0000-0000-0000-000000000000"
+SECOND = "GPU-00000001-0000-0000-0000-000000000000"
+
+
+@dataclass
+class Clock:
+    """Time goes on by itself and can be put forward."""
+
+    ahead: float = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def nvml(driver: Driver, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[NvmlProcess]:
+    for name, value in driver.environment.items():
+        monkeypatch.setenv(name, value)
+    made = NvmlProcess(deadline_s=0.3, start_deadline_s=20, clock=clock)
+    yield made
+    made.close()
+
+
+def uuids(outcome: Outcome) -> set[str]:
+    assert outcome.state is PollState.OK, outcome
+    assert outcome.answer is not None
+    return {row["uuid"] for row in outcome.answer["devices"]}
+
+
+def test_a_device_that_hangs_is_left_out_and_the_others_are_polled(
+    nvml: NvmlProcess, driver: Driver, clock: Clock
+) -> None:
+    assert uuids(nvml.poll(20)) == {FIRST, SECOND}
+    driver.put({"hang.nvmlDeviceGetPowerUsage.0": 1})
+    outcome = nvml.poll(20)
+    assert (outcome.state, outcome.device, outcome.call) == (PollState.HUNG, FIRST, "nvmlDeviceGetPowerUsage")
+    assert uuids(nvml.poll(20)) == {SECOND}
+    driver.put({"hang.nvmlDeviceGetPowerUsage.0": None})
+    assert uuids(nvml.poll(20)) == {SECOND}, "it is tried again after a while"
+    clock.ahead += 61
+    assert uuids(nvml.poll(20)) == {FIRST, SECOND}
+
+
+def test_a_device_that_hangs_again_is_left_out_for_longer(
+    nvml: NvmlProcess, driver: Driver, clock: Clock
+) -> None:
+    nvml.start_deadline_s = 0.35
+    driver.put({"hang.nvmlDeviceGetUUID.1": 1})
+    assert nvml.poll(20).device == "#1"
+    assert uuids(nvml.poll(20)) == {FIRST}
+    clock.ahead += 61
+    assert nvml.poll(20).state is PollState.HUNG
+    assert uuids(nvml.poll(20)) == {FIRST}
+    clock.ahead += 61
+    restarts = nvml.restarts
+    assert uuids(nvml.poll(20)) == {FIRST}
+    assert nvml.restarts == restarts
+
+
+def test_an_answer_that_takes_long_is_waited_for_without_blocking(nvml: NvmlProcess, driver: Driver) -> None:
+    driver.put({"hang.nvmlInitWithFlags": 1})
+    assert nvml.poll(0.05).state is PollState.PENDING
+    driver.put({"hang.nvmlInitWithFlags": None})
+    assert uuids(nvml.poll(20)) == {FIRST, SECOND}
+    assert nvml.restarts == 1
+
+
+def test_a_driver_that_hangs_as_a_whole_is_tried_again_with_pauses(
+    nvml: NvmlProcess, driver: Driver, clock: Clock
+) -> None:
+    nvml.start_deadline_s = 0.3
+    driver.put({"hang.nvmlInitWithFlags": 1})
+    assert nvml.poll(20).state is PollState.HUNG
+    assert nvml.poll(20).state is PollState.WAITING
+    clock.ahead += 1.1
+    nvml.start_deadline_s = 20
+    driver.put({"hang.nvmlInitWithFlags": None})
+    assert uuids(nvml.poll(20)) == {FIRST, SECOND}
+
+
+def test_a_lost_device_is_looked_for_again(nvml: NvmlProcess, driver: Driver, clock: Clock) -> None:
+    nvml.poll(20)
+    driver.put({"error.*.1": 15})
+    assert uuids(nvml.poll(20)) == {FIRST}
+    driver.put({"error.*.1": None})
+    assert uuids(nvml.poll(20)) == {FIRST}
+    clock.ahead += 61
+    outcome = nvml.poll(20)
+    assert uuids(outcome) == {FIRST, SECOND}
+    assert outcome.answer and outcome.answer["inventory"], "what was enumerated anew is told"
+
+
+def test_a_replaced_driver_means_a_new_process(nvml: NvmlProcess, driver: Driver, clock: Clock) -> None:
+    nvml.poll(20)
+    driver.put({"error.nvmlDeviceGetUUID": None, "error.*.0": 18})
+    assert nvml.poll(20).state is PollState.MISMATCH
+    driver.put({"error.*.0": None})
+    clock.ahead += 1.1
+    assert uuids(nvml.poll(20)) == {FIRST, SECOND}
+    assert nvml.restarts == 2
+
+
+def test_a_process_that_dies_is_replaced(nvml: NvmlProcess, clock: Clock) -> None:
+    nvml.command = (sys.executable, "-c", "pass")
+    assert nvml.poll(20).state is PollState.EXITED
+    assert nvml.poll(20).state is PollState.WAITING
+    nvml.command = module.COMMAND
+    clock.ahead += 1.1
+    assert uuids(nvml.poll(20)) == {FIRST, SECOND}
+
+
+def test_processes_that_cannot_be_killed_are_left_behind_and_few(
+    nvml: NvmlProcess, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.command = (sys.executable, "-c", "import time; time.sleep(600)")
+    nvml.start_deadline_s = 0.05
+    kept: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(module.subprocess.Popen, "kill", lambda process: kept.append(process))
+    try:
+        for _ in range(ABANDONED_MOST + 3):
+            clock.ahead += 120
+            nvml.poll(20)
+        assert (nvml.restarts, nvml.abandoned) == (ABANDONED_MOST, ABANDONED_MOST)
+    finally:
+        for each in kept:
+            os.kill(each.pid, 9)
+            each.wait()
+    clock.ahead += 120
+    nvml.command, nvml.start_deadline_s = module.COMMAND, 20
+    monkeypatch.undo()
+    assert nvml.poll(20).state is not PollState.WAITING
