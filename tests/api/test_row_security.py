@@ -45,6 +45,8 @@ GLOBAL: Final = {
     "clusters.SimulatedDevice",
     "clusters.SimulatedPod",
     "scheduling.PriorityClass",
+    "telemetry.GpuEvent",
+    "telemetry.PendingBucket",
     "telemetry.TelemetryGap",
 }
 server = pytest.mark.server

@@ -2,7 +2,8 @@
 
 The node agent, the readers of other exporters and the stores use these names and no others. Values are
 floats in the unit given here. A measure that a source does not know is absent: it is never 0.
-Sources: NVML's calls (`nvml`) and the exporters named in docs/telemetry.md.
+New measures are appended: stored values name a measure by its place in `MEASURES`. Sources: NVML's calls
+(`nvml`) and the exporters named in docs/telemetry.md.
 """
 
 from __future__ import annotations

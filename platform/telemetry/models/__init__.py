@@ -1,5 +1,30 @@
 from telemetry.models.channel import Channel, Scope
+from telemetry.models.device import GpuEvent, GpuProcess
 from telemetry.models.gap import GapCause, TelemetryGap
-from telemetry.models.reading import Reading, RollUp, Tick
+from telemetry.models.reading import (
+    PendingBucket,
+    Reading,
+    Rolled,
+    RolledMinute,
+    RolledTenMinutes,
+    RolledTwoHours,
+    RollUp,
+    Tick,
+)
 
-__all__ = ["Channel", "GapCause", "Reading", "RollUp", "Scope", "TelemetryGap", "Tick"]
+__all__ = [
+    "Channel",
+    "GapCause",
+    "GpuEvent",
+    "GpuProcess",
+    "PendingBucket",
+    "Reading",
+    "RollUp",
+    "Rolled",
+    "RolledMinute",
+    "RolledTenMinutes",
+    "RolledTwoHours",
+    "Scope",
+    "TelemetryGap",
+    "Tick",
+]

@@ -1,4 +1,4 @@
-"""What is measured: one row per cluster, node, card, and per pod's hold on a card.
+"""What is measured: a row per cluster, workspace on it, node, card, pod's hold on a card, and process.
 
 Numbers arrive by the thousand every ten seconds, so their rows carry one small key instead of seven
 ids; everything else about them stands here once. The ids are plain columns without foreign keys:
@@ -18,17 +18,40 @@ class Scope(models.TextChoices):
     NODE = "node", "Node"
     CARD = "card", "Card"
     SLICE = "slice", "Slice"
+    WORKSPACE = "workspace", "Workspace"
+    PROCESS = "process", "Process"
+
+
+def _matching_ids() -> Q:
+    """Which ids a channel of each scope has; those that are not named may or may not be there."""
+    ids = ("node_id", "device_id", "allocation_id", "process_id")
+    has: dict[Scope, tuple[str, ...]] = {
+        Scope.CLUSTER: (),
+        Scope.WORKSPACE: (),
+        Scope.NODE: ids[:1],
+        Scope.CARD: ids[:2],
+        Scope.SLICE: ids[:3],
+        Scope.PROCESS: (*ids[:2], ids[3]),
+    }
+    found = Q()
+    for scope, present in has.items():
+        nulls = {f"{name}__isnull": name not in present for name in ids}
+        if scope in (Scope.CLUSTER, Scope.WORKSPACE):
+            nulls["workspace_id__isnull"] = scope == Scope.CLUSTER
+        found |= Q(scope=scope.value, **nulls)
+    return found
 
 
 class Channel(models.Model):
     """One thing with a series.
 
     A card that moves to another node gets a new channel, so the old node keeps its history. A slice is
-    one allocation's hold on one card, whole cards included.
+    one allocation's hold on one card, whole cards included. A workspace's channel holds the sums over its
+    slices on one cluster. A process belongs to a card; whose pod it is says `GpuProcess`.
     """
 
     id = models.BigAutoField(primary_key=True)
-    scope = models.CharField(max_length=7, choices=Scope.choices)
+    scope = models.CharField(max_length=9, choices=Scope.choices)
     cluster_id = models.UUIDField()
     node_id = models.UUIDField(null=True)
     device_id = models.UUIDField(null=True)
@@ -37,6 +60,7 @@ class Channel(models.Model):
     job_id = models.UUIDField(null=True)
     workspace_id = models.UUIDField(null=True)
     user_id = models.UUIDField(null=True)
+    process_id = models.UUIDField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     unscoped: ClassVar[models.Manager[Self]] = models.Manager()
@@ -48,28 +72,26 @@ class Channel(models.Model):
         # bound parameters, so the partial indexes serve reads as well.
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["cluster_id"], condition=Q(node_id__isnull=True), name="channel_once_per_cluster"
+                fields=["cluster_id"],
+                condition=Q(node_id__isnull=True, workspace_id__isnull=True),
+                name="channel_once_per_total",
+            ),
+            models.UniqueConstraint(
+                fields=["cluster_id", "workspace_id"],
+                condition=Q(node_id__isnull=True),
+                name="channel_once_per_workspace",
             ),
             models.UniqueConstraint(
                 fields=["node_id"], condition=Q(device_id__isnull=True), name="channel_once_per_node"
             ),
             models.UniqueConstraint(
                 fields=["node_id", "device_id"],
-                condition=Q(allocation_id__isnull=True),
-                name="channel_once_per_card",
+                condition=Q(allocation_id__isnull=True, process_id__isnull=True),
+                name="channel_once_per_device",
             ),
             models.UniqueConstraint(fields=["allocation_id", "device_id"], name="channel_once_per_slice"),
-            models.CheckConstraint(
-                condition=Q(
-                    scope="cluster", node_id__isnull=True, device_id__isnull=True, allocation_id__isnull=True
-                )
-                | Q(scope="node", node_id__isnull=False, device_id__isnull=True, allocation_id__isnull=True)
-                | Q(scope="card", node_id__isnull=False, device_id__isnull=False, allocation_id__isnull=True)
-                | Q(
-                    scope="slice", node_id__isnull=False, device_id__isnull=False, allocation_id__isnull=False
-                ),
-                name="channel_scope_matches_ids",
-            ),
+            models.UniqueConstraint(fields=["process_id"], name="channel_once_per_process"),
+            models.CheckConstraint(condition=_matching_ids(), name="channel_ids_match_scope"),
         ]
         indexes: ClassVar = [
             models.Index(

@@ -14,6 +14,7 @@ from foundation.models import BaseModel
 class GapCause(models.TextChoices):
     UNREACHABLE = "unreachable", "The cluster did not answer"
     EMPTY = "empty", "The cluster answered without any reading"
+    PLATFORM = "platform", "The platform did not run"
 
 
 class TelemetryGap(BaseModel):

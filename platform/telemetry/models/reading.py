@@ -1,11 +1,15 @@
-"""The numbers, at three grains: readings as they came, ticks per cluster and node, and roll-ups.
+"""The numbers: readings as they came, ticks per cluster, workspace and node, and roll-ups in three grains.
 
-All three name the same measures the same way, so one query builder serves them:
+All of them name the same measures the same way, so one query builder serves them:
 
 - `cores_used`: measured compute in percent points, 100 = one whole card busy. Of one card or slice it
   is its utilisation in percent of the card; of a node or cluster the sum over its cards.
 - `cores_allocated`, `memory_allocated_mib`: what the ledger had granted there at that moment.
 - `memory_used_mib`: measured. `power_w`: the sum over cards. `temperature_c`: the mean over cards.
+- `values`: all other measures of `clusters.gpu.measures`, packed by `telemetry.store.packing`: a row costs
+  more than what stands in it, so that one row per channel and time holds them all.
+
+A measure that nobody knows is NULL or absent, never 0.
 
 What is allocated and what is used are never mixed into one number. Times are integers, milliseconds
 since 1970 in UTC: a bucket is then a whole-number division, which every database does alike, and a
@@ -40,14 +44,19 @@ class Measured(models.Model):
 
 
 class Reading(Measured):
-    """One reading of a card or slice, as it was sampled. Slices have no temperature and no power."""
+    """One reading of a card, slice or process, as it was sampled. Slices have no temperature and no power.
 
-    cores_used = models.FloatField()
+    It stands for the `interval_ms` after it.
+    """
+
+    interval_ms = models.IntegerField(db_default=10_000)
+    cores_used = models.FloatField(null=True)
     cores_allocated = models.IntegerField()
-    memory_used_mib = models.IntegerField()
+    memory_used_mib = models.IntegerField(null=True)
     memory_allocated_mib = models.IntegerField()
     temperature_c = models.FloatField(null=True)
     power_w = models.FloatField(null=True)
+    values = models.BinaryField(null=True)
 
     class Meta(Measured.Meta):
         abstract = False
@@ -58,19 +67,21 @@ class Reading(Measured):
 
 
 class Tick(Measured):
-    """Sums over the cards of one node or cluster in one interval of ten seconds, which starts at `at_ms`.
+    """Sums over the cards of one node or cluster, or over the slices of one workspace, in the `interval_ms`
+    that start at `at_ms`.
 
     `cards`, capacities and allocations cover every known card; `cores_used`, `memory_used_mib`, power
-    and temperature cover the `cards_sampled` that answered.
+    and temperature cover the `cards_sampled` that answered. In a workspace a slice counts as one card.
     """
 
+    interval_ms = models.IntegerField(db_default=10_000)
     cards = models.IntegerField()
     cards_sampled = models.IntegerField()
     cards_allocated = models.IntegerField()
-    cores_used = models.FloatField()
+    cores_used = models.FloatField(null=True)
     cores_allocated = models.IntegerField()
     memory_capacity_mib = models.BigIntegerField()
-    memory_used_mib = models.BigIntegerField()
+    memory_used_mib = models.BigIntegerField(null=True)
     memory_allocated_mib = models.BigIntegerField()
     temperature_c = models.FloatField(null=True)
     temperature_max_c = models.FloatField(null=True)
@@ -85,9 +96,9 @@ class Tick(Measured):
 
 
 class RollUp(Measured):
-    """Five minutes of one channel, starting at `at_ms`: means over `count` rows, with extremes.
+    """Five minutes of one channel, as they were kept before there were three grains.
 
-    The columns from `cards` to `memory_capacity_mib` are means over ticks and empty for cards and slices.
+    Nothing is written here any more; `telemetry.services.old_grain` moves what is left to ten minutes.
     """
 
     count = models.IntegerField()
@@ -114,3 +125,93 @@ class RollUp(Measured):
             models.UniqueConstraint(fields=["channel", "at_ms"], name="roll_up_once"),
         ]
         indexes: ClassVar = [models.Index(fields=["at_ms"], name="roll_up_at")]
+
+
+class Rolled(Measured):
+    """One channel in the interval of its grain that starts at `at_ms`: `count` readings or ticks, which stand
+    for `covered_ms` of it, their means weighted by that, and extremes.
+
+    `values` holds count, minimum, mean, maximum and last of every measure, also those that have columns; of a
+    node, cluster or workspace over all its cards or slices. The columns from `cards` to
+    `memory_capacity_mib` are means over ticks and empty for cards, slices and processes.
+    """
+
+    count = models.IntegerField()
+    covered_ms = models.IntegerField()
+    cores_used = models.FloatField(null=True)
+    cores_used_min = models.FloatField(null=True)
+    cores_used_max = models.FloatField(null=True)
+    memory_used_mib = models.FloatField(null=True)
+    memory_used_mib_min = models.FloatField(null=True)
+    memory_used_mib_max = models.FloatField(null=True)
+    cores_allocated = models.FloatField()
+    memory_allocated_mib = models.FloatField()
+    temperature_c = models.FloatField(null=True)
+    temperature_max_c = models.FloatField(null=True)
+    power_w = models.FloatField(null=True)
+    power_w_max = models.FloatField(null=True)
+    cards = models.FloatField(null=True)
+    cards_sampled = models.FloatField(null=True)
+    cards_allocated = models.FloatField(null=True)
+    memory_capacity_mib = models.FloatField(null=True)
+    values = models.BinaryField(null=True)
+
+    class Meta(Measured.Meta):
+        abstract = True
+
+
+class RolledMinute(Rolled):
+    """Roll-ups of one minute."""
+
+    class Meta(Rolled.Meta):
+        abstract = False
+        constraints: ClassVar = [models.UniqueConstraint(fields=["channel", "at_ms"], name="minute_once")]
+        indexes: ClassVar = [models.Index(fields=["at_ms"], name="minute_at")]
+
+
+class RolledTenMinutes(Rolled):
+    """Roll-ups of ten minutes."""
+
+    class Meta(Rolled.Meta):
+        abstract = False
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["channel", "at_ms"], name="ten_minutes_once")
+        ]
+        indexes: ClassVar = [models.Index(fields=["at_ms"], name="ten_minutes_at")]
+
+
+class RolledTwoHours(Rolled):
+    """Roll-ups of two hours."""
+
+    class Meta(Rolled.Meta):
+        abstract = False
+        constraints: ClassVar = [models.UniqueConstraint(fields=["channel", "at_ms"], name="two_hours_once")]
+        indexes: ClassVar = [models.Index(fields=["at_ms"], name="two_hours_at")]
+
+
+class PendingBucket(models.Model):
+    """An interval of a cluster that has to be rolled up, for the first time or again.
+
+    `token` is another one after each write into the interval: who rolls it up removes the row only while the
+    token is the one that was read before, so that no reading is missed. `sums`: its ticks are still to be
+    summed from readings.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    cluster_id = models.UUIDField()
+    grain_ms = models.IntegerField()
+    at_ms = models.BigIntegerField()
+    token = models.BigIntegerField()
+    sums = models.BooleanField(default=False)
+
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["grain_ms", "at_ms", "cluster_id"], name="pending_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.grain_ms} at {self.at_ms}"

@@ -65,13 +65,15 @@ def _measures(parts: Sequence[Values], cards: int) -> dict[str, float | None]:
     """Put slices together; utilisation is the mean over `cards`, all else is a sum or a ratio of sums."""
     if not parts:
         return {}
-    used = sum(part["cores_used"] for part in parts)
+    used = [part["cores_used"] for part in parts if "cores_used" in part]
+    memory = [part["memory_used_mib"] for part in parts if "memory_used_mib" in part]
     granted = sum(part["cores_allocated"] for part in parts)
+    complete = len(used) == len(parts)  # else what was granted is not of the same slices
     return {
-        "utilisation": used / cards,
-        "utilisation_of_grant": 100 * used / granted if granted else None,
+        "utilisation": sum(used) / (cards if complete else len(used)) if used else None,
+        "utilisation_of_grant": 100 * sum(used) / granted if granted and complete else None,
         "cores_granted": granted / cards,
-        "memory_used": sum(part["memory_used_mib"] for part in parts),
+        "memory_used": sum(memory) if memory else None,
         "memory_granted": sum(part["memory_allocated_mib"] for part in parts),
     }
 

@@ -65,11 +65,11 @@ def utilisation_now(
 ) -> dict[uuid.UUID, CardNow]:
     """Device id → latest reading, of all cards or those of one cluster or node, in one query.
 
-    A card without a reading in the last 30 s is absent: nothing is known of it now.
+    A card whose use was not measured in the last 30 s is absent: nothing is known of it now.
     Raises: PermissionDenied without `cluster.view`.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    rows = _fresh().filter(channel__scope=Scope.CARD)
+    rows = _fresh().filter(channel__scope=Scope.CARD, cores_used__isnull=False, memory_used_mib__isnull=False)
     if cluster_id is not None:
         rows = rows.filter(channel__cluster_id=cluster_id)
     if node_id is not None:
@@ -119,7 +119,9 @@ def _use_by(rows: QuerySet[Reading], owner: str) -> dict[uuid.UUID, UseNow]:
 
 
 def _visible(viewer: Actor) -> QuerySet[Reading]:
-    rows = _fresh().filter(channel__scope=Scope.SLICE)
+    rows = _fresh().filter(
+        channel__scope=Scope.SLICE, cores_used__isnull=False, memory_used_mib__isnull=False
+    )
     return rows.filter(channel__workspace_id__in=job_tenants(viewer).values("pk"))
 
 
@@ -136,4 +138,4 @@ def memory_now(allocation_id: uuid.UUID) -> dict[uuid.UUID, int]:
     rows = _fresh().filter(channel__allocation_id=allocation_id)
     read = rows.values_list("channel__device_id", "memory_used_mib")
     # In order of time, so that the last one stays.
-    return {device: used for device, used in read if device is not None}
+    return {device: used for device, used in read if device is not None and used is not None}

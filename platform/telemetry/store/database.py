@@ -8,7 +8,7 @@ as the database's limit on parameters asks for).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import structlog
@@ -85,7 +85,7 @@ def _store(cluster: uuid.UUID, holdings: Holdings, found: Matched, channels: dic
     ]
     if not new:
         return 0
-    Reading.unscoped.bulk_create([_reading(draft, channels) for draft in new], ignore_conflicts=True)
+    Reading.unscoped.bulk_create([new_reading(draft, channels) for draft in new], ignore_conflicts=True)
     by_channel = {channels[key]: key for key in channels if key[0] == Scope.CARD}
     stored.update({(channels[d.key], d.at_ms): _values(d) for d in new if d.key[0] == Scope.CARD})
     rows: list[Tick] = []
@@ -106,7 +106,8 @@ def _stored(cluster: uuid.UUID, slots: list[int]) -> dict[tuple[int, int], CardV
     return {(row[0], row[1]): CardValues(*row[2:]) for row in rows}
 
 
-def _reading(draft: Draft, channels: dict[ChannelKey, int]) -> Reading:
+def new_reading(draft: Draft, channels: Mapping[ChannelKey, int]) -> Reading:
+    """Return the row of a draft, not yet stored."""
     return Reading(
         channel_id=channels[draft.key],
         at_ms=draft.at_ms,
@@ -116,6 +117,8 @@ def _reading(draft: Draft, channels: dict[ChannelKey, int]) -> Reading:
         memory_allocated_mib=draft.memory_allocated_mib,
         temperature_c=draft.temperature_c,
         power_w=draft.power_w,
+        values=draft.values,
+        interval_ms=draft.interval_ms,
     )
 
 

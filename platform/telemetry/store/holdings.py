@@ -23,7 +23,10 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class DeviceHold:
-    """One live slice and everyone its readings belong to. Cores in percent points, memory in MiB."""
+    """One slice and everyone its readings belong to. Cores in percent points, memory in MiB.
+
+    It was held from `since_ms` to `until_ms`, None for one that is still held.
+    """
 
     allocation_id: uuid.UUID
     device_id: uuid.UUID
@@ -35,6 +38,13 @@ class DeviceHold:
     cores: int
     memory_mib: int
     exclusive: bool
+    pod_uid: str = ""
+    since_ms: int = 0
+    until_ms: int | None = None
+
+    def held_at(self, at_ms: int) -> bool:
+        """Whether it was held at that moment."""
+        return self.since_ms <= at_ms and (self.until_ms is None or at_ms < self.until_ms)
 
 
 HoldKey = tuple[str, str, str]

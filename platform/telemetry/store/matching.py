@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from clusters.backends.base import DeviceSample
 from telemetry.models import Scope
 from telemetry.store.holdings import Card, DeviceHold, Holdings
-from telemetry.store.times import to_ms
+from telemetry.store.times import TICK_MS, to_ms
 
 ChannelKey = tuple[Scope, uuid.UUID, uuid.UUID | None]
-"""Scope; then cluster, node, (node, device) or (allocation, device)."""
+"""Scope; then cluster, workspace, node, (node, device), (allocation, device) or (process, device)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,14 @@ class Draft:
 
     key: ChannelKey
     at_ms: int
-    cores_used: float
+    cores_used: float | None
     cores_allocated: int
-    memory_used_mib: int
+    memory_used_mib: int | None
     memory_allocated_mib: int
     temperature_c: float | None = None
     power_w: float | None = None
+    values: bytes | None = None
+    interval_ms: int = TICK_MS
 
 
 @dataclass(slots=True)

@@ -18,22 +18,24 @@ from telemetry.store.matching import ChannelKey
 class CardValues:
     """What one card reported in a tick; units as in `telemetry.models.reading`."""
 
-    cores_used: float
-    memory_used_mib: int
+    cores_used: float | None
+    memory_used_mib: int | None
     temperature_c: float | None
     power_w: float | None
 
 
 @dataclass(slots=True)
 class TickTotals:
-    """Running sums over cards."""
+    """Running sums over cards: of `answered` cards, the use of `sampled` is known."""
 
     cards: int = 0
     cards_allocated: int = 0
     cores_allocated: int = 0
     memory_capacity_mib: int = 0
     memory_allocated_mib: int = 0
+    answered: int = 0
     sampled: int = 0
+    memory_read: bool = False
     cores_used: float = 0.0
     memory_used_mib: int = 0
     temperatures: list[float] = field(default_factory=list)
@@ -48,9 +50,13 @@ class TickTotals:
         self.memory_allocated_mib += card.memory_granted_mib
         if values is None:
             return
-        self.sampled += 1
-        self.cores_used += values.cores_used
-        self.memory_used_mib += values.memory_used_mib
+        self.answered += 1
+        if values.cores_used is not None:
+            self.sampled += 1
+            self.cores_used += values.cores_used
+        if values.memory_used_mib is not None:
+            self.memory_read = True
+            self.memory_used_mib += values.memory_used_mib
         if values.temperature_c is not None:
             self.temperatures.append(values.temperature_c)
         if values.power_w is not None:
@@ -65,10 +71,10 @@ class TickTotals:
             cards=self.cards,
             cards_sampled=self.sampled,
             cards_allocated=self.cards_allocated,
-            cores_used=self.cores_used,
+            cores_used=self.cores_used if self.sampled else None,
             cores_allocated=self.cores_allocated,
             memory_capacity_mib=self.memory_capacity_mib,
-            memory_used_mib=self.memory_used_mib,
+            memory_used_mib=self.memory_used_mib if self.memory_read else None,
             memory_allocated_mib=self.memory_allocated_mib,
             temperature_c=sum(heat) / len(heat) if heat else None,
             temperature_max_c=max(heat, default=None),
@@ -96,8 +102,8 @@ def tick_rows(
     rows = [
         totals.row(channels[Scope.NODE, node_id, None], at_ms)
         for node_id, totals in by_node.items()
-        if totals.sampled
+        if totals.answered
     ]
-    if whole.sampled:
+    if whole.answered:
         rows.append(whole.row(channels[Scope.CLUSTER, cluster_id, None], at_ms))
     return rows

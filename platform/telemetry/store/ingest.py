@@ -1,0 +1,131 @@
+"""The entry for measurements that are pushed or scraped: batches of `clusters.gpu.batches`.
+
+Only rows of the named nodes are read and written, so that the cost of a batch does not depend on the size of
+the cluster; sums over a cluster are made afterwards by `telemetry.services.summing`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from django.db import transaction
+
+from clusters.gpu.batches import Batch
+from clusters.models import Node
+from telemetry.models import GpuEvent, GpuProcess, Reading
+from telemetry.store.assigning import Assigned, assign_batch
+from telemetry.store.channels import resolve_channels
+from telemetry.store.database import new_reading
+from telemetry.store.matching import ChannelKey
+from telemetry.store.node_holds import load_node_holds
+from telemetry.store.pending import mark_pending
+from telemetry.store.times import MINUTE_MS, floor_ms
+
+log = structlog.get_logger(__name__)
+_NAMED: Final = 5
+_PROCESS_FIELDS: Final = ["last_seen_ms", "allocation_id", "job_id", "workspace_id", "pod_uid"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatches:
+    """What became of batches. `stored` and `duplicates` count devices, slices and processes per time."""
+
+    stored: int = 0
+    duplicates: int = 0
+    unknown_devices: tuple[str, ...] = ()
+    unknown_pods: tuple[str, ...] = ()
+
+
+def store_batches(cluster_id: uuid.UUID, batches: Sequence[Batch]) -> StoredBatches:
+    """Store what was measured on nodes of one cluster; safe to repeat and to run beside itself.
+
+    The first row per device, slice or process and time stays. Devices that no node of the cluster has, by
+    name, and pods that hold nothing of theirs are left out and named in the answer.
+    """
+    names = {batch.node for batch in batches}
+    rows = Node.unscoped.filter(cluster_id=cluster_id, name__in=names, present=True)
+    nodes = dict(rows.values_list("name", "id"))
+    if not batches:
+        return StoredBatches()
+    since = min(batch.at_ms for batch in batches)
+    found = Assigned()
+    # A batch speaks of its own node alone, whatever the node beside it has.
+    for name, node_id in sorted(nodes.items()):
+        holds = load_node_holds(cluster_id, [node_id], since)
+        for batch in sorted((b for b in batches if b.node == name), key=lambda b: b.at_ms):
+            assign_batch(found, holds, batch, cluster_id)
+    for batch in batches:
+        if batch.node not in nodes:
+            found.unknown_devices.update(device.uuid for device in batch.devices)
+    channels = resolve_channels(
+        cluster_id,
+        dict.fromkeys(key for key, _ in found.drafts),
+        found.holds,
+        nodes.values(),
+        found.processes,
+    )
+    stored = _write(cluster_id, nodes, batches, found, channels)
+    duplicates = len(found.drafts) - stored
+    if found.unknown_devices or found.unknown_pods:
+        log.warning(
+            "samples_of_strangers",
+            cluster=str(cluster_id),
+            devices=len(found.unknown_devices),
+            pods=len(found.unknown_pods),
+            examples=sorted(found.unknown_devices | found.unknown_pods)[:_NAMED],
+        )
+    return StoredBatches(
+        stored, duplicates, tuple(sorted(found.unknown_devices)), tuple(sorted(found.unknown_pods))
+    )
+
+
+def _write(
+    cluster_id: uuid.UUID,
+    nodes: dict[str, uuid.UUID],
+    batches: Iterable[Batch],
+    found: Assigned,
+    channels: dict[ChannelKey, int],
+) -> int:
+    drafts = [draft for draft in found.drafts.values() if draft.key in channels]
+    known = _stored({channels[draft.key] for draft in drafts}, {draft.at_ms for draft in drafts})
+    new = [draft for draft in drafts if (channels[draft.key], draft.at_ms) not in known]
+    events = [
+        GpuEvent(
+            cluster_id=cluster_id,
+            node_id=nodes[batch.node],
+            device_uuid=event.device or "",
+            kind=event.kind.value,
+            code=-1 if event.code is None else event.code,
+            at_ms=event.at_ms,
+        )
+        for batch in batches
+        if batch.node in nodes
+        for event in batch.events
+    ]
+    with transaction.atomic():
+        GpuEvent.unscoped.bulk_create(events, ignore_conflicts=True)
+        GpuProcess.unscoped.bulk_create(
+            sorted(found.processes.values(), key=lambda row: row.pk),
+            update_conflicts=True,
+            unique_fields=["id"],
+            update_fields=_PROCESS_FIELDS,
+        )
+        if new:
+            Reading.unscoped.bulk_create([new_reading(d, channels) for d in new], ignore_conflicts=True)
+            mark_pending(
+                cluster_id, MINUTE_MS, (floor_ms(draft.at_ms, MINUTE_MS) for draft in new), sums=True
+            )
+    return len(new)
+
+
+def _stored(channels: Collection[int], times: Collection[int]) -> set[tuple[int, int]]:
+    if not times:
+        return set()
+    rows = Reading.unscoped.filter(
+        channel__in=channels, at_ms__gte=min(times), at_ms__lte=max(times)
+    ).values_list("channel_id", "at_ms")
+    return set(rows)

@@ -1,0 +1,186 @@
+"""Packs values and their statistics into bytes, and combines statistics over time and over things.
+
+A measure is numbered by its place in `clusters.gpu.measures.MEASURES`, to which new ones are only appended.
+Gauges are kept with 32 bits, counters and states with 64: a counter of joules passes 2**24 within a day.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Final, NamedTuple
+
+from clusters.gpu.measures import BY_NAME, MEASURES, Kind
+
+_NUMBER: Final = {measure.name: number for number, measure in enumerate(MEASURES)}
+_NAMES: Final = tuple(measure.name for measure in MEASURES)
+_KINDS: Final = tuple(measure.kind for measure in MEASURES)
+_LARGEST_FLOAT: Final = 3.4e38
+
+
+class Stat(NamedTuple):
+    """A measure over an interval. Of a gauge `mean` is over so many `values`; of a counter `low` is its first
+    value and `mean` the increase; of a state `high` are the bits that were seen."""
+
+    values: int
+    mean: float
+    low: float
+    high: float
+    last: float
+
+
+Stats = dict[str, Stat]
+
+
+def kind_of(name: str) -> Kind:
+    """Return the kind of a measure of the catalogue."""
+    return BY_NAME[name].kind
+
+
+@cache
+def _layout(bits: int) -> tuple[tuple[str, ...], struct.Struct]:
+    numbers = [number for number in range(len(MEASURES)) if bits >> number & 1]
+    form = "".join("f" if _KINDS[number] is Kind.GAUGE else "d" for number in numbers)
+    return tuple(_NAMES[number] for number in numbers), struct.Struct("<" + form)
+
+
+def pack_values(values: Mapping[str, float]) -> bytes | None:
+    """Pack one value of each measure; None for no values."""
+    bits = 0
+    for name in values:
+        bits |= 1 << _NUMBER[name]
+    if not bits:
+        return None
+    names, form = _layout(bits)
+    return bits.to_bytes(8, "little") + form.pack(*[values[name] for name in names])
+
+
+def unpack_values(packed: bytes | memoryview | None) -> dict[str, float]:
+    """Return the values that `pack_values` packed."""
+    if packed is None:
+        return {}
+    names, form = _layout(int.from_bytes(packed[:8], "little"))
+    return dict(zip(names, form.unpack_from(packed, 8), strict=True))
+
+
+def first_stat(name: str, value: float) -> Stat:
+    """Return the statistics of a single value."""
+    kind = kind_of(name)
+    return Stat(1, 0.0 if kind is Kind.COUNTER else value, 0.0 if kind is Kind.STATE else value, value, value)
+
+
+def follow(name: str, before: Stat, after: Stat) -> Stat:
+    """Combine two intervals of one series, the earlier one first.
+
+    A counter that is less than it was has begun anew at 0.
+    """
+    count, kind = before.values + after.values, kind_of(name)
+    if kind is Kind.COUNTER:
+        step = after.low - before.last if after.low >= before.last else after.low
+        return Stat(count, before.mean + step + after.mean, before.low, after.last, after.last)
+    if kind is Kind.STATE:
+        return Stat(count, after.last, 0.0, float(int(before.high) | int(after.high)), after.last)
+    mean = (before.mean * before.values + after.mean * after.values) / count
+    return Stat(count, mean, min(before.low, after.low), max(before.high, after.high), after.last)
+
+
+def beside(name: str, one: Stat, other: Stat) -> Stat:
+    """Combine two things in the same interval: of gauges their distribution, of counters the sum.
+
+    `last` is the mean of the last values of gauges.
+    """
+    count, kind = one.values + other.values, kind_of(name)
+    if kind is Kind.COUNTER:
+        return Stat(count, one.mean + other.mean, one.low + other.low, one.high + other.high,
+                    one.last + other.last)  # fmt: skip
+    if kind is Kind.STATE:
+        bits = float(int(one.high) | int(other.high))
+        return Stat(count, bits, 0.0, bits, bits)
+    mean = (one.mean * one.values + other.mean * other.values) / count
+    last = (one.last * one.values + other.last * other.values) / count
+    return Stat(count, mean, min(one.low, other.low), max(one.high, other.high), last)
+
+
+def add_following(into: Stats, more: Mapping[str, Stat]) -> None:
+    """Append an interval to those before it."""
+    for name, stat in more.items():
+        known = into.get(name)
+        into[name] = stat if known is None else follow(name, known, stat)
+
+
+def add_beside(into: Stats, more: Mapping[str, Stat]) -> None:
+    """Add another thing's statistics of the same interval."""
+    for name, stat in more.items():
+        known = into.get(name)
+        into[name] = stat if known is None else beside(name, known, stat)
+
+
+def stats_of(readings: Iterable[Mapping[str, float]]) -> Stats:
+    """Return the statistics of readings of one series, in order of time."""
+    found: Stats = {}
+    for values in readings:
+        add_following(found, {name: first_stat(name, value) for name, value in values.items()})
+    return found
+
+
+_HEADER: Final = struct.Struct("<QQQI")
+
+
+@cache
+def _stat_layout(bits: int, same: int, uneven: int) -> tuple[tuple[int, ...], struct.Struct]:
+    numbers = tuple(number for number in range(len(MEASURES)) if bits >> number & 1)
+    form = ""
+    for number in numbers:
+        size = "f" if _KINDS[number] is Kind.GAUGE else "d"
+        form += "I" * (uneven >> number & 1) + size * (1 if same >> number & 1 else 4)
+    return numbers, struct.Struct("<" + form)
+
+
+def _unchanged(kind: Kind, stat: Stat) -> bool:
+    if kind is Kind.COUNTER:
+        return stat.mean == 0 and stat.low == stat.high == stat.last
+    return stat.mean == stat.high == stat.last and (stat.low == stat.last or kind is Kind.STATE)
+
+
+def pack_stats(stats: Mapping[str, Stat]) -> bytes | None:
+    """Pack statistics; of a measure that did not change one value. None for none."""
+    if not stats:
+        return None
+    common = max(stat.values for stat in stats.values())
+    bits = same = uneven = 0
+    fields: list[float] = []
+    for name in sorted(stats, key=_NUMBER.__getitem__):
+        number, stat = _NUMBER[name], stats[name]
+        bits |= 1 << number
+        if stat.values != common:
+            uneven |= 1 << number
+            fields.append(stat.values)
+        if _unchanged(_KINDS[number], stat):
+            same |= 1 << number
+            fields.append(stat.last)
+        else:
+            fields += stat[1:]
+    return _HEADER.pack(bits, same, uneven, common) + _stat_layout(bits, same, uneven)[1].pack(*fields)
+
+
+def unpack_stats(packed: bytes | memoryview | None) -> Stats:
+    """Return the statistics that `pack_stats` packed."""
+    if packed is None:
+        return {}
+    bits, same, uneven, common = _HEADER.unpack_from(packed, 0)
+    numbers, form = _stat_layout(bits, same, uneven)
+    fields = iter(form.unpack_from(packed, _HEADER.size))
+    found: Stats = {}
+    for number in numbers:
+        count = int(next(fields)) if uneven >> number & 1 else common
+        if same >> number & 1:
+            found[_NAMES[number]] = first_stat(_NAMES[number], next(fields))._replace(values=count)
+        else:
+            found[_NAMES[number]] = Stat(count, next(fields), next(fields), next(fields), next(fields))
+    return found
+
+
+def storable(value: float) -> bool:
+    """Whether a value fits into what is stored of it."""
+    return 0 <= value <= _LARGEST_FLOAT

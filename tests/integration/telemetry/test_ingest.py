@@ -1,0 +1,166 @@
+"""Batches of agents and readers: whose they are, once each, and nothing of anybody else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from clusters.gpu.batches import (
+    Batch,
+    DeviceEvent,
+    DeviceValues,
+    EventKind,
+    ProcessValues,
+    SliceValues,
+)
+from foundation.core import clock
+from scheduling.models import Allocation, DeviceSlice
+from telemetry.models import Channel, GpuEvent, GpuProcess, PendingBucket, Reading, Scope
+from telemetry.store.ingest import StoredBatches, store_batches
+from telemetry.store.packing import unpack_values
+from telemetry.store.times import to_ms
+from tests.builders import clusters
+from tests.integration.telemetry.conftest import START, Bench
+
+AT = to_ms(START)
+
+
+def name_pods(bench: Bench) -> None:
+    """Give each pod a uid of its own, as the cluster would."""
+    for hold in Allocation.unscoped.all():
+        Allocation.unscoped.filter(pk=hold.pk).update(pod_uid=f"uid-{hold.pod_name}", ensured_at=clock.now())
+
+
+def uid(bench: Bench, task: int) -> str:
+    return Allocation.unscoped.get(task__job=bench.sliced, task__index=task).pod_uid
+
+
+def full_batch(bench: Bench, at_ms: int = AT, **parts: Any) -> Batch:
+    card = bench.device(0).uuid
+    of_card = {
+        "utilization_percent": 30.0, "memory_used_mib": 11_000.4, "sm_clock_mhz": 1_410.0,
+        "energy_j": 123_456_789.0, "temperature_c": 50.0, "power_w": 200.0, "throttle_reasons": 4.0,
+    }  # fmt: skip
+    values: dict[str, Any] = {
+        "devices": (DeviceValues(card, of_card),),
+        "slices": (
+            SliceValues(card, {"utilization_percent": 10.0, "memory_used_mib": 5_000.0, "idle_s": 3.0},
+                        pod_uid=uid(bench, 0), container="main"),
+        ),
+        "processes": (
+            ProcessValues(card, 4711, "python3", {"memory_used_mib": 4_900.0}, pod_uid=uid(bench, 0)),
+            ProcessValues(card, 99, "xmrig", {"utilization_percent": 5.0}),
+        ),
+    }  # fmt: skip
+    return Batch("node-1", at_ms, **(values | parts))
+
+
+@pytest.fixture
+def named(bench: Bench) -> Bench:
+    name_pods(bench)
+    return bench
+
+
+def test_everything_of_a_node_is_stored(named: Bench) -> None:
+    assert store_batches(named.world.cluster.pk, [full_batch(named)]) == StoredBatches(stored=4)
+    card = Reading.unscoped.get(channel__scope=Scope.CARD)
+    assert (card.cores_used, card.memory_used_mib, card.temperature_c, card.power_w) == (
+        30.0,
+        11_000,
+        50,
+        200,
+    )
+    assert (card.cores_allocated, card.memory_allocated_mib, card.interval_ms) == (60, 40_000, 15_000)
+    assert unpack_values(card.values) == {
+        "sm_clock_mhz": 1_410.0, "energy_j": 123_456_789.0, "throttle_reasons": 4.0,
+    }  # fmt: skip
+    part = Reading.unscoped.select_related("channel").get(channel__scope=Scope.SLICE)
+    assert (part.channel.job_id, part.channel.workspace_id) == (named.sliced.pk, named.world.workspace.pk)
+    assert (part.cores_used, part.temperature_c, unpack_values(part.values)) == (10.0, None, {"idle_s": 3.0})
+
+
+def test_processes_belong_to_their_allocation_or_to_nobody(named: Bench) -> None:
+    store_batches(named.world.cluster.pk, [full_batch(named)])
+    store_batches(named.world.cluster.pk, [full_batch(named, AT + 15_000)])
+    known, stray = GpuProcess.unscoped.order_by("name")
+    assert (known.pid, known.job_id, known.workspace_id) == (4711, named.sliced.pk, named.world.workspace.pk)
+    assert (stray.name, stray.allocation_id, stray.workspace_id) == ("xmrig", None, None)
+    assert (known.first_seen_ms, known.last_seen_ms) == (AT, AT + 15_000)
+    memory = Reading.unscoped.filter(channel__process_id=known.pk).values_list(
+        "memory_used_mib", "cores_used"
+    )
+    assert list(memory) == [(4_900, None)] * 2
+
+
+def test_repeating_a_batch_changes_nothing(named: Bench) -> None:
+    batches = [full_batch(named), full_batch(named, AT + 15_000)]
+    assert store_batches(named.world.cluster.pk, batches).stored == 8
+    rows = list(Reading.unscoped.order_by("id").values())
+    PendingBucket.unscoped.all().delete()
+    assert store_batches(named.world.cluster.pk, batches) == StoredBatches(duplicates=8)
+    assert list(Reading.unscoped.order_by("id").values()) == rows
+    assert not PendingBucket.unscoped.exists()
+
+
+def test_cards_of_other_nodes_and_clusters_are_left_out(named: Bench) -> None:
+    other = clusters.cluster(named.world.cell, "beta")
+    clusters.node(clusters.flavor(other), "node-1", cards=1)
+    theirs, neighbour = "GPU-beta-node-1-0", named.device(0, node=1).uuid
+    values = {"utilization_percent": 100.0}
+    parts: dict[str, Any] = {
+        "devices": tuple(DeviceValues(uuid, values) for uuid in (theirs, neighbour, "GPU-none")),
+        "slices": (SliceValues(theirs, values, pod_uid=uid(named, 0)),),
+        "processes": (ProcessValues(neighbour, 1, "x", values),),
+    }
+    found = store_batches(named.world.cluster.pk, [full_batch(named, **parts)])
+    assert (found.stored, found.unknown_devices) == (0, tuple(sorted((theirs, neighbour, "GPU-none"))))
+    assert not Reading.unscoped.exists()
+
+
+def test_a_pod_that_holds_nothing_of_the_card_is_left_out(named: Bench) -> None:
+    card = named.device(1).uuid  # held by a pod of the other workspace
+    stolen = SliceValues(card, {"utilization_percent": 1.0}, pod_uid=uid(named, 0))
+    found = store_batches(
+        named.world.cluster.pk, [full_batch(named, devices=(), processes=(), slices=(stolen,))]
+    )
+    assert (found.stored, found.unknown_pods) == (0, (uid(named, 0),))
+
+
+def test_a_node_nobody_knows_stores_nothing(named: Bench) -> None:
+    batch = Batch("elsewhere", AT, devices=(DeviceValues(named.device(0).uuid, {"power_w": 1.0}),))
+    assert store_batches(named.world.cluster.pk, [batch]).unknown_devices == (named.device(0).uuid,)
+
+
+def test_a_late_reading_belongs_to_who_held_the_card_then(named: Bench) -> None:
+    whole = Allocation.unscoped.get(task__job=named.whole)
+    ended = START + timedelta(minutes=10)
+    Allocation.unscoped.filter(pk=whole.pk).update(released_at=ended)
+    DeviceSlice.unscoped.filter(allocation=whole).update(released=True)
+    named.clock.move_to(START + timedelta(hours=1))
+    card = named.device(1).uuid
+    for at, stored in ((AT, 2), (to_ms(ended), 1)):  # the card and its holder; the card alone
+        batch = Batch("node-1", at, devices=(DeviceValues(card, {"utilization_percent": 80.0}),))
+        assert store_batches(named.world.cluster.pk, [batch]).stored == stored
+    assert Reading.unscoped.get(channel__job_id=named.whole.pk).cores_allocated == 100
+    after = Reading.unscoped.get(channel__scope=Scope.CARD, at_ms=to_ms(ended))
+    assert (after.cores_allocated, after.memory_allocated_mib) == (0, 0)
+
+
+def test_what_is_not_known_is_not_nought(named: Bench) -> None:
+    batch = Batch("node-1", AT, devices=(DeviceValues(named.device(0).uuid, {"temperature_c": 41.0}),))
+    assert store_batches(named.world.cluster.pk, [batch]).stored == 1
+    row = Reading.unscoped.get()
+    assert (row.cores_used, row.memory_used_mib, row.power_w, row.values) == (None, None, None, None)
+    assert Channel.unscoped.count() == 1
+
+
+def test_events_are_stored_once(named: Bench) -> None:
+    fault = DeviceEvent(named.device(0).uuid, EventKind.XID, AT, 79)
+    batch = full_batch(named, events=(fault, DeviceEvent(None, EventKind.ENUMERATED, AT)))
+    for _ in range(2):
+        store_batches(named.world.cluster.pk, [batch])
+    rows = GpuEvent.unscoped.order_by("id").values_list("device_uuid", "kind", "code", "node_id")
+    node = named.world.nodes[0].pk
+    assert list(rows) == [(named.device(0).uuid, "xid", 79, node), ("", "enumerated", -1, node)]
