@@ -141,7 +141,7 @@ def _cycle(cell: BenchCell, now: Instant) -> CycleResult:
 
 
 def _apply(cell: BenchCell, delta: Delta) -> None:
-    cell.snapshot.apply(delta)
+    cell.snapshot.apply_delta(delta)
 
 
 def _shapes(bounds: Sequence[Mapping[str, float]]) -> Iterator[ReportRow]:

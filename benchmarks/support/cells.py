@@ -182,8 +182,8 @@ def build_cell(size: CellSize, seed: int = 42) -> BenchCell:
     )
     cell = BenchCell(size, snapshot, tenants, draw)
     for pool in POOLS:
-        snapshot.apply(Delta(tuple(_fill(cell, pool, nodes[pool.name]))))
-    snapshot.apply(Delta(tuple(JobPut(job) for job in cell.new_gangs(size.gangs, NOW))))
+        snapshot.apply_delta(Delta(tuple(_fill(cell, pool, nodes[pool.name]))))
+    snapshot.apply_delta(Delta(tuple(JobPut(job) for job in cell.new_gangs(size.gangs, NOW))))
     return cell
 
 
@@ -209,13 +209,13 @@ def different_jobs(count: int, *, borrows: bool, nodes: int = 100) -> Snapshot:
         job = Job(id=node.id, queue="full", user="full", roles=(role_of(whole, pool.mode),), submitted_at=NOW)
         live = replace(job, state=JobState.LIVE, admitted_at=NOW, running_since=NOW)
         task = _task(live, whole, 0, pool, node, range(CARDS))
-        snapshot.apply(Delta((JobPut(live), AllocationPut(task))))
+        snapshot.apply_delta(Delta((JobPut(live), AllocationPut(task))))
     asked = role_of(TaskKind(1, 1, 2), pool.mode)
     for number in range(count):
         role = replace(asked, request=replace(asked.request, cpu=1 + number))
         at = Instant(NOW + number)
         job = Job(id=f"w{number:06d}", queue="many", user="many", roles=(role,), submitted_at=at)
-        snapshot.apply(Delta((JobPut(job),)))
+        snapshot.apply_delta(Delta((JobPut(job),)))
     return snapshot
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from benchmarks.support.cells import BenchCell
 from scheduling.engine import (
-    AllocationGone,
     AllocationPut,
+    AllocationRemoved,
     Change,
-    ClaimGone,
     ClaimPut,
+    ClaimRemoved,
     Delta,
-    JobGone,
     JobPut,
+    JobRemoved,
     NodePut,
 )
 from scheduling.engine.model import (
@@ -36,7 +36,7 @@ def carried_out(cell: BenchCell, result: CycleResult, now: Instant) -> Delta:
     left = [d for d in result.decisions if d.kind in LEFT]
     gone = dict.fromkeys(key for decision in left for key in decision.released)
     facts = (fact for decision in result.decisions for fact in _facts(cell, decision, gone, now))
-    return Delta((*(AllocationGone(key) for key in gone), *facts))
+    return Delta((*(AllocationRemoved(key) for key in gone), *facts))
 
 
 def refill_queue(cell: BenchCell, now: Instant) -> Delta:
@@ -51,12 +51,12 @@ def churn_cell(cell: BenchCell, now: Instant, share: float = 0.01) -> Delta:
     running = [job.id for job in snapshot.jobs.values() if job.state is JobState.LIVE]
     wanted, changes = round(share * len(snapshot.allocations)), list[Change]()
     for job_id in draw.sample(running, min(len(running), wanted)):
-        held = snapshot.held(job_id)
+        held = snapshot.allocations_of(job_id)
         if wanted <= 0:
             break
         wanted -= len(held)
-        changes += [AllocationGone(task.id) for task in held]
-        changes.append(JobGone(job_id))
+        changes += [AllocationRemoved(task.id) for task in held]
+        changes.append(JobRemoved(job_id))
     changes += [JobPut(job) for job in cell.new_gangs(max(1, round(share * cell.size.gangs)), now)]
     return Delta((*_nodes(cell, share), *changes))
 
@@ -65,7 +65,7 @@ def _nodes(cell: BenchCell, share: float) -> Iterator[Change]:
     """Half of the nodes that change are closed or opened, the others get another label."""
     fleet, draw = cell.snapshot.fleet, cell.draw
     for number, row in enumerate(draw.sample(range(len(fleet)), max(2, round(share * len(fleet))))):
-        node = fleet.export(row)
+        node = fleet.export_node(row)
         if number % 2:
             yield NodePut(replace(node, labels={**node.labels, "checked": str(draw.randrange(9))}))
         else:
@@ -76,7 +76,7 @@ def _facts(cell: BenchCell, decision: Decision, gone: Container[str], now: Insta
     job = cell.snapshot.jobs[decision.job]
     match decision.kind:
         case DecisionKind.ADMIT:
-            yield ClaimGone(job.id)
+            yield ClaimRemoved(job.id)
             yield JobPut(replace(job, state=JobState.LIVE, admitted_at=now, running_since=now))
         case DecisionKind.EVICT:
             yield JobPut(
@@ -93,7 +93,7 @@ def _facts(cell: BenchCell, decision: Decision, gone: Container[str], now: Insta
             until = Instant(now + CLAIM_S)
             yield ClaimPut(Claim(job=job.id, allocations=decision.allocations, leaving=leaving, until=until))
         case DecisionKind.PARK:
-            yield ClaimGone(job.id)
+            yield ClaimRemoved(job.id)
         case _:
             pass
     if decision.kind is not DecisionKind.PARK:

@@ -129,7 +129,7 @@ def _promise(batch: Batch, job: Job, places: tuple[em.Allocation, ...], leaving:
 def _places(batch: Batch, decision: em.Decision) -> tuple[em.Allocation, ...]:
     """Where all of a mover will stand: it restarts as a whole, so what need not move is kept for it too."""
     moved = {allocation.id: allocation for allocation in decision.allocations}
-    stays = [a for a in batch.taken.snapshot.held(decision.job) if a.id not in decision.released]
+    stays = [a for a in batch.taken.snapshot.allocations_of(decision.job) if a.id not in decision.released]
     return (*decision.allocations, *(a for a in stays if a.id not in moved and not a.leaving))
 
 

@@ -54,7 +54,7 @@ class PlatformLimits:
         caps = self._found.of_user(job.workspace_id, job.submitted_by_id)
         asked: Counter[str] = Counter()
         for role, allowed in zip(roles, pools, strict=True) if caps else ():
-            charged = [engine.demand(role.request, self._pools[pool]) for pool in allowed]
+            charged = [engine.compute_demand(role.request, self._pools[pool]) for pool in allowed]
             for resource in Resource:
                 asked[resource.value] += role.replicas * max(each.get(resource, 0) for each in charged)
         for cap in caps:

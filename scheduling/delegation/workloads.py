@@ -93,4 +93,4 @@ def _most(asked: em.Request, pools: Sequence[em.Flavor], resource: Resource) -> 
 
     What a workload counts must not depend on the flavor it gets; the ledger has what it really got.
     """
-    return max(engine.demand(asked, pool).get(resource.value, 0) for pool in pools)
+    return max(engine.compute_demand(asked, pool).get(resource.value, 0) for pool in pools)

@@ -64,22 +64,22 @@ if TYPE_CHECKING:
     from scheduling.engine.quota.reduce import Counts, full_counts, largest
     from scheduling.engine.session.config import EngineConfig, ExplainScope
     from scheduling.engine.session.plugin_sets import Action, PluginSet
-    from scheduling.engine.state.books import SnapshotError
-    from scheduling.engine.state.charges import chosen_charges, demand
-    from scheduling.engine.state.codec import CodecError, canonical, decode, encode
+    from scheduling.engine.state.allocation_ledger import SnapshotError
+    from scheduling.engine.state.charges import charges_in_flavors, compute_demand
+    from scheduling.engine.state.codec import CodecError, decode, encode, to_canonical_json
     from scheduling.engine.state.delta import (
-        AllocationGone,
         AllocationPut,
+        AllocationRemoved,
         Change,
-        ClaimGone,
         ClaimPut,
+        ClaimRemoved,
         Delta,
         FlavorPut,
-        JobGone,
         JobPut,
+        JobRemoved,
         LossPut,
-        NodeGone,
         NodePut,
+        NodeRemoved,
         QueuePut,
         QuotaPut,
         UsagePut,
@@ -94,8 +94,8 @@ __all__ = [
     "BUILTIN",
     "LOSS_WINDOW_S",
     "Action",
-    "AllocationGone",
     "AllocationPut",
+    "AllocationRemoved",
     "Allowed",
     "Asked",
     "Assignment",
@@ -103,8 +103,8 @@ __all__ = [
     "Bools",
     "Candidate",
     "Change",
-    "ClaimGone",
     "ClaimPut",
+    "ClaimRemoved",
     "CodecError",
     "ConfigError",
     "ConsolidationOptions",
@@ -119,14 +119,14 @@ __all__ = [
     "FlavorTry",
     "HousekeepingOptions",
     "Ints",
-    "JobGone",
     "JobPut",
+    "JobRemoved",
     "Learner",
     "LossPut",
     "Mismatch",
     "Mode",
-    "NodeGone",
     "NodePut",
+    "NodeRemoved",
     "Oracle",
     "Order",
     "Place",
@@ -166,11 +166,10 @@ __all__ = [
     "assign",
     "can_pack_gangs",
     "candidate_key",
-    "canonical",
-    "chosen_charges",
+    "charges_in_flavors",
+    "compute_demand",
     "cycle_order",
     "decode",
-    "demand",
     "encode",
     "find_over_quota_jobs",
     "find_targets",
@@ -183,34 +182,31 @@ __all__ = [
     "normative_order",
     "resolve_config",
     "run_cycle",
+    "to_canonical_json",
     "typical_shapes",
     "with_entry_points",
     "workload_of",
 ]
 
 _MODULES: Final = {
-    "session.config": "EngineConfig ExplainScope",
-    "stream_moves": "Plan",
+    "builtin": "BUILTIN cycle_order resolve_config",
     "cycle": "never_fits run_cycle",
+    "model.labels": "labels_carry=carries label_holds=holds",
     "model.options": (
-        "BackfillOptions ConsolidationOptions FairSharing HousekeepingOptions LOSS_WINDOW_S "
+        "LOSS_WINDOW_S BackfillOptions ConsolidationOptions FairSharing HousekeepingOptions "
         "PreemptionOptions RoomOptions ShareStrategy UserShares VictimOrder"
     ),
+    "model.registry": "ConfigError",
     "order.orders": "candidate_key",
+    "order.protocols": "Candidate Order",
     "placement.gang_packing": "can_pack_gangs",
-    "model.labels": "labels_carry=carries label_holds=holds",
-    "stream_learner": "Learner",
-    "placement.placer": "TaskPlacement",
+    "placement.index.protocols": "DevicePicker Score Veto",
     "placement.index.question": "Question",
-    "placement_stream": "Asked Place PlacementStream",
     "placement.index.workload": "TaskWorkload WorkloadShape typical_shapes workload_of",
-    "builtin": "BUILTIN cycle_order resolve_config",
+    "placement.placer": "TaskPlacement",
+    "placement_stream": "Asked Place PlacementStream",
     "plugins.discovery": "with_entry_points",
     "plugins.guard": "PluginError",
-    "order.protocols": "Candidate Order",
-    "placement.index.protocols": "DevicePicker Score Veto",
-    "model.registry": "ConfigError",
-    "session.plugin_sets": "Action PluginSet",
     "preemption.candidates": "VictimCandidate normative_order",
     "preemption.oracle": "PreemptionOracle",
     "preemption.over_quota": "find_over_quota_jobs",
@@ -218,21 +214,25 @@ _MODULES: Final = {
     "preemption.search": "VictimSearch find_targets",
     "preemption.targets": "Preemptor Target TargetSet",
     "quota.assign": "Replaced Tried assign",
-    "quota.clusters": "Allowed",
     "quota.assignment": "Assignment FlavorChoice FlavorTry Mode Refusal RoleAssignment",
-    "state.charges": "chosen_charges demand",
+    "quota.clusters": "Allowed",
     "quota.fit": "Oracle",
     "quota.flavors": "Mismatch",
     "quota.reduce": "Counts full_counts largest",
-    "state.books": "SnapshotError",
-    "state.codec": "CodecError canonical decode encode",
+    "session.config": "EngineConfig ExplainScope",
+    "session.plugin_sets": "Action PluginSet",
+    "state.allocation_ledger": "SnapshotError",
+    "state.charges": "charges_in_flavors compute_demand",
+    "state.codec": "CodecError decode encode to_canonical_json",
     "state.delta": (
-        "AllocationGone AllocationPut Change ClaimGone ClaimPut Delta FlavorPut JobGone JobPut LossPut "
-        "NodeGone NodePut QueuePut QuotaPut UsagePut"
+        "AllocationPut AllocationRemoved Change ClaimPut ClaimRemoved Delta FlavorPut JobPut JobRemoved "
+        "LossPut NodePut NodeRemoved QueuePut QuotaPut UsagePut"
     ),
     "state.fleet": "Bools Ints Rows",
     "state.snapshot": "Snapshot",
     "state.statement": "Statement StatementError",
+    "stream_learner": "Learner",
+    "stream_moves": "Plan",
 }
 """Names by module, as the imports above say it to type checkers; `name=original` for one that is renamed."""
 

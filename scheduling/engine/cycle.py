@@ -63,12 +63,12 @@ def start_session(snapshot: Snapshot, config: EngineConfig, now: Instant) -> Ses
 def _tools(snapshot: Snapshot, config: EngineConfig) -> ResolvedPlugins:
     """Return the resolved configuration, kept with the snapshot because most cycles have that of the last
     one."""
-    known = snapshot.kept.get(ResolvedPlugins)
+    known = snapshot.job_caches.get(ResolvedPlugins)
     if isinstance(known, tuple) and known[0] is config:
         tools: ResolvedPlugins = known[1]
         return tools
     tools = resolve_config(config)
-    snapshot.kept[ResolvedPlugins] = (config, tools)
+    snapshot.job_caches[ResolvedPlugins] = (config, tools)
     return tools
 
 

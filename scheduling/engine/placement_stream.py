@@ -20,7 +20,7 @@ from scheduling.engine.placement.placer import Placer, TaskPlacement
 from scheduling.engine.placement.scores.devices import slices
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.fleet import Fleet
-from scheduling.engine.state.shape import TaskShape, resolve
+from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 from scheduling.engine.stream_moves import Movable, Plan, open_room
 
 NO_RULES = PlacementRules()
@@ -74,7 +74,7 @@ class PlacementStream:
     def expect(self, requests: Iterable[Request], rules: PlacementRules = NO_RULES) -> list[Asked]:
         """Make requests ready together, which is much cheaper than one by one."""
         listed = list(requests)
-        tasks = {request: resolve(request, rules, self._flavor) for request in dict.fromkeys(listed)}
+        tasks = {request: resolve_shape(request, rules, self._flavor) for request in dict.fromkeys(listed)}
         if self._matrix is not None:
             self._matrix.expect((task, self._flavor) for task in tasks.values() if self._servable(task))
         known = {request: self._asked(task) for request, task in tasks.items()}
@@ -82,7 +82,7 @@ class PlacementStream:
 
     def place(self, request: Request, rules: PlacementRules = NO_RULES) -> TaskPlacement | None:
         """Give one task a node and cards, which it then holds; None when nothing takes it."""
-        asked = self._asked(resolve(request, rules, self._flavor))
+        asked = self._asked(resolve_shape(request, rules, self._flavor))
         place = self.put(asked)
         return None if place is None else self.seat(asked, place)
 
@@ -126,9 +126,9 @@ class PlacementStream:
     def leave(self, asked: Asked, seat: TaskPlacement) -> None:
         """A task that was placed gives its place back."""
         task = asked.task
-        self._fleet.release(
+        self._fleet.remove_usage(
             seat.row,
-            self._fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
+            self._fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
         )
 
     def move(self, asked: Asked, seat: TaskPlacement, to: TaskPlacement) -> None:
@@ -139,7 +139,7 @@ class PlacementStream:
     def room(self, request: Request) -> int:
         """How many tasks of a request could be placed now, at most."""
         self.settle()
-        board = self._placer.board(resolve(request, NO_RULES, self._flavor), self._flavor)
+        board = self._placer.board(resolve_shape(request, NO_RULES, self._flavor), self._flavor)
         return int(slots(board.question)[board.feasible()].sum())
 
     def open_room(
@@ -148,7 +148,7 @@ class PlacementStream:
         """What moves of held tasks would open for tasks of a request; nothing is moved."""
         self.settle()
         movables = [Movable(name, asked.task, self._flavor, seat) for name, (asked, seat) in held.items()]
-        target = resolve(request, NO_RULES, self._flavor)
+        target = resolve_shape(request, NO_RULES, self._flavor)
         return open_room(self._placer, movables, (target, self._flavor), moves=moves)
 
     def _asked(self, task: TaskShape) -> Asked:
@@ -165,9 +165,9 @@ class PlacementStream:
         return None if seat is None else self._held(task, seat)
 
     def _held(self, task: TaskShape, seat: TaskPlacement) -> TaskPlacement:
-        self._fleet.hold(
+        self._fleet.add_usage(
             seat.row,
-            self._fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
+            self._fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
         )
         return seat
 

@@ -21,8 +21,8 @@ import numpy as np
 from scheduling.engine.model import Flavor
 from scheduling.engine.placement.capacity import slots
 from scheduling.engine.placement.placer import Placer, TaskPlacement
-from scheduling.engine.state.fleet import Bools, Fleet, Hold, Ints
-from scheduling.engine.state.shape import TaskShape
+from scheduling.engine.state.fleet import Bools, Fleet, Ints, TaskUsage
+from scheduling.engine.state.task_shape import TaskShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class _Search:
         self._on: defaultdict[int, list[Movable]] = defaultdict(list)
         for movable in movables:
             self._on[movable.seat.row].append(movable)
-        self._done: list[tuple[int, int, Hold]] = []
+        self._done: list[tuple[int, int, TaskUsage]] = []
 
     def run(self, budget: int, wanted: int | None) -> Plan:
         """The plan; the fleet is as before."""
@@ -180,24 +180,24 @@ class _Search:
 
     def _lift(self, movable: Movable) -> None:
         hold = self._hold(movable.seat, movable.task)
-        self._fleet.release(movable.seat.row, hold)
+        self._fleet.remove_usage(movable.seat.row, hold)
         self._done.append((-1, movable.seat.row, hold))
 
     def _put(self, seat: TaskPlacement, task: TaskShape) -> None:
         hold = self._hold(seat, task)
-        self._fleet.hold(seat.row, hold)
+        self._fleet.add_usage(seat.row, hold)
         self._done.append((1, seat.row, hold))
 
-    def _hold(self, seat: TaskPlacement, task: TaskShape) -> Hold:
-        return self._fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones)
+    def _hold(self, seat: TaskPlacement, task: TaskShape) -> TaskUsage:
+        return self._fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones)
 
     def _back_to(self, length: int) -> None:
         while len(self._done) > length:
             sign, row, hold = self._done.pop()
             if sign > 0:
-                self._fleet.release(row, hold)
+                self._fleet.remove_usage(row, hold)
             else:
-                self._fleet.hold(row, hold)
+                self._fleet.add_usage(row, hold)
 
 
 def _weight(movable: Movable) -> int:

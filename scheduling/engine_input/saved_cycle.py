@@ -40,5 +40,5 @@ def replay_cycle(text: str) -> dict[str, Any]:
     if sharing not in (CLASSICAL, FAIR):
         raise DumpError(f"this cycle shares by a rule that is not known here: {sharing!r}")
     config = engine_config(sharing)
-    result: dict[str, Any] = json.loads(engine.canonical(engine.run_cycle(snapshot, config, now)))
+    result: dict[str, Any] = json.loads(engine.to_canonical_json(engine.run_cycle(snapshot, config, now)))
     return result

@@ -142,7 +142,9 @@ def _allocation(
             _, cores, memory = held.shares[0]
             gpu = replace(gpu, cores=cores, memory=memory, memory_percent=None)
         request = replace(request, cpu=held.cpu_millicores, memory=held.memory_mib, gpu=gpu)
-    charges = (em.Charge(flavor.id, what, amount) for what, amount in engine.demand(request, flavor).items())
+    charges = (
+        em.Charge(flavor.id, what, amount) for what, amount in engine.compute_demand(request, flavor).items()
+    )
     return em.Allocation(
         job=str(job.pk),
         queue=str(job.queue_id),

@@ -69,7 +69,7 @@ def _preview_within(
     left_out = _shorten(taken.snapshot)
     _shorten(changed.snapshot)
     as_is = engine.run_cycle(taken.snapshot, config, now)
-    changed.snapshot.apply(engine.Delta(tuple(_puts(changed.snapshot, rows))))
+    changed.snapshot.apply_delta(engine.Delta(tuple(_puts(changed.snapshot, rows))))
     drained = jobs_to_drain(changed.snapshot, over_quota)
     then = engine.run_cycle(changed.snapshot, config, now)
     lost, lost_as_is = _evicted(then) | set(drained), _evicted(as_is)
@@ -120,7 +120,7 @@ def _shorten(snapshot: engine.Snapshot) -> int:
     waiting = [job for job in snapshot.jobs.values() if job.state is em.JobState.QUEUED]
     waiting.sort(key=lambda job: (-job.priority, job.submitted_at, job.id))
     beyond = waiting[WAITING_MAX:]
-    snapshot.apply(engine.Delta(tuple(engine.JobGone(job.id) for job in beyond)))
+    snapshot.apply_delta(engine.Delta(tuple(engine.JobRemoved(job.id) for job in beyond)))
     return len(beyond)
 
 
@@ -134,7 +134,7 @@ def _puts(snapshot: engine.Snapshot, rows: Mapping[QuotaKey, NodeLimits]) -> Ite
             borrowing_limit=limits.borrowing_limit,
             lending_limit=limits.lending_limit,
         )
-    for node in snapshot.quota_nodes():
+    for node in snapshot.export_quota_nodes():
         if node.id in by_node:
             quotas = {quota.key: quota for quota in node.quotas} | by_node[node.id]
             yield engine.QuotaPut(replace(node, quotas=tuple(quotas.values())))

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from scheduling.engine import (
-    AllocationGone,
     AllocationPut,
+    AllocationRemoved,
     Change,
-    ClaimGone,
     ClaimPut,
+    ClaimRemoved,
     Delta,
-    JobGone,
     JobPut,
+    JobRemoved,
     LossPut,
     Snapshot,
     run_cycle,
@@ -114,7 +114,7 @@ class Replay:
             lost_ppm = self._losses.measure_ppm(now)
             if lost_ppm != self._snapshot.lost_ppm:
                 changes.append(LossPut(lost_ppm))
-            self._snapshot.apply(Delta(tuple(changes)))
+            self._snapshot.apply_delta(Delta(tuple(changes)))
             self._cycles(now)
             for observer in self.observers:
                 observer.on_settled(now)
@@ -145,8 +145,8 @@ class Replay:
             record = self.records[job_id]
             if attempt != record.evictions or record.started_s is None:
                 continue
-            changes.extend(AllocationGone(key) for key in self._held.pop(job_id))
-            changes.append(JobGone(job_id))
+            changes.extend(AllocationRemoved(key) for key in self._held.pop(job_id))
+            changes.append(JobRemoved(job_id))
             record.finished_s = now
             ended += 1
             for observer in self.observers:
@@ -159,7 +159,7 @@ class Replay:
             for decision in self._ordered(result.decisions):
                 changes: list[Change] = []
                 self._carry_out(now, decision, changes)
-                self._snapshot.apply(Delta(tuple(changes)))
+                self._snapshot.apply_delta(Delta(tuple(changes)))
             if not any(self._goes_on(decision) for decision in result.decisions):
                 return
         raise Restless(f"at {now} s the engine was still deciding after {MOST_CYCLES} cycles")
@@ -196,7 +196,7 @@ class Replay:
     def _promise(self, now: int, decision: Decision) -> Change:
         """A claim; without places, the end of one."""
         if not decision.allocations:
-            return ClaimGone(decision.job)
+            return ClaimRemoved(decision.job)
         return ClaimPut(
             Claim(
                 job=decision.job,
@@ -214,7 +214,7 @@ class Replay:
         self._held[job_id] = {allocation.id: allocation for allocation in allocations}
         heapq.heappush(self._finishes, (now + record.job.duration_s, job_id, record.evictions))
         job = self._snapshot.jobs[job_id]
-        changes.append(ClaimGone(job_id))
+        changes.append(ClaimRemoved(job_id))
         since = Instant(now)
         changes.append(JobPut(replace(job, state=JobState.LIVE, admitted_at=since, running_since=since)))
         changes.extend(AllocationPut(allocation) for allocation in allocations)
@@ -232,7 +232,7 @@ class Replay:
         record.started_s = None
         self._waiting[record.job.tenant] += 1
         job = self._snapshot.jobs[job_id]
-        changes.extend(AllocationGone(key) for key in self._held.pop(job_id))
+        changes.extend(AllocationRemoved(key) for key in self._held.pop(job_id))
         changes.append(
             JobPut(
                 replace(
@@ -253,6 +253,6 @@ class Replay:
         held = self._held[decision.job]
         kept = [allocation for key, allocation in held.items() if key not in decision.released]
         self._evict(now, decision.job, changes)
-        self._snapshot.apply(Delta(tuple(changes)))
+        self._snapshot.apply_delta(Delta(tuple(changes)))
         changes.clear()
         self._start(now, decision.job, (*kept, *decision.allocations), changes)

@@ -160,7 +160,7 @@ def unlike_rows(snapshot: engine.Snapshot, moved: Iterable[em.Allocation]) -> li
                 closed = fleet.holders[row, column] == 1 and fleet.cores_free[row, column] <= 0
                 if closed != fleet.exclusive[row, column]:
                     rows.add(row)
-    return [_as_rows_say(fleet.export(row)) for row in sorted(rows)]
+    return [_as_rows_say(fleet.export_node(row)) for row in sorted(rows)]
 
 
 def _as_rows_say(node: em.Node) -> em.Node:

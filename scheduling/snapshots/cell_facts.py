@@ -72,7 +72,7 @@ class CellFacts:
                 yield engine.ClaimPut(claim)
         for job in snapshot.claims:
             if job not in self.claims:
-                yield engine.ClaimGone(job)
+                yield engine.ClaimRemoved(job)
         for key, used in self.usage.items():
             if snapshot.usage.get(key) != used:
                 yield engine.UsagePut(used)

@@ -51,7 +51,7 @@ class CellReading:
             lost_ppm=self.lost_ppm,
         )
         for place in places_of_movers(snapshot):
-            snapshot.take(place)
+            snapshot.add_allocation(place)
         names = names_in(self.cell_id)
         return CellSnapshot(snapshot, self.jobs, self.devices, names, sharing=self.sharing)
 

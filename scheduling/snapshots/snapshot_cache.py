@@ -88,7 +88,7 @@ class CachedCell:
         else:
             snapshot = known
             jobs = self._job_changes(snapshot, self._complete(frame, nodes, limits))
-            snapshot.apply(engine.Delta((*jobs, *frame.list_changes(snapshot))))
+            snapshot.apply_delta(engine.Delta((*jobs, *frame.list_changes(snapshot))))
             frame.check_usage(snapshot)
         self._jobs.pending.clear()
         self._again.clear()
@@ -106,10 +106,10 @@ class CachedCell:
         self._again.update(pk for held in (*out, *new) for pk in self._nodes.nodes_to_reread(held))
         if self._snapshot is not None:
             # What is given back first: a task may hold something again.
-            gone = (engine.AllocationGone(held.id) for held in out)
-            self._snapshot.apply(engine.Delta((*gone, *map(engine.AllocationPut, new))))
+            gone = (engine.AllocationRemoved(held.id) for held in out)
+            self._snapshot.apply_delta(engine.Delta((*gone, *map(engine.AllocationPut, new))))
             unlike = unlike_rows(self._snapshot, (*out, *new))
-            self._snapshot.apply(engine.Delta(tuple(map(engine.NodePut, unlike))))
+            self._snapshot.apply_delta(engine.Delta(tuple(map(engine.NodePut, unlike))))
 
     def _follow_nodes(self, frame: CellFacts) -> Sequence[em.Node]:
         """Bring nodes up to date; returns all of them."""
@@ -119,9 +119,9 @@ class CachedCell:
         if snapshot is None:
             return nodes
         fleet = snapshot.fleet
-        moved = (replace(fleet.export(fleet.row[node]), rank=rank) for node, rank in ranks.items())
+        moved = (replace(fleet.export_node(fleet.row[node]), rank=rank) for node, rank in ranks.items())
         puts = tuple(map(engine.NodePut, (*nodes, *moved)))
-        snapshot.apply(engine.Delta((*map(engine.NodeGone, gone), *puts)))
+        snapshot.apply_delta(engine.Delta((*map(engine.NodeRemoved, gone), *puts)))
         return snapshot.fleet.nodes
 
     def _complete(self, frame: CellFacts, nodes: Sequence[em.Node], limits: AllowanceReader) -> list[em.Job]:
@@ -131,7 +131,7 @@ class CachedCell:
         return self._jobs.complete_jobs(limits, cap)
 
     def _job_changes(self, snapshot: engine.Snapshot, jobs: Sequence[em.Job]) -> list[engine.Change]:
-        gone = (engine.JobGone(job_id) for job_id in snapshot.jobs if job_id not in self._jobs.plain)
+        gone = (engine.JobRemoved(job_id) for job_id in snapshot.jobs if job_id not in self._jobs.plain)
         return [*gone, *(engine.JobPut(job) for job in jobs if snapshot.jobs.get(job.id) != job)]
 
     def _built(self, frame: CellFacts, nodes: Sequence[em.Node], limits: AllowanceReader) -> engine.Snapshot:
@@ -140,7 +140,7 @@ class CachedCell:
         frame.check_charges(held)
         self._jobs.pending |= dict.fromkeys(self._jobs.plain)
         return engine.Snapshot(
-            nodes=nodes if self._snapshot is None else self._snapshot.nodes(),
+            nodes=nodes if self._snapshot is None else self._snapshot.export_nodes(),
             flavors=frame.flavors,
             quota_nodes=frame.tree,
             queues=frame.queues,
@@ -153,7 +153,7 @@ class CachedCell:
 
     def _taken(self, snapshot: engine.Snapshot, frame: CellFacts) -> CellSnapshot:
         for place in list(places_of_movers(snapshot)):
-            snapshot.take(place)
+            snapshot.add_allocation(place)
             self._places.append(place.id)
         names = self._nodes.names | frame.names
         if names != self._names:
@@ -165,7 +165,7 @@ class CachedCell:
 
     def _give_back_places(self) -> None:
         while self._snapshot is not None and self._places:
-            self._snapshot.give_back(self._places.pop())
+            self._snapshot.remove_allocation(self._places.pop())
 
 
 def is_trusted(cell_id: uuid.UUID) -> bool:

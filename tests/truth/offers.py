@@ -276,7 +276,7 @@ def _open(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
 
 def _raise(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
     queue = cell.queues[str(offer.numbers["queue"])]
-    node = next(node for node in run.snapshot.quota_nodes() if node.id == queue.quota_node)
+    node = next(node for node in run.snapshot.export_quota_nodes() if node.id == queue.quota_node)
     key = (offer.numbers["flavor"], offer.numbers["resource"])
     quotas = [q for q in node.quotas if (q.flavor, q.resource) != key]
     known = next((q for q in node.quotas if (q.flavor, q.resource) == key), None)

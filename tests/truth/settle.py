@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from scheduling.engine import (
-    AllocationGone,
     AllocationPut,
+    AllocationRemoved,
     Change,
-    ClaimGone,
     ClaimPut,
+    ClaimRemoved,
     Delta,
-    JobGone,
     JobPut,
+    JobRemoved,
     NodePut,
     QuotaPut,
     Snapshot,
@@ -58,7 +58,7 @@ class Run:
     def put(self, *changes: Change) -> None:
         """Something happens."""
         if changes:
-            self.snapshot.apply(Delta(changes))
+            self.snapshot.apply_delta(Delta(changes))
 
     def settle(self) -> None:
         """Cycles until nothing is decided in two of them.
@@ -103,7 +103,7 @@ class Run:
         held: Counter[str] = Counter()
         for name, job in self.snapshot.jobs.items():
             for cap in job.allowances:
-                charges = (c for task in self.snapshot.held(name) for c in task.charges)
+                charges = (c for task in self.snapshot.allocations_of(name) for c in task.charges)
                 held[cap.id] += sum(c.amount for c in charges if c.resource == cap.resource)
         for job in list(self.snapshot.jobs.values()):
             caps = tuple(replace(cap, held=held[cap.id]) for cap in job.allowances)
@@ -113,26 +113,26 @@ class Run:
     def end(self, job: str) -> None:
         """A job has done its work, or is withdrawn."""
         if job in self.snapshot.jobs:
-            gone = [AllocationGone(held.id) for held in self.snapshot.held(job)]
-            self.put(*gone, ClaimGone(job), JobGone(job))
+            gone = [AllocationRemoved(held.id) for held in self.snapshot.allocations_of(job)]
+            self.put(*gone, ClaimRemoved(job), JobRemoved(job))
 
     def limit(self, node: QuotaNode) -> None:
         """Other limits for a quota node; what is used stays."""
-        known = {each.id: each for each in self.snapshot.quota_nodes()}
+        known = {each.id: each for each in self.snapshot.export_quota_nodes()}
         self.put(QuotaPut(replace(node, usage=known[node.id].usage)))
 
     def cordon(self, name: str) -> None:
         """A node takes no more tasks; those that it has stay."""
-        node = next(each for each in self.snapshot.nodes() if each.id == name)
+        node = next(each for each in self.snapshot.export_nodes() if each.id == name)
         self.put(NodePut(replace(node, schedulable=False)))
 
     def cell(self) -> Cell:
         """What the last cycle saw, as plain data."""
         snapshot = self.snapshot
         return Cell(
-            nodes=snapshot.nodes(),
+            nodes=snapshot.export_nodes(),
             flavors=dict(snapshot.flavors),
-            quota_nodes={node.id: node for node in snapshot.quota_nodes()},
+            quota_nodes={node.id: node for node in snapshot.export_quota_nodes()},
             queues=dict(snapshot.queues),
             jobs=dict(snapshot.jobs),
             held=tuple(snapshot.allocations[key] for key in sorted(snapshot.allocations)),
@@ -153,7 +153,9 @@ class Run:
                 self.end(name)
         changes: list[Change] = []
         for name, job in self.snapshot.jobs.items():
-            changes += [AllocationGone(held.id) for held in self.snapshot.held(name) if held.leaving]
+            changes += [
+                AllocationRemoved(held.id) for held in self.snapshot.allocations_of(name) if held.leaving
+            ]
             if job.state is JobState.LEAVING:
                 back = replace(job, state=JobState.QUEUED, admitted_at=None, evictions=job.evictions + 1)
                 changes.append(JobPut(replace(back, **_since(self.now))))
@@ -166,7 +168,7 @@ class Run:
                 if decision.kind is DecisionKind.EVICT:
                     yield JobPut(replace(job, state=JobState.LEAVING))
                 for key in decision.released:
-                    yield AllocationGone(key)
+                    yield AllocationRemoved(key)
                     yield AllocationPut(replace(self.snapshot.allocations[key], leaving=True))
             case DecisionKind.PARK:
                 yield from self._claimed(job, decision)
@@ -174,16 +176,16 @@ class Run:
                 yield JobPut(
                     replace(job, state=JobState.LIVE, admitted_at=Instant(self.now), preempting=False)
                 )
-                yield ClaimGone(job.id)
+                yield ClaimRemoved(job.id)
                 yield from map(AllocationPut, decision.allocations)
             case _:
-                yield from map(AllocationGone, decision.released)
+                yield from map(AllocationRemoved, decision.released)
                 yield from map(AllocationPut, decision.allocations)
 
     def _claimed(self, job: Job, decision: Decision) -> Iterable[Change]:
         yield JobPut(replace(job, preempting=bool(decision.allocations)))
         if not decision.allocations:
-            yield ClaimGone(job.id)
+            yield ClaimRemoved(job.id)
             return
         yield ClaimPut(
             Claim(

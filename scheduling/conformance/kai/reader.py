@@ -12,7 +12,7 @@ from scheduling.conformance.kai.gangs import parse_seconds, read_gang
 from scheduling.conformance.kai.queues import build_queues, build_tree, capacity_of
 from scheduling.conformance.kai.requests import CARD_CORES, LEGACY_MIG, mig_amounts
 from scheduling.conformance.kai.world import STANDING, KaiGang, KaiTask, Status, World
-from scheduling.engine import demand
+from scheduling.engine import compute_demand
 from scheduling.engine.model import (
     Allocation,
     Charge,
@@ -73,7 +73,7 @@ def read_world(case: Case) -> World:
     for gang in gangs.values():
         requests = {role.name: role.request for role in gang.job.roles}
         for task in gang.tasks:
-            task.demand = demand(requests[task.role], flavor)
+            task.demand = compute_demand(requests[task.role], flavor)
     capacity = capacity_of(resolved["nodes"])
     return World(
         nodes=tuple(_unheld(node, gangs.values()) for node in nodes.values()),
@@ -257,7 +257,9 @@ def _allocation(
 ) -> Allocation:
     node = entry["node"]
     charges = tuple(
-        Charge(flavor.id, resource, amount) for resource, amount in demand(request, flavor).items() if amount
+        Charge(flavor.id, resource, amount)
+        for resource, amount in compute_demand(request, flavor).items()
+        if amount
     )
     return Allocation(
         job=gang.job.id,

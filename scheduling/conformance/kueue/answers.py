@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduling.conformance.kueue import quantities
-from scheduling.engine import Assignment, FlavorTry, Mismatch, Mode, Refusal, RoleAssignment, demand
+from scheduling.engine import Assignment, FlavorTry, Mismatch, Mode, Refusal, RoleAssignment, compute_demand
 from scheduling.engine.model import Flavor, Job, Queue, Reason
 
 # Kueue knows no cards: what is asked is the same in every flavor.
@@ -136,7 +136,8 @@ def _role(job: Job, assignment: Assignment, got: RoleAssignment) -> RoleAnswer:
             for name, choice in got.choices.items()
         },
         requests={
-            name: quantities.saturate(each * got.count) for name, each in demand(request, ANY_FLAVOR).items()
+            name: quantities.saturate(each * got.count)
+            for name, each in compute_demand(request, ANY_FLAVOR).items()
         },
         reasons=(("uncovered", numbers["resource"]),) if uncovered else _reasons(got.tries, chosen),
         attempts=_merged(got.tries),

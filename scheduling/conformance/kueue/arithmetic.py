@@ -111,10 +111,10 @@ def removed_and_added(case: Case) -> str | None:
     held = {key: [task for task in setup.allocations if task.job == key] for key in _keys(given)}
     for key in given.get("remove", ()):
         for task in held[key]:
-            snapshot.give_back(task.id)
+            snapshot.remove_allocation(task.id)
     for key in given.get("add", ()):
         for task in held[key]:
-            snapshot.take(task)
+            snapshot.add_allocation(task)
     return _differs(setup, snapshot, expected.get("snapshot", {}))
 
 
@@ -167,7 +167,7 @@ def _queue(setup: Setup, snapshot: Snapshot, name: str, wanted: Mapping[str, Any
         "cohort": "" if parent is None else parent.removeprefix(_cohort("")),
         "fairWeight": tree.weight_milli(name) / 1000,
         "preemption": _preemption(rules),
-        "workloads": sorted(snapshot.holders(name)),
+        "workloads": sorted(snapshot.jobs_charged_to(name)),
     }
 
 

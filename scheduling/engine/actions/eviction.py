@@ -29,7 +29,7 @@ def find_running_jobs(
     `may` filters jobs before their tasks are looked up.
     """
     for queue in session.sorted_queues() if only is None else (only,):
-        for job_id in session.snapshot.holders(queue.id):
+        for job_id in session.snapshot.jobs_charged_to(queue.id):
             job = session.snapshot.jobs.get(job_id)
             if job is None or job.state is not JobState.LIVE or job.queue != queue.id:
                 continue
@@ -52,12 +52,12 @@ def find_running_among(session: Session, ids: Iterable[str]) -> list[tuple[Job, 
 
 
 def _running_tasks(snapshot: Snapshot, job_id: str) -> tuple[Allocation, ...]:
-    return tuple(task for task in snapshot.held(job_id) if not task.leaving)
+    return tuple(task for task in snapshot.allocations_of(job_id) if not task.leaving)
 
 
 def evict_job(session: Session, job: Job, rule: EvictRule, numbers: Numbers | None = None) -> None:
     """Evict all tasks of a job."""
-    marked = mark_for_eviction(session.snapshot, session.snapshot.held(job.id))
+    marked = mark_for_eviction(session.snapshot, session.snapshot.allocations_of(job.id))
     session.counters["evicted"] += 1
     session.decisions.append(
         Decision(kind=DecisionKind.EVICT, job=job.id, rule=rule, released=marked, numbers=numbers or {})
@@ -75,7 +75,7 @@ def evict_tasks(
 ) -> None:
     """Evict some tasks: the job shrinks if the rest is a complete gang, otherwise the whole job is
     evicted."""
-    counts = count_placed_tasks(job, session.snapshot.held(job.id))
+    counts = count_placed_tasks(job, session.snapshot.allocations_of(job.id))
     for task in tasks:
         counts[task.role] -= 1
     if rule is not None and not GangRules(job).is_satisfied(counts):

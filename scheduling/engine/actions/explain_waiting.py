@@ -73,7 +73,7 @@ class _UnevaluatedJobs:
             known.clear()
         self._in_line: dict[str, _CachedOutcome] = known
         self._shapes: Counter[str] = Counter()
-        self._holding = session.snapshot.holding()
+        self._holding = session.snapshot.jobs_with_allocations()
         self._strict = queue.strategy is Strategy.STRICT_FIFO
 
     def explain(self, job: Job, *, head: str | None, ahead: int) -> Outcome:
@@ -138,7 +138,7 @@ def explain_job(
         )
     if job.state is JobState.SUSPENDED:
         return _waiting_outcome(job, Reason.SUSPENDED, {"position": position}, Help(HelpCode.RESUME))
-    terminating = session.snapshot.holds(job.id)
+    terminating = session.snapshot.count_tasks(job.id)
     if terminating:
         # An earlier attempt still terminates: one task name must not be allocated twice.
         return _waiting_outcome(job, Reason.WAITING_FOR_PREEMPTED, {"tasks": terminating})

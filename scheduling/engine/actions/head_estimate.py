@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from quotas.tree import QuotaTree
 from scheduling.engine.model import FlavorResource, Job, Queue
 from scheduling.engine.session.session import FlavorUsage, Session
-from scheduling.engine.state.charges import asked_of
+from scheduling.engine.state.charges import compute_job_demand
 
 Tree = QuotaTree[FlavorResource]
 UNLIMITED = float("inf")
@@ -104,7 +104,7 @@ def _compute_first_choice(session: Session, queue: Queue, job: Job) -> FlavorUsa
         flavor = next((found for found in known if found is not None), None)
         if flavor is None:
             continue
-        for key, amount in asked_of(job, full, flavor).items():
+        for key, amount in compute_job_demand(job, full, flavor).items():
             if not group.resources or key.resource in group.resources:
                 usage[key] = usage.get(key, 0) + amount
     return usage

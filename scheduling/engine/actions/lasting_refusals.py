@@ -24,8 +24,8 @@ from scheduling.engine.placement.feasibility import (
 from scheduling.engine.placement.index.clusters import queue_clusters
 from scheduling.engine.quota.verdict import Shortage, beyond_ceiling, capped
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.charges import summed, task_charges, times
-from scheduling.engine.state.shape import resolve
+from scheduling.engine.state.charges import compute_task_charges, multiply_charges, sum_charges
+from scheduling.engine.state.task_shape import resolve_shape
 
 
 def find_lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
@@ -159,8 +159,11 @@ def _flavor_beyond_ceiling(
 
 def _smallest_charges(job: Job, roles: Sequence[Role], flavor: Flavor) -> dict[FlavorResource, int]:
     """Return what the smallest size of some roles is charged in one flavor."""
-    each = (times(task_charges(resolve(role.request, job.rules, flavor)), role.least) for role in roles)
-    return summed(charge for charges in each for charge in charges)
+    each = (
+        multiply_charges(compute_task_charges(resolve_shape(role.request, job.rules, flavor)), role.least)
+        for role in roles
+    )
+    return sum_charges(charge for charges in each for charge in charges)
 
 
 def _shortage_beyond_ceiling(

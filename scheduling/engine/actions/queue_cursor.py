@@ -12,9 +12,9 @@ from typing import Protocol
 from scheduling.engine.model import Job, Outcome, Queue, Reason, Strategy
 from scheduling.engine.session.queue_classes import ClassKey
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.lines import Entry, Line
+from scheduling.engine.state.pending_jobs import PendingEntry, PendingQueue
 
-_Place = tuple[float, Entry]
+_Place = tuple[float, PendingEntry]
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class _Group:
     """
 
     class_key: ClassKey
-    line: Line
+    line: PendingQueue
     position: int = 0
     answers: Mapping[str, Outcome] | None = None
     leads: bool = False
@@ -145,11 +145,11 @@ class QueueCursor:
             if group.answers is not None:
                 del self._open[number]
                 continue
-            while not group.is_done and any(group.line.at(group.position) in those for those in without):
+            while not group.is_done and any(group.line.job_at(group.position) in those for those in without):
                 group.position += 1
             if group.is_done:
                 del self._open[number]
-            elif sought.holds_now(self._session.get_job(group.line.at(group.position))):
+            elif sought.holds_now(self._session.get_job(group.line.job_at(group.position))):
                 place = self._place(group), number
                 best = place if best is None else min(best, place)
         if best is None:
@@ -287,7 +287,7 @@ class QueueCursor:
     def _place(self, group: _Group) -> _Place:
         """Return the sort key of a group's next job: less recent usage of its user first, where that counts,
         then the queue's order."""
-        return self._load(group.class_key.user), group.line.entry(group.position)
+        return self._load(group.class_key.user), group.line.entry_at(group.position)
 
     def _load(self, user: str) -> float:
         return self._session.users.load(self.queue.id, user) or 0.0
@@ -302,7 +302,7 @@ class QueueCursor:
             if until is None or place[0] < until[0]:
                 self._answer_group(group, len(group.line))
             elif place < until:
-                self._answer_group(group, group.line.before(until[1]))
+                self._answer_group(group, group.line.count_before(until[1]))
             self._push(self._answered_heap, number)
 
     def _answer_group(self, group: _Group, end: int) -> None:
@@ -310,7 +310,7 @@ class QueueCursor:
         common = group.answers
         if common is None:
             return
-        ids = group.line.between(group.position, end)
+        ids = group.line.jobs_between(group.position, end)
         group.position = end
         answers = dict(zip(ids, map(common.__getitem__, ids), strict=True))
         for job_id in {job_id for those in self._without_turn() for job_id in those & answers.keys()}:
@@ -322,7 +322,7 @@ class QueueCursor:
         """Return the sets of jobs that are not evaluated: those with an outcome, and those with terminating
         tasks."""
         session = self._session
-        return session.outcomes.keys(), session.snapshot.holding(), self._hidden_jobs()
+        return session.outcomes.keys(), session.snapshot.jobs_with_allocations(), self._hidden_jobs()
 
     def _close(self) -> None:
         self.head = None

@@ -78,7 +78,7 @@ class AreaSearch:
         """Return the rows with tasks of these roles, including tasks placed in this attempt."""
         names = {role.name for role in roles}
         known = self._snapshot.fleet.row
-        held = self._snapshot.held(self._job.id) if names else ()
+        held = self._snapshot.allocations_of(self._job.id) if names else ()
         rows = {known[a.node] for a in held if a.role in names and not a.leaving and a.node in known}
         return np.array(sorted(rows), np.int64)
 

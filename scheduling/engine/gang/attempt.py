@@ -36,7 +36,7 @@ class StartAttempt:
     def find_missing(self, job: Job) -> dict[str, int] | None:
         """Return the tasks per role that the job lacks to its minimum or, for a complete gang, to its next
         step. The answer is None for a gang of full size."""
-        return find_missing_tasks(job, self.snapshot.held(job.id))
+        return find_missing_tasks(job, self.snapshot.allocations_of(job.id))
 
     def start_job(
         self, statement: Statement, queue: Queue, job: Job, missing: dict[str, int]
@@ -76,7 +76,7 @@ class StartAttempt:
 
     def _flavors_of_running_tasks(self, job: Job) -> Allowed | None:
         used: dict[tuple[str, str], set[str]] = {}
-        for task in self.snapshot.held(job.id):
+        for task in self.snapshot.allocations_of(job.id):
             for charge in task.charges:
                 used.setdefault((task.role, charge.resource), set()).add(charge.flavor)
             if not task.charges and task.node:

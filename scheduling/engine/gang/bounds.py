@@ -21,8 +21,8 @@ from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.preemption.slot_counts import FreeSlotCounter, get_slot_counts, is_countable
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
-from scheduling.engine.state.shape import resolve
 from scheduling.engine.state.snapshot import Snapshot
+from scheduling.engine.state.task_shape import resolve_shape
 
 MAX_CACHED = 4096
 
@@ -76,10 +76,10 @@ class SlotCounts:
             return self.slots.usable_cards
         if self._epoch != fleet.epoch:
             self._free = self._compute_free(ALL_ROWS)
-        elif self._seen < len(fleet.touched):
-            rows = fleet.touched_since(self._seen)
+        elif self._seen < len(fleet.changed_rows):
+            rows = fleet.rows_changed_since(self._seen)
             self._free[rows] = self._compute_free(rows)
-        self._epoch, self._seen = fleet.epoch, len(fleet.touched)
+        self._epoch, self._seen = fleet.epoch, len(fleet.changed_rows)
         return self._free
 
     def _compute_free(self, rows: Rows) -> Ints:
@@ -149,7 +149,7 @@ class SlotBounds:
     def find_missing(self, queue: Queue, job: Job) -> MissingTasks:
         """Return the tasks that a job lacks to its minimum or, for a complete gang, to its next step, with
         the slots they need."""
-        held = self._snapshot.held(job.id)
+        held = self._snapshot.allocations_of(job.id)
         more = find_missing_tasks(job, held) or {} if held or self._numbering is None else None
         return self.locate_missing(queue, job, more)
 
@@ -185,7 +185,7 @@ class SlotBounds:
         if not flavors or any(not flavor.takes_tasks for flavor in flavors):
             return None
         boards = [
-            self._placer.board(resolve(role.request, job.rules_of(role), flavor), flavor)
+            self._placer.board(resolve_shape(role.request, job.rules_of(role), flavor), flavor)
             for flavor in flavors
         ]
         if not all(is_countable(board) for board in boards):
@@ -213,7 +213,7 @@ class SlotBounds:
         task, fleet = board.question.task, board.question.fleet
         if not task.cards or task.derived:
             return True
-        state = (fleet.epoch, len(fleet.touched))
+        state = (fleet.epoch, len(fleet.changed_rows))
         free, each, at = self._free.get(board, (0, 0, None))
         if at != state:
             usable = board.question.usable & self.reachable_rows(board.question.flavor)[:, None]

@@ -97,7 +97,7 @@ class _GangPlacement:
         self._snapshot, self._placer, self._refusals = snapshot, placer, full
         self._statement, self._queue, self._job = statement, queue, job
         self._gang = GangRules(job)
-        self._counts = count_placed_tasks(job, snapshot.held(job.id))
+        self._counts = count_placed_tasks(job, snapshot.allocations_of(job.id))
         self._limits = dict(self._counts)
         self._tasks: dict[str, RoleTasks] = {}
         self._placed: list[Allocation] = []
@@ -320,7 +320,7 @@ class _GangPlacement:
         rows, fleet = equals[:MAX_EQUALS_SEEN], self._snapshot.fleet
         if not fleet.used_pods[rows].any():
             return int(rows[0])
-        own = [self._snapshot.tasks_on(fleet.nodes[row].id, self._queue.id) for row in rows.tolist()]
+        own = [self._snapshot.count_tasks_on(fleet.nodes[row].id, self._queue.id) for row in rows.tolist()]
         return int(rows[np.argmax(own / np.maximum(1, fleet.used_pods[rows]))])
 
     def _allocate(self, allocation: Allocation) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.state.shape import TaskShape
+from scheduling.engine.state.task_shape import TaskShape
 
 
 class RefusalCache:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from scheduling.engine.model import Allocation, Charge, Flavor, Job, Queue, Role
 from scheduling.engine.placement.placer import TaskPlacement
 from scheduling.engine.quota.assignment import RoleAssignment
-from scheduling.engine.state.charges import task_charges
-from scheduling.engine.state.shape import TaskShape, resolve
+from scheduling.engine.state.charges import compute_task_charges
 from scheduling.engine.state.snapshot import Snapshot
+from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 
 # The resources that decide, in this order, on which flavor's nodes a task with several flavors runs.
 PLACING_RESOURCES = ("gpu.cards", "gpu.cores", "gpu.memory", "cpu", "memory")
@@ -60,8 +60,10 @@ def role_tasks(snapshot: Snapshot, job: Job, role: Role, assigned: RoleAssignmen
     flavor = placing_flavor(snapshot, assigned)
     if flavor is None:
         return None
-    task = resolve(role.request, job.rules_of(role), flavor)
-    taken = {allocation.index for allocation in snapshot.held(job.id) if allocation.role == role.name}
+    task = resolve_shape(role.request, job.rules_of(role), flavor)
+    taken = {
+        allocation.index for allocation in snapshot.allocations_of(job.id) if allocation.role == role.name
+    }
     free = [index for index in range(role.replicas) if index not in taken]
     return RoleTasks(
         role=role,
@@ -101,7 +103,7 @@ def summed_allocation(queue: Queue, job: Job, assigned: RoleAssignment) -> Alloc
 
 def _charges(task: TaskShape, role: Role, assigned: RoleAssignment) -> tuple[Charge, ...]:
     """Return the charges of one task, each resource in the flavor that was chosen for it."""
-    charges, chosen = task_charges(task, role.request.extended), assigned.choices
+    charges, chosen = compute_task_charges(task, role.request.extended), assigned.choices
     if all(choice.flavor == task.flavor for choice in chosen.values()):
         return charges
     flavors = (chosen[c.resource].flavor if c.resource in chosen else c.flavor for c in charges)

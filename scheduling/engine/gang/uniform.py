@@ -25,7 +25,7 @@ def find_uniform_minimum(
     rules = (job.topology, *(role.topology for role in job.roles))
     if job.sub_gangs or any(rule is not None and constrains_placement(rule) for rule in rules):
         return None
-    counts = count_placed_tasks(job, snapshot.held(job.id))
+    counts = count_placed_tasks(job, snapshot.allocations_of(job.id))
     given = {entry.role: entry for entry in assignment.roles}
     limits = {role.name: counts[role.name] for role in job.roles}
     for name, entry in given.items():

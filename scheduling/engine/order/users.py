@@ -93,12 +93,12 @@ class Users:
             remaining = 1.0 - self._since(entry)
             for used in entry.consumed:
                 amounts[user][used.resource] += remaining * used.amount
-        for job_id in self._snapshot.holders(queue.id):
+        for job_id in self._snapshot.jobs_charged_to(queue.id):
             job = self._snapshot.jobs.get(job_id)
             if job is None or job.state not in (JobState.LIVE, JobState.LEAVING):
                 continue
             counted = usage.get(job.user)
-            held = [task for task in self._snapshot.held(job_id) if task.queue == queue.id]
+            held = [task for task in self._snapshot.allocations_of(job_id) if task.queue == queue.id]
             part = 0.0 if counted is None else self._since(counted)
             if job.admitted_at is not None and counted is not None and job.admitted_at >= counted.at:
                 part += self._entry

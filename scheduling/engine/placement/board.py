@@ -46,7 +46,7 @@ class ScoreBoard:
         self._scores: tuple[tuple[Score, int], ...] = ()
         self._select()
         self._single: Floats = np.full(size, INFEASIBLE)
-        self._seen = len(question.fleet.touched)
+        self._seen = len(question.fleet.changed_rows)
         self._epoch = question.fleet.epoch
         self._affinity_version = question.affinity_version()
         self._stale = False
@@ -114,7 +114,7 @@ class ScoreBoard:
         """Record that such a task was just placed on a row, and whether the row is full for the shape now:
         the row needs no new evaluation."""
         fleet = self.question.fleet
-        if self._epoch == fleet.epoch and fleet.touched[self._seen :] == [row]:
+        if self._epoch == fleet.epoch and fleet.changed_rows[self._seen :] == [row]:
             self._seen += 1
             self._feasible[row] = self._unscored[row] = not full
             self._single[row] = INFEASIBLE
@@ -158,11 +158,11 @@ class ScoreBoard:
         if others or self._epoch != fleet.epoch or self._affinity_version != elsewhere:
             self._stale = False
             self._version += 1
-            self._epoch, self._affinity_version, self._seen = fleet.epoch, elsewhere, len(fleet.touched)
+            self._epoch, self._affinity_version, self._seen = fleet.epoch, elsewhere, len(fleet.changed_rows)
             self._rescore(ALL_ROWS)
-        elif self._seen < len(fleet.touched):
-            changed = fleet.touched_since(self._seen)
-            self._seen = len(fleet.touched)
+        elif self._seen < len(fleet.changed_rows):
+            changed = fleet.rows_changed_since(self._seen)
+            self._seen = len(fleet.changed_rows)
             self._rescore(changed if 2 * len(changed) < len(fleet) else ALL_ROWS)
 
     def _select(self) -> bool:

@@ -17,7 +17,7 @@ from scheduling.engine.placement.index.question import Question, card_parts
 from scheduling.engine.placement.index.relations import exclusive_domains
 from scheduling.engine.placement.placer import PlacementRule, Placer, placer_for
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet, Ints, Rows
-from scheduling.engine.state.shape import TaskShape
+from scheduling.engine.state.task_shape import TaskShape
 
 UNBOUNDED = np.iinfo(np.int64).max // 4
 # Sums are floating-point numbers, which are exact up to here.
@@ -54,7 +54,7 @@ def empty_fleet(fleet: Fleet) -> Fleet:
     """Return the fleet with nothing allocated and nothing broken, created once per inventory."""
     known = fleet.memo.get("empty")
     if not isinstance(known, Fleet):
-        known = fleet.memo["empty"] = fleet.emptied()
+        known = fleet.memo["empty"] = fleet.copy_empty()
     return known
 
 
@@ -106,7 +106,7 @@ class _BoardCapacity:
         """Return how many tasks all rows could hold at most, anti-affinity among themselves included."""
         question = self._board.question
         fleet, elsewhere = question.fleet, question.affinity_version()
-        now = (fleet.epoch, elsewhere, len(fleet.touched))
+        now = (fleet.epoch, elsewhere, len(fleet.changed_rows))
         if now != self._seen:
             self._count(ALL_ROWS if now[:2] != self._seen[:2] else self._changed())
             self._seen, self._most = now, self._sum_bounds()
@@ -123,7 +123,7 @@ class _BoardCapacity:
         return int(levels.sum_by_domain(labels.index(rule.level), bounds).max(initial=0))
 
     def _changed(self) -> Ints:
-        return self._board.question.fleet.touched_since(self._seen[2])
+        return self._board.question.fleet.rows_changed_since(self._seen[2])
 
     def _count(self, rows: Rows) -> None:
         feasible, question = self._board.feasible(), self._board.question

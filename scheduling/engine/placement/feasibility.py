@@ -36,8 +36,8 @@ from scheduling.engine.placement.explain import (
 )
 from scheduling.engine.placement.index.clusters import CLUSTERS, queue_clusters
 from scheduling.engine.placement.placer import PlacementRule
-from scheduling.engine.state.shape import TaskShape, resolve
 from scheduling.engine.state.snapshot import Snapshot
+from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def list_offers(
         flavor = snapshot.flavors.get(flavor_id)
         if flavor is None:
             continue
-        task = resolve(role.request, job.rules_of(role), flavor)
+        task = resolve_shape(role.request, job.rules_of(role), flavor)
         tolerated, most, together = tolerates_flavor(job, flavor, role), 0, _levels_together(job, role)
         if tolerated:
             most = _max_tasks(snapshot, rule, task, flavor, together)

@@ -25,8 +25,8 @@ from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relevance import select_relevant
 from scheduling.engine.placement.scores.devices import CardPicker
 from scheduling.engine.placement.states import State, States
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Parts
-from scheduling.engine.state.shape import TaskShape
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, CardUsages, Fleet
+from scheduling.engine.state.task_shape import TaskShape
 
 # The passing vetoes that a column applies. The engine's others concern requests that `servable` excludes.
 APPLIED = ("cpu", "memory", "card-cores", "card-memory")
@@ -71,9 +71,9 @@ class ScoreMatrix:
         self._index: dict[TaskShape, int] = {}
         self._asked: list[tuple[Question, Bools]] = []
         self._base = capacity_codes(fleet)
-        self._held: list[tuple[int, int, Parts]] = []
+        self._held: list[tuple[int, int, CardUsages]] = []
         self._free: list[int] = fleet.memory_free.tolist()
-        self._seen, self._revised, self._epoch = len(fleet.touched), len(fleet.revised), fleet.epoch
+        self._seen, self._revised, self._epoch = len(fleet.changed_rows), len(fleet.revised_rows), fleet.epoch
         self._tabulate()
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class ScoreMatrix:
     def best(self, shape: int) -> int | None:
         """Return the node with the highest score, the first of equals; None if the shape fits nowhere."""
         fleet = self.fleet
-        if self._seen != len(fleet.touched) or self._epoch != fleet.epoch:
+        if self._seen != len(fleet.changed_rows) or self._epoch != fleet.epoch:
             self.settle()
         scores = self._rows[shape]
         if not len(scores):
@@ -130,15 +130,15 @@ class ScoreMatrix:
     def settle(self) -> None:
         """Record placements in the fleet, and score nodes again that others changed meanwhile."""
         fleet = self.fleet
-        changed = fleet.touched[self._seen :]
+        changed = fleet.changed_rows[self._seen :]
         held, self._held = self._held, []
         for node, shape, parts in held:
             task = self._tasks[shape]
-            fleet.take(node, task.cpu, task.memory, parts)
-        if self._epoch != fleet.epoch or self._revised != len(fleet.revised):
+            fleet.change_amounts(node, task.cpu, task.memory, parts)
+        if self._epoch != fleet.epoch or self._revised != len(fleet.revised_rows):
             self._start_over()
             return
-        self._seen = len(fleet.touched)
+        self._seen = len(fleet.changed_rows)
         for node in sorted(set(changed)):
             state = self._find(node)
             self._free[node] = fleet.memory_free.item(node)
@@ -184,7 +184,7 @@ class ScoreMatrix:
 
     def _rescore_all(self) -> None:
         fleet = self.fleet
-        self._seen, self._revised, self._epoch = len(fleet.touched), len(fleet.revised), fleet.epoch
+        self._seen, self._revised, self._epoch = len(fleet.changed_rows), len(fleet.revised_rows), fleet.epoch
         self._write_all([self._find(node) for node in range(len(fleet))])
 
     def _start_over(self) -> None:
@@ -231,4 +231,4 @@ def servable(task: TaskShape, fleet: Fleet) -> bool:
     """Return whether a column can serve the shape: CPU, memory, whole cards and slices, nothing else."""
     if task.mode is GpuMode.MIG or any(getattr(task, name) != plain for name, plain in _UNUSUAL):
         return False
-    return fleet.pods is None and fleet.zones is None and not fleet.presences.version
+    return fleet.pods is None and fleet.zones is None and not fleet.pod_index.version

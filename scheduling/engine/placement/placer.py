@@ -17,7 +17,7 @@ from scheduling.engine.placement.matrix import ScoreMatrix, can_apply_vetoes
 from scheduling.engine.placement.scores.alignment import narrow_to_aligned
 from scheduling.engine.placement.scores.devices import CardPicker, slices
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
-from scheduling.engine.state.shape import TaskShape
+from scheduling.engine.state.task_shape import TaskShape
 
 # The number of cached boards; the oldest is dropped first, because it can be made again.
 MAX_BOARDS = 1024
@@ -141,8 +141,8 @@ class Placer:
         fleet, selective = self.fleet, self._selective.get(task.policy)
         if not selective:
             return True
-        if self._judged_at != (fleet.epoch, len(fleet.revised)):
-            self._judged_at = fleet.epoch, len(fleet.revised)
+        if self._judged_at != (fleet.epoch, len(fleet.revised_rows)):
+            self._judged_at = fleet.epoch, len(fleet.revised_rows)
             self._plain.clear()
         known = self._plain.get(task)
         if known is None:

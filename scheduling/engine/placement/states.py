@@ -27,7 +27,7 @@ from scheduling.engine.placement.index.limits import ScoreLimits, comparable_amo
 from scheduling.engine.placement.index.node_types import NOTHING, NodeType, node_types
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.scores.devices import CardPicker
-from scheduling.engine.state.fleet import Bools, Fleet, Ints, Parts
+from scheduling.engine.state.fleet import Bools, CardUsages, Fleet, Ints
 
 # The number of cached states; beyond it all are dropped and computed again when they recur.
 MAX_STATES = 200_000
@@ -49,7 +49,7 @@ class _Cards(NamedTuple):
     classes: tuple[bool, ...] | None
     regular: bool
 
-    def after_taking(self, taken: Parts) -> _Cards:
+    def after_taking(self, taken: CardUsages) -> _Cards:
         """Return the cards after a task took these parts of them as well. Regular nodes stay regular."""
         left, memory, used, closed = list(self.left), self.memory, self.used, self.closed
         for column, cores, space, exclusive in taken:
@@ -103,10 +103,10 @@ class State:
 
 # The columns and the parts that a task takes, and the cards or the node after it. They are plain tuples
 # because one is made for most tasks.
-_Taken = tuple[tuple[int, ...], Parts, _CardState]
-Step = tuple[tuple[int, ...], Parts, State]
+_Taken = tuple[tuple[int, ...], CardUsages, _CardState]
+Step = tuple[tuple[int, ...], CardUsages, State]
 NO_CARDS: tuple[int, ...] = ()
-NO_PARTS: Parts = ()
+NO_PARTS: CardUsages = ()
 
 
 class States:

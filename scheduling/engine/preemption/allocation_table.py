@@ -127,8 +127,8 @@ class AllocationTable:
 
     def update_from(self, snapshot: Snapshot) -> None:
         """Update all columns from the snapshot: the jobs that changed since the last call, or all of them."""
-        changed = None if self._change_number < 0 else snapshot.changes.since(self._change_number)
-        self._change_number = snapshot.changes.number
+        changed = None if self._change_number < 0 else snapshot.job_changes.jobs_since(self._change_number)
+        self._change_number = snapshot.job_changes.number
         known = list(self._by_job) if changed is None else changed
         self._remove_jobs([holding for job_id in known for holding in self._by_job.pop(job_id, ())])
         jobs = snapshot.jobs
@@ -217,9 +217,9 @@ class AllocationTable:
 
 def get_allocation_table(snapshot: Snapshot) -> AllocationTable:
     """Return the allocation table of the snapshot, updated."""
-    known = snapshot.kept.get(AllocationTable)
+    known = snapshot.job_caches.get(AllocationTable)
     if not isinstance(known, AllocationTable):
-        known = snapshot.kept[AllocationTable] = AllocationTable()
+        known = snapshot.job_caches[AllocationTable] = AllocationTable()
     known.update_from(snapshot)
     return known
 
@@ -255,7 +255,7 @@ def group_order(groups: Ints) -> Ints:
 
 
 def _charged_jobs(snapshot: Snapshot, job: Job) -> Sequence[ChargedJob]:
-    held = snapshot.held(job.id) if job.state in CHARGED_STATES else ()
+    held = snapshot.allocations_of(job.id) if job.state in CHARGED_STATES else ()
     if not held:
         return ()
     queue = held[0].queue

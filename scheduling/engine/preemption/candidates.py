@@ -28,7 +28,7 @@ from scheduling.engine.preemption.allocation_table import (
     get_allocation_table,
     group_order,
 )
-from scheduling.engine.state.charges import merged
+from scheduling.engine.state.charges import add_totals
 from scheduling.engine.state.fleet import Bools, Ints
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -313,7 +313,7 @@ class CandidateIndex:
             leaf = self.snapshot.queues[holding.queue].quota_node
             if leaf not in held:
                 held[leaf] = self._not_preemptible(leaf)
-            after = merged((held[leaf], holding.charges))
+            after = add_totals((held[leaf], holding.charges))
             if any(exceeds_nominal(self.snapshot.quota, leaf, key, after[key]) for key in holding.charges):
                 found.append(holding.number)
             else:
@@ -326,7 +326,7 @@ class CandidateIndex:
         fixed = np.flatnonzero((jobs["tasks"] > 0) & (jobs["preemptible"] == 0))
         queues: list[int] = jobs["queue"][fixed].tolist()
         numbered = zip(fixed.tolist(), queues, strict=True)
-        return merged(self._charged_job(number).charges for number, queue in numbered if queue in rows)
+        return add_totals(self._charged_job(number).charges for number, queue in numbered if queue in rows)
 
     def _charged_job(self, number: int) -> ChargedJob:
         holding = self.table.charged_jobs[number]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from scheduling.engine.preemption.context import PreemptionContext, Victim
 from scheduling.engine.preemption.trial import Removal
-from scheduling.engine.state.charges import merged
+from scheduling.engine.state.charges import add_totals
 
 
 def collect_victims(
@@ -72,7 +72,7 @@ def add_victim(taken: list[Victim], victim: Victim) -> None:
             victim.removal = Removal(
                 victim.removal.queue,
                 tuple(task for part in parts for task in part.tasks),
-                merged(part.charges for part in parts),
+                add_totals(part.charges for part in parts),
             )
             taken[:] = [other for other in taken if other.candidate.job.id != job]
     taken.append(victim)

@@ -293,7 +293,7 @@ class PreemptionContext:
     def _still_allocated(self, candidate: VictimCandidate) -> bool:
         snapshot = self.index.snapshot
         if candidate.whole:
-            return snapshot.holds(candidate.job.id) > 0
+            return snapshot.count_tasks(candidate.job.id) > 0
         return candidate.tasks[0].id in snapshot.allocations
 
     def _release_if_charged(self) -> None:

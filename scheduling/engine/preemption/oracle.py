@@ -41,7 +41,7 @@ class PreemptionOracle:
         `NO_CANDIDATES`: no candidates, or not enough. `RECLAIM`: all victims are in other queues. `PREEMPT`:
         some victims are in the own queue.
         """
-        state = (queue.id, job, key.flavor, *self._search.snapshot.state())
+        state = (queue.id, job, key.flavor, *self._search.snapshot.usage_version())
         if self._state != state:
             self._state, self._answers = state, {}
         # A job whose assignment was overtaken by others asks for the same amounts again.
@@ -91,7 +91,7 @@ class PreemptionOracle:
         """Yield what each victim is charged of a quota, with the leaf that is charged."""
         snapshot = self._search.snapshot
         for target in targets:
-            for task in snapshot.held(target.job):
+            for task in snapshot.allocations_of(target.job):
                 if target.tasks and task.id not in target.tasks:
                     continue
                 given = sum(charge.amount for charge in task.charges if charge.key == key)

@@ -40,7 +40,7 @@ def find_over_quota_jobs(
 
 
 def _running_charge(snapshot: Snapshot, job_id: str, key: FlavorResource) -> int:
-    staying = (task for task in snapshot.held(job_id) if not task.leaving)
+    staying = (task for task in snapshot.allocations_of(job_id) if not task.leaving)
     return sum(charge.amount for task in staying for charge in task.charges if charge.key == key)
 
 

@@ -33,7 +33,7 @@ def is_countable(board: ScoreBoard) -> bool:
     together.
     """
     task, fleet = board.question.task, board.question.fleet
-    plain = task.relations is None and not task.ports and not task.extended and not task.derived
+    plain = task.pod_affinities is None and not task.ports and not task.extended and not task.derived
     loose = fleet.zones is None or not task.aligned
     known = all(veto.fixed or veto.name in COUNTED_VETOES for veto in board.vetoes)
     return plain and loose and known and (task.whole or task.cards <= 1)
@@ -69,11 +69,11 @@ class ShapeSlots:
         fleet = self.board.question.fleet
         rows: Rows = ALL_ROWS
         if self._epoch == fleet.epoch:
-            if self._seen_changes == len(fleet.touched):
+            if self._seen_changes == len(fleet.changed_rows):
                 return self._counts
-            # `touched` includes every row of which a lasting fact changed.
-            rows = fleet.touched_since(self._seen_changes)
-        self._seen_changes, self._epoch = len(fleet.touched), fleet.epoch
+            # `changed_rows` includes every row of which a lasting fact changed.
+            rows = fleet.rows_changed_since(self._seen_changes)
+        self._seen_changes, self._epoch = len(fleet.changed_rows), fleet.epoch
         # Lasting facts are updated first, because they decide which cards count.
         mask = self.board.lasting_rows()
         if self._counts_singly and not isinstance(rows, slice) and len(rows) <= FEW_ROWS:

@@ -39,7 +39,7 @@ from scheduling.engine.quota.flavors import Mismatch, mismatch
 from scheduling.engine.quota.fungibility import BEST, WORST, Rank, goes_on, is_preferred
 from scheduling.engine.quota.reduce import Counts, full_counts
 from scheduling.engine.quota.verdict import Shortage, all_together, capped
-from scheduling.engine.state.charges import demand
+from scheduling.engine.state.charges import compute_demand
 from scheduling.engine.state.snapshot import Snapshot
 
 Tried = Mapping[str, Mapping[ResourceName, int]]
@@ -277,7 +277,7 @@ class _Search:
         """Return the charge of one task of a role in a flavor."""
         known = self._demands.get((role.name, flavor.id))
         if known is None:
-            known = self._demands[role.name, flavor.id] = demand(role.request, flavor)
+            known = self._demands[role.name, flavor.id] = compute_demand(role.request, flavor)
         return known
 
     def _demand(self, group: Companions, flavor: Flavor) -> dict[ResourceName, int]:
@@ -290,7 +290,9 @@ class _Search:
         return total
 
     def _asks_for(self, group: Companions, resource: ResourceName) -> bool:
-        return any(demand(r.request, NEUTRAL).get(resource, 0) * self._size[r.name] for r in group.roles)
+        return any(
+            compute_demand(r.request, NEUTRAL).get(resource, 0) * self._size[r.name] for r in group.roles
+        )
 
     def _stands_elsewhere(self, group: Companions, resource: ResourceName, flavor: str) -> bool:
         held = (self._replaced.get(role.name) for role in group.roles)

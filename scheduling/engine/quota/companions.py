@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from scheduling.engine.model import Flavor, ResourceName, Role
 from scheduling.engine.quota.assignment import FlavorChoice, FlavorTry, Refusal
-from scheduling.engine.state.charges import demand
+from scheduling.engine.state.charges import compute_demand
 
 NEUTRAL = Flavor(id="", card_memory=1)
-"""Asks for card memory of every card, so that `demand` names every resource of a request."""
+"""Asks for card memory of every card, so that `compute_demand` names every resource of a request."""
 
 
 @dataclass(slots=True)
@@ -49,5 +49,5 @@ def companions(roles: Iterable[Role]) -> list[Companions]:
 def named(roles: list[Role]) -> tuple[ResourceName, ...]:
     """The resources that roles ask for, sorted."""
     if len(roles) == 1:
-        return tuple(demand(roles[0].request, NEUTRAL))
-    return tuple(sorted({name for role in roles for name in demand(role.request, NEUTRAL)}))
+        return tuple(compute_demand(roles[0].request, NEUTRAL))
+    return tuple(sorted({name for role in roles for name in compute_demand(role.request, NEUTRAL)}))

@@ -14,7 +14,7 @@ from quotas.tree.limits import min_amount
 from scheduling.engine.model import FlavorResource, Job, PreemptOthers, Queue, Reason
 from scheduling.engine.quota.assignment import Mode, Refusal
 from scheduling.engine.quota.verdict import capped, may_borrow
-from scheduling.engine.state.charges import merged
+from scheduling.engine.state.charges import add_totals
 from scheduling.engine.state.snapshot import Snapshot
 
 Oracle = Callable[[Queue, Job, FlavorResource, int], tuple[Mode, int]]
@@ -32,11 +32,11 @@ class Fit(NamedTuple):
 
 def fixed_usage(snapshot: Snapshot, queue: Queue, eviction_cap: int | None) -> dict[FlavorResource, int]:
     """What the jobs of a queue hold that nobody can make give way, those at their cap among them."""
-    jobs = (snapshot.jobs.get(name) for name in snapshot.holders(queue.id))
+    jobs = (snapshot.jobs.get(name) for name in snapshot.jobs_charged_to(queue.id))
     fixed = (
         job for job in jobs if job is not None and not (job.preemptible and not capped(job, eviction_cap))
     )
-    return merged(snapshot.charged(job.id) for job in fixed)
+    return add_totals(snapshot.charges_of(job.id) for job in fixed)
 
 
 class Terms:

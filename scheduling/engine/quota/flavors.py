@@ -19,7 +19,7 @@ from scheduling.engine.model import (
     TopologyMode,
 )
 from scheduling.engine.model.labels import carries, holds, repels
-from scheduling.engine.state.charges import of_nodes
+from scheduling.engine.state.charges import node_resources_of
 
 
 class Mismatch(StrEnum):
@@ -68,7 +68,7 @@ def _by_topology(flavor: Flavor, job: Job, role: Role, group: ResourceGroup, mix
         return Mismatch.NODES_ONLY if mixed and flavor.placed else None
     if not flavor.placed:
         # What no node offers may come from a flavor without nodes.
-        offered = of_nodes(role.request)
+        offered = node_resources_of(role.request)
         touched = offered if not group.resources else offered & set(group.resources)
         return Mismatch.NO_NODES if touched else None
     return Mismatch.LEVEL if flavor.topology and not set(rule.levels) <= set(flavor.topology) else None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from scheduling.engine.model import Instant, Job, JobState
 from scheduling.engine.session.equivalence import EquivalenceClasses
-from scheduling.engine.state.lines import Entry, JobKey, Line
+from scheduling.engine.state.pending_jobs import JobKey, PendingEntry, PendingQueue
 from scheduling.engine.state.snapshot import Snapshot
 
 
@@ -38,15 +38,15 @@ class QueueClasses:
 
     def __init__(self, order: Hashable, key: JobKey) -> None:
         self.order, self.key = order, key
-        self.lines: dict[ClassKey, Line] = {}
-        self.by_user: defaultdict[str, list[tuple[Entry, ClassKey]]] = defaultdict(list)
+        self.lines: dict[ClassKey, PendingQueue] = {}
+        self.by_user: defaultdict[str, list[tuple[PendingEntry, ClassKey]]] = defaultdict(list)
         self.by_class: dict[int, tuple[ClassKey, ...]] = {}
 
-    def add_sorted(self, grouped: dict[ClassKey, list[Entry]]) -> None:
+    def add_sorted(self, grouped: dict[ClassKey, list[PendingEntry]]) -> None:
         """Add the entries of whole groups, each in order, with the groups in the order of their first
         entries."""
         for key_of_class, entries in grouped.items():
-            self.lines[key_of_class] = Line.of_sorted(self.key, entries)
+            self.lines[key_of_class] = PendingQueue.from_sorted(self.key, entries)
             self.by_user[key_of_class.user].append((entries[0], key_of_class))
             self.by_class[key_of_class.job_class] = (
                 *self.by_class.get(key_of_class.job_class, ()),
@@ -57,30 +57,30 @@ class QueueClasses:
         """Add a job to its group."""
         line, groups = self.lines.get(key_of_class), self.by_user[key_of_class.user]
         if line is None:
-            line = self.lines[key_of_class] = Line(self.key, ())
+            line = self.lines[key_of_class] = PendingQueue(self.key, ())
             self.by_class[key_of_class.job_class] = (
                 *self.by_class.get(key_of_class.job_class, ()),
                 key_of_class,
             )
             before = None
         else:
-            before = line.entry(0)
-        line.add(job)
-        if line.entry(0) is not before:
+            before = line.entry_at(0)
+        line.add_job(job)
+        if line.entry_at(0) is not before:
             if before is not None:
                 del groups[bisect_left(groups, (before,))]
-            insort(groups, (line.entry(0), key_of_class))
+            insort(groups, (line.entry_at(0), key_of_class))
 
     def remove_job(self, job: Job, key_of_class: ClassKey) -> None:
         """Remove a job from its group."""
         line, groups = self.lines[key_of_class], self.by_user[key_of_class.user]
-        before = line.entry(0)
-        line.remove(job)
-        if len(line) and line.entry(0) is before:
+        before = line.entry_at(0)
+        line.remove_job(job)
+        if len(line) and line.entry_at(0) is before:
             return
         del groups[bisect_left(groups, (before,))]
         if len(line):
-            insort(groups, (line.entry(0), key_of_class))
+            insort(groups, (line.entry_at(0), key_of_class))
             return
         del self.lines[key_of_class]
         if not groups:
@@ -105,20 +105,20 @@ class ClassIndex:
         known = self._queues.get(queue)
         if known is None or known.order != order:
             known = self._queues[queue] = QueueClasses(order, key)
-            grouped: dict[ClassKey, list[Entry]] = {}
-            line, jobs = self._snapshot.lines.line(queue, order, key), self._snapshot.jobs
+            grouped: dict[ClassKey, list[PendingEntry]] = {}
+            line, jobs = self._snapshot.pending_jobs.jobs_of_queue(queue, order, key), self._snapshot.jobs
             for position, job_id in enumerate(line):
                 key_of_class = self._register(jobs[job_id])
                 if key_of_class is not None:
-                    grouped.setdefault(key_of_class, []).append(line.entry(position))
+                    grouped.setdefault(key_of_class, []).append(line.entry_at(position))
             known.add_sorted(grouped)
         return known
 
     def follow_changes(self) -> None:
         """Update the groups to the jobs of the snapshot."""
         snapshot = self._snapshot
-        changed = snapshot.changes.since(self._seen)
-        self._seen = snapshot.changes.number
+        changed = snapshot.job_changes.jobs_since(self._seen)
+        self._seen = snapshot.job_changes.number
         if changed is None:
             self._queues.clear()
             self._jobs.clear()

@@ -33,7 +33,7 @@ from scheduling.engine.session.equivalence import answer_cache_of, equivalence_c
 from scheduling.engine.session.plugin_sets import ResolvedPlugins
 from scheduling.engine.session.queue_classes import QueueClasses, class_index_of
 from scheduling.engine.session.user_allowances import UserAllowances
-from scheduling.engine.state.lines import JobKey, Line
+from scheduling.engine.state.pending_jobs import JobKey, PendingQueue
 from scheduling.engine.state.snapshot import Snapshot
 
 PREEMPTORS_FIRST: Order = Preempting()
@@ -115,14 +115,14 @@ class Session:
             )
         return self._victims
 
-    def pending_jobs(self, queue: Queue) -> Line:
+    def pending_jobs(self, queue: Queue) -> PendingQueue:
         """Return the pending jobs of a queue in its order.
 
         Raises:
             ConfigError: when the queue's ordering is not configured.
         """
         chain = self._chain(queue)
-        return self.snapshot.lines.line(queue.id, chain, job_key(chain))
+        return self.snapshot.pending_jobs.jobs_of_queue(queue.id, chain, job_key(chain))
 
     def job_key(self, queue: Queue) -> JobKey:
         """Return the sort key by which a queue orders its jobs; a claim does not move its job forward.
@@ -199,7 +199,7 @@ def _workload_mix(snapshot: Snapshot) -> TaskWorkload:
     mix = snapshot.job_memo.get(WorkloadMix)
     if not isinstance(mix, WorkloadMix) or mix.card_cores != cores:
         mix = snapshot.job_memo[WorkloadMix] = WorkloadMix(cores)
-    return mix.follow_changes(snapshot.jobs, snapshot.changes).to_coarse()
+    return mix.follow_changes(snapshot.jobs, snapshot.job_changes).to_coarse()
 
 
 def _table(memo: dict[Hashable, object], *name: Hashable) -> MemoTable[Any]:

@@ -26,7 +26,7 @@ from scheduling.engine.model import (
 from scheduling.engine.placement.feasibility import InfeasibleFlavors
 from scheduling.engine.placement.index.clusters import queue_clusters
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.state.charges import asked_of, demand, summed
+from scheduling.engine.state.charges import compute_demand, compute_job_demand, sum_charges
 from scheduling.engine.state.snapshot import Snapshot
 
 _Sums = Mapping[ResourceName, int]
@@ -50,7 +50,7 @@ class UserAllowances:
         """Count the allocations of a job, in place of its claim."""
         if job.allowances:
             self.forget_claim(job.id)
-            usage = summed(charge for allocation in allocations for charge in allocation.charges)
+            usage = sum_charges(charge for allocation in allocations for charge in allocation.charges)
             self._usage_by_job[job.id] = job, _by_resource(usage)
             self._count(job, self._usage_by_job[job.id][1], 1)
 
@@ -72,7 +72,7 @@ class UserAllowances:
                 found[name] = _refuse_budget(barred[name])
             elif (
                 flavor is not None
-                and (over := self.find_exceeded_cap(job, asked_of(job, counts, flavor))) is not None
+                and (over := self.find_exceeded_cap(job, compute_job_demand(job, counts, flavor))) is not None
             ):
                 found[name] = over
         return found
@@ -116,7 +116,7 @@ class UserAllowances:
             if not allowed:
                 return _refuse_budget(barred[feasible[role.name][0].id])
             for cap in job.allowances:
-                each = min(demand(role.request, flavor).get(cap.resource, 0) for flavor in allowed)
+                each = min(compute_demand(role.request, flavor).get(cap.resource, 0) for flavor in allowed)
                 least[cap.resource] += each * counts[role.name]
         return self._exceeded_cap(job, least)
 
@@ -135,7 +135,7 @@ class UserAllowances:
 
     def is_allowed(self, job: Job, allocations: tuple[Allocation, ...]) -> bool:
         """Return whether the job may have these allocations."""
-        usage = summed(charge for allocation in allocations for charge in allocation.charges)
+        usage = sum_charges(charge for allocation in allocations for charge in allocation.charges)
         barred = {item.flavor for item in job.barred}
         return barred.isdisjoint(key.flavor for key in usage) and self.find_exceeded_cap(job, usage) is None
 

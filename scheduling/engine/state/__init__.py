@@ -1,1 +1,1 @@
-"""What a cycle works on: a snapshot whose usage can be changed and undone."""
+"""The state of one cycle: a snapshot whose usage can be changed and undone."""

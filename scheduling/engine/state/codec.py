@@ -1,8 +1,7 @@
-"""Model objects to plain JSON values and back, driven by their type annotations.
+"""The codec turns model objects into JSON values and back by their type annotations.
 
-One generic pair instead of a method per class: a new field is serialised by existing, under its name or under
-what its metadata call `json`. The text is canonical (sorted keys, no spaces), so equal objects give equal
-bytes.
+A new field is serialised without further code, under its name or under the name that its metadata give as
+`json`. The text is canonical (sorted keys, no spaces), so equal objects give equal bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from functools import cache
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-# Fields that snapshots saved by earlier versions have. An empty one says nothing and is passed over.
+# Fields of snapshots that earlier versions saved. An empty one carries no information and is ignored.
 RETIRED: Final[Mapping[str, frozenset[str]]] = {
     "Allocation": frozenset({"domains", "each"}),
     "Flavor": frozenset({"apart", "counted"}),
@@ -29,11 +28,11 @@ Decoder = Callable[[Any], Any]
 
 
 class CodecError(ValueError):
-    """A value that does not have the shape its type asks for."""
+    """A value does not have the shape that its type demands."""
 
 
 def encode(value: Any) -> Any:
-    """Turn a model object into dicts, lists, strings, numbers and None.
+    """Return a model object as dicts, lists, strings, numbers and None.
 
     Raises:
         CodecError: on a type that has no JSON form.
@@ -62,8 +61,8 @@ def decode(kind: type[T], value: Any) -> T:
     return result
 
 
-def canonical(value: Any) -> str:
-    """The one JSON text of a value."""
+def to_canonical_json(value: Any) -> str:
+    """Return the canonical JSON text of a value."""
     return json.dumps(encode(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -133,5 +132,5 @@ def _checked(value: Any, kind: Any) -> Any:
     if isinstance(value, bool) and kind is not bool:
         raise CodecError(f"{value!r} is not a number")
     if not isinstance(value, kind):
-        raise CodecError(f"{value!r} is not what belongs here")
+        raise CodecError(f"{value!r} has the wrong type")
     return value

@@ -1,7 +1,7 @@
-"""Changes that bring a snapshot up to date without building it anew.
+"""Changes update a snapshot without building it again.
 
-Each change says what is true now. A job or node that is already there is replaced; an allocation
-carries its own charges, so taking it away frees node, cards and quota in one step.
+Each change carries the new value. A job or node of the same id is replaced; an allocation carries its
+charges, so that its removal releases node, cards and quota in one step.
 """
 
 from __future__ import annotations
@@ -19,101 +19,101 @@ class JobPut:
 
 
 @dataclass(frozen=True, slots=True)
-class JobGone:
-    """A job left for good."""
+class JobRemoved:
+    """A job was removed: it ended and is no longer part of the cell."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationPut:
-    """A task began to hold something."""
+    """A task was allocated."""
 
     allocation: Allocation
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationGone:
-    """A task holds nothing any more."""
+class AllocationRemoved:
+    """The allocation of a task was released."""
 
     allocation_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodePut:
-    """A node came or changed; its usage is the usage after the change."""
+    """A node was added or changed; its usage is the usage after the change."""
 
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
-class NodeGone:
-    """A node left. What is still booked on it can be taken away later."""
+class NodeRemoved:
+    """A node was removed. Allocations that are still on it can be removed later."""
 
     node_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorPut:
-    """A flavor came or changed."""
+    """A flavor was added or changed."""
 
     flavor: Flavor
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePut:
-    """A queue came or changed."""
+    """A queue was added or changed."""
 
     queue: Queue
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaPut:
-    """A quota node came or changed; its usage is the usage after the change."""
+    """A quota node was added or changed; its usage is the usage after the change."""
 
     quota_node: QuotaNode
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPut:
-    """A job was promised a place that others are leaving."""
+    """A job got a claim to the placements of terminating tasks."""
 
     claim: Claim
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimGone:
-    """A promise was kept, or ended."""
+class ClaimRemoved:
+    """A claim was fulfilled, or it expired."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class UsagePut:
-    """What a user used lately was counted again."""
+    """The recent usage of a user was measured again."""
 
     usage: UserUsage
 
 
 @dataclass(frozen=True, slots=True)
 class LossPut:
-    """A new measurement of the share of GPU time that preemption lost, in millionths."""
+    """The share of GPU time that preemption lost was measured again, in millionths."""
 
     lost_ppm: int
 
 
 Change = (
     JobPut
-    | JobGone
+    | JobRemoved
     | AllocationPut
-    | AllocationGone
+    | AllocationRemoved
     | NodePut
-    | NodeGone
+    | NodeRemoved
     | FlavorPut
     | QueuePut
     | QuotaPut
     | ClaimPut
-    | ClaimGone
+    | ClaimRemoved
     | UsagePut
     | LossPut
 )

@@ -1,10 +1,10 @@
 """Nodes and cards as arrays, one row per node, one column per card.
 
-Rows stand in (rank, id) order, so that the first of several equal maxima is also the tie-break.
-What can change while a cycle simulates (free amounts, holders) is apart from what cannot (capacity,
-labels, models); every change of the first kind is written to `touched`, which lets caches rescore
-only the rows that changed. What lasts through a cycle but not for ever (labels, taints, readiness,
-health) changes by `put`, which writes `revised`. What few nodes have is kept only where one has it.
+Rows are in (rank, id) order, so that the first of several equal maxima is also the tie-break. Facts that a
+simulation changes (free amounts, holders) are separate from facts that it does not change (capacity, labels,
+models). Every change of usage is appended to `changed_rows`, so that caches score only those rows again.
+Facts that last through a cycle but can change between cycles (labels, taints, readiness, health) change by
+`update_node`, which appends to `revised_rows`. Arrays for rare facts exist only if a node has such a fact.
 """
 
 from __future__ import annotations
@@ -18,10 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.model import Device, DeviceSlice, Extended, GpuMode, Node, ZoneShare
-from scheduling.engine.state.bare import emptied, intact, lasting, layout, normal
-from scheduling.engine.state.presence import Presences
-from scheduling.engine.state.touches import Touches
-from scheduling.engine.state.zones import ZoneStock, aligns
+from scheduling.engine.state.node_facts import (
+    empty_node,
+    remove_faults,
+    select_lasting_facts,
+    select_layout_facts,
+    sort_node_parts,
+)
+from scheduling.engine.state.numa_zones import NumaZones, aligns_tasks
+from scheduling.engine.state.pod_index import PodIndex
+from scheduling.engine.state.row_changes import RowChangeLog
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -29,11 +35,11 @@ Rows = Ints | slice
 
 ALL_ROWS = slice(None)
 MODES: tuple[GpuMode, ...] = tuple(GpuMode)
-# A snapshot may live for days. When the log of changes is this long it is cut, and whoever reads it
-# starts over: `epoch` tells.
-KEPT_CHANGES = 1_000_000
-# The arrays that nodes and tasks change in place; all others last as long as the fleet.
-CHANGING = (
+# A snapshot may live for days. The log of changes is cut at this length; readers start over when `epoch`
+# changes.
+MAX_LOGGED_CHANGES = 1_000_000
+# The arrays that are changed in place; all others are constant for the life of the fleet.
+CHANGING_ARRAYS = (
     "cpu_free",
     "memory_free",
     "used_pods",
@@ -47,22 +53,22 @@ CHANGING = (
     "holders",
     "_sole_holders",
 )
-# For nodes that take any number of tasks.
-MANY = 2**31
-# What a task takes of cards: column, cores, MiB, and whether nobody else may have a part of the card.
-Parts = tuple[tuple[int, int, int, bool], ...]
+# The capacity of nodes without a limit of pods.
+UNLIMITED_PODS = 2**31
+# The usage of a task on each card: column, core units, MiB, and whether it excludes other tasks.
+CardUsages = tuple[tuple[int, int, int, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """What one task takes from one row: millicores, MiB, and for each column cores, MiB, exclusive.
+class TaskUsage:
+    """The usage of one task on one row: millicores, MiB, and for each column core units, MiB, exclusive.
 
-    `extended` and `zones` as in an allocation.
+    `extended` and `zones` are as in an allocation.
     """
 
     cpu: int
     memory: int
-    cards: Parts = ()
+    cards: CardUsages = ()
     extended: tuple[Extended, ...] = ()
     zones: tuple[ZoneShare, ...] = ()
 
@@ -70,43 +76,45 @@ class Hold:
 class Fleet:
     """The inventory of a snapshot. Arrays are `[nodes]` or `[nodes, cards]`, integers in model units.
 
-    `extended` and `extended_free` have an array per named resource; `pods` is None where no node limits
-    its tasks, `zones` where no node aligns them, `profile` and `clique` (codes, -1 for none) where no
-    card has one. `classes` `[nodes, cards + 1]` counts the snapshot's tasks with cards: those with parts
-    of cards first, then those with one whole card, with two, and so on. `memo` keeps facts derived from
-    the inventory for as long as it stays as it is; nothing may depend on whether an entry is there.
-    `hypothetical` marks a fleet that stands for what could ever be.
+    `extended` and `extended_free` have an array per named resource. `pods` is None if no node limits its
+    tasks, `zones` if no node aligns them, `profile` and `clique` (codes, -1 for none) if no card has one.
+    `classes` `[nodes, cards + 1]` counts the snapshot's tasks with cards: first those with parts of cards,
+    then those with one whole card, with two, and so on. `memo` caches facts derived from the inventory until
+    it changes; no result may depend on whether an entry exists. `hypothetical` marks a fleet without usage
+    and faults, which tells whether a task could ever be placed.
     """
 
     follows_fleet = True
 
     def __init__(self, nodes: Iterable[Node], *, hypothetical: bool = False) -> None:
-        self.nodes: list[Node] = [normal(node) for node in sorted(nodes, key=lambda n: (n.rank, n.id))]
+        self.nodes: list[Node] = [
+            sort_node_parts(node) for node in sorted(nodes, key=lambda n: (n.rank, n.id))
+        ]
         self.row = {node.id: index for index, node in enumerate(self.nodes)}
         self.models = sorted({device.model for node in self.nodes for device in node.devices})
         self.hypothetical = hypothetical
         self._start_log()
         self.epoch = 0
         self.memo: dict[object, object] = {}
-        self.presences = Presences()
+        self.pod_index = PodIndex()
         self._allocate_arrays()
         model_code = {model: code for code, model in enumerate(self.models)}
         for index, node in enumerate(self.nodes):
             self._load(index, node, model_code)
-        self._load_rare()
+        self._load_rare_facts()
 
     def __len__(self) -> int:
         return len(self.nodes)
 
     def copy(self) -> Fleet:
-        """The same inventory with the same usage; from then on each goes its own way."""
+        """Return an independent copy with the same inventory and usage."""
         twin = copy(self)
         twin.nodes = list(self.nodes)
-        for name in CHANGING:
+        for name in CHANGING_ARRAYS:
             setattr(twin, name, getattr(self, name).copy())
         twin._view()
         twin.extended_free = {name: free.copy() for name, free in self.extended_free.items()}
-        twin.presences = self.presences.copy()
+        twin.pod_index = self.pod_index.copy()
         twin.zones = None if self.zones is None else self.zones.copy()
         twin._start_log()
         twin.memo = {
@@ -116,23 +124,23 @@ class Fleet:
         }
         return twin
 
-    def touched_since(self, seen: int) -> Ints:
-        """The rows in `touched` after its first `seen` entries, each once, ascending."""
-        return self._touches.since(seen)
+    def rows_changed_since(self, seen: int) -> Ints:
+        """Return the rows in `changed_rows` after its first `seen` entries, each once, ascending."""
+        return self._row_changes.rows_since(seen)
 
-    def device(self, row: int, column: int) -> Device:
-        """The card's fixed facts; usage inside it is as of the load."""
+    def device_at(self, row: int, column: int) -> Device:
+        """Return a card; its usage is that of the last `update_node`, not the present one."""
         return self.nodes[row].devices[column]
 
-    def hold(self, row: int, taken: Hold) -> None:
-        """Take amounts from a node. Facts are booked as they are: it is the placer that checks."""
-        self._book(row, taken, 1)
+    def add_usage(self, row: int, usage: TaskUsage) -> None:
+        """Add the usage of a task to a node; the placer, not the fleet, checks that it fits."""
+        self._change_usage(row, usage, 1)
 
-    def release(self, row: int, taken: Hold) -> None:
-        """Give back what `hold` took."""
-        self._book(row, taken, -1)
+    def remove_usage(self, row: int, usage: TaskUsage) -> None:
+        """Remove the usage that `add_usage` added."""
+        self._change_usage(row, usage, -1)
 
-    def hold_of(
+    def usage_of(
         self,
         row: int,
         cpu: int,
@@ -140,44 +148,44 @@ class Fleet:
         slices: Sequence[DeviceSlice],
         extended: tuple[Extended, ...] = (),
         zones: tuple[ZoneShare, ...] = (),
-    ) -> Hold:
-        """A task's hold in columns; a card that the node does not list is left out."""
+    ) -> TaskUsage:
+        """Return the usage of a task by columns; a card that the node does not list is left out."""
         columns = self.columns[row]
         cards = tuple(
             (columns[part.device], part.cores, part.memory, part.exclusive)
             for part in slices
             if part.device in columns
         )
-        return Hold(cpu, memory, cards, extended, zones)
+        return TaskUsage(cpu, memory, cards, extended, zones)
 
-    def settle(self, row: int, taken: Hold, sign: int = 1) -> None:
-        """Count a task by its class; for one whose amounts came with the node this is all there is to do."""
-        if taken.cards:
-            self.classes[row, len(taken.cards) if taken.cards[0][3] else 0] += sign
+    def count_task_class(self, row: int, usage: TaskUsage, sign: int = 1) -> None:
+        """Count a task in its class; the amounts of a task that came with its node are counted already."""
+        if usage.cards:
+            self.classes[row, len(usage.cards) if usage.cards[0][3] else 0] += sign
 
-    def put(self, node: Node) -> bool:
-        """Bring a known node up to date in place; False when its size, cards or rank are others.
+    def update_node(self, node: Node) -> bool:
+        """Update a node in place, and return whether that was possible.
 
-        Then the fleet is as it was, and a new one has to be made.
+        A node of another size, with other cards or of another rank needs a new fleet; then nothing changes.
         """
         row = self.row.get(node.id)
         if row is None:
             return False
-        fresh, known = normal(node), self.nodes[row]
+        fresh, known = sort_node_parts(node), self.nodes[row]
         unknown = any(item.resource not in self.extended for item in fresh.used_extended)
-        if unknown or layout(fresh) != layout(known):
+        if unknown or select_layout_facts(fresh) != select_layout_facts(known):
             return False
         self.nodes[row] = fresh
         self._fill(row, fresh)
-        if lasting(fresh) != lasting(known):
+        if select_lasting_facts(fresh) != select_lasting_facts(known):
             self._revise(row, fresh)
-        self.touched.append(row)
-        if len(self.touched) > KEPT_CHANGES:
+        self.changed_rows.append(row)
+        if len(self.changed_rows) > MAX_LOGGED_CHANGES:
             self._forget_changes()
         return True
 
-    def export(self, row: int) -> Node:
-        """The node with its usage as it is now."""
+    def export_node(self, row: int) -> Node:
+        """Return the node with its present usage."""
         node = self.nodes[row]
         devices = tuple(
             replace(
@@ -189,7 +197,7 @@ class Fleet:
             )
             for column, device in enumerate(node.devices)
         )
-        zones = None if self.zones is None else self.zones.export(row)
+        zones = None if self.zones is None else self.zones.export_zones(row)
         return replace(
             node,
             used_cpu=int(self.cpu[row] - self.cpu_free[row]),
@@ -200,13 +208,13 @@ class Fleet:
             devices=devices,
         )
 
-    def emptied(self) -> Fleet:
-        """The same inventory with nothing held and nothing broken: what could ever be there."""
+    def copy_empty(self) -> Fleet:
+        """Return a hypothetical fleet: the same inventory without usage and without faults."""
         empty = self.copy()
         empty.hypothetical = True
         empty.memo = {}
-        empty.nodes = [intact(node) for node in self.nodes]
-        empty.presences = Presences()
+        empty.nodes = [remove_faults(node) for node in self.nodes]
+        empty.pod_index = PodIndex()
         empty.cpu_free[:], empty.memory_free[:] = self.cpu, self.memory
         empty.cores_free[:], empty.card_memory_free[:] = self.card_cores, self.card_memory
         empty.extended_free = {name: amount.copy() for name, amount in self.extended.items()}
@@ -216,7 +224,7 @@ class Fleet:
         for nothing in (empty.used_pods, empty.classes, empty.holders, empty._sole_holders):
             nothing[:] = 0
         empty.exclusive[:] = False
-        empty.zones = None if self.zones is None else self.zones.emptied()
+        empty.zones = None if self.zones is None else self.zones.copy_empty()
         return empty
 
     def _used_extended(self, row: int) -> tuple[Extended, ...]:
@@ -230,12 +238,12 @@ class Fleet:
         self.epoch += 1
 
     def _start_log(self) -> None:
-        self.touched: list[int] = []
-        self.revised: list[int] = []
-        self._touches = Touches(self.touched, len(self.nodes))
+        self.changed_rows: list[int] = []
+        self.revised_rows: list[int] = []
+        self._row_changes = RowChangeLog(self.changed_rows, len(self.nodes))
 
-    def take(self, row: int, cpu: int, memory: int, cards: Parts, sign: int = 1) -> None:
-        """As `hold`, or with -1 `release`, of what most tasks take; `cards` as in a `Hold`."""
+    def change_amounts(self, row: int, cpu: int, memory: int, cards: CardUsages, sign: int = 1) -> None:
+        """Add (`sign` 1) or remove (-1) CPU, memory and cards; `cards` is as in a `TaskUsage`."""
         cpu_free, memory_free, used_pods, classes = self._of_nodes
         cpu_free[row] -= sign * cpu
         memory_free[row] -= sign * memory
@@ -251,31 +259,31 @@ class Fleet:
                     card_memory_free[at] -= sign * space
                 holders[at] += sign
                 if exclusive:
-                    # A place may be promised while somebody is still leaving it: several then hold the card.
+                    # A claim may name the card of a terminating task: then several tasks hold it exclusively.
                     sole_holders[at] = now = sole_holders[at] + sign
                     closed[at] = now > 0
-        self.touched.append(row)
-        if len(self.touched) > KEPT_CHANGES:
+        self.changed_rows.append(row)
+        if len(self.changed_rows) > MAX_LOGGED_CHANGES:
             self._forget_changes()
 
-    def _book(self, row: int, taken: Hold, sign: int) -> None:
-        for item in taken.extended:
+    def _change_usage(self, row: int, usage: TaskUsage, sign: int) -> None:
+        for item in usage.extended:
             free = self.extended_free.get(item.resource)
             if free is not None:
                 free[row] -= sign * item.amount
-        if taken.zones and self.zones is not None:
-            self.zones.book(row, taken.zones, sign)
-        self.take(row, taken.cpu, taken.memory, taken.cards, sign)
+        if usage.zones and self.zones is not None:
+            self.zones.add_usage(row, usage.zones, sign)
+        self.change_amounts(row, usage.cpu, usage.memory, usage.cards, sign)
 
     def _revise(self, row: int, node: Node) -> None:
-        """Let go of what was derived, but for those who follow `revised` themselves."""
+        """Discard derived facts, except those that follow `revised_rows` themselves."""
         kept = {key: item for key, item in self.memo.items() if getattr(item, "follows_fleet", False)}
         empty = self.memo.get("empty")
         if isinstance(empty, Fleet):
-            empty.put(emptied(node))
+            empty.update_node(empty_node(node))
         self.memo.clear()
         self.memo.update(kept)
-        self.revised.append(row)
+        self.revised_rows.append(row)
 
     def _allocate_arrays(self) -> None:
         count, width = len(self.nodes), max((len(node.devices) for node in self.nodes), default=0)
@@ -297,8 +305,10 @@ class Fleet:
         self.extended_free: dict[str, Ints] = {name: np.zeros(count, np.int64) for name in sorted(named)}
 
     def _view(self) -> None:
-        """Single numbers are read and written through views several times as fast as through arrays, and
-        where rows follow one another faster still."""
+        """Create the views through which single numbers are read and written.
+
+        A memory view is several times as fast as an array for one number, and a flat one faster still.
+        """
         of_nodes = self.cpu_free, self.memory_free, self.used_pods, self.classes
         of_cards = self.cores_free, self.card_memory_free, self.holders, self._sole_holders, self.exclusive
         self._of_nodes: tuple[Any, ...] = tuple(array.data for array in of_nodes)
@@ -318,7 +328,7 @@ class Fleet:
         self._fill(row, node, zones=False)
 
     def _fill(self, row: int, node: Node, *, zones: bool = True) -> None:
-        """Write what is used of a node, and what may change of it."""
+        """Write the usage of a node and its lasting facts."""
         self.cpu_free[row] = node.cpu - node.used_cpu
         self.memory_free[row] = node.memory - node.used_memory
         self.used_pods[row] = node.used_pods
@@ -335,16 +345,16 @@ class Fleet:
         for item in node.used_extended:
             self.extended_free[item.resource][row] -= item.amount
         if zones and self.zones is not None:
-            self.zones.put(row, node)
+            self.zones.update_node(row, node)
 
-    def _load_rare(self) -> None:
+    def _load_rare_facts(self) -> None:
         limited = any(node.pods is not None for node in self.nodes)
         self.pods: Ints | None = None
         if limited:
-            self.pods = np.array([MANY if n.pods is None else n.pods for n in self.nodes], np.int64)
-        aligning = [row for row, node in enumerate(self.nodes) if aligns(node)]
+            self.pods = np.array([UNLIMITED_PODS if n.pods is None else n.pods for n in self.nodes], np.int64)
+        aligning = [row for row, node in enumerate(self.nodes) if aligns_tasks(node)]
         width = self.present.shape[1]
-        self.zones = ZoneStock(self.nodes, aligning, width) if aligning else None
+        self.zones = NumaZones(self.nodes, aligning, width) if aligning else None
         devices = [device for node in self.nodes for device in node.devices]
         self.profiles = sorted({device.profile for device in devices if device.profile})
         self.cliques = sorted({device.clique for device in devices if device.clique})

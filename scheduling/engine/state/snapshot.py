@@ -1,11 +1,10 @@
-"""One cycle's view of the world: fleet, flavors, quota, queues, jobs and what live tasks hold.
+"""The snapshot of one cell for one cycle: fleet, flavors, quota, queues, jobs and allocations.
 
-Parts that no simulation changes are plain objects; the mutable part (usage of nodes, cards and
-quota, and the set of allocations) is kept in books, which go through `take` and `give_back` and write
-an undo log while a statement is open.
+Parts that no simulation changes are plain objects. The mutable part (the allocations and the usage of nodes,
+cards and quota) is an `AllocationLedger`, which writes an undo log while a statement is open.
 
-A cycle may look at two moments: now, and later, when everything that was told to leave has left. Each has
-books of its own, so that going from one to the other costs nothing.
+A cycle may read two views: the present one, and the future one, in which all terminations that are under way
+have ended. Each view has its own ledger, so that a switch between them costs nothing.
 """
 
 from __future__ import annotations
@@ -30,31 +29,31 @@ from scheduling.engine.model import (
     QuotaNode,
     UserUsage,
 )
-from scheduling.engine.state.books import Books, SnapshotError
-from scheduling.engine.state.changes import Changes
-from scheduling.engine.state.charges import summed
-from scheduling.engine.state.codec import CodecError, canonical, decode
+from scheduling.engine.state.allocation_ledger import AllocationLedger, SnapshotError
+from scheduling.engine.state.charges import sum_charges
+from scheduling.engine.state.codec import CodecError, decode, to_canonical_json
 from scheduling.engine.state.delta import (
-    AllocationGone,
     AllocationPut,
+    AllocationRemoved,
     Change,
-    ClaimGone,
     ClaimPut,
+    ClaimRemoved,
     Delta,
     FlavorPut,
-    JobGone,
     JobPut,
+    JobRemoved,
     LossPut,
-    NodeGone,
     NodePut,
+    NodeRemoved,
     QueuePut,
     QuotaPut,
     UsagePut,
 )
 from scheduling.engine.state.fleet import Fleet
-from scheduling.engine.state.lines import Lines
+from scheduling.engine.state.job_changes import JobChanges
+from scheduling.engine.state.live_jobs import LiveJobIndex
+from scheduling.engine.state.pending_jobs import PendingJobs
 from scheduling.engine.state.statement import Mark, Statement, StatementError
-from scheduling.engine.state.watch import Watch
 
 FORMAT = 2
 
@@ -76,13 +75,14 @@ class SnapshotData:
 
 
 class Snapshot:
-    """Build it from parts in any order; equal parts give equal snapshots.
+    """A snapshot is built from parts in any order; equal parts give equal snapshots.
 
-    Usage of nodes, cards and quota leaves comes with the nodes and quota nodes and includes what
-    `allocations` hold. `memo` keeps what others worked out from nodes, flavors, queues and limits alone;
-    it is emptied when one of them changes. `limits_memo` does not depend on nodes and outlives their
-    changes. `job_memo` is for what is kept job by job and follows the jobs. `lost_ppm` is how much of the GPU
-    time of the cell preemption threw away lately, in millionths.
+    Usage of nodes, cards and quota leaves comes with the nodes and quota nodes and includes the
+    `allocations`. `memo` caches what follows from nodes, flavors, queues and limits alone; it is cleared when
+    one of them changes. `limits_memo` does not depend on nodes and is not cleared when they change.
+    `job_memo` holds caches by job, `job_caches` those of jobs and their allocations that follow
+    `job_changes`. `lost_ppm` is the share of the cell's GPU time that preemption lost within `LOSS_WINDOW_S`,
+    in millionths.
 
     Raises:
         SnapshotError: when a queue names a quota node that does not exist, or a node of the tree
@@ -112,93 +112,94 @@ class Snapshot:
         self.memo: dict[Hashable, object] = {}
         self.limits_memo: dict[Hashable, object] = {}
         self.job_memo: dict[Hashable, object] = {}
-        self._leavers = {key: None for key, job in self.jobs.items() if job.state is JobState.LEAVING}
-        # What others keep of jobs and of what they hold, from cycle to cycle, following `changes`.
-        self.kept: dict[Hashable, object] = {}
-        self.changes = Changes()
-        self.lines = Lines(self.jobs.values())
-        self.watch = Watch(self.jobs.values())
-        # How many changes were applied: equal numbers of one snapshot mean the same state.
+        self._leaving_jobs = {key: None for key, job in self.jobs.items() if job.state is JobState.LEAVING}
+        self.job_caches: dict[Hashable, object] = {}
+        self.job_changes = JobChanges()
+        self.pending_jobs = PendingJobs(self.jobs.values())
+        self.live_jobs = LiveJobIndex(self.jobs.values())
+        # The number of applied changes: equal numbers of one snapshot mean the same state.
         self.version = 0
         self._depth = 0
-        self._now = self._books = Books(
+        self._present = self._ledger = AllocationLedger(
             Fleet(nodes),
-            self._planted({node.id: node for node in quota_nodes}),
+            self._build_quota_tree({node.id: node for node in quota_nodes}),
             allocations,
             jobs=self.jobs,
             queues=self.queues,
             flavors=self.flavors,
         )
-        self._later: Books | None = None
-        # The depth of statements at which both moments are kept in step; 0 while there is one only.
-        self._joined = 0
+        self._future: AllocationLedger | None = None
+        # The depth of statements at which changes go to both views; 0 while there is only the present one.
+        self._future_depth = 0
 
     # Reading
 
     @property
     def fleet(self) -> Fleet:
-        """The nodes and their cards, with what is free."""
-        return self._books.fleet
+        """The nodes and their cards, with their free amounts."""
+        return self._ledger.fleet
 
     @property
     def quota(self) -> QuotaTree[FlavorResource]:
-        """The quota tree, with what is used."""
-        return self._books.quota
+        """The quota tree, with its usage."""
+        return self._ledger.quota
 
     @property
     def allocations(self) -> dict[str, Allocation]:
-        """What every task holds, by its id."""
-        return self._books.allocations
+        """The allocations by id."""
+        return self._ledger.allocations
 
-    def holds(self, job_id: str) -> int:
-        """How many tasks of a job hold something."""
-        return self._books.holds(job_id)
+    def count_tasks(self, job_id: str) -> int:
+        """Return how many tasks of a job have an allocation."""
+        return self._ledger.count_tasks(job_id)
 
-    def holding(self) -> Set[str]:
-        """The ids of all jobs of which tasks hold something."""
-        return self._books.holding()
+    def jobs_with_allocations(self) -> Set[str]:
+        """Return the ids of all jobs with an allocation."""
+        return self._ledger.jobs_with_allocations()
 
-    def held(self, job_id: str) -> tuple[Allocation, ...]:
-        """What a job's tasks hold, by id."""
-        return self._books.held(job_id)
+    def allocations_of(self, job_id: str) -> tuple[Allocation, ...]:
+        """Return the allocations of a job, sorted by id."""
+        return self._ledger.allocations_of(job_id)
 
-    def charged(self, job_id: str) -> dict[FlavorResource, int]:
-        """What a job's tasks hold of each quota, together."""
-        return summed(charge for held in self._books.held(job_id) for charge in held.charges)
+    def charges_of(self, job_id: str) -> dict[FlavorResource, int]:
+        """Return the sum of the charges of a job's tasks, by flavor and resource."""
+        return sum_charges(charge for held in self._ledger.allocations_of(job_id) for charge in held.charges)
 
-    def holders(self, queue_id: str) -> tuple[str, ...]:
-        """The ids of the jobs that hold something of a queue's quota, sorted."""
-        return self._books.holders(queue_id)
+    def jobs_charged_to(self, queue_id: str) -> tuple[str, ...]:
+        """Return the ids of the jobs that are charged to a queue, sorted."""
+        return self._ledger.jobs_charged_to(queue_id)
 
-    def tasks_on(self, node_id: str, queue_id: str) -> int:
-        """How many tasks on a node hold a queue's quota."""
-        return self._books.tasks_on(node_id, queue_id)
+    def count_tasks_on(self, node_id: str, queue_id: str) -> int:
+        """Return how many tasks on a node are charged to a queue."""
+        return self._ledger.count_tasks_on(node_id, queue_id)
 
-    def short(self) -> list[str]:
-        """The ids of live jobs that hold places for fewer tasks than they want, in no particular order."""
-        return self._books.short(self.watch.tasks)
+    def find_incomplete_jobs(self) -> list[str]:
+        """Return the ids of live jobs with fewer allocations than unfinished tasks, in no particular
+        order.
+        """
+        return self._ledger.find_incomplete_jobs(self.live_jobs.wanted_tasks)
 
-    def leaving(self) -> tuple[str, ...]:
-        """The ids of the allocations that were told to leave, themselves or with their job, sorted."""
-        jobs = (held.id for job_id in self._leavers for held in self._books.held(job_id))
-        return tuple(sorted({*self._books.leaving, *jobs}))
+    def leaving_allocations(self) -> tuple[str, ...]:
+        """Return the ids of the allocations that are leaving, by themselves or with their job, sorted."""
+        jobs = (held.id for job_id in self._leaving_jobs for held in self._ledger.allocations_of(job_id))
+        return tuple(sorted({*self._ledger.leaving, *jobs}))
 
-    def nodes(self) -> tuple[Node, ...]:
-        """All nodes by id, with their usage as it is now."""
-        exported = (self.fleet.export(row) for row in range(len(self.fleet)))
+    def export_nodes(self) -> tuple[Node, ...]:
+        """Return all nodes by id, with their present usage."""
+        exported = (self.fleet.export_node(row) for row in range(len(self.fleet)))
         return tuple(sorted(exported, key=lambda node: node.id))
 
-    def quota_nodes(self) -> tuple[QuotaNode, ...]:
-        """All quota nodes by id, with the usage of the leaves as it is now."""
-        return tuple(self._exported(key) for key in sorted(self._quota_nodes))
+    def export_quota_nodes(self) -> tuple[QuotaNode, ...]:
+        """Return all quota nodes by id, with the present usage of the leaves."""
+        return tuple(self._export_quota_node(key) for key in sorted(self._quota_nodes))
 
     def to_json(self) -> str:
-        """The snapshot as canonical JSON: equal snapshots give equal text."""
+        """Return the snapshot as canonical JSON: equal snapshots give equal text."""
         data = SnapshotData(
             format=FORMAT,
-            nodes=self.nodes(),
+            nodes=self.export_nodes(),
             flavors=tuple(self.flavors[key] for key in sorted(self.flavors)),
-            quota_nodes=self.quota_nodes(),
+            quota_nodes=self.export_quota_nodes(),
             queues=tuple(self.queues[key] for key in sorted(self.queues)),
             jobs=tuple(self.jobs[key] for key in sorted(self.jobs)),
             allocations=tuple(self.allocations[key] for key in sorted(self.allocations)),
@@ -206,7 +207,7 @@ class Snapshot:
             usage=tuple(self.usage[key] for key in sorted(self.usage)),
             lost_ppm=self.lost_ppm,
         )
-        return canonical(data)
+        return to_canonical_json(data)
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
@@ -233,60 +234,60 @@ class Snapshot:
             lost_ppm=data.lost_ppm,
         )
 
-    # What-if
+    # Simulation
 
     def statement(self) -> Statement:
-        """Begin a what-if: `with snapshot.statement() as statement: …`."""
+        """Begin a simulation that can be undone: `with snapshot.statement() as statement: …`."""
         return Statement(self)
 
     def open_statement(self) -> Mark:
-        """For `Statement` only."""
+        """Open the undo log for a `Statement`, its only caller."""
         self._depth += 1
-        return self.mark()
+        return self.current_mark()
 
     def close_statement(self, mark: Mark, *, kept: bool) -> None:
-        """For `Statement` only: the end of the statement that began at the mark."""
-        if self._depth == self._joined:
-            self._part(kept=kept)
+        """Close the statement that began at the mark; `Statement` is the only caller."""
+        if self._depth == self._future_depth:
+            self._close_future(kept=kept)
         if not kept:
             self._undo(mark)
         self._depth -= 1
-        if self._joined and self._depth == self._joined:
-            self._other.repeat(self._books.log[mark:], logged=True)
+        if self._future_depth and self._depth == self._future_depth:
+            self._other_ledger.replay_steps(self._ledger.log[mark:], logged=True)
         if self._depth == 0:
-            self._books.end()
+            self._ledger.forget_undone()
 
-    def mark(self) -> Mark:
-        """For `Statement` only: the present end of the undo log."""
-        return Mark(len(self._books.log))
+    def current_mark(self) -> Mark:
+        """Return the present end of the undo log; `Statement` is the only caller."""
+        return Mark(len(self._ledger.log))
 
     def undo_to(self, mark: Mark) -> None:
-        """For `Statement` only: take back everything after the mark.
+        """Undo everything after the mark; `Statement` is the only caller.
 
         Raises:
-            StatementError: at the level where two moments are kept in step.
+            StatementError: at the level whose changes go to both views.
         """
-        if self._joined and self._depth == self._joined:
-            raise StatementError("what both moments share is taken back at the end only")
+        if self._future_depth and self._depth == self._future_depth:
+            raise StatementError("changes of both views are undone only at the end of their statement")
         self._undo(mark)
 
     def _undo(self, mark: Mark) -> None:
-        for _, allocation in self._books.log[mark:]:
-            self.changes.note(allocation.job)
-        self._books.undo_to(mark)
+        for _, allocation in self._ledger.log[mark:]:
+            self.job_changes.record_job(allocation.job)
+        self._ledger.undo_to(mark)
 
-    def take(self, allocation: Allocation) -> None:
-        """Let a task hold its node, cards and quota.
+    def add_allocation(self, allocation: Allocation) -> None:
+        """Allocate node, cards and quota to a task.
 
         Raises:
-            SnapshotError: when the task already holds something.
+            SnapshotError: when the task already has an allocation.
         """
-        self._books.put(allocation, logged=self._depth > 0)
-        self.changes.note(allocation.job)
-        self._follow(added=True, allocation=allocation)
+        self._ledger.add_allocation(allocation, logged=self._depth > 0)
+        self.job_changes.record_job(allocation.job)
+        self._replay_in_other(added=True, allocation=allocation)
 
-    def give_back(self, allocation_id: str) -> Allocation:
-        """Take back what a task holds; returns what it was.
+    def remove_allocation(self, allocation_id: str) -> Allocation:
+        """Release the allocation of a task, and return it.
 
         Raises:
             SnapshotError: when there is no such allocation.
@@ -294,199 +295,203 @@ class Snapshot:
         allocation = self.allocations.get(allocation_id)
         if allocation is None:
             raise SnapshotError(f"there is no allocation {allocation_id}")
-        self._books.drop(allocation, logged=self._depth > 0)
-        self.changes.note(allocation.job)
-        self._follow(added=False, allocation=allocation)
+        self._ledger.remove_allocation(allocation, logged=self._depth > 0)
+        self.job_changes.record_job(allocation.job)
+        self._replay_in_other(added=False, allocation=allocation)
         return allocation
 
-    # Two moments
+    # The future view
 
-    def join(self) -> None:
-        """Keep a later moment beside the present one until the open statement ends.
+    def open_future(self) -> None:
+        """Open the future view until the open statement ends.
 
-        What this statement does from now on, itself or by inner ones that are committed, holds for both.
+        Changes of this statement from now on, its own or those of committed inner ones, go to both views.
 
         Raises:
             StatementError: outside of a statement.
         """
         if not self._depth:
-            raise StatementError("two moments are kept inside a statement only")
-        self.show(later=False)
-        if self._later is None:
-            self._later = self._now.copy()
+            raise StatementError("the future view exists inside a statement only")
+        self.select_view(future=False)
+        if self._future is None:
+            self._future = self._present.copy()
         else:
-            self._later.undo_to(0)
-            self._later.repeat(self._now.log, logged=True)
-        self._joined = self._depth
+            self._future.undo_to(0)
+            self._future.replay_steps(self._present.log, logged=True)
+        self._future_depth = self._depth
 
-    def leave(self, allocation_ids: Iterable[str]) -> None:
-        """These, too, are gone later. Nothing happens to those that are gone there already."""
-        later = self._later
-        if later is None or not self._joined:
-            raise StatementError("there is no later moment")
+    def release_in_future(self, allocation_ids: Iterable[str]) -> None:
+        """Release these allocations in the future view; those that are released there already are skipped."""
+        later = self._future
+        if later is None or not self._future_depth:
+            raise StatementError("the future view is not open")
         for key in allocation_ids:
             held = later.allocations.get(key)
             if held is not None:
-                later.drop(held, logged=True)
+                later.remove_allocation(held, logged=True)
 
-    def show(self, *, later: bool) -> None:
-        """Let everything that is read and done be of one moment.
+    def select_view(self, *, future: bool) -> None:
+        """Select the view that reads and changes refer to.
 
         Raises:
-            StatementError: where there is no later moment, or inside a statement that began since.
+            StatementError: when the future view is not open, or inside a statement that began since.
         """
-        books = self._later if later and self._joined else None if later else self._now
-        if books is self._books:
+        ledger = self._future if future and self._future_depth else None if future else self._present
+        if ledger is self._ledger:
             return
-        if books is None or self._depth != self._joined:
-            raise StatementError("the other moment cannot be shown here")
-        self._books = books
+        if ledger is None or self._depth != self._future_depth:
+            raise StatementError("the view cannot be changed here")
+        self._ledger = ledger
 
-    def state(self) -> tuple[object, ...]:
-        """Equal for two moments of one cycle between which nothing was taken or given back."""
+    def usage_version(self) -> tuple[object, ...]:
+        """Return a value that is equal for two moments of a cycle only if no allocation changed between
+        them.
+        """
         fleet = self.fleet
-        return (fleet, fleet.epoch, len(fleet.touched), self.mark())
+        return (fleet, fleet.epoch, len(fleet.changed_rows), self.current_mark())
 
-    def standing(self, allocation_id: str) -> Allocation | None:
-        """What a task holds now, whatever is shown."""
-        return self._now.allocations.get(allocation_id)
+    def find_present_allocation(self, allocation_id: str) -> Allocation | None:
+        """Return the present allocation of a task, whichever view is selected, or None."""
+        return self._present.allocations.get(allocation_id)
 
     @property
-    def _other(self) -> Books:
-        """The books that are not shown."""
-        other = self._later if self._books is self._now else self._now
-        assert other is not None  # noqa: S101 - asked only while there are two moments
+    def _other_ledger(self) -> AllocationLedger:
+        """The ledger of the view that is not selected."""
+        other = self._future if self._ledger is self._present else self._present
+        assert other is not None  # noqa: S101 - read only while the future view is open
         return other
 
-    def _follow(self, *, added: bool, allocation: Allocation) -> None:
-        """Keep the moment that is not shown in step."""
-        if self._later is None or self._depth != self._joined:
+    def _replay_in_other(self, *, added: bool, allocation: Allocation) -> None:
+        """Make a change in the view that is not selected, too, at the level whose changes go to both."""
+        if self._future is None or self._depth != self._future_depth:
             return
-        self._other.repeat(((added, allocation),), logged=self._depth > 0)
+        self._other_ledger.replay_steps(((added, allocation),), logged=self._depth > 0)
 
-    def _part(self, *, kept: bool) -> None:
-        """The end of the statement that had two moments: the later one is as the snapshot was before."""
-        assert self._later is not None  # noqa: S101 - two moments were joined
-        self._joined = 0
-        self._books = self._now
+    def _close_future(self, *, kept: bool) -> None:
+        """Close the future view; after an undone statement its ledger is reused by the next one."""
+        assert self._future is not None  # noqa: S101 - the future view is open
+        self._future_depth = 0
+        self._ledger = self._present
         if kept:
-            self._later = None
+            self._future = None
         else:
-            self._later.undo_to(0)
+            self._future.undo_to(0)
 
-    # Advancing
+    # Changes between cycles
 
-    def apply(self, delta: Delta) -> None:
-        """Advance to a later state; the result equals a snapshot built afresh.
+    def apply_delta(self, delta: Delta) -> None:
+        """Apply changes; the result equals a snapshot that is built from the changed parts.
 
         Raises:
             StatementError: inside a statement.
             SnapshotError: when a change contradicts the snapshot, which is then unusable.
         """
         if self._depth:
-            raise StatementError("a snapshot does not advance inside a statement")
-        stocking: dict[str, Node | None] = {}
+            raise StatementError("changes are not applied inside a statement")
+        replaced_nodes: dict[str, Node | None] = {}
         self.version += len(delta.changes)
         for change in delta.changes:
             match change:
                 case NodePut(node):
-                    # A node that keeps its size is updated where it stands; others wait for one rebuild.
-                    if node.id in stocking or not self._put_node(node):
-                        stocking[node.id] = node
-                case NodeGone(node_id):
-                    stocking[node_id] = None
-                case AllocationPut() | AllocationGone() if stocking:
-                    self._restock(stocking)
-                    stocking = {}
+                    # A node of the same size is updated in place; for others the fleet is built once.
+                    if node.id in replaced_nodes or not self._update_node(node):
+                        replaced_nodes[node.id] = node
+                case NodeRemoved(node_id):
+                    replaced_nodes[node_id] = None
+                case AllocationPut() | AllocationRemoved() if replaced_nodes:
+                    self._replace_fleet(replaced_nodes)
+                    replaced_nodes = {}
                     self._apply(change)
                 case _:
                     self._apply(change)
-        if stocking:
-            self._restock(stocking)
+        if replaced_nodes:
+            self._replace_fleet(replaced_nodes)
         self.quota.settle()
 
     def _apply(self, change: Change) -> None:
         match change:
             case JobPut(job):
-                self.changes.note(job.id)
+                self.job_changes.record_job(job.id)
                 before = self.jobs.get(job.id)
-                self.lines.put(before, job)
-                self.watch.put(before, job)
+                self.pending_jobs.update_job(before, job)
+                self.live_jobs.update_job(before, job)
                 self.jobs[job.id] = job
-                self._note_leaver(job.id, job)
-                self._reappear(job.id)
-            case JobGone(job_id):
-                self.changes.note(job_id)
+                self._update_leaving(job.id, job)
+                self._update_pods_of(job.id)
+            case JobRemoved(job_id):
+                self.job_changes.record_job(job_id)
                 before = self.jobs.pop(job_id, None)
-                self.lines.put(before, None)
-                self.watch.put(before, None)
-                self._note_leaver(job_id, None)
-                self._reappear(job_id)
+                self.pending_jobs.update_job(before, None)
+                self.live_jobs.update_job(before, None)
+                self._update_leaving(job_id, None)
+                self._update_pods_of(job_id)
             case AllocationPut(allocation):
-                self.take(allocation)
-            case AllocationGone(allocation_id):
-                self.give_back(allocation_id)
+                self.add_allocation(allocation)
+            case AllocationRemoved(allocation_id):
+                self.remove_allocation(allocation_id)
             case FlavorPut(flavor):
                 self.flavors[flavor.id] = flavor
                 self.fleet.memo.clear()
                 self.memo.clear()
-                self._plant({node.id: node for node in self.quota_nodes()})
+                self._replace_quota({node.id: node for node in self.export_quota_nodes()})
             case QueuePut(queue):
                 self.queues[queue.id] = queue
-                self._plant({node.id: node for node in self.quota_nodes()})
+                self._replace_quota({node.id: node for node in self.export_quota_nodes()})
             case QuotaPut(quota_node):
-                self._plant({**{node.id: node for node in self.quota_nodes()}, quota_node.id: quota_node})
-            case ClaimPut() | ClaimGone() | UsagePut() | LossPut():
-                self._note(change)
+                self._replace_quota(
+                    {**{node.id: node for node in self.export_quota_nodes()}, quota_node.id: quota_node}
+                )
+            case ClaimPut() | ClaimRemoved() | UsagePut() | LossPut():
+                self._apply_fact(change)
 
-    def _note_leaver(self, job_id: str, job: Job | None) -> None:
+    def _update_leaving(self, job_id: str, job: Job | None) -> None:
         if job is not None and job.state is JobState.LEAVING:
-            self._leavers[job_id] = None
+            self._leaving_jobs[job_id] = None
         else:
-            self._leavers.pop(job_id, None)
+            self._leaving_jobs.pop(job_id, None)
 
-    def _note(self, change: ClaimPut | ClaimGone | UsagePut | LossPut) -> None:
+    def _apply_fact(self, change: ClaimPut | ClaimRemoved | UsagePut | LossPut) -> None:
         match change:
             case ClaimPut(claim):
                 self.claims[claim.job] = claim
-            case ClaimGone(job_id):
+            case ClaimRemoved(job_id):
                 self.claims.pop(job_id, None)
             case UsagePut(usage):
                 self.usage[usage.queue, usage.user] = usage
             case LossPut(lost_ppm):
                 self.lost_ppm = lost_ppm
 
-    def _both(self) -> Iterator[Books]:
-        yield self._now
-        if self._later is not None:
-            yield self._later
+    def _ledgers(self) -> Iterator[AllocationLedger]:
+        yield self._present
+        if self._future is not None:
+            yield self._future
 
-    def _put_node(self, node: Node) -> bool:
-        """Update a node where it stands; False where a new fleet has to be made."""
-        known = [books.fleet.put(node) for books in self._both()]
+    def _update_node(self, node: Node) -> bool:
+        """Update a node in place, and return whether that was possible; else a new fleet is needed."""
+        known = [ledger.fleet.update_node(node) for ledger in self._ledgers()]
         self.memo.clear()
         return all(known)
 
-    def _restock(self, changed: dict[str, Node | None]) -> None:
-        kept = {**{node.id: node for node in self.nodes()}, **changed}
-        self._later = None
-        self._now.restock(Fleet(node for node in kept.values() if node is not None))
+    def _replace_fleet(self, changed: dict[str, Node | None]) -> None:
+        kept = {**{node.id: node for node in self.export_nodes()}, **changed}
+        self._future = None
+        self._present.replace_fleet(Fleet(node for node in kept.values() if node is not None))
         self.memo.clear()
 
-    def _reappear(self, job_id: str) -> None:
-        for books in self._both():
-            books.reappear(job_id)
+    def _update_pods_of(self, job_id: str) -> None:
+        for ledger in self._ledgers():
+            ledger.update_pods_of(job_id)
 
     # Quota
 
-    def _plant(self, quota_nodes: dict[str, QuotaNode]) -> None:
-        self._now.replant(self._planted(quota_nodes))
-        self._later = None
+    def _replace_quota(self, quota_nodes: dict[str, QuotaNode]) -> None:
+        self._present.replace_quota(self._build_quota_tree(quota_nodes))
+        self._future = None
 
-    def _planted(self, quota_nodes: dict[str, QuotaNode]) -> QuotaTree[FlavorResource]:
+    def _build_quota_tree(self, quota_nodes: dict[str, QuotaNode]) -> QuotaTree[FlavorResource]:
         self.memo.clear()
         self.limits_memo.clear()
-        self._quota_nodes = {key: _sorted(quota_nodes[key]) for key in sorted(quota_nodes)}
+        self._quota_nodes = {key: _sort_parts(quota_nodes[key]) for key in sorted(quota_nodes)}
         tree: QuotaTree[FlavorResource] = QuotaTree(
             (
                 Branch(
@@ -506,19 +511,19 @@ class Snapshot:
             if queue.quota_node not in tree:
                 raise SnapshotError(f"queue {queue.id} has no quota node {queue.quota_node}")
             if tree.height(queue.quota_node):
-                raise SnapshotError(f"queue {queue.id} stands at {queue.quota_node}, which has children")
+                raise SnapshotError(f"queue {queue.id} belongs to {queue.quota_node}, which has children")
         for node in self._quota_nodes.values():
             for charge in node.usage:
                 tree.add_usage(node.id, charge.key, charge.amount)
         return tree
 
     def _shared_resource(self, key: FlavorResource) -> str | None:
-        # Where cards are sliced their number is a cap only: it says nothing of how much is held.
+        # The number of sliced cards is only a cap: it does not measure how much of them is used.
         flavor = self.flavors.get(key.flavor)
         sliced = flavor is not None and flavor.mode is GpuMode.SLICE
         return None if sliced and key.resource == Resource.GPU_CARDS else key.resource
 
-    def _exported(self, key: str) -> QuotaNode:
+    def _export_quota_node(self, key: str) -> QuotaNode:
         node = self._quota_nodes[key]
         if self.quota.height(key):
             return node
@@ -527,6 +532,6 @@ class Snapshot:
         return replace(node, usage=tuple(charges))
 
 
-def _sorted(node: QuotaNode) -> QuotaNode:
+def _sort_parts(node: QuotaNode) -> QuotaNode:
     quotas = tuple(sorted(node.quotas, key=lambda quota: quota.key))
     return replace(node, quotas=quotas, usage=tuple(sorted(charge for charge in node.usage if charge.amount)))

@@ -1,8 +1,8 @@
-"""A what-if: changes that are undone unless they are committed.
+"""A statement changes a snapshot and undoes the changes unless they are committed (KAI-Scheduler: Statement).
 
-The snapshot keeps one undo log; a statement remembers where in it it began. Undoing costs
-microseconds per change where copying a snapshot costs milliseconds. Statements nest: an inner commit
-keeps its changes for the outer statement, which can still take them back.
+The snapshot has one undo log; a statement knows the position at which it began. An undo costs microseconds
+per change where a copy of the snapshot costs milliseconds. Statements nest: an inner commit leaves its
+changes to the outer statement, which can still undo them.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ Mark = NewType("Mark", int)
 
 
 class UndoLog(Protocol):
-    """What a statement needs of a snapshot: changes, and points to which they can be undone."""
+    """The interface that a statement needs of a snapshot: changes, and marks to which they can be undone."""
 
     def open_statement(self) -> Mark: ...
 
     def close_statement(self, start: Mark, *, kept: bool) -> None: ...
 
-    def take(self, allocation: Allocation) -> None: ...
+    def add_allocation(self, allocation: Allocation) -> None: ...
 
-    def give_back(self, allocation_id: str) -> Allocation: ...
+    def remove_allocation(self, allocation_id: str) -> Allocation: ...
 
-    def mark(self) -> Mark: ...
+    def current_mark(self) -> Mark: ...
 
     def undo_to(self, mark: Mark) -> None: ...
 
 
 class StatementError(RuntimeError):
-    """A statement used after its end, or changes that a statement cannot undo."""
+    """A statement was used after its end, or a change cannot be undone by a statement."""
 
 
 class Statement:
-    """Use as a context manager; leaving it without `commit` takes everything back."""
+    """Use it as a context manager; an exit without `commit` undoes all changes."""
 
     def __init__(self, snapshot: UndoLog) -> None:
         self._snapshot = snapshot
@@ -55,27 +55,27 @@ class Statement:
         self._start = None
 
     def allocate(self, allocation: Allocation) -> None:
-        """Let a task hold its node, its cards and its quota."""
+        """Allocate node, cards and quota to a task."""
         self._begun()
-        self._snapshot.take(allocation)
+        self._snapshot.add_allocation(allocation)
 
     def release(self, allocation_id: str) -> Allocation:
-        """Take back what a task holds; returns what it was."""
+        """Release the allocation of a task, and return it."""
         self._begun()
-        return self._snapshot.give_back(allocation_id)
+        return self._snapshot.remove_allocation(allocation_id)
 
     def checkpoint(self) -> Mark:
-        """A point to which `rollback` can return."""
+        """Return a mark to which `rollback` can return."""
         self._begun()
-        return self._snapshot.mark()
+        return self._snapshot.current_mark()
 
     def rollback(self, mark: Mark) -> None:
-        """Undo what was done since the checkpoint.
+        """Undo the changes since the checkpoint.
 
         Raises:
             StatementError: when the mark lies before this statement or after what was already undone.
         """
-        if not self._begun() <= mark <= self._snapshot.mark():
+        if not self._begun() <= mark <= self._snapshot.current_mark():
             raise StatementError("this checkpoint is not inside the statement")
         self._snapshot.undo_to(mark)
 

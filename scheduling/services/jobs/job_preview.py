@@ -41,7 +41,7 @@ def preview_submission(submission: Submission) -> Preview:
     job = asked_job(submission.spec, queue, user=user, priority=submission.priority.value, now=now)
     limits = AllowanceReader([queue.workspace], now=now)
     job = limits.apply_limits(job, workspace_id=queue.workspace_id, user_id=submission.submitted_by.pk)
-    taken.snapshot.apply(engine.Delta((engine.JobPut(job),)))
+    taken.snapshot.apply_delta(engine.Delta((engine.JobPut(job),)))
     result = engine.run_cycle(
         taken.snapshot, replace(engine_config(taken.sharing), advise_for=ASKED), Instant(now.timestamp())
     )

@@ -33,17 +33,17 @@ class FragmentationGauge:
         names = [set(shape.models.split("|")) if shape.models else set(fleet.models) for shape, _ in listed]
         self._accepts: Bools = np.array([[model in known for model in fleet.models] for known in names])
         self._known = self.unusable_cores(ALL_ROWS)
-        self._seen, self._epoch = len(fleet.touched), fleet.epoch
+        self._seen, self._epoch = len(fleet.changed_rows), fleet.epoch
 
     def unusable_percent(self) -> float:
         """Return the expected part of all idle core units that a task cannot use, in percent."""
         fleet = self._fleet
         if self._epoch != fleet.epoch:
             self._known = self.unusable_cores(ALL_ROWS)
-        elif self._seen < len(fleet.touched):
-            rows = fleet.touched_since(self._seen)
+        elif self._seen < len(fleet.changed_rows):
+            rows = fleet.rows_changed_since(self._seen)
             self._known[rows] = self.unusable_cores(rows)
-        self._seen, self._epoch = len(fleet.touched), fleet.epoch
+        self._seen, self._epoch = len(fleet.changed_rows), fleet.epoch
         idle = int(self.idle_cores(ALL_ROWS).sum())
         return 100 * float(self._known.sum()) / idle if idle else 0.0
 

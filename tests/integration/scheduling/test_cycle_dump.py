@@ -33,7 +33,7 @@ def test_a_saved_cycle_decides_the_same(tmp_path: Path, capsys: pytest.CaptureFi
     live = engine.run_cycle(
         cell_snapshot(here.cell.pk).snapshot, engine_config(), Instant(clock.now().timestamp())
     )
-    assert saved == json.loads(engine.canonical(live))
+    assert saved == json.loads(engine.to_canonical_json(live))
     assert len(saved["decisions"]) == 2
 
 

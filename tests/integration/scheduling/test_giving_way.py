@@ -153,7 +153,7 @@ def test_where_an_eviction_leads_follows_from_its_rule(rule: em.EvictRule, then:
         stage.run(15)
         traveller.shift(18)
         taken = cell_snapshot(stage.cell.pk)
-        held = tuple(a.id for a in taken.snapshot.held(str(job.pk)))
+        held = tuple(a.id for a in taken.snapshot.allocations_of(str(job.pk)))
         evict = em.Decision(kind=em.DecisionKind.EVICT, job=str(job.pk), rule=rule, released=held)
 
         done = commit(stage, taken, em.CycleResult(decisions=(evict,), outcomes=()))

@@ -104,8 +104,8 @@ def test_what_jobs_bring_with_them() -> None:
     assert set(taken.snapshot.claims) == {waiting.id}
     assert [role.ended for role in live.roles] == [1]
     assert live.admitted_at is not None
-    assert [task.leaving for task in taken.snapshot.held(live.id)] == [False]
-    assert [task.leaving for task in taken.snapshot.held(leaving.id)] == [True]
+    assert [task.leaving for task in taken.snapshot.allocations_of(live.id)] == [False]
+    assert [task.leaving for task in taken.snapshot.allocations_of(leaving.id)] == [True]
     (usage,) = taken.snapshot.usage.values()
     assert usage.consumed == (em.ResourceAmount("gpu.cores", 50.0),)
     assert set(taken.jobs) == {str(pk) for pk in Job.unscoped.values_list("pk", flat=True)}

@@ -49,9 +49,9 @@ def reserve_quota(
         return
     amounts = to_reserve(snapshot.quota, entry)
     if amounts:
-        snapshot.take(_booking(entry, amounts))
+        snapshot.add_allocation(_booking(entry, amounts))
     for places in allocations_of(entry.queue, entry.job, wished, prefix=f"{KEPT} "):
-        snapshot.take(places)
+        snapshot.add_allocation(places)
 
 
 def _booking(entry: NominatedJob, amounts: Mapping[FlavorResource, int]) -> Allocation:

@@ -116,7 +116,7 @@ class SecondPass:
     def _with_victims(self, job: Job, refusal: Refusal) -> Settlement:
         """Who has to leave for it: its quota it has, so nothing but their places is asked for."""
         queue = self._snapshot.queues[job.queue]
-        charges = (charge for held in self._snapshot.held(job.id) for charge in held.charges)
+        charges = (charge for held in self._snapshot.allocations_of(job.id) for charge in held.charges)
         keys = frozenset(charge.key for charge in charges)
         preemptor = Preemptor(job=job, queue=queue, usage=dict.fromkeys(keys, 0), contested=keys)
         found = self._session.victims.find_victims(
@@ -151,12 +151,12 @@ class SecondPass:
     def _move(self, settlement: Settlement) -> None:
         for key, moved in settlement.moves.items():
             before = self._held(key)
-            self._snapshot.give_back(key)
-            self._snapshot.take(moved)
+            self._snapshot.remove_allocation(key)
+            self._snapshot.add_allocation(moved)
             # What was left behind is on a node that failed: no task is sent there in this cycle.
             behind = added(moved, before)
             if behind.domains:
-                self._snapshot.take(replace(behind, role=f"{KEPT} {behind.role}"))
+                self._snapshot.add_allocation(replace(behind, role=f"{KEPT} {behind.role}"))
         self._session.counters["settled"] += 1
         self._session.decisions.append(
             Decision(
@@ -174,11 +174,11 @@ class SecondPass:
             self._docket.recorder.evict_target(settlement.job, target)
         self._docket.mark_for_eviction(leavers)
         for places in self._new(settlement):
-            self._snapshot.take(replace(places, role=f"{KEPT} {places.role}"))
+            self._snapshot.add_allocation(replace(places, role=f"{KEPT} {places.role}"))
         self._trace(settlement, Verdict.PREEMPTING)
 
     def _leave(self, job: Job) -> None:
-        held = tuple(task.id for task in self._snapshot.held(job.id))
+        held = tuple(task.id for task in self._snapshot.allocations_of(job.id))
         self._outlook.mark_terminating(held)
         self._session.counters["evicted"] += 1
         self._session.decisions.append(

@@ -97,7 +97,7 @@ class DomainPlacer:
         aware = self.roles(assignment)
         if refused is not None or not aware:
             return refused or {}
-        holding = {held.role for held in self._snapshot.held(job.id)}
+        holding = {held.role for held in self._snapshot.allocations_of(job.id)}
         asked: dict[str, list[RoleRequest]] = {}
         found: dict[str, TopologyAssignment] = {}
         for assigned in assignment.roles:

@@ -21,7 +21,7 @@ from scheduling.conformance.kueue.topology_aware.request import RoleRequest, Top
 from scheduling.conformance.kueue.topology_aware.result import Failure, Placement, Share, Usage, usage_of
 from scheduling.conformance.kueue.topology_aware.snapshot import TopologySnapshot
 from scheduling.conformance.kueue.topology_aware.stock import COUNTLESS
-from scheduling.engine import Refusal, Snapshot, demand
+from scheduling.engine import Refusal, Snapshot, compute_demand
 from scheduling.engine.model import Allocation, Job, Role
 
 Moves = dict[str, DomainAllocation]
@@ -110,7 +110,7 @@ def _lacking(snapshot: Snapshot, job: Job, state: TopologyState) -> dict[str, Do
     """The allocations of a job that are to get domains now, by role."""
     return {
         held.role: held
-        for held in snapshot.held(job.id)
+        for held in snapshot.allocations_of(job.id)
         if isinstance(held, DomainAllocation) and _lacks(snapshot, job, held, state)
     }
 
@@ -128,6 +128,6 @@ def _tasks(snapshot: Snapshot, role: Role, held: Allocation) -> int:
     """Return for how many tasks an allocation was charged; the role may have been admitted at a smaller
     size.
     """
-    each = demand(role.request, snapshot.flavors[held.flavor])
+    each = compute_demand(role.request, snapshot.flavors[held.flavor])
     counts = [charge.amount // each[charge.resource] for charge in held.charges if each.get(charge.resource)]
     return min(counts, default=role.replicas - role.ended)

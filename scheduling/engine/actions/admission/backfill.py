@@ -26,7 +26,7 @@ from scheduling.engine.model import Allocation, FlavorResource, Help, HelpCode, 
 from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.charges import priced, summed
+from scheduling.engine.state.charges import sum_charges, sum_charges_cached
 
 # The most reservations that one cycle makes.
 MAX_RESERVATIONS = 32
@@ -100,7 +100,7 @@ class Backfill:
     def record_placements(self, places: Iterable[Allocation]) -> None:
         """Subtract what was placed or claimed from what reservations leave to others."""
         held = tuple(places)
-        usage = summed(charge for task in held for charge in task.charges)
+        usage = sum_charges(charge for task in held for charge in task.charges)
         for reservation in self._reservations.values():
             if reservation is not None and reservation.certain:
                 reservation.certain = not _overlaps(reservation.placements, held)
@@ -195,7 +195,7 @@ class Backfill:
         """Remove the charges of these tasks from the quota tree until the block ends."""
         tree, freed = self._snapshot.quota, defaultdict[str, Counter[FlavorResource]](Counter)
         for task in tasks:
-            freed[self._snapshot.queues[task.queue].quota_node].update(priced(task.charges))
+            freed[self._snapshot.queues[task.queue].quota_node].update(sum_charges_cached(task.charges))
         for leaf, amounts in freed.items():
             tree.remove_usages(leaf, amounts)
         try:

@@ -31,7 +31,7 @@ def find_cheaper_moves(
     if (
         nominated.mode is not Mode.FIT
         or nominated.assignment.borrow_level
-        or session.snapshot.holds(nominated.job.id)
+        or session.snapshot.count_tasks(nominated.job.id)
     ):
         return None
     gain = ConsolidationSearch(session, budget).find_gain(nominated.queue, nominated.job)

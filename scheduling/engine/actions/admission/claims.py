@@ -16,7 +16,7 @@ from quotas.tree import is_at_least
 from scheduling.engine.actions.admission.nominated_job import claim_outcome
 from scheduling.engine.model import Allocation, Claim, Job, JobState, Outcome, Queue, StopPolicy
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.charges import summed
+from scheduling.engine.state.charges import sum_charges
 from scheduling.engine.state.snapshot import Snapshot
 
 
@@ -39,7 +39,7 @@ class ActiveClaims:
         waiting = [found for found in self._active() if self._awaited(found[0])]
         for claim, job, _ in sorted(waiting, key=lambda found: self._order(found[1], found[2])):
             for allocation in claim.allocations:
-                self._snapshot.take(allocation)
+                self._snapshot.add_allocation(allocation)
             self._booked[job.id] = claim
             awaited = self._awaited(claim)
             jobs = {self._snapshot.allocations[key].job for key in awaited}
@@ -56,7 +56,7 @@ class ActiveClaims:
         return tuple(
             holder
             for holder in self._booked
-            if self._snapshot.holds(holder)
+            if self._snapshot.count_tasks(holder)
             and self._snapshot.jobs[holder].queue == queue.id
             and own < self._order(self._snapshot.jobs[holder], queue)
         )
@@ -67,7 +67,7 @@ class ActiveClaims:
         booked again."""
         for holder in holders:
             for allocation in self._booked[holder].allocations:
-                self._snapshot.give_back(allocation.id)
+                self._snapshot.remove_allocation(allocation.id)
         try:
             yield
         finally:
@@ -76,14 +76,14 @@ class ActiveClaims:
 
     def lost_claims(self) -> tuple[str, ...]:
         """Return the jobs whose booked claims were taken over."""
-        return tuple(sorted(job for job in self._booked if not self._snapshot.holds(job)))
+        return tuple(sorted(job for job in self._booked if not self._snapshot.count_tasks(job)))
 
     def _rebook(self, holder: str) -> None:
         claim = self._booked[holder]
         released = frozenset(self._awaited(claim))
         if can_hold(self._snapshot, claim.allocations, without=released):
             for allocation in claim.allocations:
-                self._snapshot.take(allocation)
+                self._snapshot.add_allocation(allocation)
 
     def _active(self) -> Iterator[tuple[Claim, Job, Queue]]:
         for job_id in sorted(self._snapshot.claims):
@@ -93,7 +93,7 @@ class ActiveClaims:
                 continue
             queue = self._snapshot.queues.get(job.queue)
             opened = queue is not None and queue.stop_policy is StopPolicy.NONE
-            if queue is not None and opened and not self._snapshot.holds(job_id):
+            if queue is not None and opened and not self._snapshot.count_tasks(job_id):
                 yield claim, job, queue
 
     def _awaited(self, claim: Claim) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ def _quota_suffices(snapshot: Snapshot, allocations: tuple[Allocation, ...]) -> 
     if not allocations:
         return True
     leaf = snapshot.queues[allocations[0].queue].quota_node
-    asked = summed(charge for allocation in allocations for charge in allocation.charges)
+    asked = sum_charges(charge for allocation in allocations for charge in allocation.charges)
     return all(is_at_least(snapshot.quota.available(leaf, key), amount) for key, amount in asked.items())
 
 

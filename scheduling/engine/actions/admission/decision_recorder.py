@@ -69,7 +69,7 @@ class DecisionRecorder:
             self.evict_target(nominated.job, target)
         until = Instant(session.now + session.config.preemption.claim_s)
         for allocation in nominated.placed:
-            self._snapshot.take(allocation)
+            self._snapshot.add_allocation(allocation)
         session.allowances.record_use(nominated.job, nominated.placed)
         session.decisions.append(
             Decision(
@@ -112,7 +112,7 @@ class DecisionRecorder:
         return tuple(
             key
             for target in targets
-            for key in (target.tasks or tuple(a.id for a in self._snapshot.held(target.job)))
+            for key in (target.tasks or tuple(a.id for a in self._snapshot.allocations_of(target.job)))
         )
 
     def evict_target(self, beneficiary: Job, target: Target) -> None:

@@ -13,11 +13,11 @@ def drain_queues(session: Session, future_view: FutureView) -> None:
     for queue in session.sorted_queues():
         if queue.stop_policy is not StopPolicy.HOLD_AND_DRAIN:
             continue
-        for job_id in snapshot.holders(queue.id):
+        for job_id in snapshot.jobs_charged_to(queue.id):
             job = snapshot.jobs.get(job_id)
             if job is None or job.state is not JobState.LIVE:
                 continue
-            held = tuple(task.id for task in snapshot.held(job_id) if not task.leaving)
+            held = tuple(task.id for task in snapshot.allocations_of(job_id) if not task.leaving)
             if not held:
                 continue
             future_view.mark_terminating(held)

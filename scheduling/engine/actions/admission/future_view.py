@@ -24,8 +24,8 @@ class FutureView:
         self._terminating: dict[str, None] = {}
         self._jobs: set[str] = set()
         self._by_node: dict[str, list[str]] = {}
-        snapshot.join()
-        self._add(snapshot.leaving())
+        snapshot.open_future()
+        self._add(snapshot.leaving_allocations())
 
     def __bool__(self) -> bool:
         return bool(self._terminating)
@@ -37,12 +37,14 @@ class FutureView:
 
     def terminating_ids(self) -> tuple[str, ...]:
         """Return all terminating allocations that still hold something."""
-        return tuple(key for key in self._terminating if self._snapshot.standing(key) is not None)
+        return tuple(
+            key for key in self._terminating if self._snapshot.find_present_allocation(key) is not None
+        )
 
     def terminating_on(self, nodes: Iterable[str]) -> tuple[str, ...]:
         """Return those of them on these nodes."""
         keys = (key for node in nodes for key in self._by_node.get(node, ()))
-        return tuple(key for key in keys if self._snapshot.standing(key) is not None)
+        return tuple(key for key in keys if self._snapshot.find_present_allocation(key) is not None)
 
     def hidden_jobs(self) -> Set[str]:
         """Return the jobs with terminating tasks that are not shown at the moment."""
@@ -57,14 +59,14 @@ class FutureView:
         self._show(later=False)
 
     def _show(self, *, later: bool) -> None:
-        self._snapshot.show(later=later)
+        self._snapshot.select_view(future=later)
         self._shows_future = later
 
     def _add(self, allocation_ids: Iterable[str]) -> None:
         for key in allocation_ids:
-            held = self._snapshot.standing(key)
+            held = self._snapshot.find_present_allocation(key)
             if held is not None and key not in self._terminating:
                 self._terminating[key] = None
                 self._jobs.add(held.job)
                 self._by_node.setdefault(held.node, []).append(key)
-                self._snapshot.leave((key,))
+                self._snapshot.release_in_future((key,))

@@ -108,7 +108,7 @@ class JobProcessor:
         """Start a job at its claimed placement, which is free now."""
         before = self.recorder.compute_borrowed(queue)
         for allocation in places:
-            self._snapshot.take(allocation)
+            self._snapshot.add_allocation(allocation)
         self._awaited_releases.record_start(places)
         self._backfill.record_placements(places)
         nominated = replace(_unevaluated(queue, job), placed=places)

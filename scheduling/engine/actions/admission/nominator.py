@@ -81,7 +81,9 @@ class Nominator:
         """Return what the job would get. A job that fits is left placed in the statement; other jobs leave
         nothing there."""
         mark = statement.checkpoint()
-        replaced = tuple(held.id for held in self._snapshot.held(job.replaces)) if job.replaces else ()
+        replaced = (
+            tuple(held.id for held in self._snapshot.allocations_of(job.replaces)) if job.replaces else ()
+        )
         if self._session.config.housekeeping.surplus_later:
             return self._evaluate_within_caps(statement, queue, job, request, replaced, smallest_gang(job))
         full = self._evaluate_within_caps(statement, queue, job, request, replaced, None)
@@ -395,7 +397,7 @@ class Nominator:
         """Return the placement once the victims are released; nothing is left in the statement."""
         mark = statement.checkpoint()
         for target in found.targets:
-            for key in target.tasks or tuple(held.id for held in self._snapshot.held(target.job)):
+            for key in target.tasks or tuple(held.id for held in self._snapshot.allocations_of(target.job)):
                 statement.release(key)
         placed = self.place_nominated(statement, nominated)
         statement.rollback(mark)

@@ -19,7 +19,7 @@ from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Queue, 
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.quota.verdict import for_each, may_borrow
 from scheduling.engine.session.session import FlavorUsage, Session
-from scheduling.engine.state.charges import asked_of
+from scheduling.engine.state.charges import compute_job_demand
 
 # Headroom is whole cards: less would keep a small cluster from being used in full.
 CARD_UNITS: dict[str, int] = {Resource.GPU_CARDS: 1, Resource.GPU_CORES: 100}
@@ -108,7 +108,7 @@ def _smallest_usages(session: Session, queue: Queue, job: Job) -> Sequence[tuple
 
 def _compute_smallest_usages(session: Session, queue: Queue, job: Job) -> list[tuple[str, FlavorUsage]]:
     counts, flavors = smallest_gang(job), map(session.snapshot.flavors.get, queue.flavors)
-    return [(flavor.id, asked_of(job, counts, flavor)) for flavor in flavors if flavor is not None]
+    return [(flavor.id, compute_job_demand(job, counts, flavor)) for flavor in flavors if flavor is not None]
 
 
 def _is_subject(session: Session, queue: Queue, job: Job) -> bool:

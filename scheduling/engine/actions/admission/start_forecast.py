@@ -24,7 +24,7 @@ from scheduling.engine.gang import RefusalCache
 from scheduling.engine.gang.bounds import FreedAmounts, SlotBounds, WantedSlots
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, Queue
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.charges import asked_of
+from scheduling.engine.state.charges import compute_job_demand
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Mark, Statement
 
@@ -131,7 +131,7 @@ class StartForecast:
         queue, job, since = nominated.queue, nominated.job, self._overdue_since(nominated.job)
         if since is None:
             return None
-        holders = sorted(self._snapshot.holders(queue.id))
+        holders = sorted(self._snapshot.jobs_charged_to(queue.id))
         ended = tuple(key for name in holders for key in self._tasks_started_by(name, since))
         with self._snapshot.statement() as statement:
             for key in ended:
@@ -188,7 +188,7 @@ class StartForecast:
         """Yield the tasks of a job that had started by an instant or are terminating."""
         job = self._snapshot.jobs.get(job_id)
         started = None if job is None else job.since
-        for task in self._snapshot.held(job_id):
+        for task in self._snapshot.allocations_of(job_id):
             if task.leaving or started is None or started <= since:
                 yield task.id
 
@@ -200,7 +200,7 @@ class StartForecast:
             if flavor is None:
                 continue
             least = {role.name: max(0, role.least - role.ended) for role in job.roles}
-            asked = asked_of(job, least, flavor)
+            asked = compute_job_demand(job, least, flavor)
             leaf = nominated.queue.quota_node
             if not any(tree.borrows(leaf, key, amount - freed[key]) for key, amount in asked.items()):
                 return False
@@ -345,12 +345,12 @@ class StartForecast:
     def _ends_with_limit(self, terminating: frozenset[str]) -> Iterator[KnownEnd]:
         """Yield at least the first `MAX_ENDS` ends of jobs that hold something and are not terminating."""
         snapshot, now = self._snapshot, self._session.now
-        for job_id in snapshot.watch.unstarted():
+        for job_id in snapshot.live_jobs.jobs_without_start():
             limit = snapshot.jobs[job_id].max_run_s
             if limit is not None and (tasks := self._running_tasks(job_id, terminating)):
                 yield KnownEnd(Instant(now + limit), tasks)
         found = 0
-        for at, job_id in snapshot.watch.ends():
+        for at, job_id in snapshot.live_jobs.run_time_ends():
             if found == MAX_ENDS:
                 return
             if tasks := self._running_tasks(job_id, terminating):
@@ -358,7 +358,7 @@ class StartForecast:
                 yield KnownEnd(Instant(max(now, at)), tasks)
 
     def _running_tasks(self, job_id: str, terminating: frozenset[str]) -> tuple[str, ...]:
-        held = self._snapshot.held(job_id)
+        held = self._snapshot.allocations_of(job_id)
         return tuple(task.id for task in held if not task.leaving and task.id not in terminating)
 
 

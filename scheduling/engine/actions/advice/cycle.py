@@ -29,8 +29,8 @@ def count_allowed_trials(session: Session) -> int:
 
 def advise_waiting_jobs(session: Session) -> None:
     """Try the recommendations of pending jobs, and report those that work to all jobs of the class."""
-    session.snapshot.show(later=False)
-    trial, state, saved = StartTrial(session), session.snapshot.version, session.snapshot.kept
+    session.snapshot.select_view(future=False)
+    trial, state, saved = StartTrial(session), session.snapshot.version, session.snapshot.job_caches
     each = count_allowed_trials(session)
     known = saved.get(StartTrial)
     # Trials beyond the bound are taken from the following cycles.

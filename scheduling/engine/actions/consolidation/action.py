@@ -43,7 +43,7 @@ from scheduling.engine.order.orders import OWNED
 from scheduling.engine.order.protocols import Candidate
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.charges import asked_of
+from scheduling.engine.state.charges import compute_job_demand
 
 # At most this many shapes of one user and queue are searched for moves in a cycle.
 MAX_SHAPES_PER_USER = 64
@@ -67,7 +67,11 @@ class Consolidation:
         failed: set[Hashable] = set()
         consolidation, options = ConsolidationSearch(session), session.config.consolidation
         for queue, job in self._waiting(session):
-            class_key = (queue.id, session.equivalence.class_of(job), bool(session.snapshot.holds(job.id)))
+            class_key = (
+                queue.id,
+                session.equivalence.class_of(job),
+                bool(session.snapshot.count_tasks(job.id)),
+            )
             if (
                 consolidation.searches >= options.jobs_tried
                 or session.counters["moved"] >= options.moves_per_cycle
@@ -138,7 +142,7 @@ class Consolidation:
         """Return whether a job lacks room, as far as is known, and may be given some."""
         known = session.outcomes.get(job.id)
         ready = job.backoff_until is None or job.backoff_until <= session.now
-        free = not session.snapshot.holds(job.id) and job.id not in session.snapshot.claims
+        free = not session.snapshot.count_tasks(job.id) and job.id not in session.snapshot.claims
         allowed = job.preemptible or not session.config.consolidation.preemptible_only
         # The search covers every flavor and ignores user caps, so limited jobs are left out.
         limited = job.barred or (job.allowances and known is None)
@@ -245,12 +249,12 @@ def _entitled_job(session: Session, queue: Queue, job: Job) -> EntitledJob | Non
     else."""
     known = session.outcomes.get(job.id)
     gated = job.preempts_after is not None and job.preempts_after > session.now
-    if known is None or known.reason not in SHORTAGE_REASONS or gated or session.snapshot.holds(job.id):
+    if known is None or known.reason not in SHORTAGE_REASONS or gated or session.snapshot.count_tasks(job.id):
         return None
     more, flavor = new_start_attempt(session).find_missing(job), first_placed_flavor(session, queue)
     if not more or flavor is None:
         return None
-    asked = asked_of(job, more, flavor)
+    asked = compute_job_demand(job, more, flavor)
     if would_borrow(session, queue, asked):
         return None
     hardest = find_hardest_task(session, job, more, flavor)

@@ -103,7 +103,7 @@ def _clear_units(
         released = tuple(
             key
             for target in found.targets
-            for key in (target.tasks or tuple(held.id for held in snapshot.held(target.job)))
+            for key in (target.tasks or tuple(held.id for held in snapshot.allocations_of(target.job)))
         )
         for key in released:
             statement.release(key)
@@ -114,7 +114,7 @@ def _clear_units(
 def evict_victims(session: Session, job: Job, plan: EvictAndMovePlan) -> None:
     """Evict the victims of a plan for a job; the snapshot shows them as gone."""
     for target in plan.targets:
-        held = target.tasks or tuple(task.id for task in session.snapshot.held(target.job))
+        held = target.tasks or tuple(task.id for task in session.snapshot.allocations_of(target.job))
         with session.snapshot.statement() as statement:
             for key in held:
                 statement.release(key)

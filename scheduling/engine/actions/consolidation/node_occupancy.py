@@ -46,7 +46,7 @@ class NodeOccupancy:
             movable = job is not None and job.state is JobState.LIVE and job.preemptible and job.movable
             known = ()
             if job is not None and movable:
-                running = [task for task in self._snapshot.held(job_id) if not task.leaving]
+                running = [task for task in self._snapshot.allocations_of(job_id) if not task.leaving]
                 known = tuple(movable_parts(job, running))
             self._parts[job_id] = known
         return known
@@ -72,8 +72,10 @@ class NodeOccupancy:
     def follow_changes(self) -> None:
         """Update everything to what the snapshot shows."""
         snapshot = self._snapshot
-        changed: Iterable[str] | None = None if self._seen < 0 else snapshot.changes.since(self._seen)
-        self._seen = snapshot.changes.number
+        changed: Iterable[str] | None = (
+            None if self._seen < 0 else snapshot.job_changes.jobs_since(self._seen)
+        )
+        self._seen = snapshot.job_changes.number
         if changed is None:
             for known in (self._jobs_by_node, self._nodes, self._parts, self._sole):
                 known.clear()
@@ -81,7 +83,7 @@ class NodeOccupancy:
         for job_id in changed:
             self._parts.pop(job_id, None)
             before = self._nodes.pop(job_id, ())
-            nodes = tuple(dict.fromkeys(task.node for task in snapshot.held(job_id)))
+            nodes = tuple(dict.fromkeys(task.node for task in snapshot.allocations_of(job_id)))
             for node in before:
                 self._sole.pop(node, None)
                 del self._jobs_by_node[node][job_id]
@@ -94,8 +96,8 @@ class NodeOccupancy:
 
 def node_occupancy_of(snapshot: Snapshot) -> NodeOccupancy:
     """Return the present occupancy of a snapshot."""
-    known = snapshot.kept.get(NodeOccupancy)
+    known = snapshot.job_caches.get(NodeOccupancy)
     if not isinstance(known, NodeOccupancy):
-        known = snapshot.kept[NodeOccupancy] = NodeOccupancy(snapshot)
+        known = snapshot.job_caches[NodeOccupancy] = NodeOccupancy(snapshot)
     known.follow_changes()
     return known

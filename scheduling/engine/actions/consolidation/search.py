@@ -33,8 +33,8 @@ from scheduling.engine.preemption.eviction_cost import count_cards, sum_charges,
 from scheduling.engine.quota.assignment import Mode, Refusal
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.charges import asked_of
-from scheduling.engine.state.shape import TaskShape, resolve
+from scheduling.engine.state.charges import compute_job_demand
+from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 
 
 class ConsolidationCase(NamedTuple):
@@ -114,7 +114,7 @@ class ConsolidationSearch:
             if can_evict is None
             else None
         )
-        units, holds = self.movable_tasks.units_for(job), self._session.snapshot.holds(job.id)
+        units, holds = self.movable_tasks.units_for(job), self._session.snapshot.count_tasks(job.id)
         # The units that may be evicted differ from job to job, and a job never moves for itself.
         known = self._find_known_rows(board) if can_evict is None and not holds else {}
         return find_clearable_sets(counted, needed, units, search.within_bounds, relocation, can_evict, known)
@@ -122,7 +122,7 @@ class ConsolidationSearch:
     def _find_known_rows(self, board: ScoreBoard) -> dict[int, ClearableRow | None]:
         """Return the cached units to clear from rows for tasks of a board, as far as they were computed in
         this state."""
-        state = (self._session.snapshot.state(), self.movable_tasks.excluded_jobs)
+        state = (self._session.snapshot.usage_version(), self.movable_tasks.excluded_jobs)
         known = self._rows_known.get(board)
         if known is None or known[0] != state:
             known = self._rows_known[board] = state, {}
@@ -157,7 +157,7 @@ class ConsolidationSearch:
     ) -> bool:
         """Return whether quota may be free, by a first look at what is available."""
         tree = self._session.snapshot.quota
-        for key, amount in asked_of(job, more, wanted[0].question.flavor).items():
+        for key, amount in compute_job_demand(job, more, wanted[0].question.flavor).items():
             available = tree.available(queue.quota_node, key)
             if available is not None and available < amount:
                 return False
@@ -215,7 +215,7 @@ class ConsolidationSearch:
         bound = self._session.config.consolidation.loss_s
         if bound is None:
             return float("inf")
-        asked = asked_of(case.job, case.missing, case.hardest[0].question.flavor)
+        asked = compute_job_demand(case.job, case.missing, case.hardest[0].question.flavor)
         return count_cards(asked) * bound if would_borrow(self._session, case.queue, asked) else float("inf")
 
 
@@ -245,7 +245,7 @@ def find_hardest_task(
     counted: Counter[TaskShape] = Counter()
     for role in job.roles:
         if more.get(role.name):
-            counted[resolve(role.request, job.rules_of(role), flavor)] += more[role.name]
+            counted[resolve_shape(role.request, job.rules_of(role), flavor)] += more[role.name]
     hardest = max(
         counted, key=lambda shape: (shape.whole, shape.cards * shape.cores, shape.cpu), default=None
     )

@@ -83,18 +83,18 @@ class GrowableJobIndex:
 
     def follow_changes(self, snapshot: Snapshot) -> list[Sequence[GrowableJob]]:
         """Return all groups as the snapshot shows them now."""
-        changed = None if self._seen < 0 else snapshot.changes.since(self._seen)
-        self._seen = snapshot.changes.number
+        changed = None if self._seen < 0 else snapshot.job_changes.jobs_since(self._seen)
+        self._seen = snapshot.job_changes.number
         if changed is None:
             self._groups.clear()
             self._group_of_job.clear()
-            changed = snapshot.short()
+            changed = snapshot.find_incomplete_jobs()
         for job_id in changed:
             self._drop(job_id)
             job = snapshot.jobs.get(job_id)
             if job is None or job.state is not JobState.LIVE:
                 continue
-            held = snapshot.held(job_id)
+            held = snapshot.allocations_of(job_id)
             growable = _growable_job(job, held) if any(task.queue == job.queue for task in held) else None
             if growable is not None:
                 self._add(growable, snapshot.queues[job.queue])
@@ -116,9 +116,9 @@ class GrowableJobIndex:
 
 def _growable_index_of(session: Session) -> GrowableJobIndex:
     queues, snapshot = list(session.snapshot.queues.values()), session.snapshot
-    known = snapshot.kept.get(GrowableJobIndex)
+    known = snapshot.job_caches.get(GrowableJobIndex)
     if not isinstance(known, GrowableJobIndex) or known.is_stale(session.equivalence, queues):
-        known = snapshot.kept[GrowableJobIndex] = GrowableJobIndex(session.equivalence, queues)
+        known = snapshot.job_caches[GrowableJobIndex] = GrowableJobIndex(session.equivalence, queues)
     return known
 
 
@@ -147,7 +147,7 @@ class JobGrowth:
             _, growable = heapq.heappop(heap)
             if not self._grow_step(growable):
                 continue
-            next_step = GrowableJob.of_job(growable.job, snapshot.held(growable.job.id))
+            next_step = GrowableJob.of_job(growable.job, snapshot.allocations_of(growable.job.id))
             if next_step is not None and self._reserved_flavors.isdisjoint(next_step.flavors):
                 heapq.heappush(heap, (next_step.rank, next_step))
         for job_id, placed in self._grown.items():
@@ -162,7 +162,9 @@ class JobGrowth:
         """
         session, snapshot = self._session, self._session.snapshot
         admitted = (decision.job for decision in session.decisions if decision.kind is DecisionKind.ADMIT)
-        found = (_growable_job(session.get_job(job_id), snapshot.held(job_id)) for job_id in admitted)
+        found = (
+            _growable_job(session.get_job(job_id), snapshot.allocations_of(job_id)) for job_id in admitted
+        )
         all_groups = _growable_index_of(session).follow_changes(snapshot)
         for group_key in (*all_groups, *((growable,) for growable in found if growable is not None)):
             if self._has_slots(group_key[0]):

@@ -27,7 +27,7 @@ from scheduling.engine.model import (
     Strategy,
 )
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.charges import asked_of
+from scheduling.engine.state.charges import compute_job_demand
 
 REASONS_SURPLUS_HELPS = (Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED, Reason.NO_ROOM)
 MAX_SHAPES_PER_QUEUE = 16
@@ -71,7 +71,7 @@ class SurplusRelease:
         dynamic = queue.allocation_mode is AllocationMode.DYNAMIC
         if queue.stop_policy is not StopPolicy.NONE or not dynamic:
             return found
-        if not session.snapshot.watch.elastic[queue.id]:
+        if not session.snapshot.live_jobs.elastic[queue.id]:
             return found
         for job_id in session.pending_jobs(queue):
             job, known = session.get_job(job_id), session.outcomes.get(job_id)
@@ -115,7 +115,9 @@ class SurplusRelease:
         self, queue: Queue, job: Job, missing: dict[str, int], reachable: WantedSlots, surplus: SurplusTasks
     ) -> bool:
         flavors = (board.question.flavor for board, _ in reachable)
-        return any(self._affordable(queue, asked_of(job, missing, flavor), surplus) for flavor in flavors)
+        return any(
+            self._affordable(queue, compute_job_demand(job, missing, flavor), surplus) for flavor in flavors
+        )
 
     def _affordable(self, queue: Queue, asked: dict[FlavorResource, int], surplus: SurplusTasks) -> bool:
         tree, leaf, freed = self._session.snapshot.quota, queue.quota_node, surplus.charged
@@ -161,4 +163,4 @@ def _may_be_helped(session: Session, job: Job, known: Outcome | None) -> bool:
         return False
     ready = job.backoff_until is None or job.backoff_until <= session.now
     helped = known is None or known.reason in REASONS_SURPLUS_HELPS
-    return ready and helped and not session.snapshot.holds(job.id)
+    return ready and helped and not session.snapshot.count_tasks(job.id)

@@ -43,8 +43,10 @@ class SurplusIndex:
 
     def follow_changes(self, snapshot: Snapshot) -> None:
         """Drop what has changed since the last call."""
-        changed = None if self._rows is not snapshot.fleet.row else snapshot.changes.since(self._seen)
-        self._seen, self._rows = snapshot.changes.number, snapshot.fleet.row
+        changed = (
+            None if self._rows is not snapshot.fleet.row else snapshot.job_changes.jobs_since(self._seen)
+        )
+        self._seen, self._rows = snapshot.job_changes.number, snapshot.fleet.row
         if changed is None:
             for known in (self._jobs_by_queue, self._surplus, self._queues, self._surplus_by_job):
                 known.clear()
@@ -53,7 +55,7 @@ class SurplusIndex:
             self._surplus_by_job.pop(job_id, None)
             self._forget(self._queues.pop(job_id, None))
             job = snapshot.jobs.get(job_id)
-            if job is not None and job_id in snapshot.watch.elastic[job.queue]:
+            if job is not None and job_id in snapshot.live_jobs.elastic[job.queue]:
                 self._forget(job.queue)
 
     def find_surplus(self, snapshot: Snapshot, queue_id: str, priority: int) -> SurplusTasks:
@@ -83,7 +85,7 @@ class SurplusIndex:
 
     def _list_jobs(self, snapshot: Snapshot, queue_id: str) -> SurplusByJob:
         found: SurplusByJob = []
-        for job_id in snapshot.watch.elastic[queue_id]:
+        for job_id in snapshot.live_jobs.elastic[queue_id]:
             job = snapshot.jobs[job_id]
             if job.preemptible and (surplus_tasks := self._surplus_of_job(job, snapshot)):
                 found.append((job, surplus_tasks))
@@ -93,7 +95,7 @@ class SurplusIndex:
     def _surplus_of_job(self, job: Job, snapshot: Snapshot) -> Sequence[Allocation]:
         known = self._surplus_by_job.get(job.id)
         if known is None:
-            held = snapshot.held(job.id)
+            held = snapshot.allocations_of(job.id)
             known = self._surplus_by_job[job.id] = (
                 find_surplus_tasks(job, held) if held and is_gang_complete(job, held) else ()
             )
@@ -102,8 +104,8 @@ class SurplusIndex:
 
 def surplus_index_of(snapshot: Snapshot) -> SurplusIndex:
     """Return the up-to-date surplus of a snapshot."""
-    known = snapshot.kept.get(SurplusIndex)
+    known = snapshot.job_caches.get(SurplusIndex)
     if not isinstance(known, SurplusIndex):
-        known = snapshot.kept[SurplusIndex] = SurplusIndex()
+        known = snapshot.job_caches[SurplusIndex] = SurplusIndex()
     known.follow_changes(snapshot)
     return known

@@ -20,7 +20,7 @@ class StaleGangEviction:
 
     def run(self, session: Session) -> None:
         """Check every live job that is known to be below its minimum."""
-        for job, running in find_running_among(session, session.snapshot.watch.broken):
+        for job, running in find_running_among(session, session.snapshot.live_jobs.broken):
             grace = session.config.housekeeping.stale_grace_s
             if job.stale_grace_s is not None:
                 grace = job.stale_grace_s

@@ -25,10 +25,10 @@ class EmptyCardCounter:
         fleet = self._question.fleet
         if self._epoch != fleet.epoch:
             self._counts = self._count(ALL_ROWS)
-        elif self._seen < len(fleet.touched):
-            rows = fleet.touched_since(self._seen)
+        elif self._seen < len(fleet.changed_rows):
+            rows = fleet.rows_changed_since(self._seen)
             self._counts[rows] = self._count(rows)
-        self._epoch, self._seen = fleet.epoch, len(fleet.touched)
+        self._epoch, self._seen = fleet.epoch, len(fleet.changed_rows)
         return self._counts
 
     def _count(self, rows: Rows) -> Ints:

@@ -35,11 +35,11 @@ class LastingFilter:
         """Evaluate the rows again that were revised since the last call, and return whether there were
         any."""
         fleet = self._question.fleet
-        if self._epoch == fleet.epoch and self._seen == len(fleet.revised):
+        if self._epoch == fleet.epoch and self._seen == len(fleet.revised_rows):
             return False
         rows: Rows = ALL_ROWS
         if self._epoch == fleet.epoch:
-            rows = np.array(sorted(set(fleet.revised[self._seen :])), np.int64)
+            rows = np.array(sorted(set(fleet.revised_rows[self._seen :])), np.int64)
         self._question.revise_rows(rows)
         self._evaluate(rows)
         self._record()
@@ -63,4 +63,4 @@ class LastingFilter:
         self.mask[rows], self._refuser[rows] = left, refuser
 
     def _record(self) -> None:
-        self._seen, self._epoch = len(self._question.fleet.revised), self._question.fleet.epoch
+        self._seen, self._epoch = len(self._question.fleet.revised_rows), self._question.fleet.epoch

@@ -46,11 +46,11 @@ class RefusalCounter:
 
     def catch_up(self, version: int) -> None:
         """Count rows again that were touched; count all rows if `version` changed."""
-        touched = self._question.fleet.touched
+        touched = self._question.fleet.changed_rows
         if version != self._version:
             self._count(ALL_ROWS)
         elif self._seen < len(touched):
-            self._count(self._question.fleet.touched_since(self._seen))
+            self._count(self._question.fleet.rows_changed_since(self._seen))
         self._version, self._seen = version, len(touched)
 
     def free_cards(self) -> FreeCards:

@@ -274,7 +274,7 @@ class PortVeto:
 
         allowed = _each_node(question, rows, lambda node: free_ports(node.ports))
         busy = np.zeros(len(fleet), np.bool_)
-        busy[[row for row, ports in fleet.presences.ports.items() if not free_ports(ports)]] = True
+        busy[[row for row, ports in fleet.pod_index.ports.items() if not free_ports(ports)]] = True
         return allowed & ~busy[rows]
 
 
@@ -298,8 +298,8 @@ class PodAffinity:
     name, fixed = "pod-affinity", False
 
     def applies(self, question: Question) -> bool:
-        related = question.task.relations
-        return related is not None and bool(related.near)
+        related = question.task.pod_affinities
+        return related is not None and bool(related.affinity)
 
     def allows(self, question: Question, rows: Rows) -> Bools:
         return (
@@ -313,7 +313,7 @@ class PodAntiAffinity:
     name, fixed = "pod-anti-affinity", False
 
     def applies(self, question: Question) -> bool:
-        return question.task.relations is not None
+        return question.task.pod_affinities is not None
 
     def allows(self, question: Question, rows: Rows) -> Bools:
         return (

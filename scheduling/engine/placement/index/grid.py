@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, Rows
-from scheduling.engine.state.shape import TaskShape
+from scheduling.engine.state.task_shape import TaskShape
 
 Numbers = NDArray[Any]
 BY_PICKER = -1

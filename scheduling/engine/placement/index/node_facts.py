@@ -35,9 +35,9 @@ class NodeFacts:
         if self._epoch != fleet.epoch:
             self._facts[:] = [self._compute_fact(node) for node in fleet.nodes]
         else:
-            for row in fleet.revised[self._seen :]:
+            for row in fleet.revised_rows[self._seen :]:
                 self._facts[row] = self._compute_fact(fleet.nodes[row])
-        self._epoch, self._seen = fleet.epoch, len(fleet.revised)
+        self._epoch, self._seen = fleet.epoch, len(fleet.revised_rows)
         return self._facts
 
 

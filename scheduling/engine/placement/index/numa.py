@@ -13,7 +13,7 @@ import numpy as np
 from scheduling.engine.model import NumaPolicy, ZoneShare
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.state.fleet import Bools, Ints, Rows
-from scheduling.engine.state.zones import LOOSE, POLICIES, UNBOUNDED, ZoneStock
+from scheduling.engine.state.numa_zones import NO_ZONE, POLICIES, UNBOUNDED, NumaZones
 
 SINGLE, RESTRICTED, BEST_EFFORT = (
     POLICIES.index(policy)
@@ -58,7 +58,7 @@ def zones_for(question: Question, row: int) -> Bools | None:
     if not is_numa_relevant(question):
         return None
     stock = _stock(question)
-    place = stock.at[row : row + 1]
+    place = stock.place_of_row[row : row + 1]
     if place[0] < 0:
         return None
     serving = _serving(question, stock, np.array([row]), place)[0]
@@ -68,7 +68,7 @@ def zones_for(question: Question, row: int) -> Bools | None:
 def zone_shares(question: Question, row: int, zones: Bools) -> tuple[ZoneShare, ...]:
     """Return what the task holds of each zone of the set: as much as there is, zone by zone."""
     stock, task = _stock(question), question.task
-    place = int(stock.at[row])
+    place = int(stock.place_of_row[row])
     cpu, memory = task.cpu, task.memory
     held = []
     for column in np.flatnonzero(zones).tolist():
@@ -82,12 +82,12 @@ def zone_shares(question: Question, row: int, zones: Bools) -> tuple[ZoneShare, 
 def cards_in(question: Question, row: int, zones: Bools) -> Bools:
     """Return the cards of a row that belong to the set of zones, or to none."""
     stock = _stock(question)
-    zone = stock.card_zone[stock.at[row]]
-    inside: Bools = (zone == LOOSE) | zones[zone]
+    zone = stock.card_zone[stock.place_of_row[row]]
+    inside: Bools = (zone == NO_ZONE) | zones[zone]
     return inside
 
 
-def _serving(question: Question, stock: ZoneStock, rows: Ints, places: Ints) -> Bools:
+def _serving(question: Question, stock: NumaZones, rows: Ints, places: Ints) -> Bools:
     """Return the sets of zones that each place could give now under its policy. `[places, sets]`."""
     task = question.task
     cards = _cards_of(question, stock, question.fitting(rows), places)
@@ -106,7 +106,7 @@ def _serving(question: Question, stock: ZoneStock, rows: Ints, places: Ints) -> 
 
 
 def _holding(
-    question: Question, stock: ZoneStock, cpu: Ints, memory: Ints, cards: Ints, places: Ints
+    question: Question, stock: NumaZones, cpu: Ints, memory: Ints, cards: Ints, places: Ints
 ) -> Bools:
     """Return the sets of zones that hold the task by these amounts. `[places, sets]`."""
     task, sets = question.task, stock.masks.T.astype(np.int64)
@@ -121,7 +121,7 @@ def _holding(
     return holding
 
 
-def _cards_of(question: Question, stock: ZoneStock, cards: Bools, places: Ints) -> Ints:
+def _cards_of(question: Question, stock: NumaZones, cards: Bools, places: Ints) -> Ints:
     """Return the number of marked cards in each zone, and, in a last column, in no zone. `[places, zones +
     1]`."""
     width = stock.masks.shape[1]
@@ -130,7 +130,7 @@ def _cards_of(question: Question, stock: ZoneStock, cards: Bools, places: Ints) 
         zone = stock.card_zone[places]
         for column in range(width):
             counted[:, column] = (cards & (zone == column)).sum(axis=1)
-        counted[:, width] = (cards & (zone == LOOSE)).sum(axis=1)
+        counted[:, width] = (cards & (zone == NO_ZONE)).sum(axis=1)
     return counted
 
 
@@ -139,7 +139,7 @@ def _part(asked: int, free: int, size: int) -> int:
     return 0 if size >= UNBOUNDED else max(0, min(asked, free))
 
 
-def _stock(question: Question) -> ZoneStock:
+def _stock(question: Question) -> NumaZones:
     stock = question.fleet.zones
     if stock is None:
         raise LookupError("no node of this fleet has NUMA zones")
@@ -147,7 +147,7 @@ def _stock(question: Question) -> ZoneStock:
 
 
 def _places(question: Question, rows: Rows) -> Ints:
-    places: Ints = _stock(question).at[rows]
+    places: Ints = _stock(question).place_of_row[rows]
     return places
 
 

@@ -14,7 +14,7 @@ from scheduling.engine.model import Flavor, GpuMode, Node
 from scheduling.engine.model.labels import carries
 from scheduling.engine.placement.index.node_facts import marked_rows
 from scheduling.engine.state.fleet import ALL_ROWS, MODES, Bools, Fleet, Ints, Rows
-from scheduling.engine.state.shape import TaskShape
+from scheduling.engine.state.task_shape import TaskShape
 
 # A whole card may come from a node that also slices, as long as the card is empty. MIG instances are
 # requested by profile, never as cards or percentages, and serve nothing else.
@@ -59,8 +59,10 @@ class Question:
         """Return a counter that changes when a task that was added or removed may have changed the answer on
         other rows."""
         task = self.task
-        apart = task.liking is not None and (task.liking.near or task.liking.apart or task.liking.group)
-        return self.fleet.presences.version if task.relations is not None or apart else 0
+        apart = task.preferences is not None and (
+            task.preferences.affinity or task.preferences.anti_affinity or task.preferences.group
+        )
+        return self.fleet.pod_index.version if task.pod_affinities is not None or apart else 0
 
     def cores_of(self, rows: Rows) -> Ints | int:
         """Return the core units that the task takes of a card: one number, or `[rows, cards]`."""

@@ -17,8 +17,8 @@ import numpy as np
 from scheduling.engine.placement.index.node_facts import number_facts
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
-from scheduling.engine.state.presence import Kin, Sought
-from scheduling.engine.state.shape import Relations
+from scheduling.engine.state.pod_index import PodIdentity, ResolvedPodTerm
+from scheduling.engine.state.task_shape import PodAffinities
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -37,16 +37,20 @@ def affinity_rows(question: Question) -> Bools:
     """Return the rows that the required affinity allows now."""
     relations, fleet = _relations(question), question.fleet
     keyed = np.ones(len(fleet), np.bool_)
-    for term in relations.near:
+    for term in relations.affinity:
         keyed &= number_domains(fleet, term.topology_key) >= 0
     if fleet.hypothetical:
         return keyed
-    meant = [kin for kin in fleet.presences.kin if all(term.means(kin) for term in relations.near)]
+    meant = [
+        identity
+        for identity in fleet.pod_index.identities
+        if all(term.selects_pod(identity) for term in relations.affinity)
+    ]
     if not meant:
-        first = all(term.means(relations.kin) for term in relations.near)
+        first = all(term.selects_pod(relations.identity) for term in relations.affinity)
         return keyed if first else np.zeros_like(keyed)
     rows = _rows_of_tasks(fleet, meant)
-    for term in relations.near:
+    for term in relations.affinity:
         keyed &= _same_domain(fleet, term.topology_key, rows)
     return keyed
 
@@ -55,39 +59,39 @@ def anti_affinity_rows(question: Question) -> Bools:
     """Return the rows that anti-affinity allows now: the task's own, and that of the running tasks."""
     relations, fleet = _relations(question), question.fleet
     allowed = np.ones(len(fleet), np.bool_)
-    for term in relations.apart:
+    for term in relations.anti_affinity:
         allowed &= ~rows_with_match(fleet, term)
-    for term, places in fleet.presences.apart.items():
-        if term.means(relations.kin):
+    for term, places in fleet.pod_index.anti_affinity.items():
+        if term.selects_pod(relations.identity):
             allowed &= ~_same_domain(fleet, term.topology_key, sorted(places))
     return allowed
 
 
-def rows_with_match(fleet: Fleet, term: Sought) -> Bools:
+def rows_with_match(fleet: Fleet, term: ResolvedPodTerm) -> Bools:
     """Return the rows in whose domain a task runs that the term matches."""
-    meant = [kin for kin in fleet.presences.kin if term.means(kin)]
+    meant = [identity for identity in fleet.pod_index.identities if term.selects_pod(identity)]
     return _same_domain(fleet, term.topology_key, _rows_of_tasks(fleet, meant))
 
 
 def exclusive_domains(question: Question) -> list[Ints]:
     """Return the domains of all rows for each anti-affinity term by which the task avoids tasks like
     itself."""
-    relations = question.task.relations
+    relations = question.task.pod_affinities
     if relations is None:
         return []
-    own = (term for term in relations.apart if term.means(relations.kin))
+    own = (term for term in relations.anti_affinity if term.selects_pod(relations.identity))
     return [number_domains(question.fleet, term.topology_key) for term in own]
 
 
-def _relations(question: Question) -> Relations:
-    relations = question.task.relations
+def _relations(question: Question) -> PodAffinities:
+    relations = question.task.pod_affinities
     if relations is None:
         raise LookupError("this task has no relations")
     return relations
 
 
-def _rows_of_tasks(fleet: Fleet, meant: Iterable[Kin]) -> list[int]:
-    return sorted({row for kin in meant for row in fleet.presences.kin[kin]})
+def _rows_of_tasks(fleet: Fleet, meant: Iterable[PodIdentity]) -> list[int]:
+    return sorted({row for identity in meant for row in fleet.pod_index.identities[identity]})
 
 
 def _same_domain(fleet: Fleet, key: str, rows: list[int]) -> Bools:

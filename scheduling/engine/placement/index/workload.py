@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduling.engine.model import GpuMode, GpuRequest, Job, Request
-from scheduling.engine.state.changes import Changes
+from scheduling.engine.state.job_changes import JobChanges
 
 COVERAGE = 0.95
 # The least share in the coarse workload is one task in this many.
@@ -95,10 +95,10 @@ class WorkloadMix:
         self._counts: Counter[WorkloadShape] = Counter()
         self._seen = -1
 
-    def follow_changes(self, jobs: Mapping[str, Job], changes: Changes) -> TaskWorkload:
+    def follow_changes(self, jobs: Mapping[str, Job], changes: JobChanges) -> TaskWorkload:
         """Return the workload of these jobs, by id; every call must concern the same jobs, of which these are
         the changes."""
-        changed = None if self._seen < 0 else changes.since(self._seen)
+        changed = None if self._seen < 0 else changes.jobs_since(self._seen)
         self._seen = changes.number
         return self._counted_on(jobs, {**self._jobs, **jobs} if changed is None else changed)
 

@@ -11,7 +11,7 @@ from scheduling.engine.model import DeviceSlice
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.row import RowState
 from scheduling.engine.state.fleet import Fleet
-from scheduling.engine.state.shape import TaskShape, part_of
+from scheduling.engine.state.task_shape import TaskShape, device_share_of
 
 
 @runtime_checkable
@@ -65,8 +65,8 @@ def slices(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...]) ->
     """Return what the task holds of each of the cards: its part, or all that the card has."""
     held = []
     for column in columns:
-        device = fleet.device(row, column)
-        held.append(DeviceSlice(device.uuid, *part_of(task, device), task.whole))
+        device = fleet.device_at(row, column)
+        held.append(DeviceSlice(device.uuid, *device_share_of(task, device), task.whole))
     return tuple(held)
 
 

@@ -35,27 +35,27 @@ class AffinityScore:
 
     def applies(self, question: Question) -> bool:
         """Return whether the task prefers anything, or a node prefers to have no tasks."""
-        liking = question.task.liking
+        liking = question.task.preferences
         return has_soft_taints(question.fleet) or (
-            liking is not None and bool(liking.nodes or liking.near or liking.apart)
+            liking is not None and bool(liking.preferred_nodes or liking.affinity or liking.anti_affinity)
         )
 
     def score(self, question: Question, rows: Rows) -> Ints:
         """Return the weight of all satisfied preferences, in percent."""
-        fleet, liking = question.fleet, question.task.liking
+        fleet, liking = question.fleet, question.task.preferences
         satisfied = np.zeros(fleet.cpu[rows].shape, np.int64)
         total = 0
         if has_soft_taints(fleet):
             satisfied += TAINT_WEIGHT // (1 + count_soft_taints(fleet, question.task.tolerations, rows))
             total += TAINT_WEIGHT
         if liking is not None:
-            for wish in liking.nodes:
+            for wish in liking.preferred_nodes:
                 satisfied += wish.weight * _matching(fleet, wish.expressions)[rows]
                 total += wish.weight
-            for weight, term in liking.near:
+            for weight, term in liking.affinity:
                 satisfied += weight * rows_with_match(fleet, term)[rows]
                 total += weight
-            for weight, term in liking.apart:
+            for weight, term in liking.anti_affinity:
                 satisfied += weight * ~rows_with_match(fleet, term)[rows]
                 total += weight
         return FULL * satisfied // max(total, 1)
@@ -83,7 +83,7 @@ class TopologyScore:
         return total // max(len(parts), 1)
 
     def _parts(self, question: Question) -> Sequence[Callable[[Question, Rows], Ints]]:
-        liking = question.task.liking
+        liking = question.task.preferences
         parts: list[Callable[[Question, Rows], Ints]] = []
         if question.fleet.clique is not None and question.task.cards > 1:
             parts.append(_clique_part)
@@ -101,12 +101,12 @@ class ReuseScore:
 
     def applies(self, question: Question) -> bool:
         """Return whether the task names an image or earlier nodes."""
-        liking = question.task.liking
+        liking = question.task.preferences
         return liking is not None and bool(liking.image or liking.last_nodes)
 
     def score(self, question: Question, rows: Rows) -> Ints:
         """Return the part of both that the node has, of those that the task names."""
-        fleet, liking = question.fleet, question.task.liking
+        fleet, liking = question.fleet, question.task.preferences
         satisfied = np.zeros(fleet.cpu[rows].shape, np.int64)
         named = 0
         if liking is not None and liking.image:
@@ -166,9 +166,9 @@ def _zones_part(question: Question, rows: Rows) -> Ints:
 
 
 def _group_part(question: Question, rows: Rows) -> Ints:
-    fleet, liking = question.fleet, question.task.liking
+    fleet, liking = question.fleet, question.task.preferences
     score = np.zeros(len(fleet), np.int64)
-    places = [] if liking is None else sorted(fleet.presences.groups.get(liking.group, ()))
+    places = [] if liking is None else sorted(fleet.pod_index.groups.get(liking.group, ()))
     if liking is None or not places:
         return score[rows]
     for number, level in enumerate(liking.levels, start=1):

@@ -21,8 +21,8 @@ from scheduling.conformance.kueue.topology_aware.snapshot import TopologySnapsho
 from scheduling.engine import (
     Delta,
     EngineConfig,
-    NodeGone,
     NodePut,
+    NodeRemoved,
     QuotaPut,
     RoomOptions,
     Snapshot,
@@ -233,7 +233,7 @@ class TestPlaces:
         queue = Queue(id="a", quota_node="a", resource_groups=groups)
         flavors = (flavor(), Flavor(id="desk", placed=False))
         given = world([host("x1")], [job("j", roles=(role,))], flavors=flavors, queues=[queue])
-        given.apply(
+        given.apply_delta(
             Delta(
                 (
                     QuotaPut(
@@ -264,11 +264,11 @@ class TestState:
     def test_nodes_that_come_and_go_are_seen(self) -> None:
         given = world([host("x1", cpu=1)], [job("j", 3, rule=ONE_HOST)])
         assert reason(cycle(given), "j") is Reason.NO_ROOM
-        given.apply(Delta((NodePut(host("x2")),)))
+        given.apply_delta(Delta((NodePut(host("x2")),)))
         assert places(cycle(given), "j") == {"x2": 3}
-        given.apply(Delta((NodePut(host("x2", schedulable=False)),)))
+        given.apply_delta(Delta((NodePut(host("x2", schedulable=False)),)))
         assert reason(cycle(given), "j") is Reason.NO_ROOM
-        given.apply(Delta((NodeGone("x2"), NodePut(host("x3", "r2")))))
+        given.apply_delta(Delta((NodeRemoved("x2"), NodePut(host("x3", "r2")))))
         assert places(cycle(given), "j") == {"x3": 3}
 
 

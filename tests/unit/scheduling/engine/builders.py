@@ -169,4 +169,4 @@ def commit(snapshot: Snapshot, result: CycleResult) -> None:
         facts = {field: getattr(snapshot.jobs[decision.job], field) for field in Job.__slots__}
         changes.append(JobPut(Job(**{**facts, "state": JobState.LIVE})))
         changes.extend(AllocationPut(allocation) for allocation in decision.allocations)
-    snapshot.apply(Delta(tuple(changes)))
+    snapshot.apply_delta(Delta(tuple(changes)))

@@ -178,7 +178,7 @@ def test_own_quota_lent_to_others() -> None:
     jobs = [job("borrower", "b", role(1, 4)), job("owner", "a", role(1, 2), at=1)]
     snapshot = world([node("n1", 8)], jobs[:1], teams=teams)
     commit(snapshot, cycle(snapshot))
-    snapshot.apply(Delta((JobPut(jobs[1]),)))
+    snapshot.apply_delta(Delta((JobPut(jobs[1]),)))
     assert outcome(cycle(snapshot), "owner").reason is Reason.WAITING_FOR_BORROWED
 
 
@@ -251,7 +251,7 @@ def test_an_outcome_for_every_waiting_job() -> None:
 def test_a_job_whose_earlier_tasks_are_still_leaving_is_not_started_again() -> None:
     snapshot = world([node("n1", 8)], [job("j", "a", role(2, 1))])
     commit(snapshot, cycle(snapshot))
-    snapshot.apply(Delta((JobPut(job("j", "a", role(2, 1))),)))
+    snapshot.apply_delta(Delta((JobPut(job("j", "a", role(2, 1))),)))
     found = outcome(cycle(snapshot), "j")
     assert (found.reason, dict(found.numbers)) == (Reason.WAITING_FOR_PREEMPTED, {"tasks": 2})
 

@@ -179,7 +179,7 @@ class TestShort:
     def test_usage_above_a_lowered_nominal_has_to_come_back_first(self) -> None:
         stage = Stage(world([node("n1", 8)], [job("old", "a", role(1, 6))], teams={"a": quotas(8)}), ADMIT)
         stage.cycle()
-        used = tuple(charge for held in stage.snapshot.held("old") for charge in held.charges)
+        used = tuple(charge for held in stage.snapshot.allocations_of("old") for charge in held.charges)
         stage.put(QuotaPut(QuotaNode(id="a", parent="root", quotas=quotas(2), usage=used)))
         found = stage.ask(job("new", "a", role(1, 2), at=5))
         assert (found.reason, found.numbers["available"]) == (Reason.WAITING_FOR_QUOTA, 0)

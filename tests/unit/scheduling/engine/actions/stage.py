@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from scheduling.engine import (
-    AllocationGone,
     AllocationPut,
+    AllocationRemoved,
     Change,
-    ClaimGone,
     ClaimPut,
+    ClaimRemoved,
     Delta,
     EngineConfig,
-    JobGone,
     JobPut,
+    JobRemoved,
     Snapshot,
     run_cycle,
 )
@@ -62,8 +62,8 @@ class Stage:
         """The tasks of these jobs that were told to leave are gone; the jobs line up again."""
         for name in jobs:
             job = self.snapshot.jobs[name]
-            gone = [held for held in self.snapshot.held(name) if held.leaving]
-            changes: list[Change] = [AllocationGone(held.id) for held in gone]
+            gone = [held for held in self.snapshot.allocations_of(name) if held.leaving]
+            changes: list[Change] = [AllocationRemoved(held.id) for held in gone]
             if job.state is JobState.LEAVING:
                 again = {"evictions": job.evictions + 1, "evicted_at": Instant(self.now)}
                 changes.append(JobPut(replace(job, state=JobState.QUEUED, **again)))
@@ -75,11 +75,11 @@ class Stage:
 
     def put(self, *changes: Change) -> None:
         """Anything else happens."""
-        self.snapshot.apply(Delta(changes))
+        self.snapshot.apply_delta(Delta(changes))
 
     def apply_end(self, job: str) -> None:
         """A job has done its work."""
-        self.put(*(AllocationGone(held.id) for held in self.snapshot.held(job)), JobGone(job))
+        self.put(*(AllocationRemoved(held.id) for held in self.snapshot.allocations_of(job)), JobRemoved(job))
 
     def outcome(self, job: str) -> Outcome:
         """How a job left the last cycle."""
@@ -115,7 +115,7 @@ class Stage:
         job = self.snapshot.jobs[decision.job]
         if decision.kind is DecisionKind.ADMIT:
             live = replace(job, state=JobState.LIVE, admitted_at=Instant(self.now), preempting=False)
-            self.put(JobPut(live), ClaimGone(job.id), *map(AllocationPut, decision.allocations))
+            self.put(JobPut(live), ClaimRemoved(job.id), *map(AllocationPut, decision.allocations))
         elif decision.kind in (DecisionKind.EVICT, DecisionKind.SHRINK):
             whole = decision.kind is DecisionKind.EVICT
             self.put(JobPut(replace(job, state=JobState.LEAVING if whole else job.state)))
@@ -131,9 +131,9 @@ class Stage:
             )
             self.put(JobPut(replace(job, preempting=True)), ClaimPut(claim))
         else:
-            self.put(JobPut(replace(job, preempting=False)), ClaimGone(job.id))
+            self.put(JobPut(replace(job, preempting=False)), ClaimRemoved(job.id))
 
     def _mark(self, ids: Iterable[str]) -> None:
         for key in ids:
             held = self.snapshot.allocations[key]
-            self.put(AllocationGone(key), AllocationPut(replace(held, leaving=True)))
+            self.put(AllocationRemoved(key), AllocationPut(replace(held, leaving=True)))

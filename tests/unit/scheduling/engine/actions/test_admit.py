@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from scheduling.engine import (
-    AllocationGone,
     AllocationPut,
+    AllocationRemoved,
     EngineConfig,
     PreemptionOptions,
     QueuePut,
@@ -50,13 +50,13 @@ def test_nominal_quota_is_taken_back_and_the_place_is_promised() -> None:
     victim = next(iter(stage.evicted()))
     park = next(d for d in stage.told if d.kind is DecisionKind.PARK)
     assert park.job == "a1"
-    assert [held.node for held in park.allocations] == [stage.snapshot.held(victim)[0].node]
-    assert park.released == tuple(held.id for held in stage.snapshot.held(victim))
+    assert [held.node for held in park.allocations] == [stage.snapshot.allocations_of(victim)[0].node]
+    assert park.released == tuple(held.id for held in stage.snapshot.allocations_of(victim))
     assert stage.outcome("a1").reason is Reason.WAITING_FOR_PREEMPTED
     stage.leave(victim)
     stage.cycle()
     assert "a1" in stage.running()
-    assert stage.snapshot.held("a1")[0].node == park.allocations[0].node
+    assert stage.snapshot.allocations_of("a1")[0].node == park.allocations[0].node
 
 
 def test_a_promise_waits_for_those_alone_whose_places_and_quota_it_needs() -> None:
@@ -104,9 +104,9 @@ def test_a_promised_place_is_kept_from_others_while_it_empties() -> None:
     stage.cycle()
     victim = next(iter(stage.evicted()))
     # Half of the victim is gone already: what came free is not to be had.
-    held = stage.snapshot.held(victim)[0]
+    held = stage.snapshot.allocations_of(victim)[0]
     half = replace(held, slices=held.slices[:2], charges=held.charges)
-    stage.put(AllocationGone(held.id), AllocationPut(half))
+    stage.put(AllocationRemoved(held.id), AllocationPut(half))
     stage.submit(job("b3", "b", role(1, 2), at=6), job("a2", "a", role(1, 1), at=7))
     stage.cycle()
     assert stage.running() == {"b1", "b2"} - {victim}
@@ -175,7 +175,7 @@ def test_victims_make_room_where_quota_is_free() -> None:
     snapshot.flavors["a100"] = replace(snapshot.flavors["a100"], policy="spread")
     stage = Stage(snapshot)
     stage.cycle()
-    assert {held.node for name in ("low1", "low2") for held in snapshot.held(name)} == {"n1", "n2"}
+    assert {held.node for name in ("low1", "low2") for held in snapshot.allocations_of(name)} == {"n1", "n2"}
     stage.submit(job("big", "a", role(1, 4), at=9, priority=1))
     stage.cycle()
     assert list(stage.evicted().values()) == [EvictRule.IN_QUEUE_PRIORITY]

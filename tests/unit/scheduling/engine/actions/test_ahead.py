@@ -53,7 +53,7 @@ def one_by_one(snapshot: Snapshot, nominator: Nominator, waiting: Job) -> float 
     ends = sorted((entry.max_run_s, entry.id) for entry in running if entry.max_run_s is not None)
     with snapshot.statement() as gone:
         for at, name in ends:
-            for task in snapshot.held(name):
+            for task in snapshot.allocations_of(name):
                 gone.release(task.id)
             with snapshot.statement() as trial:
                 ask = EvaluationRequest(RefusalCache(), may_preempt=False)

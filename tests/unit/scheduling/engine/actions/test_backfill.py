@@ -105,7 +105,7 @@ def test_what_others_are_leaving_is_promised_to_nobody_who_would_delay_it(
     )
     made = Stage(snapshot)
     made.cycle()
-    held = tuple(task.id for task in snapshot.held("leaver"))
+    held = tuple(task.id for task in snapshot.allocations_of("leaver"))
     made.apply(Decision(kind=DecisionKind.EVICT, job="leaver", released=held))
     made.now = 1_000
     made.submit(LARGE, job("small", queue_id, role(1, 1), at=2, max_run_s=limit))

@@ -176,7 +176,7 @@ def test_tasks_keep_their_numbers_when_one_before_them_was_given_up() -> None:
     elastic = live(job("e", "a", role(3, 1, least=2), at=9))
     where = {"e": ["n1", "n0", "n0"], "old": ["n1"]}
     snapshot = running_world(nodes(4, 4), where, [run("old", 2, 1), elastic, waits(4)])
-    snapshot.give_back("e/worker/0")
+    snapshot.remove_allocation("e/worker/0")
     assert moved(act(snapshot, "consolidate")) == {"e/worker/1": "n1", "e/worker/2": "n1"}
 
 

@@ -137,4 +137,4 @@ class TestGivingUp:
         snapshot = self.world(elastic("e", 4, 1), job("wait", "a", role(1, 2), at=9))
         settle(snapshot, act(snapshot, "elastic"), gone=True)
         assert told(act(snapshot, "elastic")) == []
-        assert len(snapshot.held("e")) == 2
+        assert len(snapshot.allocations_of("e")) == 2

@@ -163,7 +163,7 @@ def test_limits_are_not_looked_at_again_because_a_node_changed(monkeypatch: pyte
     assert stage.outcome("wide").reason is Reason.EXCEEDS_MAX_QUOTA
     before = len(asked)
     assert before
-    (host,) = stage.snapshot.nodes()
+    (host,) = stage.snapshot.export_nodes()
     stage.put(NodePut(replace(host, labels={**host.labels, "checked": "1"})))
     stage.cycle()
     assert stage.outcome("wide").reason is Reason.EXCEEDS_MAX_QUOTA

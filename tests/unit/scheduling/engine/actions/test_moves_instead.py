@@ -74,7 +74,7 @@ def test_it_starts_where_the_mover_stood_and_the_mover_starts_again() -> None:
     for _ in range(3):
         stage.cycle()
     assert {"a-next", "a-young", "a-old", "b-old"} <= stage.running()
-    assert {held.node for held in stage.snapshot.held("a-next")} == {"n1"}
+    assert {held.node for held in stage.snapshot.allocations_of("a-next")} == {"n1"}
     assert stage.evicted() == {}
 
 
@@ -126,7 +126,7 @@ def test_a_job_that_would_borrow_gets_no_moves_by_this() -> None:
 def test_nobody_moves_to_what_a_job_behind_it_was_promised() -> None:
     """One card of n2 is left, which with the one that `b-going` is leaving was promised to `a-later`."""
     stage = scattered(a=11)
-    (two,) = stage.snapshot.held("a-old")
+    (two,) = stage.snapshot.allocations_of("a-old")
     stage.submit(live(job("b-going", "b", role(1, 1))), job("a-later", "a", role(1, 2), at=5))
     free = [f"n2-gpu{index}" for index in range(4) if f"n2-gpu{index}" not in {p.device for p in two.slices}]
     parts = [replace(two.slices[0], device=device) for device in free]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from scheduling.engine import (
-    AllocationGone,
     AllocationPut,
+    AllocationRemoved,
     Delta,
     EngineConfig,
     FairSharing,
@@ -42,12 +42,12 @@ def gang(name: str, cards: int, **facts: Any) -> Job:
 
 def leave(snapshot: Snapshot, entry: Job) -> None:
     """A job that runs is told to go."""
-    held = snapshot.held(entry.id)
+    held = snapshot.allocations_of(entry.id)
     gone, still = (
-        map(AllocationGone, (task.id for task in held)),
+        map(AllocationRemoved, (task.id for task in held)),
         (replace(task, leaving=True) for task in held),
     )
-    snapshot.apply(Delta((JobPut(entry), *gone, *map(AllocationPut, still))))
+    snapshot.apply_delta(Delta((JobPut(entry), *gone, *map(AllocationPut, still))))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import AllocationGone, AllocationPut, Delta, NodePut, Snapshot
+from scheduling.engine import AllocationPut, AllocationRemoved, Delta, NodePut, Snapshot
 from scheduling.engine.model import Job, Pressure, QosClass
 from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
 from tests.unit.scheduling.engine.builders import job, node, role
@@ -23,9 +23,9 @@ def entry(name: str, qos: QosClass, **facts: Any) -> Job:
 
 def pressed(snapshot: Snapshot, **flags: Pressure) -> Snapshot:
     """Nodes come under pressure with all that stands on them."""
-    for held in snapshot.nodes():
+    for held in snapshot.export_nodes():
         if held.id in flags:
-            snapshot.apply(Delta((NodePut(replace(held, pressure=(flags[held.id],))),)))
+            snapshot.apply_delta(Delta((NodePut(replace(held, pressure=(flags[held.id],))),)))
     return snapshot
 
 
@@ -33,7 +33,7 @@ def measured(snapshot: Snapshot, **mib: int) -> Snapshot:
     for task in list(snapshot.allocations.values()):
         if task.job in mib:
             seen = replace(task, measured_memory=mib[task.job])
-            snapshot.apply(Delta((AllocationGone(task.id), AllocationPut(seen))))
+            snapshot.apply_delta(Delta((AllocationRemoved(task.id), AllocationPut(seen))))
     return snapshot
 
 

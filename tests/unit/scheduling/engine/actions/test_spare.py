@@ -96,7 +96,7 @@ def test_without_a_budget_for_losses_nothing_is_left_free() -> None:
 
 def test_what_was_lost_is_part_of_a_saved_cycle() -> None:
     snapshot = pool()
-    snapshot.apply(Delta((LossPut(4_321),)))
+    snapshot.apply_delta(Delta((LossPut(4_321),)))
     assert Snapshot.from_json(snapshot.to_json()).lost_ppm == 4_321
 
 

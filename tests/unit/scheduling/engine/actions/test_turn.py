@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import Delta, EngineConfig, JobGone, JobPut, Snapshot, run_cycle
+from scheduling.engine import Delta, EngineConfig, JobPut, JobRemoved, Snapshot, run_cycle
 from scheduling.engine.actions.queue_cursor import QueueCursor
 from scheduling.engine.cycle import start_session
 from scheduling.engine.model import Instant, Job, Outcome, OutcomeStatus, Reason
@@ -108,7 +108,7 @@ def test_the_ranks_that_are_kept_are_those_that_would_be_made_anew(
         name = f"j{number}"
         known = kept.jobs.get(name)
         come = JobPut(replace(asking(name, cards + 1, at), user=f"u{user}"))
-        kept.apply(Delta((JobGone(name) if known is not None and at % 3 == 0 else come,)))
+        kept.apply_delta(Delta((JobRemoved(name) if known is not None and at % 3 == 0 else come,)))
         follows = start_session(kept, config, NOW).queue_classes(line)
         anew = start_session(cell(*kept.jobs.values()), config, NOW).queue_classes(line)
         assert _shown(follows, kept) == _shown(anew, kept)
@@ -125,8 +125,8 @@ def test_what_is_kept_follows_jobs_that_came_changed_and_left() -> None:
     jobs = [asking(f"x{number}", 2 + number % 2, number) for number in range(8)]
     kept, config = cell(*jobs), EngineConfig()
     run_cycle(kept, config, NOW)
-    changes = [JobPut(replace(jobs[5], priority=9)), JobPut(asking("x9", 1, 9)), JobGone("x0")]
-    kept.apply(Delta((*changes, JobPut(replace(jobs[2], backoff_until=Instant(NOW + 60))))))
+    changes = [JobPut(replace(jobs[5], priority=9)), JobPut(asking("x9", 1, 9)), JobRemoved("x0")]
+    kept.apply_delta(Delta((*changes, JobPut(replace(jobs[2], backoff_until=Instant(NOW + 60))))))
     assert run_cycle(kept, config, NOW) == run_cycle(cell(*kept.jobs.values()), config, NOW)
 
 

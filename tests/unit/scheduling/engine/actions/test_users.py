@@ -27,7 +27,7 @@ def stage(jobs: list[Job], *counted: UserUsage, cards: int = 1, shares: UserShar
     snapshot = world(
         [node("n1", cards)], jobs, teams={"a": quotas(cards)}, queues=[queue("a", user_shares=True)]
     )
-    snapshot.apply(Delta(tuple(UsagePut(entry) for entry in counted)))
+    snapshot.apply_delta(Delta(tuple(UsagePut(entry) for entry in counted)))
     return Stage(snapshot, EngineConfig(actions=("admit",), user_shares=shares))
 
 

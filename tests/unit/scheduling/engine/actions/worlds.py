@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from scheduling.engine import (
-    AllocationGone,
     AllocationPut,
+    AllocationRemoved,
     Change,
     ClaimPut,
     Delta,
@@ -71,7 +71,7 @@ def stand(snapshot: Snapshot, entry: Job, nodes: list[str]) -> None:
             placer = placer_for(snapshot.fleet, rule)
             found = GangPlacer(snapshot, placer).place_job(statement, queue, one, assigned(one, counts))
         assert not isinstance(found, Refusal) and found, (entry.id, name, found)
-        snapshot.apply(Delta(tuple(AllocationPut(allocation) for allocation in found)))
+        snapshot.apply_delta(Delta(tuple(AllocationPut(allocation) for allocation in found)))
 
 
 def _nth(entry: Job, number: int) -> dict[str, int]:
@@ -103,7 +103,7 @@ def settle(snapshot: Snapshot, result: CycleResult, *, gone: bool = False) -> No
     changes: list[Change] = []
     for decision in result.decisions:
         changes.extend(_effects(snapshot, decision, gone=gone))
-    snapshot.apply(Delta(tuple(changes)))
+    snapshot.apply_delta(Delta(tuple(changes)))
 
 
 def _effects(snapshot: Snapshot, decision: Decision, *, gone: bool) -> Iterable[Change]:
@@ -112,7 +112,7 @@ def _effects(snapshot: Snapshot, decision: Decision, *, gone: bool) -> Iterable[
         case DecisionKind.EVICT | DecisionKind.SHRINK:
             for task_id in decision.released:
                 task = snapshot.allocations[task_id]
-                yield AllocationGone(task_id)
+                yield AllocationRemoved(task_id)
                 if not gone:
                     yield AllocationPut(replace(task, leaving=True))
             if decision.kind is DecisionKind.EVICT:
@@ -130,6 +130,6 @@ def _effects(snapshot: Snapshot, decision: Decision, *, gone: bool) -> Iterable[
                 )
                 yield ClaimPut(claim)
         case _:
-            yield from (AllocationGone(task_id) for task_id in decision.released)
+            yield from (AllocationRemoved(task_id) for task_id in decision.released)
             yield JobPut(live(entry))
             yield from (AllocationPut(allocation) for allocation in decision.allocations)

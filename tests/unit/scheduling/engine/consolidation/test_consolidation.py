@@ -12,7 +12,7 @@ from scheduling.engine.model import Node, PlacementRules, Request
 from scheduling.engine.placement.capacity import slots
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.state.fleet import Fleet
-from scheduling.engine.state.shape import TaskShape, resolve
+from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 from scheduling.engine.stream_moves import Movable, Plan, open_room
 from tests.unit.scheduling.engine.builders import flavor, node, role
 
@@ -21,7 +21,7 @@ RULE = resolve_config(EngineConfig()).rule
 
 
 def shape(request: Request) -> TaskShape:
-    return resolve(request, PlacementRules(), POOL)
+    return resolve_shape(request, PlacementRules(), POOL)
 
 
 SMALL, HALF, WHOLE = (shape(role(1, cards, cpu=4_000).request) for cards in (1, 2, 4))
@@ -39,7 +39,7 @@ class World:
         rows = np.isin([node.id for node in self.fleet.nodes], names)
         seat = self.placer.choose(task, POOL, rows if names else None)
         assert seat is not None
-        self.fleet.hold(seat.row, self.fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices))
+        self.fleet.add_usage(seat.row, self.fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices))
         if movable:
             self.movables.append(Movable(f"t{len(self.movables)}", task, POOL, seat))
 
@@ -54,8 +54,8 @@ class World:
         fleet = self.fleet
         for move in plan.moves:
             task = move.movable.task
-            for seat, act in ((move.movable.seat, fleet.release), (move.to, fleet.hold)):
-                act(seat.row, fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices))
+            for seat, act in ((move.movable.seat, fleet.remove_usage), (move.to, fleet.add_usage)):
+                act(seat.row, fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices))
 
 
 def scattered(per_node: int = 1, nodes: int = 4) -> World:
@@ -128,8 +128,8 @@ def test_a_plan_keeps_its_promise(seed: int) -> None:
     for movable in world.movables:
         if movable not in stay:
             task, seat = movable.task, movable.seat
-            hold = world.fleet.hold_of(seat.row, task.cpu, task.memory, seat.slices)
-            world.fleet.release(seat.row, hold)
+            hold = world.fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices)
+            world.fleet.remove_usage(seat.row, hold)
     world.movables = stay
     plan = world.plan(8)
     assert plan == world.plan(8)

@@ -57,8 +57,10 @@ def test_where_its_own_queue_stands_nowhere_it_is_the_first(where: dict[str, str
 def test_tasks_are_counted_where_they_stand(standing: list[tuple[str, int]]) -> None:
     where = {f"{name}{index}": f"n{row}" for index, (name, row) in enumerate(standing)}
     snapshot = shared(where)
-    before = {(f"n{row}", name): snapshot.tasks_on(f"n{row}", name) for row in range(4) for name in "ab"}
+    before = {
+        (f"n{row}", name): snapshot.count_tasks_on(f"n{row}", name) for row in range(4) for name in "ab"
+    }
     counted = {key: sum((at, job_id[0]) == key for job_id, at in where.items()) for key in before}
     run_cycle(snapshot, EngineConfig(), NOW)
-    after = {key: snapshot.tasks_on(*key) for key in before}
+    after = {key: snapshot.count_tasks_on(*key) for key in before}
     assert before == after == counted

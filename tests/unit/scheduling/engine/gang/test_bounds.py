@@ -40,7 +40,7 @@ def worlds(draw: st.DrawFn) -> tuple[Snapshot, Job, list[Allocation]]:
                 statement, snapshot.queues["a"], runs, {"worker": 1}
             )
         if not isinstance(seats, Refusal):
-            snapshot.take(seats[0])
+            snapshot.add_allocation(seats[0])
     held = draw(st.permutations(sorted(snapshot.allocations.values(), key=lambda task: task.id)))
     cards, parts = draw(tasks())
     return snapshot, job("w", "a", role(draw(st.integers(1, 4)), cards, **parts)), list(held)

@@ -34,7 +34,7 @@ def standing(snapshot: Snapshot, entry: Job, count: int) -> None:
     """Let the first tasks of the job run."""
     found = seat(snapshot, entry, {role.name: count for role in entry.roles}, extent=PlacementExtent.MINIMUM)
     assert not isinstance(found, Refusal)
-    snapshot.apply(Delta(tuple(AllocationPut(allocation) for allocation in found)))
+    snapshot.apply_delta(Delta(tuple(AllocationPut(allocation) for allocation in found)))
 
 
 class TestWholeGangs:
@@ -229,9 +229,12 @@ class TestTopology:
         for row, held in enumerate(snapshot.fleet.nodes):
             assert "kubernetes.io/hostname" not in held.labels, row
         labelled = Snapshot(
-            nodes=[replace(n, labels={**n.labels, "kubernetes.io/hostname": n.id}) for n in snapshot.nodes()],
+            nodes=[
+                replace(n, labels={**n.labels, "kubernetes.io/hostname": n.id})
+                for n in snapshot.export_nodes()
+            ],
             flavors=[flavor(topology=("zone", "rack", "kubernetes.io/hostname"))],
-            quota_nodes=snapshot.quota_nodes(),
+            quota_nodes=snapshot.export_quota_nodes(),
             queues=snapshot.queues.values(),
         )
         found = on_nodes(seat(labelled, entry))

@@ -20,7 +20,7 @@ from scheduling.engine.placement.scores.devices import BestFitDevices
 from scheduling.engine.placement.scores.packing_scores import CompactScore, SpreadScore, normalise_scores
 from scheduling.engine.state import fleet as fleet_module
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet
-from scheduling.engine.state.shape import resolve
+from scheduling.engine.state.task_shape import resolve_shape
 from scheduling.simulation.published.scores import BestFit, DotProduct, Packing
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 
@@ -37,7 +37,7 @@ RULE = PlacementRule(VETOES, POLICIES, BestFitDevices())
 
 def chosen(policy: str, nodes: list[Node], asked: Role) -> str | None:
     pool = flavor(policy=policy)
-    seat = Placer(Fleet(nodes), RULE).choose(resolve(asked.request, PlacementRules(), pool), pool)
+    seat = Placer(Fleet(nodes), RULE).choose(resolve_shape(asked.request, PlacementRules(), pool), pool)
     return seat.node if seat else None
 
 
@@ -90,7 +90,9 @@ def test_packing_bands(cards: list[tuple[int, ...]], asked: dict[str, Any], expe
         devices = [replace(d, **used(cores)) for d, cores in zip(bare.devices, fill, strict=True)]
         nodes.append(replace(bare, devices=tuple(devices)))
     pool = flavor(policy="packing")
-    task = resolve(role(asked.pop("tasks"), asked.pop("cards"), **asked).request, PlacementRules(), pool)
+    task = resolve_shape(
+        role(asked.pop("tasks"), asked.pop("cards"), **asked).request, PlacementRules(), pool
+    )
     question = Question(Fleet(nodes), task, pool)
     assert Packing().score(question, slice(None)).tolist() == expected
 
@@ -128,14 +130,14 @@ def test_a_board_that_followed_changes_equals_a_new_one(
     fleet = Fleet(node(f"n{index}") for index in range(6))
     pool = flavor(policy=policy)
     shapes = [
-        resolve(asked.request, PlacementRules(), pool)
+        resolve_shape(asked.request, PlacementRules(), pool)
         for asked in (role(cpu=9_000), role(1, 2), role(1, 1, cores=30), role(1, 0, cpu=1_000))
     ]
     warm = Placer(fleet, RULE)
-    limit, fleet_module.KEPT_CHANGES = fleet_module.KEPT_CHANGES, kept
+    limit, fleet_module.MAX_LOGGED_CHANGES = fleet_module.MAX_LOGGED_CHANGES, kept
     try:
         for step, (row, column, amount) in enumerate(steps):
-            fleet.hold(row, fleet_module.Hold(amount * 1_000, 0, ((column, amount, 0, False),)))
+            fleet.add_usage(row, fleet_module.TaskUsage(amount * 1_000, 0, ((column, amount, 0, False),)))
             # Each shape is asked now and then, so that several rows change in between.
             for shape in shapes[step % 4 : step % 4 + 1]:
                 fresh = Placer(fleet, RULE)
@@ -143,7 +145,7 @@ def test_a_board_that_followed_changes_equals_a_new_one(
                 same = warm.board(shape, pool).feasible() == fresh.board(shape, pool).feasible()
                 assert same.all()
     finally:
-        fleet_module.KEPT_CHANGES = limit
+        fleet_module.MAX_LOGGED_CHANGES = limit
 
 
 held_on_cards = st.lists(
@@ -160,9 +162,9 @@ def test_who_covers_another_veto_lets_nobody_pass_that_this_one_refuses(
 ) -> None:
     fleet, pool = Fleet(node(f"n{index}") for index in range(3)), flavor()
     for row, column, taken, space, alone in held:
-        fleet.hold(row, fleet_module.Hold(0, 0, ((column, taken, space, alone),)))
+        fleet.add_usage(row, fleet_module.TaskUsage(0, 0, ((column, taken, space, alone),)))
     asked = role(1, cards, cores=cores, card_memory=memory)
-    question = Question(fleet, resolve(asked.request, PlacementRules(), pool), pool)
+    question = Question(fleet, resolve_shape(asked.request, PlacementRules(), pool), pool)
     by_name = {veto.name: veto for veto in VETOES}
     covering = [veto for veto in VETOES if hasattr(veto, "covers")]
     assert covering
@@ -227,4 +229,4 @@ class TestDevices:
 
     def test_percent_of_memory_rounds_up(self) -> None:
         pool = flavor(card_memory=1001)
-        assert resolve(role(1, 1, cores=10).request, PlacementRules(), pool).card_memory == 101
+        assert resolve_shape(role(1, 1, cores=10).request, PlacementRules(), pool).card_memory == 101

@@ -13,7 +13,7 @@ from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import GpuRequest, Job, Request
 from scheduling.engine.placement.capacity import count_when_empty
 from scheduling.engine.session.config import EngineConfig
-from scheduling.engine.state.shape import resolve
+from scheduling.engine.state.task_shape import resolve_shape
 from tests.unit.scheduling.engine.builders import job, node, role, world
 
 RULE = resolve_config(EngineConfig()).rule
@@ -27,7 +27,7 @@ def asking(rules: Mapping[str, str]) -> Job:
 
 def most(snapshot: Snapshot, asked: Job) -> int:
     flavor, request = snapshot.flavors["a100"], Request(cpu=1_000, gpu=GpuRequest(cards=2))
-    return count_when_empty(snapshot.fleet, RULE, resolve(request, asked.rules, flavor), flavor)
+    return count_when_empty(snapshot.fleet, RULE, resolve_shape(request, asked.rules, flavor), flavor)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_it_is_what_a_fresh_look_tells(changed: Mapping[str, Any], loose: int, b
     nodes = [node("n0", labels=PLAIN), node("n1"), node("n2")]
     snapshot, free, picky = world(nodes), asking({}), asking(PLAIN)
     assert (most(snapshot, free), most(snapshot, picky)) == (6, 2)
-    snapshot.apply(Delta((NodePut(replace(nodes[1], **changed)),)))
+    snapshot.apply_delta(Delta((NodePut(replace(nodes[1], **changed)),)))
     assert (most(snapshot, free), most(snapshot, picky)) == (loose, bound)
     fresh = world([nodes[0], replace(nodes[1], **changed), nodes[2]])
     assert (most(fresh, free), most(fresh, picky)) == (loose, bound)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduling.engine.placement.scores.devices import DEVICE_PICKERS, CardPicker
-from scheduling.engine.state.shape import TaskShape
+from scheduling.engine.state.task_shape import TaskShape
 
 LEFT, MEMORY = (50, 100, 50, 30), (10, 80, 40, 10)
 

@@ -24,7 +24,7 @@ def test_counts_follow_tasks_and_broken_cards() -> None:
         statement.release("j/worker/0")
         assert counts.count_by_row().tolist() == [2, 1]
     assert counts.count_by_row().tolist() == [1, 1]
-    second = snapshot.fleet.export(1)
+    second = snapshot.fleet.export_node(1)
     broken = (second.devices[0], replace(second.devices[1], healthy=False))
-    snapshot.apply(Delta((NodePut(replace(second, devices=broken)),)))
+    snapshot.apply_delta(Delta((NodePut(replace(second, devices=broken)),)))
     assert counts.count_by_row().tolist() == [1, 0]

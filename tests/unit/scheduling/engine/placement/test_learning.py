@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import (
-    AllocationGone,
+    AllocationRemoved,
     Delta,
     FlavorPut,
-    JobGone,
     JobPut,
+    JobRemoved,
     NodePut,
     Snapshot,
     TaskWorkload,
     WorkloadShape,
-    canonical,
+    to_canonical_json,
     workload_of,
 )
 from scheduling.engine.builtin import resolve_config
@@ -37,9 +37,9 @@ from scheduling.engine.placement.fragmentation.expected_waste import NodeDemand,
 from scheduling.engine.placement.fragmentation.look_ahead import LookAheadPolicy
 from scheduling.engine.placement.index.workload import WorkloadMix
 from scheduling.engine.placement.placer import Placer, placer_for
-from scheduling.engine.state.changes import Changes
 from scheduling.engine.state.fleet import Fleet
-from scheduling.engine.state.shape import resolve
+from scheduling.engine.state.job_changes import JobChanges
+from scheduling.engine.state.task_shape import resolve_shape
 from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import commit, cycle, flavor, job, node, quotas, role, world
 
@@ -76,11 +76,11 @@ def end(snapshot: Snapshot, pick: int) -> Delta:
     if not tasks:
         return Delta()
     gone = snapshot.allocations[tasks[pick % len(tasks)]].job
-    return Delta((*(AllocationGone(held.id) for held in snapshot.held(gone)), JobGone(gone)))
+    return Delta((*(AllocationRemoved(held.id) for held in snapshot.allocations_of(gone)), JobRemoved(gone)))
 
 
 def cordon(snapshot: Snapshot, pick: int) -> Delta:
-    nodes = snapshot.nodes()
+    nodes = snapshot.export_nodes()
     return Delta((NodePut(replace(nodes[pick % len(nodes)], schedulable=pick % 2 == 0)),))
 
 
@@ -104,10 +104,10 @@ def test_a_cycle_forgets_what_earlier_ones_learnt(policy: str, steps: list[tuple
     teams = {"a": quotas(14), "b": quotas(10)}
     warm = world(nodes, teams=teams, flavors=[flavor(policy=policy)])
     for step, pick in [*steps, (submit, 7), (submit, 31)]:
-        warm.apply(step(warm, pick))
+        warm.apply_delta(step(warm, pick))
     cold = Snapshot.from_json(warm.to_json())
-    assert canonical(cycle(cold, CONFIG)) == canonical(cycle(warm, CONFIG))
-    assert canonical(cycle(warm, CONFIG)) == canonical(cycle(cold, CONFIG))
+    assert to_canonical_json(cycle(cold, CONFIG)) == to_canonical_json(cycle(warm, CONFIG))
+    assert to_canonical_json(cycle(warm, CONFIG)) == to_canonical_json(cycle(cold, CONFIG))
 
 
 def busy(name: str, cards: int, used: int) -> Device:
@@ -123,10 +123,10 @@ def test_risks_are_those_at_the_start_of_the_cycle() -> None:
     fours = [job(f"w{at}", "a", role(1, 4), at=at) for at in range(7)]
     warm = world(nodes, fours, flavors=[flavor(policy="default")])
     commit(warm, cycle(warm, CONFIG))
-    warm.apply(Delta(tuple(JobPut(job(f"s{at}", "a", role(1, 1), at=50 + at)) for at in range(4))))
+    warm.apply_delta(Delta(tuple(JobPut(job(f"s{at}", "a", role(1, 1), at=50 + at)) for at in range(4))))
     cold = Snapshot.from_json(warm.to_json())
     first, second = cycle(warm, CONFIG), cycle(cold, CONFIG)
-    assert canonical(first) == canonical(second)
+    assert to_canonical_json(first) == to_canonical_json(second)
     assert len({task.node for decision in first.decisions for task in decision.allocations}) == 1
 
 
@@ -135,12 +135,15 @@ def test_boards_stay_where_nothing_else_was_learnt() -> None:
     snapshot = world([node(f"n{at}", 8) for at in range(9)], [asked(1), asked(4)], flavors=[pool])
     cycle(snapshot, CONFIG)
     placer = placer_for(snapshot.fleet, RULE)
-    before, scores = placer.board(resolve(role().request, PlacementRules(), pool), pool), placer.grid_score
+    before, scores = (
+        placer.board(resolve_shape(role().request, PlacementRules(), pool), pool),
+        placer.grid_score,
+    )
     known = scores("default")
-    snapshot.apply(Delta((JobPut(replace(asked(1), priority=7)),)))
+    snapshot.apply_delta(Delta((JobPut(replace(asked(1), priority=7)),)))
     cycle(snapshot, CONFIG)
     assert placer.grid_score("default") is known
-    snapshot.apply(Delta((JobPut(asked(5)), JobPut(asked(8)))))
+    snapshot.apply_delta(Delta((JobPut(asked(5)), JobPut(asked(8)))))
     cycle(snapshot, CONFIG)
     assert placer.grid_score("default") != known
     assert placer.board(before.question.task, pool) is before
@@ -150,7 +153,7 @@ def test_a_kept_board_scores_by_what_was_learnt_last() -> None:
     pool, request = flavor(policy="default"), role(1, 1, cores=20, card_memory=0).request
     devices = (busy("n", 0, 30), busy("n", 1, 50))
     fleet = Fleet([replace(node("n", 0), devices=devices)])
-    task = resolve(request, PlacementRules(), pool)
+    task = resolve_shape(request, PlacementRules(), pool)
     warm = Placer(fleet, RULE)
     for size, column in ((30, 1), (50, 0)):
         usual = TaskWorkload(((WorkloadShape(0, size, 1), 9),))
@@ -164,7 +167,7 @@ def test_of_cards_that_waste_alike_the_fullest_is_taken() -> None:
     pool, request = flavor(policy="default"), role(1, 1, cores=30, card_memory=0).request
     fleet = Fleet([replace(node("n", 0), devices=(busy("n", 0, 0), busy("n", 1, 30)))])
     placer = Placer(fleet, RULE, TaskWorkload(((WorkloadShape(0, 30, 1), 1),)))
-    seat = placer.choose(resolve(request, PlacementRules(), pool), pool)
+    seat = placer.choose(resolve_shape(request, PlacementRules(), pool), pool)
     assert seat is not None and seat.columns == (1,)
 
 
@@ -176,7 +179,7 @@ def test_where_no_work_with_cards_is_known_the_fullest_node_is_taken(waiting: tu
     half = node("half", device={"used_cores": 50, "holders": 1}, rank=5)
     placer = Placer(Fleet([node("empty"), half]), RULE, workload)
     for asked_for in (role(1, 1, cores=20, card_memory=0), role(1, 0, cpu=2_000)):
-        seat = placer.choose(resolve(asked_for.request, PlacementRules(), pool), pool)
+        seat = placer.choose(resolve_shape(asked_for.request, PlacementRules(), pool), pool)
         assert seat is not None and seat.node == "half"
 
 
@@ -194,14 +197,14 @@ def test_wishes_come_before_what_foresight_spares() -> None:
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=25))
 @settings(max_examples=60, deadline=None)
 def test_counting_on_equals_counting_anew(steps: list[tuple[int, bool]]) -> None:
-    census, following, changes, jobs = WorkloadMix(100), WorkloadMix(100), Changes(), dict[str, Job]()
+    census, following, changes, jobs = WorkloadMix(100), WorkloadMix(100), JobChanges(), dict[str, Job]()
     for pick, leaves in steps:
         one = asked(pick)
         if leaves:
             jobs.pop(one.id, None)
         else:
             jobs[one.id] = replace(one, roles=asked(pick + len(jobs)).roles)
-        changes.note(one.id)
+        changes.record_job(one.id)
         counted = workload_of(jobs.values(), 100)
         assert census.count_jobs(jobs) == following.follow_changes(jobs, changes) == counted
 

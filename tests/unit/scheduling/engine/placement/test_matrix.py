@@ -15,8 +15,8 @@ from scheduling.engine.model import Flavor, GpuMode, GpuRequest, Node, Placement
 from scheduling.engine.placement.matrix import servable
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.state import fleet as fleet_module
-from scheduling.engine.state.fleet import Fleet, Hold
-from scheduling.engine.state.shape import TaskShape, resolve
+from scheduling.engine.state.fleet import Fleet, TaskUsage
+from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 from scheduling.simulation.published import published_config
 from tests.unit.scheduling.engine.builders import flavor, node, role
 
@@ -59,7 +59,7 @@ def nodes() -> list[Node]:
 def shapes(pool: Flavor, *, zone: bool = False, sized: bool = True) -> list[TaskShape]:
     """Cards of a node are counted, not looked at one by one, while no shape asks for memory on them."""
     rules = [PlacementRules()] + ([PlacementRules(node_selector={"zone": "b"})] if zone else [])
-    resolved = [resolve(asked.request, rule, pool) for rule in rules for asked in ASKED]
+    resolved = [resolve_shape(asked.request, rule, pool) for rule in rules for asked in ASKED]
     return [shape for shape in resolved if sized or shape.whole or not shape.card_memory]
 
 
@@ -110,12 +110,12 @@ def test_a_matrix_places_as_boards_do(
     assert matrix is not None
     if known:
         matrix.expect((shape, pool) for shape in listed)
-    limit, fleet_module.KEPT_CHANGES = fleet_module.KEPT_CHANGES, kept
+    limit, fleet_module.MAX_LOGGED_CHANGES = fleet_module.MAX_LOGGED_CHANGES, kept
     try:
         for number, disturbed, row, column, amount in steps:
             shape = listed[number % len(listed)]
             if disturbed and column < len(fleet.nodes[row].devices):
-                fleet.hold(row, Hold(amount * 100, amount * 50, ((column, amount, 0, False),)))
+                fleet.add_usage(row, TaskUsage(amount * 100, amount * 50, ((column, amount, 0, False),)))
             # By now others may have changed the fleet while it did not know of what was taken last.
             matrix.settle()
             seat = fresh(fleet, warm).choose(shape, pool)
@@ -130,18 +130,18 @@ def test_a_matrix_places_as_boards_do(
             fits = matrix.scores(index) != matrix.infeasible
             assert (fits == board.feasible()).all()
     finally:
-        fleet_module.KEPT_CHANGES = limit
+        fleet_module.MAX_LOGGED_CHANGES = limit
 
 
 @pytest.mark.parametrize("sized", [False, True], ids=["cores", "cores and memory"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rows_and_columns_of_scores_are_the_same(policy: str, sized: bool) -> None:
     fleet, pool = Fleet(nodes()), flavor(policy=policy)
-    fleet.hold(1, Hold(30_000, 0, ((0, 60, 0, False), (1, 25, 0, False))))
-    fleet.hold(5, Hold(1_000, 0, ((2, 100, 0, True),)))
+    fleet.add_usage(1, TaskUsage(30_000, 0, ((0, 60, 0, False), (1, 25, 0, False))))
+    fleet.add_usage(5, TaskUsage(1_000, 0, ((2, 100, 0, True),)))
     # What is left of core units does not tell that somebody uses these, or keeps the rest of one to himself.
-    fleet.hold(0, Hold(0, 0, ((1, 0, 400, False),)))
-    fleet.hold(2, Hold(0, 0, ((0, 20, 0, True),)))
+    fleet.add_usage(0, TaskUsage(0, 0, ((1, 0, 400, False),)))
+    fleet.add_usage(2, TaskUsage(0, 0, ((0, 20, 0, True),)))
     listed = shapes(pool, sized=sized)
     together, apart = placer(fleet).matrix(policy), placer(fleet).matrix(policy)
     assert together is not None
@@ -174,8 +174,8 @@ def test_a_request_of_nothing_is_not_refused_for_overuse() -> None:
     fleet, pool = Fleet([node("n1", used_cpu=70_000, used_memory=600_000)]), flavor(policy="bestfit")
     matrix = placer(fleet).matrix("bestfit")
     assert matrix is not None
-    idle = resolve(Request(gpu=GpuRequest(cards=1)), PlacementRules(), pool)
-    busy = resolve(Request(cpu=1, gpu=GpuRequest(cards=1)), PlacementRules(), pool)
+    idle = resolve_shape(Request(gpu=GpuRequest(cards=1)), PlacementRules(), pool)
+    busy = resolve_shape(Request(cpu=1, gpu=GpuRequest(cards=1)), PlacementRules(), pool)
     matrix.expect([(idle, pool), (busy, pool)])
     assert (matrix.best(0), matrix.best(1)) == (0, None)
 

@@ -47,9 +47,9 @@ def test_a_changed_node_is_told_anew(change: dict[str, Any], row: int) -> None:
     fleet = Fleet(NODES)
     before = facts(fleet)
     changed = [replace(known, **change) if at == row else known for at, known in enumerate(NODES)]
-    assert fleet.put(changed[row])
+    assert fleet.update_node(changed[row])
     assert facts(fleet) == facts(Fleet(changed)) != before
-    assert fleet.put(NODES[row])
+    assert fleet.update_node(NODES[row])
     assert facts(fleet) == before
 
 
@@ -57,7 +57,7 @@ def test_copies_go_their_own_way() -> None:
     fleet = Fleet(NODES)
     before = facts(fleet)
     twin = fleet.copy()
-    assert twin.put(replace(NODES[1], cluster="elsewhere"))
+    assert twin.update_node(replace(NODES[1], cluster="elsewhere"))
     assert facts(twin) != before
     assert facts(fleet) == before
 
@@ -70,6 +70,6 @@ def test_only_changed_nodes_are_looked_at_again() -> None:
         return True
 
     assert np.array_equal(marked_rows(fleet, "fact", tell), np.ones(4, np.bool_))
-    assert fleet.put(replace(NODES[2], cluster="elsewhere"))
+    assert fleet.update_node(replace(NODES[2], cluster="elsewhere"))
     marked_rows(fleet, "fact", tell)
     assert looked == ["n0", "n1", "n2", "n3", "n2"]

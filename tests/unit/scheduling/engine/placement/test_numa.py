@@ -18,7 +18,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.placer import Placer, TaskPlacement
 from scheduling.engine.state.fleet import Fleet
-from scheduling.engine.state.shape import resolve
+from scheduling.engine.state.task_shape import resolve_shape
 from tests.unit.scheduling.engine.builders import flavor, node
 from tests.unit.scheduling.engine.placement.test_special_requests import refused
 from tests.unit.scheduling.engine.placement.test_vetoes import RULE
@@ -48,7 +48,7 @@ def numa_node(policy: NumaPolicy, *zones: tuple[int, int], cards: int = 0, memor
 
 def seat(candidate: Node, request: Request) -> TaskPlacement | None:
     pool = flavor()
-    return Placer(Fleet([candidate]), RULE).choose(resolve(request, PlacementRules(), pool), pool)
+    return Placer(Fleet([candidate]), RULE).choose(resolve_shape(request, PlacementRules(), pool), pool)
 
 
 def asks(cores: int, cards: int = 0, memory: int = 0, qos: QosClass = QosClass.GUARANTEED) -> Request:

@@ -39,8 +39,8 @@ from scheduling.engine.placement.scores.preferences import (
 )
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.fleet import ALL_ROWS, Fleet
-from scheduling.engine.state.presence import Presence, presence_of
-from scheduling.engine.state.shape import resolve
+from scheduling.engine.state.pod_index import PodInfo, find_pod_info
+from scheduling.engine.state.task_shape import resolve_shape
 from tests.unit.scheduling.engine.builders import NOW, flavor, job, node, role, world
 
 SOFT = Taint("old", effect=TaintEffect.PREFER_NO_SCHEDULE)
@@ -50,7 +50,7 @@ def asked(
     nodes: list[Node], request: Request | None = None, pool: Flavor | None = None, **rules: Any
 ) -> Question:
     pool = pool or flavor()
-    return Question(Fleet(nodes), resolve(request or Request(), PlacementRules(**rules), pool), pool)
+    return Question(Fleet(nodes), resolve_shape(request or Request(), PlacementRules(**rules), pool), pool)
 
 
 def likes(weight: int, **labels: str) -> PreferredNodes:
@@ -95,9 +95,9 @@ def test_preferred_and_avoided_neighbours() -> None:
         question = asked(nodes, namespace="ws", **rules)
         assert AffinityScore().score(question, ALL_ROWS).tolist() == before
         seen = question.affinity_version()
-        database = presence_of(PlacementRules(namespace="ws", labels={"app": "db"}))
+        database = find_pod_info(PlacementRules(namespace="ws", labels={"app": "db"}))
         assert database is not None
-        question.fleet.presences.put("db/0", 1, database)
+        question.fleet.pod_index.add_pod("db/0", 1, database)
         assert question.affinity_version() != seen
         assert AffinityScore().score(question, ALL_ROWS).tolist() == after
 
@@ -150,7 +150,7 @@ def test_which_cards_are_joined(
 def test_a_pair_gets_cards_of_one_clique_whatever_the_policy() -> None:
     pool, rule = flavor(), resolve_config(EngineConfig()).rule
     placer = Placer(Fleet([cliqued("n", "p", "q", "q", "p")]), rule)
-    seat = placer.choose(resolve(Request(gpu=GpuRequest(cards=2)), PlacementRules(), pool), pool)
+    seat = placer.choose(resolve_shape(Request(gpu=GpuRequest(cards=2)), PlacementRules(), pool), pool)
     assert seat is not None
     assert [part.device for part in seat.slices] == ["n-gpu0", "n-gpu3"]
 
@@ -168,7 +168,7 @@ def test_a_group_stands_near() -> None:
     nodes = [node(name, labels={"zone": zone, "rack": rack}) for name, (zone, rack) in labels.items()]
     question = asked(nodes, pool=flavor(topology=("zone", "rack")), group="gang")
     assert TopologyScore().score(question, ALL_ROWS).tolist() == [0, 0, 0, 0]
-    question.fleet.presences.put("gang/0", 0, Presence(group="gang"))
+    question.fleet.pod_index.add_pod("gang/0", 0, PodInfo(group="gang"))
     assert TopologyScore().score(question, ALL_ROWS).tolist() == [100, 66, 33, 0]
 
 
@@ -206,7 +206,7 @@ class TestPolicies:
     def choice(self, policy: str, nodes: list[Node], request: Request, rules: PlacementRules) -> str | None:
         pool = flavor(policy=policy)
         placer = Placer(Fleet(nodes), resolve_config(EngineConfig()).rule)
-        seat = placer.choose(resolve(request, rules, pool), pool)
+        seat = placer.choose(resolve_shape(request, rules, pool), pool)
         return seat.node if seat else None
 
     @pytest.mark.parametrize("policy", ["compact", "spread", "affinity", "balance", "default"])
@@ -226,19 +226,19 @@ class TestPolicies:
     def test_a_taint_that_comes_later_is_heard(self) -> None:
         snapshot = world([node("a"), node("b")])
         pool, rule = flavor(), resolve_config(EngineConfig()).rule
-        task = resolve(role().request, PlacementRules(), pool)
+        task = resolve_shape(role().request, PlacementRules(), pool)
         placer = Placer(snapshot.fleet, rule)
         board = placer.board(task, pool)
         assert board.find_best_row() == 0
-        assert snapshot.fleet.put(replace(snapshot.fleet.nodes[0], taints=(SOFT,)))
+        assert snapshot.fleet.update_node(replace(snapshot.fleet.nodes[0], taints=(SOFT,)))
         assert board.find_best_row() == 1
-        assert snapshot.fleet.put(replace(snapshot.fleet.nodes[0], taints=()))
+        assert snapshot.fleet.update_node(replace(snapshot.fleet.nodes[0], taints=()))
         assert board.find_best_row() == 0
 
     def test_a_whole_cycle_hears_wishes(self) -> None:
         wish = PlacementRules(preferred_nodes=(likes(1, disk="ssd"),))
         snapshot = world([node("a"), node("b")], [job("j", rules=wish)])
         labelled = replace(snapshot.fleet.nodes[1], labels={"disk": "ssd"})
-        snapshot.apply(Delta((NodePut(labelled),)))
+        snapshot.apply_delta(Delta((NodePut(labelled),)))
         result = run_cycle(snapshot, EngineConfig(), NOW)
         assert [task.node for task in result.decisions[0].allocations] == ["b"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import AllocationGone, AllocationPut, Delta, JobGone, JobPut, NodePut, Snapshot
+from scheduling.engine import AllocationPut, AllocationRemoved, Delta, JobPut, JobRemoved, NodePut, Snapshot
 from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import (
     AffinityOperator,
@@ -22,7 +22,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.session.config import EngineConfig
-from scheduling.engine.state.shape import resolve
+from scheduling.engine.state.task_shape import resolve_shape
 from tests.unit.scheduling.engine.builders import (
     commit,
     cycle,
@@ -62,14 +62,14 @@ def place(there: Mapping[str, tuple[str, PlacementRules]]) -> Snapshot:
     snapshot = world(node(name, labels={} if zone is None else {ZONE: zone}) for name, zone in PLACES.items())
     for name, (where, given) in there.items():
         known, held = running(name, where, given)
-        snapshot.apply(Delta((JobPut(known), AllocationPut(held))))
+        snapshot.apply_delta(Delta((JobPut(known), AllocationPut(held))))
     return snapshot
 
 
 def open_to(snapshot: Snapshot, asked: PlacementRules) -> set[str]:
     """The nodes that take a task; a board that followed and a new one must agree."""
     pool = flavor()
-    task = resolve(role(1, 0).request, asked, pool)
+    task = resolve_shape(role(1, 0).request, asked, pool)
     rule = resolve_config(EngineConfig()).rule
     warm = placer_for(snapshot.fleet, rule).board(task, pool).feasible()
     assert warm.tolist() == Placer(snapshot.fleet, rule).board(task, pool).feasible().tolist()
@@ -159,7 +159,7 @@ def test_answers_follow_those_who_come_and_go() -> None:
     near, apart = rules(pod_affinity=(term(ZONE, DB),)), rules(pod_anti_affinity=(term(ZONE, DB),))
     assert (open_to(snapshot, near), open_to(snapshot, apart)) == (set(), ALL)
     known, held = running("d", "b2", rules("db"))
-    snapshot.apply(Delta((JobPut(known), AllocationPut(held))))
+    snapshot.apply_delta(Delta((JobPut(known), AllocationPut(held))))
     assert open_to(snapshot, near) == {"b1", "b2"}
     assert open_to(snapshot, apart) == ALL - {"b1", "b2"}
     with snapshot.statement() as statement:
@@ -167,11 +167,11 @@ def test_answers_follow_those_who_come_and_go() -> None:
         assert (open_to(snapshot, near), open_to(snapshot, apart)) == (set(), ALL)
     assert open_to(snapshot, near) == {"b1", "b2"}
     moved = replace(snapshot.fleet.nodes[snapshot.fleet.row["b1"]], labels={ZONE: "a"})
-    snapshot.apply(Delta((NodePut(moved),)))
+    snapshot.apply_delta(Delta((NodePut(moved),)))
     assert open_to(snapshot, near) == {"b2"}
-    snapshot.apply(Delta((JobPut(replace(known, rules=rules("web"))),)))
+    snapshot.apply_delta(Delta((JobPut(replace(known, rules=rules("web"))),)))
     assert open_to(snapshot, near) == set()
-    snapshot.apply(Delta((JobGone("d"), AllocationGone(held.id))))
+    snapshot.apply_delta(Delta((JobRemoved("d"), AllocationRemoved(held.id))))
     assert open_to(snapshot, apart) == ALL
 
 
@@ -185,7 +185,7 @@ def test_a_kept_snapshot_knows_what_a_new_one_knows() -> None:
 def test_a_gang_that_shuns_its_own_like_spreads_over_the_domains() -> None:
     spread = rules("db", pod_anti_affinity=(term(ZONE, DB),))
     snapshot = place({})
-    snapshot.apply(
+    snapshot.apply_delta(
         Delta(
             (
                 JobPut(job("two", "a", role(2, 0, cpu=40_000), rules=spread)),
@@ -206,11 +206,11 @@ def test_a_gang_that_shuns_its_own_like_spreads_over_the_domains() -> None:
 def test_affinity_to_others_is_no_reason_never_to_fit() -> None:
     snapshot = place({})
     near = rules(pod_affinity=(term(ZONE, DB),))
-    snapshot.apply(Delta((JobPut(job("near", "a", role(1, 0), rules=near)),)))
+    snapshot.apply_delta(Delta((JobPut(job("near", "a", role(1, 0), rules=near)),)))
     waiting = outcome(cycle(snapshot), "near")
     assert waiting.reason is Reason.NO_ROOM
     assert waiting.numbers["refused.pod-affinity"] == 5
-    snapshot.apply(Delta((JobPut(job("db", "a", role(1, 0), rules=rules("db"), at=1)),)))
+    snapshot.apply_delta(Delta((JobPut(job("db", "a", role(1, 0), rules=rules("db"), at=1)),)))
     commit(snapshot, cycle(snapshot))
     assert started(cycle(snapshot)) == ["near"]
 
@@ -218,7 +218,7 @@ def test_affinity_to_others_is_no_reason_never_to_fit() -> None:
 def test_a_job_that_never_has_the_label_never_fits() -> None:
     snapshot = place({})
     near = rules(pod_affinity=(term("rack", DB),))
-    snapshot.apply(Delta((JobPut(job("near", "a", role(1, 0), rules=near)),)))
+    snapshot.apply_delta(Delta((JobPut(job("near", "a", role(1, 0), rules=near)),)))
     waiting = outcome(cycle(snapshot), "near")
     assert waiting.reason is Reason.NEVER_FITS
     assert waiting.numbers["refused.pod-affinity"] == 5

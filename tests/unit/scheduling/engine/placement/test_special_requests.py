@@ -26,9 +26,9 @@ from scheduling.engine.model import (
 from scheduling.engine.placement.explain import count_refused_nodes
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.session.config import EngineConfig
-from scheduling.engine.state.charges import task_charges
+from scheduling.engine.state.charges import compute_task_charges
 from scheduling.engine.state.fleet import Fleet
-from scheduling.engine.state.shape import resolve
+from scheduling.engine.state.task_shape import resolve_shape
 from tests.unit.scheduling.engine.builders import flavor, node
 from tests.unit.scheduling.engine.placement.test_vetoes import RULE
 
@@ -41,7 +41,7 @@ def refused(
     """The first code under which a node refuses; checked against the placer's own answer."""
     pool = pool or flavor()
     placer = Placer(Fleet([candidate]), RULE)
-    task = resolve(request, rules or PlacementRules(), pool)
+    task = resolve_shape(request, rules or PlacementRules(), pool)
     codes = [code.removeprefix("refused.") for code in count_refused_nodes(placer.board(task, pool))]
     assert (placer.choose(task, pool) is None) == bool(codes)
     return codes[0] if codes else None
@@ -120,7 +120,7 @@ def test_an_instance_charges_its_part_of_the_card(
     profile: str, facts: dict[str, Any], cores: int, memory: int
 ) -> None:
     pool = flavor("mig", **{**MIG, **facts})
-    charges = task_charges(resolve(asks(profile, cards=2), PlacementRules(), pool))
+    charges = compute_task_charges(resolve_shape(asks(profile, cards=2), PlacementRules(), pool))
     assert charges == (
         Charge("mig", "gpu.cards", 2),
         Charge("mig", "gpu.cores", 2 * cores),
@@ -169,7 +169,7 @@ class TestSlicesByMemory:
         seat = stream.place(self.asks(100))
         assert seat is not None
         assert seat.slices[0].cores == 25
-        task = resolve(self.asks(100), PlacementRules(), pool)
+        task = resolve_shape(self.asks(100), PlacementRules(), pool)
         assert (task.cores, task.card_memory, task.whole) == (100, 100, False)
 
     def test_memory_alone_decides_how_many_share_a_card(self) -> None:
@@ -183,7 +183,7 @@ class TestSlicesByMemory:
         assert refused(small, self.asks(60), pool=flavor(card_memory=100)) == "card-cores"
 
     def test_percent_gives_as_much_of_both(self) -> None:
-        task = resolve(self.asks(percent=50), PlacementRules(), flavor(card_memory=101))
+        task = resolve_shape(self.asks(percent=50), PlacementRules(), flavor(card_memory=101))
         assert (task.cores, task.card_memory, task.derived) == (50, 51, False)
 
     def test_several_parts_are_of_different_cards(self) -> None:

@@ -24,7 +24,7 @@ from scheduling.engine.placement.placer import PlacementRule, Placer
 from scheduling.engine.placement.scores.devices import BestFitDevices
 from scheduling.engine.placement.scores.packing_scores import CompactScore
 from scheduling.engine.state.fleet import Fleet
-from scheduling.engine.state.shape import resolve
+from scheduling.engine.state.task_shape import resolve_shape
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 
 RULE = PlacementRule(VETOES, (("compact", ((CompactScore(), 1),)),), BestFitDevices())
@@ -34,7 +34,7 @@ def refused(candidate: Node, asked: Role, rules: PlacementRules | None = None) -
     """The code under which one node refuses, or nothing; checked against the placer's own answer."""
     fleet, pool = Fleet([candidate]), flavor()
     placer = Placer(fleet, RULE)
-    task = resolve(asked.request, rules or PlacementRules(), pool)
+    task = resolve_shape(asked.request, rules or PlacementRules(), pool)
     found = list(count_refused_nodes(placer.board(task, pool)))
     assert (placer.choose(task, pool) is None) == bool(found)
     return [code.removeprefix("refused.") for code in found]
@@ -150,5 +150,5 @@ def test_a_flavor_is_its_cluster_and_its_labels() -> None:
     ]
     pool = flavor(cluster="east", node_labels={"pool": "x"})
     placer = Placer(Fleet(nodes), RULE)
-    task = resolve(role().request, PlacementRules(), pool)
+    task = resolve_shape(role().request, PlacementRules(), pool)
     assert placer.board(task, pool).feasible().tolist() == [True, False, False]

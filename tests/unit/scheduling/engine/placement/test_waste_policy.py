@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduling.engine import EngineConfig, PlacementStream, TaskWorkload, WorkloadShape
 from scheduling.engine.model import Device, Flavor, GpuMode, GpuRequest, Node, Request
-from scheduling.engine.state.fleet import Hold
+from scheduling.engine.state.fleet import TaskUsage
 from tests.unit.scheduling.engine import builders
 
 CARD = 1000
@@ -57,7 +57,7 @@ def test_waste_is_judged_by_what_is_usual() -> None:
 def hold_both(on: PlacementStream) -> None:
     """Leave 500 on the first node and 600 on the second, whatever the policy would like."""
     for row, cores in ((0, 500), (1, 400)):
-        on.fleet.hold(row, Hold(1_000, 0, ((0, cores, 0, False),)))
+        on.fleet.add_usage(row, TaskUsage(1_000, 0, ((0, cores, 0, False),)))
 
 
 def test_scarce_models_are_kept_for_those_bound_to_them() -> None:

@@ -35,7 +35,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.placer import placer_for
-from scheduling.engine.state.shape import resolve
+from scheduling.engine.state.task_shape import resolve_shape
 from tests.unit.scheduling.engine.builders import CARD_MIB, flavor, node, role
 
 CORES = FlavorResource("a100", Resource.GPU_CORES)
@@ -118,14 +118,14 @@ def site(
         jobs=jobs,
     )
     for one in tasks:
-        snapshot.take(one)
+        snapshot.add_allocation(one)
     return snapshot
 
 
 def board_of(snapshot: Snapshot, asked: Role) -> ScoreBoard:
     """The board of the shape that a role asks for."""
     pool = snapshot.flavors["a100"]
-    shape = resolve(asked.request, PlacementRules(), pool)
+    shape = resolve_shape(asked.request, PlacementRules(), pool)
     return placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule).board(shape, pool)
 
 

@@ -81,7 +81,7 @@ def cell(nodes: Nodes, jobs: Iterable[Job], policy: PreemptionPolicy = RECLAIM, 
     )
     for job in jobs:
         for task in held(job):
-            snapshot.take(task)
+            snapshot.add_allocation(task)
     return snapshot
 
 

@@ -416,7 +416,7 @@ def test_what_was_spared_before_is_not_to_be_had_again() -> None:
             )
             ((job, gone),) = told(victims).items()
             found.append(gone)
-            for key in gone or tuple(held.id for held in snapshot.held(job)):
+            for key in gone or tuple(held.id for held in snapshot.allocations_of(job)):
                 statement.release(key)
             statement.allocate(_in_place_of(f"new{number}", job))
     assert sorted(found) == sorted(tasks(f"b{n}", 1)[f"b{n}"] for n in range(40))
@@ -532,7 +532,7 @@ def test_the_next_search_of_a_cycle_asks_others() -> None:
             victims = cycle.find_victims(wants(snapshot, "a", asked), never, alike)
             for job in told(victims):
                 found.append(job)
-                for held in snapshot.held(job):
+                for held in snapshot.allocations_of(job):
                     statement.release(held.id)
             # Whoever asked stands in the place at once.
             statement.allocate(_placed(found))

@@ -64,7 +64,7 @@ def cell(tasks: Iterable[Allocation], jobs: Iterable[Job], **facts: Any) -> Snap
         jobs=jobs,
     )
     for task in tasks:
-        snapshot.take(task)
+        snapshot.add_allocation(task)
     return snapshot
 
 

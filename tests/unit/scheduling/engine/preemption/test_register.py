@@ -7,10 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.engine import AllocationGone, AllocationPut, Delta, JobGone, JobPut, NodeGone, Snapshot
+from scheduling.engine import (
+    AllocationPut,
+    AllocationRemoved,
+    Delta,
+    JobPut,
+    JobRemoved,
+    NodeRemoved,
+    Snapshot,
+)
 from scheduling.engine.model import Allocation, Instant, Job, JobState
 from scheduling.engine.preemption.allocation_table import NO_ROW, AllocationTable, get_allocation_table
-from scheduling.engine.state.changes import REMEMBERED, Changes
+from scheduling.engine.state.job_changes import MAX_REMEMBERED, JobChanges
 from tests.unit.scheduling.engine.builders import node
 from tests.unit.scheduling.engine.preemption.worlds import CARDS, cohort, held, running
 
@@ -44,17 +52,17 @@ def changed(snapshot: Snapshot, draw: random.Random, serial: int) -> None:
         case 0:
             tasks, least = draw.randrange(1, 4), draw.choice((None, 1))
             job = running(f"n{serial}", draw.choice("ab"), tasks, least=least, priority=draw.randrange(3))
-            snapshot.apply(Delta((JobPut(job), *(AllocationPut(task) for task in placed(job, draw)))))
+            snapshot.apply_delta(Delta((JobPut(job), *(AllocationPut(task) for task in placed(job, draw)))))
         case 1 if ids:
-            snapshot.apply(Delta((AllocationGone(draw.choice(ids)),)))
+            snapshot.apply_delta(Delta((AllocationRemoved(draw.choice(ids)),)))
         case 2 if jobs:
             job = snapshot.jobs[draw.choice(jobs)]
             state = draw.choice((JobState.LIVE, JobState.LEAVING, JobState.QUEUED))
-            snapshot.apply(Delta((JobPut(replace(job, state=state, running_since=Instant(serial))),)))
+            snapshot.apply_delta(Delta((JobPut(replace(job, state=state, running_since=Instant(serial))),)))
         case 3 if jobs:
             name = draw.choice(jobs)
-            gone = [AllocationGone(task.id) for task in snapshot.held(name)]
-            snapshot.apply(Delta((*gone, JobGone(name))))
+            gone = [AllocationRemoved(task.id) for task in snapshot.allocations_of(name)]
+            snapshot.apply_delta(Delta((*gone, JobRemoved(name))))
         case 4 if ids:
             with snapshot.statement() as statement:
                 statement.release(draw.choice(ids))
@@ -72,7 +80,7 @@ def test_what_is_kept_is_what_a_fresh_look_finds(seed: int) -> None:
     snapshot = Snapshot(
         nodes=[node(f"n{number}", 0) for number in range(3)],
         flavors=snapshot.flavors.values(),
-        quota_nodes=snapshot.quota_nodes(),
+        quota_nodes=snapshot.export_quota_nodes(),
         queues=snapshot.queues.values(),
         jobs=snapshot.jobs.values(),
         allocations=snapshot.allocations.values(),
@@ -80,7 +88,7 @@ def test_what_is_kept_is_what_a_fresh_look_finds(seed: int) -> None:
     for serial in range(40):
         changed(snapshot, draw, serial)
         if serial == 30:
-            snapshot.apply(Delta((NodeGone("n0"),)))
+            snapshot.apply_delta(Delta((NodeRemoved("n0"),)))
         if draw.random() < 0.5:
             fresh = AllocationTable()
             fresh.update_from(snapshot)
@@ -88,17 +96,17 @@ def test_what_is_kept_is_what_a_fresh_look_finds(seed: int) -> None:
 
 
 def test_changes_are_told_by_when_they_happened_last() -> None:
-    changes = Changes()
+    changes = JobChanges()
     for name in ("a", "b", "a", "c"):
-        changes.note(name)
-    assert changes.since(0) == ["c", "a", "b"]
-    assert changes.since(2) == ["c", "a"]
-    assert changes.since(changes.number) == []
+        changes.record_job(name)
+    assert changes.jobs_since(0) == ["c", "a", "b"]
+    assert changes.jobs_since(2) == ["c", "a"]
+    assert changes.jobs_since(changes.number) == []
 
 
 def test_who_looks_too_rarely_has_to_look_at_everything() -> None:
-    changes = Changes()
-    for number in range(REMEMBERED + 2):
-        changes.note(str(number))
-    assert changes.since(0) is None
-    assert changes.since(changes.number - 1) == [str(REMEMBERED + 1)]
+    changes = JobChanges()
+    for number in range(MAX_REMEMBERED + 2):
+        changes.record_job(str(number))
+    assert changes.jobs_since(0) is None
+    assert changes.jobs_since(changes.number - 1) == [str(MAX_REMEMBERED + 1)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from foundation.core.quantities import Resource
-from scheduling.engine import AllocationGone, AllocationPut, Delta, JobGone, JobPut, Snapshot
+from scheduling.engine import AllocationPut, AllocationRemoved, Delta, JobPut, JobRemoved, Snapshot
 from scheduling.engine.model import (
     Allocation,
     Charge,
@@ -47,7 +47,7 @@ def built(jobs: Iterable[Job], tasks: Iterable[Allocation]) -> Snapshot:
         teams={"a": quotas(9), "b": quotas(9)},
         queues=[queue("a"), queue("b")],
     )
-    empty.apply(Delta(tuple(AllocationPut(task) for task in tasks)))
+    empty.apply_delta(Delta(tuple(AllocationPut(task) for task in tasks)))
     return empty
 
 
@@ -172,13 +172,13 @@ def test_who_left_leaves_nothing_behind_and_gives_his_number_to_the_next() -> No
     snapshot = built(jobs, [task for job in jobs for task in held(job)])
     register = get_allocation_table(snapshot)
     (number,) = [holding.number for holding in register.find_charged("x")]
-    snapshot.apply(Delta((*(AllocationGone(task.id) for task in held(jobs[0])), JobGone("x"))))
+    snapshot.apply_delta(Delta((*(AllocationRemoved(task.id) for task in held(jobs[0])), JobRemoved("x"))))
     assert get_allocation_table(snapshot) is register
     assert register.charged_jobs[number] is None and not register.job_columns["tasks"][number]
     assert register.charges_of(CARDS)[number] == 0
     assert sorted(register.task_columns["owner"].tolist()) == [NO_ROW, NO_ROW, 1 - number, 1 - number]
     coming = running("z", "b", 3)
-    snapshot.apply(Delta((JobPut(coming), *(AllocationPut(task) for task in held(coming)))))
+    snapshot.apply_delta(Delta((JobPut(coming), *(AllocationPut(task) for task in held(coming)))))
     assert [holding.number for holding in get_allocation_table(snapshot).find_charged("z")] == [number]
     assert register.charges_of(CARDS)[number] == 3
     assert register.task_columns["owner"].tolist().count(number) == 3
@@ -189,7 +189,7 @@ def test_what_did_not_change_is_not_looked_at_again() -> None:
     jobs = [running(name, "a", 1) for name in ("x", "y")]
     snapshot = built(jobs, [task for job in jobs for task in held(job)])
     before = {name: list(get_allocation_table(snapshot).find_charged(name)) for name in ("x", "y")}
-    snapshot.apply(Delta((JobPut(replace(jobs[0], priority=3)),)))
+    snapshot.apply_delta(Delta((JobPut(replace(jobs[0], priority=3)),)))
     after = {name: list(get_allocation_table(snapshot).find_charged(name)) for name in ("x", "y")}
     assert after["y"][0] is before["y"][0]
     assert after["x"][0] is not before["x"][0]

@@ -148,7 +148,7 @@ def test_users_who_used_more_lately_come_first_in_their_queue() -> None:
 def test_who_stood_above_his_own_is_known_from_the_beginning() -> None:
     snapshot = cohort({"a": 2, "b": 4}, [running("x", "a", 3), running("y", "b", 4)])
     known = CandidateIndex(snapshot, PLATFORM, NOW)
-    snapshot.take(held(running("z", "b", 1))[0])
+    snapshot.add_allocation(held(running("z", "b", 1))[0])
     key = frozenset({CARDS})
     assert [known.was_above_nominal(queue, key) for queue in "ab"] == [True, False]
     assert not known.was_above_nominal("a", frozenset())

@@ -9,7 +9,7 @@ from scheduling.engine import EngineConfig, Snapshot, resolve_config
 from scheduling.engine.model import Allocation, Job, Role
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.preemption.slot_counts import FreeSlotCounter, ShapeSlots, is_countable
-from scheduling.engine.state.shape import TaskShape, resolve
+from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 from tests.unit.scheduling.engine.builders import commit, cycle, job, node, role, world
 
 SHAPES = st.builds(
@@ -44,12 +44,12 @@ def test_counting_is_seating(running: list[Role], asked: Role, leaving: set[int]
     snapshot = world([node("n1"), node("n2", 3), node("n3", 1)], jobs)
     commit(snapshot, cycle(snapshot))
     flavor = snapshot.flavors["a100"]
-    task = resolve(asked.request, jobs[0].rules if jobs else job("x").rules, flavor)
+    task = resolve_shape(asked.request, jobs[0].rules if jobs else job("x").rules, flavor)
     placer = placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule)
     board = placer.board(task, flavor)
     assert is_countable(board)
     seats = FreeSlotCounter(ShapeSlots(board), 50)
-    gone = [task for index in sorted(leaving) for task in snapshot.held(f"r{index}")]
+    gone = [task for index in sorted(leaving) for task in snapshot.allocations_of(f"r{index}")]
     before = seats.total
     seats.remove_tasks(gone)
     counted = seats.total

@@ -31,7 +31,7 @@ Standing = tuple[Job, tuple[Allocation, ...]]
 
 def counted(zones: object = None, vetoes: Sequence[tuple[str, bool]] = (), **facts: Any) -> ScoreBoard:
     """A board as far as counting looks at it: vetoes by name, and whether each is fixed."""
-    plain = {"relations": None, "ports": (), "extended": (), "derived": False, "aligned": False}
+    plain = {"pod_affinities": None, "ports": (), "extended": (), "derived": False, "aligned": False}
     task = SimpleNamespace(**{**plain, "whole": True, "cards": 1, **facts})
     question = SimpleNamespace(task=task, fleet=SimpleNamespace(zones=zones))
     named = [SimpleNamespace(name=name, fixed=fixed) for name, fixed in vetoes]
@@ -42,7 +42,7 @@ def counted(zones: object = None, vetoes: Sequence[tuple[str, bool]] = (), **fac
     ("board", "exact"),
     [
         (counted(), True),
-        (counted(relations=object()), False),
+        (counted(pod_affinities=object()), False),
         (counted(ports=(80,)), False),
         (counted(extended=("nic",)), False),
         (counted(derived=True), False),
@@ -154,7 +154,7 @@ MANY = 1_000
 def test_slots_are_counted_with_tasks_there_and_away(case: Case, needed: int) -> None:
     snapshot = site(case.cards, {"a": 9}, case.standing, **case.facts)
     seats = FreeSlotCounter(ShapeSlots(board_of(snapshot, case.asked)), needed)
-    tasks = snapshot.held(case.gone)
+    tasks = snapshot.allocations_of(case.gone)
 
     def check(slots: list[int]) -> None:
         assert [max(0, seats.copy_row(row).count_slots()) for row in (0, 1) if any(slots)] == (
@@ -177,7 +177,7 @@ def while_they_leave(snapshot: Snapshot, case: Case, told: Callable[[], object])
     """Ask after each task that leaves, and whether all is as it was when they are back."""
     before = told()
     with snapshot.statement() as statement:
-        for task in snapshot.held(case.gone):
+        for task in snapshot.allocations_of(case.gone):
             statement.release(task.id)
             told()
     assert told() == before
@@ -229,7 +229,7 @@ def test_a_board_is_not_told_by_slots_of_what_none_of_its_vetoes_asks() -> None:
 def test_a_row_that_was_asked_for_goes_its_own_way() -> None:
     snapshot = site([2], {"a": 2}, [on("j", "a", "n0:0", "n0:1")])
     seats = FreeSlotCounter(ShapeSlots(board_of(snapshot, role(1, 1))), 2)
-    first, second = snapshot.held("j")
+    first, second = snapshot.allocations_of("j")
     for thought_away in ((), (first,)):
         seats.remove_tasks(thought_away)
         alone = seats.copy_row(0)
@@ -272,7 +272,7 @@ def test_a_row_is_told_as_it_is_now_whatever_was_looked_at_before() -> None:
         # Nobody has counted all rows since.
         assert told() == [1, 2]
         slots.current_counts()
-        slots.build_row(0).apply_task(snapshot.held("j")[0], 1)
+        slots.build_row(0).apply_task(snapshot.allocations_of("j")[0], 1)
         assert told() == [1, 2]
     assert told() == [0, 2]
 
@@ -290,6 +290,6 @@ def test_nodes_that_change_are_counted_again() -> None:
         (first, [2, 1]),
         (second, [2, 2]),
     ):
-        snapshot.apply(Delta((NodePut(changed),)))
+        snapshot.apply_delta(Delta((NodePut(changed),)))
         assert slots.current_counts().tolist() == left
         assert get_slot_counts(slots.board) is slots

@@ -60,7 +60,7 @@ def test_a_whole_job_takes_in_what_it_spared_before(
     snapshot = cohort({"a": 5}, [running("j", "a", 3, least=1, priority=1)])
 
     def room() -> bool:
-        return len(snapshot.held("j")) <= 3 - free_after
+        return len(snapshot.allocations_of("j")) <= 3 - free_after
 
     preemptor = wants(snapshot, "a", 1, priority=9)
     found = search(snapshot, preemptor, options, placement_check=room)  # type: ignore[arg-type]

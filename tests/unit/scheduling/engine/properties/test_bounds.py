@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.engine import EngineConfig, Snapshot, canonical
+from scheduling.engine import EngineConfig, Snapshot, to_canonical_json
 from scheduling.engine.model import Instant, Job, Node, OutcomeStatus, Quota, Strategy
 from tests.unit.scheduling.engine.builders import (
     NOW,
@@ -81,7 +81,7 @@ def test_after_a_cycle_everything_is_within_its_bounds(
     result = cycle(snapshot)
     commit(snapshot, result)
     for row in range(len(snapshot.fleet)):
-        after = snapshot.fleet.export(row)
+        after = snapshot.fleet.export_node(row)
         assert after.used_cpu <= after.cpu
         assert after.used_memory <= after.memory
         for device in after.devices:
@@ -128,7 +128,7 @@ def test_the_result_does_not_depend_on_the_order_of_the_input(
         {name: tuple(mixed.sample(teams[name], len(teams[name]))) for name in mixed.sample("abc", 3)},
         strict,
     )
-    assert canonical(cycle(build(shuffled))) == canonical(cycle(build(drawn)))
+    assert to_canonical_json(cycle(build(shuffled))) == to_canonical_json(cycle(build(drawn)))
 
 
 @given(worlds())

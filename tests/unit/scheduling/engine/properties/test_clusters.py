@@ -99,7 +99,7 @@ def test_no_job_is_ever_spread_over_clusters(
         result = cycle(snapshot)
         commit(snapshot, result)
         for each in jobs:
-            places = {snapshot.flavors[held.flavor].cluster for held in snapshot.held(each.id)}
+            places = {snapshot.flavors[held.flavor].cluster for held in snapshot.allocations_of(each.id)}
             assert len(places) <= 1
 
 
@@ -177,5 +177,5 @@ def test_a_role_that_grows_stays_in_the_cluster_of_its_job() -> None:
     snapshot = snapshot_of(nodes, [gang], dict.fromkeys(NAMES, 8), order)
     for _ in range(3):
         commit(snapshot, cycle(snapshot))
-    places = [snapshot.flavors[held.flavor].cluster for held in snapshot.held("one")]
+    places = [snapshot.flavors[held.flavor].cluster for held in snapshot.allocations_of("one")]
     assert len(set(places)) == 1

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.core.quantities import Resource
-from scheduling.engine import AllocationGone, AllocationPut, Change, Delta, JobGone, JobPut, NodePut, Snapshot
+from scheduling.engine import (
+    AllocationPut,
+    AllocationRemoved,
+    Change,
+    Delta,
+    JobPut,
+    JobRemoved,
+    NodePut,
+    Snapshot,
+)
 from scheduling.engine.actions.consolidation.node_occupancy import NodeOccupancy, node_occupancy_of
 from scheduling.engine.actions.elastic.growth import GrowableJobIndex
 from scheduling.engine.actions.elastic.surplus_index import SurplusIndex, surplus_index_of
@@ -52,16 +61,16 @@ def toggled(snapshot: Snapshot, number: int, place: int) -> list[Change]:
     if owner is None:
         return []
     one = task(owner, place % owner.roles[0].replicas, place)
-    return [AllocationGone(one.id)] if one.id in snapshot.allocations else [AllocationPut(one)]
+    return [AllocationRemoved(one.id)] if one.id in snapshot.allocations else [AllocationPut(one)]
 
 
 def told(snapshot: Snapshot, number: int, place: int) -> list[Change]:
     """All tasks of a job are told to leave."""
-    held = snapshot.held(f"j{number}")
+    held = snapshot.allocations_of(f"j{number}")
     return [
         change
         for one in held
-        for change in (AllocationGone(one.id), AllocationPut(replace(one, leaving=True)))
+        for change in (AllocationRemoved(one.id), AllocationPut(replace(one, leaving=True)))
     ]
 
 
@@ -74,7 +83,10 @@ def changed(snapshot: Snapshot, number: int, place: int) -> list[Change]:
 
 def ended(snapshot: Snapshot, number: int, place: int) -> list[Change]:
     """A job leaves with all that it holds."""
-    return [*(AllocationGone(one.id) for one in snapshot.held(f"j{number}")), JobGone(f"j{number}")]
+    return [
+        *(AllocationRemoved(one.id) for one in snapshot.allocations_of(f"j{number}")),
+        JobRemoved(f"j{number}"),
+    ]
 
 
 def rebuilt(snapshot: Snapshot, number: int, place: int) -> list[Change]:
@@ -130,11 +142,11 @@ def test_what_is_followed_equals_what_is_looked_up(taken: list[Step]) -> None:
     likes, queues = equivalence_classes_of(snapshot), list(snapshot.queues.values())
     growers = GrowableJobIndex(likes, queues)
     standing = [task(entry(number), index, index) for number, tasks in enumerate(AT_FIRST) for index in tasks]
-    snapshot.apply(Delta(tuple(AllocationPut(one) for one in standing)))
+    snapshot.apply_delta(Delta(tuple(AllocationPut(one) for one in standing)))
     for kind, number, place in taken:
-        snapshot.apply(Delta(tuple(STEPS[kind](snapshot, number, place))))
+        snapshot.apply_delta(Delta(tuple(STEPS[kind](snapshot, number, place))))
         with snapshot.statement() as statement:
-            for one in snapshot.held(f"j{place % JOBS}"):
+            for one in snapshot.allocations_of(f"j{place % JOBS}"):
                 statement.release(one.id)
             if number % 2:
                 of_occupants(node_occupancy_of(snapshot))

@@ -69,7 +69,7 @@ def fleets(draw: st.DrawFn) -> Snapshot:
 
 
 def in_bounds(snapshot: Snapshot) -> None:
-    for held in snapshot.nodes():
+    for held in snapshot.export_nodes():
         assert held.used_cpu <= held.cpu
         for device in held.devices:
             assert 0 <= device.used_cores <= device.cores
@@ -113,7 +113,7 @@ def test_a_gang_stands_within_its_rules_or_nothing_is_left_of_it(snapshot: Snaps
     if isinstance(found, Refusal):
         assert found.numbers
         return
-    snapshot.apply(Delta(tuple(AllocationPut(allocation) for allocation in found)))
+    snapshot.apply_delta(Delta(tuple(AllocationPut(allocation) for allocation in found)))
     in_bounds(snapshot)
     required_levels_hold(snapshot, entry, found)
     counts = Counter(task.role for task in found)
@@ -129,8 +129,8 @@ def test_steps_lead_where_a_full_placement_stops(snapshot: Snapshot, entry: Job)
         found = seat(snapshot, entry, extent=PlacementExtent.STEP)
         if isinstance(found, Refusal) or not found:
             break
-        snapshot.apply(Delta(tuple(AllocationPut(allocation) for allocation in found)))
-        assert GangRules(entry).is_satisfied(count_placed_tasks(entry, snapshot.held(entry.id)))
+        snapshot.apply_delta(Delta(tuple(AllocationPut(allocation) for allocation in found)))
+        assert GangRules(entry).is_satisfied(count_placed_tasks(entry, snapshot.allocations_of(entry.id)))
         in_bounds(snapshot)
     more = seat(snapshot, entry)
     assert isinstance(more, Refusal) or not more
@@ -154,18 +154,20 @@ def test_what_is_expendable_leaves_a_gang_at_every_step(snapshot: Snapshot, entr
 def test_house_keeping_keeps_bounds_and_never_repeats_itself(
     snapshot: Snapshot, first: Job, second: Job, waiting: Job
 ) -> None:
-    data = world(snapshot.nodes(), [live(first), live(second), waiting], flavors=snapshot.flavors.values())
+    data = world(
+        snapshot.export_nodes(), [live(first), live(second), waiting], flavors=snapshot.flavors.values()
+    )
     for entry in (first, second):
         found = seat(data, entry)
         if not isinstance(found, Refusal):
-            data.apply(Delta(tuple(AllocationPut(allocation) for allocation in found)))
+            data.apply_delta(Delta(tuple(AllocationPut(allocation) for allocation in found)))
     before = data.to_json()
     result = act(data, "elastic", "consolidate")
     assert data.to_json() == before
     settle(data, result, gone=True)
     in_bounds(data)
     for entry in (first, second, waiting):
-        held = data.held(entry.id)
+        held = data.allocations_of(entry.id)
         if held:
             assert GangRules(entry).is_satisfied(count_placed_tasks(entry, held))
     again = act(data, "elastic", "consolidate")

@@ -30,7 +30,7 @@ def rest(stage: Stage, waves: list[list[Job]]) -> dict[str, int]:
         stage.submit(*wave)
         stage.cycle()
     for _ in range(40):
-        for name in [name for name, entry in stage.snapshot.jobs.items() if stage.snapshot.holds(name)]:
+        for name in [name for name, entry in stage.snapshot.jobs.items() if stage.snapshot.count_tasks(name)]:
             stage.leave(name)
         stage.now += 30
         if not stage.cycle().decisions:

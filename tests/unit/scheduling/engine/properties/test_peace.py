@@ -67,7 +67,7 @@ def stages(draw: st.DrawFn) -> Stage:
 def sound(snapshot: Snapshot) -> None:
     """No card is given twice, and admissions keep within what the tree allows."""
     for row in range(len(snapshot.fleet)):
-        for device in snapshot.fleet.export(row).devices:
+        for device in snapshot.fleet.export_node(row).devices:
             assert 0 <= device.used_cores <= device.cores
             assert not device.exclusive or device.holders == 1
     for key in {charge.key for held in snapshot.allocations.values() for charge in held.charges}:

@@ -16,11 +16,11 @@ QUEUES = ("a", "b")
 def facts(snapshot: Snapshot) -> tuple[object, ...]:
     """The snapshot, and what it keeps at hand so as not to work it out again."""
     jobs = {
-        name: (snapshot.holds(name), snapshot.held(name), snapshot.charged(name))
+        name: (snapshot.count_tasks(name), snapshot.allocations_of(name), snapshot.charges_of(name))
         for name in sorted(snapshot.jobs)
     }
-    holders = [snapshot.holders(queue) for queue in QUEUES]
-    return snapshot.to_json(), jobs, holders, snapshot.leaving()
+    holders = [snapshot.jobs_charged_to(queue) for queue in QUEUES]
+    return snapshot.to_json(), jobs, holders, snapshot.leaving_allocations()
 
 
 steps = st.lists(st.tuples(st.sampled_from("adcr"), st.integers(0, 20)), max_size=25)
@@ -33,7 +33,7 @@ def test_rollback_restores_the_snapshot_exactly(before: Steps, what_if: Steps) -
     for kind, pick in before:
         task = made[pick % len(made)]
         if kind == "a" and task.id not in snapshot.allocations:
-            snapshot.take(task)
+            snapshot.add_allocation(task)
     text = facts(snapshot)
     with snapshot.statement() as statement:
         marks = [(statement.checkpoint(), facts(snapshot))]

@@ -66,9 +66,9 @@ def without(snapshot: Snapshot, found: TargetSet, kept: str = "") -> None:
     for target in found.targets:
         if target.job == kept:
             continue
-        for task in snapshot.held(target.job):
+        for task in snapshot.allocations_of(target.job):
             if not target.tasks or task.id in target.tasks:
-                snapshot.give_back(task.id)
+                snapshot.remove_allocation(task.id)
 
 
 def fits(snapshot: Snapshot, cards: int) -> bool:

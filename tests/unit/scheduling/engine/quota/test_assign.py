@@ -34,7 +34,7 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.quota.assign import Replaced, assign
 from scheduling.engine.quota.assignment import Assignment, Mode
-from scheduling.engine.state.charges import chosen_charges, demand
+from scheduling.engine.state.charges import charges_in_flavors, compute_demand
 from scheduling.engine.state.snapshot import Snapshot
 
 CPU = "cpu"
@@ -339,16 +339,18 @@ class TestRefusals:
 class TestDemand:
     def test_named_resources_and_what_is_charged_only_count(self) -> None:
         request = Request(cpu=2, extended=(Extended("net", 3),), charged=(Extended("pods", 1),))
-        assert demand(request, Flavor(id="f")) == {CPU: 2, "net": 3, "pods": 1}
+        assert compute_demand(request, Flavor(id="f")) == {CPU: 2, "net": 3, "pods": 1}
 
     def test_an_amount_of_zero_is_kept_where_it_is_named(self) -> None:
         request = Request(charged=(Extended("net", 0),))
-        assert demand(request, Flavor(id="f")) == {"net": 0}
+        assert compute_demand(request, Flavor(id="f")) == {"net": 0}
 
     def test_cards_are_charged_by_the_flavor_that_was_chosen(self) -> None:
         request = Request(cpu=4, gpu=GpuRequest(cards=2))
         small, large = Flavor(id="s", card_memory=40), Flavor(id="l", card_memory=80)
-        assert demand(request, small)[Resource.GPU_MEMORY] == 80
-        assert demand(request, large)[Resource.GPU_MEMORY] == 160
-        charges = chosen_charges(request, {CPU: small, Resource.GPU_CARDS: large, Resource.GPU_MEMORY: large})
+        assert compute_demand(request, small)[Resource.GPU_MEMORY] == 80
+        assert compute_demand(request, large)[Resource.GPU_MEMORY] == 160
+        charges = charges_in_flavors(
+            request, {CPU: small, Resource.GPU_CARDS: large, Resource.GPU_MEMORY: large}
+        )
         assert charges == (Charge("l", "gpu.cards", 2), Charge("l", "gpu.memory", 160), Charge("s", CPU, 4))

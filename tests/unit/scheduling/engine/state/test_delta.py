@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from foundation.core.quantities import Resource
 from scheduling.engine import (
-    AllocationGone,
+    AllocationRemoved,
     Delta,
     FlavorPut,
-    JobGone,
     JobPut,
-    NodeGone,
+    JobRemoved,
     NodePut,
+    NodeRemoved,
     QueuePut,
     QuotaPut,
     Snapshot,
     SnapshotError,
-    canonical,
+    to_canonical_json,
 )
 from scheduling.engine.model import (
     AffinityOperator,
@@ -57,8 +57,8 @@ def submit(snapshot: Snapshot, pick: int) -> Delta:
 
 
 def cancel(snapshot: Snapshot, pick: int) -> Delta:
-    waiting = [name for name in sorted(snapshot.jobs) if not snapshot.holds(name)]
-    return Delta((JobGone(waiting[pick % len(waiting)]),) if waiting else ())
+    waiting = [name for name in sorted(snapshot.jobs) if not snapshot.count_tasks(name)]
+    return Delta((JobRemoved(waiting[pick % len(waiting)]),) if waiting else ())
 
 
 def promote(snapshot: Snapshot, pick: int) -> Delta:
@@ -69,7 +69,7 @@ def promote(snapshot: Snapshot, pick: int) -> Delta:
 
 def end(snapshot: Snapshot, pick: int) -> Delta:
     tasks = sorted(snapshot.allocations)
-    return Delta((AllocationGone(tasks[pick % len(tasks)]),) if tasks else ())
+    return Delta((AllocationRemoved(tasks[pick % len(tasks)]),) if tasks else ())
 
 
 def add_node(snapshot: Snapshot, pick: int) -> Delta:
@@ -78,12 +78,12 @@ def add_node(snapshot: Snapshot, pick: int) -> Delta:
 
 
 def cordon(snapshot: Snapshot, pick: int) -> Delta:
-    nodes = snapshot.nodes()
+    nodes = snapshot.export_nodes()
     return Delta((NodePut(replace(nodes[pick % len(nodes)], schedulable=pick % 2 == 0)),) if nodes else ())
 
 
 def relabel(snapshot: Snapshot, pick: int) -> Delta:
-    nodes = snapshot.nodes()
+    nodes = snapshot.export_nodes()
     if not nodes:
         return Delta()
     taints = (Taint("soft", effect=TaintEffect.PREFER_NO_SCHEDULE),) if pick % 3 == 0 else ()
@@ -101,11 +101,11 @@ def relate(snapshot: Snapshot, pick: int) -> Delta:
 def lose_node(snapshot: Snapshot, pick: int) -> Delta:
     held = {task.node for task in snapshot.allocations.values()}
     free = sorted(set(snapshot.fleet.row) - held)
-    return Delta((NodeGone(free[pick % len(free)]),) if free else ())
+    return Delta((NodeRemoved(free[pick % len(free)]),) if free else ())
 
 
 def set_limits(snapshot: Snapshot, pick: int) -> Delta:
-    leaf = next(entry for entry in snapshot.quota_nodes() if entry.id == "a")
+    leaf = next(entry for entry in snapshot.export_quota_nodes() if entry.id == "a")
     return Delta((QuotaPut(replace(leaf, quotas=quotas(pick % 7, lend=pick % 3))),))
 
 
@@ -147,18 +147,18 @@ STEPS = [
 def test_warm_equals_cold(steps: list[tuple[Callable[[Snapshot, int], Delta], int]]) -> None:
     warm = world([node("n1"), node("n2", 2)], teams={"a": quotas(3), "b": quotas(3)})
     for step, pick in steps:
-        warm.apply(step(warm, pick))
+        warm.apply_delta(step(warm, pick))
     cold = Snapshot.from_json(warm.to_json())
     assert cold.to_json() == warm.to_json()
-    assert canonical(cycle(cold)) == canonical(cycle(warm))
+    assert to_canonical_json(cycle(cold)) == to_canonical_json(cycle(warm))
 
 
 def test_limits_below_what_is_in_use_admit_nothing_new() -> None:
     snapshot = world([node("n1", 8)], [job("one", "a", role(1, 3))], teams={"a": quotas(4)})
     commit(snapshot, cycle(snapshot))
-    lowered = replace(snapshot.quota_nodes()[0], quotas=quotas(2))
+    lowered = replace(snapshot.export_quota_nodes()[0], quotas=quotas(2))
     assert lowered.usage
-    snapshot.apply(Delta((QuotaPut(lowered), JobPut(job("two", at=1)))))
+    snapshot.apply_delta(Delta((QuotaPut(lowered), JobPut(job("two", at=1)))))
     assert started(cycle(snapshot)) == []
     assert outcome(cycle(snapshot), "two").numbers["available"] == 0
 
@@ -169,14 +169,14 @@ def test_an_allocation_gone_frees_node_cards_and_quota() -> None:
     assert started(result) == ["one"]
     commit(snapshot, result)
     assert started(cycle(snapshot)) == []
-    snapshot.apply(Delta((AllocationGone("one/worker/0"), JobGone("one"))))
+    snapshot.apply_delta(Delta((AllocationRemoved("one/worker/0"), JobRemoved("one"))))
     assert started(cycle(snapshot)) == ["two"]
 
 
 def test_a_lost_node_may_leave_before_its_tasks() -> None:
     snapshot = world([node("n1"), node("n2")], [job("one", "a", role(1, 4))])
     commit(snapshot, cycle(snapshot))
-    snapshot.apply(Delta((NodeGone("n1"), AllocationGone("one/worker/0"))))
+    snapshot.apply_delta(Delta((NodeRemoved("n1"), AllocationRemoved("one/worker/0"))))
     assert snapshot.quota.usage("a", quotas(1)[0].key) == 0
 
 

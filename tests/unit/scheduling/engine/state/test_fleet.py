@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduling.engine import AllocationPut, Delta, NodeGone, NodePut, Snapshot
+from scheduling.engine import AllocationPut, Delta, NodePut, NodeRemoved, Snapshot
 from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import (
     Allocation,
@@ -25,9 +25,9 @@ from scheduling.engine.model import (
 from scheduling.engine.placement.capacity import count_when_empty, empty_fleet
 from scheduling.engine.placement.placer import Placer, placer_for
 from scheduling.engine.session.config import EngineConfig
-from scheduling.engine.state.bare import emptied, lasting
-from scheduling.engine.state.fleet import Fleet, Hold
-from scheduling.engine.state.shape import resolve
+from scheduling.engine.state.fleet import Fleet, TaskUsage
+from scheduling.engine.state.node_facts import empty_node, select_lasting_facts
+from scheduling.engine.state.task_shape import resolve_shape
 from tests.unit.scheduling.engine.builders import flavor, node, role, world
 
 ZONES = (NumaZone(id=0, cpu=32_000), NumaZone(id=1, cpu=32_000))
@@ -88,14 +88,14 @@ REBUILT: list[dict[str, Any]] = [
 def test_what_changes_in_place(facts: dict[str, Any], in_place: bool) -> None:
     fleet, fresh = Fleet([rich("n0"), rich()]), replace(rich(), **facts)
     before = arrays(fleet)
-    assert fleet.put(fresh) is in_place
+    assert fleet.update_node(fresh) is in_place
     assert arrays(fleet) == (arrays(Fleet([rich("n0"), fresh])) if in_place else before)
     if in_place:
-        assert fleet.export(1) == Fleet([fresh]).export(0)
+        assert fleet.export_node(1) == Fleet([fresh]).export_node(0)
 
 
 def test_a_node_that_is_not_there_is_not_put() -> None:
-    assert Fleet([rich()]).put(rich("n2")) is False
+    assert Fleet([rich()]).update_node(rich("n2")) is False
 
 
 @pytest.mark.parametrize("facts", IN_PLACE)
@@ -103,14 +103,14 @@ def test_boards_follow(facts: dict[str, Any]) -> None:
     snapshot = world([rich("n0"), rich()], flavors=[flavor(node_labels={"pool": "x"})])
     pool = snapshot.flavors["a100"]
     tasks = [
-        resolve(asked.request, PlacementRules(), pool)
+        resolve_shape(asked.request, PlacementRules(), pool)
         for asked in (role(), role(1, 2, cpu=4_000), role(1, 1, cores=95), role(1, 0, cpu=31_997))
     ]
     warm = placer_for(snapshot.fleet, RULE)
     for task in tasks:
         warm.board(task, pool)
         count_when_empty(snapshot.fleet, RULE, task, pool)
-    snapshot.apply(Delta((NodePut(replace(rich(), **facts)),)))
+    snapshot.apply_delta(Delta((NodePut(replace(rich(), **facts)),)))
     cold = Snapshot.from_json(snapshot.to_json())
     assert placer_for(snapshot.fleet, RULE) is warm
     for task in tasks:
@@ -126,9 +126,9 @@ def test_boards_follow(facts: dict[str, Any]) -> None:
 def test_the_empty_fleet_follows_what_lasts() -> None:
     fleet = Fleet([rich()])
     empty = empty_fleet(fleet)
-    assert fleet.put(rich(used_cpu=5))
-    assert empty.revised == []
-    assert fleet.put(rich(labels={"pool": "y"}, ready=False))
+    assert fleet.update_node(rich(used_cpu=5))
+    assert empty.revised_rows == []
+    assert fleet.update_node(rich(labels={"pool": "y"}, ready=False))
     assert empty_fleet(fleet) is empty
     assert empty.nodes[0].labels == {"pool": "y"}
     assert empty.ready.all()
@@ -140,11 +140,13 @@ def test_the_empty_fleet_is_as_built_from_empty_nodes() -> None:
     busy = replace(busy, used_extended=(Extended("nic", 2),), pressure=(Pressure.DISK,))
     used = replace(busy.devices[0], used_cores=40, used_memory=1_000, holders=2, healthy=False)
     busy = replace(busy, devices=(used, replace(busy.devices[1], holders=1, exclusive=True)))
-    empty, built = Fleet([busy]).emptied(), Fleet([emptied(busy)], hypothetical=True)
+    empty, built = Fleet([busy]).copy_empty(), Fleet([empty_node(busy)], hypothetical=True)
     found, wanted = arrays(empty), arrays(built)
     # What stands in a zone's own facts is its usage at the load; the columns are what counts.
     assert {**found, "zone facts": None} == {**wanted, "zone facts": None}
-    assert lasting(empty.nodes[0]) == lasting(replace(built.nodes[0], devices=busy.devices))
+    assert select_lasting_facts(empty.nodes[0]) == select_lasting_facts(
+        replace(built.nodes[0], devices=busy.devices)
+    )
     assert empty.hypothetical and not empty.memo
 
 
@@ -154,15 +156,15 @@ def test_a_batch_builds_one_fleet_at_most(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(
         "scheduling.engine.state.snapshot.Fleet", lambda nodes: built.append(1) or Fleet(nodes)
     )
-    snapshot.apply(Delta(tuple(NodePut(rich(f"n{number}", used_cpu=1)) for number in range(4))))
+    snapshot.apply_delta(Delta(tuple(NodePut(rich(f"n{number}", used_cpu=1)) for number in range(4))))
     assert built == []
     held = Allocation(job="j", queue="a", role="w", index=0, flavor="a100", node="n9", cpu=5)
-    snapshot.apply(
+    snapshot.apply_delta(
         Delta(
             (
                 NodePut(rich("n8")),
                 NodePut(rich("n9")),
-                NodeGone("n0"),
+                NodeRemoved("n0"),
                 NodePut(rich("n8", rank=3)),
                 AllocationPut(held),
             )
@@ -170,7 +172,7 @@ def test_a_batch_builds_one_fleet_at_most(monkeypatch: pytest.MonkeyPatch) -> No
     )
     assert built == [1]
     assert sorted(snapshot.fleet.row) == ["n1", "n2", "n3", "n8", "n9"]
-    assert snapshot.nodes()[-1].used_cpu == 5
+    assert snapshot.export_nodes()[-1].used_cpu == 5
 
 
 def test_an_allocation_holds_and_frees_everything() -> None:
@@ -182,7 +184,7 @@ def test_an_allocation_holds_and_frees_everything() -> None:
     )  # fmt: skip
     with snapshot.statement() as statement:
         statement.allocate(held)
-        now = snapshot.nodes()[0]
+        now = snapshot.export_nodes()[0]
         assert (now.used_cpu, now.used_memory, now.used_pods) == (1_000, 2, 1)
         assert now.used_extended == (Extended("nic", 3),)
         assert [zone.used_cpu for zone in now.numa] == [0, 1_000]
@@ -193,23 +195,23 @@ def test_an_allocation_holds_and_frees_everything() -> None:
 
 def test_a_copy_goes_its_own_way() -> None:
     fleet = Fleet([node("n1")])
-    taken = Hold(4_000, 1_024, ((0, 100, 40_960, True), (1, 50, 20_480, False)))
-    fleet.hold(0, taken)
-    before = fleet.export(0)
+    taken = TaskUsage(4_000, 1_024, ((0, 100, 40_960, True), (1, 50, 20_480, False)))
+    fleet.add_usage(0, taken)
+    before = fleet.export_node(0)
     twin = fleet.copy()
-    twin.release(0, taken)
-    assert fleet.export(0) == before
-    assert twin.export(0) == Fleet([node("n1")]).export(0)
-    fleet.release(0, taken)
-    twin.hold(0, taken)
-    assert twin.export(0) == before
+    twin.remove_usage(0, taken)
+    assert fleet.export_node(0) == before
+    assert twin.export_node(0) == Fleet([node("n1")]).export_node(0)
+    fleet.remove_usage(0, taken)
+    twin.add_usage(0, taken)
+    assert twin.export_node(0) == before
 
 
-@pytest.mark.parametrize("twin", [Fleet.copy, Fleet.emptied])
+@pytest.mark.parametrize("twin", [Fleet.copy, Fleet.copy_empty])
 def test_what_a_twin_holds_is_its_own(twin: Callable[[Fleet], Fleet]) -> None:
     fleet = Fleet([node("n1", 2)])
     other = twin(fleet)
-    other.hold(0, Hold(1_000, 10, ((1, 30, 5, False),)))
+    other.add_usage(0, TaskUsage(1_000, 10, ((1, 30, 5, False),)))
     for part in (fleet, other):
         held = int(part is other)
         assert part.cpu_free[0] == part.cpu[0] - 1_000 * held

@@ -27,7 +27,7 @@ def test_a_card_is_exclusive_as_long_as_somebody_has_all_of_it(held: tuple[Devic
                 )
             )
             texts.append(snapshot.to_json())
-            exclusive = snapshot.nodes()[0].devices[0].exclusive
+            exclusive = snapshot.export_nodes()[0].devices[0].exclusive
             assert exclusive == any(one.exclusive for one in held[: index + 1])
         for index, mark in reversed(list(enumerate(marks))):
             statement.rollback(mark)

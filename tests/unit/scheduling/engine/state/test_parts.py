@@ -8,12 +8,12 @@ import pytest
 
 from foundation.core.quantities import Resource
 from scheduling.engine import (
-    ClaimGone,
     ClaimPut,
+    ClaimRemoved,
     Delta,
     FlavorPut,
-    JobGone,
     JobPut,
+    JobRemoved,
     QueuePut,
     QuotaPut,
     Snapshot,
@@ -59,13 +59,13 @@ def test_claims_and_usage_come_and_go() -> None:
     snapshot = small()
     claims = [Claim(job=name, until=Instant(5), allocations=(), leaving=()) for name in "kj"]
     usage = [UserUsage(queue=name, user="u", at=Instant(1)) for name in "ba"]
-    snapshot.apply(Delta((*map(ClaimPut, claims), *map(UsagePut, usage))))
+    snapshot.apply_delta(Delta((*map(ClaimPut, claims), *map(UsagePut, usage))))
     again = rebuilt(snapshot)
     assert again.claims == {one.job: one for one in claims}
     assert again.usage == {(one.queue, one.user): one for one in usage}
     assert list(again.claims) == ["j", "k"] and list(again.usage) == [("a", "u"), ("b", "u")]
-    snapshot.apply(
-        Delta((ClaimGone("k"), ClaimGone("nobody"), ClaimPut(replace(claims[1], until=Instant(9)))))
+    snapshot.apply_delta(
+        Delta((ClaimRemoved("k"), ClaimRemoved("nobody"), ClaimPut(replace(claims[1], until=Instant(9)))))
     )
     assert {name: claim.until for name, claim in rebuilt(snapshot).claims.items()} == {"j": 9}
 
@@ -78,48 +78,48 @@ def test_parts_stand_in_the_order_of_their_ids() -> None:
     )
     assert list(shuffled.flavors) == ["a100", "z"]
     assert list(shuffled.queues) == ["a", "b"]
-    assert [node.id for node in shuffled.quota_nodes()] == ["a", "b", "root"]
+    assert [node.id for node in shuffled.export_quota_nodes()] == ["a", "b", "root"]
 
 
 def test_what_a_job_is_charged_is_the_sum_of_its_tasks() -> None:
     snapshot = small()
     for task in (held("j", 0, 3, 4), held("j", 1, 5), held("k", 0, 9)):
-        snapshot.take(task)
-    assert snapshot.charged("j") == {CORES: 12}
-    assert snapshot.charged("nobody") == {}
-    assert snapshot.short() == []
+        snapshot.add_allocation(task)
+    assert snapshot.charges_of("j") == {CORES: 12}
+    assert snapshot.charges_of("nobody") == {}
+    assert snapshot.find_incomplete_jobs() == []
 
 
 def test_jobs_that_leave_are_known_from_the_first() -> None:
     leaving = job("gone", state=JobState.LEAVING)
     snapshot = world(jobs=[leaving, job("j")])
-    snapshot.take(held("gone"))
-    snapshot.take(held("j"))
-    assert snapshot.leaving() == ("gone/worker/0",)
-    snapshot.apply(Delta((JobPut(replace(leaving, state=JobState.LIVE)),)))
-    assert snapshot.leaving() == ()
-    snapshot.apply(Delta((JobPut(leaving),)))
-    assert snapshot.leaving() == ("gone/worker/0",)
-    snapshot.apply(Delta((JobGone("gone"), JobGone("nobody"))))
-    assert snapshot.leaving() == ()
+    snapshot.add_allocation(held("gone"))
+    snapshot.add_allocation(held("j"))
+    assert snapshot.leaving_allocations() == ("gone/worker/0",)
+    snapshot.apply_delta(Delta((JobPut(replace(leaving, state=JobState.LIVE)),)))
+    assert snapshot.leaving_allocations() == ()
+    snapshot.apply_delta(Delta((JobPut(leaving),)))
+    assert snapshot.leaving_allocations() == ("gone/worker/0",)
+    snapshot.apply_delta(Delta((JobRemoved("gone"), JobRemoved("nobody"))))
+    assert snapshot.leaving_allocations() == ()
 
 
 def test_changes_name_the_job() -> None:
     snapshot = small()
 
     def noted(change: object) -> list[str] | None:
-        before = snapshot.changes.number
+        before = snapshot.job_changes.number
         if callable(change):
             change()
-        return snapshot.changes.since(before)
+        return snapshot.job_changes.jobs_since(before)
 
-    assert noted(lambda: snapshot.take(held("j"))) == ["j"]
-    assert noted(lambda: snapshot.give_back("j/worker/0")) == ["j"]
-    assert noted(lambda: snapshot.apply(Delta((JobPut(job("new")), JobGone("k"))))) == ["k", "new"]
+    assert noted(lambda: snapshot.add_allocation(held("j"))) == ["j"]
+    assert noted(lambda: snapshot.remove_allocation("j/worker/0")) == ["j"]
+    assert noted(lambda: snapshot.apply_delta(Delta((JobPut(job("new")), JobRemoved("k"))))) == ["k", "new"]
     with snapshot.statement() as statement:
         statement.allocate(held("j"))
-        before = snapshot.changes.number
-    assert snapshot.changes.since(before) == ["j"]
+        before = snapshot.job_changes.number
+    assert snapshot.job_changes.jobs_since(before) == ["j"]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_the_number_of_sliced_cards_is_no_part_of_a_share(
     )
     assert snapshot.quota.share("a", {key: 3}).zero is not shared
     whole = FlavorPut(flavor(mode=GpuMode.WHOLE))
-    snapshot.apply(Delta((whole,)))
+    snapshot.apply_delta(Delta((whole,)))
     assert not snapshot.quota.share("a", {key: 3}).zero
     assert not snapshot.quota.share("a", {FlavorResource("unknown", resource): 3}).zero
 
@@ -152,7 +152,9 @@ def test_limits_and_weights_reach_the_tree() -> None:
         flavor="a100", resource=Resource.GPU_CARDS, own_nominal=4, borrowing_limit=1, lending_limit=2
     )
     snapshot = small()
-    snapshot.apply(Delta((QuotaPut(QuotaNode(id="a", parent="root", quotas=(limited,), weight_milli=500)),)))
+    snapshot.apply_delta(
+        Delta((QuotaPut(QuotaNode(id="a", parent="root", quotas=(limited,), weight_milli=500)),))
+    )
     limits = rebuilt(snapshot).quota.limits("a", CARDS)
     assert (limits.own_nominal, limits.borrowing_limit, limits.lending_limit) == (4, 1, 2)
     assert rebuilt(snapshot).quota.weight_milli("a") == 500
@@ -160,34 +162,36 @@ def test_limits_and_weights_reach_the_tree() -> None:
 
 def test_a_queue_may_move_to_another_leaf() -> None:
     snapshot = small()
-    snapshot.apply(Delta((QueuePut(queue("c", quota_node="b")),)))
-    snapshot.take(replace(held("j", 0, 7), queue="c"))
+    snapshot.apply_delta(Delta((QueuePut(queue("c", quota_node="b")),)))
+    snapshot.add_allocation(replace(held("j", 0, 7), queue="c"))
     assert rebuilt(snapshot).quota.usage("b", CORES) == 7
     assert snapshot.queues["c"].quota_node == "b"
     with pytest.raises(SnapshotError, match=r"^queue d has no quota node nowhere$"):
-        snapshot.apply(Delta((QueuePut(queue("d", quota_node="nowhere")),)))
+        snapshot.apply_delta(Delta((QueuePut(queue("d", quota_node="nowhere")),)))
 
 
 def test_the_other_moment_is_refused_where_there_is_none() -> None:
     snapshot = small()
-    with pytest.raises(StatementError, match=r"^there is no later moment$"):
-        snapshot.leave(["j/worker/0"])
+    with pytest.raises(StatementError, match=r"^the future view is not open$"):
+        snapshot.release_in_future(["j/worker/0"])
     with snapshot.statement() as statement:
         mark = statement.checkpoint()
-        snapshot.join()
-        with pytest.raises(StatementError, match=r"^what both moments share is taken back at the end only$"):
+        snapshot.open_future()
+        with pytest.raises(
+            StatementError, match=r"^changes of both views are undone only at the end of their statement$"
+        ):
             statement.rollback(mark)
-        snapshot.take(held("j"))
-        snapshot.leave(["j/worker/0", "nobody/worker/0"])
-        snapshot.show(later=True)
+        snapshot.add_allocation(held("j"))
+        snapshot.release_in_future(["j/worker/0", "nobody/worker/0"])
+        snapshot.select_view(future=True)
         assert "j/worker/0" not in snapshot.allocations
-        standing = snapshot.standing("j/worker/0")
+        standing = snapshot.find_present_allocation("j/worker/0")
         assert standing is not None and standing.id == "j/worker/0"
-        assert snapshot.standing("nobody/worker/0") is None
-        snapshot.show(later=False)
-    with pytest.raises(StatementError, match=r"^there is no later moment$"):
-        snapshot.leave(["j/worker/0"])
-    with pytest.raises(StatementError, match=r"^two moments are kept inside a statement only$"):
-        snapshot.join()
-    with snapshot.statement(), pytest.raises(StatementError, match=r"^a snapshot does not advance inside a"):
-        snapshot.apply(Delta())
+        assert snapshot.find_present_allocation("nobody/worker/0") is None
+        snapshot.select_view(future=False)
+    with pytest.raises(StatementError, match=r"^the future view is not open$"):
+        snapshot.release_in_future(["j/worker/0"])
+    with pytest.raises(StatementError, match=r"^the future view exists inside a statement only$"):
+        snapshot.open_future()
+    with snapshot.statement(), pytest.raises(StatementError, match=r"^changes are not applied inside a"):
+        snapshot.apply_delta(Delta())

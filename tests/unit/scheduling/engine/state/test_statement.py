@@ -45,8 +45,8 @@ def test_misuse_is_refused() -> None:
         later = statement.checkpoint()
         with pytest.raises(SnapshotError, match="already"):
             statement.allocate(made[0])
-        with pytest.raises(StatementError, match="advance"):
-            snapshot.apply(Delta())
+        with pytest.raises(StatementError, match="not applied"):
+            snapshot.apply_delta(Delta())
         statement.rollback(mark)
         with pytest.raises(StatementError, match="checkpoint"):
             statement.rollback(later)

@@ -37,7 +37,7 @@ def test_warm_decides_as_cold(steps: list[tuple[Callable[[Snapshot, int], Delta]
         queues=[queue("a", preemption=ASKING), queue("b", preemption=ASKING)],
     )
     for number, (step, pick) in enumerate(steps):
-        warm.apply(step(warm, pick))
+        warm.apply_delta(step(warm, pick))
         now = Instant(1_000 + number)
         cold = Snapshot.from_json(warm.to_json())
         assert run_cycle(warm, CONFIG, now) == run_cycle(cold, CONFIG, now)

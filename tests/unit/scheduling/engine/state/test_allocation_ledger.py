@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.engine import AllocationPut, Delta, JobGone, JobPut, NodePut, Snapshot, SnapshotError
+from scheduling.engine import AllocationPut, Delta, JobPut, JobRemoved, NodePut, Snapshot, SnapshotError
 from scheduling.engine.model import (
     Allocation,
     Charge,
@@ -46,16 +46,16 @@ def small(*jobs: str, rules: PlacementRules = PLAIN) -> Snapshot:
 
 def shown(snapshot: Snapshot) -> tuple[object, ...]:
     """All that depends on who stands where."""
-    there, fleet = snapshot.fleet.presences, snapshot.fleet
+    there, fleet = snapshot.fleet.pod_index, snapshot.fleet
     seen = (
-        there.kin,
-        there.apart,
+        there.identities,
+        there.anti_affinity,
         there.groups,
         {row: sorted(map(str, p)) for row, p in there.ports.items()},
     )
-    held_by = {name: snapshot.held(name) for name in snapshot.jobs}
-    holders = [snapshot.holders(queue) for queue in "ab"]
-    return *seen, fleet.classes.tolist(), held_by, holders, snapshot.leaving(), snapshot.to_json()
+    held_by = {name: snapshot.allocations_of(name) for name in snapshot.jobs}
+    holders = [snapshot.jobs_charged_to(queue) for queue in "ab"]
+    return *seen, fleet.classes.tolist(), held_by, holders, snapshot.leaving_allocations(), snapshot.to_json()
 
 
 @pytest.mark.parametrize(
@@ -81,23 +81,23 @@ def test_a_task_is_met_by_its_own_rules_or_its_roles_or_its_jobs(
     before = shown(snapshot)
     with snapshot.statement() as statement:
         statement.allocate(held("j", rules=rules(own)))
-        assert snapshot.fleet.presences.groups == expected
+        assert snapshot.fleet.pod_index.groups == expected
         statement.release("j/worker/0")
-        assert snapshot.fleet.presences.groups == {}
+        assert snapshot.fleet.pod_index.groups == {}
     assert shown(snapshot) == before
-    snapshot.take(held("j", rules=rules(own)))
-    assert snapshot.fleet.presences.groups == expected
+    snapshot.add_allocation(held("j", rules=rules(own)))
+    assert snapshot.fleet.pod_index.groups == expected
     rebuilt = Snapshot.from_json(snapshot.to_json())
     assert shown(rebuilt) == shown(snapshot)
 
 
 def test_who_stands_on_no_known_node_is_met_by_nobody() -> None:
     snapshot = small("j", rules=SPEAKING)
-    snapshot.take(held("j", node_id="elsewhere"))
-    assert snapshot.fleet.presences.groups == {}
+    snapshot.add_allocation(held("j", node_id="elsewhere"))
+    assert snapshot.fleet.pod_index.groups == {}
     assert snapshot.quota.usage("a", CPU) == 15
     assert shown(Snapshot.from_json(snapshot.to_json())) == shown(snapshot)
-    snapshot.give_back("j/worker/0")
+    snapshot.remove_allocation("j/worker/0")
     assert snapshot.quota.usage("a", CPU) == 0
 
 
@@ -105,85 +105,85 @@ def test_who_stands_on_no_known_node_is_met_by_nobody() -> None:
 def test_a_change_of_the_job_changes_how_its_tasks_are_met(changed: PlacementRules) -> None:
     snapshot = small("j", "k", rules=SPEAKING)
     for name in "jk":
-        snapshot.apply(Delta((AllocationPut(held(name, "jk".index(name))),)))
-    snapshot.apply(Delta((JobPut(replace(snapshot.jobs["j"], rules=changed)),)))
+        snapshot.apply_delta(Delta((AllocationPut(held(name, "jk".index(name))),)))
+    snapshot.apply_delta(Delta((JobPut(replace(snapshot.jobs["j"], rules=changed)),)))
     assert shown(Snapshot.from_json(snapshot.to_json())) == shown(snapshot)
     before = shown(snapshot)
     with snapshot.statement() as statement:
         statement.allocate(statement.release("j/worker/0"))
         assert shown(snapshot) == before
-    snapshot.apply(Delta((JobGone("j"),)))
-    assert snapshot.fleet.presences.groups == {"g": {0: 1}}
-    snapshot.give_back("j/worker/0")
+    snapshot.apply_delta(Delta((JobRemoved("j"),)))
+    assert snapshot.fleet.pod_index.groups == {"g": {0: 1}}
+    snapshot.remove_allocation("j/worker/0")
     assert shown(Snapshot.from_json(snapshot.to_json())) == shown(snapshot)
 
 
 def test_new_nodes_find_everybody_where_he_was() -> None:
     snapshot = small("j", rules=SPEAKING)
-    snapshot.take(held("j"))
-    snapshot.apply(Delta((NodePut(node("n0", 4)), NodePut(node("n2", 2)))))
-    assert snapshot.fleet.presences.groups == {"g": {1: 1}}
+    snapshot.add_allocation(held("j"))
+    snapshot.apply_delta(Delta((NodePut(node("n0", 4)), NodePut(node("n2", 2)))))
+    assert snapshot.fleet.pod_index.groups == {"g": {1: 1}}
     assert shown(Snapshot.from_json(snapshot.to_json())) == shown(snapshot)
-    snapshot.give_back("j/worker/0")
-    assert snapshot.fleet.presences.groups == {}
+    snapshot.remove_allocation("j/worker/0")
+    assert snapshot.fleet.pod_index.groups == {}
     assert shown(Snapshot.from_json(snapshot.to_json())) == shown(snapshot)
 
 
 def test_holders_are_known_by_queue_as_long_as_they_hold_something() -> None:
     snapshot = small("k", "j")
-    assert (snapshot.holders("a"), snapshot.holders("nowhere")) == ((), ())
+    assert (snapshot.jobs_charged_to("a"), snapshot.jobs_charged_to("nowhere")) == ((), ())
     for task in (held("k"), held("j", 1), held("j", 2), held("j", 3, queue="b")):
-        snapshot.take(task)
-    assert (snapshot.holders("a"), snapshot.holders("b")) == (("j", "k"), ("j",))
-    assert [task.index for task in snapshot.held("j")] == [1, 2, 3]
-    assert [snapshot.holds(name) for name in ("j", "k", "nobody")] == [3, 1, 0]
-    snapshot.give_back("j/worker/2")
-    assert [task.index for task in snapshot.held("j")] == [1, 3]
-    snapshot.give_back("k/worker/0")
-    assert snapshot.holders("a") == ("j",)
-    assert (snapshot.held("k"), snapshot.held("nobody")) == ((), ())
+        snapshot.add_allocation(task)
+    assert (snapshot.jobs_charged_to("a"), snapshot.jobs_charged_to("b")) == (("j", "k"), ("j",))
+    assert [task.index for task in snapshot.allocations_of("j")] == [1, 2, 3]
+    assert [snapshot.count_tasks(name) for name in ("j", "k", "nobody")] == [3, 1, 0]
+    snapshot.remove_allocation("j/worker/2")
+    assert [task.index for task in snapshot.allocations_of("j")] == [1, 3]
+    snapshot.remove_allocation("k/worker/0")
+    assert snapshot.jobs_charged_to("a") == ("j",)
+    assert (snapshot.allocations_of("k"), snapshot.allocations_of("nobody")) == ((), ())
 
 
 def test_short_are_those_that_hold_less_than_they_want() -> None:
     snapshot = small("none", "some", "all")
     for task in (held("some"), *(held("all", index) for index in (1, 2, 3))):
-        snapshot.take(task)
-    snapshot.take(held("unknown", 0, "n2"))
-    assert snapshot.short() == ["some"]
-    snapshot.take(held("some", 1, "n2"))
-    assert snapshot.short() == ["some"]
-    snapshot.take(held("some", 2, "n2"))
-    assert snapshot.short() == []
+        snapshot.add_allocation(task)
+    snapshot.add_allocation(held("unknown", 0, "n2"))
+    assert snapshot.find_incomplete_jobs() == ["some"]
+    snapshot.add_allocation(held("some", 1, "n2"))
+    assert snapshot.find_incomplete_jobs() == ["some"]
+    snapshot.add_allocation(held("some", 2, "n2"))
+    assert snapshot.find_incomplete_jobs() == []
 
 
 def test_leaving_are_tasks_that_were_told_and_all_of_jobs_that_were() -> None:
     snapshot = small("j", "k")
     for task in (held("j"), held("j", 1, leaving=True), held("k", 2)):
-        snapshot.take(task)
-    assert snapshot.leaving() == ("j/worker/1",)
-    snapshot.apply(Delta((JobPut(replace(snapshot.jobs["k"], state=JobState.LEAVING)),)))
-    assert snapshot.leaving() == ("j/worker/1", "k/worker/2")
-    snapshot.give_back("j/worker/1")
-    assert snapshot.leaving() == ("k/worker/2",)
+        snapshot.add_allocation(task)
+    assert snapshot.leaving_allocations() == ("j/worker/1",)
+    snapshot.apply_delta(Delta((JobPut(replace(snapshot.jobs["k"], state=JobState.LEAVING)),)))
+    assert snapshot.leaving_allocations() == ("j/worker/1", "k/worker/2")
+    snapshot.remove_allocation("j/worker/1")
+    assert snapshot.leaving_allocations() == ("k/worker/2",)
 
 
 def test_a_copy_knows_all_that_is_held() -> None:
     snapshot = small("j", "k", rules=SPEAKING)
-    snapshot.take(held("j"))
+    snapshot.add_allocation(held("j"))
     with snapshot.statement():
-        snapshot.join()
-        snapshot.show(later=True)
-        assert snapshot.holders("a") == ("j",)
-        assert [task.id for task in snapshot.held("j")] == ["j/worker/0"]
-        assert snapshot.short() == ["j"]
-        snapshot.show(later=False)
+        snapshot.open_future()
+        snapshot.select_view(future=True)
+        assert snapshot.jobs_charged_to("a") == ("j",)
+        assert [task.id for task in snapshot.allocations_of("j")] == ["j/worker/0"]
+        assert snapshot.find_incomplete_jobs() == ["j"]
+        snapshot.select_view(future=False)
 
 
 def test_a_charge_to_a_queue_that_is_gone_is_refused() -> None:
     snapshot = small("j")
     before = shown(snapshot)
-    with pytest.raises(SnapshotError, match="j/worker/0 is charged to the queue lost, which is gone"):
-        snapshot.take(held("j", queue="lost"))
+    with pytest.raises(SnapshotError, match="j/worker/0 is charged to the queue lost, which does not exist"):
+        snapshot.add_allocation(held("j", queue="lost"))
     assert shown(snapshot) == before
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import Delta, JobGone, JobPut, Snapshot
+from scheduling.engine import Delta, JobPut, JobRemoved, Snapshot
 from scheduling.engine.model import Instant, Job, JobState
-from scheduling.engine.state.watch import Watch
+from scheduling.engine.state.live_jobs import LiveJobIndex
 from tests.unit.scheduling.engine.builders import NOW, job, node, role, world
 
 instants = st.none() | st.integers(0, 9).map(Instant)
@@ -30,9 +30,14 @@ def jobs(draw: st.DrawFn) -> Job:
     )
 
 
-def told(watch: Watch) -> tuple[object, ...]:
-    sets = (watch.broken, watch.idle, watch.elastic["a"], watch.unstarted())
-    return (*(sorted(ids) for ids in sets), dict(watch.tasks), list(watch.ends()), watch.overdue(Instant(7)))
+def told(watch: LiveJobIndex) -> tuple[object, ...]:
+    sets = (watch.broken, watch.idle, watch.elastic["a"], watch.jobs_without_start())
+    return (
+        *(sorted(ids) for ids in sets),
+        dict(watch.wanted_tasks),
+        list(watch.run_time_ends()),
+        watch.find_overdue_jobs(Instant(7)),
+    )
 
 
 @given(st.lists(jobs() | st.sampled_from("xyz"), max_size=12))
@@ -40,16 +45,16 @@ def told(watch: Watch) -> tuple[object, ...]:
 def test_following_changes_is_the_same_as_starting_anew(changes: list[Job | str]) -> None:
     kept: Snapshot = world([node("n")], [])
     for change in changes:
-        kept.apply(Delta((JobGone(change) if isinstance(change, str) else JobPut(change),)))
-    assert told(kept.watch) == told(Watch(kept.jobs.values()))
+        kept.apply_delta(Delta((JobRemoved(change) if isinstance(change, str) else JobPut(change),)))
+    assert told(kept.live_jobs) == told(LiveJobIndex(kept.jobs.values()))
 
 
 def test_a_job_is_overdue_from_the_moment_on_at_which_its_time_is_over() -> None:
     limited = replace(job("j"), state=JobState.LIVE, admitted_at=NOW, max_run_s=60)
-    watch = Watch([limited])
-    assert watch.overdue(Instant(NOW + 59)) == []
-    assert watch.overdue(Instant(NOW + 60)) == ["j"]
-    assert list(watch.ends()) == [(NOW + 60, "j")]
+    watch = LiveJobIndex([limited])
+    assert watch.find_overdue_jobs(Instant(NOW + 59)) == []
+    assert watch.find_overdue_jobs(Instant(NOW + 60)) == ["j"]
+    assert list(watch.run_time_ends()) == [(NOW + 60, "j")]
 
 
 LIVE, AT = {"state": JobState.LIVE}, Instant(5)
@@ -70,27 +75,30 @@ LIVE, AT = {"state": JobState.LIVE}, Instant(5)
     ],
 )
 def test_a_job_is_noted_for_what_there_is_to_do(facts: dict[str, Any], noted: dict[str, object]) -> None:
-    def of(watch: Watch) -> dict[str, object]:
+    def of(watch: LiveJobIndex) -> dict[str, object]:
         sets = {"broken": watch.broken, "idle": watch.idle, "elastic": watch.elastic["a"]}
-        sets["unstarted"] = dict.fromkeys(watch.unstarted())
+        sets["unstarted"] = dict.fromkeys(watch.jobs_without_start())
         found: dict[str, object] = {name: True for name, ids in sets.items() if "j" in ids}
-        counts = {"tasks": watch.tasks.get("j"), "end": {name: end for end, name in watch.ends()}.get("j")}
+        counts = {
+            "tasks": watch.wanted_tasks.get("j"),
+            "end": {name: end for end, name in watch.run_time_ends()}.get("j"),
+        }
         return found | {name: count for name, count in counts.items() if count is not None}
 
     known = replace(job("j", "a", replace(role(3), ended=1)), **{**LIVE, **facts})
     others = [
         replace(job(name), **LIVE, max_run_s=60, admitted_at=Instant(at)) for name, at in (("i", 4), ("k", 6))
     ]
-    assert of(Watch([known])) == noted
-    watch = Watch(others)
-    watch.put(None, known)
+    assert of(LiveJobIndex([known])) == noted
+    watch = LiveJobIndex(others)
+    watch.update_job(None, known)
     assert of(watch) == noted
-    assert list(watch.ends()) == sorted(watch.ends())
+    assert list(watch.run_time_ends()) == sorted(watch.run_time_ends())
     plain = replace(known, **LIVE, broken_since=None, idle_since=None, max_run_s=None)
-    watch.put(known, plain)
-    watch.put(plain, None)
+    watch.update_job(known, plain)
+    watch.update_job(plain, None)
     assert of(watch) == {}
-    assert list(watch.ends()) == [(64, "i"), (66, "k")]
+    assert list(watch.run_time_ends()) == [(64, "i"), (66, "k")]
 
 
 def test_ends_come_in_their_order() -> None:
@@ -98,5 +106,5 @@ def test_ends_come_in_their_order() -> None:
         replace(job(name), **LIVE, admitted_at=Instant(at), max_run_s=10)
         for name, at in (("late", 9), ("early", 1), ("middle", 5))
     ]
-    assert [name for _, name in Watch(limited).ends()] == ["early", "middle", "late"]
-    assert Watch(limited).overdue(Instant(15)) == ["early", "middle"]
+    assert [name for _, name in LiveJobIndex(limited).run_time_ends()] == ["early", "middle", "late"]
+    assert LiveJobIndex(limited).find_overdue_jobs(Instant(15)) == ["early", "middle"]

@@ -1,4 +1,4 @@
-"""Rows that changed since some moment, told from a log that grows."""
+"""The rows that changed since a position in a log that grows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from scheduling.engine.state.touches import FEW, Touches
+from scheduling.engine.state.row_changes import FEW, RowChangeLog
 
 ROWS = 40
 
@@ -14,10 +14,10 @@ ROWS = 40
 @pytest.mark.parametrize("entries", [1, FEW, 3 * FEW])
 def test_rows_are_told_once_and_in_order_however_many_entries_there_are(entries: int) -> None:
     draw, log = random.Random(entries), list[int]()
-    touches = Touches(log, ROWS)
-    assert touches.since(0).tolist() == []
+    touches = RowChangeLog(log, ROWS)
+    assert touches.rows_since(0).tolist() == []
     for _ in range(4):
         log.extend(draw.randrange(ROWS) for _ in range(entries))
         for seen in range(0, len(log) + 1, 7):
-            assert touches.since(seen).tolist() == sorted(set(log[seen:]))
-    assert touches.since(len(log)).tolist() == []
+            assert touches.rows_since(seen).tolist() == sorted(set(log[seen:]))
+    assert touches.rows_since(len(log)).tolist() == []

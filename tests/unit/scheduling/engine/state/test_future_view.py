@@ -1,4 +1,4 @@
-"""A cycle sees two moments: now, and later, when all that is leaving has left."""
+"""A cycle reads two views: the present one, and the future one after all terminations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from scheduling.engine import AllocationGone, AllocationPut, Delta, JobGone, Snapshot, StatementError
+from scheduling.engine import AllocationPut, AllocationRemoved, Delta, JobRemoved, Snapshot, StatementError
 from scheduling.engine.model import Allocation
 from tests.unit.scheduling.engine.state.worlds import crowded
 
@@ -15,7 +15,7 @@ from tests.unit.scheduling.engine.state.worlds import crowded
 def peopled() -> tuple[Snapshot, list[Allocation]]:
     """A world in which half of the allocations that could be made are made."""
     snapshot, made = crowded()
-    snapshot.apply(Delta(tuple(AllocationPut(task) for task in made[::2])))
+    snapshot.apply_delta(Delta(tuple(AllocationPut(task) for task in made[::2])))
     return snapshot, made[1::2]
 
 
@@ -42,13 +42,13 @@ def test_later_is_now_without_those_that_leave(seed: int) -> None:
     draw, before = random.Random(seed), snapshot.to_json()
     leaving = draw.sample(sorted(snapshot.allocations), 2)
     with snapshot.statement():
-        snapshot.join()
-        snapshot.leave(leaving)
+        snapshot.open_future()
+        snapshot.release_in_future(leaving)
         for _ in range(12):
-            snapshot.show(later=draw.random() < 0.5)
+            snapshot.select_view(future=draw.random() < 0.5)
             match draw.randrange(3):
                 case 0 if made:
-                    snapshot.take(made.pop())
+                    snapshot.add_allocation(made.pop())
                 case 1 if snapshot.allocations:
                     with snapshot.statement() as inner:
                         inner.release(draw.choice(sorted(snapshot.allocations)))
@@ -57,10 +57,10 @@ def test_later_is_now_without_those_that_leave(seed: int) -> None:
                 case _:
                     told = draw.sample(sorted(snapshot.allocations), min(1, len(snapshot.allocations)))
                     leaving += told
-                    snapshot.leave(told)
-            snapshot.show(later=False)
+                    snapshot.release_in_future(told)
+            snapshot.select_view(future=False)
             expected = without(snapshot, leaving)
-            snapshot.show(later=True)
+            snapshot.select_view(future=True)
             assert books(snapshot) == expected
     assert snapshot.to_json() == before
 
@@ -68,25 +68,25 @@ def test_later_is_now_without_those_that_leave(seed: int) -> None:
 def test_the_other_moment_needs_a_statement_and_its_own_level() -> None:
     snapshot, _ = peopled()
     with pytest.raises(StatementError, match="inside a statement only"):
-        snapshot.join()
+        snapshot.open_future()
     with snapshot.statement():
-        with pytest.raises(StatementError, match="cannot be shown"):
-            snapshot.show(later=True)
-        snapshot.join()
-        with snapshot.statement(), pytest.raises(StatementError, match="cannot be shown"):
-            snapshot.show(later=True)
-        snapshot.show(later=True)
+        with pytest.raises(StatementError, match="cannot be changed"):
+            snapshot.select_view(future=True)
+        snapshot.open_future()
+        with snapshot.statement(), pytest.raises(StatementError, match="cannot be changed"):
+            snapshot.select_view(future=True)
+        snapshot.select_view(future=True)
     assert not np.shares_memory(snapshot.fleet.cpu_free, snapshot.fleet.copy().cpu_free)
 
 
 def test_both_moments_advance_together() -> None:
     snapshot, _ = peopled()
     with snapshot.statement():
-        snapshot.join()
+        snapshot.open_future()
     gone = next(iter(snapshot.allocations.values()))
-    snapshot.apply(Delta((AllocationGone(gone.id), JobGone(gone.job))))
+    snapshot.apply_delta(Delta((AllocationRemoved(gone.id), JobRemoved(gone.job))))
     with snapshot.statement():
-        snapshot.join()
+        snapshot.open_future()
         expected = books(snapshot)
-        snapshot.show(later=True)
+        snapshot.select_view(future=True)
         assert books(snapshot) == expected

@@ -1,7 +1,8 @@
-"""NUMA zones of the nodes that keep tasks inside them, as arrays.
+"""NUMA zones of the nodes that align tasks to them, as arrays.
 
-Sets of zones are columns of their own (`masks`): small sets first, equal sizes in ascending order of
-their zones, so that the first set that fits is also the one to take.
+Sets of zones are rows of `masks`: small sets first, equal sizes in ascending order of their zones, so that
+the first set that fits is the one that the kubelet takes (Kubernetes, Topology Manager: the narrowest
+affinity).
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 POLICIES: tuple[NumaPolicy, ...] = tuple(NumaPolicy)
-# Stands for "not aligned": more than any request, small enough to be summed over all zones.
+# The capacity of a zone that does not limit a resource: above any request, small enough to be summed.
 UNBOUNDED = 2**56
-LOOSE = -1
-# As many zones the kubelet, too, looks at in every combination.
-COMBINED = 8
+NO_ZONE = -1
+# The kubelet tries all combinations up to this number of zones as well.
+MAX_COMBINED_ZONES = 8
 
 
-class ZoneStock:
+class NumaZones:
     """Zones of `n` nodes; arrays are `[n, zones]`, zones in the order of their ids.
 
-    `at` `[rows]` is a node's place in them, -1 for nodes that align nothing. `card_zone` `[n, cards]`
-    is the zone of each card, -1 for a card that belongs to none.
+    `place_of_row` `[rows]` is the index of a node in these arrays, -1 for nodes that align nothing.
+    `card_zone` `[n, cards]` is the zone of each card, -1 for a card that belongs to none.
     """
 
     def __init__(self, nodes: Sequence[Node], rows: Sequence[int], cards: int) -> None:
-        self.at: Ints = np.full(len(nodes), -1, np.int64)
-        self.at[list(rows)] = np.arange(len(rows))
+        self.place_of_row: Ints = np.full(len(nodes), -1, np.int64)
+        self.place_of_row[list(rows)] = np.arange(len(rows))
         members = [nodes[row] for row in rows]
         self.zones: list[tuple[NumaZone, ...]] = [_in_order(node) for node in members]
         width = max((len(zones) for zones in self.zones), default=0)
@@ -46,12 +47,12 @@ class ZoneStock:
         self.cpu, self.memory = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self.cpu_free, self.memory_free = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self.policy: Ints = np.zeros(len(members), np.int64)
-        self.card_zone: Ints = np.full((len(members), cards), LOOSE, np.int64)
+        self.card_zone: Ints = np.full((len(members), cards), NO_ZONE, np.int64)
         for place, node in enumerate(members):
             self._load(place, node)
 
-    def copy(self) -> ZoneStock:
-        """The same zones, which then go their own way."""
+    def copy(self) -> NumaZones:
+        """Return an independent copy."""
         twin = copy(self)
         twin.zones = list(self.zones)
         twin.cpu_free, twin.memory_free = self.cpu_free.copy(), self.memory_free.copy()
@@ -59,15 +60,17 @@ class ZoneStock:
         twin.policy, twin.card_zone = self.policy.copy(), self.card_zone.copy()
         return twin
 
-    def emptied(self) -> ZoneStock:
-        """The same zones with nothing held."""
+    def copy_empty(self) -> NumaZones:
+        """Return an independent copy without usage."""
         twin = self.copy()
         twin.cpu_free, twin.memory_free = self.cpu.copy(), self.memory.copy()
         return twin
 
-    def book(self, row: int, shares: Sequence[ZoneShare], sign: int) -> None:
-        """Take shares from a node's zones, or give them back; zones that it does not list are left out."""
-        place = int(self.at[row])
+    def add_usage(self, row: int, shares: Sequence[ZoneShare], sign: int) -> None:
+        """Add (`sign` 1) or remove (-1) the usage of a task; zones that the node does not list are left
+        out.
+        """
+        place = int(self.place_of_row[row])
         if place < 0:
             return
         columns = {zone.id: column for column, zone in enumerate(self.zones[place])}
@@ -77,16 +80,16 @@ class ZoneStock:
                 self.cpu_free[place, column] -= sign * share.cpu
                 self.memory_free[place, column] -= sign * share.memory
 
-    def put(self, row: int, node: Node) -> None:
-        """Write a node's usage anew; its zones are those it had."""
-        place = int(self.at[row])
+    def update_node(self, row: int, node: Node) -> None:
+        """Replace the usage of a node, whose zones are the same as before."""
+        place = int(self.place_of_row[row])
         if place >= 0:
             self.zones[place] = _in_order(node)
             self._fill(place)
 
-    def export(self, row: int) -> tuple[NumaZone, ...] | None:
-        """The zones with their usage as it is now; None where none are kept."""
-        place = int(self.at[row])
+    def export_zones(self, row: int) -> tuple[NumaZone, ...] | None:
+        """Return the zones of a node with their present usage; None for a node that aligns nothing."""
+        place = int(self.place_of_row[row])
         if place < 0:
             return None
         return tuple(
@@ -112,7 +115,7 @@ class ZoneStock:
         devices = sorted(node.devices, key=lambda device: (device.index, device.uuid))
         for column, device in enumerate(devices):
             if device.numa is not None:
-                self.card_zone[place, column] = columns.get(device.numa, LOOSE)
+                self.card_zone[place, column] = columns.get(device.numa, NO_ZONE)
 
     def _fill(self, place: int) -> None:
         for column, zone in enumerate(self.zones[place]):
@@ -120,8 +123,8 @@ class ZoneStock:
             self.memory_free[place, column] = self.memory[place, column] - zone.used_memory
 
 
-def aligns(node: Node) -> bool:
-    """Whether the node has zones and keeps tasks inside them."""
+def aligns_tasks(node: Node) -> bool:
+    """Return whether the node aligns tasks to its NUMA zones."""
     return bool(node.numa) and node.numa_policy is not NumaPolicy.NONE
 
 
@@ -130,9 +133,9 @@ def _in_order(node: Node) -> tuple[NumaZone, ...]:
 
 
 def _masks(width: int) -> Bools:
-    """All sets of zones; where there are too many, only runs of neighbours."""
+    """Return all sets of zones, or only runs of adjacent zones where there are too many sets."""
     sizes = range(1, width + 1)
-    if width <= COMBINED:
+    if width <= MAX_COMBINED_ZONES:
         sets = [chosen for size in sizes for chosen in combinations(range(width), size)]
     else:
         sets = [tuple(range(at, at + size)) for size in sizes for at in range(width - size + 1)]

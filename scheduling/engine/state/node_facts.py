@@ -1,4 +1,4 @@
-"""Which facts of a node make up its place in a fleet, which last, and what is left when all leave."""
+"""This module divides the facts of a node: its layout in the fleet, the lasting facts, and its usage."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import pairwise
 from scheduling.engine.model import Device, Node
 
 
-def normal(node: Node) -> Node:
-    """The node with its parts in their one order: cards by index, all else by name."""
-    devices = _ordered(node.devices)
+def sort_node_parts(node: Node) -> Node:
+    """Return the node with its parts sorted: cards by index, everything else by name."""
+    devices = _sort_devices(node.devices)
     extended, used = tuple(sorted(node.extended)), tuple(sorted(node.used_extended))
     ports, numa = tuple(sorted(node.ports)), tuple(sorted(node.numa, key=lambda zone: zone.id))
     same = (
@@ -22,34 +22,34 @@ def normal(node: Node) -> Node:
     return replace(node, devices=devices, extended=extended, used_extended=used, ports=ports, numa=numa)
 
 
-def layout(node: Node) -> tuple[object, ...]:
-    """What fixes rows, columns and capacity: a node that changes in this needs another fleet."""
+def select_layout_facts(node: Node) -> tuple[object, ...]:
+    """Return the facts that fix rows, columns and capacity; a node that changes them needs a new fleet."""
     return (
         node.rank, node.cpu, node.memory, node.pods, node.extended, node.numa_policy,
         tuple((zone.id, zone.cpu, zone.memory) for zone in node.numa),
-        tuple(_fixed(device) for device in node.devices),
+        tuple(_select_fixed_facts(device) for device in node.devices),
     )  # fmt: skip
 
 
-def lasting(node: Node) -> tuple[object, ...]:
-    """What fixed vetoes and derived facts look at: no task's coming or going changes it."""
+def select_lasting_facts(node: Node) -> tuple[object, ...]:
+    """Return the facts that lasting vetoes and derived tables read; no placement of a task changes them."""
     return (
         node.cluster, node.name, node.labels, node.taints, node.ready, node.schedulable, node.pressure,
         node.images, tuple(device.healthy for device in node.devices),
     )  # fmt: skip
 
 
-def intact(node: Node) -> Node:
-    """The node with nothing broken, under no pressure and with all its ports; usage is left as it is."""
+def remove_faults(node: Node) -> Node:
+    """Return the node without faults, pressure and reserved host ports; its usage stays."""
     if node.ready and node.schedulable and not node.pressure and not node.ports:
         return node
     return replace(node, ready=True, schedulable=True, pressure=(), ports=())
 
 
-def emptied(node: Node) -> Node:
-    """The node with nothing held and nothing broken."""
+def empty_node(node: Node) -> Node:
+    """Return the node without faults and without usage."""
     return replace(
-        intact(node),
+        remove_faults(node),
         used_cpu=0,
         used_memory=0,
         used_pods=0,
@@ -62,14 +62,14 @@ def emptied(node: Node) -> Node:
     )
 
 
-def _fixed(device: Device) -> tuple[object, ...]:
+def _select_fixed_facts(device: Device) -> tuple[object, ...]:
     return (
         device.uuid, device.index, device.model, device.mode, device.cores, device.memory, device.numa,
         device.clique, device.profile,
     )  # fmt: skip
 
 
-def _ordered(devices: tuple[Device, ...]) -> tuple[Device, ...]:
+def _sort_devices(devices: tuple[Device, ...]) -> tuple[Device, ...]:
     keys = [(device.index, device.uuid) for device in devices]
     if all(key < after for key, after in pairwise(keys)):
         return devices

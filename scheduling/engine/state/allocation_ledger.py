@@ -1,0 +1,293 @@
+"""The allocations at one moment, with the usage of nodes, cards and quota that follows from them.
+
+To add and to remove an allocation are exact inverses, so that a simulation is undone step by step from `log`,
+where a copy of everything would cost milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+
+from quotas.tree import QuotaTree
+from scheduling.engine.model import Allocation, Charge, Flavor, FlavorResource, Job, PlacementRules, Queue
+from scheduling.engine.state.charges import sum_charges_cached
+from scheduling.engine.state.fleet import Fleet, TaskUsage
+from scheduling.engine.state.pod_index import PodInfo, find_pod_info
+
+
+class SnapshotError(ValueError):
+    """Parts of a snapshot contradict each other; the message names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationEntry:
+    """The usage of fleet and quota tree by one allocation, computed once.
+
+    `leaf` is the quota node that is charged. `row`, `node_usage` and `pod` are None if the node is not known.
+    """
+
+    allocation: Allocation
+    leaf: str
+    quota_usage: Mapping[FlavorResource, int]
+    row: int | None = None
+    node_usage: TaskUsage | None = None
+    pod: PodInfo | None = None
+
+
+class AllocationLedger:
+    """The mutable part of a snapshot. `jobs`, `queues` and `flavors` are the snapshot's own, live mappings.
+
+    Usage of the fleet and of the quota tree includes the allocations. `log` has every added (True) and every
+    removed (False) allocation since the outermost statement began; outside of a statement nothing is logged.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        quota: QuotaTree[FlavorResource],
+        allocations: Iterable[Allocation],
+        *,
+        jobs: Mapping[str, Job],
+        queues: Mapping[str, Queue],
+        flavors: Mapping[str, Flavor],
+    ) -> None:
+        self.fleet = fleet
+        self.quota = quota
+        self.allocations = {allocation.id: allocation for allocation in allocations}
+        self.log: list[tuple[bool, Allocation]] = []
+        self.leaving: dict[str, None] = {}
+        self._jobs, self._queues, self._flavors = jobs, queues, flavors
+        self._entries: dict[str, AllocationEntry] = {}
+        # Tasks whose allocation was removed. Their entries stay until the statement ends, because the same
+        # statement may add them again.
+        self._removed: list[str] = []
+        self._allocations_by_job: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
+        self._sorted: dict[str, tuple[Allocation, ...]] = {}
+        # The tasks of a gang share one tuple of charges, and its hash costs more than the sum.
+        self._last_sum: tuple[tuple[Charge, ...], Mapping[FlavorResource, int]] = ((), {})
+        self._jobs_by_queue: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._task_counts: Counter[tuple[str, str]] = Counter()
+        for key in sorted(self.allocations):
+            self._index(key, self.allocations[key])
+        self._register_tasks()
+
+    def copy(self) -> AllocationLedger:
+        """Return an independent copy."""
+        twin = object.__new__(AllocationLedger)
+        twin._jobs, twin._queues, twin._flavors = self._jobs, self._queues, self._flavors
+        twin.fleet, twin.quota = self.fleet.copy(), self.quota.copy()
+        twin.allocations, twin.log = dict(self.allocations), list(self.log)
+        twin._entries, twin._removed, twin._last_sum = self._entries, self._removed, self._last_sum
+        twin.leaving, twin._sorted = dict(self.leaving), dict(self._sorted)
+        twin._allocations_by_job = defaultdict(
+            dict, {job: dict(held) for job, held in self._allocations_by_job.items()}
+        )
+        twin._jobs_by_queue = defaultdict(
+            dict, {queue: dict(jobs) for queue, jobs in self._jobs_by_queue.items()}
+        )
+        twin._task_counts = self._task_counts.copy()
+        return twin
+
+    # Reading
+
+    def count_tasks(self, job_id: str) -> int:
+        """Return how many tasks of a job have an allocation."""
+        held = self._allocations_by_job.get(job_id)
+        return 0 if held is None else len(held)
+
+    def jobs_with_allocations(self) -> Set[str]:
+        """Return the ids of all jobs with an allocation."""
+        return self._allocations_by_job.keys()
+
+    def find_incomplete_jobs(self, wanted: Mapping[str, int]) -> list[str]:
+        """Return the ids of jobs with some allocations but fewer than `wanted`, in no particular order."""
+        return [
+            job_id for job_id, held in self._allocations_by_job.items() if len(held) < wanted.get(job_id, 0)
+        ]
+
+    def allocations_of(self, job_id: str) -> tuple[Allocation, ...]:
+        """Return the allocations of a job, sorted by id."""
+        known = self._sorted.get(job_id)
+        if known is None:
+            held = self._allocations_by_job.get(job_id)
+            if held is None:
+                return ()
+            order = map(held.__getitem__, sorted(held)) if len(held) > 1 else held.values()
+            known = self._sorted[job_id] = tuple(order)
+        return known
+
+    def jobs_charged_to(self, queue_id: str) -> tuple[str, ...]:
+        """Return the ids of the jobs that are charged to a queue, sorted."""
+        return tuple(sorted(self._jobs_by_queue.get(queue_id, ())))
+
+    def count_tasks_on(self, node_id: str, queue_id: str) -> int:
+        """Return how many tasks on a node are charged to a queue."""
+        return self._task_counts[node_id, queue_id]
+
+    # Changes of allocations
+
+    def add_allocation(self, allocation: Allocation, *, logged: bool) -> None:
+        """Allocate node, cards and quota to a task.
+
+        Raises:
+            SnapshotError: when the task already has an allocation, or its queue does not exist.
+        """
+        task = allocation.id
+        if task in self.allocations:
+            raise SnapshotError(f"{task} already has an allocation")
+        entry = self._entry_of(task, allocation)
+        self.allocations[task] = allocation
+        self._index(task, allocation)
+        if entry.row is not None and entry.node_usage is not None:
+            self.fleet.add_usage(entry.row, entry.node_usage)
+            if entry.pod is not None:
+                self.fleet.pod_index.add_pod(task, entry.row, entry.pod)
+        self.quota.defer_usage(entry.leaf, entry.quota_usage, 1)
+        if logged:
+            self.log.append((True, allocation))
+
+    def remove_allocation(self, allocation: Allocation, *, logged: bool) -> None:
+        """Release what a task is allocated."""
+        task = allocation.id
+        entry = self._entry_of(task, allocation)
+        del self.allocations[task]
+        self._unindex(task, allocation)
+        if entry.row is not None and entry.node_usage is not None:
+            self.fleet.remove_usage(entry.row, entry.node_usage)
+            self.fleet.pod_index.remove_pod(task)
+        self.quota.defer_usage(entry.leaf, entry.quota_usage, -1)
+        if logged:
+            self.log.append((False, allocation))
+        else:
+            self._removed.append(task)
+
+    def undo_to(self, mark: int) -> None:
+        """Undo every step that was logged after the first `mark` steps."""
+        while len(self.log) > mark:
+            added, allocation = self.log.pop()
+            if added:
+                self.remove_allocation(allocation, logged=False)
+            else:
+                self.add_allocation(allocation, logged=False)
+
+    def forget_undone(self) -> None:
+        """Clear the log when the outermost statement has ended, after which nothing of it can be undone."""
+        self.log.clear()
+        for task in self._removed:
+            if task not in self.allocations:
+                self._entries.pop(task, None)
+        self._removed.clear()
+
+    def replay_steps(self, steps: Iterable[tuple[bool, Allocation]], *, logged: bool) -> None:
+        """Repeat the steps of another ledger, except those whose result is there already."""
+        for added, allocation in steps:
+            known = self.allocations.get(allocation.id)
+            if added and known is None:
+                self.add_allocation(allocation, logged=logged)
+            elif not added and known is not None:
+                self.remove_allocation(known, logged=logged)
+
+    # Changes of nodes, quota and jobs
+
+    def replace_fleet(self, fleet: Fleet) -> None:
+        """Use another fleet, whose usage includes the allocations."""
+        self.fleet = fleet
+        self._entries.clear()
+        self._register_tasks()
+
+    def replace_quota(self, quota: QuotaTree[FlavorResource]) -> None:
+        """Use another quota tree, whose usage includes the allocations."""
+        self.quota = quota
+        self._entries.clear()
+
+    def update_pods_of(self, job_id: str) -> None:
+        """Update the facts of a job's placed tasks that affect other tasks, after a change of the job."""
+        for allocation in self.allocations_of(job_id):
+            self._entries.pop(allocation.id, None)
+            self.fleet.pod_index.remove_pod(allocation.id)
+            self._add_pod(allocation)
+
+    def _register_tasks(self) -> None:
+        """Register the placed tasks in a new fleet, whose amounts include them already."""
+        for allocation in self.allocations.values():
+            row = self.fleet.row.get(allocation.node)
+            if row is not None and allocation.slices:
+                self.fleet.count_task_class(row, self._usage_of(row, allocation))
+            self._add_pod(allocation)
+
+    def _entry_of(self, task: str, allocation: Allocation) -> AllocationEntry:
+        known = self._entries.get(task)
+        if known is not None and known.allocation is allocation:
+            return known
+        leaf, usage = self._leaf_of(allocation), self._sum_charges(allocation.charges)
+        row = self.fleet.row.get(allocation.node)
+        if row is None:
+            entry = AllocationEntry(allocation, leaf, usage)
+        else:
+            pod = self._find_pod_info(allocation)
+            entry = AllocationEntry(allocation, leaf, usage, row, self._usage_of(row, allocation), pod)
+        self._entries[task] = entry
+        return entry
+
+    def _sum_charges(self, charges: tuple[Charge, ...]) -> Mapping[FlavorResource, int]:
+        if self._last_sum[0] is not charges:
+            self._last_sum = charges, sum_charges_cached(charges)
+        return self._last_sum[1]
+
+    def _usage_of(self, row: int, allocation: Allocation) -> TaskUsage:
+        return self.fleet.usage_of(
+            row,
+            allocation.cpu,
+            allocation.memory,
+            allocation.slices,
+            allocation.extended,
+            allocation.zones,
+        )
+
+    def _add_pod(self, allocation: Allocation) -> None:
+        row = self.fleet.row.get(allocation.node)
+        pod = None if row is None else self._find_pod_info(allocation)
+        if row is not None and pod is not None:
+            self.fleet.pod_index.add_pod(allocation.id, row, pod)
+
+    def _find_pod_info(self, allocation: Allocation) -> PodInfo | None:
+        rules = allocation.rules or self._rules_of(allocation)
+        return None if rules is None else find_pod_info(rules)
+
+    def _rules_of(self, allocation: Allocation) -> PlacementRules | None:
+        job = self._jobs.get(allocation.job)
+        if job is None:
+            return None
+        own = next((role.rules for role in job.roles if role.name == allocation.role), None)
+        return job.rules if own is None else own
+
+    def _index(self, task: str, allocation: Allocation) -> None:
+        if allocation.leaving:
+            self.leaving[task] = None
+        self._sorted.pop(allocation.job, None)
+        self._allocations_by_job[allocation.job][task] = allocation
+        self._jobs_by_queue[allocation.queue][allocation.job] = None
+        self._task_counts[allocation.node, allocation.queue] += 1
+
+    def _unindex(self, task: str, allocation: Allocation) -> None:
+        self.leaving.pop(task, None)
+        self._sorted.pop(allocation.job, None)
+        here = (allocation.node, allocation.queue)
+        self._task_counts[here] -= 1
+        if not self._task_counts[here]:
+            del self._task_counts[here]
+        held = self._allocations_by_job[allocation.job]
+        del held[task]
+        if not held:
+            del self._allocations_by_job[allocation.job]
+            del self._jobs_by_queue[allocation.queue][allocation.job]
+
+    def _leaf_of(self, allocation: Allocation) -> str:
+        queue = self._queues.get(allocation.queue)
+        if queue is None:
+            raise SnapshotError(
+                f"{allocation.id} is charged to the queue {allocation.queue}, which does not exist"
+            )
+        return queue.quota_node
