@@ -26,6 +26,7 @@ CLEAN = (
     "scheduling/engine/plugins",
     "scheduling/engine/preemption",
     "scheduling/engine/session",
+    "scheduling/engine/state",
 )
 
 # A word that no name may contain, and the word to use in its place.

@@ -277,12 +277,12 @@ class Fleet:
 
     def _revise(self, row: int, node: Node) -> None:
         """Discard derived facts, except those that follow `revised_rows` themselves."""
-        kept = {key: item for key, item in self.memo.items() if getattr(item, "follows_fleet", False)}
+        following = {key: item for key, item in self.memo.items() if getattr(item, "follows_fleet", False)}
         empty = self.memo.get("empty")
         if isinstance(empty, Fleet):
             empty.update_node(empty_node(node))
         self.memo.clear()
-        self.memo.update(kept)
+        self.memo.update(following)
         self.revised_rows.append(row)
 
     def _allocate_arrays(self) -> None:

@@ -245,11 +245,11 @@ class Snapshot:
         self._depth += 1
         return self.current_mark()
 
-    def close_statement(self, mark: Mark, *, kept: bool) -> None:
+    def close_statement(self, mark: Mark, *, committed: bool) -> None:
         """Close the statement that began at the mark; `Statement` is the only caller."""
         if self._depth == self._future_depth:
-            self._close_future(kept=kept)
-        if not kept:
+            self._close_future(committed=committed)
+        if not committed:
             self._undo(mark)
         self._depth -= 1
         if self._future_depth and self._depth == self._future_depth:
@@ -367,12 +367,12 @@ class Snapshot:
             return
         self._other_ledger.replay_steps(((added, allocation),), logged=self._depth > 0)
 
-    def _close_future(self, *, kept: bool) -> None:
+    def _close_future(self, *, committed: bool) -> None:
         """Close the future view; after an undone statement its ledger is reused by the next one."""
         assert self._future is not None  # noqa: S101 - the future view is open
         self._future_depth = 0
         self._ledger = self._present
-        if kept:
+        if committed:
             self._future = None
         else:
             self._future.undo_to(0)
@@ -473,9 +473,9 @@ class Snapshot:
         return all(known)
 
     def _replace_fleet(self, changed: dict[str, Node | None]) -> None:
-        kept = {**{node.id: node for node in self.export_nodes()}, **changed}
+        nodes = {**{node.id: node for node in self.export_nodes()}, **changed}
         self._future = None
-        self._present.replace_fleet(Fleet(node for node in kept.values() if node is not None))
+        self._present.replace_fleet(Fleet(node for node in nodes.values() if node is not None))
         self.memo.clear()
 
     def _update_pods_of(self, job_id: str) -> None:

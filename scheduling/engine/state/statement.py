@@ -20,7 +20,7 @@ class UndoLog(Protocol):
 
     def open_statement(self) -> Mark: ...
 
-    def close_statement(self, start: Mark, *, kept: bool) -> None: ...
+    def close_statement(self, start: Mark, *, committed: bool) -> None: ...
 
     def add_allocation(self, allocation: Allocation) -> None: ...
 
@@ -51,7 +51,7 @@ class Statement:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         start = self._begun()
-        self._snapshot.close_statement(start, kept=self._committed and kind is None)
+        self._snapshot.close_statement(start, committed=self._committed and kind is None)
         self._start = None
 
     def allocate(self, allocation: Allocation) -> None:
