@@ -6,11 +6,13 @@ not listed is shown as it came and in the neutral tone: a page must never break 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
+
+from foundation.core.reasons import Reason, Severity
 
 
 class Word(NamedTuple):
@@ -61,30 +63,14 @@ DEVICE_STATES: dict[str, Word] = {
     "unknown": Word(_("Unknown"), "done"),
 }
 
+_TONES: Final = {
+    Severity.ERROR: "failed",
+    Severity.WAITING: "waiting",
+    Severity.PAUSED: "done",
+    Severity.INFO: "info",
+}
 REASON_WORDS: dict[str, Word] = {
-    "NEVER_FITS": Word(_("Unschedulable"), "failed"),
-    "EXCEEDS_MAX_QUOTA": Word(_("Exceeds maximum quota"), "failed"),
-    "POLICY_DENIED": Word(_("Denied by policy"), "failed"),
-    "QUEUE_STOPPED": Word(_("Queue on hold"), "waiting"),
-    "SUSPENDED": Word(_("Suspended"), "done"),
-    "BEHIND_HEAD": Word(_("Waiting for queue head"), "waiting"),
-    "IN_LINE": Word(_("Waiting in queue"), "waiting"),
-    "WAITING_FOR_QUOTA": Word(_("Waiting for quota"), "waiting"),
-    "WAITING_FOR_BORROWED": Word(_("Waiting to borrow quota"), "waiting"),
-    "NO_ROOM": Word(_("Insufficient resources on nodes"), "waiting"),
-    "WAITING_FOR_PREEMPTED": Word(_("Waiting for preempted jobs to terminate"), "waiting"),
-    "RESERVED_FOR_LARGER": Word(_("Capacity reserved for a larger job"), "waiting"),
-    "PROTECTED": Word(_("Waiting for guaranteed run time to end"), "waiting"),
-    "BACKOFF": Word(_("Backing off"), "waiting"),
-    "PENDING_EVALUATION": Word(_("Pending evaluation"), "info"),
-    "CLUSTER_UNREACHABLE": Word(_("Cluster unreachable"), "failed"),
-    "POD_NOT_CREATED": Word(_("Pod not created"), "failed"),
-    "IMAGE_PULL_FAILED": Word(_("Can't pull image"), "failed"),
-    "CONTAINER_NOT_CREATED": Word(_("Container not created"), "failed"),
-    "VOLUME_NOT_MOUNTED": Word(_("Volume not mounted"), "failed"),
-    "POD_NOT_STARTED": Word(_("Pod not started yet"), "waiting"),
-    "POD_TERMINATING": Word(_("Pod still terminating"), "waiting"),
-    "TASKS_GIVEN_UP": Word(_("Tasks abandoned"), "waiting"),
+    reason.value: Word(gettext_lazy(reason.row.label), _TONES[reason.row.severity]) for reason in Reason
 }
 
 # Why nodes refuse a task, by the veto of the engine.

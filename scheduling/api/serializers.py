@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from foundation.core.reasons import Reason
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.job_file import to_mapping
 from scheduling.models import DecisionKind, Job, JobKind, JobState, ResizeState, TaskState
@@ -27,7 +28,9 @@ class HelpSerializer(serializers.Serializer[Any]):
 class ReasonSerializer(serializers.Serializer[Any]):
     """Pending reason: a stable code, its numbers and recommendations."""
 
-    code = serializers.CharField()
+    code = serializers.ChoiceField(
+        choices=[reason.value for reason in Reason], help_text="Explained in docs/reasons.md."
+    )
     message = serializers.CharField(required=False)
     numbers = serializers.DictField()
     help = HelpSerializer(many=True)

@@ -10,22 +10,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from foundation.core.quantities import Resource
+from foundation.core.reasons import Reason
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.models import Job, JobState
-
-_DENIED: Final = "POLICY_DENIED"
 
 
 @dataclass(frozen=True, slots=True)
 class Unwanted:
     """A job that is not to be asked for, and why."""
 
-    code: str
+    code: Reason
     numbers: Mapping[str, int | str]
 
 
@@ -61,7 +59,7 @@ class PlatformLimits:
             held, more = cap.held + self._given[cap.id, cap.resource], asked[cap.resource]
             if more and held + more > cap.limit:
                 told = {"asked": more, "held": held, "user_limit": cap.limit}
-                return Unwanted(_DENIED, {"resource": cap.resource, **told})
+                return Unwanted(Reason.POLICY_DENIED, {"resource": cap.resource, **told})
         for cap in caps:
             self._given[cap.id, cap.resource] += asked[cap.resource]
         return None
@@ -75,4 +73,6 @@ def budget_refusal(budget: em.Barred, flavor: str) -> Unwanted:
         "used_hours": budget.used_hours,
         "budget_hours": budget.budget_hours,
     }
-    return Unwanted(_DENIED, numbers | ({"preemptible_in": flavor} if budget.preemptible_only else {}))
+    return Unwanted(
+        Reason.POLICY_DENIED, numbers | ({"preemptible_in": flavor} if budget.preemptible_only else {})
+    )

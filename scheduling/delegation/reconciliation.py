@@ -18,6 +18,7 @@ from django.db import transaction
 from clusters.backends.base import OutcomeKind, PodOutcome
 from clusters.backends.delegation import Delegate, DelegatedWorkload, VerdictKind, WorkloadVerdict
 from clusters.models import Cell, Cluster
+from foundation.core.reasons import Reason
 from scheduling.commit.batch import write_decisions
 from scheduling.commit.reasons import Wait, note_reason
 from scheduling.delegation.platform_limits import Unwanted
@@ -104,7 +105,7 @@ class Reconciliation:
             return
         paused = job.backoff_until is not None and job.backoff_until > self.now
         if paused and job.backoff_until is not None and _SINCE not in job.reason_numbers:
-            self.report_wait(job, "BACKOFF", at=int(job.backoff_until.timestamp()) + 1)
+            self.report_wait(job, Reason.BACKOFF, at=int(job.backoff_until.timestamp()) + 1)
         if seen is None:
             if not paused:
                 self._ask(job, wanted)
@@ -134,7 +135,7 @@ class Reconciliation:
     def _ask(self, job: Job, wanted: DelegatedWorkload) -> None:
         outcome = self.delegate.create_workload(wanted)
         if outcome.kind is OutcomeKind.REFUSED:
-            code = "NEVER_FITS" if outcome.code == "NEVER_FITS" else "PENDING_EVALUATION"
+            code = Reason.NEVER_FITS if outcome.code == Reason.NEVER_FITS else Reason.PENDING_EVALUATION
             self.report_wait(job, code, told=outcome.message[:_TOLD])
         else:
             self._try(outcome)
@@ -143,10 +144,12 @@ class Reconciliation:
         if seen.code:
             self.report_wait(job, seen.code, **seen.numbers, told=seen.told[:_TOLD])
         elif seen.told:
-            self.report_wait(job, "WAITING_FOR_QUOTA", told=seen.told[:_TOLD])
+            self.report_wait(job, Reason.WAITING_FOR_QUOTA, told=seen.told[:_TOLD])
         else:
             # Only who stands in front is looked at, and told.
-            self.report_wait(job, "BEHIND_HEAD" if job.queue.strategy == "strict-fifo" else "IN_LINE")
+            self.report_wait(
+                job, Reason.BEHIND_HEAD if job.queue.strategy == "strict-fifo" else Reason.IN_LINE
+            )
 
     def _try(self, outcome: PodOutcome) -> None:
         if outcome.kind is OutcomeKind.REFUSED:

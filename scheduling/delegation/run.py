@@ -25,6 +25,7 @@ from clusters.services.ownership import backend_confirmed, backend_owned
 from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
+from foundation.core.reasons import Reason
 from foundation.messaging import leases, outbox
 from foundation.sql import row_scope
 from quotas.models import QueueFlavor
@@ -206,5 +207,7 @@ def _flavors(cluster: Cluster) -> dict[uuid.UUID, list[Flavor]]:
 def _unheard(cluster: Cluster, jobs: Sequence[Job], message: str, now: datetime) -> None:
     """Who waits waits for an answer; what runs runs on."""
     numbers = {"cluster": cluster.name, "unheard": message[:_MESSAGE]}
-    waits = [Wait(job, "PENDING_EVALUATION", numbers, []) for job in jobs if job.state == JobState.QUEUED]
+    waits = [
+        Wait(job, Reason.PENDING_EVALUATION, numbers, []) for job in jobs if job.state == JobState.QUEUED
+    ]
     store_waits(cluster.cell_id, [wait for wait in waits if wait.is_news], now)

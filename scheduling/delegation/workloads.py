@@ -9,6 +9,7 @@ from clusters.backends.delegation import DelegatedWorkload, ProjectedCohort
 from clusters.models import Flavor
 from foundation.core.identifiers import dns_label
 from foundation.core.quantities import Resource
+from foundation.core.reasons import Reason
 from scheduling import engine
 from scheduling.delegation.platform_limits import PlatformLimits, Unwanted, budget_refusal
 from scheduling.engine import model as em
@@ -32,7 +33,7 @@ def workload_of(
     for role, asked in zip(roles, sizes, strict=True):
         suiting = _suiting(role, flavors)
         if not suiting:
-            return Unwanted("NEVER_FITS", {"role": role.name})
+            return Unwanted(Reason.NEVER_FITS, {"role": role.name})
         free = [flavor for flavor in suiting if asked.request.gpu is None or str(flavor.pk) not in barred]
         if not free:
             return budget_refusal(barred[str(suiting[0].pk)], suiting[0].name)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from django.db.models import Q
 
+from foundation.core.reasons import Reason
 from foundation.messaging import outbox
 from foundation.sql.bulk import Guard, update_rows
 from scheduling.lifecycle.retry import after_eviction
@@ -177,7 +178,7 @@ def _go_back(jobs: Sequence[Job], target: JobState, now: datetime) -> None:
         "admitted_at": None,
         "started_at": None,
         "deadline_at": None,
-        "reason": "PENDING_EVALUATION" if queued else "SUSPENDED",
+        "reason": Reason.PENDING_EVALUATION if queued else Reason.SUSPENDED,
         "reason_numbers": {},
         "reason_help": [],
         "reason_at": now,

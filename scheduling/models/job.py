@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from foundation.core.reasons import Reason
 from foundation.models import BaseModel, Versioned
 from quotas.models import Queue
 from tenants.models import Tenant
@@ -101,7 +102,7 @@ class Job(BaseModel, Versioned):
     after_eviction = models.CharField(max_length=10, blank=True, default="")
     end_reason = models.CharField(max_length=40, blank=True, default="")
 
-    reason = models.CharField(max_length=30, blank=True, default="PENDING_EVALUATION")
+    reason = models.CharField(max_length=30, blank=True, default=Reason.PENDING_EVALUATION)
     reason_numbers = models.JSONField(default=dict, blank=True)
     reason_help = models.JSONField(default=list, blank=True)
     reason_at = models.DateTimeField(null=True, blank=True)

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.core.reasons import Reason
 from foundation.sql import keyset
 from foundation.sql.prepared import PreparedQuery
 from foundation.web.listing import Column, ColumnKind, Condition
@@ -147,7 +148,7 @@ class Position:
 
 def job_promised_until(*, job: Job) -> datetime | None:
     """Until when a place is promised to a waiting job that others have yet to leave; None without one."""
-    if job.reason != "WAITING_FOR_PREEMPTED":
+    if job.reason != Reason.WAITING_FOR_PREEMPTED:
         return None
     return Claim.unscoped.filter(job=job).values_list("expires_at", flat=True).first()
 

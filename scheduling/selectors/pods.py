@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from clusters.models import Cluster
 from foundation.core.errors import Conflict, NotFound
 from foundation.core.numbers import read_whole
+from foundation.core.reasons import Reason
 from scheduling.models import Allocation, Job
 
 TASKS_MAX: Final = 64
@@ -49,4 +50,4 @@ def task_name(pod: Allocation) -> str:
 def unreachable_conflict(cluster: Cluster) -> Conflict:
     """Return the error for a cluster that does not answer."""
     message = _("Cluster %(name)s is unreachable.") % {"name": cluster.name}
-    return Conflict(message, code="CLUSTER_UNREACHABLE")
+    return Conflict(message, code=Reason.CLUSTER_UNREACHABLE)

@@ -12,6 +12,7 @@ from typing import Final
 from django.db.models import Count
 
 from foundation.core.actor import Actor
+from foundation.core.reasons import Reason
 from quotas.models import QueueFlavor
 from scheduling.models import Job, JobState
 from tenants.access import permissions
@@ -48,7 +49,7 @@ def waiting_now(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> Waitin
     for workspace, reason, count in (
         jobs.order_by().values_list("workspace_id", "reason").annotate(count=Count("pk"))
     ):
-        reasons[reason or "PENDING_EVALUATION"] += count
+        reasons[reason or Reason.PENDING_EVALUATION] += count
         workspaces[workspace] += count
     total = reasons.total()
     times = jobs.order_by("submitted_at", "pk").values_list("submitted_at", flat=True)

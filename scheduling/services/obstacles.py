@@ -11,54 +11,38 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from django.db.models import Q, QuerySet
 
 from clusters.models import ClusterHealth
+from foundation.core.reasons import Gate, Reason
 from foundation.sql.prepared import PreparedQuery
 from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Allocation, Job, JobEvent, JobState, TaskState
 
-IMAGE_PULL_FAILED: Final = "IMAGE_PULL_FAILED"
-CONTAINER_NOT_CREATED: Final = "CONTAINER_NOT_CREATED"
-VOLUME_NOT_MOUNTED: Final = "VOLUME_NOT_MOUNTED"
-POD_NOT_CREATED: Final = "POD_NOT_CREATED"
-POD_NOT_STARTED: Final = "POD_NOT_STARTED"
-CLUSTER_UNREACHABLE: Final = "CLUSTER_UNREACHABLE"
-POD_TERMINATING: Final = "POD_TERMINATING"
-TASKS_GIVEN_UP: Final = "TASKS_GIVEN_UP"
 START_LIMIT: Final = "START_LIMIT"
 """The rule by which tasks are given up that do not start in time."""
-CODES: Final = (
-    CLUSTER_UNREACHABLE,
-    POD_NOT_CREATED,
-    IMAGE_PULL_FAILED,
-    CONTAINER_NOT_CREATED,
-    VOLUME_NOT_MOUNTED,
-    POD_NOT_STARTED,
-    POD_TERMINATING,
-    TASKS_GIVEN_UP,
-)
+CODES: Final = tuple(reason for reason in Reason if reason.row.gate is Gate.CLUSTER)
 """The most fundamental first: of several the first is told."""
 TERMINATING: Final = "Terminating"
 """How the message of a task begins whose pod is kept by finalizers."""
 _CODE_OF: Final = {
-    "NotCreated": POD_NOT_CREATED,
-    "ErrImagePull": IMAGE_PULL_FAILED,
-    "ImagePullBackOff": IMAGE_PULL_FAILED,
-    "ImageInspectError": IMAGE_PULL_FAILED,
-    "RegistryUnavailable": IMAGE_PULL_FAILED,
-    "SignatureValidationFailed": IMAGE_PULL_FAILED,
-    "CreateContainerConfigError": CONTAINER_NOT_CREATED,
-    "CreateContainerError": CONTAINER_NOT_CREATED,
-    "RunContainerError": CONTAINER_NOT_CREATED,
-    "PreStartHookError": CONTAINER_NOT_CREATED,
-    "PostStartHookError": CONTAINER_NOT_CREATED,
-    "FailedCreatePodSandBox": CONTAINER_NOT_CREATED,
-    "FailedMount": VOLUME_NOT_MOUNTED,
-    "FailedAttachVolume": VOLUME_NOT_MOUNTED,
-    "FailedMapVolume": VOLUME_NOT_MOUNTED,
+    "NotCreated": Reason.POD_NOT_CREATED,
+    "ErrImagePull": Reason.IMAGE_PULL_FAILED,
+    "ImagePullBackOff": Reason.IMAGE_PULL_FAILED,
+    "ImageInspectError": Reason.IMAGE_PULL_FAILED,
+    "RegistryUnavailable": Reason.IMAGE_PULL_FAILED,
+    "SignatureValidationFailed": Reason.IMAGE_PULL_FAILED,
+    "CreateContainerConfigError": Reason.CONTAINER_NOT_CREATED,
+    "CreateContainerError": Reason.CONTAINER_NOT_CREATED,
+    "RunContainerError": Reason.CONTAINER_NOT_CREATED,
+    "PreStartHookError": Reason.CONTAINER_NOT_CREATED,
+    "PostStartHookError": Reason.CONTAINER_NOT_CREATED,
+    "FailedCreatePodSandBox": Reason.CONTAINER_NOT_CREATED,
+    "FailedMount": Reason.VOLUME_NOT_MOUNTED,
+    "FailedAttachVolume": Reason.VOLUME_NOT_MOUNTED,
+    "FailedMapVolume": Reason.VOLUME_NOT_MOUNTED,
 }
 EVENTS: Final = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"})
 """What no container says, and is only among the events of the pod."""
@@ -75,7 +59,7 @@ _FIRST: Final = uuid.UUID(int=0)
 class Obstacle:
     """What keeps a job, as its reason is stored."""
 
-    code: str
+    code: Reason | Literal[""]
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
@@ -176,7 +160,7 @@ def _given_up(jobs: Sequence[Job]) -> dict[uuid.UUID, Obstacle]:
 
 def _without_tasks(last: Mapping[str, Any], tasks: int) -> Obstacle:
     told = {key: last[key] for key in ("pod", "limit_s", "message") if last.get(key)}
-    return Obstacle(TASKS_GIVEN_UP, {"tasks": tasks, **told})
+    return Obstacle(Reason.TASKS_GIVEN_UP, {"tasks": tasks, **told})
 
 
 def _note(job: Job, obstacle: Obstacle, now: datetime) -> int:
@@ -221,14 +205,18 @@ def _obstacle(
     """What one pod is kept by."""
     name, health, since = cluster
     if health == ClusterHealth.UNREACHABLE and state != JobState.RUNNING:
-        return Obstacle(CLUSTER_UNREACHABLE, {"cluster": name, **_at(since)})
+        return Obstacle(Reason.CLUSTER_UNREACHABLE, {"cluster": name, **_at(since)})
     if asked is not None:
         told = message.partition(": ")[2] if message.startswith(TERMINATING) else ""
         numbers = {"pod": pod, **({"finalizers": told} if told else {}), **_at(asked)}
-        return Obstacle(POD_TERMINATING, numbers)
+        return Obstacle(Reason.POD_TERMINATING, numbers)
     reason, _, text = message.partition(": ")
-    code = _CODE_OF.get(reason, POD_NOT_STARTED)
-    said = {"cause": reason, "message": text[:300]} if code != POD_NOT_CREATED else {"message": text[:300]}
+    code = _CODE_OF.get(reason, Reason.POD_NOT_STARTED)
+    said = (
+        {"cause": reason, "message": text[:300]}
+        if code != Reason.POD_NOT_CREATED
+        else {"message": text[:300]}
+    )
     return Obstacle(code, {"pod": pod, **(said if message else {}), **_at(ensured)})
 
 

@@ -13,6 +13,7 @@ from clusters.models import Cluster
 from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import Actor
+from foundation.core.reasons import Reason
 from foundation.sql import row_scope
 from scheduling.lifecycle.job_lifecycle import begin_eviction, end_claims
 from scheduling.lifecycle.transitions import change_state
@@ -48,8 +49,8 @@ def hold_restarting(actor: Actor, cluster: Cluster, found: Sequence[RestartingJo
         if job.state == JobState.QUEUED:
             change_state(
                 job, JobState.SUSPENDED, code="suspended", now=now, actor=name,
-                reason="SUSPENDED", reason_numbers={"user": name, "restored": cluster.name}, reason_help=[],
-                reason_at=now,
+                reason=Reason.SUSPENDED, reason_numbers={"user": name, "restored": cluster.name},
+                reason_help=[], reason_at=now,
             )  # fmt: skip
             end_claims([job])
         elif job.state in _LIVE:

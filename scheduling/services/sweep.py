@@ -14,6 +14,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from clusters.models import ADMITS_ITSELF, Cell, Cluster
 from foundation.core import clock, faults
+from foundation.core.reasons import Reason
 from foundation.messaging import outbox
 from foundation.sql.prepared import PreparedQuery
 from scheduling.lifecycle.job_lifecycle import begin_eviction, settle_jobs
@@ -50,7 +51,7 @@ _ENDED_CLAIMS: Final = PreparedQuery(
 
 
 def _cells_with_news(now: datetime) -> QuerySet[Job, tuple[uuid.UUID]]:
-    unseen = Q(reason="PENDING_EVALUATION") | Q(reason="BACKOFF", backoff_until__lte=now)
+    unseen = Q(reason=Reason.PENDING_EVALUATION) | Q(reason=Reason.BACKOFF, backoff_until__lte=now)
     return Job.unscoped.filter(unseen, state=JobState.QUEUED).values_list("queue__cell_id").distinct()
 
 

@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError
+from foundation.core.reasons import Reason
 from foundation.messaging import outbox
 from quotas.models import Queue
 from scheduling.lifecycle import transitions
@@ -45,7 +46,7 @@ def queue_vacate(acting_user: Actor, queue: Queue, move_to: Queue | None) -> int
             actor=acting_user.get_username(),
             numbers={"from": queue.name, "to": move_to.name},
             queue=move_to,
-            reason="PENDING_EVALUATION" if job.reason != "SUSPENDED" else job.reason,
+            reason=Reason.PENDING_EVALUATION if job.reason != Reason.SUSPENDED else job.reason,
         )
     outbox.add_hint(outbox.Topic.CYCLE, move_to.cell_id)
     return len(waiting)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from foundation.core.reasons import Reason
+from foundation.core.reasons_page import reasons_page
 from scheduling.job_file.describing import fields_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +28,13 @@ def test_every_variable_is_described() -> None:
 def test_the_page_of_the_fields_of_a_job_file_is_current() -> None:
     page = (ROOT / "docs" / "job-file.md").read_text()
     assert page == fields_page(), "run: allotment job fields > docs/job-file.md"
+
+
+def test_the_page_of_reason_codes_is_current() -> None:
+    page = (ROOT / "docs" / "reasons.md").read_text()
+    assert page == reasons_page(), "run: allotment job reasons > docs/reasons.md"
+    headings = {f"docs/reasons.md#{heading.lower()}" for heading in re.findall(r"^## (.+)$", page, re.M)}
+    assert headings == {reason.anchor for reason in Reason}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -35,6 +35,7 @@ MAY_IMPORT = {
         "numpy",
         "foundation.core.flavor_resource",
         "foundation.core.quantities",
+        "foundation.core.reasons",
         "quotas.tree",
         "scheduling.engine",
     ),

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.errors import AllotmentError, FieldError
 from foundation.core.quantities import Resource
+from foundation.core.reasons import Reason
 from frontend.components.capacity import Meter
 from frontend.texts import reasons
 from frontend.texts.recommendations import recommendation_sentences
@@ -76,13 +77,13 @@ def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequen
 
 def refusal(error: AllotmentError) -> Verdict:
     """An error of the check as the rail and the banner say it."""
-    if error.code == "NEVER_FITS":
+    if error.code == Reason.NEVER_FITS:
         found = [item for item in error.numbers.get("help", ()) if isinstance(item, dict)]
         return Verdict(
             "failed",
             _("Can't be scheduled"),
-            reasons.reason_sentence("NEVER_FITS", error.numbers),
-            recommendation_sentences("NEVER_FITS", error.numbers, found),
+            reasons.reason_sentence(Reason.NEVER_FITS, error.numbers),
+            recommendation_sentences(Reason.NEVER_FITS, error.numbers, found),
         )
     if error.code == "SPEC_INVALID":
         text = _("Correct the fields marked below.")

@@ -8,15 +8,14 @@ shows its numbers, because that is what people come to see.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.quantities import Resource
+from foundation.core.reasons import Gate, Reason, find_reason
 from frontend.components import view_models
 from frontend.pages.jobs import advice
 from frontend.shell import navigation
@@ -28,98 +27,48 @@ from scheduling.models import GpuRequestMode, Job
 from scheduling.selectors.pending import flavor_suits
 from tenants.models import User
 
-
-@dataclass(frozen=True, slots=True)
-class _Gate:
-    """A gate, the codes by which it holds a job up, and what is said when it is passed."""
-
-    key: str
-    title: str | Promise
-    codes: tuple[str, ...]
-    passed: str | Promise
-
-
-_GATES: Final = (
-    _Gate(
-        "fit",
-        gettext_lazy("Node capacity"),
-        ("NEVER_FITS",),
-        gettext_lazy("Large enough when empty"),
-    ),
-    _Gate(
-        "policy",
-        gettext_lazy("Policy"),
-        ("POLICY_DENIED",),
-        gettext_lazy("Allowed"),
-    ),
-    _Gate(
-        "open",
-        gettext_lazy("Queue and job state"),
-        ("QUEUE_STOPPED", "SUSPENDED", "BACKOFF"),
-        gettext_lazy("Queue is active; job isn't suspended"),
-    ),
-    _Gate(
-        "turn",
-        gettext_lazy("Queue order"),
-        ("BEHIND_HEAD", "IN_LINE"),
-        gettext_lazy("Evaluated by the scheduler"),
-    ),
-    _Gate(
-        "quota",
-        gettext_lazy("Nominal quota"),
-        ("EXCEEDS_MAX_QUOTA", "WAITING_FOR_QUOTA"),
-        gettext_lazy("Sufficient"),
-    ),
-    _Gate(
-        "cohort",
-        gettext_lazy("Borrowing"),
-        ("WAITING_FOR_BORROWED",),
-        gettext_lazy("Not required or available"),
-    ),
-    _Gate(
-        "room",
-        gettext_lazy("Node resources"),
-        ("NO_ROOM", "RESERVED_FOR_LARGER"),
-        gettext_lazy("Available"),
-    ),
-    _Gate(
-        "preemption",
-        gettext_lazy("Preemption"),
-        ("WAITING_FOR_PREEMPTED", "PROTECTED"),
-        gettext_lazy("Not required"),
-    ),
-)
+_GATES: Final = {
+    Gate.FIT: (gettext_lazy("Node capacity"), gettext_lazy("Large enough when empty")),
+    Gate.POLICY: (gettext_lazy("Policy"), gettext_lazy("Allowed")),
+    Gate.OPEN: (gettext_lazy("Queue and job state"), gettext_lazy("Queue is active; job isn't suspended")),
+    Gate.TURN: (gettext_lazy("Queue order"), gettext_lazy("Evaluated by the scheduler")),
+    Gate.QUOTA: (gettext_lazy("Nominal quota"), gettext_lazy("Sufficient")),
+    Gate.COHORT: (gettext_lazy("Borrowing"), gettext_lazy("Not required or available")),
+    Gate.ROOM: (gettext_lazy("Node resources"), gettext_lazy("Available")),
+    Gate.PREEMPTION: (gettext_lazy("Preemption"), gettext_lazy("Not required")),
+}
+"""The title of each gate that the page shows, and its text once the job has passed it, in order."""
 
 
 def checks(viewer: User, job: Job) -> Sequence[view_models.Check]:
     """The gates of a waiting job, in the order in which they are looked at."""
-    names = [gate.key for gate in _GATES]
-    held = next((names.index(gate.key) for gate in _GATES if job.reason in gate.codes), None)
+    reason, order = find_reason(job.reason), list(_GATES)
+    held = order.index(reason.row.gate) if reason and reason.row.gate in _GATES else None
     quota = _quota_lines(viewer, job)
-    return [_check(job, gate, place, held, quota) for place, gate in enumerate(_GATES)]
+    return [_check(job, gate, place, held, quota) for place, gate in enumerate(order)]
 
 
-def _check(job: Job, gate: _Gate, place: int, held: int | None, quota: str) -> view_models.Check:
-    if gate.key == "quota":
+def _check(job: Job, gate: Gate, place: int, held: int | None, quota: str) -> view_models.Check:
+    if gate is Gate.QUOTA:
         title = _("Quota of %(queue)s") % {"queue": job.queue.name}
-    elif gate.key == "cohort" and job.workspace.parent:
+    elif gate is Gate.COHORT and job.workspace.parent:
         title = _("Borrowing in %(folder)s") % {"folder": job.workspace.parent.name}
     else:
-        title = str(gate.title)
+        title = str(_GATES[gate][0])
     if held is None:
         return view_models.Check(
-            title=title, text=quota if gate.key == "quota" else _("Not evaluated"), passed=None
+            title=title, text=quota if gate is Gate.QUOTA else _("Not evaluated"), passed=None
         )
     if place == held:
         sentence = reasons.reason_sentence(job.reason, job.reason_numbers)
         return view_models.Check(title=title, text=sentence, passed=False)
-    if gate.key == "quota" and quota:
+    if gate is Gate.QUOTA and quota:
         # Its own quota may be used up while the job waits for what it would borrow.
-        short = job.reason == "WAITING_FOR_BORROWED"
+        short = job.reason == Reason.WAITING_FOR_BORROWED
         return view_models.Check(title=title, text=quota, passed=None if place > held else not short)
     if place > held:
         return view_models.Check(title=title, text=_("Evaluated after the checks above pass"), passed=None)
-    return view_models.Check(title=title, text=str(gate.passed), passed=True)
+    return view_models.Check(title=title, text=str(_GATES[gate][1]), passed=True)
 
 
 def _quota_lines(viewer: User, job: Job) -> str:

@@ -31,6 +31,7 @@ from foundation.audit import audit_log
 from foundation.core import clock, faults
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, Refused
+from foundation.core.reasons import Reason
 from foundation.messaging import outbox
 from foundation.models.installation import installation_id
 from tenants.access import permissions
@@ -47,7 +48,7 @@ _LABEL_JOB: Final = "allotment.io/job"
 class ClusterUnreachable(Refused):
     """The cluster does not answer, so nothing can be said of it."""
 
-    code = "CLUSTER_UNREACHABLE"
+    code = Reason.CLUSTER_UNREACHABLE
     title = gettext_lazy("Cluster unreachable")
 
 

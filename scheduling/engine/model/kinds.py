@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NewType
 
+from foundation.core.reasons import Reason as Reason
+
 Instant = NewType("Instant", float)
 """Seconds since the epoch. The engine compares instants and never asks for the present one."""
 
@@ -99,26 +101,6 @@ class JobState(StrEnum):
     SUSPENDED = "suspended"
     LIVE = "live"
     LEAVING = "leaving"
-
-
-class Reason(StrEnum):
-    """Why a job waits; the first that applies, most fundamental first."""
-
-    NEVER_FITS = "NEVER_FITS"
-    EXCEEDS_MAX_QUOTA = "EXCEEDS_MAX_QUOTA"
-    POLICY_DENIED = "POLICY_DENIED"
-    QUEUE_STOPPED = "QUEUE_STOPPED"
-    SUSPENDED = "SUSPENDED"
-    BEHIND_HEAD = "BEHIND_HEAD"
-    IN_LINE = "IN_LINE"
-    WAITING_FOR_QUOTA = "WAITING_FOR_QUOTA"
-    WAITING_FOR_BORROWED = "WAITING_FOR_BORROWED"
-    NO_ROOM = "NO_ROOM"
-    WAITING_FOR_PREEMPTED = "WAITING_FOR_PREEMPTED"
-    RESERVED_FOR_LARGER = "RESERVED_FOR_LARGER"
-    PROTECTED = "PROTECTED"
-    BACKOFF = "BACKOFF"
-    PENDING_EVALUATION = "PENDING_EVALUATION"
 
 
 class HelpCode(StrEnum):

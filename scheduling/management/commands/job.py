@@ -1,15 +1,16 @@
-"""`allotment job submit|list|get|cancel|fields`: jobs from a shell, through the same services."""
+"""`allotment job submit|list|get|cancel|fields|reasons`: jobs from a shell, through the same services."""
 
 from __future__ import annotations
 
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.table import Table
 
+from foundation.core.reasons_page import reasons_page
 from scheduling.api.serializers import JobDetailSerializer, JobSerializer, list_row
 from scheduling.job_file import load_text
 from scheduling.job_file.describing import fields_page
@@ -21,12 +22,16 @@ from tenants.management.verbs import format_table
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
+_PAGES: Final = {"fields": fields_page, "reasons": reasons_page}
+
 
 class Command(BaseCommand):
-    help = "Submit, list, show or cancel jobs of a workspace, or list the fields of a job file"
+    help = "Submit, list, show or cancel jobs of a workspace; print the job file fields or reason codes"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="submit|list|get|cancel|fields")
+        verbs = parser.add_subparsers(
+            dest="verb", required=True, metavar="submit|list|get|cancel|fields|reasons"
+        )
         submit = verbs.add_parser("submit", help="submit a job file")
         submit.add_argument(
             "-f", "--file", required=True, metavar="YAML", help="job file; - for standard input"
@@ -37,8 +42,11 @@ class Command(BaseCommand):
         for verb in ("get", "cancel"):
             one = verbs.add_parser(verb, help=f"{verb} one job")
             one.add_argument("job", metavar="JOB", help="job ID or name")
-        listed_fields = verbs.add_parser("fields", help="print the fields of a job file as Markdown")
-        for chosen in set(verbs.choices.values()) - {listed_fields}:
+        pages = {
+            verbs.add_parser("fields", help="print the fields of a job file as Markdown"),
+            verbs.add_parser("reasons", help="print the reason codes as Markdown"),
+        }
+        for chosen in set(verbs.choices.values()) - pages:
             chosen.add_argument("--workspace", "-w", required=True, metavar="W", help="workspace ID (slug)")
             chosen.add_argument(
                 "--user", metavar="NAME", help="acting user; default: the first platform admin"
@@ -48,8 +56,8 @@ class Command(BaseCommand):
             )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["verb"] == "fields":
-            self.stdout.write(fields_page(), ending="")
+        if page := _PAGES.get(options["verb"]):
+            self.stdout.write(page(), ending="")
             return
         user = acting_user(options["user"])
         with report_refusals(options.get("file") or ""):

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.errors import Refused
 from foundation.core.lazy_import import defer_import
+from foundation.core.reasons import Reason
 from quotas.models import Queue
 from scheduling.job_file import JobSpec
 
@@ -17,7 +18,7 @@ from scheduling.job_file import JobSpec
 class NeverFits(Refused):
     """No flavor of the queue could hold the job even if everything were empty."""
 
-    code = "NEVER_FITS"
+    code = Reason.NEVER_FITS
 
 
 @dataclass(frozen=True, slots=True)

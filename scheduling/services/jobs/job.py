@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from foundation.audit import audit_log
 from foundation.core import clock, faults
 from foundation.core.errors import Conflict
+from foundation.core.reasons import Reason
 from foundation.messaging import outbox
 from foundation.sql.bulk import insert_rows
 from scheduling.job_file import JobSpec
@@ -118,7 +119,7 @@ def _suspend(user: User, job: Job) -> None:
     now, name = clock.now(), user.get_username()
     if job.state == JobState.QUEUED:
         reason = {
-            "reason": "SUSPENDED",
+            "reason": Reason.SUSPENDED,
             "reason_numbers": {"user": name},
             "reason_help": [],
             "reason_at": now,
@@ -151,7 +152,7 @@ def _resume(user: User, job: Job) -> None:
         code="resumed",
         now=now,
         actor=user.get_username(),
-        reason="PENDING_EVALUATION",
+        reason=Reason.PENDING_EVALUATION,
         reason_numbers={},
         reason_help=[],
         reason_at=now,

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from foundation.core.errors import FieldError, Invalid, Refused
+from foundation.core.reasons import Reason
 from foundation.sql import row_scope
 from foundation.sql.prepared import PreparedQuery
 from quotas.models import Queue
@@ -68,7 +69,7 @@ _PENDING_TASKS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
 class PolicyDenied(Refused):
     """The policy of the workspace, or of a folder above it, does not allow the job."""
 
-    code = "POLICY_DENIED"
+    code = Reason.POLICY_DENIED
 
 
 class TooManyPending(Refused):

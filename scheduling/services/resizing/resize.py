@@ -20,6 +20,7 @@ from clusters.services.grants import NoLongerFree
 from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.errors import Conflict, FieldError, Invalid, NotFound
+from foundation.core.reasons import Reason
 from foundation.messaging import outbox
 from foundation.sql import row_scope
 from scheduling.hooks.measured_use import memory_in_use
@@ -197,7 +198,7 @@ def _check_policy(job: Job, mib: int) -> None:
         if limit is not None and beyond(limit.amount):
             message = _("Limit by the policy of %(tenant)s: %(limit)s.")
             told = {"tenant": str(limit.tenant), "limit": str(limit.value)}
-            raise resize_refusal("POLICY_DENIED", message, asked=mib, **told)
+            raise resize_refusal(Reason.POLICY_DENIED, message, asked=mib, **told)
 
 
 def _invalid(code: str, message: str) -> Invalid:

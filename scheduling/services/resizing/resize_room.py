@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from clusters.models import Device
 from foundation.core.errors import FieldError, Refused
 from foundation.core.quantities import Resource
+from foundation.core.reasons import Reason
 from foundation.sql import row_scope
 from quotas.models import AllocationMode, Queue
 from quotas.selectors.tree import load_tree
@@ -69,12 +70,12 @@ def require_room(
         raise resize_refusal("CARD_FULL", message, most=room.on_card, asked=mib)
     if room.in_quota is not None and mib > room.in_quota:
         message = _("At most %(most)s MiB available in the queue's quota.")
-        raise resize_refusal("WAITING_FOR_QUOTA", message, most=room.in_quota, asked=mib)
+        raise resize_refusal(Reason.WAITING_FOR_QUOTA, message, most=room.in_quota, asked=mib)
     more = (mib - parts[0].memory_mib) * len(parts)
     key = em.FlavorResource(str(allocation.flavor_id), Resource.GPU_MEMORY)
     if not AdmissionLimits([job], now).allow_job(job, {key: more}):
         message = _("Exceeds the user limit (%(asked)s MiB requested).")
-        raise resize_refusal("POLICY_DENIED", message, asked=mib)
+        raise resize_refusal(Reason.POLICY_DENIED, message, asked=mib)
 
 
 def resize_refusal(code: str, message: str, **numbers: int | str) -> Refused:

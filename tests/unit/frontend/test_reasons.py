@@ -13,12 +13,10 @@ from scheduling.commit.reasons import FOREIGN_WORK
 from scheduling.engine.model.kinds import EvictRule, HelpCode, Reason
 from scheduling.engine.placement.explain import CHOSEN_BY_USER, FLAVOR_TAINT
 from scheduling.engine.placement.filters.vetoes import VETOES
-from scheduling.services.obstacles import CODES as OBSTACLES
 
 
 def test_every_code_of_the_engine_has_its_words() -> None:
-    codes = {*(str(code) for code in Reason), *OBSTACLES}
-    assert set(SENTENCES) == set(USUAL_HELP) == set(labels.REASON_WORDS) == codes
+    assert set(SENTENCES) == set(USUAL_HELP) == set(labels.REASON_WORDS) == {str(code) for code in Reason}
     assert set(HELPS) == {*(str(code) for code in HelpCode), FOREIGN_WORK}
     assert set(labels.RULES) == {str(rule) for rule in EvictRule}
 

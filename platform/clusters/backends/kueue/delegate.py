@@ -50,6 +50,7 @@ from clusters.backends.kueue.workloads import (
     shape_of,
 )
 from foundation.core import clock
+from foundation.core.reasons import Reason
 
 log = structlog.get_logger(__name__)
 WORKLOADS: Final = "workloads"
@@ -73,7 +74,7 @@ class KueueDelegate:
     def create_workload(self, workload: DelegatedWorkload) -> PodOutcome:
         """Make the Workload; what has become of one of that name is told by its verdict."""
         if len(workload.groups) > MOST_GROUPS:
-            return PodOutcome.refused("NEVER_FITS", f"Kueue takes {MOST_GROUPS} roles at most")
+            return PodOutcome.refused(Reason.NEVER_FITS, f"Kueue takes {MOST_GROUPS} roles at most")
         body, place = (
             build_workload(workload, self._owner, self._api.installation),
             object_path(WORKLOADS, namespace=workload.namespace),

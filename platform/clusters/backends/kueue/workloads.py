@@ -30,6 +30,7 @@ from clusters.backends.kueue.names import (
     name_of,
     owner_labels,
 )
+from foundation.core.reasons import Reason
 
 MOST_GROUPS: Final = 8
 """Pod sets of one Workload."""
@@ -54,11 +55,14 @@ _OTHERWISE: Final = "NOT_READY"
 
 # The first that applies. Kueue's sentence names each flavor it tried; the last word on one is what counts.
 _REASONS: Final = (
-    (re.compile(r"Pending the preemption"), "WAITING_FOR_PREEMPTED"),
-    (re.compile(r"insufficient unused quota"), "WAITING_FOR_QUOTA"),
-    (re.compile(r"is inactive|is stopped|is terminating|doesn't exist"), "QUEUE_STOPPED"),
-    (re.compile(r"maximum capacity|insufficient quota|limit"), "EXCEEDS_MAX_QUOTA"),
-    (re.compile(r"doesn't match node affinity|untolerated taint|unavailable in ClusterQueue"), "NEVER_FITS"),
+    (re.compile(r"Pending the preemption"), Reason.WAITING_FOR_PREEMPTED),
+    (re.compile(r"insufficient unused quota"), Reason.WAITING_FOR_QUOTA),
+    (re.compile(r"is inactive|is stopped|is terminating|doesn't exist"), Reason.QUEUE_STOPPED),
+    (re.compile(r"maximum capacity|insufficient quota|limit"), Reason.EXCEEDS_MAX_QUOTA),
+    (
+        re.compile(r"doesn't match node affinity|untolerated taint|unavailable in ClusterQueue"),
+        Reason.NEVER_FITS,
+    ),
 )
 _MISSING: Final = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
 
@@ -187,7 +191,7 @@ def _rule(conditions: Mapping[str, Json]) -> str:
 def _why(reserved: Json, names: Mapping[str, str]) -> tuple[str, dict[str, int | str], str]:
     told = replace_flavor_names(reserved.get("message", ""), names)
     if reserved.get("status") == "True":
-        return "NO_ROOM", {}, told  # quota is there, and a check of the cluster's own is not done
+        return Reason.NO_ROOM, {}, told  # quota is there, and a check of the cluster's own is not done
     code = next((code for pattern, code in _REASONS if pattern.search(told)), "")
     numbers: dict[str, int | str] = {}
     if missing := _MISSING.search(told):

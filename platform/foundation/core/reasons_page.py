@@ -1,0 +1,46 @@
+"""The page of the documentation that explains each reason code, written from the table."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from foundation.core.reasons import Reason, Severity
+
+_PLACE: Final = re.compile(r"%\((\w+)\)s")
+_HEAD: Final = """# Reason codes
+
+Why a job is pending, doesn't start or still terminates: one stable code at a time, in the console, in \
+`reason.code` of the REST API and in `allotment job get`. Of several that apply the first of this table is \
+reported. Texts may change, codes don't. `numbers` of the REST API holds some of the numbers that are listed \
+for a code. `allotment job reasons` prints this page.
+
+| severity | meaning |
+|---|---|
+"""
+_SEVERITIES: Final = {
+    Severity.ERROR: "Needs attention: change the job, or what it depends on.",
+    Severity.WAITING: "Goes on once others finish or capacity is released.",
+    Severity.PAUSED: "Suspended by a user.",
+    Severity.INFO: "Not evaluated yet.",
+}
+
+
+def reasons_page() -> str:
+    """Write the whole page in Markdown."""
+    severities = "".join(f"| {severity} | {meaning} |\n" for severity, meaning in _SEVERITIES.items())
+    table = "".join(
+        f"| [`{reason}`](#{reason.anchor.partition('#')[2]}) | {reason.row.label} | {reason.row.severity} "
+        f"| {reason.row.gate} |\n"
+        for reason in Reason
+    )
+    head = f"{_HEAD}{severities}\n| code | label | severity | check |\n|---|---|---|---|\n{table}"
+    return head + "".join(_section(reason) for reason in Reason)
+
+
+def _section(reason: Reason) -> str:
+    row = reason.row
+    texts = "".join((*row.sentences, *row.helps))
+    numbers = ", ".join(f"`{name}`" for name in dict.fromkeys(_PLACE.findall(texts)))
+    said = f"\nNumbers: {numbers}.\n" if numbers else ""
+    return f"\n## {reason}\n\n**{row.label}.** {row.meaning} {row.helps[-1]}\n{said}"
