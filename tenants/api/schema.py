@@ -48,6 +48,7 @@ _SENTENCES: Final = {
     422: "Unprocessable: a rule is violated.",
     428: "Send the ETag of the version you read in If-Match.",
     429: "Too many requests. Retry after the time in Retry-After.",
+    503: "The cluster is unreachable.",
 }
 IF_MATCH: Final = OpenApiParameter(
     "If-Match",

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.access.actors import VIEW
 from tests.access.rows_tenancy import api
-from tests.access.table import EVERYBODY, NOT_SO, SIGHT, anywhere, inside, must, need, see
+from tests.access.table import EVERYBODY, NOBODY, NOT_SO, SIGHT, anywhere, inside, must, need, see
 
 _READS: Final = "job.view"
 _SUBMITS: Final = "job.submit"
@@ -275,6 +275,17 @@ OPERATIONS: Final = (
         body={"live_resize": True},
         writes="clusters_cluster",
     ),
+    api("admin/agent-keys", "GET", need("cluster.edit", "platform"), "cluster.edit"),
+    api(
+        "admin/agent-keys",
+        "POST",
+        need("cluster.edit", "platform"),
+        "cluster.edit",
+        ok=201,
+        body={"cluster": "{cluster}", "node": "{name}"},
+        writes="telemetry_agentkey",
+    ),
+    api("admin/agent-keys/{node_id}", "DELETE", need("cluster.edit", "platform") + NOBODY, "cluster.edit"),
     api("metrics/series", "GET", _LOOK, None, query="?level=cluster", case="of a cluster"),
     api("metrics/series", "GET", _LOOK, None, query="?level=node&id={node_id}", case="of a node"),
     api("metrics/series", "GET", see((_READS, "here")), None, query="?level=job&id={held}", case="of a job"),

@@ -28,6 +28,8 @@ METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 NOT_ASKED: Final = {
     "readyz": "tells nothing of tenants; it has tests of its own",
     "readyz/platform": "tells nothing of tenants; it has tests of its own",
+    "api/v1/agent/samples": "agents of nodes alone, by keys of their own; it has tests of its own",
+    "api/v1/agent/keys": "agents of nodes alone, by tokens of their cluster; it has tests of its own",
     "metrics": "tells nothing of tenants; it has tests of its own",
     "i18n/setlang/": "Django's own",
     "logout": "Django's own",

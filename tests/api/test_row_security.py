@@ -45,7 +45,9 @@ GLOBAL: Final = {
     "clusters.SimulatedDevice",
     "clusters.SimulatedPod",
     "scheduling.PriorityClass",
+    "telemetry.AgentKey",
     "telemetry.GpuEvent",
+    "telemetry.NodeAgent",
     "telemetry.PendingBucket",
     "telemetry.TelemetryGap",
 }

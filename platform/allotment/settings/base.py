@@ -252,6 +252,7 @@ SPECTACULAR_SETTINGS = {
 ALLOTMENT_RATES = {
     "read": env.read_number("ALLOTMENT_RATE_READS", default=1200),
     "write": env.read_number("ALLOTMENT_RATE_WRITES", default=600),
+    "agent": env.read_number("ALLOTMENT_RATE_AGENT_REPORTS", default=120),
     "sign-in": env.read_number("ALLOTMENT_RATE_FAILED_SIGN_INS", default=60),
     # Pages, per address of who is not signed in; whoever is has the two above for pages as well.
     "stranger-read": env.read_number("ALLOTMENT_RATE_STRANGER_READS", default=600),

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
+from telemetry.api import agents
 from telemetry.api.views import SeriesView
 
-urlpatterns = [path("metrics/series", SeriesView.as_view(), name="metrics-series")]
+urlpatterns = [
+    path("metrics/series", SeriesView.as_view(), name="metrics-series"),
+    path("agent/samples", agents.AgentReportsView.as_view(), name="agent-samples"),
+    path("agent/keys", agents.AgentExchangeView.as_view(), name="agent-keys"),
+    path("admin/agent-keys", agents.AgentKeysView.as_view(), name="admin-agent-keys"),
+    path("admin/agent-keys/<uuid:key>", agents.AgentKeyView.as_view(), name="admin-agent-key"),
+]

@@ -1,3 +1,4 @@
+from telemetry.models.agent import AgentKey, NodeAgent
 from telemetry.models.channel import Channel, Scope
 from telemetry.models.device import GpuEvent, GpuProcess
 from telemetry.models.gap import GapCause, TelemetryGap
@@ -13,10 +14,12 @@ from telemetry.models.reading import (
 )
 
 __all__ = [
+    "AgentKey",
     "Channel",
     "GapCause",
     "GpuEvent",
     "GpuProcess",
+    "NodeAgent",
     "PendingBucket",
     "Reading",
     "RollUp",

@@ -162,3 +162,15 @@ def test_the_agent_alone_needs_no_more_than_its_own_rights(
     assert user["username"] == "system:serviceaccount:allotment:allotment-agent"
     assert user["extra"]["authentication.kubernetes.io/node-name"] == [NODE]
     assert json.dumps(user["groups"])
+
+
+def test_the_cluster_tells_the_agents_token_from_all_others(kept: Any, kube: ControlPlane) -> None:
+    bearer = token(kube, NODE, audience="allotment")
+    verify = kept.backend.verify_agent
+    assert verify(bearer, NODE)
+    assert not verify(bearer, "slice-02")
+    assert not verify(token(kube, NODE), NODE), "a token for the API server is not for the platform"
+    assert not verify(bearer[:-3] + "abc", NODE)
+    assert not verify("x", NODE)
+    Cluster(kube).call("DELETE", f"/api/v1/namespaces/allotment/pods/agent-{NODE}?gracePeriodSeconds=0")
+    assert not verify(bearer, NODE), "its pod is gone"

@@ -28,6 +28,7 @@ from clusters.backends.base import (
     TenantLimits,
 )
 from clusters.backends.kubernetes import (
+    agents,
     events,
     gangs,
     logs,
@@ -129,6 +130,9 @@ class KubernetesBackend(ClusterBackend):
 
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return events.list_pod_events(self._api, refs)
+
+    def verify_agent(self, token: str, node: str) -> bool:
+        return agents.verify_agent(self._api, token, node)
 
     def read_samples(self) -> Iterable[DeviceSample]:
         """None: the agents on the nodes report for themselves."""

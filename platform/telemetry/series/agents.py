@@ -1,0 +1,56 @@
+"""What the agents of nodes told: facts, events and processes of GPUs."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db.models import QuerySet
+
+from foundation.core.actor import Actor
+from telemetry.models import AgentKey, GpuEvent, GpuProcess, NodeAgent
+from telemetry.series.sight import job_tenants
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+
+
+def node_agents(viewer: Actor) -> QuerySet[NodeAgent]:
+    """Agents with their nodes and clusters. Raises: PermissionDenied without `cluster.view`."""
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    return NodeAgent.unscoped.select_related("node__cluster").order_by("node__cluster__name", "node__name")
+
+
+def agent_keys(viewer: Actor) -> QuerySet[AgentKey]:
+    """Keys of agents, newest first. Raises: PermissionDenied without `cluster.edit`."""
+    permissions.require_permission(viewer, Permission.CLUSTER_EDIT)
+    return AgentKey.unscoped.select_related("node__cluster").order_by("-created_at", "-id")
+
+
+def gpu_events(
+    viewer: Actor, *, node_id: uuid.UUID | None = None, device_uuid: str | None = None, since_ms: int = 0
+) -> QuerySet[GpuEvent]:
+    """Events of all GPUs, of one node or of one GPU, newest first; those of a whole node are of each GPU.
+
+    Raises: PermissionDenied without `cluster.view`.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    rows = GpuEvent.unscoped.filter(at_ms__gte=since_ms)
+    if node_id is not None:
+        rows = rows.filter(node_id=node_id)
+    if device_uuid is not None:
+        rows = rows.filter(device_uuid__in=[device_uuid, ""])
+    return rows.order_by("-at_ms", "-id")
+
+
+def gpu_processes(
+    viewer: Actor, *, node_id: uuid.UUID | None = None, job_id: uuid.UUID | None = None, since_ms: int = 0
+) -> QuerySet[GpuProcess]:
+    """Processes seen on GPUs since a moment, the last seen first: all for whoever looks at clusters, else
+    those of jobs that the viewer may see."""
+    rows = GpuProcess.unscoped.filter(last_seen_ms__gte=since_ms)
+    if not permissions.has_permission(viewer, Permission.CLUSTER_VIEW):
+        rows = rows.filter(workspace_id__in=job_tenants(viewer).values("pk"))
+    if node_id is not None:
+        rows = rows.filter(node_id=node_id)
+    if job_id is not None:
+        rows = rows.filter(job_id=job_id)
+    return rows.order_by("-last_seen_ms", "id")
