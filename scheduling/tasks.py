@@ -11,6 +11,7 @@ from foundation.messaging.due_hints import drain_due_hints
 from foundation.web import idempotency
 from scheduling.delegation import run as delegation
 from scheduling.execution import execute, gangs, observe
+from scheduling.metering import record_usage as usage_records
 from scheduling.services import cycle, govern, preemption_loss, spent_budget, user_usage
 from scheduling.services import sweep as sweeping
 from tenants.sign_in import sign_in_limits
@@ -88,6 +89,12 @@ def sample_user_usage() -> None:
 def measure_preemption_loss() -> None:
     """Measure how much GPU time preemption threw away lately in each cell."""
     preemption_loss.measure_preemption_loss(now=clock.now())
+
+
+@shared_task(name="scheduling.tasks.record_usage")
+def record_usage() -> None:
+    """Write down what ended runs held over time."""
+    usage_records.record_usage(now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.stop_over_budget")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from foundation.core import clock
 from telemetry.services.collect import samples_collect
 from telemetry.services.idle import idle_report
 from telemetry.services.prune import prune_rows
 from telemetry.services.roll_up import roll_up as condense
+from telemetry.usage.record_measured import record_measured
 
 
 @shared_task(name="telemetry.tasks.collect_samples")
@@ -27,3 +29,9 @@ def roll_up() -> None:
     """Condense what has ended, then delete what has expired."""
     condense()
     prune_rows()
+
+
+@shared_task(name="telemetry.tasks.record_measured_use")
+def record_measured_use() -> None:
+    """Write down measured use by job and quarter of an hour, for reports."""
+    record_measured(now=clock.now())

@@ -21,6 +21,7 @@ from scheduling.models.job import (
     TaskState,
 )
 from scheduling.models.priority_grant import PriorityGrant
+from scheduling.models.usage_interval import UsageInterval
 from scheduling.models.user_usage import UserUsage
 from scheduling.models.workspace_policy import WorkspacePolicy
 
@@ -46,6 +47,7 @@ __all__ = [
     "ResizeState",
     "Task",
     "TaskState",
+    "UsageInterval",
     "UserUsage",
     "WorkspacePolicy",
 ]

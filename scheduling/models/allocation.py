@@ -25,6 +25,8 @@ class Attempt(BaseModel):
     borrowed = models.JSONField(default=dict, blank=True)
     # Its pods may have something in common in the cluster: set before it is made, unset when it is gone.
     gathered_at = models.DateTimeField(null=True, blank=True)
+    # Set once the intervals of an ended attempt are written down.
+    metered_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [
@@ -38,6 +40,9 @@ class Attempt(BaseModel):
                 fields=["ended_at"], condition=Q(gathered_at__isnull=False), name="attempt_gathered"
             ),
             models.Index(fields=["end_reason", "ended_at"], name="attempt_by_end"),
+            models.Index(
+                fields=["ended_at"], condition=Q(metered_at__isnull=True), name="attempt_not_metered"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -58,6 +63,8 @@ class Allocation(BaseModel):
     cpu_millicores = models.PositiveIntegerField()
     memory_mib = models.PositiveIntegerField()
     charge = models.JSONField(help_text="resource -> amount taken from the ledger")
+    # What was charged before: [[milliseconds since 1970 at which it ended, charge], …], oldest first.
+    past_charges = models.JSONField(null=True, blank=True)
     # Raised with every change of what is held, so that what is kept of it elsewhere is known to be old.
     revision = models.PositiveIntegerField(default=0, db_default=0)
     namespace = models.CharField(max_length=63)

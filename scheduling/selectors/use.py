@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import Q
-
 from clusters.models import Flavor
-from foundation.core.quantities import Resource
+from foundation.core import clock
+from foundation.core.months import CORE_MS_PER_GPU_HOUR, from_ms, to_ms
 from quotas.hooks.request_evidence import EvidenceQuery
-from scheduling.models import Allocation
-
-_HOUR_S = 3600
+from quotas.models import Queue
+from scheduling.metering.usage_rows import usage_rows
 
 
 def use_evidence(asked: EvidenceQuery) -> Mapping[str, Any]:
@@ -21,27 +20,22 @@ def use_evidence(asked: EvidenceQuery) -> Mapping[str, Any]:
 
     `missing` is `nothing-held` where no job held a GPU in that time.
     """
-    held = Allocation.unscoped.filter(
-        Q(released_at__isnull=True) | Q(released_at__gt=asked.start),
-        attempt__job__queue__node__in=list(asked.queues),
-        created_at__lt=asked.end,
-    )
-    seconds: Counter[Any] = Counter()
-    since = None
-    rows = held.values_list("flavor_id", "attempt__admitted_at", "released_at", "charge")
-    for flavor, began, ended, charge in rows.iterator(chunk_size=2000):
-        cores = charge.get(Resource.GPU_CORES.value, 0)
-        if cores:
-            start, end = max(began, asked.start), min(ended or asked.end, asked.end)
-            seconds[flavor] += cores / 100 * max(0.0, (end - start).total_seconds())
-            since = start if since is None else min(since, start)
-    if since is None:
+    start_ms, end_ms = to_ms(asked.start), to_ms(asked.end)
+    queues = list(Queue.unscoped.filter(node__in=list(asked.queues)).values_list("pk", flat=True))
+    core_ms: Counter[uuid.UUID] = Counter()
+    since_ms = None
+    for row in usage_rows(start_ms, end_ms, now=max(asked.end, clock.now()), queue_id=queues):
+        begin = max(row.begin_ms, start_ms)
+        core_ms[row.flavor_id] += row.cores * (min(row.end_ms, end_ms) - begin)
+        since_ms = begin if since_ms is None else min(since_ms, begin)
+    if since_ms is None:
         return {"missing": "nothing-held"}
-    names = dict(Flavor.unscoped.filter(pk__in=list(seconds)).values_list("pk", "name"))
-    total = sum(seconds.values())
+    names = dict(Flavor.unscoped.filter(pk__in=list(core_ms)).values_list("pk", "name"))
+    hours = {pk: amount / CORE_MS_PER_GPU_HOUR for pk, amount in core_ms.items()}
+    total = sum(hours.values())
     return {
-        "gpu_hours": {names[pk]: round(seconds[pk] / _HOUR_S, 1) for pk in sorted(seconds)},
-        "total_gpu_hours": round(total / _HOUR_S, 1),
-        "mean_gpus": round(total / (asked.end - asked.start).total_seconds(), 2),
-        "since": since.isoformat(),
+        "gpu_hours": {names[pk]: round(hours[pk], 1) for pk in sorted(hours)},
+        "total_gpu_hours": round(total, 1),
+        "mean_gpus": round(total / ((end_ms - start_ms) / 3_600_000), 2),
+        "since": from_ms(since_ms).isoformat(),
     }

@@ -15,15 +15,15 @@ from typing import Final
 from django.db.models import Sum
 
 from clusters.models import Cell, Device
-from foundation.core.quantities import Resource
+from foundation.core.months import to_ms
 from foundation.sql import row_scope
 from scheduling import engine
 from scheduling.engine_input.job_history import PREEMPTED
+from scheduling.metering.intervals import WHOLE_GPU, gpu_percent, lost_since_ms
 from scheduling.models import Allocation
 
 LOSS_WINDOW: Final = timedelta(seconds=engine.LOSS_WINDOW_S)
 """So far back losses count; `allotment replay` counts them the same."""
-_CORES: Final = 100
 _MOST_PPM: Final = 1_000_000
 
 
@@ -55,21 +55,16 @@ def _read_lost_gpu_seconds(since: datetime) -> Mapping[uuid.UUID, float]:
         "attempt__job__checkpoint_interval_s",
         "charge",
     ).iterator():
-        if began is None or ended is None:
+        if ended is None:
             continue
-        ran_s = max(0.0, (ended - began).total_seconds())
-        lost[cell_id] += _gpus(charge) * (ran_s % checkpoint_s if checkpoint_s else ran_s)
+        started_ms, ended_ms = None if began is None else to_ms(began), to_ms(ended)
+        since_ms = lost_since_ms(started_ms=started_ms, ended_ms=ended_ms, checkpoint_interval_s=checkpoint_s)
+        lost[cell_id] += gpu_percent(charge) / WHOLE_GPU * (ended_ms - since_ms) / 1000
     return lost
-
-
-def _gpus(charge: Mapping[str, int]) -> float:
-    """Return how many GPUs' worth of compute a task was charged."""
-    cores = charge.get(Resource.GPU_CORES, 0)
-    return cores / _CORES if cores else float(charge.get(Resource.GPU_CARDS, 0))
 
 
 def _count_gpus() -> Mapping[uuid.UUID, float]:
     """Return, by cell, the number of GPUs of its present nodes."""
     present = Device.unscoped.filter(node__present=True).order_by()
     sums = present.values_list("node__cluster__cell_id").annotate(cores=Sum("cores_capacity"))
-    return {cell_id: cores / _CORES for cell_id, cores in sums}
+    return {cell_id: cores / WHOLE_GPU for cell_id, cores in sums}

@@ -23,6 +23,7 @@ from foundation.audit.audit_log import DENIED, DONE
 from foundation.models import AuditRecord
 from foundation.sql import row_scope
 from foundation.sql.row_scope import RowScope
+from foundation.web.spreadsheet_cells import text_cell
 from tenants.access.permissions import Permission
 from tenants.access.row_scope import scope_of
 from tenants.api.base import PlatformView, WorkspaceView
@@ -35,7 +36,6 @@ from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_quer
 from tenants.selectors.tenant import workspace_get
 
 _CHUNK: Final = 500
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 Lines = Callable[[Sequence[Any]], str]
 _Page = tuple[str, str | None]
 """Lines, and the cursor behind them."""
@@ -149,8 +149,7 @@ def _csv_lines(rows: Sequence[dict[str, Any]]) -> str:
 
 def _cell(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value or "")
-    # A name that a spreadsheet would take for a formula is shown as the text it is.
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return text_cell(text)
 
 
 _LIST: Final = list_of(AuditRecordSerializer, cursor=True)

@@ -291,4 +291,37 @@ OPERATIONS: Final = (
     api("metrics/series", "GET", see((_READS, "here")), None, query="?level=job&id={held}", case="of a job"),
 )
 
-ROWS: Final = (*JOBS, *ACTIONS, *RULES, *OPERATIONS)
+_MANAGES: Final = need("cluster.edit", "platform")
+_BY_JOB: Final = "?group_by=job&limit=500"
+_PRICE: Final = {"flavor": "a100", "gpu_hour": "2.5", "effective_at": "{soon}"}
+USAGE: Final = (
+    api(
+        "workspaces/{ws}/usage/report", "GET", _READ, _READS, query=_BY_JOB, lists="held", listed=need(_READS)
+    ),
+    api("workspaces/{ws}/usage/export", "GET", _READ, _READS, query="?group_by=job"),
+    api(
+        "admin/usage/report",
+        "GET",
+        EVERYBODY,
+        _READS,
+        query=_BY_JOB,
+        lists="held",
+        listed=see((_READS, "here")),
+    ),
+    api("admin/usage/report", "GET", SIGHT + need(_READS), _READS, query="?tenant={ws}", case="of a tenant"),
+    api(
+        "admin/usage/export",
+        "GET",
+        EVERYBODY,
+        _READS,
+        query="?group_by=job",
+        lists="held",
+        listed=see((_READS, "here")),
+    ),
+    api("admin/prices", "GET", _LOOK, "cluster.view"),
+    api("admin/prices", "POST", _MANAGES, "cluster.edit", ok=201, body=_PRICE, writes="telemetry_price"),
+    api("admin/prices/{price}", "GET", _LOOK, "cluster.view"),
+    api("admin/prices/{price}", "DELETE", _LOOK + _MANAGES, "cluster.edit", ok=204, writes="telemetry_price"),
+)
+
+ROWS: Final = (*JOBS, *ACTIONS, *RULES, *OPERATIONS, *USAGE)

@@ -36,6 +36,7 @@ from quotas.services.quota import quota_set
 from quotas.services.quota_plan import QuotaAmount
 from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Job, JobState, PriorityGrant, WorkspacePolicy
+from telemetry.models import Price
 from tenants.models import AccessKey, Member, Role, Tenant, User
 from tenants.services.access_key import access_key_create
 from tenants.services.tenant import tenant_archive
@@ -182,6 +183,9 @@ def _furnish(w: AccessWorld, side: Side) -> None:
         "held": held,
         "task": held.tasks.get(),
         "flavor": w.flavor,
+        "price": Price.unscoped.get_or_create(
+            flavor=w.flavor, effective_at=clock.now() + timedelta(days=3), defaults={"gpu_hour": 2}
+        )[0],
         **_quota_things(w, side, node, above, mia),
     }
     side.names = versions(rows) | {name: str(row.pk) for name, row in rows.items()} | _texts(w, side)

@@ -48,7 +48,9 @@ GLOBAL: Final = {
     "telemetry.AgentKey",
     "telemetry.GpuEvent",
     "telemetry.NodeAgent",
+    "telemetry.MeasuredProgress",
     "telemetry.PendingBucket",
+    "telemetry.Price",
     "telemetry.TelemetryGap",
 }
 server = pytest.mark.server

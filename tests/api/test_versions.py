@@ -24,6 +24,7 @@ UNVERSIONED: Final = {
     ("delete", "/tenants/{tenant}/service-accounts/{account}"): "nothing of it changes but that it ends",
     ("delete", "/admin/groups/{group}/people/{user}"): "a bare pair: it is there or not",
     ("delete", "/admin/priority-grants/{grant}"): "a bare pair: it is there or not",
+    ("delete", "/admin/prices/{price}"): "a price never changes",
 }
 BODIES: Final[dict[str, Any]] = {
     "/tenants/{tenant}": {"name": "Team Z"},

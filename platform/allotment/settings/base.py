@@ -272,6 +272,9 @@ ALLOTMENT_PENDING_TASKS_MAX = env.read_number(
     "ALLOTMENT_PENDING_TASKS_MAX", default=100_000, low=10_000, high=10**7
 )
 ALLOTMENT_DENIED_NETWORKS = env.read_networks("ALLOTMENT_DENIED_NETWORKS")
+ALLOTMENT_CURRENCY = env.read_text("ALLOTMENT_CURRENCY", "USD")
+ALLOTMENT_CURRENCY_DIGITS = env.read_number("ALLOTMENT_CURRENCY_DIGITS", default=2, low=0, high=6)
+ALLOTMENT_REPORT_TIME_ZONE = env.read_text("ALLOTMENT_REPORT_TIME_ZONE", "UTC")
 ALLOTMENT_EMBEDDED = False
 # Whoever sends it may read /metrics. Without one, only an embedded installation lets anybody read them.
 ALLOTMENT_METRICS_TOKEN = env.read_text("ALLOTMENT_METRICS_TOKEN", "")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 CORE_MS_PER_GPU_HOUR: Final = 100 * 3600 * 1000
 """A whole card is 100 percent points, and an hour 3,600,000 ms."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def to_ms(moment: datetime) -> int:
-    """Whole milliseconds, so that use adds up without a fraction."""
-    return int(moment.timestamp() * 1000)
+    """Whole milliseconds since 1970, so that use adds up without a fraction; what is finer is cut off."""
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def from_ms(moment_ms: int) -> datetime:
+    """The aware time in UTC of milliseconds since 1970."""
+    return _EPOCH + moment_ms * _MILLISECOND
 
 
 def month_of(moment: datetime) -> date:

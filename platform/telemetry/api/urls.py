@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from telemetry.api import agents
+from telemetry.api import agents, usage_urls
 from telemetry.api.views import SeriesView
 
 urlpatterns = [
@@ -13,4 +13,5 @@ urlpatterns = [
     path("agent/keys", agents.AgentExchangeView.as_view(), name="agent-keys"),
     path("admin/agent-keys", agents.AgentKeysView.as_view(), name="admin-agent-keys"),
     path("admin/agent-keys/<uuid:key>", agents.AgentKeyView.as_view(), name="admin-agent-key"),
+    *usage_urls.urlpatterns,
 ]

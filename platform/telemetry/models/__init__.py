@@ -12,6 +12,7 @@ from telemetry.models.reading import (
     RollUp,
     Tick,
 )
+from telemetry.models.usage import MeasuredProgress, MeasuredUse, Price
 
 __all__ = [
     "AgentKey",
@@ -19,8 +20,11 @@ __all__ = [
     "GapCause",
     "GpuEvent",
     "GpuProcess",
+    "MeasuredProgress",
+    "MeasuredUse",
     "NodeAgent",
     "PendingBucket",
+    "Price",
     "Reading",
     "RollUp",
     "Rolled",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from clusters.services.grants import DeviceAmount, devices_give_back, devices_take
+from foundation.core.months import to_ms
 from foundation.core.quantities import Resource
 from foundation.messaging import outbox
 from quotas.models import QuotaKey
@@ -34,9 +35,16 @@ def charge_memory(
         ledger_free({key: -more}, now=now)
         devices_give_back(amounts)
         outbox.add_hint(outbox.Topic.FREED, job.queue.cell_id)
-    allocation.charge = {**allocation.charge, _MEMORY: allocation.charge.get(_MEMORY, 0) + more}
-    allocation.revision += 1
-    allocation.save(update_fields=["charge", "revision"])
+    charge = {**allocation.charge, _MEMORY: allocation.charge.get(_MEMORY, 0) + more}
+    _change_charge(allocation, charge, now=now)
     DeviceSlice.unscoped.filter(allocation=allocation).update(memory_mib=mib)
     for part in slices:
         part.memory_mib = mib
+
+
+def _change_charge(allocation: Allocation, charge: dict[str, int], *, now: datetime) -> None:
+    """Set what an allocation is charged and keep the amounts until now, which reports of usage read."""
+    allocation.past_charges = [*(allocation.past_charges or ()), [to_ms(now), allocation.charge]]
+    allocation.charge = charge
+    allocation.revision += 1
+    allocation.save(update_fields=["charge", "past_charges", "revision"])

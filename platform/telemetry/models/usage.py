@@ -1,0 +1,81 @@
+"""What GPU time costs, and what was measured of it by the quarter of an hour."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from django.db import models
+
+from clusters.models import Flavor
+from foundation.models import BaseModel
+
+
+class Price(BaseModel):
+    """The price of a pool from `effective_at` until the next one of the same pool. Never changed.
+
+    `gpu_hour` is for a whole GPU and an hour, `slice_hour` for a hundred percent of slices or MIG instances
+    and an hour; without it slices cost their share of `gpu_hour`.
+    """
+
+    flavor = models.ForeignKey(Flavor, on_delete=models.CASCADE, related_name="prices")
+    effective_at = models.DateTimeField()
+    gpu_hour = models.DecimalField(max_digits=16, decimal_places=6)
+    slice_hour = models.DecimalField(max_digits=16, decimal_places=6, null=True, blank=True)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["flavor", "effective_at"], name="price_once_at_a_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.flavor} {self.gpu_hour} from {self.effective_at:%Y-%m-%d %H:%M}"
+
+
+class MeasuredUse(models.Model):
+    """Measured use of one job on one flavor in one day of UTC, by 96 quarters of an hour.
+
+    Both columns hold 96 little-endian integers of 64 bits, in percent points of a GPU times milliseconds:
+    `measured` is what was held while readings arrived, `used` what of it was used. Written from the store of
+    readings before that forgets them, and kept.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    workspace_id = models.UUIDField()
+    job_id = models.UUIDField()
+    flavor_id = models.UUIDField()
+    day = models.IntegerField(help_text="Days since 1970-01-01 in UTC.")
+    measured = models.BinaryField()
+    used = models.BinaryField()
+
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["job_id", "flavor_id", "day"], name="measured_use_once_per_day"),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["day"], name="measured_use_day"),
+            models.Index(fields=["workspace_id", "day"], name="measured_use_workspace"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} on day {self.day}"
+
+
+class MeasuredProgress(models.Model):
+    """How far `MeasuredUse` has come: one row. Quarters before `final_until_ms` are not written again."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    final_until_ms = models.BigIntegerField()
+    measured_until_ms = models.BigIntegerField()
+
+    unscoped: ClassVar[models.Manager[Self]] = models.Manager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+
+    def __str__(self) -> str:
+        return f"measured until {self.measured_until_ms}"

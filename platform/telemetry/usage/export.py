@@ -1,0 +1,143 @@
+"""A usage report as a file: CSV with the names of the REST API, XLSX for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.web.spreadsheet_cells import text_cell
+from telemetry.usage.figures import Figures, hours
+from telemetry.usage.names import GroupBy
+from telemetry.usage.report import ReportRow, UsageReport
+
+Cell = str | Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class FigureColumn:
+    """A figure: its name in the REST API and CSV, what people call it, and its value; None is not known."""
+
+    name: str
+    label: str | Promise
+    value: Callable[[Figures], Decimal | None]
+
+
+def _measured(part: str) -> Callable[[Figures], Decimal | None]:
+    return lambda figures: hours(getattr(figures, part)) if figures.measured or not figures.reserved else None
+
+
+def _plain(part: str) -> Callable[[Figures], Decimal | None]:
+    return lambda figures: hours(getattr(figures, part))
+
+
+COLUMNS: Final = (
+    FigureColumn("reserved_gpu_hours", gettext_lazy("Reserved"), _plain("reserved")),
+    FigureColumn("used_gpu_hours", gettext_lazy("Used"), _measured("used")),
+    FigureColumn("idle_gpu_hours", gettext_lazy("Idle"), _measured("idle")),
+    FigureColumn("unmeasured_gpu_hours", gettext_lazy("Unmeasured"), _plain("unmeasured")),
+    FigureColumn("borrowed_gpu_hours", gettext_lazy("Borrowed"), _plain("borrowed")),
+    FigureColumn("lost_gpu_hours", gettext_lazy("Lost to preemption"), _plain("lost")),
+    FigureColumn("billed_gpu_hours", gettext_lazy("Billed"), _plain("billed")),
+    FigureColumn("unpriced_gpu_hours", gettext_lazy("Without price"), _plain("unpriced")),
+    FigureColumn("amount", gettext_lazy("Amount"), lambda figures: figures.amount),
+)
+HEADS: Final = {
+    GroupBy.TENANT: gettext_lazy("Tenant"),
+    GroupBy.USER: gettext_lazy("User"),
+    GroupBy.QUEUE: gettext_lazy("Queue"),
+    GroupBy.POOL: gettext_lazy("Pool"),
+    GroupBy.JOB: gettext_lazy("Job"),
+}
+
+
+def csv_file(report: UsageReport) -> bytes:
+    """Return one line per row in UTF-8. Texts that a spreadsheet would take for formulas are quoted."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([*_context_names(), "id", "name", "belongs_to", *(column.name for column in COLUMNS)])
+    context = [f"{report.period.month:%Y-%m}", report.period.zone.key, report.currency, report.group_by.value]
+    for row in report.rows:
+        texts = [*context, str(row.key), row.name, row.note]
+        writer.writerow([*map(text_cell, texts), *(_written(cell) for cell in _figures(row.figures))])
+    return out.getvalue().encode()
+
+
+def _context_names() -> tuple[str, ...]:
+    return ("month", "time_zone", "currency", "group_by")
+
+
+def _figures(figures: Figures) -> list[Decimal | None]:
+    return [column.value(figures) for column in COLUMNS]
+
+
+def _written(cell: Decimal | None) -> str:
+    return "" if cell is None else f"{cell:f}"
+
+
+def xlsx_file(report: UsageReport) -> bytes:
+    """Return a workbook: the rows with their total, and the days. Every text is written as a text."""
+    import xlsxwriter  # noqa: PLC0415 (half a second to import, for who exports)
+
+    out = io.BytesIO()
+    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+    with xlsxwriter.Workbook(out, options) as book:
+        sheet = _Sheet(book, _("Usage"), report)
+        heads = [str(HEADS[report.group_by]), _("Belongs to"), *(str(column.label) for column in COLUMNS)]
+        sheet.add_heads(heads)
+        for row in report.rows:
+            sheet.add_row(_row_cells(row))
+        sheet.add_row([_("Total"), "", *_figures(report.total)], bold=True)
+        days = _Sheet(book, _("Days"), report)
+        names = ("reserved", "used", "idle", "unmeasured", "borrowed", "lost")
+        shown = [column for column in COLUMNS if column.name.removesuffix("_gpu_hours") in names]
+        days.add_heads([_("Day"), *(str(column.label) for column in shown)])
+        for day, figures in report.days:
+            days.add_row([day.isoformat(), *(column.value(figures) for column in shown)])
+    return out.getvalue()
+
+
+def _row_cells(row: ReportRow) -> list[Cell]:
+    return [row.name, row.note, *_figures(row.figures)]
+
+
+class _Sheet:
+    """A sheet that begins with what the report is about."""
+
+    def __init__(self, book: Any, name: str, report: UsageReport) -> None:
+        self.sheet, self.at = book.add_worksheet(name), 0
+        self.bold = book.add_format({"bold": True})
+        self.number = book.add_format({"num_format": "#,##0.00"})
+        self.bold_number = book.add_format({"num_format": "#,##0.00", "bold": True})
+        self.sheet.set_column(0, 1, 24)
+        self.sheet.set_column(2, len(COLUMNS) + 2, 16)
+        facts = (
+            (_("Month"), f"{report.period.month:%Y-%m}"),
+            (_("Time zone"), report.period.zone.key),
+            (_("Currency"), report.currency),
+            (_("Unit"), _("GPU-hours")),
+        )
+        for label, value in facts:
+            self.add_row([label, value])
+        self.at += 1
+
+    def add_heads(self, heads: Sequence[str]) -> None:
+        """Write the heads of the columns, which stay in sight."""
+        self.add_row(list(heads), bold=True)
+        self.sheet.freeze_panes(self.at, 1)
+
+    def add_row(self, cells: Sequence[Cell], *, bold: bool = False) -> None:
+        """Write the next row: numbers as numbers, everything else as a text, nothing for None."""
+        for column, cell in enumerate(cells):
+            if isinstance(cell, Decimal):
+                self.sheet.write_number(self.at, column, cell, self.bold_number if bold else self.number)
+            elif cell is not None:
+                self.sheet.write_string(self.at, column, cell, self.bold if bold else None)
+        self.at += 1

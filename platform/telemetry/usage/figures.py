@@ -1,0 +1,68 @@
+"""The figures of a report and how they add up. Whole numbers: percent points of a GPU times milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import Final
+
+from foundation.core.months import CORE_MS_PER_GPU_HOUR
+
+HOUR_DIGITS: Final = 6
+
+
+@dataclass(slots=True)
+class Figures:
+    """GPU time of one row.
+
+    `reserved` = `used` + `idle` + `unmeasured`. `borrowed` and `lost` are parts of `reserved`. `billed`
+    differs from it for slices with more memory than compute. `amount` is None where
+    no price is known for any of it; `unpriced` is the billed time without a price.
+    """
+
+    reserved: int = 0
+    measured: int = 0
+    used: int = 0
+    borrowed: int = 0
+    lost: int = 0
+    billed: int = 0
+    unpriced: int = 0
+    amount: Decimal | None = None
+
+    @property
+    def idle(self) -> int:
+        """Return what was held, measured and not used."""
+        return self.measured - self.used
+
+    @property
+    def unmeasured(self) -> int:
+        """Return what was held while no reading arrived."""
+        return self.reserved - self.measured
+
+    def add(self, other: Figures) -> None:
+        """Add the figures of another row."""
+        self.reserved += other.reserved
+        self.measured += other.measured
+        self.used += other.used
+        self.borrowed += other.borrowed
+        self.lost += other.lost
+        self.billed += other.billed
+        self.unpriced += other.unpriced
+        if other.amount is not None:
+            self.amount = other.amount if self.amount is None else self.amount + other.amount
+
+
+def hours(core_ms: int) -> Decimal:
+    """Return GPU-hours, rounded to a millionth."""
+    with localcontext() as context:
+        context.prec = 50
+        exact = Decimal(core_ms) / CORE_MS_PER_GPU_HOUR
+        return exact.quantize(Decimal(1).scaleb(-HOUR_DIGITS), ROUND_HALF_UP)
+
+
+def round_amount(core_ms_times_price: Decimal, digits: int) -> Decimal:
+    """Return the amount of money for a sum of GPU time times price per GPU-hour, rounded half up once."""
+    with localcontext() as context:
+        context.prec = 50
+        exact = core_ms_times_price / CORE_MS_PER_GPU_HOUR
+        return exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)

@@ -1,0 +1,72 @@
+"""What was measured of allocations: the one place where usage reads the store of readings."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from django.db.models import F, FloatField, IntegerField, Min, Sum
+from django.db.models.functions import Cast
+
+from foundation.core.months import to_ms
+from telemetry.models import Reading, RollUp, Scope
+from telemetry.store.times import READINGS_KEPT_FOR, ROLL_UPS_KEPT_FOR, TICK_MS
+from telemetry.usage.accounting import QUARTER_MS
+
+STORE_KEPT_FOR: Final = ROLL_UPS_KEPT_FOR
+LATE: Final = READINGS_KEPT_FOR - timedelta(minutes=30)
+"""So late readings may still arrive: a quarter is final when it ended that long ago."""
+
+
+class MeasuredQuarter(NamedTuple):
+    """What readings cover of an allocation in a quarter of an hour, in percent points of a GPU x ms."""
+
+    allocation_id: uuid.UUID
+    quarter: int
+    measured: int
+    used: int
+
+
+def first_quarter() -> int:
+    """Return the first quarter since 1970 of which anything was measured, a far one for nothing."""
+    starts = (model.unscoped.aggregate(at=Min("at_ms"))["at"] for model in (RollUp, Reading))
+    return min((at // QUARTER_MS for at in starts if at is not None), default=2**62)
+
+
+def measured_quarters(first: int, last: int, *, now: datetime) -> Iterator[MeasuredQuarter]:
+    """Yield what was measured of each allocation in the quarters from `first` until before `last`.
+
+    A reading stands for the interval at which readings are taken. Where none arrived nothing is yielded.
+    Readings are read where they are still there, and roll-ups of the quarters before.
+    """
+    kept_since = -(-to_ms(now - READINGS_KEPT_FOR) // QUARTER_MS)
+    middle = min(last, max(first, kept_since))
+    yield from _read(RollUp, F("count") * TICK_MS, first, middle)
+    yield from _read(Reading, TICK_MS, middle, last)
+
+
+def _read(
+    model: type[Reading] | type[RollUp], weight: Any, first: int, last: int
+) -> Iterator[MeasuredQuarter]:
+    if first >= last:
+        return
+    rows = (
+        model.unscoped.filter(
+            at_ms__gte=first * QUARTER_MS,
+            at_ms__lt=last * QUARTER_MS,
+            channel__scope=Scope.SLICE,
+            channel__allocation_id__isnull=False,
+        )
+        .annotate(quarter=Cast((F("at_ms") - F("at_ms") % QUARTER_MS) / QUARTER_MS, IntegerField()))
+        .values_list("channel__allocation_id", "quarter")
+        .annotate(
+            held=Sum(F("cores_allocated") * weight, output_field=FloatField()),
+            busy=Sum(F("cores_used") * weight, output_field=FloatField()),
+        )
+        .order_by()
+    )
+    for allocation_id, quarter, held, busy in rows.iterator(chunk_size=5000):
+        if allocation_id is not None:
+            yield MeasuredQuarter(allocation_id, quarter, round(held), round(busy))

@@ -1,0 +1,184 @@
+"""The usage report of a month, for whoever may see the jobs of the workspaces in it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from operator import attrgetter
+from typing import Final
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
+from scheduling.metering.usage_rows import usage_rows
+from telemetry.models import MeasuredUse
+from telemetry.usage.accounting import DAY_MS, Account, Line, MeasuredDay, account
+from telemetry.usage.figures import Figures
+from telemetry.usage.names import GroupBy, row_names
+from telemetry.usage.periods import Period, month_period, read_month, read_zone
+from telemetry.usage.prices import read_rates
+from telemetry.usage.record_measured import measured_until
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant
+
+_KEYS: Final = {
+    GroupBy.TENANT: attrgetter("workspace_id"),
+    GroupBy.USER: attrgetter("user_id"),
+    GroupBy.QUEUE: attrgetter("queue_id"),
+    GroupBy.POOL: attrgetter("flavor_id"),
+    GroupBy.JOB: attrgetter("job_id"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a report is narrowed to: ids of one workspace, user, queue, pool and job, or None."""
+
+    workspace: uuid.UUID | None = None
+    user: uuid.UUID | None = None
+    queue: uuid.UUID | None = None
+    pool: uuid.UUID | None = None
+    job: uuid.UUID | None = None
+
+    def only(self) -> dict[str, list[uuid.UUID]]:
+        """Return the conditions on intervals."""
+        named = {"user_id": self.user, "queue_id": self.queue, "flavor_id": self.pool, "job_id": self.job}
+        return {name: [value] for name, value in named.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRow:
+    """One row: `key` is an id of its kind, `name` what people call it, `slug` the workspace it lies in.
+
+    `note` says more of where it belongs: the workspace of a queue or job, the cluster of a pool.
+    """
+
+    key: uuid.UUID
+    name: str
+    figures: Figures
+    note: str = ""
+    slug: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """A month of usage. The amounts of `rows` add up to that of `total`, whatever they are grouped by."""
+
+    period: Period
+    group_by: GroupBy
+    rows: Sequence[ReportRow]
+    total: Figures
+    days: Sequence[tuple[date, Figures]]
+    currency: str
+    digits: int
+    read_at: datetime
+    measured_until: datetime | None
+
+
+def report_period(month: str, zone: str, *, now: datetime) -> Period:
+    """Read the month and the time zone of a report; without, those of now and of the settings.
+
+    Raises: Invalid.
+    """
+    where = read_zone(zone or settings.ALLOTMENT_REPORT_TIME_ZONE)
+    return month_period(read_month(month, today=now.astimezone(where).date()), where)
+
+
+def report_tenant(viewer: Actor, slug: str) -> Tenant:
+    """Return a tenant by its slug. Raises: NotFound when there is none in sight; PermissionDenied."""
+    found = Tenant.unscoped.filter(slug=slug).select_related("parent").first()
+    if found is None:
+        raise NotFound(_("Tenant %(name)s not found, or you can't view it.") % {"name": slug})
+    permissions.require_permission(viewer, Permission.JOB_VIEW, found)
+    return found
+
+
+def report_tenants(viewer: Actor, tenant: Tenant | None = None) -> QuerySet[Tenant] | None:
+    """Return the workspaces whose usage a viewer may read; None for all of the platform.
+
+    Raises: NotFound, PermissionDenied for a `tenant` whose jobs the viewer may not see.
+    """
+    if tenant is not None:
+        permissions.require_permission(viewer, Permission.JOB_VIEW, tenant)
+        return Tenant.unscoped.filter(path__startswith=tenant.path)
+    if permissions.has_permission(viewer, Permission.JOB_VIEW):
+        return None
+    return permissions.tenants_with(viewer, Permission.JOB_VIEW)
+
+
+def usage_report(
+    viewer: Actor,
+    period: Period,
+    *,
+    group_by: GroupBy,
+    now: datetime,
+    tenant: Tenant | None = None,
+    choice: Choice = Choice(),
+) -> UsageReport:
+    """Return a month of what the viewer may see, of a `tenant` with all below it, or of all.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    tenants = report_tenants(viewer, tenant)
+    found = load_account(period, tenants, choice, now=now)
+    total = Figures()
+    for line in found.lines.values():
+        total.add(line.figures)
+    lines = list(found.lines.values())
+    return UsageReport(
+        period=period,
+        group_by=group_by,
+        rows=_rows(lines, group_by),
+        total=total,
+        days=list(zip(period.days, found.days, strict=True)),
+        currency=settings.ALLOTMENT_CURRENCY,
+        digits=settings.ALLOTMENT_CURRENCY_DIGITS,
+        read_at=now,
+        measured_until=measured_until(),
+    )
+
+
+def load_account(
+    period: Period, tenants: QuerySet[Tenant] | None, choice: Choice, *, now: datetime
+) -> Account:
+    """Read a month and add it up. The caller has decided who may know."""
+    if choice.workspace is not None:
+        tenants = (Tenant.unscoped.all() if tenants is None else tenants).filter(pk=choice.workspace)
+    rows = usage_rows(period.start_ms, period.end_ms, now=now, workspaces=tenants, **choice.only())
+    measured = _measured(period, tenants, choice)
+    digits: int = settings.ALLOTMENT_CURRENCY_DIGITS
+    return account(period, rows, measured, read_rates(), digits=digits)
+
+
+def _measured(period: Period, tenants: QuerySet[Tenant] | None, choice: Choice) -> Iterator[MeasuredDay]:
+    rows = MeasuredUse.unscoped.filter(
+        day__gte=period.start_ms // DAY_MS, day__lte=(period.end_ms - 1) // DAY_MS
+    )
+    if tenants is not None:
+        rows = rows.filter(workspace_id__in=tenants.values("pk"))
+    if choice.job is not None:
+        rows = rows.filter(job_id=choice.job)
+    if choice.pool is not None:
+        rows = rows.filter(flavor_id=choice.pool)
+    columns = rows.order_by().values_list("job_id", "flavor_id", "day", "measured", "used")
+    for job, flavor, day, measured, used in columns.iterator(chunk_size=2000):
+        yield MeasuredDay(job, flavor, day, bytes(measured), bytes(used))
+
+
+def _rows(lines: Sequence[Line], group_by: GroupBy) -> list[ReportRow]:
+    key_of = _KEYS[group_by]
+    sums: dict[uuid.UUID, Figures] = {}
+    first: dict[uuid.UUID, Line] = {}
+    for line in lines:
+        key = key_of(line)
+        sums.setdefault(key, Figures()).add(line.figures)
+        first.setdefault(key, line)
+    names = row_names(group_by, first)
+    found = [ReportRow(key, figures=figures, **names[key]._asdict()) for key, figures in sums.items()]
+    return sorted(found, key=lambda row: (-row.figures.reserved, row.name, str(row.key)))

@@ -1,0 +1,1 @@
+"""What jobs hold over time: intervals of allocations, exact to the millisecond."""

@@ -1,0 +1,177 @@
+"""Intervals in which a run of a job held a constant amount of GPUs. Pure arithmetic on whole numbers.
+
+Amounts are percent points of a GPU and times milliseconds since 1970, as in the ledger of quotas, so that
+budgets and reports of the same time agree to the last unit.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from foundation.core.quantities import Resource
+
+WHOLE_GPU: Final = 100
+PoolKey = tuple[uuid.UUID, bool]
+"""A flavor, and whether the GPUs are slices or MIG instances."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A constant hold of one task from `begin_ms` until before `end_ms`.
+
+    `cores` is its compute and `billed` the larger one of its compute and its share of GPU memory.
+    """
+
+    flavor_id: uuid.UUID
+    sliced: bool
+    begin_ms: int
+    end_ms: int
+    cores: int
+    billed: int
+
+
+class Interval(NamedTuple):
+    """What one run of a job held of a flavor from `begin_ms` until before `end_ms`.
+
+    `borrowed` is the part of `cores` beyond the own quota at admission, `lost` the part whose work was thrown
+    away by a preemption.
+    """
+
+    flavor_id: uuid.UUID
+    sliced: bool
+    begin_ms: int
+    end_ms: int
+    cores: int
+    billed: int
+    borrowed: int
+    lost: int
+
+
+def gpu_percent(charge: Mapping[str, int]) -> int:
+    """Return the compute that a task is charged, in percent points of a GPU."""
+    cores = charge.get(Resource.GPU_CORES, 0)
+    return cores or WHOLE_GPU * charge.get(Resource.GPU_CARDS, 0)
+
+
+def billed_percent(charge: Mapping[str, int], *, sliced: bool, card_memory_mib: int) -> int:
+    """Return the share of GPUs that a task is billed for, in percent points.
+
+    A whole GPU is 100. A slice is the larger one of its compute and its memory, the latter rounded up to a
+    whole percent: who takes all memory of a GPU leaves nothing of it to others.
+    """
+    cores = gpu_percent(charge)
+    if not sliced or not card_memory_mib:
+        return cores
+    return max(cores, -(-WHOLE_GPU * charge.get(Resource.GPU_MEMORY, 0) // card_memory_mib))
+
+
+def lost_since_ms(*, started_ms: int | None, ended_ms: int, checkpoint_interval_s: int | None) -> int:
+    """Return the instant of the last checkpoint of a preempted run; all work after it is lost.
+
+    It is the end for a run that never started, and the start for a job without checkpoints.
+    """
+    if started_ms is None or started_ms >= ended_ms:
+        return ended_ms
+    ran_ms = ended_ms - started_ms
+    return ended_ms - (ran_ms % (1000 * checkpoint_interval_s) if checkpoint_interval_s else ran_ms)
+
+
+def attempt_intervals(
+    holds: Iterable[Hold],
+    *,
+    borrowed: Mapping[uuid.UUID, int],
+    lost: tuple[int, int] | None = None,
+) -> list[Interval]:
+    """Put the holds of one run together, in order of time.
+
+    `borrowed` is the compute borrowed at admission, by flavor: the part of a flavor that is held beyond the
+    rest counts as borrowed, so that a run that shrinks returns borrowed quota first. `lost` is the time whose
+    work was thrown away.
+    """
+    held = [hold for hold in holds if hold.begin_ms < hold.end_ms and hold.cores]
+    own = _own_cores(held, borrowed)
+    open_since: dict[PoolKey, Interval] = {}
+    found: list[Interval] = []
+    for begin, end, amounts in _steps(held, lost or (0, 0)):
+        is_lost = lost is not None and lost[0] <= begin and end <= lost[1]
+        steps = {
+            (step.flavor_id, step.sliced): step
+            for step in _intervals_of_step(begin, end, amounts, own, borrowed, is_lost=is_lost)
+        }
+        for key in open_since.keys() - steps.keys():
+            found.append(open_since.pop(key))
+        for key, step in steps.items():
+            before = open_since.get(key)
+            if before is not None and _continues(before, step):
+                open_since[key] = before._replace(end_ms=step.end_ms)
+            else:
+                found += [before] if before is not None else []
+                open_since[key] = step
+    found += open_since.values()
+    return sorted(found, key=lambda one: (one.begin_ms, str(one.flavor_id), one.sliced))
+
+
+Amounts = Mapping[PoolKey, tuple[int, int]]
+
+
+def _own_cores(holds: Sequence[Hold], borrowed: Mapping[uuid.UUID, int]) -> dict[uuid.UUID, int]:
+    """Return by flavor what a run held within its own quota when it was admitted."""
+    admitted = min((hold.begin_ms for hold in holds), default=0)
+    held: defaultdict[uuid.UUID, int] = defaultdict(int)
+    for hold in holds:
+        if hold.begin_ms == admitted:
+            held[hold.flavor_id] += hold.cores
+    return {flavor: max(0, cores - borrowed.get(flavor, 0)) for flavor, cores in held.items()}
+
+
+def _steps(holds: Sequence[Hold], cuts: tuple[int, int]) -> Iterator[tuple[int, int, Amounts]]:
+    changes: defaultdict[int, list[tuple[PoolKey, int, int]]] = defaultdict(list)
+    for hold in holds:
+        key = (hold.flavor_id, hold.sliced)
+        changes[hold.begin_ms].append((key, hold.cores, hold.billed))
+        changes[hold.end_ms].append((key, -hold.cores, -hold.billed))
+    if changes:
+        first, last = min(changes), max(changes)
+        for cut in cuts:
+            if first < cut < last:
+                changes[cut] = changes.get(cut, [])
+    now: dict[PoolKey, tuple[int, int]] = {}
+    times = sorted(changes)
+    for begin, end in pairwise(times):
+        for key, cores, billed in changes[begin]:
+            before = now.get(key, (0, 0))
+            now[key] = (before[0] + cores, before[1] + billed)
+        yield begin, end, {key: amount for key, amount in now.items() if amount[0]}
+
+
+def _intervals_of_step(
+    begin: int,
+    end: int,
+    amounts: Amounts,
+    own: Mapping[uuid.UUID, int],
+    borrowed: Mapping[uuid.UUID, int],
+    *,
+    is_lost: bool,
+) -> Iterator[Interval]:
+    """Share out what is borrowed of each flavor: whole GPUs first, slices with the rest."""
+    rest: dict[uuid.UUID, int] = {}
+    for flavor in {flavor for flavor, _ in amounts}:
+        held = sum(cores for (other, _), (cores, _) in amounts.items() if other == flavor)
+        rest[flavor] = min(borrowed.get(flavor, 0), max(0, held - own.get(flavor, 0)))
+    for key in sorted(amounts, key=lambda key: (str(key[0]), key[1])):
+        cores, billed = amounts[key]
+        part = min(cores, rest[key[0]])
+        rest[key[0]] -= part
+        yield Interval(*key, begin, end, cores, billed, part, cores if is_lost else 0)
+
+
+def _continues(before: Interval, after: Interval) -> bool:
+    return before.end_ms == after.begin_ms and (
+        (before.cores, before.billed, before.borrowed, before.lost)
+        == (after.cores, after.billed, after.borrowed, after.lost)
+    )

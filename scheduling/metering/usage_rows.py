@@ -1,0 +1,160 @@
+"""Intervals of all jobs in a time: those of ended runs as written down, those of others from allocations."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from django.db.models import QuerySet
+
+from foundation.core.months import to_ms
+from foundation.core.quantities import Resource
+from scheduling.engine_input.job_history import PREEMPTED
+from scheduling.metering.intervals import Hold, attempt_intervals, billed_percent, gpu_percent, lost_since_ms
+from scheduling.models import Allocation, Attempt, GpuRequestMode, UsageInterval
+
+
+class UsageRow(NamedTuple):
+    """An interval with its owner; amounts as in `scheduling.metering.intervals.Interval`."""
+
+    workspace_id: uuid.UUID
+    queue_id: uuid.UUID
+    user_id: uuid.UUID
+    job_id: uuid.UUID
+    job_name: str
+    flavor_id: uuid.UUID
+    sliced: bool
+    begin_ms: int
+    end_ms: int
+    cores: int
+    billed: int
+    borrowed: int
+    lost: int
+
+
+Tenants = QuerySet[Any] | None
+"""The workspaces that are asked for; None for all."""
+_PREEMPTED: Final = frozenset(rule.value for rule in PREEMPTED)
+_ATTEMPT: Final = ("admitted_at", "started_at", "ended_at", "end_reason", "borrowed")
+_JOB: Final = ("workspace_id", "queue_id", "submitted_by_id", "id", "name", "checkpoint_interval_s")
+_COLUMNS: Final = (
+    "attempt_id",
+    *(f"attempt__{name}" for name in _ATTEMPT),
+    *(f"attempt__job__{name}" for name in _JOB),
+    "flavor_id",
+    "flavor__card_memory_mib",
+    "task__role__gpu_mode",
+    "charge",
+    "past_charges",
+    "released_at",
+)
+
+
+def usage_rows(
+    start_ms: int, end_ms: int, *, now: datetime, workspaces: Tenants = None, **only: Collection[uuid.UUID]
+) -> Iterator[UsageRow]:
+    """Yield every interval that overlaps the time, whole; what is still held ends `now`.
+
+    `only` may name some of `queue_id`, `user_id`, `job_id` and `flavor_id`. The caller has decided who may
+    know.
+    """
+    running = [
+        (attempt, row)
+        for attempt, row in rows_of_attempts(unmetered(workspaces), now=now)
+        if row.end_ms > start_ms and row.begin_ms < end_ms and _matches(row, only)
+    ]
+    yield from (row for _, row in running)
+    # Read after the others: a run that is written down in between is met twice, and not missed.
+    known = {attempt for attempt, _ in running}
+    lists = {f"{name}__in": list(values) for name, values in only.items()}
+    written = UsageInterval.unscoped.filter(end_ms__gt=start_ms, begin_ms__lt=end_ms, **lists)
+    if workspaces is not None:
+        written = written.filter(workspace_id__in=workspaces.values("pk"))
+    rows = written.order_by().values_list("attempt_id", *UsageRow._fields)
+    yield from (UsageRow._make(row[1:]) for row in rows.iterator(chunk_size=5000) if row[0] not in known)
+
+
+def _matches(row: UsageRow, only: Mapping[str, Collection[uuid.UUID]]) -> bool:
+    return all(getattr(row, name) in values for name, values in only.items())
+
+
+def unmetered(workspaces: Tenants = None) -> QuerySet[Attempt]:
+    """Return the runs whose intervals are not written down: those that live, and a few that ended."""
+    attempts = Attempt.unscoped.filter(metered_at__isnull=True)
+    return attempts if workspaces is None else attempts.filter(job__workspace__in=workspaces.values("pk"))
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run with its holds."""
+
+    owner: tuple[uuid.UUID, uuid.UUID, uuid.UUID, uuid.UUID, str]
+    lost: tuple[int, int] | None
+    borrowed: Mapping[uuid.UUID, int]
+    holds: list[Hold] = field(default_factory=list)
+
+
+def rows_of_attempts(
+    attempts: QuerySet[Attempt] | Iterable[uuid.UUID], *, now: datetime
+) -> Iterator[tuple[uuid.UUID, UsageRow]]:
+    """Yield the intervals of runs with the id of the run, from their allocations."""
+    rows = Allocation.unscoped.filter(attempt__in=attempts).order_by()
+    runs: dict[uuid.UUID, _Run] = {}
+    now_ms = to_ms(now)
+    for attempt_id, *rest in rows.values_list(*_COLUMNS).iterator(chunk_size=2000):
+        of_run, of_hold = tuple(rest[:11]), rest[11:]
+        run = runs.get(attempt_id)
+        if run is None:
+            run = runs[attempt_id] = _run_of(of_run)
+        run.holds += _holds(to_ms(of_run[0]), now_ms, *of_hold)
+    for attempt_id, run in runs.items():
+        for one in attempt_intervals(run.holds, borrowed=run.borrowed, lost=run.lost):
+            yield attempt_id, UsageRow._make((*run.owner, *one))
+
+
+def _run_of(values: tuple[Any, ...]) -> _Run:
+    _, started, ended, reason, borrowed, workspace, queue, user, job, name, checkpoint_s = values
+    lost = None
+    if ended is not None and reason in _PREEMPTED:
+        ended_ms = to_ms(ended)
+        since_ms = lost_since_ms(
+            started_ms=None if started is None else to_ms(started),
+            ended_ms=ended_ms,
+            checkpoint_interval_s=checkpoint_s,
+        )
+        lost = (since_ms, ended_ms)
+    return _Run((workspace, queue, user, job, name), lost, _borrowed_cores(borrowed))
+
+
+def _borrowed_cores(borrowed: Mapping[str, int]) -> dict[uuid.UUID, int]:
+    """Return the compute that an admission borrowed, by flavor."""
+    by_flavor: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for key, amount in borrowed.items():
+        flavor, _, resource = key.partition("/")
+        if resource in (Resource.GPU_CORES, Resource.GPU_CARDS):
+            by_flavor[flavor][resource] = amount
+    return {uuid.UUID(flavor): gpu_percent(amounts) for flavor, amounts in by_flavor.items()}
+
+
+def _holds(
+    begin_ms: int,
+    now_ms: int,
+    flavor_id: uuid.UUID,
+    card_memory_mib: int,
+    mode: str,
+    charge: Mapping[str, int],
+    past: list[tuple[int, Mapping[str, int]]] | None,
+    released: datetime | None,
+) -> Iterator[Hold]:
+    """Yield one hold for each amount that a task was charged, one after the other."""
+    sliced = mode != GpuRequestMode.WHOLE
+    end_ms = now_ms if released is None else to_ms(released)
+    for until_ms, amounts in (*(past or ()), (end_ms, charge)):
+        if cores := gpu_percent(amounts):
+            billed = billed_percent(amounts, sliced=sliced, card_memory_mib=card_memory_mib)
+            yield Hold(flavor_id, sliced, begin_ms, until_ms, cores, billed)
+        begin_ms = until_ms
