@@ -5,17 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from django.db.models import F, FloatField, IntegerField, Min, Sum
 from django.db.models.functions import Cast
 
 from foundation.core.months import to_ms
-from telemetry.models import Reading, RollUp, Scope
-from telemetry.store.times import READINGS_KEPT_FOR, ROLL_UPS_KEPT_FOR, TICK_MS
+from telemetry.models import Reading, RolledMinute, Scope
+from telemetry.store.times import MINUTES_KEPT_FOR, READINGS_KEPT_FOR
 from telemetry.usage.accounting import QUARTER_MS
 
-STORE_KEPT_FOR: Final = ROLL_UPS_KEPT_FOR
+STORE_KEPT_FOR: Final = MINUTES_KEPT_FOR
+"""So long the store can tell quarters apart."""
 LATE: Final = READINGS_KEPT_FOR - timedelta(minutes=30)
 """So late readings may still arrive: a quarter is final when it ended that long ago."""
 
@@ -31,24 +32,24 @@ class MeasuredQuarter(NamedTuple):
 
 def first_quarter() -> int:
     """Return the first quarter since 1970 of which anything was measured, a far one for nothing."""
-    starts = (model.unscoped.aggregate(at=Min("at_ms"))["at"] for model in (RollUp, Reading))
+    starts = (model.unscoped.aggregate(at=Min("at_ms"))["at"] for model in (RolledMinute, Reading))
     return min((at // QUARTER_MS for at in starts if at is not None), default=2**62)
 
 
 def measured_quarters(first: int, last: int, *, now: datetime) -> Iterator[MeasuredQuarter]:
     """Yield what was measured of each allocation in the quarters from `first` until before `last`.
 
-    A reading stands for the interval at which readings are taken. Where none arrived nothing is yielded.
-    Readings are read where they are still there, and roll-ups of the quarters before.
+    A reading stands for its interval. Where none arrived, or compute is not known, nothing is yielded.
+    Readings are read where they are still there, and roll-ups of a minute of the quarters before.
     """
     kept_since = -(-to_ms(now - READINGS_KEPT_FOR) // QUARTER_MS)
     middle = min(last, max(first, kept_since))
-    yield from _read(RollUp, F("count") * TICK_MS, first, middle)
-    yield from _read(Reading, TICK_MS, middle, last)
+    yield from _read(RolledMinute, "covered_ms", first, middle)
+    yield from _read(Reading, "interval_ms", middle, last)
 
 
 def _read(
-    model: type[Reading] | type[RollUp], weight: Any, first: int, last: int
+    model: type[Reading] | type[RolledMinute], weight: str, first: int, last: int
 ) -> Iterator[MeasuredQuarter]:
     if first >= last:
         return
@@ -58,12 +59,13 @@ def _read(
             at_ms__lt=last * QUARTER_MS,
             channel__scope=Scope.SLICE,
             channel__allocation_id__isnull=False,
+            cores_used__isnull=False,
         )
         .annotate(quarter=Cast((F("at_ms") - F("at_ms") % QUARTER_MS) / QUARTER_MS, IntegerField()))
         .values_list("channel__allocation_id", "quarter")
         .annotate(
-            held=Sum(F("cores_allocated") * weight, output_field=FloatField()),
-            busy=Sum(F("cores_used") * weight, output_field=FloatField()),
+            held=Sum(F("cores_allocated") * F(weight), output_field=FloatField()),
+            busy=Sum(F("cores_used") * F(weight), output_field=FloatField()),
         )
         .order_by()
     )
