@@ -263,6 +263,36 @@ MEASURES: Final = (
         "Part of the time in which memory moved data.",
         factor=0.01,
     ),
+    Measure(
+        "memory_allocated_mib",
+        "MiB",
+        "allotment_gpu_memory_allocated_bytes",
+        "Memory that the scheduler of the cluster has allocated; not what is used.",
+        factor=_MIB,
+        levels=(Level.DEVICE, Level.SLICE),
+    ),
+    Measure(
+        "memory_allocated_percent",
+        "%",
+        "allotment_gpu_memory_allocated_ratio",
+        "Allocated memory, as a part of what the scheduler of the cluster may allocate.",
+        factor=0.01,
+        levels=(Level.DEVICE, Level.SLICE),
+    ),
+    Measure(
+        "cores_allocated_percent",
+        "%",
+        "allotment_gpu_cores_allocated_ratio",
+        "Compute that the scheduler of the cluster has allocated; not what is used.",
+        factor=0.01,
+        levels=(Level.DEVICE, Level.SLICE),
+    ),
+    Measure(
+        "sharing_containers",
+        "",
+        "allotment_gpu_sharing_containers",
+        "Containers to which the scheduler of the cluster has allocated a part.",
+    ),
 )
 
 BY_NAME: Final = {measure.name: measure for measure in MEASURES}

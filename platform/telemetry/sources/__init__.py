@@ -1,0 +1,1 @@
+"""Readers of the exporters that clusters already have, and of their Prometheus servers."""

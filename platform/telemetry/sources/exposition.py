@@ -1,0 +1,84 @@
+"""The text format of Prometheus, read within bounds.
+
+Lines are read one at a time, so that one that is spoilt costs itself alone, and only those whose metric is
+asked for. The parser is that of prometheus_client; its labels are kept per text, because an exporter repeats
+the labels of a GPU on every metric of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from telemetry.sources.samples import RawSample
+
+LINE_MAX: Final = 8 * 1024
+"""Characters of one line; exporters write some 400."""
+SAMPLES_MAX: Final = 200_000
+_LABELS_KEPT: Final = 10_000
+_NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_YEAR_3000_S: Final = 32_503_680_000.0
+
+
+@dataclass(slots=True)
+class Exposition:
+    """The samples of one text, and how many lines with a metric that was asked for could not be read."""
+
+    samples: list[RawSample] = field(default_factory=list)
+    unreadable: int = 0
+
+
+def parse_exposition(text: str, names: Collection[str]) -> Exposition:
+    """Read the samples of the metrics `names`; nothing a text holds raises an error."""
+    found, known = Exposition(), {}
+    asked = frozenset(names)
+    for line in text.split("\n"):
+        name = _NAME.match(line)
+        if name is None or name[0] not in asked:
+            continue
+        if len(found.samples) >= SAMPLES_MAX:
+            found.unreadable += 1
+            continue
+        sample = _parse_line(line, name[0], known)
+        if sample is None:
+            found.unreadable += 1
+        else:
+            found.samples.append(sample)
+    return found
+
+
+def _parse_line(line: str, name: str, known: dict[str, dict[str, str]]) -> RawSample | None:
+    if len(line) > LINE_MAX:
+        return None
+    head, brace, tail = line.rpartition("}")
+    labels_text, value_text = (head[len(name) :] + brace, tail) if brace else ("", line[len(name) :])
+    if labels_text not in known:
+        parsed = list(_parse(f"x{labels_text} 0")) if labels_text else [RawSample("x", {}, 0)]
+        if len(parsed) != 1 or parsed[0].name != "x":
+            return None
+        if len(known) < _LABELS_KEPT:
+            known[labels_text] = dict(parsed[0].labels)
+        labels = dict(parsed[0].labels)
+    else:
+        labels = known[labels_text]
+    values = list(_parse(f"x {value_text.strip()}"))
+    if len(values) != 1 or values[0].labels or values[0].name != "x":
+        return None
+    return RawSample(name, labels, values[0].value, values[0].at_ms)
+
+
+def _parse(line: str) -> Iterator[RawSample]:
+    try:
+        for family in text_string_to_metric_families(line):
+            for sample in family.samples:
+                seconds = sample.timestamp
+                if seconds is not None and not 0 <= float(seconds) < _YEAR_3000_S:
+                    continue
+                at_ms = None if seconds is None else round(float(seconds) * 1000)
+                yield RawSample(sample.name, sample.labels, sample.value, at_ms)
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError):
+        return  # what the parser makes of a spoilt line is not always a ValueError

@@ -1,0 +1,61 @@
+"""What exporters say, before and after it is put into the units and names of the catalogue.
+
+Pure Python: no Django, network or clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from clusters.gpu.measures import Level
+
+@dataclass(frozen=True, slots=True)
+class RawSample:
+    """One line of an exposition, or one element of an instant vector. `at_ms` is None for "now"."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+    at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Target:
+    """What a value is about.
+
+    `instance` is the id of a MIG GPU instance on the GPU `device`, where the exporter does not tell the UUID
+    of the instance. A slice has a pod by namespace and name, or by uid where that is told; `namespace` is ""
+    where an exporter tells only the name. `container` is its name, `#0` where only its number is known.
+    """
+
+    level: Level
+    device: str
+    instance: str = ""
+    namespace: str = ""
+    pod: str = ""
+    pod_uid: str = ""
+    container: str = ""
+
+
+@dataclass(slots=True)
+class Readings:
+    """What one answer of one source came to.
+
+    `values` by target and measure; `xids` is the last XID code of each GPU, 0 for none; `instances` names the
+    UUID of a MIG instance by its GPU and instance id; `monitored` holds the GPUs of whose containers the
+    source tells; `used` counts samples that became part of a value, `refused` those that could not be one.
+    `times` is when a target was measured, where that is told.
+    """
+
+    values: dict[Target, dict[str, float]] = field(default_factory=dict)
+    xids: dict[str, int] = field(default_factory=dict)
+    instances: dict[tuple[str, str], str] = field(default_factory=dict)
+    monitored: set[str] = field(default_factory=set)
+    used: int = 0
+    refused: int = 0
+    times: dict[Target, int] = field(default_factory=dict)
+
+    def measures(self) -> set[tuple[Level, str]]:
+        """Every measure that occurs, with its level."""
+        return {(target.level, name) for target, found in self.values.items() for name in found}
