@@ -10,6 +10,7 @@ Public addresses are allowed; others only within `ALLOTMENT_OUTGOING_NETWORKS`.
 from __future__ import annotations
 
 import http.client
+import io
 import ipaddress
 import socket
 import ssl
@@ -17,7 +18,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
@@ -72,6 +74,12 @@ def _is_allowed(address: Address) -> bool:
     return address.is_global and not address.is_multicast
 
 
+def resolve_url(url: str) -> list[str]:
+    """Return the addresses of the host of `url`, all of which are allowed. Raises: OutgoingError."""
+    parts = check_url(url)
+    return _resolve(parts.hostname or "", parts.port or _PORTS[parts.scheme])
+
+
 def _resolve(host: str, port: int) -> list[str]:
     """Return the addresses of a host, all of which are allowed. Raises: OutgoingError."""
     try:
@@ -100,30 +108,69 @@ class _Deadline:
         return left
 
 
-def _connect(parts: SplitResult, deadline: _Deadline) -> http.client.HTTPConnection:
+class _TimedReader(io.RawIOBase):
+    """Bytes of a socket, none of which is waited for beyond the deadline of the request."""
+
+    def __init__(self, raw: socket.socket, deadline: _Deadline) -> None:
+        self._raw, self._deadline = raw, deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._raw.settimeout(self._deadline.get_left())
+        return self._raw.recv_into(buffer)
+
+
+class _TimedSocket:
+    """What `http.client` uses of a socket. Its own time-out holds for one byte, and headers have many.
+
+    The connection is closed by `http.client` before an answer that ends with it is read, so `close` waits.
+    """
+
+    def __init__(self, raw: socket.socket, deadline: _Deadline) -> None:
+        self._raw, self._deadline = raw, deadline
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_TimedReader(self._raw, self._deadline), _CHUNK)
+
+    def sendall(self, data: Any) -> None:
+        self._raw.settimeout(self._deadline.get_left())
+        self._raw.sendall(data)
+
+    def close(self) -> None:
+        """Leave the socket to who opened it."""
+
+
+def _connect(parts: SplitResult, deadline: _Deadline, *, via: str, authority: str) -> socket.socket:
     host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
     failure: OSError = OutgoingError(f"{host} has no address")
-    for address in _resolve(host, port):
+    addresses = _resolve(host, port)
+    if via and via not in addresses:
+        raise OutgoingError(f"{host} no longer has the address {via}")
+    for address in [via] if via else addresses:
         try:
             raw = socket.create_connection((address, port), timeout=deadline.get_left())
         except OSError as error:
             failure = error
             continue
-        connection = http.client.HTTPConnection(host, port, timeout=deadline.get_left())
-        connection.sock = raw
-        if parts.scheme == "https":
-            try:
-                connection.sock = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
-            except OSError:
-                raw.close()
-                raise
-        return connection
+        try:
+            if parts.scheme == "https":
+                raw = _context(authority).wrap_socket(raw, server_hostname=host)
+        except BaseException:
+            raw.close()
+            raise
+        return raw
     raise failure
 
 
-def _read_body(
-    answer: http.client.HTTPResponse, connection: http.client.HTTPConnection, most: int, deadline: _Deadline
-) -> bytes:
+@lru_cache(maxsize=64)
+def _context(authority: str) -> ssl.SSLContext:
+    """Certificates of public authorities, or of the given one alone. Raises: ssl.SSLError."""
+    return ssl.create_default_context(cadata=authority or None)
+
+
+def _read_body(answer: http.client.HTTPResponse, most: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while chunk := answer.read1(_CHUNK):
@@ -131,8 +178,6 @@ def _read_body(
         if size > most:
             raise OutgoingError(f"the answer is larger than {most} bytes")
         parts.append(chunk)
-        if connection.sock is not None:
-            connection.sock.settimeout(deadline.get_left())
     return b"".join(parts)
 
 
@@ -158,26 +203,29 @@ def send_request(
     headers: Mapping[str, str] | None = None,
     timeout_s: float = TIMEOUT_S,
     answer_max: int = ANSWER_MAX,
+    via: str = "",
+    authority: str = "",
 ) -> OutgoingAnswer:
     """Make one request and return its answer, whatever its status; a redirect is an answer like any other.
 
     `timeout_s` bounds the request as a whole (looking up the name aside), `answer_max` the body in bytes.
+    `via` is the one address of the host that is to answer, `authority` a certificate authority as PEM text.
     Raises: AddressNotAllowed; OutgoingError.
     """
     parts = check_url(url)
     deadline = _Deadline(timeout_s)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     with _worded(parts.hostname or ""):
-        connection = _connect(parts, deadline)
+        raw = _connect(parts, deadline, via=via, authority=authority)
         try:
+            connection = http.client.HTTPConnection(parts.hostname or "", parts.port or _PORTS[parts.scheme])
+            connection.sock = _TimedSocket(raw, deadline)
             sent = {"User-Agent": "Allotment", "Accept-Encoding": "identity", **(headers or {})}
             connection.request(method, path, body, sent)
-            if connection.sock is not None:
-                connection.sock.settimeout(deadline.get_left())
             answer = connection.getresponse()
-            content = _read_body(answer, connection, answer_max, deadline)
+            content = _read_body(answer, answer_max)
             return OutgoingAnswer(
                 answer.status, {name.lower(): value for name, value in answer.getheaders()}, content
             )
         finally:
-            connection.close()
+            raw.close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from foundation.web.outgoing import AddressNotAllowed, OutgoingError, check_url, send_request
+from foundation.web.outgoing import AddressNotAllowed, OutgoingError, check_url, resolve_url, send_request
 from tests.fixtures.http_receiver import Receiver, run_receiver
 
 
@@ -78,6 +80,55 @@ def test_the_time_limit_holds_for_the_whole_answer(receiver: Receiver) -> None:
     receiver.body, receiver.drip_s = b"x" * 100, 0.05
     with pytest.raises(OutgoingError, match="in time"):
         send_request("GET", receiver.url, timeout_s=0.3)
+
+
+def test_the_time_limit_holds_for_headers_that_never_end(settings: Any) -> None:
+    settings.ALLOTMENT_OUTGOING_NETWORKS = ["127.0.0.0/8"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stop = threading.Event()
+
+        def serve() -> None:
+            peer, _ = server.accept()
+            with peer, suppress(OSError):
+                peer.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while not stop.wait(0.02):
+                    peer.sendall(b"a")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with pytest.raises(OutgoingError, match="in time"):
+            send_request("GET", f"http://127.0.0.1:{server.getsockname()[1]}/", timeout_s=0.3)
+        stop.set()
+        thread.join()
+
+
+def test_an_answer_that_ends_with_its_connection_is_read_whole(settings: Any) -> None:
+    settings.ALLOTMENT_OUTGOING_NETWORKS = ["127.0.0.0/8"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 50_000)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        answer = send_request("GET", f"http://127.0.0.1:{server.getsockname()[1]}/")
+        assert answer.body == b"x" * 50_000
+        thread.join()
+
+
+def test_only_the_address_that_is_named_answers(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = receiver.url.rpartition(":")[2]
+    _resolve_to(monkeypatch, "127.0.0.1", "127.0.0.2")
+    url = f"http://exporters.example.org:{port}/"
+    assert resolve_url(url) == ["127.0.0.1", "127.0.0.2"]
+    assert send_request("GET", url, via="127.0.0.1").status == 200
+    with pytest.raises(OutgoingError):
+        send_request("GET", url, via="127.0.0.2")
+    with pytest.raises(OutgoingError, match="no longer"):
+        send_request("GET", url, via="127.0.0.3")
 
 
 def test_a_closed_port_is_a_plain_error(receiver: Receiver) -> None:
