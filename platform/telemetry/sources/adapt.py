@@ -58,6 +58,10 @@ def read_samples(origin: Origin, samples: Iterable[RawSample]) -> Readings:
             readings.refused += 1
     for target, by_name in found.settle().items():
         _add_values(readings, exporter, target, by_name)
+    for device, code in readings.xids.items():
+        if code:
+            readings.values.setdefault(Target(Level.DEVICE, device), {})["xid"] = float(code)
+            readings.used += 1
     readings.monitored = {target.device for target in readings.values if target.level == Level.DEVICE}
     return readings
 
@@ -96,7 +100,7 @@ def _finite(sample: RawSample) -> float:
         raise _Refused("value") from error
     if not math.isfinite(number) or number < 0:
         raise _Refused("value")
-    return number
+    return abs(number)  # of -0.0
 
 
 def _add_xid(readings: Readings, labels: Labels, sample: RawSample) -> None:
@@ -195,7 +199,10 @@ def _split_pods(exporter: Exporter, found: Found) -> Found:
                 settled[bare][name] = alone
             if name in per_process and (split or not shared or _all_zero(pods)):
                 for target, sample in pods.items():
-                    settled[replace(target, level=Level.SLICE)][name] = sample
+                    # Repeated for each container of the pod.
+                    own = settled[replace(target, level=Level.SLICE, container="")]
+                    if name not in own or own[name].value < sample.value:
+                        own[name] = sample
     return settled
 
 

@@ -34,7 +34,8 @@ class Exposition:
 
 def parse_exposition(text: str, names: Collection[str]) -> Exposition:
     """Read the samples of the metrics `names`; nothing a text holds raises an error."""
-    found, known = Exposition(), {}
+    found = Exposition()
+    known: dict[str, dict[str, str]] = {}
     asked = frozenset(names)
     for line in text.split("\n"):
         name = _NAME.match(line)
@@ -65,6 +66,8 @@ def _parse_line(line: str, name: str, known: dict[str, dict[str, str]]) -> RawSa
         labels = dict(parsed[0].labels)
     else:
         labels = known[labels_text]
+    if len(value_text.split()) > 2:  # a value and a time
+        return None
     values = list(_parse(f"x {value_text.strip()}"))
     if len(values) != 1 or values[0].labels or values[0].name != "x":
         return None

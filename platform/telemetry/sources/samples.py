@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from clusters.gpu.measures import Level
 
+
 @dataclass(frozen=True, slots=True)
 class RawSample:
     """One line of an exposition, or one element of an instant vector. `at_ms` is None for "now"."""
@@ -44,8 +45,8 @@ class Readings:
 
     `values` by target and measure; `xids` is the last XID code of each GPU, 0 for none; `instances` names the
     UUID of a MIG instance by its GPU and instance id; `monitored` holds the GPUs of whose containers the
-    source tells; `used` counts samples that became part of a value, `refused` those that could not be one.
-    `times` is when a target was measured, where that is told.
+    source tells; `used` counts samples that a value was made of (twice if of a GPU and of its pod), `refused`
+    those that can be no value. `times` is when a target was measured, where that is told.
     """
 
     values: dict[Target, dict[str, float]] = field(default_factory=dict)

@@ -1,0 +1,349 @@
+"""Joins what several sources say of one cluster, so that nothing is counted twice.
+
+Per GPU or slice and measure one source wins: the first in the order of `Origin` whose value is fresh. A
+source of lower rank stays silent for as long as a better one told the same of that node within its window,
+so that a single missed scrape does not mix two ways of measuring. Pure Python.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from clusters.gpu.batches import Batch, DeviceEvent, DeviceValues, EventKind, SliceValues
+from clusters.gpu.measures import BY_NAME, Level
+from telemetry.sources.declarations import EXPORTERS, PRECEDENCE, Origin, most_of
+from telemetry.sources.samples import Readings, Target
+
+FRESH_PERIODS: Final = 3
+"""A source is fresh until it missed this many of its periods."""
+
+_LEAST: Final = frozenset({"idle_s"})
+"""Measures of which the smallest of several containers is that of their pod; others add up."""
+
+Said = tuple[Level, str]
+"""A measure with its level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A part of a GPU that a running pod of the platform holds; `since_ms` is when the pod started.
+
+    `shared`: the slice scheduler of the cluster handed it out, so its monitor knows the pod.
+    """
+
+    device: str
+    namespace: str
+    pod: str
+    pod_uid: str
+    since_ms: int
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """What is known of a cluster: the node of each GPU, the pods that hold one, and uids of pods."""
+
+    nodes: Mapping[str, str]
+    holds: tuple[Hold, ...] = ()
+    uids: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    def namespaces_of(self) -> dict[str, set[str]]:
+        """The namespaces in which a pod of a name is known."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for namespace, pod in self.uids:
+            found[pod].add(namespace)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one source said in this pass, as one exporter; `at_ms` is when it was asked."""
+
+    source: str
+    origin: Origin
+    readings: Readings
+    at_ms: int
+    period_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """That a source told these measures of a node at `at_ms`, in this pass or an earlier one."""
+
+    source: str
+    origin: Origin
+    node: str
+    said: frozenset[Said]
+    at_ms: int
+    period_ms: int
+
+    def is_fresh(self, now_ms: int) -> bool:
+        return now_ms - self.at_ms <= FRESH_PERIODS * self.period_ms
+
+
+@dataclass(slots=True)
+class NodeAnswer:
+    """What one source said of one node: for the page of sources, and for `Coverage`."""
+
+    said: set[Said] = field(default_factory=set)
+    devices: set[str] = field(default_factory=set)
+    values: int = 0
+    at_ms: int = 0
+    xids: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Merged:
+    """Batches to store, what each source said of each node, and GPUs that no node is known for."""
+
+    batches: list[Batch] = field(default_factory=list)
+    nodes: dict[str, dict[str, NodeAnswer]] = field(default_factory=dict)
+    unknown: dict[str, set[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    rank: int
+    at_ms: int
+    number: float
+    source: str
+
+    def order(self) -> tuple[int, int, str]:
+        """The smallest wins: rank first, then the newest, then the name of the source."""
+        return (self.rank, -self.at_ms, self.source)
+
+
+def merge_answers(
+    answers: Sequence[Answer],
+    directory: Directory,
+    *,
+    covered: Iterable[Coverage] = (),
+    known_xids: Mapping[tuple[str, str], Mapping[str, int]] | None = None,
+    now_ms: int,
+) -> Merged:
+    """Join the answers of one pass.
+
+    `covered` is what sources said earlier, `known_xids` the last XID code of GPUs by source and node, where
+    one was told before. Times are milliseconds since 1970.
+    """
+    merged = Merged()
+    chosen: dict[Target, dict[str, _Value]] = defaultdict(dict)
+    instances = {key: uuid for answer in answers for key, uuid in answer.readings.instances.items()}
+    namespaces = directory.namespaces_of()
+    resolved = [(answer, _resolved(answer, directory, instances, namespaces)) for answer in answers]
+    told = {
+        (answer.source, directory.nodes.get(target.device))
+        for answer, found in resolved
+        for target, _, _ in found
+    }
+    by_node = _fresh_by_node(covered, told, now_ms)
+    for answer, found in resolved:
+        rank = PRECEDENCE[answer.origin]
+        for target, values, at_ms in found:
+            node = directory.nodes.get(target.device)
+            if node is None:
+                merged.unknown.setdefault(answer.source, set()).add(target.device)
+                continue
+            said = _note(merged, answer, node, target, values, at_ms)
+            better = {entry for place, entry in by_node.get(node, ()) if place < rank}
+            for name, number in values.items():
+                if any((target.level, name) in entry.said for entry in better):
+                    continue
+                value = _Value(rank, at_ms, number, answer.source)
+                before = chosen[target].get(name)
+                if before is None or value.order() < before.order():
+                    chosen[target][name] = value
+            said.values += len(values)
+        _note_xids(merged, answer, directory)
+    events = _events(merged, answers, known_xids or {})
+    merged.batches = _batches(chosen, events, directory, answers)
+    return merged
+
+
+def _fresh_by_node(
+    covered: Iterable[Coverage], told: set[tuple[str, str | None]], now_ms: int
+) -> dict[str, list[tuple[int, Coverage]]]:
+    """What was said earlier and still holds, by node; not of a source that told of the node in this pass."""
+    found: dict[str, list[tuple[int, Coverage]]] = defaultdict(list)
+    for entry in covered:
+        if entry.is_fresh(now_ms) and (entry.source, entry.node) not in told:
+            found[entry.node].append((PRECEDENCE[entry.origin], entry))
+    return found
+
+
+def _resolved(
+    answer: Answer,
+    directory: Directory,
+    instances: Mapping[tuple[str, str], str],
+    namespaces: Mapping[str, set[str]],
+) -> list[tuple[Target, Mapping[str, float], int]]:
+    """Values under the names the platform knows: UUIDs of MIG instances, and pods that exist."""
+    readings = answer.readings
+    found: dict[Target, tuple[dict[str, float], int]] = {}
+    for target, values in readings.values.items():
+        device = instances.get((target.device, target.instance)) if target.instance else target.device
+        if device is None:
+            continue  # no source tells which instance this is
+        known = _pod_of(replace(target, device=device, instance=""), directory, namespaces)
+        if known is None:
+            continue
+        at_ms = readings.times.get(target, answer.at_ms)
+        before = found.get(known)
+        found[known] = (
+            (dict(values), at_ms) if before is None else (_combine(before[0], values), max(before[1], at_ms))
+        )
+    found.update(_idle_holds(answer, directory, found))
+    return [(target, values, at_ms) for target, (values, at_ms) in found.items()]
+
+
+def _combine(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    """The values of two containers of one pod on one GPU, as one."""
+    both = dict(one)
+    for name, number in other.items():
+        if name not in both:
+            both[name] = number
+        elif name in _LEAST:
+            both[name] = min(both[name], number)
+        else:
+            most = most_of(BY_NAME[name])
+            both[name] = min(both[name] + number, most)
+    return both
+
+
+def _pod_of(target: Target, directory: Directory, namespaces: Mapping[str, set[str]]) -> Target | None:
+    """The target with the uid of its pod; None for a slice of a pod that is not known."""
+    if target.level != Level.SLICE:
+        return target
+    namespace = target.namespace
+    if not namespace:
+        possible = namespaces.get(target.pod, set())
+        if len(possible) != 1:
+            return None
+        (namespace,) = possible
+    uid = directory.uids.get((namespace, target.pod))
+    if uid is None:
+        return None
+    # One slice per pod and GPU: exporters disagree on how they name its containers.
+    return replace(target, namespace=namespace, pod_uid=uid, container="")
+
+
+def _idle_holds(
+    answer: Answer, directory: Directory, found: Iterable[Target]
+) -> dict[Target, tuple[dict[str, float], int]]:
+    """Holds of which a monitor has no series, although it watches their GPU: they never used CUDA."""
+    if not EXPORTERS[answer.origin].idle_until_seen:
+        return {}
+    seen = {(target.device, target.pod_uid) for target in found if target.level == Level.SLICE}
+    monitored, times = answer.readings.monitored, answer.readings.times
+    idle = {}
+    for hold in directory.holds:
+        at_ms = times.get(Target(Level.DEVICE, hold.device), answer.at_ms)
+        if hold.shared and hold.device in monitored and (hold.device, hold.pod_uid) not in seen:
+            if at_ms < hold.since_ms:
+                continue
+            target = Target(
+                Level.SLICE, hold.device, namespace=hold.namespace, pod=hold.pod, pod_uid=hold.pod_uid
+            )
+            values = {
+                "utilization_percent": 0.0,
+                "memory_used_mib": 0.0,
+                "idle_s": (at_ms - hold.since_ms) / 1000,
+            }
+            idle[target] = (values, at_ms)
+    return idle
+
+
+def _note(
+    merged: Merged, answer: Answer, node: str, target: Target, values: Mapping[str, float], at_ms: int
+) -> NodeAnswer:
+    said = merged.nodes.setdefault(answer.source, {}).setdefault(node, NodeAnswer())
+    said.said |= {(target.level, name) for name in values}
+    said.devices.add(target.device)
+    said.at_ms = max(said.at_ms, at_ms)
+    return said
+
+
+def _note_xids(merged: Merged, answer: Answer, directory: Directory) -> None:
+    for device, code in answer.readings.xids.items():
+        node = directory.nodes.get(device)
+        if node is not None:
+            merged.nodes.setdefault(answer.source, {}).setdefault(node, NodeAnswer()).xids[device] = code
+
+
+def _events(
+    merged: Merged, answers: Sequence[Answer], known: Mapping[tuple[str, str], Mapping[str, int]]
+) -> dict[str, list[DeviceEvent]]:
+    """XID errors by node: a code that is another one than this source told last, and not none.
+
+    The first word of a source about a node is no event: nobody knows when the error was. A code that occurs
+    twice in a row is one event, because exporters tell only the last code.
+    """
+    found: dict[tuple[str, str, int], DeviceEvent] = {}
+    told = {(answer.source, device): answer for answer in answers for device in answer.readings.xids}
+    for source, nodes in merged.nodes.items():
+        for node, said in nodes.items():
+            before = known.get((source, node))
+            if before is None:
+                continue
+            for device, code in said.xids.items():
+                if code and code != before.get(device, 0):
+                    answer = told[source, device]
+                    at_ms = answer.readings.times.get(Target(Level.DEVICE, device), answer.at_ms)
+                    event = DeviceEvent(device, EventKind.XID, at_ms, code)
+                    found.setdefault((node, device, code), event)
+    by_node: dict[str, list[DeviceEvent]] = defaultdict(list)
+    for (node, _device, _code), event in sorted(found.items()):
+        by_node[node].append(event)
+    return by_node
+
+
+def _batches(
+    chosen: Mapping[Target, Mapping[str, _Value]],
+    events: Mapping[str, list[DeviceEvent]],
+    directory: Directory,
+    answers: Sequence[Answer],
+) -> list[Batch]:
+    """One batch per node and time."""
+    periods = {answer.source: answer.period_ms for answer in answers}
+    devices: dict[tuple[str, int], list[DeviceValues]] = defaultdict(list)
+    slices: dict[tuple[str, int], list[SliceValues]] = defaultdict(list)
+    interval: dict[tuple[str, int], int] = {}
+    for target, found in sorted(chosen.items()):
+        by_time: dict[int, dict[str, float]] = defaultdict(dict)
+        node = directory.nodes[target.device]
+        for name, value in found.items():
+            by_time[value.at_ms][name] = value.number
+            key = (node, value.at_ms)
+            interval[key] = max(interval.get(key, 0), periods[value.source])
+        for at_ms, values in by_time.items():
+            if target.level == Level.DEVICE:
+                devices[node, at_ms].append(DeviceValues(target.device, values))
+            else:
+                slices[node, at_ms].append(
+                    SliceValues(
+                        target.device,
+                        values,
+                        pod_uid=target.pod_uid,
+                        namespace=target.namespace,
+                        pod=target.pod,
+                    )
+                )
+    for node, happened in events.items():
+        at_ms = max((place[1] for place in interval if place[0] == node), default=happened[0].at_ms)
+        interval.setdefault((node, at_ms), max(periods.values()))
+    newest = {node: max(place[1] for place in interval if place[0] == node) for node in events}
+    return [
+        Batch(
+            node,
+            at_ms,
+            interval[node, at_ms],
+            tuple(devices.get((node, at_ms), ())),
+            tuple(slices.get((node, at_ms), ())),
+            (),
+            tuple(events.get(node, ())) if newest.get(node) == at_ms else (),
+        )
+        for node, at_ms in sorted(interval)
+    ]
