@@ -9,6 +9,7 @@ from telemetry.services.collect import samples_collect
 from telemetry.services.idle import idle_report
 from telemetry.services.prune import prune_rows
 from telemetry.services.roll_up import roll_up as condense
+from telemetry.sources.collect import collect_sources as read_due
 from telemetry.usage.record_measured import record_measured
 
 
@@ -16,6 +17,12 @@ from telemetry.usage.record_measured import record_measured
 def collect_samples() -> None:
     """Read every healthy cluster once."""
     samples_collect()
+
+
+@shared_task(name="telemetry.tasks.collect_sources")
+def collect_sources() -> None:
+    """Ask exporters and Prometheus servers whose time has come."""
+    read_due()
 
 
 @shared_task(name="telemetry.tasks.report_idle")

@@ -12,6 +12,7 @@ from telemetry.models.reading import (
     RollUp,
     Tick,
 )
+from telemetry.models.source import SourceKind, SourceNode, SourceStatus, TelemetrySource
 from telemetry.models.usage import MeasuredProgress, MeasuredUse, Price
 
 __all__ = [
@@ -32,6 +33,10 @@ __all__ = [
     "RolledTenMinutes",
     "RolledTwoHours",
     "Scope",
+    "SourceKind",
+    "SourceNode",
+    "SourceStatus",
     "TelemetryGap",
+    "TelemetrySource",
     "Tick",
 ]

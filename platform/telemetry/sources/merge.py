@@ -88,7 +88,7 @@ class Coverage:
 class NodeAnswer:
     """What one source said of one node: for the page of sources, and for `Coverage`."""
 
-    said: set[Said] = field(default_factory=set)
+    said: dict[Origin, set[Said]] = field(default_factory=dict)
     devices: set[str] = field(default_factory=set)
     values: int = 0
     at_ms: int = 0
@@ -260,7 +260,7 @@ def _note(
     merged: Merged, answer: Answer, node: str, target: Target, values: Mapping[str, float], at_ms: int
 ) -> NodeAnswer:
     said = merged.nodes.setdefault(answer.source, {}).setdefault(node, NodeAnswer())
-    said.said |= {(target.level, name) for name in values}
+    said.said.setdefault(answer.origin, set()).update((target.level, name) for name in values)
     said.devices.add(target.device)
     said.at_ms = max(said.at_ms, at_ms)
     return said

@@ -1,0 +1,157 @@
+"""How every source of a cluster does: fresh, stale, failing or missing, per source and per node."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from clusters.models import Device
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
+from telemetry.models import SourceKind, SourceNode, SourceStatus, TelemetrySource
+from telemetry.sources.merge import FRESH_PERIODS
+from telemetry.sources.reading import WINDOW_S
+from telemetry.store.times import from_ms, to_ms
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+
+
+class SourceState(StrEnum):
+    """`partial`: it answers, but not for every node with GPUs. `waiting`: it was not asked yet."""
+
+    FRESH = "fresh"
+    PARTIAL = "partial"
+    STALE = "stale"
+    FAILING = "failing"
+    WAITING = "waiting"
+    DISABLED = "disabled"
+
+
+class NodeState(StrEnum):
+    """Of one node, by one source. `missing`: the source never told of it."""
+
+    FRESH = "fresh"
+    STALE = "stale"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLine:
+    """What a source says of one node; `at` is None where it never said anything."""
+
+    node: str
+    state: NodeState
+    at: datetime | None
+    devices: int
+    values: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A source with how it does. `since` is when it began to fail or last answered, as the state has it.
+
+    `measures` lists what it told lately, as `level.measure`.
+    """
+
+    source: TelemetrySource
+    status: SourceStatus | None
+    state: SourceState
+    since: datetime | None
+    samples_per_minute: float | None
+    nodes: tuple[NodeLine, ...]
+    measures: tuple[str, ...]
+
+    def count(self, state: NodeState) -> int:
+        """How many nodes are in a state."""
+        return sum(line.state == state for line in self.nodes)
+
+
+_GRACE_S: Final = 10
+
+
+def source_list(*, viewer: Actor, cluster: str | None = None) -> QuerySet[TelemetrySource]:
+    """Sources by cluster and name. Raises: PermissionDenied."""
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    rows = TelemetrySource.unscoped.select_related("cluster", "status").order_by("cluster__name", "name")
+    return rows if cluster is None else rows.filter(cluster__name=cluster)
+
+
+def source_get(*, viewer: Actor, pk: uuid.UUID) -> TelemetrySource:
+    """One source. Raises: PermissionDenied, NotFound."""
+    found = source_list(viewer=viewer).filter(pk=pk).first()
+    if found is None:
+        raise NotFound(_("Data source not found."))
+    return found
+
+
+def describe_sources(sources: Iterable[TelemetrySource]) -> list[SourceLine]:
+    """How these sources do now, in two queries for all of them. The caller has checked who may see them."""
+    listed, now = list(sources), clock.now()
+    clusters = {source.cluster_id for source in listed}
+    expected: dict[uuid.UUID, set[str]] = defaultdict(set)
+    devices = Device.unscoped.filter(node__cluster__in=clusters, node__present=True)
+    for cluster_id, node in devices.values_list("node__cluster_id", "node__name").distinct():
+        expected[cluster_id].add(node)
+    rows: dict[uuid.UUID, list[SourceNode]] = defaultdict(list)
+    for row in SourceNode.unscoped.filter(source__in=listed).order_by("node"):
+        rows[row.source_id].append(row)
+    return [_line(source, rows[source.pk], expected[source.cluster_id], now) for source in listed]
+
+
+def fresh_for(source: TelemetrySource) -> timedelta:
+    """How old the newest sample of a fresh source may be; a Prometheus server scrapes by its own clock."""
+    seconds = FRESH_PERIODS * source.every_s + _GRACE_S
+    return timedelta(seconds=max(seconds, WINDOW_S) if source.kind == SourceKind.PROMETHEUS else seconds)
+
+
+def _line(source: TelemetrySource, rows: list[SourceNode], expected: set[str], now: datetime) -> SourceLine:
+    status: SourceStatus | None = getattr(source, "status", None)
+    oldest_ms = to_ms(now - fresh_for(source))
+    nodes = [_node_line(row, oldest_ms) for row in rows if row.node in expected]
+    told = {line.node for line in nodes}
+    nodes += [NodeLine(node, NodeState.MISSING, None, 0, 0) for node in expected - told]
+    state, since = _state(source, status, nodes, now)
+    fresh = [row for row in rows if row.at_ms >= oldest_ms]
+    per_minute = None
+    if status is not None and state in (SourceState.FRESH, SourceState.PARTIAL):
+        per_minute = status.samples * 60 / source.every_s
+    return SourceLine(
+        source,
+        status,
+        state,
+        since,
+        per_minute,
+        tuple(sorted(nodes, key=lambda line: line.node)),
+        tuple(sorted({name for row in fresh for names in row.said.values() for name in names})),
+    )
+
+
+def _node_line(row: SourceNode, oldest_ms: int) -> NodeLine:
+    state = NodeState.FRESH if row.at_ms >= oldest_ms else NodeState.STALE
+    return NodeLine(row.node, state, from_ms(row.at_ms), row.devices, row.values)
+
+
+def _state(
+    source: TelemetrySource, status: SourceStatus | None, nodes: list[NodeLine], now: datetime
+) -> tuple[SourceState, datetime | None]:
+    if not source.enabled:
+        return SourceState.DISABLED, None
+    if status is None or status.attempted_at is None:
+        return SourceState.WAITING, None
+    if status.failed_since is not None:
+        return SourceState.FAILING, status.failed_since
+    if status.answered_at is None or now - status.answered_at > fresh_for(source):
+        # Nobody has asked: the worker is away, and the source may be well.
+        return SourceState.STALE, status.answered_at
+    if status.problem or any(line.state != NodeState.FRESH for line in nodes):
+        return SourceState.PARTIAL, status.answered_at
+    return SourceState.FRESH, status.answered_at

@@ -1,0 +1,168 @@
+"""Asks one or many sources and turns their answers into readings. Knows the network, and no database."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import structlog
+
+from telemetry.models import SourceKind
+from telemetry.sources import fetch
+from telemetry.sources.adapt import names_of, read_samples
+from telemetry.sources.declarations import EXPORTERS, Origin
+from telemetry.sources.exposition import parse_exposition
+from telemetry.sources.fetch import Access, SourceFailed, SourceProblem
+from telemetry.sources.prometheus import newest_samples, select_window
+from telemetry.sources.samples import RawSample, Readings
+
+log = structlog.get_logger(__name__)
+
+WINDOW_S: Final = 90
+"""How far back a Prometheus server is asked: three scrapes of the 30 s that exporters recommend."""
+PASS_TIMEOUT_S: Final = 12.0
+_WORKERS: Final = 32
+_AHEAD_MS: Final = 300_000
+
+# What a Prometheus server may have scraped. The legacy names of HAMi's monitor and of Volcano's are the same,
+# so one reader is enough for both.
+_SCRAPED: Final = tuple(origin for origin in EXPORTERS if origin != Origin.VOLCANO_MONITOR)
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlan:
+    """What is to be asked. `nodes` are the names that `{node}` in the address stands for."""
+
+    key: str
+    kind: SourceKind
+    address: str
+    every_s: int = 15
+    matchers: Mapping[str, str] = field(default_factory=dict)
+    access: Access = field(default_factory=Access)
+    nodes: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class SourceResult:
+    """What came of one source. `failed` is the first failure of one of its endpoints.
+
+    `samples` counts declared metrics that were read, `unreadable` those that could not be.
+    """
+
+    readings: dict[Origin, Readings] = field(default_factory=dict)
+    endpoints: int = 0
+    endpoints_failed: int = 0
+    samples: int = 0
+    unreadable: int = 0
+    failed: SourceFailed | None = None
+
+    @property
+    def values(self) -> int:
+        return sum(readings.used for readings in self.readings.values())
+
+    @property
+    def refused(self) -> int:
+        return self.unreadable + sum(readings.refused for readings in self.readings.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one endpoint of a source said."""
+
+    samples: list[RawSample]
+    unreadable: int = 0
+
+
+Value = TypeVar("Value")
+Endpoint = tuple[str, str]
+"""An address, and the network address that is to answer; "" for any."""
+
+
+def read_sources(
+    plans: Sequence[SourcePlan], *, now_ms: int, timeout_s: float = PASS_TIMEOUT_S
+) -> dict[str, SourceResult]:
+    """Ask all sources beside each other; each result stands by itself, whatever happens to the others.
+
+    What has not answered after `timeout_s` has failed.
+    """
+    results = {plan.key: SourceResult() for plan in plans}
+    pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="telemetry-source")
+    try:
+        found = {plan.key: pool.submit(_endpoints, plan) for plan in plans}
+        wait(found.values(), timeout=timeout_s / 3)
+        parts: dict[str, list[Future[_Part]]] = defaultdict(list)
+        for plan in plans:
+            for endpoint in _settled(found[plan.key], results[plan.key]) or ():
+                parts[plan.key].append(pool.submit(_read_endpoint, plan, endpoint, now_ms))
+        wait([future for futures in parts.values() for future in futures], timeout=timeout_s * 2 / 3)
+        for plan in plans:
+            _finish(plan, results[plan.key], parts[plan.key])
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return results
+
+
+def _settled(future: Future[Value], result: SourceResult) -> Value | None:
+    """What a thread came to; None, and the failure noted, if it came to nothing."""
+    if not future.done():
+        result.failed = result.failed or SourceFailed(SourceProblem.TIMEOUT)
+        return None
+    try:
+        return future.result()
+    except SourceFailed as failed:
+        result.failed = result.failed or failed
+    except Exception as error:
+        log.exception("source_failed")
+        result.failed = result.failed or SourceFailed(SourceProblem.INTERNAL, type(error).__name__)
+    return None
+
+
+def _endpoints(plan: SourcePlan) -> list[Endpoint]:
+    """Every endpoint of a source; a name of several addresses is asked at each, but for Prometheus, whose
+    addresses are replicas."""
+    urls = fetch.expand_address(plan.address, plan.nodes)
+    if not urls:
+        raise SourceFailed(SourceProblem.NO_ADDRESS)
+    if plan.kind == SourceKind.PROMETHEUS or len(urls) > 1:
+        return [(url, "") for url in urls]
+    return [(urls[0], via) for via in fetch.resolve_endpoints(urls[0])]
+
+
+def _read_endpoint(plan: SourcePlan, endpoint: Endpoint, now_ms: int) -> _Part:
+    url, via = endpoint
+    if plan.kind == SourceKind.PROMETHEUS:
+        window_s = max(WINDOW_S, 3 * plan.every_s)
+        query = select_window(names_of(_SCRAPED), plan.matchers, window_s)
+        data = fetch.query_prometheus(url, "query", {"query": query}, plan.access)
+        found = newest_samples(data)
+        return _Part([sample for sample in found if (sample.at_ms or 0) <= now_ms + _AHEAD_MS])
+    text = fetch.fetch_exposition(url, plan.access, via=via)
+    exposition = parse_exposition(text, names_of([Origin(plan.kind)]))
+    return _Part(exposition.samples, exposition.unreadable)
+
+
+def _finish(plan: SourcePlan, result: SourceResult, futures: Sequence[Future[_Part]]) -> None:
+    samples: list[RawSample] = []
+    for future in futures:
+        result.endpoints += 1
+        part = _settled(future, result)
+        if part is None:
+            result.endpoints_failed += 1
+            continue
+        samples += part.samples
+        result.unreadable += part.unreadable
+    result.samples = len(samples)
+    if result.endpoints == result.endpoints_failed:
+        return
+    origins = _SCRAPED if plan.kind == SourceKind.PROMETHEUS else (Origin(plan.kind),)
+    for origin in origins:
+        readings = read_samples(origin, samples)
+        if readings.values or readings.xids or readings.instances:
+            result.readings[origin] = readings
+        elif readings.refused:
+            result.unreadable += readings.refused
+    if not samples and result.failed is None:
+        result.failed = SourceFailed(SourceProblem.NO_KNOWN_METRIC)
