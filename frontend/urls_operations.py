@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from frontend.pages.operations import audit, node, node_list, overview
+from frontend.pages.operations import audit, node, node_list, overview, sources
 from frontend.pages.policies import job_policies, priorities, queues
 from frontend.pages.quotas import edit, file, history, page
 from frontend.pages.requests import budgets, inbox, loans, own_requests
@@ -37,6 +37,10 @@ urlpatterns = [
     path("queues", queues.queues, name="ops-queues"),
     path("queues/<slug:workspace>/<slug:queue>", queues.queue, name="ops-queue"),
     path("audit", audit.audit, name="ops-audit"),
+    path("sources", sources.sources, name="ops-sources"),
+    path("sources/live", sources.sources_live, name="ops-sources-live"),
+    path("sources/<uuid:source>", sources.source, name="ops-source"),
+    path("sources/<uuid:source>/live", sources.source_live, name="ops-source-live"),
     path("nodes", node_list.nodes, name="ops-nodes"),
     path("nodes-live", node_list.nodes_live, name="ops-nodes-live"),
     path("nodes/<str:name>", node.node, name="ops-node"),

@@ -99,6 +99,14 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     operator=True,
                 ),
                 Entry(
+                    "sources",
+                    _("Data sources"),
+                    "radio-tower",
+                    "frontend:ops-sources",
+                    covers=("frontend:ops-source",),
+                    operator=True,
+                ),
+                Entry(
                     "tenants",
                     _("Tenants"),
                     "network",

@@ -57,6 +57,16 @@ NODE_STATES: dict[str, Word] = {
     "lost": Word(_("Unreachable"), "failed"),
 }
 
+SOURCE_STATES: dict[str, Word] = {
+    "fresh": Word(_("Up to date"), "running"),
+    "partial": Word(_("Incomplete"), "waiting"),
+    "stale": Word(_("Stale"), "waiting"),
+    "failing": Word(_("Failing"), "failed"),
+    "waiting": Word(_("Not read yet"), "info"),
+    "disabled": Word(_("Disabled"), "done"),
+    "missing": Word(_("No data"), "failed"),
+}
+
 DEVICE_STATES: dict[str, Word] = {
     "healthy": Word(_("Healthy"), "running"),
     "unhealthy": Word(_("Unhealthy"), "failed"),
@@ -164,6 +174,7 @@ _KINDS = {
     "task": TASK_STATES,
     "node": NODE_STATES,
     "device": DEVICE_STATES,
+    "source": SOURCE_STATES,
     "reason": REASON_WORDS,
 }
 

@@ -359,5 +359,40 @@ NODES: Final = (
     page("ops/nodes/{name}/charts/{kind}", _LOOK, values={"kind": "memory"}),
 )
 
-ROWS: Final = (*QUOTAS, *ASKING, *TENANTS, *ACCOUNTS, *RULES, *NODES)
+_EDITS_CLUSTERS: Final = must(("cluster.edit", "platform"))
+_SOURCE: Final = "ops/sources/{source}"
+_SOURCE_FIELDS: Final = {
+    "name": "fresh",
+    "kind": "dcgm",
+    "address": "http://10.0.0.1:9400/metrics",
+    "every_s": "15",
+    "enabled": "on",
+}
+SOURCES: Final = (
+    page("ops/sources", _LOOK, shows=(('value="make"', _EDITS_CLUSTERS),)),
+    page("ops/sources/live", _LOOK),
+    page(_SOURCE, _LOOK, shows=(('value="delete"', _EDITS_CLUSTERS),)),
+    page(f"{_SOURCE}/live", _LOOK),
+    form(
+        "ops/sources",
+        _LOOK + _EDITS_CLUSTERS,
+        "telemetry_telemetrysource",
+        body={"do": "make", "cluster": "{cluster}", **_SOURCE_FIELDS},
+    ),
+    form(
+        _SOURCE,
+        _LOOK + _EDITS_CLUSTERS,
+        "telemetry_telemetrysource",
+        body={"do": "change", "version": "{source.version}", **_SOURCE_FIELDS},
+    ),
+    form(_SOURCE, _LOOK + _EDITS_CLUSTERS, "", ok=200, body={"do": "test"}),
+    form(
+        _SOURCE,
+        _LOOK + _EDITS_CLUSTERS,
+        "telemetry_telemetrysource",
+        body={"do": "delete", "version": "{source.version}"},
+    ),
+)
+
+ROWS: Final = (*QUOTAS, *ASKING, *TENANTS, *ACCOUNTS, *RULES, *NODES, *SOURCES)
 __all__ = ["GPU_CARDS", "ROWS"]

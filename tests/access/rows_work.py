@@ -253,6 +253,7 @@ RULES: Final = (
 )
 
 _LOOK: Final = need("cluster.view", "platform")
+_EDITS_CLUSTERS: Final = need("cluster.edit", "platform")
 OPERATIONS: Final = (
     *(
         api(route, "GET", _LOOK, "cluster.view")
@@ -265,12 +266,45 @@ OPERATIONS: Final = (
             "admin/devices",
             "admin/devices/{uuid}",
             "admin/devices/{uuid}/holds",
+            "admin/telemetry-sources",
+            "admin/telemetry-sources/{source}",
         )
     ),
     api(
+        "admin/telemetry-sources",
+        "POST",
+        _EDITS_CLUSTERS + _LOOK,
+        "cluster.edit",
+        ok=201,
+        body={
+            "cluster": "{cluster}",
+            "name": "fresh",
+            "kind": "dcgm",
+            "address": "http://10.0.0.1:9400/metrics",
+        },
+        writes="telemetry_telemetrysource",
+    ),
+    api(
+        "admin/telemetry-sources/{source}",
+        "PATCH",
+        _EDITS_CLUSTERS + _LOOK,
+        "cluster.edit",
+        body={"every_s": 60},
+        writes="telemetry_telemetrysource",
+    ),
+    api(
+        "admin/telemetry-sources/{source}",
+        "DELETE",
+        _EDITS_CLUSTERS + _LOOK,
+        "cluster.edit",
+        ok=204,
+        writes="telemetry_telemetrysource",
+    ),
+    api("admin/telemetry-sources/{source}/test", "POST", _EDITS_CLUSTERS + _LOOK, "cluster.edit"),
+    api(
         "admin/clusters/{cluster}",
         "PATCH",
-        need("cluster.edit", "platform") + _LOOK,
+        _EDITS_CLUSTERS + _LOOK,
         "cluster.edit",
         body={"live_resize": True},
         writes="clusters_cluster",

@@ -36,7 +36,7 @@ from quotas.services.quota import quota_set
 from quotas.services.quota_plan import QuotaAmount
 from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Job, JobState, PriorityGrant, WorkspacePolicy
-from telemetry.models import Price
+from telemetry.models import Price, TelemetrySource
 from tenants.models import AccessKey, Member, Role, Tenant, User
 from tenants.services.access_key import access_key_create
 from tenants.services.tenant import tenant_archive
@@ -350,6 +350,9 @@ def _platform(w: AccessWorld) -> None:
         "group": tenancy.group("crowd", person),
         "guild": guild,
         "node_id": w.nodes[0],
+        "source": TelemetrySource.unscoped.create(
+            cluster=w.cluster, name="dcgm", kind="dcgm", address="http://127.0.0.1:9/metrics"
+        ),
     }
     steep = jobs.priority_class("steep")
     w.shared = (

@@ -51,7 +51,10 @@ GLOBAL: Final = {
     "telemetry.MeasuredProgress",
     "telemetry.PendingBucket",
     "telemetry.Price",
+    "telemetry.SourceNode",
+    "telemetry.SourceStatus",
     "telemetry.TelemetryGap",
+    "telemetry.TelemetrySource",
 }
 server = pytest.mark.server
 

@@ -245,6 +245,9 @@ SPECTACULAR_SETTINGS = {
         "LoanStateEnum": "quotas.models.override.OverrideState",
         "BudgetActionEnum": "quotas.models.budget.BudgetAction",
         "BudgetStateEnum": ["ok", "warning", "exhausted"],
+        "SourceKindEnum": "telemetry.models.source.SourceKind",
+        "SourceStateEnum": "telemetry.sources.overview.SourceState",
+        "SourceNodeStateEnum": "telemetry.sources.overview.NodeState",
     },
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from telemetry.api import agents, usage_urls
+from telemetry.api.sources import SourcesView, SourceTestView, SourceView
 from telemetry.api.views import SeriesView
 
 urlpatterns = [
@@ -14,4 +15,11 @@ urlpatterns = [
     path("admin/agent-keys", agents.AgentKeysView.as_view(), name="admin-agent-keys"),
     path("admin/agent-keys/<uuid:key>", agents.AgentKeyView.as_view(), name="admin-agent-key"),
     *usage_urls.urlpatterns,
+    path("admin/telemetry-sources", SourcesView.as_view(), name="admin-telemetry-sources"),
+    path("admin/telemetry-sources/<uuid:source>", SourceView.as_view(), name="admin-telemetry-source"),
+    path(
+        "admin/telemetry-sources/<uuid:source>/test",
+        SourceTestView.as_view(),
+        name="admin-telemetry-source-test",
+    ),
 ]

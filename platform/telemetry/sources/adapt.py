@@ -25,7 +25,7 @@ from telemetry.sources.declarations import (
     metric_names,
     most_of,
 )
-from telemetry.sources.samples import RawSample, Readings, Target
+from telemetry.sources.samples import MeasuredTarget, RawSample, Readings
 
 _DEVICE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,79}")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
@@ -33,7 +33,7 @@ _UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")
 _XID_MAX: Final = 2**16
 
-Found = dict[Target, dict[str, RawSample]]
+Found = dict[MeasuredTarget, dict[str, RawSample]]
 """The samples of each target by the name of their metric."""
 
 
@@ -60,7 +60,7 @@ def read_samples(origin: Origin, samples: Iterable[RawSample]) -> Readings:
         _add_values(readings, exporter, target, by_name)
     for device, code in readings.xids.items():
         if code:
-            readings.values.setdefault(Target(Level.DEVICE, device), {})["xid"] = float(code)
+            readings.values.setdefault(MeasuredTarget(Level.DEVICE, device), {})["xid"] = float(code)
             readings.used += 1
     readings.monitored = {target.device for target in readings.values if target.level == Level.DEVICE}
     return readings
@@ -119,8 +119,8 @@ def _add_instance(readings: Readings, labels: Labels, sample: RawSample) -> None
         readings.instances[device, instance] = uuid
 
 
-def _target(sample: RawSample, level: Level, labels: Labels, *, with_pod: bool) -> Target:
-    target = Target(level, _device(sample, labels), _label(sample, labels.instance, _NUMBER))
+def _target(sample: RawSample, level: Level, labels: Labels, *, with_pod: bool) -> MeasuredTarget:
+    target = MeasuredTarget(level, _device(sample, labels), _label(sample, labels.instance, _NUMBER))
     if not with_pod:
         return target
     pod = _label(sample, labels.pod, _NAME)
@@ -176,9 +176,11 @@ def _split_pods(exporter: Exporter, found: Found) -> Found:
     the kind is known of the GPU as a whole.
     """
     per_process = {metric.name for metric in exporter.metrics if metric.per_process}
-    by_pod: dict[Target, dict[str, dict[Target, RawSample]]] = defaultdict(lambda: defaultdict(dict))
+    by_pod: dict[MeasuredTarget, dict[str, dict[MeasuredTarget, RawSample]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
     for target, by_name in found.items():
-        bare = Target(Level.DEVICE, target.device, target.instance)
+        bare = MeasuredTarget(Level.DEVICE, target.device, target.instance)
         for name, sample in by_name.items():
             by_pod[bare][name][target] = sample
     differ = any(
@@ -206,13 +208,13 @@ def _split_pods(exporter: Exporter, found: Found) -> Found:
     return settled
 
 
-def _all_zero(pods: Mapping[Target, RawSample]) -> bool:
+def _all_zero(pods: Mapping[MeasuredTarget, RawSample]) -> bool:
     """Whether no pod used anything, which means the same in both ways of telling it."""
     return all(sample.value == 0 for sample in pods.values())
 
 
 def _add_values(
-    readings: Readings, exporter: Exporter, target: Target, by_name: Mapping[str, RawSample]
+    readings: Readings, exporter: Exporter, target: MeasuredTarget, by_name: Mapping[str, RawSample]
 ) -> None:
     values: dict[str, float] = {}
     parts: dict[str, list[Metric]] = defaultdict(list)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from foundation.web import outgoing
@@ -56,7 +57,7 @@ PROBLEM_TEXTS: Final[Mapping[SourceProblem, str | Promise]] = {
     SourceProblem.UNREACHABLE: _("Connection failed"),
     SourceProblem.TIMEOUT: _("No response in time"),
     SourceProblem.ADDRESS_NOT_ALLOWED: _("Address not allowed by ALLOTMENT_OUTGOING_NETWORKS"),
-    SourceProblem.CREDENTIAL: _("The stored credential cannot be decrypted; enter it again"),
+    SourceProblem.CREDENTIAL: _("The stored credential can't be decrypted; enter it again"),
     SourceProblem.DENIED: _("Credential rejected"),
     SourceProblem.REDIRECTED: _("The server redirects; enter the final address"),
     SourceProblem.STATUS: _("HTTP error"),
@@ -67,6 +68,14 @@ PROBLEM_TEXTS: Final[Mapping[SourceProblem, str | Promise]] = {
     SourceProblem.NO_ADDRESS: _("No address to scrape"),
     SourceProblem.INTERNAL: _("Internal error"),
 }
+
+
+def problem_text(problem: str, detail: str) -> str:
+    """A problem as a sentence of the reader's language, with what is known of it."""
+    if not problem:
+        return ""
+    text = str(PROBLEM_TEXTS.get(SourceProblem(problem), problem))
+    return gettext("%(text)s (%(detail)s)") % {"text": text, "detail": detail} if detail else text
 
 
 class SourceFailed(Exception):

@@ -15,7 +15,7 @@ from typing import Final
 from clusters.gpu.batches import Batch, DeviceEvent, DeviceValues, EventKind, SliceValues
 from clusters.gpu.measures import BY_NAME, Level
 from telemetry.sources.declarations import EXPORTERS, PRECEDENCE, Origin, most_of
-from telemetry.sources.samples import Readings, Target
+from telemetry.sources.samples import MeasuredTarget, Readings
 
 FRESH_PERIODS: Final = 3
 """A source is fresh until it missed this many of its periods."""
@@ -130,7 +130,7 @@ def merge_answers(
     one was told before. Times are milliseconds since 1970.
     """
     merged = Merged()
-    chosen: dict[Target, dict[str, _Value]] = defaultdict(dict)
+    chosen: dict[MeasuredTarget, dict[str, _Value]] = defaultdict(dict)
     instances = {key: uuid for answer in answers for key, uuid in answer.readings.instances.items()}
     namespaces = directory.namespaces_of()
     resolved = [(answer, _resolved(answer, directory, instances, namespaces)) for answer in answers]
@@ -179,10 +179,10 @@ def _resolved(
     directory: Directory,
     instances: Mapping[tuple[str, str], str],
     namespaces: Mapping[str, set[str]],
-) -> list[tuple[Target, Mapping[str, float], int]]:
+) -> list[tuple[MeasuredTarget, Mapping[str, float], int]]:
     """Values under the names the platform knows: UUIDs of MIG instances, and pods that exist."""
     readings = answer.readings
-    found: dict[Target, tuple[dict[str, float], int]] = {}
+    found: dict[MeasuredTarget, tuple[dict[str, float], int]] = {}
     for target, values in readings.values.items():
         device = instances.get((target.device, target.instance)) if target.instance else target.device
         if device is None:
@@ -213,7 +213,9 @@ def _combine(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, 
     return both
 
 
-def _pod_of(target: Target, directory: Directory, namespaces: Mapping[str, set[str]]) -> Target | None:
+def _pod_of(
+    target: MeasuredTarget, directory: Directory, namespaces: Mapping[str, set[str]]
+) -> MeasuredTarget | None:
     """The target with the uid of its pod; None for a slice of a pod that is not known."""
     if target.level != Level.SLICE:
         return target
@@ -231,8 +233,8 @@ def _pod_of(target: Target, directory: Directory, namespaces: Mapping[str, set[s
 
 
 def _idle_holds(
-    answer: Answer, directory: Directory, found: Iterable[Target]
-) -> dict[Target, tuple[dict[str, float], int]]:
+    answer: Answer, directory: Directory, found: Iterable[MeasuredTarget]
+) -> dict[MeasuredTarget, tuple[dict[str, float], int]]:
     """Holds of which a monitor has no series, although it watches their GPU: they never used CUDA."""
     if not EXPORTERS[answer.origin].idle_until_seen:
         return {}
@@ -240,11 +242,11 @@ def _idle_holds(
     monitored, times = answer.readings.monitored, answer.readings.times
     idle = {}
     for hold in directory.holds:
-        at_ms = times.get(Target(Level.DEVICE, hold.device), answer.at_ms)
+        at_ms = times.get(MeasuredTarget(Level.DEVICE, hold.device), answer.at_ms)
         if hold.shared and hold.device in monitored and (hold.device, hold.pod_uid) not in seen:
             if at_ms < hold.since_ms:
                 continue
-            target = Target(
+            target = MeasuredTarget(
                 Level.SLICE, hold.device, namespace=hold.namespace, pod=hold.pod, pod_uid=hold.pod_uid
             )
             values = {
@@ -257,7 +259,7 @@ def _idle_holds(
 
 
 def _note(
-    merged: Merged, answer: Answer, node: str, target: Target, values: Mapping[str, float], at_ms: int
+    merged: Merged, answer: Answer, node: str, target: MeasuredTarget, values: Mapping[str, float], at_ms: int
 ) -> NodeAnswer:
     said = merged.nodes.setdefault(answer.source, {}).setdefault(node, NodeAnswer())
     said.said.setdefault(answer.origin, set()).update((target.level, name) for name in values)
@@ -291,7 +293,7 @@ def _events(
             for device, code in said.xids.items():
                 if code and code != before.get(device, 0):
                     answer = told[source, device]
-                    at_ms = answer.readings.times.get(Target(Level.DEVICE, device), answer.at_ms)
+                    at_ms = answer.readings.times.get(MeasuredTarget(Level.DEVICE, device), answer.at_ms)
                     event = DeviceEvent(device, EventKind.XID, at_ms, code)
                     found.setdefault((node, device, code), event)
     by_node: dict[str, list[DeviceEvent]] = defaultdict(list)
@@ -301,7 +303,7 @@ def _events(
 
 
 def _batches(
-    chosen: Mapping[Target, Mapping[str, _Value]],
+    chosen: Mapping[MeasuredTarget, Mapping[str, _Value]],
     events: Mapping[str, list[DeviceEvent]],
     directory: Directory,
     answers: Sequence[Answer],

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
@@ -18,8 +18,9 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from telemetry.models import SourceKind, SourceNode, SourceStatus, TelemetrySource
+from telemetry.sources.fetch import SourceFailed, problem_text
 from telemetry.sources.merge import FRESH_PERIODS
-from telemetry.sources.reading import WINDOW_S
+from telemetry.sources.reading import WINDOW_S, SourceResult
 from telemetry.store.times import from_ms, to_ms
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -155,3 +156,20 @@ def _state(
     if status.problem or any(line.state != NodeState.FRESH for line in nodes):
         return SourceState.PARTIAL, status.answered_at
     return SourceState.FRESH, status.answered_at
+
+
+def describe_result(result: SourceResult) -> dict[str, Any]:
+    """What a test came to, for the API and the console."""
+    failed: SourceFailed | None = result.failed
+    measures = {said for readings in result.readings.values() for said in readings.measures()}
+    return {
+        "ok": failed is None and result.values > 0,
+        "problem": failed.problem.value if failed else "",
+        "message": problem_text(failed.problem.value, failed.detail) if failed else "",
+        "endpoints": result.endpoints,
+        "endpoints_failed": result.endpoints_failed,
+        "samples": result.samples,
+        "refused": result.refused,
+        "exporters": [origin.value for origin in result.readings],
+        "measures": sorted(f"{level.value}.{name}" for level, name in measures),
+    }

@@ -43,6 +43,7 @@ class SourcePlan:
     matchers: Mapping[str, str] = field(default_factory=dict)
     access: Access = field(default_factory=Access)
     nodes: Sequence[str] = ()
+    timeout_s: float = fetch.FETCH_TIMEOUT_S
 
 
 @dataclass(slots=True)
@@ -136,10 +137,10 @@ def _read_endpoint(plan: SourcePlan, endpoint: Endpoint, now_ms: int) -> _Part:
     if plan.kind == SourceKind.PROMETHEUS:
         window_s = max(WINDOW_S, 3 * plan.every_s)
         query = select_window(names_of(_SCRAPED), plan.matchers, window_s)
-        data = fetch.query_prometheus(url, "query", {"query": query}, plan.access)
+        data = fetch.query_prometheus(url, "query", {"query": query}, plan.access, timeout_s=plan.timeout_s)
         found = newest_samples(data)
         return _Part([sample for sample in found if (sample.at_ms or 0) <= now_ms + _AHEAD_MS])
-    text = fetch.fetch_exposition(url, plan.access, via=via)
+    text = fetch.fetch_exposition(url, plan.access, via=via, timeout_s=plan.timeout_s)
     exposition = parse_exposition(text, names_of([Origin(plan.kind)]))
     return _Part(exposition.samples, exposition.unreadable)
 

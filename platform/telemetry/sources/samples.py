@@ -22,7 +22,7 @@ class RawSample:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Target:
+class MeasuredTarget:
     """What a value is about.
 
     `instance` is the id of a MIG GPU instance on the GPU `device`, where the exporter does not tell the UUID
@@ -49,13 +49,13 @@ class Readings:
     those that can be no value. `times` is when a target was measured, where that is told.
     """
 
-    values: dict[Target, dict[str, float]] = field(default_factory=dict)
+    values: dict[MeasuredTarget, dict[str, float]] = field(default_factory=dict)
     xids: dict[str, int] = field(default_factory=dict)
     instances: dict[tuple[str, str], str] = field(default_factory=dict)
     monitored: set[str] = field(default_factory=set)
     used: int = 0
     refused: int = 0
-    times: dict[Target, int] = field(default_factory=dict)
+    times: dict[MeasuredTarget, int] = field(default_factory=dict)
 
     def measures(self) -> set[tuple[Level, str]]:
         """Every measure that occurs, with its level."""

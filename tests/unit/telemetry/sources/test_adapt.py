@@ -14,12 +14,12 @@ from clusters.gpu.measures import BY_NAME, Level
 from telemetry.sources.adapt import names_of, read_samples
 from telemetry.sources.declarations import EXPORTERS, PRECEDENCE, Metric, Origin, most_of
 from telemetry.sources.exposition import parse_exposition
-from telemetry.sources.samples import RawSample, Readings, Target
+from telemetry.sources.samples import MeasuredTarget, RawSample, Readings
 from tests.builders import expositions as exp
 
 EXAMPLES: Final = int(os.environ.get("ALLOTMENT_EXAMPLES", "100"))
-DEVICE: Final = Target(Level.DEVICE, exp.GPU_0)
-SLICE: Final = Target(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0", container="main")
+DEVICE: Final = MeasuredTarget(Level.DEVICE, exp.GPU_0)
+SLICE: Final = MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0", container="main")
 
 
 def read(origin: Origin, text: str) -> Readings:
@@ -39,7 +39,7 @@ def test_dcgm_exporter_before_and_after_the_host_label_was_renamed(host: str) ->
 def test_the_pod_of_a_whole_gpu_used_what_the_gpu_used() -> None:
     labels = {"namespace": "team-a", "pod": "train-0", "container": "main"}
     found = read(Origin.DCGM, exp.text(*exp.dcgm({"DEV_GPU_UTIL": 87, "DEV_GPU_TEMP": 54}, **labels)))
-    held = Target(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0")
+    held = MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0")
     assert found.values == {
         DEVICE: {"utilization_percent": 87.0, "temperature_c": 54.0},
         held: {"utilization_percent": 87.0},
@@ -49,7 +49,7 @@ def test_the_pod_of_a_whole_gpu_used_what_the_gpu_used() -> None:
 def test_prometheus_renames_the_labels_of_the_exporter_beside_those_of_its_own_target() -> None:
     labels = {"pod": "dcgm-exporter-x7", "exported_pod": "train-0", "exported_namespace": "team-a"}
     found = read(Origin.DCGM, exp.text(*exp.dcgm({"DEV_GPU_UTIL": 9}, namespace="monitoring", **labels)))
-    assert Target(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0") in found.values
+    assert MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0") in found.values
 
 
 def test_time_sliced_pods_do_not_each_use_the_whole_gpu() -> None:
@@ -68,11 +68,11 @@ def test_use_per_process_belongs_to_each_pod_and_says_nothing_of_the_whole_gpu()
     lines += exp.dcgm({"DEV_GPU_UTIL": 50, "DEV_FB_USED": 100, "DEV_GPU_TEMP": 54}, namespace="b", pod="p")
     assert read(Origin.DCGM, exp.text(*lines)).values == {
         DEVICE: {"temperature_c": 54.0},
-        Target(Level.SLICE, exp.GPU_0, namespace="a", pod="p"): {
+        MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="a", pod="p"): {
             "utilization_percent": 30.0,
             "memory_used_mib": 100.0,
         },
-        Target(Level.SLICE, exp.GPU_0, namespace="b", pod="p"): {
+        MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="b", pod="p"): {
             "utilization_percent": 50.0,
             "memory_used_mib": 100.0,
         },
@@ -85,8 +85,8 @@ def test_mig_instances_are_told_apart_from_their_gpu() -> None:
     lines += exp.dcgm({"DEV_GPU_TEMP": 54})
     assert read(Origin.DCGM, exp.text(*lines)).values == {
         DEVICE: {"temperature_c": 54.0},
-        Target(Level.DEVICE, exp.GPU_0, "7"): {"graphics_active_percent": 50.0},
-        Target(Level.DEVICE, exp.GPU_0, "8"): {"graphics_active_percent": 25.0},
+        MeasuredTarget(Level.DEVICE, exp.GPU_0, "7"): {"graphics_active_percent": 50.0},
+        MeasuredTarget(Level.DEVICE, exp.GPU_0, "8"): {"graphics_active_percent": 25.0},
     }
 
 
@@ -145,7 +145,7 @@ def test_monitors_of_slices(
 def test_what_hami_allocated_is_never_taken_for_use(
     text: str, device: dict[str, float] | None, part: dict[str, float]
 ) -> None:
-    held = Target(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0", container="#0")
+    held = MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0", container="#0")
     expected = {held: part} if device is None else {DEVICE: device, held: part}
     found = read(Origin.HAMI_SCHEDULER, text)
     assert found.values == expected
@@ -160,7 +160,7 @@ def test_volcano_names_the_pod_without_its_namespace() -> None:
             "cores_allocated_percent": 70.0,
             "sharing_containers": 2.0,
         },
-        Target(Level.SLICE, exp.GPU_0, pod="train-0"): {
+        MeasuredTarget(Level.SLICE, exp.GPU_0, pod="train-0"): {
             "memory_allocated_mib": 16384.0,
             "cores_allocated_percent": 35.0,
         },

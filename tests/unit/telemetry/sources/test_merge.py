@@ -9,7 +9,7 @@ from clusters.gpu.batches import DeviceEvent, DeviceValues, EventKind, SliceValu
 from clusters.gpu.measures import Level
 from telemetry.sources.declarations import Origin
 from telemetry.sources.merge import Answer, Coverage, Directory, Hold, Merged, merge_answers
-from telemetry.sources.samples import Readings, Target
+from telemetry.sources.samples import MeasuredTarget, Readings
 from tests.builders.expositions import GPU_0, GPU_1, MIG_0
 
 NOW: Final = 1_700_000_000_000
@@ -19,20 +19,20 @@ DIRECTORY: Final = Directory(
 )
 
 
-def on(device: str, instance: str = "") -> Target:
-    return Target(Level.DEVICE, device, instance)
+def on(device: str, instance: str = "") -> MeasuredTarget:
+    return MeasuredTarget(Level.DEVICE, device, instance)
 
 
-def part(device: str = GPU_0, *, namespace: str = "team-a", container: str = "main") -> Target:
-    return Target(Level.SLICE, device, namespace=namespace, pod="train-0", container=container)
+def part(device: str = GPU_0, *, namespace: str = "team-a", container: str = "main") -> MeasuredTarget:
+    return MeasuredTarget(Level.SLICE, device, namespace=namespace, pod="train-0", container=container)
 
 
 def answer(
     origin: Origin,
-    values: Mapping[Target, dict[str, float]],
+    values: Mapping[MeasuredTarget, dict[str, float]],
     *,
     source: str = "",
-    times: Mapping[Target, int] | None = None,
+    times: Mapping[MeasuredTarget, int] | None = None,
     xids: Mapping[str, int] | None = None,
     instances: Mapping[tuple[str, str], str] | None = None,
 ) -> Answer:

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('telemetry', '0021_source_status'),
+        ('telemetry', '0032_source_status'),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('telemetry', '0020_telemetry_sources'),
+        ('telemetry', '0031_telemetry_sources'),
     ]
 
     operations = [

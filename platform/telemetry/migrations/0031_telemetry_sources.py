@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('clusters', '0020_cells_note_lost_gpu_time'),
-        ('telemetry', '0005_roll_ups_of_three_grains'),
+        ('telemetry', '0030_prices_and_measured_use'),
     ]
 
     operations = [
