@@ -43,7 +43,7 @@ def test_places_of_measures_are_what_is_on_disk() -> None:
         "utilization_percent", "memory_used_mib", "memory_total_mib", "memory_reserved_mib",
         "memory_limit_mib", "idle_s", "memory_copy_percent", "encoder_percent",
     ]  # fmt: skip
-    assert (names.index("energy_j"), names.index("xid"), names.index("dram_active_percent")) == (13, 20, 31)
+    assert (names.index("energy_j"), names.index("xid"), names.index("dram_active_percent")) == (13, 22, 33)
 
 
 @given(READING)
