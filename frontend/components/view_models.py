@@ -22,7 +22,7 @@ class Check:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Help:
+class HelpItem:
     """One thing that would help, what it would bring, and where to do it."""
 
     title: str

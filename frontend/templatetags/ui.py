@@ -130,7 +130,7 @@ def checks(items: Iterable[view_models.Check]) -> dict[str, object]:
 
 
 @register.inclusion_tag("frontend/components/helps.html")
-def helps(items: Iterable[view_models.Help]) -> dict[str, object]:
+def helps(items: Iterable[view_models.HelpItem]) -> dict[str, object]:
     """What would help, best first."""
     return {"items": items}
 

@@ -118,7 +118,7 @@ def _numbers(batch: Batch, job: Job, decision: em.Decision) -> dict[str, Any]:
 
 
 def _promise(batch: Batch, job: Job, places: tuple[em.Allocation, ...], leaving: tuple[str, ...]) -> None:
-    until = batch.now + timedelta(seconds=engine_config().preemption.claim_s)
+    until = batch.now + timedelta(seconds=engine_config().preemption.claim_timeout_s)
     claim = em.Claim(
         job=str(job.pk), allocations=places, leaving=leaving, until=em.Instant(until.timestamp())
     )

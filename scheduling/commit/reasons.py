@@ -69,7 +69,7 @@ def commit_reasons(
     cell_id: uuid.UUID,
     epoch: int,
     taken: CellSnapshot,
-    outcomes: Iterable[em.Outcome],
+    outcomes: Iterable[em.JobOutcome],
     now: datetime,
 ) -> int:
     """Store the reasons of one cycle; returns how many had changed. The jobs of `taken` then say so too.
@@ -98,7 +98,7 @@ def commit_reasons(
     return len(news)
 
 
-def _news(taken: CellSnapshot, outcome: em.Outcome, foreign: Mapping[str, int]) -> Wait | None:
+def _news(taken: CellSnapshot, outcome: em.JobOutcome, foreign: Mapping[str, int]) -> Wait | None:
     """What a job is to be told; None where it was told so before, as most were: they must cost little."""
     job = taken.jobs.get(outcome.job)
     if job is None or outcome.reason is None:
@@ -119,7 +119,7 @@ def _news(taken: CellSnapshot, outcome: em.Outcome, foreign: Mapping[str, int]) 
     return None
 
 
-def _alike(told: em.Outcome, outcome: em.Outcome) -> bool:
+def _alike(told: em.JobOutcome, outcome: em.JobOutcome) -> bool:
     """Whether both are stored as the same; in doubt no."""
     if told.reason is not outcome.reason or told.help != outcome.help:
         return False
@@ -142,7 +142,7 @@ def _tell(waits: Sequence[Wait], now: datetime) -> None:
     update_rows(Job, ("reason", "reason_numbers", "reason_help"), rows, alike={"reason_at": now})
 
 
-def _foreign(cell_id: uuid.UUID, outcomes: Iterable[em.Outcome]) -> Mapping[str, int]:
+def _foreign(cell_id: uuid.UUID, outcomes: Iterable[em.JobOutcome]) -> Mapping[str, int]:
     """Cards that pods of others hold, by flavor; not looked at while every job finds room."""
     if all(outcome.reason is not em.Reason.NO_ROOM for outcome in outcomes):
         return {}
@@ -150,7 +150,7 @@ def _foreign(cell_id: uuid.UUID, outcomes: Iterable[em.Outcome]) -> Mapping[str,
 
 
 def _others_hold(
-    outcome: em.Outcome, foreign: Mapping[str, int], names: Mapping[str, str]
+    outcome: em.JobOutcome, foreign: Mapping[str, int], names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """That work of others takes the room: how many cards, and nothing that would tell whose it is."""
     if not foreign or outcome.reason is not em.Reason.NO_ROOM:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduling.conformance.fields import CaseFields
-from scheduling.engine import label_holds, labels_carry
+from scheduling.engine import has_labels, matches_expression
 from scheduling.engine.model import AffinityOperator, Expression
 
 
@@ -15,8 +15,8 @@ def match_labels(
     """Return whether labels satisfy `matchLabels` and `matchExpressions`; an empty selector takes
     everything.
     """
-    return labels_carry(labels, selector.read_labels("matchLabels").items()) and all(
-        label_holds(
+    return has_labels(labels, selector.read_labels("matchLabels").items()) and all(
+        matches_expression(
             labels,
             Expression(
                 entry.read_text("key"),

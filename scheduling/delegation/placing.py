@@ -62,7 +62,7 @@ def place_admitted(
     ]
 
 
-def _told(outcome: em.Outcome, taken: CellSnapshot) -> Mapping[str, int | str]:
+def _told(outcome: em.JobOutcome, taken: CellSnapshot) -> Mapping[str, int | str]:
     """Its numbers with names; the queue is one that exists for this look alone."""
     numbers = with_names(outcome.numbers, taken.names)
     return {key: value for key, value in numbers.items() if value != outcome.job}

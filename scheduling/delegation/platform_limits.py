@@ -36,7 +36,7 @@ class PlatformLimits:
         self._pools = pools
         self._given: Counter[tuple[str, str]] = Counter()
 
-    def barred_flavors(self, job: Job) -> Mapping[str, em.Barred]:
+    def barred_flavors(self, job: Job) -> Mapping[str, em.BarredFlavor]:
         """The flavors in which it may take no GPUs because a budget is used up, by id."""
         found = self._found.barred_flavors(job.workspace_id, preemptible=job.preemptible)
         return {item.flavor: item for item in found}
@@ -65,7 +65,7 @@ class PlatformLimits:
         return None
 
 
-def budget_refusal(budget: em.Barred, flavor: str) -> Unwanted:
+def budget_refusal(budget: em.BarredFlavor, flavor: str) -> Unwanted:
     """Return the refusal of a used-up budget; `flavor` by its name."""
     numbers: dict[str, int | str] = {
         "flavor": flavor,

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from scheduling.engine.builtin import BUILTIN, cycle_order, resolve_config
     from scheduling.engine.cycle import never_fits, run_cycle
-    from scheduling.engine.model.labels import carries as labels_carry
-    from scheduling.engine.model.labels import holds as label_holds
+    from scheduling.engine.model.labels import has_labels, matches_expression
     from scheduling.engine.model.options import (
         LOSS_WINDOW_S,
         BackfillOptions,
         ConsolidationOptions,
         FairSharing,
         HousekeepingOptions,
+        NoRoomOptions,
         PreemptionOptions,
-        RoomOptions,
         ShareStrategy,
         UserShares,
         VictimOrder,
@@ -49,19 +48,19 @@ if TYPE_CHECKING:
     from scheduling.engine.preemption.policy import may_preempt
     from scheduling.engine.preemption.search import VictimSearch, find_targets
     from scheduling.engine.preemption.targets import Preemptor, Target, TargetSet
-    from scheduling.engine.quota.assign import Replaced, Tried, assign
+    from scheduling.engine.quota.assign import LastTried, ReplacedRole, assign_flavors
     from scheduling.engine.quota.assignment import (
         Assignment,
+        AssignmentMode,
         FlavorChoice,
         FlavorTry,
-        Mode,
         Refusal,
         RoleAssignment,
     )
-    from scheduling.engine.quota.clusters import Allowed
     from scheduling.engine.quota.fit import Oracle
     from scheduling.engine.quota.flavors import Mismatch
-    from scheduling.engine.quota.reduce import Counts, full_counts, largest
+    from scheduling.engine.quota.one_cluster import FlavorFilter
+    from scheduling.engine.quota.partial_admission import RoleCounts, find_largest_size, full_counts
     from scheduling.engine.session.config import EngineConfig, ExplainScope
     from scheduling.engine.session.plugin_sets import Action, PluginSet
     from scheduling.engine.state.allocation_ledger import SnapshotError
@@ -96,9 +95,9 @@ __all__ = [
     "Action",
     "AllocationPut",
     "AllocationRemoved",
-    "Allowed",
     "Asked",
     "Assignment",
+    "AssignmentMode",
     "BackfillOptions",
     "Bools",
     "Candidate",
@@ -108,23 +107,24 @@ __all__ = [
     "CodecError",
     "ConfigError",
     "ConsolidationOptions",
-    "Counts",
     "Delta",
     "DevicePicker",
     "EngineConfig",
     "ExplainScope",
     "FairSharing",
     "FlavorChoice",
+    "FlavorFilter",
     "FlavorPut",
     "FlavorTry",
     "HousekeepingOptions",
     "Ints",
     "JobPut",
     "JobRemoved",
+    "LastTried",
     "Learner",
     "LossPut",
     "Mismatch",
-    "Mode",
+    "NoRoomOptions",
     "NodePut",
     "NodeRemoved",
     "Oracle",
@@ -141,9 +141,9 @@ __all__ = [
     "QueuePut",
     "QuotaPut",
     "Refusal",
-    "Replaced",
+    "ReplacedRole",
     "RoleAssignment",
-    "RoomOptions",
+    "RoleCounts",
     "Rows",
     "Score",
     "ShareStrategy",
@@ -155,7 +155,6 @@ __all__ = [
     "TargetSet",
     "TaskPlacement",
     "TaskWorkload",
-    "Tried",
     "UsagePut",
     "UserShares",
     "Veto",
@@ -163,7 +162,7 @@ __all__ = [
     "VictimOrder",
     "VictimSearch",
     "WorkloadShape",
-    "assign",
+    "assign_flavors",
     "can_pack_gangs",
     "candidate_key",
     "charges_in_flavors",
@@ -171,12 +170,12 @@ __all__ = [
     "cycle_order",
     "decode",
     "encode",
+    "find_largest_size",
     "find_over_quota_jobs",
     "find_targets",
     "full_counts",
-    "label_holds",
-    "labels_carry",
-    "largest",
+    "has_labels",
+    "matches_expression",
     "may_preempt",
     "never_fits",
     "normative_order",
@@ -191,10 +190,10 @@ __all__ = [
 _MODULES: Final = {
     "builtin": "BUILTIN cycle_order resolve_config",
     "cycle": "never_fits run_cycle",
-    "model.labels": "labels_carry=carries label_holds=holds",
+    "model.labels": "has_labels matches_expression",
     "model.options": (
         "LOSS_WINDOW_S BackfillOptions ConsolidationOptions FairSharing HousekeepingOptions "
-        "PreemptionOptions RoomOptions ShareStrategy UserShares VictimOrder"
+        "NoRoomOptions PreemptionOptions ShareStrategy UserShares VictimOrder"
     ),
     "model.registry": "ConfigError",
     "order.orders": "candidate_key",
@@ -213,12 +212,12 @@ _MODULES: Final = {
     "preemption.policy": "may_preempt",
     "preemption.search": "VictimSearch find_targets",
     "preemption.targets": "Preemptor Target TargetSet",
-    "quota.assign": "Replaced Tried assign",
-    "quota.assignment": "Assignment FlavorChoice FlavorTry Mode Refusal RoleAssignment",
-    "quota.clusters": "Allowed",
+    "quota.assign": "LastTried ReplacedRole assign_flavors",
+    "quota.assignment": "Assignment AssignmentMode FlavorChoice FlavorTry Refusal RoleAssignment",
     "quota.fit": "Oracle",
     "quota.flavors": "Mismatch",
-    "quota.reduce": "Counts full_counts largest",
+    "quota.one_cluster": "FlavorFilter",
+    "quota.partial_admission": "RoleCounts find_largest_size full_counts",
     "session.config": "EngineConfig ExplainScope",
     "session.plugin_sets": "Action PluginSet",
     "state.allocation_ledger": "SnapshotError",

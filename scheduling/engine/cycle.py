@@ -10,7 +10,7 @@ from scheduling.engine.actions.advice.cycle import advise_waiting_jobs
 from scheduling.engine.actions.advice.trial import FeasibilityTrial
 from scheduling.engine.actions.explain_waiting import explain_waiting_jobs
 from scheduling.engine.builtin import resolve_config
-from scheduling.engine.model import CycleResult, Instant, Job, Outcome
+from scheduling.engine.model import CycleResult, Instant, Job, JobOutcome
 from scheduling.engine.placement.feasibility import explain_never_fits
 from scheduling.engine.session.config import EngineConfig, ExplainScope
 from scheduling.engine.session.plugin_sets import ResolvedPlugins
@@ -83,7 +83,7 @@ def _answered(session: Session) -> list[str]:
     return answered
 
 
-def never_fits(snapshot: Snapshot, job: Job, config: EngineConfig = DEFAULT_CONFIG) -> Outcome | None:
+def never_fits(snapshot: Snapshot, job: Job, config: EngineConfig = DEFAULT_CONFIG) -> JobOutcome | None:
     """Return the NEVER_FITS outcome of a job that no flavor of its queue could hold even if empty; None if
     one could.
 

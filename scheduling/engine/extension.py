@@ -23,10 +23,10 @@ from scheduling.engine.actions.head_estimate import HeadEstimate
 from scheduling.engine.actions.lasting_refusals import find_lasting_refusal
 from scheduling.engine.actions.queue_cursor import QueueCursor
 from scheduling.engine.gang.refusal_cache import RefusalCache
-from scheduling.engine.model.labels import satisfies as labels_satisfy
+from scheduling.engine.model.labels import matches_any_term
 from scheduling.engine.model.registry import Registry
 from scheduling.engine.order.orders import Preempting
-from scheduling.engine.quota.flavors import wishes_topology
+from scheduling.engine.quota.flavors import requests_topology
 from scheduling.engine.session.session import Session
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
     "Session",
     "VictimScope",
     "find_lasting_refusal",
-    "labels_satisfy",
+    "matches_any_term",
+    "requests_topology",
     "waiting_outcome",
-    "wishes_topology",
 ]

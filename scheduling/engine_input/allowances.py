@@ -81,12 +81,12 @@ class AllowanceReader:
             return job
         return replace(job, allowances=caps, barred=barred, movable=job.movable and not barred)
 
-    def barred_flavors(self, workspace_id: uuid.UUID, *, preemptible: bool) -> tuple[em.Barred, ...]:
+    def barred_flavors(self, workspace_id: uuid.UUID, *, preemptible: bool) -> tuple[em.BarredFlavor, ...]:
         """The flavors in which no such job of a workspace may take GPUs because a budget is used up.
 
         One without a flavor bars all of them, and is told before those of one flavor.
         """
-        found: dict[str, em.Barred] = {}
+        found: dict[str, em.BarredFlavor] = {}
         for use, flavors in self._spent.get(workspace_id, ()):
             only = use.budget.action == BudgetAction.PREEMPTIBLE_ONLY
             if not (only and preemptible):
@@ -136,6 +136,6 @@ def _held(limits: Mapping[uuid.UUID, Sequence[UserLimit]]) -> dict[Who, Counter[
     return dict(held)
 
 
-def _barred(use: BudgetUse, flavor: str, *, only: bool) -> em.Barred:
+def _barred(use: BudgetUse, flavor: str, *, only: bool) -> em.BarredFlavor:
     hours = use.core_ms // CORE_MS_PER_GPU_HOUR
-    return em.Barred(flavor, use.budget.tenant.name, hours, use.budget.gpu_hours, preemptible_only=only)
+    return em.BarredFlavor(flavor, use.budget.tenant.name, hours, use.budget.gpu_hours, preemptible_only=only)

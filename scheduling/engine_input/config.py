@@ -41,10 +41,10 @@ def engine_config(sharing: str = FAIR) -> engine.EngineConfig:
     """
     plugins = engine.with_entry_points(engine.BUILTIN)
     default = engine.EngineConfig()
-    installed = tuple(name for name in plugins.vetoes.names() if name not in engine.BUILTIN.vetoes)
+    installed = tuple(name for name in plugins.vetoes.list_names() if name not in engine.BUILTIN.vetoes)
     return engine.EngineConfig(
         actions=ACTIONS,
-        backfill=engine.BackfillOptions(hold_after_s=settings.ALLOTMENT_HOLD_AFTER_S or None),
+        backfill=engine.BackfillOptions(reservation_after_s=settings.ALLOTMENT_HOLD_AFTER_S or None),
         vetoes=(*default.vetoes, *installed),
         fair_sharing=engine.FairSharing() if sharing == FAIR else None,
         preemption=engine.PreemptionOptions(loss_budget_permille=settings.ALLOTMENT_PREEMPTION_LOSS_PERMILLE),
@@ -62,5 +62,8 @@ def brief_config(sharing: str = FAIR) -> engine.EngineConfig:
     """
     actions = tuple(name for name in ACTIONS if name != "consolidate")
     return replace(
-        engine_config(sharing), actions=actions, while_room=True, explain=engine.ExplainScope.CONSIDERED
+        engine_config(sharing),
+        actions=actions,
+        stop_without_free_capacity=True,
+        explain=engine.ExplainScope.CONSIDERED,
     )

@@ -71,7 +71,7 @@ def on_drained_nodes() -> Because:
 
 def _covered(taint: dict[str, str], accepted: Iterable[em.Toleration]) -> bool:
     mark = em.Taint(taint["key"], taint.get("value", ""), em.TaintEffect.NO_EXECUTE)
-    return any(item.covers(mark) for item in accepted)
+    return any(item.tolerates_taint(mark) for item in accepted)
 
 
 def on_broken_cards(*, now: datetime) -> Because:

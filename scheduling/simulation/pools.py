@@ -73,8 +73,8 @@ GUARANTEEING = EngineConfig(
     fair_sharing=FairSharing(),
     # Who moves begins again here, and nobody owns what a borrower would gain by that. For who does own it
     # nothing is left untried: no cycle is too long in virtual time.
-    consolidation=ConsolidationOptions(loss_s=0, ways_tried=32, effort=None),
-    backfill=BackfillOptions(hold_after_s=None),
+    consolidation=ConsolidationOptions(max_loss_s=0, max_node_sets=32, placement_budget=None),
+    backfill=BackfillOptions(reservation_after_s=None),
 )
 
 

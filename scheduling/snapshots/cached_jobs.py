@@ -95,7 +95,7 @@ class CachedJobs:
 
     cell_id: uuid.UUID
     by_id: dict[str, Job] = field(default_factory=dict)
-    told: dict[str, em.Outcome] = field(default_factory=dict)
+    told: dict[str, em.JobOutcome] = field(default_factory=dict)
     plain: dict[str, em.Job] = field(default_factory=dict)
     watched: frozenset[uuid.UUID] = frozenset()
     pending: dict[str, None] = field(default_factory=dict)

@@ -32,7 +32,7 @@ class CellSnapshot:
     # Names of clusters, flavors, nodes and queues by id: the engine speaks in ids, people read names.
     names: Mapping[str, str]
     # What each waiting job is known to have been told last; who tells it notes that here.
-    told: dict[str, em.Outcome] = field(default_factory=dict)
+    told: dict[str, em.JobOutcome] = field(default_factory=dict)
     # The cell's rule for what tenants leave unused.
     sharing: str = Sharing.FAIR
 

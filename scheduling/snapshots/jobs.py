@@ -94,7 +94,7 @@ def below_cap(
     own = {queue.id: by_node.get(queue.quota_node, []) for queue in queues}
 
     def stranded(job: em.Job) -> bool:
-        cards = [(role.least, role.request.gpu.cards) for role in job.roles if role.request.gpu]
+        cards = [(role.min_count, role.request.gpu.cards) for role in job.roles if role.request.gpu]
         asked = sum(tasks * each for tasks, each in cards)
         largest = max((each for _, each in cards), default=0)
         return not any(

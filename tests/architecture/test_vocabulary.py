@@ -21,10 +21,12 @@ CLEAN = (
     "quotas",
     "scheduling/engine/actions",
     "scheduling/engine/gang",
+    "scheduling/engine/model",
     "scheduling/engine/order",
     "scheduling/engine/placement",
     "scheduling/engine/plugins",
     "scheduling/engine/preemption",
+    "scheduling/engine/quota",
     "scheduling/engine/session",
     "scheduling/engine/state",
 )
@@ -128,9 +130,10 @@ DEMANDED = frozenset((
 # fmt: off
 SAME_NAME = dict.fromkeys((
     "Allocation", "Claim", "DeviceSlice", "GpuMode", "Job", "Quota", "QuotaNode", "Queue", "Task",
-    "Attempt", "Flavor", "Node",
+    "Attempt", "Decision", "DecisionKind", "Device", "Flavor", "JobState", "Node", "UserUsage",
     "AllocationMode", "Preference", "PreemptOthers", "PreemptWithin", "StopPolicy", "Strategy", "WhenCan",
 ), "a row of the database or its choices, and the value with which the engine computes")
+SAME_NAME["Role"] = "the permissions of a person in a tenant, and a group of equal tasks in a job file"
 SAME_NAME["Command"] = "Django finds a management command by this name"
 # fmt: on
 

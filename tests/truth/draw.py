@@ -10,7 +10,7 @@ from scheduling.engine.model import (
     AffinityOperator,
     AllocationMode,
     Allowance,
-    Barred,
+    BarredFlavor,
     Device,
     Expression,
     Extended,
@@ -242,10 +242,12 @@ class Draw:
         limits = {user: self.random.choice((1, 4, 10)) for user in ("ann", "bob") if self.chance(0.2)}
         return {user: (Allowance(user, "gpu.cards", limit, 0),) for user, limit in limits.items()}
 
-    def _barred(self, queue: Queue, *, preemptible: bool) -> tuple[Barred, ...]:
+    def _barred(self, queue: Queue, *, preemptible: bool) -> tuple[BarredFlavor, ...]:
         """Flavors whose budget is used up."""
         used_up = [name for name in queue.flavors if self.chance(0.05)]
-        return tuple(Barred(name, "top", 120, 100, preemptible_only=not preemptible) for name in used_up)
+        return tuple(
+            BarredFlavor(name, "top", 120, 100, preemptible_only=not preemptible) for name in used_up
+        )
 
     def _job(self, name: str, wave: int, queues: tuple[Queue, ...], flavors: tuple[Flavor, ...]) -> Job:
         random = self.random

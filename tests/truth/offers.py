@@ -12,8 +12,8 @@ from scheduling.engine.model import (
     Help,
     HelpCode,
     Job,
+    JobOutcome,
     JobState,
-    Outcome,
     Quota,
     Reason,
     Role,
@@ -39,19 +39,19 @@ class Taken:
 
     holds: bool | None
     starts: bool | None = None
-    after: Outcome | None = None
+    after: JobOutcome | None = None
 
 
-Edit = Callable[[Run, Cell, Outcome, Help], bool]
+Edit = Callable[[Run, Cell, JobOutcome, Help], bool]
 """Does what is offered; False where nothing in the job can be changed that way."""
 
 
-def take(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> Taken:
+def take(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> Taken:
     """Do what one offer of a job's outcome says."""
     return take_all(run, cell, outcome, (offer,))
 
 
-def take_all(run: Run, cell: Cell, outcome: Outcome, offers: tuple[Help, ...]) -> Taken:
+def take_all(run: Run, cell: Cell, outcome: JobOutcome, offers: tuple[Help, ...]) -> Taken:
     """Do what several offers of a job's outcome say together."""
     copy = _alone(run, cell, outcome.job)
     for offer in offers:
@@ -84,7 +84,7 @@ def _alone(run: Run, cell: Cell, name: str) -> Run:
     return Run(snapshot, now=run.now)
 
 
-def _same(before: Outcome, after: Outcome, offers: tuple[Help, ...]) -> bool:
+def _same(before: JobOutcome, after: JobOutcome, offers: tuple[Help, ...]) -> bool:
     """Whether what was in the way still is."""
     if after.reason is not before.reason:
         return False
@@ -108,7 +108,7 @@ def _put(run: Run, job: Job) -> bool:
     return changed
 
 
-def _fewer_cards(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _fewer_cards(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     job, cards = run.snapshot.jobs[outcome.job], int(offer.numbers["cards"])
     named = offer.numbers.get("role", outcome.numbers.get("role"))
     return _put(run, replace(job, roles=tuple(_with_cards(r, cards, named) for r in job.roles)))
@@ -121,7 +121,7 @@ def _with_cards(role: Role, cards: int, named: object) -> Role:
     return replace(role, request=replace(role.request, gpu=replace(gpu, cards=cards)))
 
 
-def _fewer_tasks(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _fewer_tasks(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     job, tasks = run.snapshot.jobs[outcome.job], int(offer.numbers["tasks"])
     roles = tuple(_sized(role, tasks) if role.name == offer.numbers["role"] else role for role in job.roles)
     return _put(run, replace(job, roles=roles))
@@ -132,7 +132,7 @@ def _sized(role: Role, tasks: int) -> Role:
     return replace(role, replicas=min(role.replicas, tasks), min_replicas=smallest)
 
 
-def _less(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _less(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     """The largest smaller request, of those that stay useful, by fewer tasks and by less for each."""
     job = run.snapshot.jobs[outcome.job]
     key = (str(offer.numbers["flavor"]), str(offer.numbers["resource"]))
@@ -220,7 +220,7 @@ def _thinner(job: Job, roles: tuple[Role, ...], resource: str, limit: int) -> It
     yield replace(job, roles=thin)
 
 
-def _other_model(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _other_model(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     job, models = run.snapshot.jobs[outcome.job], tuple(str(offer.numbers["models"]).split(","))
     named = offer.numbers.get("role", outcome.numbers.get("role"))
 
@@ -233,7 +233,7 @@ def _other_model(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
     return _put(run, replace(job, roles=tuple(map(other, job.roles))))
 
 
-def _other_profile(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _other_profile(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     job, profile = run.snapshot.jobs[outcome.job], str(offer.numbers["profiles"]).split(",")[0]
     named = offer.numbers.get("role", outcome.numbers.get("role"))
 
@@ -254,27 +254,27 @@ _LOOSER: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _loosen(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _loosen(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     job, less = run.snapshot.jobs[outcome.job], _LOOSER[str(offer.numbers["veto"])]
     roles = tuple(r if r.rules is None else replace(r, rules=replace(r.rules, **less)) for r in job.roles)
     return _put(run, replace(job, rules=replace(job.rules, **less), roles=roles))
 
 
-def _preemptible(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _preemptible(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     return _put(run, replace(run.snapshot.jobs[outcome.job], preemptible=True))
 
 
-def _resume(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _resume(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     return _put(run, replace(run.snapshot.jobs[outcome.job], state=JobState.QUEUED))
 
 
-def _open(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _open(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     queue = run.snapshot.queues[str(offer.numbers["queue"])]
     run.put(QueuePut(replace(queue, stop_policy=StopPolicy.NONE)))
     return True
 
 
-def _raise(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _raise(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     queue = cell.queues[str(offer.numbers["queue"])]
     node = next(node for node in run.snapshot.export_quota_nodes() if node.id == queue.quota_node)
     key = (offer.numbers["flavor"], offer.numbers["resource"])
@@ -288,7 +288,7 @@ def _raise(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
     return True
 
 
-def _release(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _release(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     """Running jobs end until so much more can be had: of the own queue first where its own quota is used up,
     of other queues where these hold it."""
     key = (str(offer.numbers["flavor"]), str(offer.numbers["resource"]))
@@ -328,7 +328,7 @@ def _available(cell: Cell, job: Job, key: tuple[str, str]) -> int:
     return UNLIMITED if found is None else found
 
 
-def _wait(run: Run, cell: Cell, outcome: Outcome, offer: Help) -> bool:
+def _wait(run: Run, cell: Cell, outcome: JobOutcome, offer: Help) -> bool:
     run.now = max(run.now, float(offer.numbers["at"]))
     return True
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from scheduling.engine.model import Help, HelpCode, Outcome, Reason
+from scheduling.engine.model import Help, HelpCode, JobOutcome, Reason
 from tests.truth.offers import Taken, take_all
 from tests.truth.oracle.cell import Cell
 from tests.truth.oracle.places import Undecided
@@ -100,7 +100,7 @@ def judged(run: Run, tally: Tally, *, offers: int | None = None) -> list[Found]:
     return found
 
 
-def bundles(outcome: Outcome) -> list[tuple[Help, ...]]:
+def bundles(outcome: JobOutcome) -> list[tuple[Help, ...]]:
     """What is offered: each thing by itself, but together what says that it goes with others: the same for
     another resource, or another change."""
     found: dict[tuple[int, ...], tuple[Help, ...]] = {}
@@ -118,7 +118,7 @@ def bundles(outcome: Outcome) -> list[tuple[Help, ...]]:
 
 
 def _false_offer(
-    run: Run, cell: Cell, outcome: Outcome, bundle: tuple[Help, ...], tally: Tally
+    run: Run, cell: Cell, outcome: JobOutcome, bundle: tuple[Help, ...], tally: Tally
 ) -> Iterable[Found]:
     assert outcome.reason is not None
     kind = (f"offer {bundle[0].code.value}", outcome.reason.value)
@@ -144,7 +144,7 @@ def does_what_it_says(bundle: tuple[Help, ...], taken: Taken) -> bool:
     return bool(taken.holds) and bundle[0].code in UNTRIED
 
 
-def _said(outcome: Outcome, bundle: tuple[Help, ...], after: Outcome | None) -> str:
+def _said(outcome: JobOutcome, bundle: tuple[Help, ...], after: JobOutcome | None) -> str:
     offered = ", ".join(f"{offer.code.value} {dict(offer.numbers)}" for offer in bundle)
     then = "it moves" if after is None else f"{after.reason} {dict(after.numbers)}"
     return f"{outcome.job}: {offered} under {outcome.reason}: afterwards {then}"

@@ -27,8 +27,8 @@ from scheduling.engine.model import (
     DecisionKind,
     Instant,
     Job,
+    JobOutcome,
     JobState,
-    Outcome,
     QuotaNode,
 )
 from scheduling.engine_input.config import engine_config
@@ -140,7 +140,7 @@ class Run:
             lost_ppm=snapshot.lost_ppm,
         )
 
-    def waiting(self) -> list[Outcome]:
+    def waiting(self) -> list[JobOutcome]:
         """What each waiting job was told by the last cycle."""
         assert self.last is not None
         return [outcome for outcome in self.last.outcomes if outcome.reason is not None]
@@ -148,8 +148,12 @@ class Run:
     def _let_leave(self) -> None:
         """Whoever was told to leave has left; whose run time is over has ended."""
         for name, job in list(self.snapshot.jobs.items()):
-            limited = job.state is JobState.LIVE and job.max_run_s is not None and job.since is not None
-            if limited and job.since + job.max_run_s <= self.now:
+            limited = (
+                job.state is JobState.LIVE
+                and job.max_run_s is not None
+                and job.attempt_started_at is not None
+            )
+            if limited and job.attempt_started_at + job.max_run_s <= self.now:
                 self.end(name)
         changes: list[Change] = []
         for name, job in self.snapshot.jobs.items():

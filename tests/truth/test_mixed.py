@@ -14,8 +14,8 @@ from scheduling.engine.model import (
     GpuRequest,
     Instant,
     Job,
+    JobOutcome,
     Node,
-    Outcome,
     OutcomeStatus,
     Queue,
     Quota,
@@ -77,11 +77,11 @@ def cell_of(nodes: tuple[Node, ...], flavor: Flavor, *jobs: Job, nominal: int | 
     )
 
 
-def told(reason: Reason, **numbers: int | str) -> Outcome:
-    return Outcome(job="j", status=OutcomeStatus.WAITING, reason=reason, numbers=numbers)
+def told(reason: Reason, **numbers: int | str) -> JobOutcome:
+    return JobOutcome(job="j", status=OutcomeStatus.WAITING, reason=reason, numbers=numbers)
 
 
-def parts(cell: Cell, outcome: Outcome) -> Mapping[str, object]:
+def parts(cell: Cell, outcome: JobOutcome) -> Mapping[str, object]:
     return {fault.part: fault.true for fault in judge(cell, outcome)}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduling.engine.model import Help, HelpCode, Outcome, Reason
+from scheduling.engine.model import Help, HelpCode, JobOutcome, Reason
 from scheduling.engine_input.saved_cycle import dump_cycle
 from tests.truth.known import KNOWN
 from tests.truth.offers import take
@@ -63,7 +63,7 @@ def runs() -> list[Run]:
     return [run_of(world_of(seed, kind)) for kind in KINDS for seed in range(4)]
 
 
-def _told(runs: list[Run]) -> list[tuple[Run, Outcome]]:
+def _told(runs: list[Run]) -> list[tuple[Run, JobOutcome]]:
     return [(run, outcome) for run in runs for outcome in run.waiting() if not judge(run.cell(), outcome)]
 
 

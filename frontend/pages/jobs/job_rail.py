@@ -39,7 +39,7 @@ class PoolAfter:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SubmissionPreview:
     """What would happen. `tone` is running, waiting or failed."""
 
     tone: str
@@ -51,7 +51,9 @@ class Verdict:
     filled: Sequence[Filled] = ()
 
 
-def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequence[WorkspacePool]) -> Verdict:
+def verdict(
+    who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequence[WorkspacePool]
+) -> SubmissionPreview:
     """Check a job file as a submission would, and say where it would go."""
     try:
         reading = job_read(acting_user=who, workspace=workspace, body=body)
@@ -64,8 +66,8 @@ def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequen
     if seen.starts:
         text = _("Quota and GPUs are available.")
         title = _("Starts immediately")
-        return Verdict("running", title, text, after=after, filled=reading.filled)
-    return Verdict(
+        return SubmissionPreview("running", title, text, after=after, filled=reading.filled)
+    return SubmissionPreview(
         "waiting",
         _("Will be queued"),
         reasons.reason_sentence(seen.reason, seen.numbers),
@@ -75,11 +77,11 @@ def verdict(who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequen
     )
 
 
-def refusal(error: AllotmentError) -> Verdict:
+def refusal(error: AllotmentError) -> SubmissionPreview:
     """An error of the check as the rail and the banner say it."""
     if error.code == Reason.NEVER_FITS:
         found = [item for item in error.numbers.get("help", ()) if isinstance(item, dict)]
-        return Verdict(
+        return SubmissionPreview(
             "failed",
             _("Can't be scheduled"),
             reasons.reason_sentence(Reason.NEVER_FITS, error.numbers),
@@ -87,8 +89,8 @@ def refusal(error: AllotmentError) -> Verdict:
         )
     if error.code == "SPEC_INVALID":
         text = _("Correct the fields marked below.")
-        return Verdict("failed", _("Fix the errors below"), text, errors=error.errors)
-    return Verdict("failed", _("Will be rejected"), error.detail, errors=error.errors)
+        return SubmissionPreview("failed", _("Fix the errors below"), text, errors=error.errors)
+    return SubmissionPreview("failed", _("Will be rejected"), error.detail, errors=error.errors)
 
 
 def _eligible(role: RoleSpec, pool: WorkspacePool) -> bool:

@@ -113,19 +113,19 @@ def _quota_line(row: QuotaRow, resource: str) -> str:
     )
 
 
-def helps(job: Job, workspace: str) -> Sequence[view_models.Help]:
+def helps(job: Job, workspace: str) -> Sequence[view_models.HelpItem]:
     """What would help, best first: a change leads to a changed copy of the job, more quota to the request."""
     found = find_recommendations(job.reason_help)
     if not found:
         sentence = reasons.help_sentence(job.reason, job.reason_numbers)
-        return [view_models.Help(title=sentence, effect="")] if sentence else []
+        return [view_models.HelpItem(title=sentence, effect="")] if sentence else []
     return [_help(job, workspace, one, first=one is found[0]) for one in found]
 
 
-def _help(job: Job, workspace: str, found: Recommendation, *, first: bool) -> view_models.Help:
+def _help(job: Job, workspace: str, found: Recommendation, *, first: bool) -> view_models.HelpItem:
     if found.code in advice.CHANGES:
         new = navigation.address("frontend:job-new", workspace=workspace)
-        return view_models.Help(
+        return view_models.HelpItem(
             title=found.sentence,
             effect=_("Opens an edited copy. This job isn't changed."),
             url=f"{new}?from={job.pk}&{advice.change_query(found.items[0], job.reason_help)}",
@@ -135,11 +135,11 @@ def _help(job: Job, workspace: str, found: Recommendation, *, first: bool) -> vi
     if found.code == "RAISE_QUOTA":
         page = navigation.address("frontend:workspace-requests", workspace=workspace)
         query = urlencode({"job": job.pk, "pool": found.flavor})
-        return view_models.Help(
+        return view_models.HelpItem(
             title=found.sentence,
             effect=_("Opens a request with these amounts filled in."),
             url=f"{page}?{query}#ask",
             action=_("Request quota"),
             primary=first,
         )
-    return view_models.Help(title=found.sentence, effect="")
+    return view_models.HelpItem(title=found.sentence, effect="")

@@ -8,13 +8,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduling.conformance.kueue import quantities
-from scheduling.engine import Assignment, FlavorTry, Mismatch, Mode, Refusal, RoleAssignment, compute_demand
+from scheduling.engine import (
+    Assignment,
+    AssignmentMode,
+    FlavorTry,
+    Mismatch,
+    Refusal,
+    RoleAssignment,
+    compute_demand,
+)
 from scheduling.engine.model import Flavor, Job, Queue, Reason
 
 # Kueue knows no cards: what is asked is the same in every flavor.
 ANY_FLAVOR = Flavor(id="")
-MODES = {Mode.NO_FIT: "NoFit", Mode.FIT: "Fit"}
-POSSIBLE = {Mode.NO_CANDIDATES: "NoCandidates", Mode.PREEMPT: "Preempt", Mode.RECLAIM: "Reclaim"}
+MODES = {AssignmentMode.NO_FIT: "NoFit", AssignmentMode.FIT: "Fit"}
+POSSIBLE = {
+    AssignmentMode.NO_CANDIDATES: "NoCandidates",
+    AssignmentMode.PREEMPT: "Preempt",
+    AssignmentMode.RECLAIM: "Reclaim",
+}
 NO_MATCH, TOO_MUCH, WAITING = "NoMatchingFlavor", "ExceedsMaxQuota", "WaitingForQuota"
 GRAVITY = (None, WAITING, TOO_MUCH, NO_MATCH)
 WORDS = {
@@ -73,7 +85,7 @@ class RoleAnswer:
     uncovered: bool
 
 
-def mode_name(mode: Mode) -> str:
+def mode_name(mode: AssignmentMode) -> str:
     """The three modes that are told apart outside of the search."""
     return MODES.get(mode, "Preempt")
 
@@ -112,7 +124,7 @@ def overall_reason(queue: Queue, got: Iterable[RoleAnswer]) -> str | None:
         for entry in role.attempts:
             if entry.mode != "NoFit":
                 continue
-            for number, group in enumerate(queue.groups):
+            for number, group in enumerate(queue.effective_groups):
                 if entry.flavor in group.flavors:
                     before = least.get(number, entry.no_fit)
                     least[number] = min(before, entry.no_fit, key=GRAVITY.index)
@@ -132,7 +144,7 @@ def _role(job: Job, assignment: Assignment, got: RoleAssignment) -> RoleAnswer:
         count=got.count,
         mode=mode_name(got.mode),
         flavors={
-            name: (choice.flavor, mode_name(choice.mode), choice.tried_to)
+            name: (choice.flavor, mode_name(choice.mode), choice.tried_index)
             for name, choice in got.choices.items()
         },
         requests={
@@ -141,7 +153,9 @@ def _role(job: Job, assignment: Assignment, got: RoleAssignment) -> RoleAnswer:
         },
         reasons=(("uncovered", numbers["resource"]),) if uncovered else _reasons(got.tries, chosen),
         attempts=_merged(got.tries),
-        error=f"more than one TAS flavor assigned: {', '.join(sorted(places))}" if got.torn else None,
+        error=f"more than one TAS flavor assigned: {', '.join(sorted(places))}"
+        if got.spans_node_flavors
+        else None,
         uncovered=uncovered,
     )
 
@@ -156,7 +170,7 @@ def _reasons(tries: tuple[FlavorTry, ...], chosen: set[str]) -> Reasons:
     told = [
         _said(refusal)
         for entries in by_group.values()
-        if not any(entry.flavor in chosen and entry.mode is Mode.FIT for entry in entries)
+        if not any(entry.flavor in chosen and entry.mode is AssignmentMode.FIT for entry in entries)
         for entry in entries
         for refusal in entry.refusals
     ]
@@ -174,7 +188,9 @@ def _merged(tries: tuple[FlavorTry, ...]) -> tuple[AttemptAnswer, ...]:
 def _attempt(flavor: str, entries: list[FlavorTry]) -> AttemptAnswer:
     possible = [entry.mode for entry in entries if entry.mode in POSSIBLE]
     told = {_said(refusal) for entry in entries for refusal in entry.refusals}
-    no_fit = [WORDS[e.refusal.reason] for e in entries if e.mode is Mode.NO_FIT and e.refusal is not None]
+    no_fit = [
+        WORDS[e.refusal.reason] for e in entries if e.mode is AssignmentMode.NO_FIT and e.refusal is not None
+    ]
     return AttemptAnswer(
         flavor,
         mode_name(min(entry.mode for entry in entries)),

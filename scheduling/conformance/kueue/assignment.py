@@ -1,4 +1,4 @@
-"""Kueue's tables of flavor assignment against the engine's `assign`.
+"""Kueue's tables of flavor assignment against the engine's `assign_flavors`.
 
 A case gives queues, usage, one workload and the answers of the simulated preemption; what is compared is
 every part of the assignment: flavors, modes, where the search stopped, amounts, borrow level, and all that
@@ -16,12 +16,16 @@ from scheduling.conformance.kueue import answers, quantities
 from scheduling.conformance.kueue.answers import AttemptAnswer, Reasons, RoleAnswer
 from scheduling.conformance.kueue.objects import build_pending_job, flavor_resource, read_setup
 from scheduling.conformance.kueue.workloads import WorkloadReading
-from scheduling.engine import Assignment, Mode, Replaced, assign
+from scheduling.engine import Assignment, AssignmentMode, ReplacedRole, assign_flavors
 from scheduling.engine.model import FlavorResource, Job, Queue
 
 Case = Mapping[str, Any]
 
-POSSIBILITIES = {"NoCandidates": Mode.NO_CANDIDATES, "Preempt": Mode.PREEMPT, "Reclaim": Mode.RECLAIM}
+POSSIBILITIES = {
+    "NoCandidates": AssignmentMode.NO_CANDIDATES,
+    "Preempt": AssignmentMode.PREEMPT,
+    "Reclaim": AssignmentMode.RECLAIM,
+}
 # What the gates of a case switch here; `observability` is whether the overall reason is compared.
 OBSERVABILITY = "UnadmittedWorkloadsObservability"
 RECLAIMABLE = "ReclaimablePods"
@@ -57,7 +61,7 @@ def _assigned(given: Mapping[str, Any], gates: Mapping[str, bool]) -> tuple[Queu
         name: {flavor_resource(key): amount for key, amount in amounts.items()}
         for name, amounts in (given.get("usage") or {}).items()
     }
-    assignment = assign(
+    assignment = assign_flavors(
         setup.build_snapshot(used=used),
         queue,
         job,
@@ -75,15 +79,17 @@ class _Told:
 
     given: Mapping[str, Any]
 
-    def __call__(self, queue: Queue, job: Job, key: FlavorResource, amount: int) -> tuple[Mode, int]:
+    def __call__(
+        self, queue: Queue, job: Job, key: FlavorResource, amount: int
+    ) -> tuple[AssignmentMode, int]:
         by_key = self.given.get("byFlavorResource", {})
         answer = by_key.get(f"{key.flavor}/{key.resource}", self.given["default"])
         return POSSIBILITIES[answer["possibility"]], int(answer.get("borrowingAfterSimulation", 0))
 
 
-def _replaced(given: Mapping[str, Any] | None) -> dict[str, Replaced]:
+def _replaced(given: Mapping[str, Any] | None) -> dict[str, ReplacedRole]:
     parts = () if given is None else given.get("totalRequests", ())
-    return {part["name"]: Replaced(part.get("flavors", {}), part.get("requests", {})) for part in parts}
+    return {part["name"]: ReplacedRole(part.get("flavors", {}), part.get("requests", {})) for part in parts}
 
 
 def _counts(job: Job, given: list[int] | None) -> dict[str, int] | None:
@@ -107,7 +113,7 @@ def _compare(
         *(_role(podset, role) for podset, role in zip(podsets, got, strict=True)),
     ]
     if with_reason:
-        reason = answers.overall_reason(queue, got) if assignment.mode is Mode.NO_FIT else None
+        reason = answers.overall_reason(queue, got) if assignment.mode is AssignmentMode.NO_FIT else None
         found.append(_differs("noFitReason", wanted.get("noFitReason"), reason))
     return next((difference for difference in found if difference is not None), None)
 

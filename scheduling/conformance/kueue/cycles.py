@@ -27,20 +27,20 @@ from scheduling.engine import (
     EngineConfig,
     ExplainScope,
     FairSharing,
-    RoomOptions,
+    NoRoomOptions,
     UserShares,
     run_cycle,
 )
 from scheduling.engine.model import (
-    Considered,
     CycleResult,
     Decision,
     DecisionKind,
     EvictRule,
     Instant,
     Job,
+    JobEvaluation,
+    JobOutcome,
     JobState,
-    Outcome,
     Queue,
     ResourceAmount,
     UserUsage,
@@ -52,7 +52,7 @@ Event = tuple[str, str, str]
 
 BARRED = {Bar.NAMESPACE: "Misconfigured", Bar.INVALID: "Misconfigured", Bar.CHECKS: "PendingEvaluation"}
 AWAITED = (Verdict.PREEMPTING, Verdict.DEFERRED)
-LOST = (Verdict.OVERLAPS, Verdict.OUTRUN)
+LOST = (Verdict.OVERLAPS, Verdict.OVERTAKEN)
 HOST = "kubernetes.io/hostname"
 NEVER = Instant(float("inf"))
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -131,9 +131,9 @@ class Cycles:
             refill=False,
             fair_sharing=fair if self._given.get("fairSharing") else None,
             user_shares=self._user_shares(),
-            backfill=BackfillOptions(hold_after_s=None),
+            backfill=BackfillOptions(reservation_after_s=None),
             preemption=NORMATIVE,
-            room=RoomOptions(other_flavors=False),
+            no_room=NoRoomOptions(try_other_flavors=False),
             explain=ExplainScope.CONSIDERED,
             trace=True,
         )
@@ -343,11 +343,11 @@ class Cycles:
         self._jobs[key] = replace(self._jobs[key], state=JobState.LEAVING)
         self.events.append((key, "Normal", "EvictedDueToNodeFailures"))
 
-    def _second_turn(self, turn: Considered) -> None:
+    def _second_turn(self, turn: JobEvaluation) -> None:
         if turn.verdict is not Verdict.ADMITTED:
             self.events.append((turn.job, "Warning", "SecondPassFailed"))
 
-    def _turn(self, turn: Considered, outcome: Outcome) -> None:
+    def _turn(self, turn: JobEvaluation, outcome: JobOutcome) -> None:
         self.heaps.requeue_considered(self._setup.get_queue(turn.queue), turn)
         if turn.verdict in AWAITED:
             self._preemptors[turn.queue] = turn.job
@@ -368,7 +368,7 @@ class Cycles:
         self.events.append((key, "Warning", told))
 
 
-def _reason(turn: Considered, outcome: Outcome) -> str:
+def _reason(turn: JobEvaluation, outcome: JobOutcome) -> str:
     if turn.verdict in (Verdict.NO_FIT, Verdict.NO_ROOM) and "misfit" in outcome.numbers:
         return "TopologyPlacementFailed"
     if turn.verdict is Verdict.GATED:

@@ -13,9 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from scheduling.conformance.kueue.objects import Aside, Setup
-from scheduling.engine.model import Considered, Queue, Strategy, Verdict
+from scheduling.engine.model import JobEvaluation, Queue, Strategy, Verdict
 
-RETRIED = (Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPS, Verdict.OUTRUN)
+RETRIED = (Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPS, Verdict.OVERTAKEN)
 LIKE_FAIL_TOO = (Verdict.NO_FIT, Verdict.NO_ROOM, Verdict.NO_VICTIMS)
 
 
@@ -53,7 +53,7 @@ class Heaps:
             return
         self._park(queue.id, key)
 
-    def requeue_considered(self, queue: Queue, turn: Considered) -> None:
+    def requeue_considered(self, queue: Queue, turn: JobEvaluation) -> None:
         """A head that had its turn and was not admitted."""
         if queue.strategy is Strategy.STRICT_FIFO or turn.verdict in RETRIED:
             return

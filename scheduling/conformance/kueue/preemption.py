@@ -40,11 +40,11 @@ Case = Mapping[str, Any]
 NORMATIVE = PreemptionOptions(
     victim_order=VictimOrder.NORMATIVE,
     final_check=False,
-    lasting=False,
+    borrowers_evict_borrowers_only=False,
     eviction_cap=2**31,
-    share_loss_s=None,
-    spare_permille=0,
-    budget=2**31,
+    max_loss_s=None,
+    readmission_headroom_permille=0,
+    search_budget=2**31,
     oracle_budget=2**31,
 )
 """The search as Kueue has it."""

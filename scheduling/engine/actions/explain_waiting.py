@@ -13,8 +13,8 @@ from scheduling.engine.model import (
     Help,
     HelpCode,
     Job,
+    JobOutcome,
     JobState,
-    Outcome,
     OutcomeStatus,
     Queue,
     Reason,
@@ -31,7 +31,7 @@ MAX_NEW_SHAPES = 128
 # The reasons that all jobs of an equivalence class share, whatever their position.
 LASTING_REASONS = (Reason.NEVER_FITS, Reason.EXCEEDS_MAX_QUOTA)
 
-_CachedOutcome = tuple[Job, int, Outcome, bool]
+_CachedOutcome = tuple[Job, int, JobOutcome, bool]
 """A job, the number of jobs ahead of it, its outcome, and whether its feasibility is known."""
 
 
@@ -76,7 +76,7 @@ class _UnevaluatedJobs:
         self._holding = session.snapshot.jobs_with_allocations()
         self._strict = queue.strategy is Strategy.STRICT_FIFO
 
-    def explain(self, job: Job, *, head: str | None, ahead: int) -> Outcome:
+    def explain(self, job: Job, *, head: str | None, ahead: int) -> JobOutcome:
         """Return the outcome of a job; `head` and `ahead` are as for `explain_job`."""
         session = self._session
         outcome = explain_job(session, self._queue, job, head=head, ahead=ahead, shapes=self._shapes)
@@ -96,7 +96,7 @@ class _UnevaluatedJobs:
             self._queue.id, session.equivalence.class_of(job), outcome, held_up
         )[job.id]
 
-    def find_unchanged(self, job_id: str, head: str | None, ahead: int) -> Outcome | None:
+    def find_unchanged(self, job_id: str, head: str | None, ahead: int) -> JobOutcome | None:
         """Return the earlier outcome of a job if it still holds; it is called for thousands of jobs in every
         cycle."""
         known = self._in_line.get(job_id)
@@ -111,7 +111,7 @@ class _UnevaluatedJobs:
 
 def explain_job(
     session: Session, queue: Queue, job: Job, *, head: str | None, ahead: int, shapes: Counter[str]
-) -> Outcome:
+) -> JobOutcome:
     """Return why a job that was not evaluated waits; `head` is the job that blocks a strict queue, if any.
 
     `shapes` counts, by user, the job shapes whose feasibility was computed in this cycle.
@@ -127,7 +127,9 @@ def explain_job(
     if job.allowances or job.barred:
         denied = session.allowances.find_denial(queue, job, infeasible_flavors_of(session, queue, job))
     if denied is not None:
-        return Outcome(job=job.id, status=OutcomeStatus.WAITING, reason=denied.reason, numbers=denied.numbers)
+        return JobOutcome(
+            job=job.id, status=OutcomeStatus.WAITING, reason=denied.reason, numbers=denied.numbers
+        )
     position = ahead + 1
     if queue.stop_policy is not StopPolicy.NONE:
         return _waiting_outcome(
@@ -154,5 +156,5 @@ def _is_backing_off(session: Session, job: Job) -> bool:
     return job.backoff_until is not None and job.backoff_until > session.now
 
 
-def _waiting_outcome(job: Job, reason: Reason, numbers: dict[str, int | str], *ways: Help) -> Outcome:
-    return Outcome(job=job.id, status=OutcomeStatus.WAITING, reason=reason, numbers=numbers, help=ways)
+def _waiting_outcome(job: Job, reason: Reason, numbers: dict[str, int | str], *ways: Help) -> JobOutcome:
+    return JobOutcome(job=job.id, status=OutcomeStatus.WAITING, reason=reason, numbers=numbers, help=ways)

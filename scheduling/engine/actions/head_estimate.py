@@ -99,7 +99,7 @@ def _first_choice(session: Session, queue: Queue, job: Job) -> FlavorUsage:
 def _compute_first_choice(session: Session, queue: Queue, job: Job) -> FlavorUsage:
     usage: dict[FlavorResource, int] = {}
     full = {role.name: max(0, role.replicas - role.ended) for role in job.roles}
-    for group in queue.groups:
+    for group in queue.effective_groups:
         known = (session.snapshot.flavors.get(name) for name in group.flavors)
         flavor = next((found for found in known if found is not None), None)
         if flavor is None:

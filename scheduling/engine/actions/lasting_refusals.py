@@ -11,7 +11,7 @@ from scheduling.engine.model import (
     Flavor,
     FlavorResource,
     Job,
-    Outcome,
+    JobOutcome,
     OutcomeStatus,
     Queue,
     Role,
@@ -22,13 +22,13 @@ from scheduling.engine.placement.feasibility import (
     find_infeasible_flavors,
 )
 from scheduling.engine.placement.index.clusters import queue_clusters
-from scheduling.engine.quota.verdict import Shortage, beyond_ceiling, capped
+from scheduling.engine.quota.shortage import Shortage, find_excess, is_eviction_capped
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.charges import compute_task_charges, multiply_charges, sum_charges
 from scheduling.engine.state.task_shape import resolve_shape
 
 
-def find_lasting_refusal(session: Session, queue: Queue, job: Job) -> Outcome | None:
+def find_lasting_refusal(session: Session, queue: Queue, job: Job) -> JobOutcome | None:
     """Return NEVER_FITS or EXCEEDS_MAX_QUOTA, or None if the job could start some day.
 
     Each is computed once for all jobs with equal requests: the first depends on nodes and flavors alone, the
@@ -85,13 +85,13 @@ def is_lasting_refusal_known(session: Session, queue: Queue, job: Job) -> bool:
 def _keys(session: Session, queue: Queue, job: Job) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
     asked = session.equivalence.request_class_of(job)
     # A job at its eviction cap has other limits than one with the same request.
-    at_cap = capped(job, session.config.preemption.eviction_cap)
+    at_cap = is_eviction_capped(job, session.config.preemption.eviction_cap)
     return (queue.flavors, asked), (queue.id, asked, job.evictions if at_cap else -1)
 
 
 def find_beyond_limits(
     session: Session, queue: Queue, job: Job, infeasible: InfeasibleFlavors
-) -> Outcome | None:
+) -> JobOutcome | None:
     """Return what exceeds the quota limits in each cluster of the queue; a job of one role may use all
     clusters."""
     flavors = session.snapshot.flavors
@@ -110,7 +110,7 @@ def find_beyond_limits(
 
 def _beyond_limits_of(
     session: Session, queue: Queue, job: Job, flavors: Sequence[str], dead: InfeasibleFlavors
-) -> Outcome | None:
+) -> JobOutcome | None:
     own: dict[FlavorResource, int] = {}
     for place, role in enumerate(job.roles):
         feasible = [name for name in flavors if (role.name, name) not in dead]
@@ -122,7 +122,7 @@ def _beyond_limits_of(
         charges = [Charge(*key, amount) for key, amount in _smallest_charges(job, rest, beyond).items()]
         found = _shortage_beyond_ceiling(session, queue, job, charges, own)
         assert found is not None  # noqa: S101 - less than that was beyond it
-        return Outcome(
+        return JobOutcome(
             job=job.id,
             status=OutcomeStatus.WAITING,
             reason=found.reason,
@@ -160,7 +160,7 @@ def _flavor_beyond_ceiling(
 def _smallest_charges(job: Job, roles: Sequence[Role], flavor: Flavor) -> dict[FlavorResource, int]:
     """Return what the smallest size of some roles is charged in one flavor."""
     each = (
-        multiply_charges(compute_task_charges(resolve_shape(role.request, job.rules, flavor)), role.least)
+        multiply_charges(compute_task_charges(resolve_shape(role.request, job.rules, flavor)), role.min_count)
         for role in roles
     )
     return sum_charges(charge for charges in each for charge in charges)
@@ -170,7 +170,7 @@ def _shortage_beyond_ceiling(
     session: Session, queue: Queue, job: Job, charges: Sequence[Charge], own: Mapping[FlavorResource, int]
 ) -> Shortage | None:
     cap = session.config.preemption.eviction_cap
-    return beyond_ceiling(session.snapshot.quota, queue, job, charges, own, cap)
+    return find_excess(session.snapshot.quota, queue, job, charges, own, cap)
 
 
 def has_single_flavor_tasks(session: Session, queue: Queue) -> bool:

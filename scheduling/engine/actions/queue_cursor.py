@@ -9,7 +9,7 @@ from heapq import heappop, heappush, merge
 from itertools import islice
 from typing import Protocol
 
-from scheduling.engine.model import Job, Outcome, Queue, Reason, Strategy
+from scheduling.engine.model import Job, JobOutcome, Queue, Reason, Strategy
 from scheduling.engine.session.queue_classes import ClassKey
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.pending_jobs import PendingEntry, PendingQueue
@@ -28,7 +28,7 @@ class _Group:
     class_key: ClassKey
     line: PendingQueue
     position: int = 0
-    answers: Mapping[str, Outcome] | None = None
+    answers: Mapping[str, JobOutcome] | None = None
     leads: bool = False
 
     @property
@@ -72,7 +72,7 @@ class QueueCursor:
         session: Session,
         queue: Queue,
         hidden_jobs: Callable[[], Set[str]] = frozenset,
-        find_precluded: Callable[[Job], Outcome | None] = lambda job: None,
+        find_precluded: Callable[[Job], JobOutcome | None] = lambda job: None,
     ) -> None:
         """`hidden_jobs` are jobs whose terminating tasks are not shown in the snapshot at the moment.
         `find_precluded` returns the outcome of a job that cannot start whichever jobs come before it; such a
@@ -108,7 +108,7 @@ class QueueCursor:
         else:
             self._close()
 
-    def advance_after_refusal(self, outcome: Outcome) -> None:
+    def advance_after_refusal(self, outcome: JobOutcome) -> None:
         """Move to the next job after the head was refused: it blocks a strict queue, and equivalent jobs are
         skipped."""
         if self.head is not None and self._may_continue(self.head, outcome):
@@ -220,7 +220,7 @@ class QueueCursor:
 
     # The next job
 
-    def _may_continue(self, job: Job, outcome: Outcome) -> bool:
+    def _may_continue(self, job: Job, outcome: JobOutcome) -> bool:
         """Record that a job waits, and return whether the next job of its queue may be evaluated."""
         # The second of two equivalent jobs finds other victims than the first, or none.
         if outcome.reason is not Reason.WAITING_FOR_PREEMPTED:
@@ -290,7 +290,7 @@ class QueueCursor:
         return self._load(group.class_key.user), group.line.entry_at(group.position)
 
     def _load(self, user: str) -> float:
-        return self._session.users.load(self.queue.id, user) or 0.0
+        return self._session.users.compute_load(self.queue.id, user) or 0.0
 
     def _answer_passed(self, until: _Place | None) -> None:
         """Give the jobs before a place (None: all) the outcome of the refused job to which they are

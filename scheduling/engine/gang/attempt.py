@@ -13,9 +13,15 @@ from scheduling.engine.gang.task_counts import find_missing_tasks
 from scheduling.engine.model import Allocation, Job, Queue, Reason
 from scheduling.engine.placement.index.clusters import clusters_of
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.quota.assign import assign
-from scheduling.engine.quota.assignment import Assignment, FlavorChoice, Mode, Refusal, RoleAssignment
-from scheduling.engine.quota.clusters import Allowed
+from scheduling.engine.quota.assign import assign_flavors
+from scheduling.engine.quota.assignment import (
+    Assignment,
+    AssignmentMode,
+    FlavorChoice,
+    Refusal,
+    RoleAssignment,
+)
+from scheduling.engine.quota.one_cluster import FlavorFilter
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Statement
 
@@ -24,14 +30,14 @@ from scheduling.engine.state.statement import Statement
 class StartAttempt:
     """One attempt places jobs without victims.
 
-    A job that was evicted `eviction_cap` times does not borrow any more; `beside_capped` says which usage
-    then counts against its nominal quota (`PreemptionOptions`).
+    A job that was evicted `eviction_cap` times does not borrow any more; `nominal_counts_unevictable_only`
+    says which usage then counts against its nominal quota (`PreemptionOptions`).
     """
 
     snapshot: Snapshot
     placer: Placer
     eviction_cap: int | None = None
-    beside_capped: bool = False
+    nominal_counts_unevictable_only: bool = False
 
     def find_missing(self, job: Job) -> dict[str, int] | None:
         """Return the tasks per role that the job lacks to its minimum or, for a complete gang, to its next
@@ -47,7 +53,7 @@ class StartAttempt:
         runs at the pace of the slower one. The other roles stay in the same cluster.
         """
         assignment = self.assign_quota(queue, job, missing)
-        if assignment.mode is not Mode.FIT:
+        if assignment.mode is not AssignmentMode.FIT:
             return assignment.refusal or Refusal(Reason.WAITING_FOR_QUOTA)
         return self.place_assigned(statement, queue, job, assignment)
 
@@ -62,7 +68,7 @@ class StartAttempt:
     def assign_quota(self, queue: Queue, job: Job, missing: dict[str, int]) -> Assignment:
         """Return the flavors and quota that the missing tasks of each role would get, whether or not nodes
         have room."""
-        return assign(
+        return assign_flavors(
             self.snapshot,
             queue,
             job,
@@ -71,10 +77,10 @@ class StartAttempt:
             counts={role.name: missing.get(role.name, 0) for role in job.roles},
             allowed=self._flavors_of_running_tasks(job),
             eviction_cap=self.eviction_cap,
-            beside_capped=self.beside_capped,
+            nominal_counts_unevictable_only=self.nominal_counts_unevictable_only,
         )
 
-    def _flavors_of_running_tasks(self, job: Job) -> Allowed | None:
+    def _flavors_of_running_tasks(self, job: Job) -> FlavorFilter | None:
         used: dict[tuple[str, str], set[str]] = {}
         for task in self.snapshot.allocations_of(job.id):
             for charge in task.charges:
@@ -133,9 +139,10 @@ def _as_before(tasks: Sequence[Allocation]) -> Assignment:
                 role=name,
                 count=counts[name],
                 choices={
-                    charge.resource: FlavorChoice(charge.flavor, Mode.FIT) for charge in sample[name].charges
+                    charge.resource: FlavorChoice(charge.flavor, AssignmentMode.FIT)
+                    for charge in sample[name].charges
                 },
-                place="" if sample[name].charges else sample[name].flavor,
+                node_flavor="" if sample[name].charges else sample[name].flavor,
             )
             for name in counts
         )

@@ -259,7 +259,7 @@ class SlotBounds:
         return more is None or total + int(more.sum()) >= needed
 
     def _flavors(self, queue: Queue) -> list[Flavor]:
-        names = dict.fromkeys(name for group in queue.groups for name in group.flavors)
+        names = dict.fromkeys(name for group in queue.effective_groups for name in group.flavors)
         return [flavor for name in names if (flavor := self._snapshot.flavors.get(name)) is not None]
 
 

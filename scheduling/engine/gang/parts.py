@@ -188,9 +188,9 @@ def _plus(counts: TaskCounts, more: TaskCounts) -> dict[str, int]:
 
 def _missing(part: GangPart, counts: TaskCounts, limits: TaskCounts) -> dict[str, int]:
     missing = {
-        role.name: role.least - counts.get(role.name, 0)
+        role.name: role.min_count - counts.get(role.name, 0)
         for role in part.roles
-        if role.least > counts.get(role.name, 0)
+        if role.min_count > counts.get(role.name, 0)
     }
     short = (part.min_available or 0) - sum(
         counts.get(role.name, 0) + missing.get(role.name, 0) for role in part.roles
@@ -250,12 +250,12 @@ def _started_ratio(part: GangPart, counts: TaskCounts, limits: TaskCounts) -> Fr
         placed = sum(not _missing(child, counts, limits) for child in part.parts)
         return Fraction(placed, max(1, part.parts_needed))
     placed = sum(counts.get(role.name, 0) for role in part.roles)
-    return Fraction(placed, max(1, part.min_available or sum(role.least for role in part.roles)))
+    return Fraction(placed, max(1, part.min_available or sum(role.min_count for role in part.roles)))
 
 
 def _filled_fraction(role: Role, counts: TaskCounts) -> Fraction:
-    surplus = role.replicas - role.least
-    return Fraction(counts.get(role.name, 0) - role.least, surplus) if surplus else Fraction(1)
+    surplus = role.replicas - role.min_count
+    return Fraction(counts.get(role.name, 0) - role.min_count, surplus) if surplus else Fraction(1)
 
 
 def _shrink_order(part: GangPart, counts: TaskCounts) -> Iterator[Role]:

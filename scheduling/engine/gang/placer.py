@@ -123,7 +123,7 @@ class _GangPlacement:
                 continue
             if self._counts[role.name] == role.ended:
                 self._allocate(summed_allocation(self._queue, self._job, assigned_role))
-            most = max(assigned_role.count + role.ended, role.least)
+            most = max(assigned_role.count + role.ended, role.min_count)
             self._counts[role.name] = self._limits[role.name] = most
 
     def place_extent(self, extent: PlacementExtent) -> Refusal | None:
@@ -272,7 +272,7 @@ class _GangPlacement:
         alone = area is ANYWHERE and not self._placed
         known = self._refusals.find_refusal(entry.task, number) if alone else None
         if known is not None:
-            self._refusal = known.but(role=role.name, asked=entry.max_tasks, limit=entry.max_tasks)
+            self._refusal = known.with_numbers(role=role.name, asked=entry.max_tasks, limit=entry.max_tasks)
             return False
         board = self._placer.board(entry.task, entry.flavor)
         free_slots = count_free_slots(board, number) if area is ANYWHERE else None
@@ -299,7 +299,7 @@ class _GangPlacement:
             self._refusals.record_refusal(entry.task, number, self._refusal)
         else:
             # The job's own tasks take part of these nodes, so the refusal states what is free without them.
-            self._refusal = add_free_cards(board, self._refusal.told())
+            self._refusal = add_free_cards(board, self._refusal.resolve_numbers())
         return False
 
     def _place_one(self, entry: RoleTasks, area: DomainArea) -> int | None:

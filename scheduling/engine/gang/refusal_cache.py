@@ -27,4 +27,4 @@ class RefusalCache:
         known = self._known.get(task)
         if known is None or count < known[0]:
             return None
-        return known[1].but(asked=count, limit=count)
+        return known[1].with_numbers(asked=count, limit=count)

@@ -18,13 +18,13 @@ def refuse_no_room(board: ScoreBoard, entry: RoleTasks, placed: int) -> Refusal:
         numbers: Numbers = {**asked, **describe_free_cards(board), **count_refused_nodes(board)}
         return Refusal(Reason.NO_ROOM, numbers, (*_suggest_fewer(entry, placed), *suggest_fewer_cards(board)))
 
-    return Refusal.later(Reason.NO_ROOM, asked, compute_refusal)
+    return Refusal.defer_numbers(Reason.NO_ROOM, asked, compute_refusal)
 
 
 def add_free_cards(board: ScoreBoard, refusal: Refusal) -> Refusal:
     """Return the refusal with the cards that are free at the moment it is read."""
     numbers, ways = refusal.numbers, refusal.help
-    return Refusal.later(
+    return Refusal.defer_numbers(
         refusal.reason,
         numbers,
         lambda: Refusal(refusal.reason, {**numbers, **describe_free_cards(board)}, ways),

@@ -10,7 +10,7 @@ from scheduling.engine.gang.bounds import assume_released, count_free_slots, cou
 from scheduling.engine.model import Allocation, Job, Queue
 from scheduling.engine.preemption.eviction_cost import sum_charges
 from scheduling.engine.preemption.slot_counts import FreeSlotCounter
-from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
+from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
 from scheduling.engine.state.snapshot import Snapshot
 
 
@@ -125,7 +125,7 @@ class _ShrinkSearch:
             for task in ending:
                 statement.release(task.id)
             assignment = self._attempt.assign_quota(request.queue, request.job, request.missing)
-            if assignment.mode is not Mode.FIT:
+            if assignment.mode is not AssignmentMode.FIT:
                 return None
             with_slots = self._flavors_with_slots()
             if with_slots is not None and with_slots.isdisjoint(_fitting_flavors(assignment)):
@@ -146,7 +146,7 @@ class _ShrinkSearch:
 
 def _fitting_flavors(assignment: Assignment) -> set[str]:
     """Return the flavors in which all tasks would be placed; none where quota is short."""
-    if assignment.mode is not Mode.FIT:
+    if assignment.mode is not AssignmentMode.FIT:
         return set()
     return {name for role in assignment.roles for name in role.flavors}
 

@@ -23,7 +23,7 @@ def find_missing_tasks(job: Job, held: Sequence[Allocation]) -> dict[str, int] |
     The answer is None for a gang of full size."""
     counts = count_placed_tasks(job, held)
     if _is_per_role(job):
-        missing = {role.name: role.least - counts[role.name] for role in job.roles}
+        missing = {role.name: role.min_count - counts[role.name] for role in job.roles}
         missing = {name: number for name, number in missing.items() if number > 0}
         if missing:
             return missing
@@ -38,7 +38,7 @@ def is_gang_complete(job: Job, held: Sequence[Allocation]) -> bool:
     """Return whether the allocations that are not terminating form a gang that may run."""
     counts = count_placed_tasks(job, held)
     if _is_per_role(job):
-        return all(counts[role.name] >= role.least for role in job.roles)
+        return all(counts[role.name] >= role.min_count for role in job.roles)
     return GangRules(job).is_satisfied(counts)
 
 
@@ -49,7 +49,7 @@ def find_surplus_tasks(job: Job, held: Sequence[Allocation]) -> tuple[Allocation
     incomplete gang all tasks may end.
     """
     complete = is_gang_complete(job, held)
-    if complete and job.fixed:
+    if complete and job.has_fixed_size:
         return ()
     running = sorted(
         (allocation for allocation in held if not allocation.leaving),
@@ -60,7 +60,7 @@ def find_surplus_tasks(job: Job, held: Sequence[Allocation]) -> tuple[Allocation
     if len(job.roles) == 1 and _is_per_role(job):
         (role,) = job.roles
         mine = [task for task in running if task.role == role.name]
-        return tuple(reversed(mine[max(0, role.least - role.ended) :]))
+        return tuple(reversed(mine[max(0, role.min_count - role.ended) :]))
     gang, counts, found = GangRules(job), count_placed_tasks(job, running), list[Allocation]()
     while (name := gang.next_surplus_role(counts)) is not None:
         last = max((task for task in running if task.role == name), key=lambda task: task.index)

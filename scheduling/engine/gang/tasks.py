@@ -82,7 +82,7 @@ def placing_flavor(snapshot: Snapshot, assigned: RoleAssignment) -> Flavor | Non
     """
     names = [name for name in PLACING_RESOURCES if name in assigned.choices]
     ordered = (*names, *sorted(name for name in assigned.choices if name not in names))
-    chosen = [assigned.choices[name].flavor for name in ordered] or [assigned.place]
+    chosen = [assigned.choices[name].flavor for name in ordered] or [assigned.node_flavor]
     known = (snapshot.flavors.get(name) for name in chosen)
     return next((f for f in known if f is not None and f.takes_tasks), None)
 

@@ -19,7 +19,7 @@ from scheduling.engine.model.job import (
     AffinityOperator,
     Allocation,
     Allowance,
-    Barred,
+    BarredFlavor,
     Claim,
     DeviceSlice,
     Expression,
@@ -55,7 +55,7 @@ from scheduling.engine.model.kinds import (
     Verdict,
     WhenCan,
 )
-from scheduling.engine.model.outcome import Considered, CycleResult, Decision, Help, Numbers, Outcome
+from scheduling.engine.model.outcome import CycleResult, Decision, Help, JobEvaluation, JobOutcome, Numbers
 from scheduling.engine.model.profiles import MigProfile, parse_profile
 from scheduling.engine.model.quota import (
     Charge,
@@ -74,10 +74,9 @@ __all__ = [
     "Allocation",
     "AllocationMode",
     "Allowance",
-    "Barred",
+    "BarredFlavor",
     "Charge",
     "Claim",
-    "Considered",
     "CycleResult",
     "Decision",
     "DecisionKind",
@@ -96,13 +95,14 @@ __all__ = [
     "HostPort",
     "Instant",
     "Job",
+    "JobEvaluation",
+    "JobOutcome",
     "JobState",
     "MigProfile",
     "Node",
     "NumaPolicy",
     "NumaZone",
     "Numbers",
-    "Outcome",
     "OutcomeStatus",
     "PlacementRules",
     "PodTerm",

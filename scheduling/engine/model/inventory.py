@@ -14,7 +14,7 @@ from scheduling.engine.model.kinds import GpuMode
 
 
 class TaintEffect(StrEnum):
-    """Kubernetes' effects; `PreferNoSchedule` refuses nobody."""
+    """The taint effects of Kubernetes; `PreferNoSchedule` excludes no task."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -22,7 +22,7 @@ class TaintEffect(StrEnum):
 
 
 class TolerationOperator(StrEnum):
-    """`Equal` compares the value, `Exists` accepts any."""
+    """The operator of a toleration: `Equal` compares the value, `Exists` accepts any."""
 
     EQUAL = "Equal"
     EXISTS = "Exists"
@@ -30,7 +30,7 @@ class TolerationOperator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A mark on a node that keeps away every task that does not tolerate it."""
+    """A mark on a node that excludes every task that does not tolerate it."""
 
     key: str
     value: str = ""
@@ -39,15 +39,17 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """What a task accepts. An empty key with `Exists` accepts every taint; no effect means any effect."""
+    """The taints that a task accepts. An empty key with `Exists` accepts every taint; no effect means any
+    effect.
+    """
 
     key: str = ""
     operator: TolerationOperator = TolerationOperator.EQUAL
     value: str = ""
     effect: TaintEffect | None = None
 
-    def covers(self, taint: Taint) -> bool:
-        """Whether this toleration accepts the taint, by Kubernetes' rule."""
+    def tolerates_taint(self, taint: Taint) -> bool:
+        """Return whether this toleration accepts the taint, by Kubernetes' rule."""
         if self.effect is not None and self.effect != taint.effect:
             return False
         if self.operator is TolerationOperator.EXISTS:
@@ -56,7 +58,9 @@ class Toleration:
 
 
 class Pressure(StrEnum):
-    """What a node is short of. Disk and process ids turn every new task away, memory best-effort ones."""
+    """A pressure condition of a node. Disk and PID pressure exclude every new task, memory best-effort
+    ones.
+    """
 
     MEMORY = "memory"
     DISK = "disk"
@@ -64,10 +68,10 @@ class Pressure(StrEnum):
 
 
 class NumaPolicy(StrEnum):
-    """How strictly a node keeps a guaranteed task's CPU, memory and cards in few NUMA zones.
+    """The Topology Manager policy of a node: how strictly it aligns guaranteed tasks to NUMA zones.
 
-    `single-numa-node` admits a task only where one zone holds all of it; `restricted` only where it
-    gets by with as few zones as it would need on the idle node; `best-effort` admits it anyway.
+    `single-numa-node` admits a task only if one zone has room for all of it; `restricted` only if it needs no
+    more zones than on the idle node; `best-effort` admits it anyway.
     """
 
     NONE = "none"
@@ -86,14 +90,14 @@ class Extended:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HostPort:
-    """A port of the machine itself. No address means all of them, which collides with any one."""
+    """A port of the host. No address means all addresses, which conflicts with any one."""
 
     port: int
     protocol: str = "TCP"
     address: str = ""
 
-    def collides(self, other: HostPort) -> bool:
-        """Whether two tasks with these ports cannot stand on one node."""
+    def conflicts_with(self, other: HostPort) -> bool:
+        """Return whether two tasks with these ports cannot run on one node."""
         if (self.port, self.protocol) != (other.port, other.protocol):
             return False
         return self.address == other.address or not self.address or not other.address
@@ -101,7 +105,7 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumaZone:
-    """A NUMA zone of a node: millicores and MiB that it aligns, and what aligned tasks hold of them.
+    """A NUMA zone of a node: millicores and MiB that it aligns, and the usage by aligned tasks.
 
     None means that the node does not align this resource.
     """
@@ -115,10 +119,10 @@ class NumaZone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One card of a node, or one MIG instance, with everything that is held on it now.
+    """One card of a node, or one MIG instance, with its present usage.
 
     Units: `cores` in core units (100 per card on a live platform), `memory` in MiB. `holders` counts
-    the tasks that hold a part of it; `exclusive` says that the one holder has the whole card. `numa`
+    the tasks that use a part of it; `exclusive` means that one task has the whole card. `numa`
     is the id of its zone; cards with the same `clique` are joined by NVLink. A MIG instance is a
     device of mode `mig` with its `profile`, its part of the card's cores, and its own memory.
     """
@@ -141,12 +145,12 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One machine. `cpu` in millicores, `memory` in MiB, both allocatable; `used_*` is held now.
+    """One machine. `cpu` in millicores, `memory` in MiB, both allocatable; `used_*` is the present usage.
 
     `used_*` covers everything on the node, live allocations of the snapshot included. `rank` is
     the tie-break among equally good nodes: lower first, then the smaller id. `pods` is how many tasks
-    the node takes, None for no limit. `extended` is what it offers under names of its own. `ports` are
-    the host ports in use by others than the snapshot's tasks, `images` what it has at hand.
+    the node takes, None for no limit. `extended` are its named resources. `ports` are the
+    host ports in use by others than the snapshot's tasks, `images` the container images that it has.
     """
 
     id: str
@@ -174,7 +178,7 @@ class Node:
 
     @property
     def hostname(self) -> str:
-        """The name a job may ask for; the id where no name is given."""
+        """The name that a job may request; the id if there is none."""
         return self.name or self.id
 
 
@@ -186,9 +190,9 @@ class Flavor:
     `card_memory` (MiB) is the nominal memory that a whole card charges and that percentages refer
     to; `card_cores` the core units of a whole card. An empty `card_model` means that the pool is
     not tied to one model. `policy` names a placement policy of the engine's configuration.
-    A flavor that is not `placed` is quota only: somebody else finds the nodes. `topology` lists the
-    node labels that name its domains, coarse to fine. `mig_slices` is into how many equal parts MIG
-    divides a card's compute.
+    A flavor that is not `placed` is quota only: another scheduler chooses the nodes. `topology` lists the
+    node labels that name its domains, coarse to fine. `mig_slices` is the number of equal parts into
+    which MIG divides a card's compute.
     The nodes of a `topology_aware` flavor take their tasks from an action of another package, which places
     them by domain: the engine charges such tasks and places none of them.
     """

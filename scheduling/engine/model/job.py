@@ -1,4 +1,4 @@
-"""Jobs, their roles and requests, and what live tasks hold."""
+"""Jobs, their roles and requests, and the allocations of live tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduling.engine.model.quota import Charge
 
 
 class AffinityOperator(StrEnum):
-    """How an expression compares a node label with its values."""
+    """The operator that compares a node label with the values of an expression."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -35,7 +35,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class PreferredNodes:
-    """Nodes on which all expressions hold are liked better by `weight`."""
+    """A preference of `weight` for nodes on which all expressions hold."""
 
     weight: int
     expressions: tuple[Expression, ...]
@@ -45,8 +45,8 @@ class PreferredNodes:
 class PodTerm:
     """Other tasks, found by their labels, in the domain of nodes that share the value of `topology_key`.
 
-    A task is meant when all expressions hold for its labels and it belongs to one of `namespaces`;
-    none named means the namespace of the task that asks. No expressions mean every task there.
+    The term selects a task if all expressions hold for its labels and it belongs to one of `namespaces`;
+    without namespaces that of the task with the term. Without expressions it selects every task there.
     """
 
     topology_key: str
@@ -56,7 +56,7 @@ class PodTerm:
 
 @dataclass(frozen=True, slots=True)
 class PreferredPods:
-    """Being near the tasks of a term is liked better by `weight`."""
+    """A preference of `weight` for domains with tasks that the term selects."""
 
     weight: int
     term: PodTerm
@@ -64,14 +64,13 @@ class PreferredPods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRules:
-    """Where a job's tasks may run, and where they had better.
+    """The nodes on which a job's tasks may run, and those that they prefer.
 
-    `node_affinity` holds the required terms: at least one term must hold, and a term holds when all
-    its expressions do. No terms means no restriction. All of `pod_affinity` must be met, none of
-    `pod_anti_affinity` may be, be it by others where the task goes or by the task where others stand.
-    A task takes part in either only under a `namespace`; without one it meets no term of anybody.
-    `group` names tasks that had better stand near each other, `image` and `last_nodes` (host names)
-    what a node may have at hand for the task.
+    `node_affinity` has the required terms: at least one term must hold, and a term holds when all its
+    expressions do. No terms means no restriction. All of `pod_affinity` must be met and none of
+    `pod_anti_affinity`, neither by the tasks in the domain nor by this task for theirs. A task without a
+    `namespace` takes part in neither. `group` names tasks that prefer nodes near each other, `image` and
+    `last_nodes` (host names) what a node may have in its cache for the task.
     """
 
     node_name: str | None = None
@@ -133,10 +132,10 @@ class GpuRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What one task asks for: `cpu` in millicores, `memory` in MiB, cards, and named resources.
+    """The request of one task: `cpu` in millicores, `memory` in MiB, cards, and named resources.
 
-    `charged` is what counts against quota although no node offers it, such as the number of tasks. An
-    amount of zero there still asks for a flavor. `qos` is the class that Kubernetes derives for it;
+    `charged` are amounts that count against quota although no node has the resource, such as the number of
+    tasks. An amount of zero there still requests a flavor. `qos` is the class that Kubernetes derives for it;
     only guaranteed tasks are aligned to NUMA zones.
     """
 
@@ -150,12 +149,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyRule:
-    """How near to each other tasks are to stand.
+    """The topology request of tasks (Kueue, KEP-2724 "Topology aware scheduling").
 
-    `level` is the node label that names the domains (a rack, a zone, `kubernetes.io/hostname`); empty
-    only when unconstrained. `slice_level` and `slice_size` ask further that every so many tasks share
-    a domain of a finer level. Roles with the same `companions` name are placed in one domain.
-    `preferred_level` names a finer level that is to be kept where that is possible.
+    `level` is the node label that names the domains (a rack, a zone, `kubernetes.io/hostname`); empty only
+    when unconstrained. With `slice_level`, every `slice_size` tasks share a domain of a finer level. Roles
+    with the same `companions` name are placed in one domain. `preferred_level` names a finer level that is
+    preferred.
     """
 
     level: str = ""
@@ -167,13 +166,13 @@ class TopologyRule:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The node labels that must be there for the rule to make sense."""
+        """The node labels that the rule requires."""
         return tuple(label for label in (self.level, self.slice_level) if label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubGang:
-    """A part of a job that starts as a whole or not at all; parts may nest.
+    """A part of a job that starts completely or not at all; parts may nest.
 
     `min_available` counts tasks of the roles that name this part, `min_parts` the parts below that
     must start; None means all of them.
@@ -188,10 +187,10 @@ class SubGang:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """A group of like tasks. `min_replicas` below `replicas` makes it elastic; None means all.
+    """A group of equal tasks. `min_replicas` below `replicas` makes it elastic; None means all.
 
-    `rules` and `topology`, where given, stand in place of the job's. `ended` tasks have finished:
-    they need no place and no quota any more. `sub_gang` names the part of the job it belongs to.
+    `rules` and `topology`, if given, replace those of the job. `ended` tasks have finished and need neither
+    placement nor quota. `sub_gang` names the part of the job it belongs to.
     """
 
     name: str
@@ -204,14 +203,14 @@ class Role:
     sub_gang: str = ""
 
     @property
-    def least(self) -> int:
-        """The fewest tasks with which the role is of use."""
+    def min_count(self) -> int:
+        """The minimum number of tasks with which the role is useful."""
         return self.replicas if self.min_replicas is None else self.min_replicas
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """A cap on what jobs hold together: those that name the same `id`. `held` is what they hold now."""
+    """A cap on the sum over jobs that name the same `id`; `held` is their present sum."""
 
     id: str
     resource: ResourceName
@@ -220,10 +219,10 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
-class Barred:
-    """A flavor in which a job may not start: the budget of `tenant`, in GPU-hours, is used up there.
+class BarredFlavor:
+    """A flavor in which a job may not start because the budget of `tenant`, in GPU-hours, is exhausted.
 
-    `preemptible_only`: it could start if it were preemptible.
+    With `preemptible_only` it could start if it were preemptible.
     """
 
     flavor: str
@@ -237,19 +236,16 @@ class Barred:
 class Job:
     """One job. Run times in seconds; `backoff_until` is when it may be tried again.
 
-    `min_available` is the smallest gang that may run; None means the sum over roles of their least
-    replicas. `admitted_at` (when quota was reserved), `evictions` and `evicted_at` (the last of them)
-    describe earlier and present attempts; `running_since` is when the last task of the present gang came up.
-    Work is saved every `checkpoint_interval_s`; None means never. `broken_since` is when the gang fell below
-    its minimum.
-    `preempting` marks a job for which others were told to leave; before `preempts_after` nobody is told
-    to leave for it. `replaces` names a job whose place and quota this one takes over.
-    `stale_grace_s` is how long the gang may stay below its minimum, `max_idle_s` how long its cards may
-    do nothing, which they have since `idle_since`; None leaves it to the configuration, negative is
-    never. A job that is not
-    `movable` may have to leave, but nobody moves it elsewhere to make room. `allowances` are the caps that
-    it counts against, `barred` the flavors whose budget does not let it start. One that was `drained` lately
-    does not borrow what it has just been told to give back, until `drained_until` where that is known.
+    `min_available` is the smallest gang that may run; None means the sum over roles of their least replicas.
+    `admitted_at` (when quota was reserved), `evictions` and `evicted_at` (the last of them) describe earlier
+    and present attempts; `running_since` is when the last task of the present gang came up. Work is saved
+    every `checkpoint_interval_s`; None means never. `broken_since` is when the gang fell below its minimum.
+    `preempting` marks a job with victims; before `preempts_after` it gets none. `replaces` names a job whose
+    allocations and quota this one takes over. `stale_grace_s` is how long the gang may stay below its
+    minimum, `max_idle_s` how long its cards may be idle, which they are since `idle_since`; None is the value
+    of the configuration, negative is never. A job that is not `movable` may be evicted, but consolidation
+    does not move it. `allowances` are the caps that it counts against, `barred` the flavors whose budget does
+    not let it start. A job that was `drained` does not borrow again, until `drained_until` if that is known.
     """
 
     id: str
@@ -281,40 +277,41 @@ class Job:
     sub_gangs: tuple[SubGang, ...] = ()
     movable: bool = True
     allowances: tuple[Allowance, ...] = ()
-    barred: tuple[Barred, ...] = ()
+    barred: tuple[BarredFlavor, ...] = ()
     drained: bool = False
     drained_until: Instant | None = None
 
     @property
-    def since(self) -> Instant | None:
-        """Since when the present attempt runs: from when the gang was up; until that is known, from its
-        admission."""
+    def attempt_started_at(self) -> Instant | None:
+        """The start of the present attempt: the time at which the gang was complete, or its admission
+        before.
+        """
         return self.admitted_at if self.running_since is None else self.running_since
 
     @property
-    def waits_since(self) -> Instant:
-        """Since when a job that waits has been waiting: its submission, or its last eviction."""
+    def waiting_since(self) -> Instant:
+        """The time since which a pending job waits: its submission, or its last eviction."""
         return self.submitted_at if self.evicted_at is None else self.evicted_at
 
     @property
-    def fixed(self) -> bool:
-        """Whether the job has one size only, so that no task of it can ever be spared."""
+    def has_fixed_size(self) -> bool:
+        """True if the job has one size only, so that it has no surplus."""
         if self.min_available is not None or self.sub_gangs:
             return False
-        # A loop takes half the time of `all`, and every job is looked at.
+        # A loop takes half the time of `all`, and this runs for every job.
         for role in self.roles:  # noqa: SIM110
-            if role.least < role.replicas:
+            if role.min_count < role.replicas:
                 return False
         return True
 
     def rules_of(self, role: Role) -> PlacementRules:
-        """Where tasks of a role may run."""
+        """Return the placement rules of a role."""
         return self.rules if role.rules is None else role.rules
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceSlice:
-    """A task's hold on one card: core units and MiB; `exclusive` is the whole card."""
+    """The allocation of one card to a task: core units and MiB; `exclusive` is the whole card."""
 
     device: str
     cores: int
@@ -324,7 +321,7 @@ class DeviceSlice:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ZoneShare:
-    """A task's hold on one NUMA zone of its node: millicores and MiB."""
+    """The allocation of one NUMA zone to a task: millicores and MiB."""
 
     zone: int
     cpu: int
@@ -333,14 +330,14 @@ class ZoneShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """One task's hold on a node, on cards, and on quota.
+    """The allocation of node, cards and quota to one task.
 
-    `charges` is what the ledger of `queue` carries for this task; removing the allocation gives it
-    back. One task has one live allocation: its id is `<job>/<role>/<index>`. `leaving` says that the
-    task was told to go and still holds all this. `node` is empty where the flavor is not placed.
-    `zones` is what an aligned task holds of the node's NUMA zones. `measured_memory` is the MiB that
-    the task was last seen using, None where nobody measured. `rules`, where given, stand for those of its
-    job, which the snapshot then need not list for others to keep near to or away from the task.
+    `charges` are reserved in `queue` for this task until the allocation is released. A task has one live
+    allocation: its id is `<job>/<role>/<index>`. `leaving` marks a task that was marked for eviction or stop
+    and still holds all of it. `node` is empty if the flavor is not placed. `zones` is the part of the node's
+    NUMA zones that an aligned task has. `measured_memory` is the last measured memory in MiB, None if there
+    is no measurement. `rules`, if given, replace those of its job, which the snapshot then need not list for
+    the affinity of others to the task.
     """
 
     job: str
@@ -358,7 +355,7 @@ class Allocation:
     zones: tuple[ZoneShare, ...] = ()
     measured_memory: int | None = None
     rules: PlacementRules | None = None
-    # The task's name inside the snapshot; asked for far more often than tasks come.
+    # The id is read far more often than allocations are created, so it is computed once.
     id: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -367,10 +364,10 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a waiting job was promised: a place and quota that others are still leaving.
+    """A claim of a pending job: the capacity and quota that terminating tasks still hold.
 
-    `allocations` is where its tasks will stand, `leaving` the ids of the allocations that must be gone
-    first, `until` when the promise ends.
+    `allocations` are its future allocations, `leaving` the ids of the allocations that must be released
+    first, `until` is when the claim ends.
     """
 
     job: str

@@ -1,6 +1,6 @@
-"""Closed vocabularies of the engine, and its notion of time.
+"""Enumerations of the engine, and its type for instants.
 
-The codes are those of the domain page and are stable: they are stored, shown and asserted on.
+The values are stable: they are stored, shown and compared in tests.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import NewType
 from foundation.core.reasons import Reason as Reason
 
 Instant = NewType("Instant", float)
-"""Seconds since the epoch. The engine compares instants and never asks for the present one."""
+"""Seconds since the epoch. The engine compares instants and never reads a clock."""
 
 
 class GpuMode(StrEnum):
-    """How a card is handed out, or how a task asks for it."""
+    """The mode in which a card is allocated, or in which a task requests it."""
 
     WHOLE = "whole"
     SLICE = "slice"
@@ -23,7 +23,7 @@ class GpuMode(StrEnum):
 
 
 class QosClass(StrEnum):
-    """The class of a task by its requests and limits; the last gives way first under pressure."""
+    """The QoS class of Kubernetes; under node pressure the last is evicted first."""
 
     GUARANTEED = "guaranteed"
     BURSTABLE = "burstable"
@@ -31,14 +31,14 @@ class QosClass(StrEnum):
 
 
 class Strategy(StrEnum):
-    """What a queue does when the job at its head cannot start."""
+    """The behaviour of a queue whose head cannot start."""
 
     BEST_EFFORT_FIFO = "best-effort-fifo"
     STRICT_FIFO = "strict-fifo"
 
 
 class StopPolicy(StrEnum):
-    """Whether a queue admits. `hold-and-drain` also gives back what is running."""
+    """The stop policy of a queue; `hold-and-drain` also evicts its running jobs."""
 
     NONE = "none"
     HOLD = "hold"
@@ -46,7 +46,7 @@ class StopPolicy(StrEnum):
 
 
 class PreemptWithin(StrEnum):
-    """Which jobs of the own queue a job may push out."""
+    """The jobs of its own queue that a job may preempt."""
 
     NEVER = "never"
     LOWER_PRIORITY = "lower-priority"
@@ -54,7 +54,7 @@ class PreemptWithin(StrEnum):
 
 
 class PreemptOthers(StrEnum):
-    """Which jobs of other queues a job may push out; `any` is of no meaning while borrowing."""
+    """The jobs of other queues that a job may preempt; `any` has no meaning while borrowing."""
 
     NEVER = "never"
     LOWER_PRIORITY = "lower-priority"
@@ -62,21 +62,21 @@ class PreemptOthers(StrEnum):
 
 
 class WhenCan(StrEnum):
-    """Whether a flavor that would do ends the search."""
+    """The choice whether a flavor that fits ends the search."""
 
     MAY_STOP_SEARCH = "may-stop-search"
     TRY_NEXT_FLAVOR = "try-next-flavor"
 
 
 class Preference(StrEnum):
-    """Which of two flavors is better: one that borrows, or one that must push others out."""
+    """The preference between a flavor that borrows and one that needs preemption."""
 
     BORROWING_OVER_PREEMPTION = "borrowing-over-preemption"
     PREEMPTION_OVER_BORROWING = "preemption-over-borrowing"
 
 
 class TopologyMode(StrEnum):
-    """How strongly tasks are to stand together."""
+    """The strictness of a topology request."""
 
     REQUIRED = "required"
     PREFERRED = "preferred"
@@ -84,14 +84,14 @@ class TopologyMode(StrEnum):
 
 
 class AllocationMode(StrEnum):
-    """`static`: a queue's own nominal only. `dynamic`: it may borrow."""
+    """The quota that a queue may use: `static` only its own nominal, `dynamic` borrowed quota as well."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
 
 
 class JobState(StrEnum):
-    """What the engine needs to know of a job's state.
+    """The states of a job that the engine distinguishes.
 
     `live` covers admitted, starting and running; `leaving` covers evicting and stopping, which
     still hold quota and devices.
@@ -104,7 +104,7 @@ class JobState(StrEnum):
 
 
 class HelpCode(StrEnum):
-    """What would let a waiting job start; each comes with numbers, the sentence is made elsewhere."""
+    """A change that would let a waiting job start; the sentence for people is built from code and numbers."""
 
     ASK_FEWER_CARDS = "ASK_FEWER_CARDS"  # cards: the most that one node can give now
     ASK_FEWER_TASKS = "ASK_FEWER_TASKS"  # tasks: the largest gang that could be placed now
@@ -121,7 +121,7 @@ class HelpCode(StrEnum):
 
 
 class DecisionKind(StrEnum):
-    """What the engine may decide for a job."""
+    """The decisions of the engine for a job."""
 
     ADMIT = "admit"
     EVICT = "evict"
@@ -133,7 +133,7 @@ class DecisionKind(StrEnum):
 
 
 class EvictRule(StrEnum):
-    """By which rule a holder was told to give way."""
+    """The rule by which a job or task was evicted."""
 
     IN_QUEUE_PRIORITY = "IN_QUEUE_PRIORITY"
     RECLAIM_NOMINAL = "RECLAIM_NOMINAL"
@@ -154,19 +154,19 @@ class EvictRule(StrEnum):
 
 
 class OutcomeStatus(StrEnum):
-    """How a considered job leaves the cycle."""
+    """The status of an evaluated job at the end of the cycle."""
 
     ADMITTED = "admitted"
     WAITING = "waiting"
 
 
 class Verdict(StrEnum):
-    """What became of one job when its turn came.
+    """The result of one evaluation of a job.
 
-    `deferred`: it fits once those who were told to leave are gone. `overlaps`: its victims leave for
-    another job already. `outrun`: it would have fitted, had no earlier job of the cycle taken it.
-    `gated`: others would have to leave, and the job may not ask that yet. `reserved`: it fits, but what
-    it would take is kept for another job.
+    `deferred`: it fits once terminating tasks are released. `overlaps`: its victims terminate for another job
+    already. `outrun`: it would fit if no earlier job of the cycle had taken the capacity. `gated`: it needs
+    preemption, which it may not request yet. `reserved`: it fits, but the capacity is reserved for another
+    job.
     """
 
     ADMITTED = "admitted"
@@ -176,6 +176,6 @@ class Verdict(StrEnum):
     NO_VICTIMS = "no-victims"
     NO_ROOM = "no-room"
     OVERLAPS = "overlaps"
-    OUTRUN = "outrun"
+    OVERTAKEN = "outrun"
     GATED = "gated"
     RESERVED = "reserved"

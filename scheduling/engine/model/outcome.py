@@ -1,4 +1,4 @@
-"""What a cycle hands back: decisions, and one outcome with a reason for each job."""
+"""The result of a cycle: decisions, and one outcome with a reason for each job."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Numbers = Mapping[str, int | str]
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """One thing that would let the job start."""
+    """One change that would let the job start."""
 
     code: HelpCode
     numbers: Numbers = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How one job left the cycle. `reason` is None exactly when it was admitted."""
+class JobOutcome:
+    """The outcome of one job. `reason` is None exactly when it was admitted."""
 
     job: str
     status: OutcomeStatus
@@ -41,13 +41,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One thing to do.
+    """One decision for one job.
 
-    `admit`: `allocations` holds one entry per task (node, cards, charges), `borrowed` the part of
-    the charges above the queue's own nominal. `evict`: `rule` and `beneficiary` say by which rule
-    and for which job. `shrink`, `grow` and `migrate`: `allocations` is what the job holds more
-    afterwards and `released` the ids of what it gives back. `park` with `allocations` is a claim: the
-    places that the job gets once `released`, held by others, are gone.
+    `admit`: `allocations` has one entry per task (node, cards, charges), `borrowed` the part of the charges
+    above the queue's own nominal. `evict`: `rule` and `beneficiary` are the rule and the job that it is for.
+    `shrink`, `grow` and `migrate`: `allocations` are the new allocations of the job, `released` the ids of
+    those that end. `park` with `allocations` is a claim: the job gets them once `released`, the allocations
+    of other jobs, have ended.
     """
 
     kind: DecisionKind
@@ -61,12 +61,12 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Considered:
-    """One turn of one job, as a record for whoever wants to follow a cycle step by step.
+class JobEvaluation:
+    """The record of one evaluation of one job, for tests and tools that follow a cycle step by step.
 
-    `borrow_level` is how far up the quota tree it would have reached. `more_flavors` says that the
-    search over the queue's flavors ended before the last one, `again` that the job was judged a second
-    time because others had taken its victims.
+    `borrow_level` is the level of the quota tree from which it would borrow. `more_flavors` means that the
+    search over the queue's flavors ended before the last one, `again` that the job was evaluated a second
+    time because another job had taken its victims.
     """
 
     job: str
@@ -80,16 +80,15 @@ class Considered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
-    """The whole answer of one cycle, in decision order and in job order.
+    """The result of one cycle: decisions in their order, outcomes in job order.
 
-    `considered` lists the turns in the order in which they were processed, where the configuration
-    asks for it. `timings` (seconds per action) is filled only when the configuration brings a
-    stopwatch; it is no part of equality or of the serialised result, because two equal cycles take
-    different times.
+    `considered` lists the evaluations in their order if the configuration requests it. `timings` (seconds per
+    action) is filled only when the configuration brings a stopwatch; it is no part of equality or of the
+    serialised result, because two equal cycles take different times.
     """
 
     decisions: tuple[Decision, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[JobOutcome, ...]
     counters: Mapping[str, int] = field(default_factory=dict)
-    considered: tuple[Considered, ...] = ()
+    considered: tuple[JobEvaluation, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)

@@ -1,7 +1,7 @@
-"""MIG profiles: what part of a card an instance is, by its name.
+"""The names of MIG profiles, which give the part of a card that an instance has.
 
 `2g.10gb` is two of the card's equal compute parts with 10 GB; `1c.2g.10gb` is one compute part of such
-an instance; a suffix (`+me`, `.me`) adds engines that are not counted.
+an instance; a suffix (`+me`, `.me`) adds media engines, which are not charged.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class MigProfile(NamedTuple):
 
 
 def parse_profile(name: str) -> MigProfile:
-    """Read a profile's name.
+    """Return the parts of a profile's name.
 
     Raises:
-        ValueError: when this is no profile.
+        ValueError: when the name is no profile.
     """
     found = _PROFILE.fullmatch(name)
     if found is None:

@@ -1,7 +1,7 @@
-"""Quota nodes and queues as one cycle sees them.
+"""Quota nodes and queues of one cycle.
 
-Amounts are whole numbers of the resource's unit; None is unlimited. Usage is what the ledger holds
-at the leaves; what a folder uses follows from its children and is never passed in.
+Amounts are whole numbers of the resource's unit; None is unlimited. Usage is reserved quota at the leaves;
+the usage of a folder follows from its children and is never passed in.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Quota:
 
     @property
     def key(self) -> FlavorResource:
-        """What these limits apply to."""
+        """The flavor and resource that these limits apply to."""
         return FlavorResource(self.flavor, self.resource)
 
 
@@ -82,13 +82,13 @@ class ResourceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionPolicy:
-    """Whom the jobs of a queue may push out.
+    """The jobs that the jobs of a queue may preempt (Kueue: ClusterQueuePreemption).
 
-    `within_queue`: jobs of the same queue. `reclaim`: jobs of other queues that stand above their
-    nominal, to get the own nominal back. `while_borrowing`: the same in order to borrow, from jobs
-    of lower priority not above `max_priority` (None: no such bound); classical preemption only.
-    `within_while_borrowing`: under fair sharing, jobs of the own queue also for a job that borrows,
-    where `reclaim` alone would not allow that; it moves no share from one queue to another.
+    `within_queue`: jobs of the same queue. `reclaim`: jobs of other queues above their nominal, to get the
+    own nominal back. `while_borrowing`: the same in order to borrow, from jobs of lower priority not above
+    `max_priority` (None: no bound); classical preemption only. `within_while_borrowing`: under fair sharing,
+    jobs of the own queue also for a job that borrows, where `reclaim` alone would not allow that; it moves no
+    share from one queue to another.
     """
 
     within_queue: PreemptWithin = PreemptWithin.NEVER
@@ -100,7 +100,7 @@ class PreemptionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fungibility:
-    """When the search over a queue's ordered flavors goes on although a flavor would do."""
+    """The rules by which the search over a queue's flavors continues after one that fits (Kueue, KEP-582)."""
 
     when_can_borrow: WhenCan = WhenCan.MAY_STOP_SEARCH
     when_can_preempt: WhenCan = WhenCan.TRY_NEXT_FLAVOR
@@ -109,13 +109,13 @@ class Fungibility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """Where jobs line up: a leaf of the quota tree with an order and rules.
+    """A queue: a leaf of the quota tree with an order and rules.
 
-    `flavors` are tried in this order for all resources together; where resources come from different
-    flavors, `resource_groups` says so and `flavors` is empty. `ordering` names an ordering of the
-    engine's configuration. With `backfill` the first job that does not fit is kept a start, and those
-    behind it pass only if they do not delay it; without, whatever fits passes. With `user_shares` the jobs
-    of users who used less lately come first.
+    `flavors` are tried in this order for all resources together; where resources come from different flavors,
+    `resource_groups` says so and `flavors` is empty. `ordering` names an ordering of the engine's
+    configuration. With `backfill` the first job that does not fit gets a reservation, and later jobs start
+    only if they do not delay it; without, every job that fits starts. With `user_shares` the jobs of users
+    who used less lately come first.
     """
 
     id: str
@@ -132,8 +132,8 @@ class Queue:
     user_shares: bool = False
 
     @property
-    def groups(self) -> tuple[ResourceGroup, ...]:
-        """The resource groups, one for everything where none are named."""
+    def effective_groups(self) -> tuple[ResourceGroup, ...]:
+        """The resource groups, or one group of all resources if none are named."""
         return self.resource_groups or _only_group(self.flavors)
 
 
@@ -152,7 +152,7 @@ class ResourceAmount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserUsage:
-    """What a user's jobs in one queue used lately: decayed to `at`, in resource units.
+    """The recent usage of a user's jobs in one queue, decayed to `at`, in resource units.
 
     `weight_milli` is the user's weight in thousandths; zero puts the user last.
     """

@@ -1,7 +1,7 @@
-"""A typed, immutable registry: names to plug-ins of one kind.
+"""A typed, immutable registry of plug-ins of one kind by name.
 
-Immutable on purpose: a global table that imports fill in depends on who imported what first. A
-registry with one more plug-in is a new registry.
+It is immutable because a global table that imports fill depends on the order of the imports. A registry with
+one more plug-in is a new registry.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 
-class Named(Protocol):
-    """Anything with a name under which the configuration asks for it."""
+class NamedPlugin(Protocol):
+    """A plug-in with the name that configurations use."""
 
     @property
     def name(self) -> str: ...
 
 
-P = TypeVar("P", bound=Named)
+P = TypeVar("P", bound=NamedPlugin)
 
 
 class ConfigError(ValueError):
-    """A configuration that names what does not exist or cannot work together."""
+    """A configuration names plug-ins that do not exist, or options that exclude each other."""
 
 
 class Registry(Generic[P]):
@@ -38,25 +38,25 @@ class Registry(Generic[P]):
     def __contains__(self, name: str) -> bool:
         return name in self._plugins
 
-    def names(self) -> tuple[str, ...]:
-        """All names, sorted."""
+    def list_names(self) -> tuple[str, ...]:
+        """Return all names, sorted."""
         return tuple(sorted(self._plugins))
 
     def get(self, name: str) -> P:
-        """The plug-in of that name.
+        """Return the plug-in of a name.
 
         Raises:
-            ConfigError: naming what there is.
+            ConfigError: when there is none; the message lists the names.
         """
         try:
             return self._plugins[name]
         except KeyError:
             raise ConfigError(
-                f"there is no {self.kind} called {name!r}; there are {', '.join(self.names())}"
+                f"there is no {self.kind} called {name!r}; there are {', '.join(self.list_names())}"
             ) from None
 
-    def adding(self, *plugins: P) -> Registry[P]:
-        """This registry and further plug-ins.
+    def with_plugins(self, *plugins: P) -> Registry[P]:
+        """Return a registry with further plug-ins.
 
         Raises:
             ConfigError: when a name is taken.

@@ -20,7 +20,7 @@ class Priority:
         return -candidate.job.priority
 
 
-class Submitted:
+class SubmissionTime:
     """Earlier submission first; an evicted job keeps its time."""
 
     name = "submitted"
@@ -48,7 +48,7 @@ class BorrowLevel:
         return candidate.borrow_level
 
 
-class Owned:
+class WithinQuota:
     """The criterion of jobs inside their queue's quota before all jobs that borrow, at whatever level."""
 
     name = "owned"
@@ -88,7 +88,7 @@ class Preempting:
         return not candidate.job.preempting
 
 
-class Holding:
+class HoldingQuota:
     """The criterion of jobs that hold quota already and are evaluated again before all others."""
 
     name = "holding"
@@ -97,17 +97,17 @@ class Holding:
         return candidate.job.state is not JobState.LIVE
 
 
-OWNED = Owned()
+WITHIN_QUOTA = WithinQuota()
 ORDERS = (
     Priority(),
-    Submitted(),
+    SubmissionTime(),
     RunTime(),
     BorrowLevel(),
-    OWNED,
+    WITHIN_QUOTA,
     NonBorrowing(),
     DominantShare(),
     Preempting(),
-    Holding(),
+    HoldingQuota(),
 )
 
 

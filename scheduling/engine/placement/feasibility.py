@@ -12,8 +12,8 @@ from scheduling.engine.model import (
     Help,
     HelpCode,
     Job,
+    JobOutcome,
     Numbers,
-    Outcome,
     OutcomeStatus,
     Queue,
     Reason,
@@ -21,7 +21,7 @@ from scheduling.engine.model import (
     TopologyMode,
     TopologyRule,
 )
-from scheduling.engine.model.labels import repels
+from scheduling.engine.model.labels import has_untolerated_taint
 from scheduling.engine.placement.capacity import UNBOUNDED, count_when_empty, empty_placer
 from scheduling.engine.placement.explain import (
     FLAVOR_TAINT,
@@ -55,7 +55,7 @@ class FlavorOffer:
 def tolerates_flavor(job: Job, flavor: Flavor, role: Role | None = None) -> bool:
     """Return whether the job, or one role of it by its own rules, tolerates the flavor's own taints."""
     rules = job.rules if role is None else job.rules_of(role)
-    return not repels(flavor.taints, tuple(rules.tolerations) + flavor.tolerations)
+    return not has_untolerated_taint(flavor.taints, tuple(rules.tolerations) + flavor.tolerations)
 
 
 def list_offers(
@@ -63,7 +63,7 @@ def list_offers(
 ) -> list[FlavorOffer]:
     """Return the offer of each flavor of the queue, in the queue's order, without unknown flavors."""
     found = []
-    for flavor_id in dict.fromkeys(name for group in queue.groups for name in group.flavors):
+    for flavor_id in dict.fromkeys(name for group in queue.effective_groups for name in group.flavors):
         flavor = snapshot.flavors.get(flavor_id)
         if flavor is None:
             continue
@@ -119,11 +119,11 @@ def find_infeasible_flavors(
         (role.name, offer.flavor.id)
         for role in job.roles
         for offer in offers_of_role[role.name]
-        if offer.max_tasks < role.least
+        if offer.max_tasks < role.min_count
     )
 
 
-def explain_never_fits(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> Outcome | None:
+def explain_never_fits(snapshot: Snapshot, rule: PlacementRule, queue: Queue, job: Job) -> JobOutcome | None:
     """Return the NEVER_FITS outcome of a job, or None if one cluster has a flavor that could hold each
     role."""
     offers_of_role = {role.name: list_offers(snapshot, rule, queue, job, role) for role in job.roles}
@@ -149,7 +149,7 @@ def explain_never_fits(snapshot: Snapshot, rule: PlacementRule, queue: Queue, jo
 
 
 def _holds(role: Role, offers_of_role: Sequence[FlavorOffer]) -> bool:
-    return any(offer.max_tasks >= role.least for offer in offers_of_role)
+    return any(offer.max_tasks >= role.min_count for offer in offers_of_role)
 
 
 def _closeness(role: Role, offer: FlavorOffer) -> tuple[int, bool, bool, bool]:
@@ -165,11 +165,11 @@ def _closeness(role: Role, offer: FlavorOffer) -> tuple[int, bool, bool, bool]:
 
 def _outcome_never_fits(
     snapshot: Snapshot, rule: PlacementRule, job: Job, role: Role, offers_of_role: Sequence[FlavorOffer]
-) -> Outcome:
+) -> JobOutcome:
     # The closest flavor is explained; the queue's order breaks ties.
     closest = max(offers_of_role, key=lambda offer: _closeness(role, offer), default=None)
     numbers, ways = _explain_offer(snapshot, rule, role, closest)
-    return Outcome(
+    return JobOutcome(
         job=job.id, status=OutcomeStatus.WAITING, reason=Reason.NEVER_FITS, numbers=numbers, help=ways
     )
 
@@ -177,7 +177,7 @@ def _outcome_never_fits(
 def _explain_offer(
     snapshot: Snapshot, rule: PlacementRule, role: Role, offer: FlavorOffer | None
 ) -> tuple[Numbers, tuple[Help, ...]]:
-    numbers: dict[str, int | str] = {"role": role.name, "asked": role.least, "available": 0, "limit": 0}
+    numbers: dict[str, int | str] = {"role": role.name, "asked": role.min_count, "available": 0, "limit": 0}
     if offer is None:
         return numbers, ()
     board = empty_placer(snapshot.fleet, rule).board(offer.task, offer.flavor)

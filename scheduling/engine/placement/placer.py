@@ -28,13 +28,13 @@ EMPTY_WORKLOAD = TaskWorkload()
 class PlacementRule:
     """The plug-ins of placement: vetoes in order, weighted scores per policy, and the device picker.
 
-    `beside_own` is as in `RoomOptions`.
+    `prefer_own_nodes` is as in `NoRoomOptions`.
     """
 
     vetoes: tuple[Veto, ...]
     policies: tuple[tuple[str, tuple[tuple[Score, int], ...]], ...]
     devices: DevicePicker
-    beside_own: bool = True
+    prefer_own_nodes: bool = True
 
     @property
     def learning_policies(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class Placer:
         `among` chooses between equally good rows; without it the first is taken.
         """
         board = self.board(task, flavor)
-        row = board.find_best_row(within, among if self.rule.beside_own else None)
+        row = board.find_best_row(within, among if self.rule.prefer_own_nodes else None)
         if row is None:
             return None
         question, zones = narrow_to_aligned(board.question, row)

@@ -59,7 +59,9 @@ class ChargedJob:
     def surplus(self) -> tuple[Allocation, ...]:
         """The tasks that the job can run without, in the order of their eviction."""
         if self._surplus is None:
-            staying = () if self.job.fixed else tuple(task for task in self.tasks if not task.leaving)
+            staying = (
+                () if self.job.has_fixed_size else tuple(task for task in self.tasks if not task.leaving)
+            )
             self._surplus = find_surplus(self.job, staying) if staying else ()
         return self._surplus
 
@@ -267,7 +269,7 @@ def _charged_jobs(snapshot: Snapshot, job: Job) -> Sequence[ChargedJob]:
 
 def _time_row(job: Job, cards: float) -> tuple[float, ...]:
     return (
-        UNKNOWN if job.since is None else job.since,
+        UNKNOWN if job.attempt_started_at is None else job.attempt_started_at,
         job.checkpoint_interval_s or 0.0,
         UNKNOWN if job.min_run_s is None else job.min_run_s,
         cards,

@@ -286,10 +286,10 @@ class CandidateIndex:
         cards = np.where(leaving, 0.0, times["cards"])
         self._lost_work: Floats = cards * self._unsaved
         self.loss_per_card: Floats = np.where(
-            leaving, 0.0, self._unsaved + jobs["evictions"] * options.repeat_s
+            leaving, 0.0, self._unsaved + jobs["evictions"] * options.repeat_eviction_penalty_s
         )
         self.weighted_loss: Floats = cards * self.loss_per_card
-        self.eviction_cost: Floats = self.weighted_loss + np.where(leaving, 0.0, options.wait_s)
+        self.eviction_cost: Floats = self.weighted_loss + np.where(leaving, 0.0, options.requeue_penalty_s)
         # A comparison with NaN, an unknown time, is False.
         promised = ~leaving & (times["min_run"] >= 0)
         since, least = self.now - ran, times["min_run"]
@@ -337,7 +337,7 @@ class CandidateIndex:
     def _surplus_candidate(self, holding: ChargedJob, task: Allocation) -> VictimCandidate:
         charges, cards = charges_and_cards((task,))
         unsaved = float(self._unsaved[holding.number])
-        again = holding.job.evictions * self.options.repeat_s
+        again = holding.job.evictions * self.options.repeat_eviction_penalty_s
         return self._candidate(
             holding,
             tasks=(task,),

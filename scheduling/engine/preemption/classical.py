@@ -54,7 +54,7 @@ class ClassicalPreemption:
         rules = context.preemptor.queue.preemption
         self._own_queue = CandidateQueue(context.preemptor.queue.id, rules.within_queue, own=True)
         self.other_queues = tuple(self._find_other_queues())
-        self._requires_lasting = context.index.options.lasting
+        self._requires_lasting = context.index.options.borrowers_evict_borrowers_only
 
     def borrow_attempts(self) -> tuple[bool, ...]:
         """Return for each attempt of the search, in order, whether the preemptor may borrow in it."""

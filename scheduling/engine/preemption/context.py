@@ -14,7 +14,7 @@ from scheduling.engine.preemption.policy import PreemptPolicy, max_victim_priori
 from scheduling.engine.preemption.slot_counts import FreeSlotCounter
 from scheduling.engine.preemption.targets import PlacementCheck, Preemptor
 from scheduling.engine.preemption.trial import Removal, RemovalTrial
-from scheduling.engine.quota.verdict import may_borrow
+from scheduling.engine.quota.shortage import may_borrow
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -62,7 +62,7 @@ class PreemptionContext:
     `ignore_protection` searches without guaranteed run times. `protection_deadline` is the time until which
     the protection of borrowed use counts. With `slot_counter` free slots are counted, and `placement_check`
     is not called. `any_victims` accepts any victims instead of those with the least loss. `only_jobs`
-    restricts the search to these jobs. `share_loss_s` bounds the loss that one borrower may cause another
+    restricts the search to these jobs. `max_loss_s` bounds the loss that one borrower may cause another
     (`PreemptionOptions`). `charged` says that the tree counts the preemptor's usage.
     """
 
@@ -79,7 +79,7 @@ class PreemptionContext:
     protection_deadline: float = float("inf")
     any_victims: bool = False
     only_jobs: frozenset[str] | None = None
-    share_loss_s: float = float("inf")
+    max_loss_s: float = float("inf")
     charged: bool = False
     reordered_queues: frozenset[str] | None = None
     _queue_inside_nominal: dict[str, bool] = field(default_factory=dict)
@@ -212,7 +212,7 @@ class PreemptionContext:
         """
         known = self._max_losses.get(queue)
         if known is None:
-            known = self._max_losses[queue] = self.share_loss_s if self._borrows_from(queue) else float("inf")
+            known = self._max_losses[queue] = self.max_loss_s if self._borrows_from(queue) else float("inf")
         return known
 
     def max_losses(self, queues: Sequence[str]) -> list[float]:
@@ -254,7 +254,7 @@ class PreemptionContext:
         """Return the child of the common ancestor on the preemptor's side; empty if no bound holds for the
         queue.
         """
-        if queue == self.preemptor.queue.id or self.share_loss_s == float("inf"):
+        if queue == self.preemptor.queue.id or self.max_loss_s == float("inf"):
             return ""
         mine, _ = self.tree.rivals(self.leaf, self.index.snapshot.queues[queue].quota_node)
         return mine
@@ -307,6 +307,6 @@ class PreemptionContext:
 
 def may_exceed_nominal(queue: Queue, job: Job, options: PreemptionOptions) -> bool:
     """Return whether a job may raise its queue's usage above the nominal."""
-    if not job.preemptible and options.beside_preemptible:
+    if not job.preemptible and options.nominal_counts_non_preemptible_only:
         return queue.allocation_mode is AllocationMode.DYNAMIC
     return may_borrow(queue, job, options.eviction_cap)

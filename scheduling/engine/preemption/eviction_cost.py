@@ -47,7 +47,7 @@ def _add(total: dict[FlavorResource, int], charges: Iterable[Charge], count: int
 
 def running_seconds(job: Job, now: Instant) -> float:
     """Return the seconds since the present attempt began; 0 if its start is unknown."""
-    return 0.0 if job.since is None else max(0.0, now - job.since)
+    return 0.0 if job.attempt_started_at is None else max(0.0, now - job.attempt_started_at)
 
 
 def unsaved_seconds(job: Job, now: Instant) -> float:
@@ -96,11 +96,11 @@ def _index(task: Allocation) -> int:
 
 
 def _min_tasks(role: Role | None, count: int) -> int:
-    return count if role is None else max(0, role.least - role.ended)
+    return count if role is None else max(0, role.min_count - role.ended)
 
 
 def _min_gang_size(job: Job) -> int:
-    return sum(max(0, role.least - role.ended) for role in job.roles)
+    return sum(max(0, role.min_count - role.ended) for role in job.roles)
 
 
 def _surplus_of_sub_gangs(job: Job, roles: dict[str, Role], per_role: Counter[str]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from scheduling.engine.model import FlavorResource, Job, Queue
 from scheduling.engine.preemption.context import may_exceed_nominal
 from scheduling.engine.preemption.search import VictimSearch
 from scheduling.engine.preemption.targets import Preemptor, Target
-from scheduling.engine.quota.assignment import Mode
+from scheduling.engine.quota.assignment import AssignmentMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,11 @@ class PreemptionOracle:
         self._search = search
         self._cached: _CachedTargets | None = None
         self._state: tuple[object, ...] = ()
-        self._answers: dict[tuple[FlavorResource, int], tuple[Mode, int]] = {}
+        self._answers: dict[tuple[FlavorResource, int], tuple[AssignmentMode, int]] = {}
 
-    def __call__(self, queue: Queue, job: Job, key: FlavorResource, amount: int) -> tuple[Mode, int]:
+    def __call__(
+        self, queue: Queue, job: Job, key: FlavorResource, amount: int
+    ) -> tuple[AssignmentMode, int]:
         """Return the mode that preemption reaches for an amount, and the borrowing level afterwards.
 
         `NO_CANDIDATES`: no candidates, or not enough. `RECLAIM`: all victims are in other queues. `PREEMPT`:
@@ -52,7 +54,7 @@ class PreemptionOracle:
 
     def _simulate(
         self, state: tuple[object, ...], queue: Queue, job: Job, key: FlavorResource, amount: int
-    ) -> tuple[Mode, int]:
+    ) -> tuple[AssignmentMode, int]:
         if self._cached is not None and self._cached.state == state and self._cached.key != key:
             result = self._mode_with_targets(queue, job, key, amount, self._cached.targets)
             if result is not None:
@@ -63,13 +65,13 @@ class PreemptionOracle:
         result = self._mode_with_targets(queue, job, key, amount, found.targets) if found.targets else None
         if result is None:
             tree = self._search.snapshot.quota
-            return Mode.NO_CANDIDATES, tree.borrow_level(queue.quota_node, key, amount)
+            return AssignmentMode.NO_CANDIDATES, tree.borrow_level(queue.quota_node, key, amount)
         self._cached = _CachedTargets(state, key, found.targets)
         return result
 
     def _mode_with_targets(
         self, queue: Queue, job: Job, key: FlavorResource, amount: int, targets: tuple[Target, ...]
-    ) -> tuple[Mode, int] | None:
+    ) -> tuple[AssignmentMode, int] | None:
         """Return the mode with these victims; None if one of them is ineligible, or they do not suffice."""
         tree, leaf = self._search.snapshot.quota, queue.quota_node
         freed = list(self._freed_usage(targets, key))
@@ -85,7 +87,9 @@ class PreemptionOracle:
             return None
         if borrows and not may_exceed_nominal(queue, job, self._search.options):
             return None
-        return (Mode.PREEMPT if any(at == leaf for at, _ in freed) else Mode.RECLAIM), level
+        return (
+            AssignmentMode.PREEMPT if any(at == leaf for at, _ in freed) else AssignmentMode.RECLAIM
+        ), level
 
     def _freed_usage(self, targets: tuple[Target, ...], key: FlavorResource) -> Iterator[tuple[str, int]]:
         """Yield what each victim is charged of a quota, with the leaf that is charged."""

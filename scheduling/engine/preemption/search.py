@@ -68,8 +68,8 @@ class VictimSearch:
         self.fair = fair
         self.index = CandidateIndex(snapshot, options, now, user_load)
         self._freeable_quota = FreeableQuota(self.index)
-        bounded = fair is not None and options.share_loss_s is not None
-        self._share_loss_s = float(options.share_loss_s or 0) if bounded else float("inf")
+        bounded = fair is not None and options.max_loss_s is not None
+        self._max_loss_s = float(options.max_loss_s or 0) if bounded else float("inf")
         self._victim_index: NodeVictimIndex | None = None
 
     def find_victims(
@@ -86,12 +86,12 @@ class VictimSearch:
 
         With `placement_check` the victims' nodes and cards are released as well when it is called, and it
         must return True. `counted_shape` returns the shape of the tasks if they are equal: free slots are
-        counted for them where counting is exact. `budget` lowers the configured number of fit checks.
+        counted for them where counting is exact. `search_budget` lowers the configured number of fit checks.
         `any_victims` accepts any victims instead of those with the least loss. `only_jobs` restricts the
         victims to these jobs.
         """
         effort = VictimSearchBudget(
-            min(self.options.budget, self.options.budget if budget is None else budget)
+            min(self.options.search_budget, self.options.search_budget if budget is None else budget)
         )
         context = PreemptionContext(
             index=self.index,
@@ -100,7 +100,7 @@ class VictimSearch:
             search_budget=effort,
             placement_check=placement_check,
             any_victims=any_victims,
-            share_loss_s=self._share_loss_s,
+            max_loss_s=self._max_loss_s,
             protection_deadline=self._protection_deadline(preemptor),
             only_jobs=only_jobs,
         )
@@ -131,8 +131,8 @@ class VictimSearch:
             index=self.index,
             preemptor=preemptor,
             trial=RemovalTrial(self.snapshot, None),
-            search_budget=VictimSearchBudget(self.options.budget),
-            share_loss_s=self._share_loss_s,
+            search_budget=VictimSearchBudget(self.options.search_budget),
+            max_loss_s=self._max_loss_s,
             protection_deadline=self._protection_deadline(preemptor),
         )
         return self._find_queues(context) is not None
@@ -165,12 +165,12 @@ class VictimSearch:
         from another.
         """
         own = preemptor.queue
-        if self._share_loss_s == float("inf") or allows_any_victim(own.preemption.within_queue):
+        if self._max_loss_s == float("inf") or allows_any_victim(own.preemption.within_queue):
             return False
         tree, contested, others = self.snapshot.quota, preemptor.contested, self.snapshot.queues.values()
         for queue in others:
             above = queue.id != own.id and not tree.inside(queue.quota_node, contested)
-            if above and self.index.min_loss_per_card(queue.id) <= self._share_loss_s:
+            if above and self.index.min_loss_per_card(queue.id) <= self._max_loss_s:
                 return False
         path = tuple(tree.path(own.quota_node))
         tree.add_usages(own.quota_node, preemptor.usage)

@@ -1,1 +1,1 @@
-"""What a job is charged, and whether the quota tree lets it in."""
+"""The charge of a job, and the search for quota in the tree."""

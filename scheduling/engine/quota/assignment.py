@@ -1,4 +1,4 @@
-"""Which flavor a job's roles get, and how: free, by borrowing, or only if others give way.
+"""The assignment of flavors to a job's roles, with the mode: free quota, borrowing, or preemption.
 
 The modes are those of Kueue's flavor assignment, worst first, so that they compare.
 """
@@ -12,17 +12,18 @@ from enum import IntEnum
 from scheduling.engine.model import FlavorResource, Help, Numbers, Reason, ResourceName
 
 
-class Mode(IntEnum):
-    """How a request could be met."""
+class AssignmentMode(IntEnum):
+    """The means by which a request can get its quota."""
 
     NO_FIT = 0
-    NO_CANDIDATES = 1  # others would have to give way, and nobody may be asked to
-    PREEMPT = 2  # jobs of the own queue or of borrowers would have to give way
-    RECLAIM = 3  # only own nominal has to be taken back
+    NO_CANDIDATES = 1  # other jobs would have to be preempted, and no candidate exists
+    PREEMPT = 2  # jobs of the own queue or of borrowers would have to be preempted
+    RECLAIM = 3  # only own nominal has to be reclaimed
     FIT = 4
 
 
-# A flavor is as bad as the gravest of what it lacks; of several flavors the least bad one is told.
+# The refusal of a flavor is the most severe one of its resources; of several flavors the least severe is
+# reported.
 SEVERITY = {
     Reason.NEVER_FITS: 4,
     Reason.EXCEEDS_MAX_QUOTA: 3,
@@ -33,51 +34,51 @@ SEVERITY = {
 
 
 class Refusal:
-    """Why a try failed: the reason, figures, and what would help.
+    """The reason why a try failed, with its numbers and the changes that would help.
 
-    Figures that take a look at all nodes are worked out when somebody is told them (`later`): most tries
-    fail for a job that then gets its place in another way. `known` are those that need no look.
+    Numbers that need a look at all nodes are computed when they are first read (`defer_numbers`), because
+    most tries fail for a job that is then admitted in another way. `known_numbers` are available without it.
     """
 
-    __slots__ = ("_help", "_tell", "known", "reason")
+    __slots__ = ("_help", "_resolve", "known_numbers", "reason")
 
     def __init__(self, reason: Reason, numbers: Numbers | None = None, ways: tuple[Help, ...] = ()) -> None:
         self.reason = reason
-        self.known: Numbers = {} if numbers is None else numbers
+        self.known_numbers: Numbers = {} if numbers is None else numbers
         self._help = ways
-        self._tell: Callable[[], Refusal] | None = None
+        self._resolve: Callable[[], Refusal] | None = None
 
     @staticmethod
-    def later(reason: Reason, known: Numbers, tell: Callable[[], Refusal]) -> Refusal:
-        """A refusal of which all figures are told by `tell`, in the state of the moment of asking."""
+    def defer_numbers(reason: Reason, known: Numbers, resolve: Callable[[], Refusal]) -> Refusal:
+        """Return a refusal whose numbers `resolve` computes when they are first read, from the state then."""
         found = Refusal(reason, known)
-        found._tell = tell
+        found._resolve = resolve
         return found
 
     @property
     def numbers(self) -> Numbers:
-        """All figures."""
-        return self.told().known
+        """All numbers."""
+        return self.resolve_numbers().known_numbers
 
     @property
     def help(self) -> tuple[Help, ...]:
-        """What would help."""
-        return self.told()._help
+        """The changes that would help."""
+        return self.resolve_numbers()._help
 
-    def told(self) -> Refusal:
-        """The refusal itself, with its figures worked out by what is so at this moment."""
-        if self._tell is not None:
-            found, self._tell = self._tell(), None
-            self.known, self._help = found.numbers, found.help
+    def resolve_numbers(self) -> Refusal:
+        """Compute deferred numbers from the present state, and return the refusal itself."""
+        if self._resolve is not None:
+            found, self._resolve = self._resolve(), None
+            self.known_numbers, self._help = found.numbers, found.help
         return self
 
-    def but(self, **own: int | str) -> Refusal:
-        """The same with some figures of its own."""
-        if self._tell is None:
-            return Refusal(self.reason, {**self.known, **own}, self._help)
-        return Refusal.later(
+    def with_numbers(self, **own: int | str) -> Refusal:
+        """Return the same refusal with further or other numbers."""
+        if self._resolve is None:
+            return Refusal(self.reason, {**self.known_numbers, **own}, self._help)
+        return Refusal.defer_numbers(
             self.reason,
-            {**self.known, **own},
+            {**self.known_numbers, **own},
             lambda: Refusal(self.reason, {**self.numbers, **own}, self.help),
         )
 
@@ -87,7 +88,7 @@ class Refusal:
         mine, theirs = (self.reason, self.numbers, self.help), (other.reason, other.numbers, other.help)
         return mine == theirs
 
-    __hash__ = None  # type: ignore[assignment]  # figures are no key
+    __hash__ = None  # type: ignore[assignment]  # numbers may be deferred, so they are no key
 
     def __repr__(self) -> str:
         return f"Refusal({self.reason!r}, {self.numbers!r}, {self.help!r})"
@@ -95,14 +96,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class FlavorTry:
-    """One flavor that was looked at for a role, in one resource group.
+    """One flavor that was tried for a role, in one resource group.
 
-    `refusals` say for each resource why it is not free there, `refusal` is the gravest of them.
+    `refusals` give for each resource why it is not free there, `refusal` is the most severe of them.
     `borrow_level` is the highest of its resources.
     """
 
     flavor: str
-    mode: Mode
+    mode: AssignmentMode
     borrow_level: int = 0
     refusal: Refusal | None = None
     refusals: tuple[Refusal, ...] = ()
@@ -111,22 +112,24 @@ class FlavorTry:
 
 @dataclass(frozen=True, slots=True)
 class FlavorChoice:
-    """The flavor that one resource of a role gets. `tried_to` is the index the search stopped at, -1 at
-    the end of the list."""
+    """The flavor of one resource of a role.
+
+    `tried_index` is the index at which the search stopped, -1 at the end of the list.
+    """
 
     flavor: str
-    mode: Mode
+    mode: AssignmentMode
     borrow_level: int = 0
-    tried_to: int = -1
+    tried_index: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleAssignment:
-    """The flavors of one role at one size. No choices where no flavor would do.
+    """The flavors of one role at one size; without choices if no flavor fits.
 
-    `refusal` tells why the role does not fit now. `torn` says that its choices name several flavors with
-    nodes of their own: no task can stand in two of them. `place` is the flavor on whose nodes the tasks of a
-    role stand that asks for nothing, and so has no choices.
+    `refusal` is why the role does not fit now. `spans_node_flavors` marks choices of several flavors with
+    nodes of their own, of which one task can use only one. `node_flavor` is the flavor for the tasks of a
+    role without requests, which has no choices.
     """
 
     role: str
@@ -135,29 +138,29 @@ class RoleAssignment:
     usage: Mapping[FlavorResource, int] = field(default_factory=dict)
     tries: tuple[FlavorTry, ...] = ()
     refusal: Refusal | None = None
-    torn: bool = False
-    place: str = ""
+    spans_node_flavors: bool = False
+    node_flavor: str = ""
 
     @property
-    def mode(self) -> Mode:
-        """The worst of its resources; a role that asks for nothing fits."""
-        if self.torn:
-            return Mode.NO_FIT
+    def mode(self) -> AssignmentMode:
+        """The worst mode of its resources; a role without requests fits."""
+        if self.spans_node_flavors:
+            return AssignmentMode.NO_FIT
         if self.refusal is not None and not self.choices:
-            return Mode.NO_FIT
-        return min((choice.mode for choice in self.choices.values()), default=Mode.FIT)
+            return AssignmentMode.NO_FIT
+        return min((choice.mode for choice in self.choices.values()), default=AssignmentMode.FIT)
 
     @property
     def flavors(self) -> tuple[str, ...]:
         """The flavors in use, each once, in order of resources."""
-        if self.place:
-            return (self.place,)
+        if self.node_flavor:
+            return (self.node_flavor,)
         return tuple(dict.fromkeys([self.choices[name].flavor for name in sorted(self.choices)]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What a whole job would get. `usage` sums what its roles would be charged.
+    """The flavors of a whole job; `usage` is the sum of the charges of its roles.
 
     The search ends at the first role that fits nowhere; `roles` then ends with it.
     """
@@ -166,31 +169,31 @@ class Assignment:
     usage: Mapping[FlavorResource, int] = field(default_factory=dict)
 
     @property
-    def mode(self) -> Mode:
-        """The worst of its roles."""
-        return min((role.mode for role in self.roles), default=Mode.FIT)
+    def mode(self) -> AssignmentMode:
+        """The worst mode of its roles."""
+        return min((role.mode for role in self.roles), default=AssignmentMode.FIT)
 
     @property
     def borrow_level(self) -> int:
-        """How far up the tree the furthest part reaches; 0 inside the own quota."""
+        """The highest level of the tree from which a role borrows; 0 inside the own quota."""
         return max((c.borrow_level for role in self.roles for c in role.choices.values()), default=0)
 
     @property
     def refusal(self) -> Refusal | None:
-        """Why the job does not fit now: the gravest of what its roles lack; None when it fits."""
+        """The most severe refusal of its roles; None when the job fits."""
         found = [role.refusal for role in self.roles if role.refusal is not None]
         return max(found, key=lambda refusal: SEVERITY[refusal.reason], default=None)
 
-    def tried(self) -> dict[str, dict[ResourceName, int]]:
-        """By role and resource, the index at which the search over flavors stopped; -1 at the end."""
-        return {role.role: {name: c.tried_to for name, c in role.choices.items()} for role in self.roles}
+    def last_tried_indexes(self) -> dict[str, dict[ResourceName, int]]:
+        """Return by role and resource the index at which the search over flavors stopped; -1 at the end."""
+        return {role.role: {name: c.tried_index for name, c in role.choices.items()} for role in self.roles}
 
     @property
     def contested(self) -> frozenset[FlavorResource]:
-        """The quotas of which something must be given back first."""
+        """The quotas of which some amount must be released first."""
         return frozenset(
             FlavorResource(choice.flavor, resource)
             for role in self.roles
             for resource, choice in role.choices.items()
-            if choice.mode is not Mode.FIT
+            if choice.mode is not AssignmentMode.FIT
         )

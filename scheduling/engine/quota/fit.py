@@ -1,7 +1,7 @@
-"""How one resource of one flavor could be had: free, by borrowing, or only if others give way.
+"""The means to get an amount of one resource of one flavor: free quota, borrowing, or preemption.
 
-Source of the rules: Kueue's flavor assignment, with Allotment's own on top: a job that may not borrow is
-held to its queue's own nominal throughout.
+Source of the rules: Kueue's flavor assignment (fitsResourceQuota), with one rule of Allotment: a job that may
+not borrow is limited to its queue's nominal throughout.
 """
 
 from __future__ import annotations
@@ -12,37 +12,39 @@ from typing import NamedTuple
 from quotas.tree import QuotaTree
 from quotas.tree.limits import min_amount
 from scheduling.engine.model import FlavorResource, Job, PreemptOthers, Queue, Reason
-from scheduling.engine.quota.assignment import Mode, Refusal
-from scheduling.engine.quota.verdict import capped, may_borrow
+from scheduling.engine.quota.assignment import AssignmentMode, Refusal
+from scheduling.engine.quota.shortage import is_eviction_capped, may_borrow
 from scheduling.engine.state.charges import add_totals
 from scheduling.engine.state.snapshot import Snapshot
 
-Oracle = Callable[[Queue, Job, FlavorResource, int], tuple[Mode, int]]
-"""A simulated preemption: by which means so much of a quota could be had (never FREE: it is asked only
-where others would have to give way), and the borrow level afterwards."""
+Oracle = Callable[[Queue, Job, FlavorResource, int], tuple[AssignmentMode, int]]
+"""A simulated preemption for an amount of a quota; it returns the mode, never FIT, and the borrow level
+afterwards."""
 
 
 class Fit(NamedTuple):
-    """How a request could be met, from how far up the tree, and why not at once."""
+    """The mode of a request, the level of the tree from which it borrows, and why it does not fit at once."""
 
-    mode: Mode
+    mode: AssignmentMode
     borrow_level: int
     refusal: Refusal | None
 
 
 def fixed_usage(snapshot: Snapshot, queue: Queue, eviction_cap: int | None) -> dict[FlavorResource, int]:
-    """What the jobs of a queue hold that nobody can make give way, those at their cap among them."""
+    """Return the charges of the jobs of a queue that cannot be evicted, including those at their cap."""
     jobs = (snapshot.jobs.get(name) for name in snapshot.jobs_charged_to(queue.id))
     fixed = (
-        job for job in jobs if job is not None and not (job.preemptible and not capped(job, eviction_cap))
+        job
+        for job in jobs
+        if job is not None and not (job.preemptible and not is_eviction_capped(job, eviction_cap))
     )
     return add_totals(snapshot.charges_of(job.id) for job in fixed)
 
 
-class Terms:
-    """On what terms a job draws on the quota of its queue.
+class QuotaTerms:
+    """The terms on which a job may use the quota of its queue.
 
-    `fixed` is what counts against the nominal of a job that may not borrow; None is all that is used.
+    `fixed` is the usage that counts against the nominal of a job that may not borrow; None is all usage.
     """
 
     def __init__(
@@ -68,49 +70,53 @@ class Terms:
             fair and (policy.within_while_borrowing or policy.reclaim is not PreemptOthers.NEVER)
         )
 
-    def fit(self, key: FlavorResource, own: int, amount: int) -> Fit:
-        """How `amount` could be had on top of `own`, which the job was given in this search."""
+    def compute_fit(self, key: FlavorResource, own: int, amount: int) -> Fit:
+        """Return the means to get `amount` in addition to `own`, which this search assigned to the job
+        already.
+        """
         tree, leaf, total = self._tree, self._queue.quota_node, own + amount
-        available = self.available(key)
+        available = self.available_amount(key)
         if available is None or total <= max(0, available):
-            return Fit(Mode.FIT, tree.borrow_level(leaf, key, total), None)
-        limit = self.ceiling(key)
+            return Fit(AssignmentMode.FIT, tree.borrow_level(leaf, key, total), None)
+        limit = self.max_amount(key)
         if limit is not None and total > limit:
-            return Fit(Mode.NO_FIT, 0, self._refused(key, Reason.EXCEEDS_MAX_QUOTA, total, limit, limit))
-        refusal = self._refused(key, Reason.WAITING_FOR_QUOTA, total, available, limit)
+            return Fit(
+                AssignmentMode.NO_FIT, 0, self._refuse(key, Reason.EXCEEDS_MAX_QUOTA, total, limit, limit)
+            )
+        refusal = self._refuse(key, Reason.WAITING_FOR_QUOTA, total, available, limit)
         level, reclaims = tree.reach(leaf, key, total)
         nominal = tree.subtree_quota(leaf, key)
         within = nominal is None or total <= nominal
         if not (within or reclaims or self._preempts_while_borrowing):
-            return Fit(Mode.NO_FIT, level, refusal)
+            return Fit(AssignmentMode.NO_FIT, level, refusal)
         if self._oracle is None:
-            return Fit(Mode.NO_CANDIDATES, level, refusal)
+            return Fit(AssignmentMode.NO_CANDIDATES, level, refusal)
         mode, after = self._oracle(self._queue, self._job, key, total)
         return Fit(mode, after, refusal)
 
-    def available(self, key: FlavorResource) -> int | None:
-        """What could be had now; negative where others use more than they own."""
+    def available_amount(self, key: FlavorResource) -> int | None:
+        """Return what is available now; negative if other queues use more than their nominal."""
         leaf = self._queue.quota_node
         available = self._tree.available(leaf, key)
         if self._borrows:
             return available
         nominal = self._tree.subtree_quota(leaf, key)
-        return min_amount(available, None if nominal is None else nominal - self.used(key))
+        return min_amount(available, None if nominal is None else nominal - self.counted_usage(key))
 
-    def used(self, key: FlavorResource) -> int:
-        """What counts against the nominal."""
+    def counted_usage(self, key: FlavorResource) -> int:
+        """Return the usage that counts against the nominal."""
         if self._borrows or self._fixed is None:
             return self._tree.usage(self._queue.quota_node, key)
         return self._fixed.get(key, 0)
 
-    def ceiling(self, key: FlavorResource) -> int | None:
-        """The most that could be had if nobody used anything."""
+    def max_amount(self, key: FlavorResource) -> int | None:
+        """Return the amount that would be available without any usage."""
         potential = self._tree.potential(self._queue.quota_node, key)
         if self._borrows:
             return potential
         return min_amount(potential, self._tree.subtree_quota(self._queue.quota_node, key))
 
-    def _refused(
+    def _refuse(
         self, key: FlavorResource, reason: Reason, asked: int, available: int, limit: int | None
     ) -> Refusal:
         numbers: dict[str, int | str] = {

@@ -1,7 +1,7 @@
-"""Whether a role may use a flavor at all, whatever its quota.
+"""The match of roles with flavors, whatever the quota.
 
-A flavor stands for nodes that all carry its labels. A condition on any other label says nothing about
-the flavor and is left to placement.
+All nodes of a flavor have its labels. A condition on any other label says nothing about the flavor and is
+left to placement.
 """
 
 from __future__ import annotations
@@ -18,33 +18,35 @@ from scheduling.engine.model import (
     Role,
     TopologyMode,
 )
-from scheduling.engine.model.labels import carries, holds, repels
+from scheduling.engine.model.labels import has_labels, has_untolerated_taint, matches_expression
 from scheduling.engine.state.charges import node_resources_of
 
 
 class Mismatch(StrEnum):
-    """Why a role cannot use a flavor."""
+    """The reason why a role cannot use a flavor."""
 
     MISSING = "missing"  # a queue names a flavor that does not exist
     TAINT = "taint"
     LABELS = "labels"
     CARD_MODEL = "card-model"
-    NO_NODES = "no-nodes"  # a level of topology is asked for, and the flavor is quota only
-    LEVEL = "level"  # the flavor's nodes do not have the level that is asked for
-    NODES_ONLY = "nodes-only"  # the queue's other flavors are quota only, and the role asks for no place
-    REPLACED = "replaced"  # the job replaces one that stands in another flavor
+    NO_NODES = "no-nodes"  # a topology level is requested, and the flavor is quota only
+    LEVEL = "level"  # the flavor's nodes do not have the requested level
+    NODES_ONLY = "nodes-only"  # the queue's other flavors are quota only, and the role requests no topology
+    REPLACED = "replaced"  # the job replaces one that uses another flavor
 
 
-def mismatch(flavor: Flavor, job: Job, role: Role, group: ResourceGroup, *, mixed: bool) -> Mismatch | None:
-    """Why a role may not use a flavor of a resource group, or None.
+def find_mismatch(
+    flavor: Flavor, job: Job, role: Role, group: ResourceGroup, *, mixed: bool
+) -> Mismatch | None:
+    """Return why a role may not use a flavor of a resource group, or None.
 
-    `mixed` says that the queue has flavors with nodes and flavors without.
+    `mixed` means that the queue has flavors with nodes and flavors without.
     """
     rules = job.rules_of(role)
-    found = _by_topology(flavor, job, role, group, mixed)
+    found = _find_topology_mismatch(flavor, job, role, group, mixed)
     if found is not None:
         return found
-    if flavor.taints and repels(flavor.taints, (*rules.tolerations, *flavor.tolerations)):
+    if flavor.taints and has_untolerated_taint(flavor.taints, (*rules.tolerations, *flavor.tolerations)):
         return Mismatch.TAINT
     if flavor.node_labels and not _labels_agree(flavor.node_labels, rules):
         return Mismatch.LABELS
@@ -54,20 +56,24 @@ def mismatch(flavor: Flavor, job: Job, role: Role, group: ResourceGroup, *, mixe
     return None
 
 
-def wishes_topology(job: Job, role: Role) -> bool:
-    """Whether a role itself asks to be placed by topology; naming its companions is no such wish."""
+def requests_topology(job: Job, role: Role) -> bool:
+    """Return whether a role requests placement by topology; the name of its group alone is no such
+    request.
+    """
     rule = job.topology if role.topology is None else role.topology
     if rule is None:
         return False
     return bool(rule.level or rule.slice_level or rule.mode is TopologyMode.UNCONSTRAINED)
 
 
-def _by_topology(flavor: Flavor, job: Job, role: Role, group: ResourceGroup, mixed: bool) -> Mismatch | None:
+def _find_topology_mismatch(
+    flavor: Flavor, job: Job, role: Role, group: ResourceGroup, mixed: bool
+) -> Mismatch | None:
     rule = job.topology if role.topology is None else role.topology
-    if rule is None or not wishes_topology(job, role):
+    if rule is None or not requests_topology(job, role):
         return Mismatch.NODES_ONLY if mixed and flavor.placed else None
     if not flavor.placed:
-        # What no node offers may come from a flavor without nodes.
+        # A resource that nodes do not have may come from a flavor without nodes.
         offered = node_resources_of(role.request)
         touched = offered if not group.resources else offered & set(group.resources)
         return Mismatch.NO_NODES if touched else None
@@ -76,12 +82,14 @@ def _by_topology(flavor: Flavor, job: Job, role: Role, group: ResourceGroup, mix
 
 def _labels_agree(labels: Mapping[str, str], rules: PlacementRules) -> bool:
     known = ((key, value) for key, value in rules.node_selector.items() if key in labels)
-    if not carries(labels, known):
+    if not has_labels(labels, known):
         return False
-    terms = [_narrowed(term, labels) for term in rules.node_affinity]
-    # A term of which nothing is left holds for every flavor, and one term is enough.
-    return not terms or any(all(holds(labels, expression) for expression in term) for term in terms)
+    terms = [_narrow_term(term, labels) for term in rules.node_affinity]
+    # A term without expressions on these labels holds for every flavor, and one term is enough.
+    return not terms or any(
+        all(matches_expression(labels, expression) for expression in term) for term in terms
+    )
 
 
-def _narrowed(term: tuple[Expression, ...], labels: Mapping[str, str]) -> tuple[Expression, ...]:
+def _narrow_term(term: tuple[Expression, ...], labels: Mapping[str, str]) -> tuple[Expression, ...]:
     return tuple(expression for expression in term if expression.key in labels)

@@ -12,8 +12,8 @@ from scheduling.engine.model.options import (
     ConsolidationOptions,
     FairSharing,
     HousekeepingOptions,
+    NoRoomOptions,
     PreemptionOptions,
-    RoomOptions,
     UserShares,
 )
 from scheduling.engine.model.registry import ConfigError
@@ -60,11 +60,11 @@ class EngineConfig:
     in one cycle (None: no bound). `refill` evaluates the next job of a queue in the same cycle after its head
     was admitted.
 
-    `while_room` ends the round once no remaining job fits in free capacity, although others
+    `stop_without_free_capacity` ends the round once no remaining job fits in free capacity, although others
     might be evicted for one of them; it is meant for short cycles between whole ones. `fair_sharing` (None:
     classical) says how queues are ordered and which jobs they may preempt, `user_shares` whether users' past
-    usage counts, `backfill` when a start is reserved for a job that does not fit, and `room` what is done
-    where quota suffices and nodes do not.
+    usage counts, `backfill` when a start is reserved for a job that does not fit, and `no_room` the
+    options for a job that fits its quota but not the nodes.
 
     `advise_for` is the id of the only job for which recommendations are tried (None: all jobs; empty: no
     job). `trace` adds every evaluation to the result. `stopwatch`, if given, returns seconds and is read
@@ -79,12 +79,12 @@ class EngineConfig:
     cycle_order: tuple[str, ...] = ("borrow-level", "priority", "submitted")
     heads_per_queue: int | None = 64
     refill: bool = True
-    while_room: bool = False
+    stop_without_free_capacity: bool = False
     fair_sharing: FairSharing | None = None
     user_shares: UserShares | None = None
     preemption: PreemptionOptions = field(default_factory=PreemptionOptions)
     backfill: BackfillOptions = field(default_factory=BackfillOptions)
-    room: RoomOptions = field(default_factory=RoomOptions)
+    no_room: NoRoomOptions = field(default_factory=NoRoomOptions)
     consolidation: ConsolidationOptions = field(default_factory=ConsolidationOptions)
     housekeeping: HousekeepingOptions = field(default_factory=HousekeepingOptions)
     explain: ExplainScope = ExplainScope.ALL
@@ -120,7 +120,7 @@ def resolve_plugins(config: EngineConfig, plugins: PluginSet) -> ResolvedPlugins
             for name, scores in config.policies
         ),
         devices=plugins.device_pickers.get(config.devices),
-        beside_own=config.room.beside_own,
+        prefer_own_nodes=config.no_room.prefer_own_nodes,
     )
     return ResolvedPlugins(
         actions=tuple(plugins.actions.get(name) for name in config.actions),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import fields, replace
 
-from scheduling.engine.model import HelpCode, Job, Outcome, PlacementRules
+from scheduling.engine.model import HelpCode, Job, JobOutcome, PlacementRules
 from scheduling.engine.state.charges import ANYWHERE
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -27,7 +27,7 @@ def request_key(job: Job) -> Hashable:
             (
                 role.name,
                 role.replicas,
-                role.least,
+                role.min_count,
                 role.ended,
                 role.request,
                 _rules(job.rules_of(role)),
@@ -111,8 +111,8 @@ class AnswerCache:
         self.seen: dict[AnswerKey, str] = {}
 
     def answers_for(
-        self, queue: str, job_class: int, outcome: Outcome, held_up: str = ""
-    ) -> Mapping[str, Outcome]:
+        self, queue: str, job_class: int, outcome: JobOutcome, held_up: str = ""
+    ) -> Mapping[str, JobOutcome]:
         """Return this outcome for any job of a queue and class, by job id. `held_up` is what keeps these jobs
         from being evaluated."""
         kind = queue, job_class, held_up
@@ -151,32 +151,32 @@ HELP_TO_TRY = frozenset(
 """Recommendations that are reported only after they were tried."""
 
 
-def without_untried_help(outcome: Outcome) -> Outcome:
+def without_untried_help(outcome: JobOutcome) -> JobOutcome:
     """Return the outcome without the recommendations that were not tried."""
     ways = tuple(way for way in outcome.help if way.code not in HELP_TO_TRY)
     return outcome if len(ways) == len(outcome.help) else replace(outcome, help=ways)
 
 
-def _content(outcome: Outcome) -> tuple[object, ...]:
+def _content(outcome: JobOutcome) -> tuple[object, ...]:
     """Return all fields of an outcome but its job."""
     return outcome.status, outcome.reason, outcome.numbers, outcome.help
 
 
-class SharedAnswers(dict[str, Outcome]):
+class SharedAnswers(dict[str, JobOutcome]):
     """One outcome for every job of a class, created when it is first read.
 
     `computed` is the outcome with all recommendations, `reported` the one that jobs get. `tried_at` is the
     version of the cell's state in which the recommendations were tried, None until that is done.
     """
 
-    def __init__(self, found: Outcome, first: Outcome, tried_at: int | None = None) -> None:
+    def __init__(self, found: JobOutcome, first: JobOutcome, tried_at: int | None = None) -> None:
         super().__init__()
         self.computed, self.reported, self.tried_at = found, first, tried_at
 
-    def __missing__(self, job_id: str) -> Outcome:
+    def __missing__(self, job_id: str) -> JobOutcome:
         first = self.reported
         # This runs once per job, and `replace` takes three times as long.
-        answer = self[job_id] = Outcome(
+        answer = self[job_id] = JobOutcome(
             job=job_id, status=first.status, reason=first.reason, numbers=first.numbers, help=first.help
         )
         return answer

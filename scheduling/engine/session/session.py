@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from scheduling.engine.model import (
-    Considered,
     Decision,
     FlavorResource,
     Instant,
     Job,
-    Outcome,
+    JobEvaluation,
+    JobOutcome,
     Queue,
     Reason,
     Strategy,
@@ -22,7 +22,7 @@ from scheduling.engine.model import (
 from scheduling.engine.model.registry import ConfigError
 from scheduling.engine.order.orders import Preempting, candidate_key, job_key
 from scheduling.engine.order.protocols import Candidate, Order
-from scheduling.engine.order.users import Users
+from scheduling.engine.order.user_usage import UserUsageTable
 from scheduling.engine.placement.feasibility import InfeasibleFlavors
 from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadMix
 from scheduling.engine.placement.placer import Placer, placer_for
@@ -54,24 +54,24 @@ class Session:
         self.now = now
         self.tools = tools
         self.decisions: list[Decision] = []
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, JobOutcome] = {}
         # The jobs whose outcome says that they lack nothing but room.
         self.lacking_room: set[str] = set()
         self.counters: Counter[str] = Counter()
-        self.considered: list[Considered] = []
+        self.considered: list[JobEvaluation] = []
         self.equivalence = equivalence_classes_of(snapshot)
         self.answers = answer_cache_of(snapshot)
         self._class_index = class_index_of(snapshot, self.equivalence)
         # Tables by request class and flavors: the outcome of jobs that never fit, their infeasible flavors,
         # the outcome beyond quota limits, the usage in the first choice of flavors, and the smallest usage by
         # flavor.
-        self.never_fitting: MemoTable[Outcome | None] = _table(
+        self.never_fitting: MemoTable[JobOutcome | None] = _table(
             snapshot.memo, "never", self.equivalence, self.tools.rule
         )
         self.infeasible_flavors: MemoTable[InfeasibleFlavors] = _table(
             snapshot.memo, "dead", self.equivalence, self.tools.rule
         )
-        self.beyond_limits: MemoTable[Outcome | None] = _table(
+        self.beyond_limits: MemoTable[JobOutcome | None] = _table(
             snapshot.limits_memo, "beyond", self.equivalence
         )
         self.first_choice: MemoTable[FlavorUsage] = _table(
@@ -80,7 +80,7 @@ class Session:
         self.smallest_usages: MemoTable[list[tuple[str, FlavorUsage]]] = _table(
             snapshot.limits_memo, "least", self.equivalence
         )
-        self.users = Users(snapshot, config.user_shares, now)
+        self.users = UserUsageTable(snapshot, config.user_shares, now)
         self.allowances = UserAllowances(snapshot, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)
         self._present_placer = _placer(snapshot, self.tools)
@@ -111,7 +111,7 @@ class Session:
                 options=self.config.preemption,
                 now=self.now,
                 fair=self.config.fair_sharing,
-                user_load=None if self.config.user_shares is None else self.users.load,
+                user_load=None if self.config.user_shares is None else self.users.compute_load,
             )
         return self._victims
 
@@ -139,7 +139,7 @@ class Session:
             ConfigError: when the queue's ordering is not configured.
         """
         if len(self.pending_jobs(queue)):
-            self.users.count(queue)  # what is used before anything of this queue is decided
+            self.users.measure_queue(queue)  # what is used before anything of this queue is decided
         chain = self._chain(queue)
         return self._class_index.get_queue(queue.id, chain, job_key(chain))
 
@@ -160,7 +160,7 @@ class Session:
         """Return heads of different queues in the order in which they are processed."""
         return sorted(candidates, key=self._cycle_key)
 
-    def record_outcome(self, outcome: Outcome) -> None:
+    def record_outcome(self, outcome: JobOutcome) -> None:
         """Record the outcome of a job; a later action may replace it."""
         self.outcomes[outcome.job] = outcome
         if outcome.reason is Reason.NO_ROOM:
@@ -168,7 +168,7 @@ class Session:
         else:
             self.lacking_room.discard(outcome.job)
 
-    def record_outcomes(self, answers: Mapping[str, Outcome]) -> None:
+    def record_outcomes(self, answers: Mapping[str, JobOutcome]) -> None:
         """Record outcomes of jobs that had none before; they all have the same reason."""
         self.outcomes.update(answers)
         if any(outcome.reason is Reason.NO_ROOM for outcome in islice(answers.values(), 1)):

@@ -13,7 +13,7 @@ from scheduling.engine.gang import smallest_gang
 from scheduling.engine.model import (
     Allocation,
     Allowance,
-    Barred,
+    BarredFlavor,
     Flavor,
     FlavorResource,
     Instant,
@@ -158,7 +158,7 @@ def _refuse_cap(cap: Allowance, held: int, asked: int) -> Refusal:
     return Refusal(Reason.POLICY_DENIED, numbers)
 
 
-def _refuse_budget(budget: Barred) -> Refusal:
+def _refuse_budget(budget: BarredFlavor) -> Refusal:
     numbers: dict[str, int | str] = {
         "flavor": budget.flavor,
         "budget_of": budget.tenant,

@@ -70,12 +70,16 @@ class LiveJobIndex:
             self.broken[job.id] = None
         if job.idle_since is not None:
             self.idle[job.id] = None
-        if not job.fixed:
+        if not job.has_fixed_size:
             self.elastic[job.queue][job.id] = None
-        if job.max_run_s is not None and job.since is None:
+        if job.max_run_s is not None and job.attempt_started_at is None:
             self._without_start[job.id] = None
 
 
 def _run_time_end(job: Job) -> float | None:
     """Return the end of the job's run time; None if it has no limit or did not start."""
-    return None if job.max_run_s is None or job.since is None else job.since + job.max_run_s
+    return (
+        None
+        if job.max_run_s is None or job.attempt_started_at is None
+        else job.attempt_started_at + job.max_run_s
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from scheduling.engine.model import Expression, HostPort, PlacementRules, PodTerm
-from scheduling.engine.model.labels import holds
+from scheduling.engine.model.labels import matches_expression
 
 Key = TypeVar("Key")
 
@@ -32,7 +32,9 @@ class ResolvedPodTerm(NamedTuple):
     def selects_pod(self, identity: PodIdentity) -> bool:
         """Return whether the term selects a task."""
         labels = dict(identity.labels)
-        return identity.namespace in self.namespaces and all(holds(labels, wish) for wish in self.expressions)
+        return identity.namespace in self.namespaces and all(
+            matches_expression(labels, wish) for wish in self.expressions
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from scheduling.engine.model import (
     Request,
     Toleration,
 )
-from scheduling.engine.model.mig import instance
+from scheduling.engine.model.mig import compute_instance
 from scheduling.engine.state.pod_index import PodIdentity, ResolvedPodTerm, find_pod_identity, resolve_terms
 
 CARD_PERCENT = 100
@@ -144,7 +144,7 @@ _NO_CARDS = _DeviceShare(0, 0)
 def _device_share(gpu: GpuRequest, flavor: Flavor) -> _DeviceShare:
     """Return what a task is allocated of each card."""
     if gpu.mode is GpuMode.MIG:
-        return _DeviceShare(*instance(gpu.profile, flavor), whole=True)
+        return _DeviceShare(*compute_instance(gpu.profile, flavor), whole=True)
     if gpu.mode is GpuMode.WHOLE or (gpu.cores is not None and gpu.cores >= flavor.card_cores):
         return _DeviceShare(
             flavor.card_cores if gpu.cores is None else gpu.cores, flavor.card_memory, whole=True

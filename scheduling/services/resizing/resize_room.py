@@ -123,7 +123,7 @@ def _book(tree: QuotaTree[em.FlavorResource], claims: Iterable[em.Claim], key: e
 
 
 def _may_borrow(job: Job) -> bool:
-    """As for an admission, see `scheduling.engine.quota.verdict`."""
+    """As for an admission, see `scheduling.engine.quota.shortage`."""
     if job.queue.allocation_mode != AllocationMode.DYNAMIC or not job.preemptible:
         return False
     lost = Attempt.unscoped.filter(job=job, end_reason__in=[rule.value for rule in PREEMPTED]).count()

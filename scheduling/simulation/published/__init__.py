@@ -23,5 +23,5 @@ def published_config() -> EngineConfig:
     own = tuple((score.name, ((score.name, 1),)) for score in SCORES)
     return EngineConfig(
         policies=(*EngineConfig().policies, *own),
-        plugins=replace(BUILTIN, scores=BUILTIN.scores.adding(*SCORES)),
+        plugins=replace(BUILTIN, scores=BUILTIN.scores.with_plugins(*SCORES)),
     )

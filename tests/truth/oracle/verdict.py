@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from scheduling.engine.model import (
     AllocationMode,
     Job,
+    JobOutcome,
     JobState,
     Node,
     Numbers,
-    Outcome,
     Reason,
     StopPolicy,
     Strategy,
@@ -58,7 +58,7 @@ class Fault:
 class Told:
     """What one job is told, beside what is so."""
 
-    def __init__(self, cell: Cell, outcome: Outcome) -> None:
+    def __init__(self, cell: Cell, outcome: JobOutcome) -> None:
         assert outcome.reason is not None
         self.cell, self.outcome, self.reason = cell, outcome, outcome.reason
         self.job = cell.jobs[outcome.job]
@@ -75,7 +75,7 @@ class Told:
             yield self.fault(name, self.numbers[name], true)
 
 
-def judge(cell: Cell, outcome: Outcome) -> list[Fault]:
+def judge(cell: Cell, outcome: JobOutcome) -> list[Fault]:
     """All that is false in what a waiting job is told.
 
     Raises: Undecided, where exhaustive search would take too long.
@@ -178,8 +178,11 @@ def guards(cell: Cell, job: Job) -> set[int]:
     found = set()
     for name in cell.holds:
         other = cell.jobs.get(name)
-        if other is not None and other.min_run_s is not None and other.since is not None:
-            found |= {other.since + other.min_run_s, other.since + min(other.min_run_s, grace)}
+        if other is not None and other.min_run_s is not None and other.attempt_started_at is not None:
+            found |= {
+                other.attempt_started_at + other.min_run_s,
+                other.attempt_started_at + min(other.min_run_s, grace),
+            }
     if found:
         found.add(job.submitted_at + grace)
     return {-int(-end // 1) for end in found if end > cell.now}

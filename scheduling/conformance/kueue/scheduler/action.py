@@ -26,7 +26,7 @@ from scheduling.engine.extension import (
     VictimScope,
     find_lasting_refusal,
 )
-from scheduling.engine.model import Job, Outcome, Queue
+from scheduling.engine.model import Job, JobOutcome, Queue
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class _HeadsTogether(AdmissionRound):
         )
         return self._heads
 
-    def find_precluded(self, queue: Queue, job: Job) -> Outcome | None:
+    def find_precluded(self, queue: Queue, job: Job) -> JobOutcome | None:
         """Every head has its turn."""
         return None
 

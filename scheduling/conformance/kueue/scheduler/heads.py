@@ -12,7 +12,7 @@ from scheduling.conformance.kueue.scheduler.options import CycleOptions
 from scheduling.conformance.kueue.scheduler.reserve import reserve_quota
 from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, TopologyState
 from scheduling.conformance.kueue.topology_aware.snapshot import TopologySnapshot
-from scheduling.engine import Mode, Refusal, Statement
+from scheduling.engine import AssignmentMode, Refusal, Statement
 from scheduling.engine.extension import (
     ActiveClaims,
     EvaluationRequest,
@@ -25,7 +25,7 @@ from scheduling.engine.extension import (
     RequiredFlavors,
     Session,
 )
-from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
+from scheduling.engine.model import Allocation, Job, JobOutcome, Queue, Reason, Verdict
 
 
 class HeadProcessor(JobProcessor):
@@ -59,7 +59,7 @@ class HeadProcessor(JobProcessor):
         """Return the tasks that are marked for eviction already."""
         return tuple(key for key in tasks if key in self._marked)
 
-    def process(self, entry: NominatedJob) -> Outcome:
+    def process(self, entry: NominatedJob) -> JobOutcome:
         """Act on a nomination, unless what was done since stands against it."""
         marked, again = self._overlapping(entry), False
         if marked and self._options.recompute_targets:
@@ -75,7 +75,7 @@ class HeadProcessor(JobProcessor):
         outcome = self._process(entry, marked)
         return self._noted(outcome) if again else outcome
 
-    def _process(self, entry: NominatedJob, marked: tuple[str, ...]) -> Outcome:
+    def _process(self, entry: NominatedJob, marked: tuple[str, ...]) -> JobOutcome:
         if not entry.fits and not entry.targets:
             return self._refuse(entry)
         if entry.targets and (refusal := self._refuse_gated(entry)) is not None:
@@ -83,34 +83,36 @@ class HeadProcessor(JobProcessor):
         if marked:
             return self.recorder.refuse_job(entry, _lost_to_others(entry, marked), Verdict.OVERLAPS)
         if not self._still_fits(entry) or self._lost_places(entry):
-            return self.recorder.refuse_job(entry, _lost_to_others(entry, ()), Verdict.OUTRUN)
+            return self.recorder.refuse_job(entry, _lost_to_others(entry, ()), Verdict.OVERTAKEN)
         if entry.targets:
             self.mark_for_eviction(self.recorder.victim_tasks(entry.targets))
             return self.recorder.claim_placement(entry, self._find_awaited(entry), Verdict.PREEMPTING)
         return self._start(entry)
 
-    def _refuse(self, entry: NominatedJob) -> Outcome:
+    def _refuse(self, entry: NominatedJob) -> JobOutcome:
         waits_for_room = entry.refusal is not None and entry.refusal.reason is Reason.NO_ROOM
-        if entry.mode is not Mode.NO_FIT and not (waits_for_room and entry.mode is Mode.FIT):
+        if entry.mode is not AssignmentMode.NO_FIT and not (
+            waits_for_room and entry.mode is AssignmentMode.FIT
+        ):
             prioritised = Preempting.name in self._session.config.cycle_order
             reserve_quota(self._snapshot, entry, wished_by(entry.assignment), prioritised=prioritised)
         return super()._refuse(entry)
 
-    def _noted(self, outcome: Outcome) -> Outcome:
+    def _noted(self, outcome: JobOutcome) -> JobOutcome:
         """The outcome of a second judgement, which the record of turns tells apart."""
         if self._session.config.trace:
             turns = self._session.considered
             turns[-1] = replace(turns[-1], again=True)
         return outcome
 
-    def _start(self, entry: NominatedJob) -> Outcome:
+    def _start(self, entry: NominatedJob) -> JobOutcome:
         before = self.recorder.compute_borrowed(entry.queue)
         with self._snapshot.statement() as statement:
             for key in entry.replaced:
                 statement.release(key)
             placed = self._placed(statement, entry)
             if isinstance(placed, Refusal):
-                return self.recorder.refuse_job(entry, placed, Verdict.OUTRUN)
+                return self.recorder.refuse_job(entry, placed, Verdict.OVERTAKEN)
             statement.commit()
             self._awaited_releases.record_start(placed, entry.previous)
             return self.recorder.admit_job(entry, placed, before)
@@ -167,7 +169,7 @@ class HeadProcessor(JobProcessor):
 def _dated(entry: NominatedJob) -> NominatedJob:
     """The entry with the figures of this moment, for one that is processed when others have started."""
     if entry.refusal is not None:
-        entry.refusal.told()
+        entry.refusal.resolve_numbers()
     return entry
 
 

@@ -11,7 +11,7 @@ from scheduling.conformance.kueue.topology_aware.places import (
     TopologyAssignment,
     TopologyAssignments,
 )
-from scheduling.engine import Assignment, Mode, Refusal, RoleAssignment, Statement
+from scheduling.engine import Assignment, AssignmentMode, Refusal, RoleAssignment, Statement
 from scheduling.engine.extension import (
     EvaluationRequest,
     NominatedJob,
@@ -59,13 +59,13 @@ class KueueNominator(Nominator):
         """
         domains = DomainPlacer(self._snapshot, self._state)
         roles = domains.roles(entry.assignment)
-        if not roles or entry.mode is Mode.NO_FIT:
+        if not roles or entry.mode is AssignmentMode.NO_FIT:
             return entry
         found = domains.find(entry.queue, entry.job, entry.assignment, previous=entry.previous, if_empty=True)
         if isinstance(found, Refusal):
-            lowered = _lowered(entry.assignment, roles, Mode.NO_FIT, {})
+            lowered = _lowered(entry.assignment, roles, AssignmentMode.NO_FIT, {})
             return replace(entry, assignment=lowered, refusal=found)
-        return replace(entry, assignment=_lowered(entry.assignment, roles, Mode.PREEMPT, found))
+        return replace(entry, assignment=_lowered(entry.assignment, roles, AssignmentMode.PREEMPT, found))
 
     def _needs_oracle(self, queue: Queue, ask: EvaluationRequest) -> bool:
         """Kueue simulates preemption for every head: the order of heads depends on it."""
@@ -98,7 +98,7 @@ def wished_by(assignment: Assignment) -> TopologyAssignments:
 
 
 def _lowered(
-    assignment: Assignment, roles: Collection[str], mode: Mode, wished: TopologyAssignments
+    assignment: Assignment, roles: Collection[str], mode: AssignmentMode, wished: TopologyAssignments
 ) -> WishedAssignment:
     """The same with some roles no better off than `mode`, in all of their flavors."""
     given = {item.name: getattr(assignment, item.name) for item in fields(Assignment)}
@@ -108,6 +108,6 @@ def _lowered(
     return WishedAssignment(**given, wished=wished)
 
 
-def _role_lowered(role: RoleAssignment, mode: Mode) -> RoleAssignment:
+def _role_lowered(role: RoleAssignment, mode: AssignmentMode) -> RoleAssignment:
     choices = {name: replace(choice, mode=min(choice.mode, mode)) for name, choice in role.choices.items()}
     return replace(role, choices=choices)

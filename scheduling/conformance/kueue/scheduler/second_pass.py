@@ -24,11 +24,11 @@ from scheduling.conformance.kueue.topology_aware.snapshot import TopologySnapsho
 from scheduling.engine import Preemptor, Refusal, TargetSet
 from scheduling.engine.extension import FutureView, Session
 from scheduling.engine.model import (
-    Considered,
     Decision,
     DecisionKind,
     EvictRule,
     Job,
+    JobEvaluation,
     JobState,
     Verdict,
 )
@@ -189,5 +189,5 @@ class SecondPass:
         if self._session.config.trace:
             job = settlement.job
             victims = tuple(sorted(target.job for target in settlement.found.targets))
-            turn = Considered(job=job.id, queue=job.queue, verdict=verdict, victims=victims)
+            turn = JobEvaluation(job=job.id, queue=job.queue, verdict=verdict, victims=victims)
             self._session.considered.append(turn)

@@ -9,9 +9,9 @@ import numpy as np
 from scheduling.conformance.kueue.topology_aware.request import Preference
 from scheduling.conformance.kueue.topology_aware.result import Exclusions
 from scheduling.conformance.kueue.topology_aware.tree import Ints, Mask, TopologyNode, TopologyTree
-from scheduling.engine import label_holds as holds
-from scheduling.engine import labels_carry as carries
-from scheduling.engine.extension import labels_satisfy as satisfies
+from scheduling.engine import has_labels as has_labels
+from scheduling.engine import matches_expression as matches_expression
+from scheduling.engine.extension import matches_any_term as matches_any_term
 from scheduling.engine.model import Expression, PlacementRules, Taint, TaintEffect, Toleration
 
 
@@ -70,7 +70,7 @@ def eligible_leaves(
             found.liking[leaf] = sum(
                 preference.weight
                 for preference in preferences
-                if preference.term and all(holds(node.labels, wish) for wish in preference.term)
+                if preference.term and all(matches_expression(node.labels, wish) for wish in preference.term)
             )
     return found
 
@@ -82,10 +82,10 @@ def _admits(
     if taint is not None:
         refused.taints[taint] = refused.taints.get(taint, 0) + 1
         return False
-    if not carries(node.labels, rules.node_selector.items()):
+    if not has_labels(node.labels, rules.node_selector.items()):
         refused.selector += 1
         return False
-    if rules.node_affinity and not satisfies(node.labels, rules.node_affinity):
+    if rules.node_affinity and not matches_any_term(node.labels, rules.node_affinity):
         refused.affinity += 1
         return False
     return True
@@ -94,7 +94,7 @@ def _admits(
 def _first_repelling(taints: tuple[Taint, ...], accepted: tuple[Toleration, ...]) -> Taint | None:
     for taint in taints:
         if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE and not any(
-            toleration.covers(taint) for toleration in accepted
+            toleration.tolerates_taint(taint) for toleration in accepted
         ):
             return taint
     return None

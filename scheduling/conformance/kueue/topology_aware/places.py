@@ -27,7 +27,7 @@ from scheduling.conformance.kueue.topology_aware.result import (
 )
 from scheduling.conformance.kueue.topology_aware.snapshot import PODS, TopologySnapshot
 from scheduling.engine import Assignment, Refusal, RoleAssignment, Snapshot
-from scheduling.engine.extension import wishes_topology
+from scheduling.engine.extension import requests_topology
 from scheduling.engine.model import (
     Allocation,
     Extended,
@@ -121,13 +121,15 @@ class DomainPlacer:
 
     def _without_nodes(self, queue: Queue, job: Job, assignment: Assignment) -> Refusal | None:
         """A role that asks for a level of topology, and of which nothing comes from a flavor with nodes."""
-        if not any(self._topologies.knows(name) for group in queue.groups for name in group.flavors):
+        if not any(
+            self._topologies.knows(name) for group in queue.effective_groups for name in group.flavors
+        ):
             return None
         flavors = self._snapshot.flavors
         for assigned in assignment.roles:
             role = next(role for role in job.roles if role.name == assigned.role)
             placed = any(flavors[name].placed for name in assigned.flavors)
-            if assigned.count and not placed and wishes_topology(job, role):
+            if assigned.count and not placed and requests_topology(job, role):
                 return Refusal(
                     Reason.NEVER_FITS, {"role": role.name, "asked": assigned.count, "available": 0}
                 )

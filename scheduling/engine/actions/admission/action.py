@@ -23,8 +23,8 @@ from scheduling.engine.actions.admission.readmission_headroom import must_leave_
 from scheduling.engine.actions.head_estimate import HeadEstimate, OwnQuotaFit, Tree, estimate_head
 from scheduling.engine.actions.lasting_refusals import find_lasting_refusal
 from scheduling.engine.actions.queue_cursor import QueueCursor
-from scheduling.engine.model import Job, Outcome, OutcomeStatus, Queue, StopPolicy
-from scheduling.engine.order.orders import OWNED
+from scheduling.engine.model import Job, JobOutcome, OutcomeStatus, Queue, StopPolicy
+from scheduling.engine.order.orders import WITHIN_QUOTA
 from scheduling.engine.session.session import Session
 
 
@@ -161,7 +161,7 @@ class AdmissionRound:
 
         Claims that are booked count as free capacity for the jobs that come before their holders.
         """
-        if not self._session.config.while_room or self._claims:
+        if not self._session.config.stop_without_free_capacity or self._claims:
             return False
         open_cursors = [cursor for cursor in cursors.values() if cursor.head is not None]
         if any(
@@ -178,7 +178,7 @@ class AdmissionRound:
         chain = self._session.tools.cycle_order
         if self._session.config.fair_sharing is None:
             return ClassicalIterator(tree, chain, heads_in_order)
-        return FairSharingIterator(tree, (OWNED, *chain), heads_in_order)
+        return FairSharingIterator(tree, (WITHIN_QUOTA, *chain), heads_in_order)
 
     # One head
 
@@ -189,7 +189,7 @@ class AdmissionRound:
             cursor, self._processor.process_job(cursor.queue, job) if outcome is None else outcome
         )
 
-    def find_precluded(self, queue: Queue, job: Job) -> Outcome | None:
+    def find_precluded(self, queue: Queue, job: Job) -> JobOutcome | None:
         """Return the outcome of a job that cannot start whichever jobs come before it; None if that is not
         known.
 
@@ -205,12 +205,12 @@ class AdmissionRound:
             self._record(outcome)
         return outcome
 
-    def _record(self, outcome: Outcome) -> None:
+    def _record(self, outcome: JobOutcome) -> None:
         """Count and record the outcome of an evaluated job."""
         self._session.counters["tried"] += 1
         self._session.record_outcome(outcome)
 
-    def advance_cursor(self, cursor: QueueCursor, outcome: Outcome) -> None:
+    def advance_cursor(self, cursor: QueueCursor, outcome: JobOutcome) -> None:
         """Record the outcome of a head, and move its queue's cursor."""
         self._record(outcome)
         if outcome.status is OutcomeStatus.ADMITTED:

@@ -134,7 +134,7 @@ class Backfill:
 
     def _compete(self, queue: Queue, nominated: NominatedJob) -> bool:
         """Return whether a job has quota or nodes that jobs of a queue may be given."""
-        mine = {name for group in queue.groups for name in group.flavors}
+        mine = {name for group in queue.effective_groups for name in group.flavors}
         if not mine.isdisjoint(name for role in nominated.assignment.roles for name in role.flavors):
             return True
         fleet = self._snapshot.fleet

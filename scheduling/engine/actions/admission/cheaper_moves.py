@@ -11,7 +11,7 @@ from itertools import pairwise
 from scheduling.engine.actions.admission.nominated_job import NominatedJob
 from scheduling.engine.actions.consolidation.search import ConsolidationSearch
 from scheduling.engine.gang.moves import SearchBudget
-from scheduling.engine.quota.assignment import Mode
+from scheduling.engine.quota.assignment import AssignmentMode
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
 
@@ -29,7 +29,7 @@ def find_cheaper_moves(
     if not options.instead_of_evictions or ("admit", "consolidate") not in pairwise(session.config.actions):
         return None
     if (
-        nominated.mode is not Mode.FIT
+        nominated.mode is not AssignmentMode.FIT
         or nominated.assignment.borrow_level
         or session.snapshot.count_tasks(nominated.job.id)
     ):

@@ -14,7 +14,7 @@ import numpy as np
 
 from quotas.tree import is_at_least
 from scheduling.engine.actions.admission.nominated_job import claim_outcome
-from scheduling.engine.model import Allocation, Claim, Job, JobState, Outcome, Queue, StopPolicy
+from scheduling.engine.model import Allocation, Claim, Job, JobOutcome, JobState, Queue, StopPolicy
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.charges import sum_charges
 from scheduling.engine.state.snapshot import Snapshot
@@ -33,7 +33,7 @@ class ActiveClaims:
         counted = [found for found in self._active() if not self._awaited(found[0])]
         return sorted(counted, key=lambda found: self._order(found[1], found[2]))
 
-    def allocate_pending(self) -> list[Outcome]:
+    def allocate_pending(self) -> list[JobOutcome]:
         """Allocate what the other claims hold, and return the outcomes of their jobs."""
         outcomes = []
         waiting = [found for found in self._active() if self._awaited(found[0])]

@@ -19,7 +19,7 @@ from scheduling.engine.model import (
     FlavorResource,
     Instant,
     Job,
-    Outcome,
+    JobOutcome,
     Queue,
     Verdict,
 )
@@ -42,7 +42,7 @@ class DecisionRecorder:
 
     def admit_job(
         self, nominated: NominatedJob, placed: tuple[Allocation, ...], before: BorrowedQuota
-    ) -> Outcome:
+    ) -> JobOutcome:
         """Admit a job whose tasks are allocated already. `before` is what its queue had borrowed."""
         session = self._session
         session.counters["admitted"] += 1
@@ -57,17 +57,19 @@ class DecisionRecorder:
                 numbers=_sizes(nominated, placed),
             )
         )
-        session.users.charge(nominated.queue, nominated.job, placed)
+        session.users.charge_user(nominated.queue, nominated.job, placed)
         session.allowances.record_use(nominated.job, placed)
         self._trace(nominated, Verdict.ADMITTED)
         return admitted_outcome(nominated.job, len(placed))
 
-    def claim_placement(self, nominated: NominatedJob, awaited: tuple[str, ...], verdict: Verdict) -> Outcome:
+    def claim_placement(
+        self, nominated: NominatedJob, awaited: tuple[str, ...], verdict: Verdict
+    ) -> JobOutcome:
         """Give a job a claim on its placement once `awaited` have ended; its victims are evicted."""
         session = self._session
         for target in nominated.targets:
             self.evict_target(nominated.job, target)
-        until = Instant(session.now + session.config.preemption.claim_s)
+        until = Instant(session.now + session.config.preemption.claim_timeout_s)
         for allocation in nominated.placed:
             self._snapshot.add_allocation(allocation)
         session.allowances.record_use(nominated.job, nominated.placed)
@@ -87,7 +89,7 @@ class DecisionRecorder:
             nominated.job, len(awaited), len(jobs), nominated.target_set if nominated.targets else None
         )
 
-    def refuse_job(self, nominated: NominatedJob, refusal: Refusal, verdict: Verdict) -> Outcome:
+    def refuse_job(self, nominated: NominatedJob, refusal: Refusal, verdict: Verdict) -> JobOutcome:
         """Let a job wait."""
         self._trace(nominated, verdict)
         return waiting_outcome(nominated.job, refusal)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Set
 
 from scheduling.engine.actions.admission.readmission_headroom import find_flavors_without_headroom
 from scheduling.engine.model import HelpCode, Job, Numbers, Queue, Reason
-from scheduling.engine.quota.assignment import SEVERITY, Assignment, Mode, Refusal
-from scheduling.engine.quota.verdict import for_each
+from scheduling.engine.quota.assignment import SEVERITY, Assignment, AssignmentMode, Refusal
+from scheduling.engine.quota.shortage import expand_help
 from scheduling.engine.session.session import Session
 
 # The severity of a policy's refusal: worse than any shortage that ends by itself.
@@ -52,13 +52,13 @@ def least_severe_refusal(
 
 def _refusal_of_assigned(quota: Assignment, excluded: Mapping[str, Refusal]) -> Refusal | None:
     """Return what a job lacks of the flavors that it would get, or why it is excluded from these."""
-    if quota.mode is Mode.FIT and quota.refusal is None:
+    if quota.mode is AssignmentMode.FIT and quota.refusal is None:
         names = (name for role in quota.roles for name in role.flavors)
         return next((excluded[name] for name in names if name in excluded), None)
     shortage = quota.refusal
     if shortage is None or shortage.reason in (Reason.NEVER_FITS, Reason.EXCEEDS_MAX_QUOTA):
         return shortage
-    flavor_name = str(shortage.known.get("flavor", ""))
+    flavor_name = str(shortage.known_numbers.get("flavor", ""))
     served = (name for role in quota.roles if role.refusal is None for name in role.flavors)
     denied = (excluded[name] for name in (flavor_name, *served) if name in excluded)
     forbidden = next(
@@ -87,12 +87,12 @@ def _with_larger_raise(shortage: Refusal, rule_refusal: Refusal) -> Refusal:
     """Return what a job lacks, with raises of quota that also satisfy the rule."""
     found, least = _amounts(shortage, HelpCode.RAISE_QUOTA), _amounts(rule_refusal, HelpCode.RAISE_QUOTA)
     # A rule's amount is for all roles of a job in one flavor; each of several flavors needs less.
-    if not found or not least or _ask_for_other_amounts(shortage.known, rule_refusal.known):
+    if not found or not least or _ask_for_other_amounts(shortage.known_numbers, rule_refusal.known_numbers):
         return shortage
     shorts = {name: max(found.get(name, 0), least.get(name, 0)) for name in (*found, *least)}
     one = next(way for way in shortage.help if way.code is HelpCode.RAISE_QUOTA)
     rest = [way for way in shortage.help if way.code is not HelpCode.RAISE_QUOTA]
-    return Refusal(shortage.reason, shortage.numbers, (*rest, *for_each(one, shorts)))
+    return Refusal(shortage.reason, shortage.numbers, (*rest, *expand_help(one, shorts)))
 
 
 def _ask_for_other_amounts(known: Numbers, other: Numbers) -> bool:

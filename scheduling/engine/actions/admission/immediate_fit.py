@@ -55,7 +55,7 @@ class ImmediateFit:
         takes_what_fits = (
             rules.when_can_preempt is not WhenCan.MAY_STOP_SEARCH
             and rules.preference is Preference.BORROWING_OVER_PREEMPTION
-            and self._session.config.room.other_flavors
+            and self._session.config.no_room.try_other_flavors
         )
         limited = job.allowances or job.barred or job.replaces
-        return takes_what_fits and not limited and all(role.least == role.replicas for role in job.roles)
+        return takes_what_fits and not limited and all(role.min_count == role.replicas for role in job.roles)

@@ -27,8 +27,8 @@ from scheduling.engine.actions.admission.readmission_headroom import (
 )
 from scheduling.engine.gang import RefusalCache
 from scheduling.engine.gang.moves import SearchBudget
-from scheduling.engine.model import Allocation, Job, Outcome, Queue, Reason, Verdict
-from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
+from scheduling.engine.model import Allocation, Job, JobOutcome, Queue, Reason, Verdict
+from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
 from scheduling.engine.session.session import Session
 
 UNASSIGNED = Assignment(roles=())
@@ -50,10 +50,10 @@ class JobProcessor:
         self._backfill = Backfill(session, nominator, future_view)
         self._awaited_releases = AwaitedReleases(session.snapshot, future_view)
         self._immediate_fit = ImmediateFit(session)
-        self._budget = SearchBudget(session.config.consolidation.effort)
+        self._budget = SearchBudget(session.config.consolidation.placement_budget)
         self.recorder = DecisionRecorder(session, future_view)
 
-    def process_job(self, queue: Queue, job: Job) -> Outcome:
+    def process_job(self, queue: Queue, job: Job) -> JobOutcome:
         """Evaluate a job against the present state, and act on the result.
 
         Terminating tasks are seen in two ways: as present when the job is to start now, and as gone (the
@@ -65,14 +65,14 @@ class JobProcessor:
         passed_claims, excluded_names = self._claims.claims_behind(queue, job), frozenset(excluded)
         with self._claims.without_claims(passed_claims):
             now = self._try_now(queue, job, excluded_names, fresh=bool(passed_claims))
-            if isinstance(now, Outcome):
+            if isinstance(now, JobOutcome):
                 return now
             tried = None if self._future_view else now
             nominated = tried or self._evaluate_future(queue, job, excluded_names, fresh=bool(passed_claims))
             if nominated.fits and now is None:
                 self._future_view.show_present()
                 now = self._start_now(queue, job, excluded_names, fresh=bool(passed_claims))
-                if isinstance(now, Outcome):
+                if isinstance(now, JobOutcome):
                     return now
             conflict = self._find_reservation(nominated) if nominated.fits or nominated.targets else None
             if conflict is not None:
@@ -104,7 +104,7 @@ class JobProcessor:
         self._backfill.reserve_start(nominated)
         return None if self._backfill.has_reservation(nominated) else nominated.refusal
 
-    def start_claimed_job(self, queue: Queue, job: Job, places: tuple[Allocation, ...]) -> Outcome:
+    def start_claimed_job(self, queue: Queue, job: Job, places: tuple[Allocation, ...]) -> JobOutcome:
         """Start a job at its claimed placement, which is free now."""
         before = self.recorder.compute_borrowed(queue)
         for allocation in places:
@@ -114,7 +114,7 @@ class JobProcessor:
         nominated = replace(_unevaluated(queue, job), placed=places)
         return self.recorder.admit_job(nominated, places, before)
 
-    def find_precluded(self, queue: Queue, job: Job) -> Outcome | None:
+    def find_precluded(self, queue: Queue, job: Job) -> JobOutcome | None:
         """Return the refusal of a job that is excluded from all flavors of its queue for the whole cycle, or
         None."""
         excluded = self._excluded_flavors(queue, job)
@@ -134,7 +134,7 @@ class JobProcessor:
             self._future_view.show_present()
         return find_excluded_flavors(self._session, queue, job)
 
-    def _refused_by_rules(self, queue: Queue, job: Job, excluded: Mapping[str, Refusal]) -> Outcome:
+    def _refused_by_rules(self, queue: Queue, job: Job, excluded: Mapping[str, Refusal]) -> JobOutcome:
         why = self._overall_refusal(queue, job, excluded, None) or next(iter(excluded.values()))
         nominated = replace(_unevaluated(queue, job), refusal=why)
         self._backfill.reserve_if_overdue(nominated)
@@ -147,7 +147,7 @@ class JobProcessor:
 
     def _try_now(
         self, queue: Queue, job: Job, excluded_names: frozenset[str], *, fresh: bool
-    ) -> NominatedJob | Outcome | None:
+    ) -> NominatedJob | JobOutcome | None:
         """Return the same as `_start_now`, or None if the future view should be evaluated first."""
         self._future_view.show_present()
         if self._future_view and (fresh or not self._immediate_fit.has_room(queue, job)):
@@ -156,7 +156,7 @@ class JobProcessor:
 
     def _start_now(
         self, queue: Queue, job: Job, excluded_names: frozenset[str], *, fresh: bool
-    ) -> NominatedJob | Outcome:
+    ) -> NominatedJob | JobOutcome:
         """Start the job if it fits in the present state, and return its outcome; otherwise return the
         evaluation."""
         before = self.recorder.compute_borrowed(queue)
@@ -208,7 +208,7 @@ class JobProcessor:
                 statement.allocate(allocation)
             return self._backfill.find_conflict(nominated)
 
-    def _claim_or_refuse(self, nominated: NominatedJob, *, may_move: bool) -> Outcome:
+    def _claim_or_refuse(self, nominated: NominatedJob, *, may_move: bool) -> JobOutcome:
         """Give the evaluated job a claim, or refuse it. `may_move`: the snapshot shows all claims, so that no
         task moves there."""
         if nominated.fits or nominated.targets:
@@ -231,12 +231,12 @@ class JobProcessor:
             return self.recorder.claim_placement(nominated, self._find_awaited(nominated), verdict)
         return self._refuse(nominated)
 
-    def _refuse(self, nominated: NominatedJob) -> Outcome:
+    def _refuse(self, nominated: NominatedJob) -> JobOutcome:
         refusal = nominated.refusal
         assert refusal is not None  # noqa: S101 - a job without a fit and victims was refused
-        if refusal.reason is Reason.NO_ROOM and nominated.mode in (Mode.NO_FIT, Mode.FIT):
+        if refusal.reason is Reason.NO_ROOM and nominated.mode in (AssignmentMode.NO_FIT, AssignmentMode.FIT):
             return self.recorder.refuse_job(nominated, refusal, Verdict.NO_ROOM)
-        if nominated.mode is Mode.NO_FIT:
+        if nominated.mode is AssignmentMode.NO_FIT:
             return self.recorder.refuse_job(nominated, refusal, Verdict.NO_FIT)
         return self.recorder.refuse_job(nominated, refusal, Verdict.NO_VICTIMS)
 

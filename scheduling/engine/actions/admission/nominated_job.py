@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 from scheduling.engine.model import (
     Allocation,
-    Considered,
     Help,
     HelpCode,
     Instant,
     Job,
+    JobEvaluation,
+    JobOutcome,
     Numbers,
-    Outcome,
     OutcomeStatus,
     Queue,
     Reason,
     Verdict,
 )
 from scheduling.engine.preemption.targets import Target, TargetSet
-from scheduling.engine.quota.assignment import Assignment, Mode, Refusal
+from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
 
 NO_TARGETS = TargetSet()
 
@@ -44,7 +44,7 @@ class NominatedJob:
     skipped_flavors: bool = False
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> AssignmentMode:
         """The way in which its quota can be met."""
         return self.assignment.mode
 
@@ -56,17 +56,17 @@ class NominatedJob:
     @property
     def fits(self) -> bool:
         """True if it can start without victims."""
-        return self.refusal is None and self.mode is Mode.FIT and not self.targets
+        return self.refusal is None and self.mode is AssignmentMode.FIT and not self.targets
 
     @property
     def has_more_flavors(self) -> bool:
         """True if the search over flavors stopped before the last one."""
         choices = (choice for role in self.assignment.roles for choice in role.choices.values())
-        return self.skipped_flavors or any(choice.tried_to >= 0 for choice in choices)
+        return self.skipped_flavors or any(choice.tried_index >= 0 for choice in choices)
 
-    def to_considered(self, verdict: Verdict) -> Considered:
+    def to_considered(self, verdict: Verdict) -> JobEvaluation:
         """Return the evaluation as a record."""
-        return Considered(
+        return JobEvaluation(
             job=self.job.id,
             queue=self.queue.id,
             verdict=verdict,
@@ -76,14 +76,14 @@ class NominatedJob:
         )
 
 
-def admitted_outcome(job: Job, tasks: int) -> Outcome:
+def admitted_outcome(job: Job, tasks: int) -> JobOutcome:
     """Return the outcome of a job that starts."""
-    return Outcome(job=job.id, status=OutcomeStatus.ADMITTED, numbers={"tasks": tasks})
+    return JobOutcome(job=job.id, status=OutcomeStatus.ADMITTED, numbers={"tasks": tasks})
 
 
-def waiting_outcome(job: Job, refusal: Refusal) -> Outcome:
+def waiting_outcome(job: Job, refusal: Refusal) -> JobOutcome:
     """Return the outcome of a job that waits."""
-    return Outcome(
+    return JobOutcome(
         job=job.id,
         status=OutcomeStatus.WAITING,
         reason=refusal.reason,
@@ -92,12 +92,12 @@ def waiting_outcome(job: Job, refusal: Refusal) -> Outcome:
     )
 
 
-def claim_outcome(job: Job, terminating: int, jobs: int, search: TargetSet | None = None) -> Outcome:
+def claim_outcome(job: Job, terminating: int, jobs: int, search: TargetSet | None = None) -> JobOutcome:
     """Return the outcome of a job that starts once others have ended."""
     numbers: dict[str, int | str] = {"tasks": terminating, "jobs": jobs}
     if search is not None:
         numbers |= search_numbers(search)
-    return Outcome(
+    return JobOutcome(
         job=job.id, status=OutcomeStatus.WAITING, reason=Reason.WAITING_FOR_PREEMPTED, numbers=numbers
     )
 

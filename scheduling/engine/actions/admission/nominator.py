@@ -28,10 +28,10 @@ from scheduling.engine.model import (
 from scheduling.engine.placement.index.clusters import CLUSTERS
 from scheduling.engine.preemption.oracle import PreemptionOracle
 from scheduling.engine.preemption.targets import CountedShape, PlacementCheck, Preemptor, TargetSet
-from scheduling.engine.quota.assign import Replaced, assign
-from scheduling.engine.quota.assignment import SEVERITY, Assignment, Mode, Refusal
-from scheduling.engine.quota.clusters import Allowed
-from scheduling.engine.quota.reduce import Counts, largest
+from scheduling.engine.quota.assign import ReplacedRole, assign_flavors
+from scheduling.engine.quota.assignment import SEVERITY, Assignment, AssignmentMode, Refusal
+from scheduling.engine.quota.one_cluster import FlavorFilter
+from scheduling.engine.quota.partial_admission import RoleCounts, find_largest_size
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.statement import Statement
 
@@ -84,7 +84,7 @@ class Nominator:
         replaced = (
             tuple(held.id for held in self._snapshot.allocations_of(job.replaces)) if job.replaces else ()
         )
-        if self._session.config.housekeeping.surplus_later:
+        if self._session.config.housekeeping.start_at_minimum:
             return self._evaluate_within_caps(statement, queue, job, request, replaced, smallest_gang(job))
         full = self._evaluate_within_caps(statement, queue, job, request, replaced, None)
         if full.refusal is None:
@@ -92,7 +92,7 @@ class Nominator:
 
         least: Refusal | None = None
 
-        def try_counts(counts: Counts) -> Counts | None:
+        def try_counts(counts: RoleCounts) -> RoleCounts | None:
             nonlocal least
             statement.rollback(mark)
             reduced = self._evaluate_within_caps(statement, queue, job, request, replaced, counts)
@@ -101,7 +101,7 @@ class Nominator:
                 least = reduced.refusal
             return counts if reduced.refusal is None else None
 
-        counts = largest(job, try_counts)
+        counts = find_largest_size(job, try_counts)
         statement.rollback(mark)
         if counts is not None:
             return self._evaluate_size(statement, queue, job, request, replaced, counts)
@@ -110,7 +110,7 @@ class Nominator:
     def has_quota(self, queue: Queue, job: Job) -> bool:
         """Return whether quota suffices for the job's smallest size without victims."""
         found = self.assign_smallest(queue, job)
-        return found.refusal is None and found.mode is Mode.FIT
+        return found.refusal is None and found.mode is AssignmentMode.FIT
 
     def assign_smallest(
         self,
@@ -147,7 +147,7 @@ class Nominator:
         job: Job,
         request: EvaluationRequest,
         replaced: tuple[str, ...],
-        counts: Counts | None,
+        counts: RoleCounts | None,
     ) -> NominatedJob:
         """Evaluate one size, and refuse it if the user's caps do not allow it."""
         mark = statement.checkpoint()
@@ -169,7 +169,7 @@ class Nominator:
         job: Job,
         request: EvaluationRequest,
         replaced: tuple[str, ...],
-        counts: Counts | None,
+        counts: RoleCounts | None,
     ) -> NominatedJob:
         """Evaluate one size: flavor after flavor until the job fits, or victims can be found."""
         held = self._flavors_of_replaced(replaced)
@@ -207,7 +207,7 @@ class Nominator:
         without_room: NominatedJob | None = None
         while True:
             nominated = nominate_without(skipped)
-            if nominated.mode is not Mode.FIT:
+            if nominated.mode is not AssignmentMode.FIT:
                 break
             nominated = self._with_placement(statement, nominated, request)
             if nominated.refusal is None:
@@ -223,7 +223,7 @@ class Nominator:
             )
         return (
             nominated
-            if nominated.mode is Mode.NO_FIT
+            if nominated.mode is AssignmentMode.NO_FIT
             else self._with_victims(statement, nominated, None, request)
         )
 
@@ -240,9 +240,9 @@ class Nominator:
         (`MayStopSearch` of `whenCanPreempt`).
         """
         nearest: NominatedJob | None = None
-        while (nominated := nominate_without(skipped)).mode is not Mode.NO_FIT:
+        while (nominated := nominate_without(skipped)).mode is not AssignmentMode.NO_FIT:
             failed_here = _contested(nominated)
-            if nominated.mode is Mode.FIT:
+            if nominated.mode is AssignmentMode.FIT:
                 nominated = self._with_placement(statement, nominated, request)
                 if nominated.refusal is None:
                     return nominated
@@ -265,11 +265,11 @@ class Nominator:
         if not isinstance(placed, Refusal):
             return replace(nominated, placed=placed)
         # The replaced allocations are released in this statement only.
-        return replace(nominated, refusal=placed.told() if nominated.replaced else placed)
+        return replace(nominated, refusal=placed.resolve_numbers() if nominated.replaced else placed)
 
     def _may_continue(self, nominated: NominatedJob, failed_here: RoleFlavors, skipped: RoleFlavors) -> bool:
         """Return whether flavors are left to examine once these roles skip these flavors."""
-        if not failed_here or failed_here <= skipped or not self._session.config.room.other_flavors:
+        if not failed_here or failed_here <= skipped or not self._session.config.no_room.try_other_flavors:
             return False
         return _any_left(nominated.queue, nominated.job, skipped | failed_here)
 
@@ -283,12 +283,12 @@ class Nominator:
         queue: Queue,
         job: Job,
         request: EvaluationRequest,
-        counts: Counts | None,
+        counts: RoleCounts | None,
         skipped: RoleFlavors,
-        held: Mapping[str, Replaced] | None,
+        held: Mapping[str, ReplacedRole] | None,
     ) -> Assignment:
         config = self._session.config
-        return assign(
+        return assign_flavors(
             self._snapshot,
             _within(queue, self._victims),
             job,
@@ -298,8 +298,8 @@ class Nominator:
             replaced=held,
             allowed=_allowed(request.required_flavors, skipped),
             eviction_cap=config.preemption.eviction_cap,
-            beside_preemptible=config.preemption.beside_preemptible,
-            beside_capped=config.preemption.beside_capped,
+            nominal_counts_non_preemptible_only=config.preemption.nominal_counts_non_preemptible_only,
+            nominal_counts_unevictable_only=config.preemption.nominal_counts_unevictable_only,
         )
 
     def _needs_oracle(self, queue: Queue, request: EvaluationRequest) -> bool:
@@ -313,15 +313,15 @@ class Nominator:
         stops = rules.when_can_preempt is WhenCan.MAY_STOP_SEARCH
         if not request.may_preempt and not stops and rules.preference is Preference.BORROWING_OVER_PREEMPTION:
             return False
-        return any(len(group.flavors) > 1 for group in queue.groups)
+        return any(len(group.flavors) > 1 for group in queue.effective_groups)
 
-    def _flavors_of_replaced(self, replaced: tuple[str, ...]) -> Mapping[str, Replaced] | None:
+    def _flavors_of_replaced(self, replaced: tuple[str, ...]) -> Mapping[str, ReplacedRole] | None:
         """Return the flavors in which a job that replaces another must stay."""
         if not replaced:
             return None
         found = (self._snapshot.allocations[key] for key in replaced)
         return {
-            task.role: Replaced({charge.resource: charge.flavor for charge in task.charges}, {})
+            task.role: ReplacedRole({charge.resource: charge.flavor for charge in task.charges}, {})
             for task in found
         }
 
@@ -343,7 +343,7 @@ class Nominator:
             return refused
         found = TargetSet()
         for candidate in (nominated, without_room):
-            if candidate is None or candidate.mode is Mode.NO_FIT:
+            if candidate is None or candidate.mode is AssignmentMode.NO_FIT:
                 continue
             found = self._find_targets(candidate)
             placed = self._place_without(statement, candidate, found) if found.targets else None
@@ -360,7 +360,7 @@ class Nominator:
     def _find_targets(self, nominated: NominatedJob) -> TargetSet:
         """Return the victims that make the job fit, in quota and on nodes."""
         contested = nominated.assignment.contested
-        if nominated.mode is Mode.FIT:
+        if nominated.mode is AssignmentMode.FIT:
             contested = frozenset(key for key, amount in nominated.assignment.usage.items() if amount)
         preemptor = Preemptor(
             job=nominated.job,
@@ -406,7 +406,7 @@ class Nominator:
 
 def _role_without_room(placed: Refusal) -> RoleFlavors:
     """Return the role without room and its flavor, if the refusal names both."""
-    failed_here = (str(placed.known.get("role", "")), str(placed.known.get("flavor", "")))
+    failed_here = (str(placed.known_numbers.get("role", "")), str(placed.known_numbers.get("flavor", "")))
     return frozenset({failed_here} if failed_here[1] else ())
 
 
@@ -416,7 +416,7 @@ def _contested(nominated: NominatedJob) -> RoleFlavors:
         (role.role, choice.flavor)
         for role in nominated.assignment.roles
         for choice in role.choices.values()
-        if choice.mode is not Mode.FIT
+        if choice.mode is not AssignmentMode.FIT
     )
 
 
@@ -426,13 +426,13 @@ def _severity(nominated: NominatedJob) -> int:
 
 def _naming_clusters(without_room: NominatedJob, last: Assignment) -> NominatedJob:
     """Return a nomination without room, with the clusters that were tried if no single one holds the job."""
-    tried = None if last.refusal is None else last.refusal.known.get(CLUSTERS)
+    tried = None if last.refusal is None else last.refusal.known_numbers.get(CLUSTERS)
     if tried is None or without_room.refusal is None:
         return without_room
-    return replace(without_room, refusal=without_room.refusal.but(**{CLUSTERS: tried}))
+    return replace(without_room, refusal=without_room.refusal.with_numbers(**{CLUSTERS: tried}))
 
 
-def _allowed(keep: RequiredFlavors | None, skipped: RoleFlavors) -> Allowed | None:
+def _allowed(keep: RequiredFlavors | None, skipped: RoleFlavors) -> FlavorFilter | None:
     if keep is None and not skipped:
         return None
 
@@ -448,7 +448,9 @@ def _any_left(queue: Queue, job: Job, skipped: RoleFlavors) -> bool:
     """Return whether each role has a flavor of the queue left to examine, as far as that is simple."""
     if len(job.roles) != 1:
         return True
-    return any((job.roles[0].name, name) not in skipped for group in queue.groups for name in group.flavors)
+    return any(
+        (job.roles[0].name, name) not in skipped for group in queue.effective_groups for name in group.flavors
+    )
 
 
 def _within(queue: Queue, victims: VictimScope) -> Queue:

@@ -17,7 +17,7 @@ from scheduling.engine.actions.admission.nominated_job import NominatedJob
 from scheduling.engine.gang import smallest_gang
 from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Queue, Reason
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.quota.verdict import for_each, may_borrow
+from scheduling.engine.quota.shortage import expand_help, may_borrow
 from scheduling.engine.session.session import FlavorUsage, Session
 from scheduling.engine.state.charges import compute_job_demand
 
@@ -59,7 +59,7 @@ def headroom_permille(session: Session) -> int:
     beyond_half = 2 * session.snapshot.lost_ppm - budget_ppm
     if not budget_ppm or beyond_half <= 0:
         return 0
-    return min(options.headroom_permille, options.headroom_permille * beyond_half // budget_ppm)
+    return min(options.loss_headroom_permille, options.loss_headroom_permille * beyond_half // budget_ppm)
 
 
 def find_headroom_refusal(session: Session, nominated: NominatedJob, *, charged: bool) -> Refusal | None:
@@ -91,7 +91,9 @@ def compute_headroom(session: Session, queue: Queue, job: Job, key: FlavorResour
     owned = tree.subtree_quota(tree.root(queue.quota_node), key)
     if card is None or owned is None:
         return 0
-    permille = session.config.preemption.spare_permille * job.evictions + headroom_permille(session)
+    permille = session.config.preemption.readmission_headroom_permille * job.evictions + headroom_permille(
+        session
+    )
     return owned * permille // (1000 * card) * card
 
 
@@ -117,7 +119,7 @@ def _is_subject(session: Session, queue: Queue, job: Job) -> bool:
     options = session.config.preemption
     if job.drained:
         return True
-    subject = bool(job.evictions and options.spare_permille) or headroom_permille(session) > 0
+    subject = bool(job.evictions and options.readmission_headroom_permille) or headroom_permille(session) > 0
     return subject and may_borrow(queue, job, options.eviction_cap)
 
 
@@ -178,7 +180,7 @@ def _refuse_gaps(gaps: Sequence[_QuotaGap], missing: Mapping[str, int], queue: Q
         Help(HelpCode.WAIT_FOR_RELEASE, where),
         Help(HelpCode.RAISE_QUOTA, {"queue": queue.id, **where}),
     )
-    ways = (*for_each(wait, _largest(lacks, missing)), *for_each(more, _largest(raised, missing)))
+    ways = (*expand_help(wait, _largest(lacks, missing)), *expand_help(more, _largest(raised, missing)))
     return Refusal(Reason.WAITING_FOR_BORROWED, numbers, ways)
 
 

@@ -117,10 +117,10 @@ class StartForecast:
 
     def _overdue_since(self, job: Job) -> Instant | None:
         """Return the instant since which a job is overdue, or None."""
-        bound = self._session.config.backfill.hold_after_s
-        if bound is None or self._session.now - job.waits_since < bound:
+        bound = self._session.config.backfill.reservation_after_s
+        if bound is None or self._session.now - job.waiting_since < bound:
             return None
-        return Instant(job.waits_since + bound)
+        return Instant(job.waiting_since + bound)
 
     def _reserve_overdue(self, nominated: NominatedJob) -> StartReservation | None:
         """Return a reservation without a time for an overdue job, or None.
@@ -187,7 +187,7 @@ class StartForecast:
     def _tasks_started_by(self, job_id: str, since: Instant) -> Iterator[str]:
         """Yield the tasks of a job that had started by an instant or are terminating."""
         job = self._snapshot.jobs.get(job_id)
-        started = None if job is None else job.since
+        started = None if job is None else job.attempt_started_at
         for task in self._snapshot.allocations_of(job_id):
             if task.leaving or started is None or started <= since:
                 yield task.id
@@ -195,11 +195,11 @@ class StartForecast:
     def always_borrows(self, nominated: NominatedJob) -> bool:
         """Return whether a job's smallest size borrows even after all known ends of its queue."""
         freed, tree, job = self._freed_of_queue[nominated.queue.id], self._snapshot.quota, nominated.job
-        for name in sorted({name for group in nominated.queue.groups for name in group.flavors}):
+        for name in sorted({name for group in nominated.queue.effective_groups for name in group.flavors}):
             flavor = self._snapshot.flavors.get(name)
             if flavor is None:
                 continue
-            least = {role.name: max(0, role.least - role.ended) for role in job.roles}
+            least = {role.name: max(0, role.min_count - role.ended) for role in job.roles}
             asked = compute_job_demand(job, least, flavor)
             leaf = nominated.queue.quota_node
             if not any(tree.borrows(leaf, key, amount - freed[key]) for key, amount in asked.items()):

@@ -14,7 +14,7 @@ import numpy as np
 from foundation.core.quantities import Resource
 from scheduling.engine.actions.advice.apply_help import apply_help, find_role
 from scheduling.engine.actions.advice.trial import FeasibilityTrial, StartTrial, is_improvement
-from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, Outcome, Queue, Reason
+from scheduling.engine.model import FlavorResource, Help, HelpCode, Job, JobOutcome, Queue, Reason
 from scheduling.engine.placement.explain import CHOSEN_BY_USER
 from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.session.equivalence import HELP_TO_TRY
@@ -26,12 +26,12 @@ _LACKS = (Reason.NO_ROOM, Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_BORROWED)
 _After = Callable[[Job], Reason | None]
 
 
-def advise_outcome(trial: StartTrial, queue: Queue, job: Job, outcome: Outcome) -> Outcome:
+def advise_outcome(trial: StartTrial, queue: Queue, job: Job, outcome: JobOutcome) -> JobOutcome:
     """Return the outcome of a pending job with the recommendations that work for it."""
     return _Advice(trial, queue, job, outcome, lambda other: trial.reason_to_wait(queue, other)).outcome()
 
 
-def advise_never_fitting(trial: FeasibilityTrial, queue: Queue, job: Job, outcome: Outcome) -> Outcome:
+def advise_never_fitting(trial: FeasibilityTrial, queue: Queue, job: Job, outcome: JobOutcome) -> JobOutcome:
     """Return the same for a job that never fits, with what would let it start some day."""
     return _Advice(trial, queue, job, outcome, lambda other: trial.reason_when_empty(queue, other)).outcome()
 
@@ -40,7 +40,7 @@ class _Advice:
     """The recommendations of one outcome; `reason_after` returns what a changed job would wait for."""
 
     def __init__(
-        self, trial: FeasibilityTrial, queue: Queue, job: Job, outcome: Outcome, reason_after: _After
+        self, trial: FeasibilityTrial, queue: Queue, job: Job, outcome: JobOutcome, reason_after: _After
     ) -> None:
         assert outcome.reason is not None  # noqa: S101 - a job that starts needs no help
         self._snapshot, self._queue, self._job, self._outcome = trial.snapshot, queue, job, outcome
@@ -48,7 +48,7 @@ class _Advice:
         self._after, self._trial = reason_after, trial
         self._role = find_role(job, str(outcome.numbers.get("role", "")))
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> JobOutcome:
         """Return the outcome with the recommendations that work."""
         help_items = list(self._tried_alone())
         if not help_items and self._reason is Reason.NEVER_FITS:
@@ -118,7 +118,7 @@ class _Advice:
             return []
         return [
             Help(HelpCode.ASK_FEWER_TASKS, {"role": role.name, "tasks": n})
-            for n in range(role.least - 1, 0, -1)
+            for n in range(role.min_count - 1, 0, -1)
         ]
 
     def _amounts(self, help_item: Help) -> list[Help]:
@@ -133,7 +133,7 @@ class _Advice:
             return [
                 Help(help_item.code, {**facts, "limit": amount}) for amount in amounts if 0 < amount <= limit
             ]
-        each = limit // max(1, self._role.least)
+        each = limit // max(1, self._role.min_count)
         # A smaller number of cards is a recommendation of its own.
         alone = len(self._job.roles) == 1 and resource in (Resource.CPU, Resource.MEMORY)
         return [Help(help_item.code, {**facts, "each": each})] if alone and each else []

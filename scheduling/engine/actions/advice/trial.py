@@ -114,4 +114,4 @@ class StartTrial(FeasibilityTrial):
         with session.snapshot.statement() as statement:
             entry = self._nominator.evaluate_job(statement, queue, job, ask)
             refusal = find_headroom_refusal(session, entry, charged=True) if entry.fits else entry.refusal
-            return None if refusal is None else refusal.told()
+            return None if refusal is None else refusal.resolve_numbers()

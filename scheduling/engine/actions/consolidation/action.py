@@ -31,15 +31,15 @@ from scheduling.engine.model import (
     DecisionKind,
     EvictRule,
     Job,
+    JobOutcome,
     JobState,
-    Outcome,
     OutcomeStatus,
     Queue,
     Reason,
     StopPolicy,
     Strategy,
 )
-from scheduling.engine.order.orders import OWNED
+from scheduling.engine.order.orders import WITHIN_QUOTA
 from scheduling.engine.order.protocols import Candidate
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
@@ -73,7 +73,7 @@ class Consolidation:
                 bool(session.snapshot.count_tasks(job.id)),
             )
             if (
-                consolidation.searches >= options.jobs_tried
+                consolidation.searches >= options.max_job_shapes
                 or session.counters["moved"] >= options.moves_per_cycle
             ):
                 return
@@ -117,7 +117,7 @@ class Consolidation:
             candidates += map(Candidate, ready, levels)
         if session.config.consolidation.for_growth:
             candidates += [Candidate(job) for job, _ in find_running_jobs(session) if job.preemptible]
-        for candidate in sorted(session.sort_candidates(candidates), key=OWNED.key):
+        for candidate in sorted(session.sort_candidates(candidates), key=WITHIN_QUOTA.key):
             yield session.snapshot.queues[candidate.job.queue], candidate.job
 
     def _candidates_of_line(self, session: Session, waiting: Iterable[str]) -> Iterator[Job]:
@@ -153,7 +153,9 @@ class Consolidation:
         if not any(known.reason in SHORTAGE_REASONS for known in session.outcomes.values()):
             return
         for queue in session.sorted_queues():
-            for entitled in islice(_entitled_jobs(session, queue), session.config.consolidation.jobs_tried):
+            for entitled in islice(
+                _entitled_jobs(session, queue), session.config.consolidation.max_job_shapes
+            ):
                 plan = find_evictions_and_moves(session, entitled, consolidation)
                 if plan is not None:
                     evict_victims(session, entitled.job, plan)
@@ -218,7 +220,7 @@ class Consolidation:
         )
         session.allowances.record_use(job, gain.plan.allocations)
         session.record_outcome(
-            Outcome(
+            JobOutcome(
                 job=job.id,
                 status=OutcomeStatus.WAITING,
                 reason=Reason.WAITING_FOR_PREEMPTED,

@@ -65,7 +65,7 @@ def find_evictions_and_moves(
         return unit.job.queue != entitled.queue.id and candidates.was_above_nominal(unit.job.queue, contested)
 
     sets = consolidation.clearable_sets(entitled.hardest, entitled.job, search, can_evict)
-    for released_units in islice(sets, session.config.consolidation.ways_tried):
+    for released_units in islice(sets, session.config.consolidation.max_node_sets):
         if consolidation.budget.is_spent:
             return None
         evictable_there = frozenset(unit.job.id for unit in released_units if can_evict(unit))

@@ -13,7 +13,7 @@ from scheduling.engine.gang.clearable_nodes import rank_unit
 from scheduling.engine.gang.moves import MovablePart, MovableUnit
 from scheduling.engine.model import DecisionKind, Job
 from scheduling.engine.preemption.eviction_cost import running_seconds, unsaved_seconds
-from scheduling.engine.quota.verdict import capped
+from scheduling.engine.quota.shortage import is_eviction_capped
 from scheduling.engine.session.session import Session
 
 CHANGED_BY_DECISION = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
@@ -92,7 +92,7 @@ class MovableTasks:
         is_protected = (
             candidate.min_run_s is not None and running_seconds(candidate, session.now) < candidate.min_run_s
         )
-        return not is_protected and not capped(candidate, session.config.preemption.eviction_cap)
+        return not is_protected and not is_eviction_capped(candidate, session.config.preemption.eviction_cap)
 
 
 class JobMovableUnits(NamedTuple):

@@ -30,7 +30,7 @@ from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.preemption.eviction_cost import count_cards, sum_charges, unsaved_seconds
-from scheduling.engine.quota.assignment import Mode, Refusal
+from scheduling.engine.quota.assignment import AssignmentMode, Refusal
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.charges import compute_job_demand
@@ -60,7 +60,7 @@ class ConsolidationSearch:
         # The units to clear from rows, by board, for one state.
         self._rows_known: dict[ScoreBoard, tuple[object, dict[int, ClearableRow | None]]] = {}
         self._failed: set[tuple[ScoreBoard, int, float]] = set()
-        self.budget = budget or SearchBudget(session.config.consolidation.effort)
+        self.budget = budget or SearchBudget(session.config.consolidation.placement_budget)
         self.searches = 0
 
     @cached_property
@@ -144,7 +144,7 @@ class ConsolidationSearch:
             if self._bounds.has_free_cores(*each) and self._may_afford(queue, job, more, each)
         ]
         assignment = self._attempt.assign_quota(queue, job, more) if known else None
-        if assignment is None or assignment.mode is not Mode.FIT:
+        if assignment is None or assignment.mode is not AssignmentMode.FIT:
             return None
         given = {name for role in assignment.roles for name in role.flavors}
         mine: WantedSlots = tuple(each for each in known if each[0].question.flavor.id in given)
@@ -203,7 +203,7 @@ class ConsolidationSearch:
                 fleet.nodes[row].id
                 for row in find_nearest_rows(self._bounds.slot_counts(case.hardest[0]), case.hardest[1])
             ]
-        names = {name for group in case.queue.groups for name in group.flavors}
+        names = {name for group in case.queue.effective_groups for name in group.flavors}
         placed = [
             flavor for name in sorted(names) if (flavor := flavors.get(name)) is not None and flavor.placed
         ]
@@ -212,7 +212,7 @@ class ConsolidationSearch:
 
     def _max_eviction_cost(self, case: ConsolidationCase) -> float:
         """Return the most GPU-seconds that moved jobs may repeat for a case."""
-        bound = self._session.config.consolidation.loss_s
+        bound = self._session.config.consolidation.max_loss_s
         if bound is None:
             return float("inf")
         asked = compute_job_demand(case.job, case.missing, case.hardest[0].question.flavor)
@@ -222,7 +222,9 @@ class ConsolidationSearch:
 def new_start_attempt(session: Session) -> StartAttempt:
     """Return an attempt to start a job in this session without victims."""
     options = session.config.preemption
-    return StartAttempt(session.snapshot, session.placer, options.eviction_cap, options.beside_capped)
+    return StartAttempt(
+        session.snapshot, session.placer, options.eviction_cap, options.nominal_counts_unevictable_only
+    )
 
 
 def would_borrow(session: Session, queue: Queue, asked: dict[FlavorResource, int]) -> bool:
@@ -233,7 +235,7 @@ def would_borrow(session: Session, queue: Queue, asked: dict[FlavorResource, int
 
 def first_placed_flavor(session: Session, queue: Queue) -> Flavor | None:
     """Return the queue's first flavor that has nodes."""
-    names = (name for group in queue.groups for name in group.flavors)
+    names = (name for group in queue.effective_groups for name in group.flavors)
     known = (session.snapshot.flavors.get(name) for name in names)
     return next((flavor for flavor in known if flavor is not None and flavor.placed), None)
 

@@ -142,7 +142,7 @@ class JobGrowth:
         session, snapshot = self._session, self._session.snapshot
         heap = [(growable.rank, growable) for growable in self._candidates() if self._may_grow(growable)]
         heapq.heapify(heap)
-        most = session.config.housekeeping.grown_per_cycle
+        most = session.config.housekeeping.max_growth_per_cycle
         while heap and (most is None or sum(map(len, self._grown.values())) < most):
             _, growable = heapq.heappop(heap)
             if not self._grow_step(growable):
@@ -205,6 +205,6 @@ def _wanted_flavors(session: Session) -> frozenset[str]:
                 continue
             if known is not None and (known.reason is None or known.reason in REASONS_ROOM_NEVER_HELPS):
                 continue
-            flavors.update(name for group in queue.groups for name in group.flavors)
+            flavors.update(name for group in queue.effective_groups for name in group.flavors)
             break
     return frozenset(flavors)

@@ -18,8 +18,8 @@ from scheduling.engine.model import (
     DecisionKind,
     FlavorResource,
     Job,
+    JobOutcome,
     JobState,
-    Outcome,
     OutcomeStatus,
     Queue,
     Reason,
@@ -149,7 +149,7 @@ class SurplusRelease:
             )
         )
         session.record_outcome(
-            Outcome(
+            JobOutcome(
                 job=job.id,
                 status=OutcomeStatus.WAITING,
                 reason=Reason.WAITING_FOR_PREEMPTED,
@@ -158,7 +158,7 @@ class SurplusRelease:
         )
 
 
-def _may_be_helped(session: Session, job: Job, known: Outcome | None) -> bool:
+def _may_be_helped(session: Session, job: Job, known: JobOutcome | None) -> bool:
     if job.state is not JobState.QUEUED or job.id in session.snapshot.claims:
         return False
     ready = job.backoff_until is None or job.backoff_until <= session.now

@@ -65,4 +65,4 @@ def _quality_class(job: Job, task: Allocation) -> int:
 
 def _eviction_order(job: Job, task: Allocation) -> tuple[object, ...]:
     above = 0 if task.measured_memory is None else task.measured_memory - task.memory
-    return (_quality_class(job, task), job.priority, -above, -(job.since or 0.0), task.id)
+    return (_quality_class(job, task), job.priority, -above, -(job.attempt_started_at or 0.0), task.id)

@@ -18,5 +18,8 @@ class TimeLimitEviction:
     def run(self, session: Session) -> None:
         """Evict every live job that exceeded its limit."""
         for job, _ in find_running_among(session, session.snapshot.live_jobs.find_overdue_jobs(session.now)):
-            numbers = {"ran_s": int(session.now - (job.since or 0)), "limit_s": job.max_run_s or 0}
+            numbers = {
+                "ran_s": int(session.now - (job.attempt_started_at or 0)),
+                "limit_s": job.max_run_s or 0,
+            }
             evict_job(session, job, EvictRule.TIME_LIMIT, numbers)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scheduling.engine.model import GpuMode, HostPort, Node, Pressure
-from scheduling.engine.model.labels import carries, satisfies
+from scheduling.engine.model.labels import has_labels, matches_any_term
 from scheduling.engine.placement.index import numa, relations
 from scheduling.engine.placement.index.node_facts import marked_rows
 from scheduling.engine.placement.index.question import Question
@@ -100,7 +100,7 @@ class NodeSelector:
 
     def allows(self, question: Question, rows: Rows) -> Bools:
         wanted = question.task.selector
-        return _each_node(question, rows, lambda node: carries(node.labels, wanted))
+        return _each_node(question, rows, lambda node: has_labels(node.labels, wanted))
 
 
 class NodeAffinity:
@@ -113,7 +113,7 @@ class NodeAffinity:
 
     def allows(self, question: Question, rows: Rows) -> Bools:
         terms = question.task.affinity
-        return _each_node(question, rows, lambda node: not terms or satisfies(node.labels, terms))
+        return _each_node(question, rows, lambda node: not terms or matches_any_term(node.labels, terms))
 
 
 class TaintToleration(_Always):
@@ -270,7 +270,7 @@ class PortVeto:
         fleet, wanted = question.fleet, question.task.ports
 
         def free_ports(ports: tuple[HostPort, ...] | list[HostPort]) -> bool:
-            return not any(port.collides(other) for port in wanted for other in ports)
+            return not any(port.conflicts_with(other) for port in wanted for other in ports)
 
         allowed = _each_node(question, rows, lambda node: free_ports(node.ports))
         busy = np.zeros(len(fleet), np.bool_)

@@ -19,4 +19,4 @@ def clusters_of(flavors: Mapping[str, Flavor], names: Iterable[str]) -> tuple[st
 
 def queue_clusters(flavors: Mapping[str, Flavor], queue: Queue) -> tuple[str, ...]:
     """Return the clusters in which a queue has flavors, in the order in which it names them."""
-    return clusters_of(flavors, (name for group in queue.groups for name in group.flavors))
+    return clusters_of(flavors, (name for group in queue.effective_groups for name in group.flavors))

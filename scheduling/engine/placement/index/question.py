@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduling.engine.model import Flavor, GpuMode, Node
-from scheduling.engine.model.labels import carries
+from scheduling.engine.model.labels import has_labels
 from scheduling.engine.placement.index.node_facts import marked_rows
 from scheduling.engine.state.fleet import ALL_ROWS, MODES, Bools, Fleet, Ints, Rows
 from scheduling.engine.state.task_shape import TaskShape
@@ -138,6 +138,6 @@ def member_rows(fleet: Fleet, flavor: Flavor) -> Bools:
     cluster, wanted = flavor.cluster, tuple(sorted(flavor.node_labels.items()))
 
     def belongs_to_flavor(node: Node) -> bool:
-        return node.cluster == cluster and carries(node.labels, wanted)
+        return node.cluster == cluster and has_labels(node.labels, wanted)
 
     return marked_rows(fleet, ("members", flavor.id, cluster, wanted), belongs_to_flavor)

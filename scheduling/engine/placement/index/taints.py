@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scheduling.engine.model import Taint, TaintEffect, Toleration
-from scheduling.engine.model.labels import repels
+from scheduling.engine.model.labels import has_untolerated_taint
 from scheduling.engine.placement.index.node_facts import number_facts
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, Fleet, Ints, Rows
 
@@ -24,7 +24,7 @@ def _evaluate_taints(fleet: Fleet, rows: Rows, judge: Callable[[Taints], int]) -
 def repelled_rows(fleet: Fleet, tolerations: tuple[Toleration, ...], rows: Rows = ALL_ROWS) -> Bools:
     """Return which of the rows exclude a task with these tolerations (effects `NoSchedule` and
     `NoExecute`)."""
-    return _evaluate_taints(fleet, rows, lambda taints: repels(taints, tolerations)) > 0
+    return _evaluate_taints(fleet, rows, lambda taints: has_untolerated_taint(taints, tolerations)) > 0
 
 
 def count_soft_taints(fleet: Fleet, tolerations: tuple[Toleration, ...], rows: Rows = ALL_ROWS) -> Ints:
@@ -32,7 +32,7 @@ def count_soft_taints(fleet: Fleet, tolerations: tuple[Toleration, ...], rows: R
 
     def count_unwelcome(taint: Taint) -> bool:
         soft = taint.effect is TaintEffect.PREFER_NO_SCHEDULE
-        return soft and not any(toleration.covers(taint) for toleration in tolerations)
+        return soft and not any(toleration.tolerates_taint(taint) for toleration in tolerations)
 
     return _evaluate_taints(fleet, rows, lambda taints: sum(map(count_unwelcome, taints)))
 

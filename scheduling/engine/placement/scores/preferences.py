@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from scheduling.engine.model import Expression, Node
-from scheduling.engine.model.labels import holds
+from scheduling.engine.model.labels import matches_expression
 from scheduling.engine.placement.index import numa
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relations import number_domains, rows_with_match
@@ -181,7 +181,7 @@ def _group_part(question: Question, rows: Rows) -> Ints:
 
 def _matching(fleet: Fleet, expressions: tuple[Expression, ...]) -> Bools:
     def matches_node(node: Node) -> bool:
-        return bool(expressions) and all(holds(node.labels, wish) for wish in expressions)
+        return bool(expressions) and all(matches_expression(node.labels, wish) for wish in expressions)
 
     return _marked(fleet, ("matching", expressions), matches_node)
 

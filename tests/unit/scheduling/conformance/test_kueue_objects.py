@@ -133,8 +133,8 @@ def test_a_cluster_queue_is_a_queue_and_a_leaf() -> None:
         )
     )
     queue = found.get_queue("cq")
-    assert queue.groups[0].resources == ("cpu", "gpu")
-    assert queue.groups[0].flavors == ("a",)
+    assert queue.effective_groups[0].resources == ("cpu", "gpu")
+    assert queue.effective_groups[0].flavors == ("a",)
     assert queue.strategy is Strategy.STRICT_FIFO
     assert queue.preemption.within_queue is PreemptWithin.LOWER_PRIORITY
     assert queue.preemption.reclaim is PreemptOthers.ANY

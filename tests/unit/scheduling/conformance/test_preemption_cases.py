@@ -48,8 +48,8 @@ def test_the_check_of_the_final_state_changes_no_fair_case(shared_dir: Path) -> 
         victim_order=VictimOrder.NORMATIVE,
         final_check=True,
         eviction_cap=2**31,
-        share_loss_s=None,
-        budget=2**31,
+        max_loss_s=None,
+        search_budget=2**31,
     )
     for case in cases_of(shared_dir, "TestFairPreemptions"):
         assert preemption.targets(case, checked) == preemption.targets(case), case["name"]

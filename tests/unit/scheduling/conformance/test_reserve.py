@@ -7,7 +7,7 @@ import pytest
 from scheduling.conformance.kueue.scheduler.reserve import reserve_quota, to_reserve
 from scheduling.engine.actions.admission.nominated_job import NominatedJob
 from scheduling.engine.model import Charge, FlavorResource, PreemptionPolicy, PreemptOthers, Quota, QuotaNode
-from scheduling.engine.quota.assignment import Assignment, FlavorChoice, Mode, RoleAssignment
+from scheduling.engine.quota.assignment import Assignment, AssignmentMode, FlavorChoice, RoleAssignment
 from scheduling.engine.state.snapshot import Snapshot
 from tests.unit.scheduling.engine.builders import flavor, job, queue
 
@@ -27,7 +27,7 @@ def snapshot(*, nominal: int, used: int, limit: int | None) -> Snapshot:
 
 
 def entry(asked: int, *, level: int, reclaim: PreemptOthers = PreemptOthers.NEVER) -> NominatedJob:
-    choice = FlavorChoice("a100", Mode.PREEMPT, level)
+    choice = FlavorChoice("a100", AssignmentMode.PREEMPT, level)
     part = RoleAssignment(role="worker", count=1, choices={"gpu.cards": choice}, usage={CARDS: asked})
     return NominatedJob(
         job=job("waiting"),

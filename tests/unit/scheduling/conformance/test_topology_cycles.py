@@ -23,8 +23,8 @@ from scheduling.engine import (
     EngineConfig,
     NodePut,
     NodeRemoved,
+    NoRoomOptions,
     QuotaPut,
-    RoomOptions,
     Snapshot,
     run_cycle,
 )
@@ -211,7 +211,7 @@ class TestPlaces:
             flavors=flavors,
         )
         assert places(cycle(given), "j") == {"y1": 3}
-        first = replace(ADMIT, room=RoomOptions(other_flavors=False))
+        first = replace(ADMIT, no_room=NoRoomOptions(try_other_flavors=False))
         result = cycle(given, config=first)
         assert decision(result, "old").rule is EvictRule.IN_QUEUE_PRIORITY
         assert reason(result, "j") is Reason.WAITING_FOR_PREEMPTED
@@ -323,7 +323,7 @@ class TestTogether:
     def test_or_is_outrun_where_that_is_switched_off(self) -> None:
         once = replace(ADMIT, heads_per_queue=1)
         result = cycle(self.heads(), options=CycleOptions(judge_again=False), config=once)
-        assert [turn.verdict for turn in result.considered] == [Verdict.ADMITTED, Verdict.OUTRUN]
+        assert [turn.verdict for turn in result.considered] == [Verdict.ADMITTED, Verdict.OVERTAKEN]
 
 
 LOST = TopologyState(lost_nodes={"j": ("x1",)})

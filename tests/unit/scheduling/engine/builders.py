@@ -16,9 +16,9 @@ from scheduling.engine.model import (
     HelpCode,
     Instant,
     Job,
+    JobOutcome,
     JobState,
     Node,
-    Outcome,
     Queue,
     Quota,
     QuotaNode,
@@ -152,12 +152,12 @@ def started(result: CycleResult) -> list[str]:
     return [decision.job for decision in result.decisions]
 
 
-def outcome(result: CycleResult, job_id: str) -> Outcome:
+def outcome(result: CycleResult, job_id: str) -> JobOutcome:
     """How one job left the cycle."""
     return next(item for item in result.outcomes if item.job == job_id)
 
 
-def ways_of(found: Outcome) -> dict[HelpCode, dict[str, object]]:
+def ways_of(found: JobOutcome) -> dict[HelpCode, dict[str, object]]:
     """What is recommended to a waiting job, by code."""
     return {way.code: dict(way.numbers) for way in found.help}
 

@@ -9,10 +9,10 @@ import pytest
 from foundation.core.quantities import Resource
 from scheduling.engine import JobPut, PreemptionOptions, QuotaPut
 from scheduling.engine.model import (
-    Barred,
+    BarredFlavor,
     Fungibility,
     HelpCode,
-    Outcome,
+    JobOutcome,
     PlacementRules,
     QuotaNode,
     Reason,
@@ -32,7 +32,7 @@ from tests.unit.scheduling.engine.builders import (
     world,
 )
 
-TENTH = replace(ADMIT, preemption=PreemptionOptions(spare_permille=100))
+TENTH = replace(ADMIT, preemption=PreemptionOptions(readmission_headroom_permille=100))
 KINDS = ("near", "far")
 
 
@@ -56,7 +56,7 @@ def two_kinds(fill: int, **far: int) -> Stage:
     return stage
 
 
-def shorts(found: Outcome) -> dict[HelpCode, object]:
+def shorts(found: JobOutcome) -> dict[HelpCode, object]:
     return {code: numbers.get("short") for code, numbers in ways_of(found).items()}
 
 
@@ -102,7 +102,7 @@ class TestEvicted:
         self, fill: int, reason: Reason
     ) -> None:
         """The far kind is free and beyond its budget; the near one is shut to jobs that were evicted."""
-        spent = (Barred("far", "Team", 10, 10),)
+        spent = (BarredFlavor("far", "Team", 10, 10),)
         found = two_kinds(fill).ask(job("again", "a", role(1, 2), at=5, evictions=1, barred=spent))
         assert (found.reason, found.numbers["flavor"]) == (reason, "near")
 

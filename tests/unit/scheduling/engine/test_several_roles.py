@@ -9,7 +9,7 @@ import pytest
 from scheduling.engine import ClaimPut
 from scheduling.engine.model import (
     Allowance,
-    Barred,
+    BarredFlavor,
     Claim,
     Flavor,
     Instant,
@@ -50,8 +50,8 @@ def kinds(*, clusters: bool = False) -> list[Flavor]:
     return [flavor(k, node_labels={"kind": k}, **({"cluster": k} if clusters else {})) for k in KINDS]
 
 
-def spent(name: str) -> Barred:
-    return Barred(name, "Team", 10, 10)
+def spent(name: str) -> BarredFlavor:
+    return BarredFlavor(name, "Team", 10, 10)
 
 
 class TestRolesThatAskForNothing:

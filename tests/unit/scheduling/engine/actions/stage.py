@@ -27,8 +27,8 @@ from scheduling.engine.model import (
     Help,
     Instant,
     Job,
+    JobOutcome,
     JobState,
-    Outcome,
     PreemptionPolicy,
     PreemptOthers,
     PreemptWithin,
@@ -81,12 +81,12 @@ class Stage:
         """A job has done its work."""
         self.put(*(AllocationRemoved(held.id) for held in self.snapshot.allocations_of(job)), JobRemoved(job))
 
-    def outcome(self, job: str) -> Outcome:
+    def outcome(self, job: str) -> JobOutcome:
         """How a job left the last cycle."""
         assert self.last is not None
         return next(found for found in self.last.outcomes if found.job == job)
 
-    def ask(self, asked: Job) -> Outcome:
+    def ask(self, asked: Job) -> JobOutcome:
         """What a job is told that lines up now."""
         self.submit(asked)
         self.cycle()

@@ -116,7 +116,7 @@ def test_a_promise_ends_after_its_time() -> None:
     stage = lent()
     stage.submit(job("a1", "a", role(1, 4), at=5))
     stage.cycle()
-    stage.now += PreemptionOptions().claim_s
+    stage.now += PreemptionOptions().claim_timeout_s
     assert "a1" not in {d.job for d in stage.cycle().decisions if d.kind is DecisionKind.ADMIT}
     # Whoever leaves still leaves, so the job is promised the place once more, at nobody's cost.
     assert [d.kind for d in stage.last.decisions] == [DecisionKind.PARK]  # type: ignore[union-attr]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.engine.model import Allowance, Barred, HelpCode, PlacementRules, Reason, StopPolicy
+from scheduling.engine.model import Allowance, BarredFlavor, HelpCode, PlacementRules, Reason, StopPolicy
 from tests.unit.scheduling.engine.actions.stage import ADMIT, Stage
 from tests.unit.scheduling.engine.builders import (
     cycle,
@@ -31,7 +31,7 @@ def test_a_budget_is_what_comes_next_where_the_other_flavor_is_too_small() -> No
     kinds = ("near", "far")
     snapshot = world(
         [node("n1", 4, labels={"kind": "near"}), node("n2", 4, labels={"kind": "far"})],
-        [job("j", "a", role(1, 8), barred=(Barred("near", "acme", 2, 1),))],
+        [job("j", "a", role(1, 8), barred=(BarredFlavor("near", "acme", 2, 1),))],
         teams={"a": (*quotas(4, flavors=("near",)), *quotas(0, flavors=("far",)))},
         queues=[queue("a", flavors=kinds)],
         flavors=[flavor(kind, node_labels={"kind": kind}) for kind in kinds],

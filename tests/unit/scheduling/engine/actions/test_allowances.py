@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.engine import JobPut
-from scheduling.engine.model import Allowance, Barred, Job, OutcomeStatus, Reason, Strategy
+from scheduling.engine.model import Allowance, BarredFlavor, Job, OutcomeStatus, Reason, Strategy
 from tests.unit.scheduling.engine.actions.stage import OWN_ONLY, Stage
 from tests.unit.scheduling.engine.builders import (
     cycle,
@@ -20,7 +20,7 @@ from tests.unit.scheduling.engine.builders import (
     world,
 )
 
-SPENT = Barred("a100", "Team", 10, 10)
+SPENT = BarredFlavor("a100", "Team", 10, 10)
 
 
 def capped(name: str, *roles: object, limit: int = 3, held: int = 0, **facts: object) -> Job:

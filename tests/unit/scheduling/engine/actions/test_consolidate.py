@@ -208,8 +208,8 @@ def test_room_is_opened_inside_a_required_domain() -> None:
         (ConsolidationOptions(moves_per_cycle=1), False),
         (ConsolidationOptions(jobs_per_move=1), False),
         (ConsolidationOptions(jobs_per_move=None), True),
-        (ConsolidationOptions(jobs_tried=0), False),
-        (ConsolidationOptions(effort=0), False),
+        (ConsolidationOptions(max_job_shapes=0), False),
+        (ConsolidationOptions(placement_budget=0), False),
         (ConsolidationOptions(preemptible_only=True), False),
     ],
 )
@@ -330,6 +330,6 @@ def test_moves_are_made_for_owners_before_a_borrower_of_a_higher_rank(fair: Fair
         [*movers, *waiting],
         teams={"a": quotas(3), "b": quotas(1), "c": quotas(4)},
     )
-    config = {"consolidation": ConsolidationOptions(loss_s=None), "fair_sharing": fair}
+    config = {"consolidation": ConsolidationOptions(max_loss_s=None), "fair_sharing": fair}
     result = act(snapshot, "consolidate", **config)
     assert [found.job for found in result.decisions if found.kind is DecisionKind.PARK] == ["owner"]

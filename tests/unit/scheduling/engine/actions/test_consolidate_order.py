@@ -17,7 +17,7 @@ def test_the_cheapest_or_the_newest(cheapest: bool, expected: dict[str, str]) ->
     old = run("old", 2, 1, running_since=Instant(NOW - 10))
     new = run("new", 2, 2, running_since=Instant(NOW - 1_000))
     snapshot = running_world(nodes(4, 4), {"old": ["n0"], "new": ["n1"]}, [old, new, waits(3)])
-    options = ConsolidationOptions(cheapest_first=cheapest, loss_s=None)
+    options = ConsolidationOptions(cheapest_first=cheapest, max_loss_s=None)
     result = act(snapshot, "consolidate", consolidation=options)
     assert moved(result) == {f"{name}/worker/0": place for name, place in expected.items()}
 
@@ -29,7 +29,7 @@ def test_where_the_cheapest_find_no_place_those_with_the_fewest_cards_do() -> No
     where = {entry.id: [f"n{index}"] for index, entry in enumerate([*large, *small])}
     jobs = [*large, *small, waits(4, 2)]
     snapshot = running_world(nodes(*[4] * 37), where, jobs, teams={"a": quotas(200)})
-    options = ConsolidationOptions(loss_s=None, jobs_per_move=2)
+    options = ConsolidationOptions(max_loss_s=None, jobs_per_move=2)
     result = act(snapshot, "consolidate", consolidation=options)
     assert len(moved(result)) == 2
     assert all(task.startswith("small") for task in moved(result))
@@ -41,6 +41,6 @@ def test_for_one_that_borrows_nobody_need_move(loss_s: int, helped: bool) -> Non
     teams = {"a": quotas(4), "b": quotas(4)}
     where = {"old": ["n0"], "new": ["n1"]}
     snapshot = running_world(nodes(4, 4), where, [*movers, waits(3)], teams=teams)
-    options = ConsolidationOptions(loss_s=loss_s)
+    options = ConsolidationOptions(max_loss_s=loss_s)
     result = act(snapshot, "consolidate", consolidation=options)
     assert bool(moved(result)) is helped

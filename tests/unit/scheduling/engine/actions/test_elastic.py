@@ -62,7 +62,7 @@ def test_nobody_grows_while_somebody_waits_unless_configured() -> None:
 
 def test_growth_is_bounded_and_goes_on_in_the_next_cycle() -> None:
     snapshot = running_world([node("n1", 8)], {"one": ["n1"]}, [elastic("one", 6, 1)])
-    two = HousekeepingOptions(grown_per_cycle=2)
+    two = HousekeepingOptions(max_growth_per_cycle=2)
     for _ in range(2):
         result = act(snapshot, "elastic", housekeeping=two)
         assert grown(result) == {"one": 2}
@@ -86,7 +86,7 @@ def test_surplus_may_come_after_the_minima_of_all(later: bool, tasks: dict[str, 
         running_world([node("n1", 5)], {}, jobs),
         "allocate",
         "elastic",
-        housekeeping=HousekeepingOptions(surplus_later=later),
+        housekeeping=HousekeepingOptions(start_at_minimum=later),
     )
     given: dict[str, int] = {}
     for decision in result.decisions:

@@ -16,7 +16,7 @@ BOUND = 20
 HOLDING = EngineConfig(
     actions=("admit", "consolidate"),
     fair_sharing=FairSharing(),
-    backfill=BackfillOptions(hold_after_s=BOUND * MINUTE_S),
+    backfill=BackfillOptions(reservation_after_s=BOUND * MINUTE_S),
 )
 RECLAIM = PreemptionPolicy(reclaim=PreemptOthers.ANY)
 
@@ -118,7 +118,7 @@ def test_it_starts_where_others_have_borrowed_what_its_queue_leaves_free() -> No
 
 
 def test_without_a_bound_it_waits_as_long_as_they_come() -> None:
-    hours = Hours(config=replace(HOLDING, backfill=BackfillOptions(hold_after_s=None)))
+    hours = Hours(config=replace(HOLDING, backfill=BackfillOptions(reservation_after_s=None)))
     hours.pass_minutes(BOUND)
     hours.stage.submit(large(at=hours.stage.now))
     hours.pass_minutes(3 * BOUND)
@@ -152,19 +152,19 @@ def evicted(config: EngineConfig) -> Hours:
 
 def test_an_evicted_job_is_not_passed_for_ever_by_younger_ones_of_its_queue() -> None:
     hours = evicted(HOLDING)
-    assert hours.stage.config.preemption.spare_permille * 160 >= 1_000
+    assert hours.stage.config.preemption.readmission_headroom_permille * 160 >= 1_000
     hours.minutes_until_runs("old")
 
 
 def test_without_a_bound_an_evicted_job_is_passed_as_long_as_they_come() -> None:
-    hours = evicted(replace(HOLDING, backfill=BackfillOptions(hold_after_s=None)))
+    hours = evicted(replace(HOLDING, backfill=BackfillOptions(reservation_after_s=None)))
     hours.pass_minutes(3 * BOUND)
     assert "old" not in hours.stage.running()
     hours = evicted(
         replace(
             HOLDING,
-            backfill=BackfillOptions(hold_after_s=None),
-            preemption=PreemptionOptions(spare_permille=0),
+            backfill=BackfillOptions(reservation_after_s=None),
+            preemption=PreemptionOptions(readmission_headroom_permille=0),
         )
     )
     hours.minutes_until_runs("old", 3 * BOUND)

@@ -85,7 +85,9 @@ def played(turns: Turns, *, lasting: bool) -> Stage:
         queues=[queue("b", preemption=turns.policy), queue("c", preemption=BORROWER)],
         flavors=[flavor(mode=GpuMode.WHOLE)],
     )
-    stage = Stage(snapshot, replace(ADMIT, preemption=PreemptionOptions(lasting=lasting)))
+    stage = Stage(
+        snapshot, replace(ADMIT, preemption=PreemptionOptions(borrowers_evict_borrowers_only=lasting))
+    )
     stage.cycle()
     stage.submit(turns.comes)
     for _ in range(40):

@@ -49,8 +49,8 @@ def test_borrowers_leave_and_an_owner_moves_into_what_they_left() -> None:
     "options",
     [
         ConsolidationOptions(with_evictions=False),
-        ConsolidationOptions(ways_tried=0),
-        ConsolidationOptions(effort=0),
+        ConsolidationOptions(max_node_sets=0),
+        ConsolidationOptions(placement_budget=0),
         ConsolidationOptions(moves_per_cycle=0),
     ],
 )

@@ -12,7 +12,7 @@ from scheduling.engine.actions import explain_waiting, lasting_refusals
 from scheduling.engine.actions.admission.immediate_fit import ImmediateFit
 from scheduling.engine.actions.consolidation import action, evict_and_move, search
 from scheduling.engine.actions.head_estimate import OwnQuotaFit
-from scheduling.engine.model import Job, Outcome, Queue, Reason
+from scheduling.engine.model import Job, JobOutcome, Queue, Reason
 from scheduling.engine.placement.feasibility import InfeasibleFlavors, find_infeasible_flavors
 from scheduling.engine.session.session import Session
 from tests.unit.scheduling.engine.actions.stage import ADMIT, Stage
@@ -110,7 +110,9 @@ def test_jobs_of_another_user_are_priced_all_the_same(monkeypatch: pytest.Monkey
 
 def test_a_short_cycle_looks_for_room_for_as_many_as_it_could_try(calls: Counter[str]) -> None:
     stage = crowd()
-    stage.config = replace(WHOLE, actions=("admit",), while_room=True, explain=ExplainScope.CONSIDERED)
+    stage.config = replace(
+        WHOLE, actions=("admit",), stop_without_free_capacity=True, explain=ExplainScope.CONSIDERED
+    )
     stage.cycle()
     assert stage.config.heads_per_queue is not None
     assert calls["may_find_room"] <= stage.config.heads_per_queue + 1
@@ -153,7 +155,9 @@ def test_limits_are_not_looked_at_again_because_a_node_changed(monkeypatch: pyte
     asked: list[str] = []
     known = lasting_refusals.find_beyond_limits
 
-    def find(session: Session, queue: Queue, waiting: Job, infeasible: InfeasibleFlavors) -> Outcome | None:
+    def find(
+        session: Session, queue: Queue, waiting: Job, infeasible: InfeasibleFlavors
+    ) -> JobOutcome | None:
         asked.append(waiting.id)
         return known(session, queue, waiting, infeasible)
 

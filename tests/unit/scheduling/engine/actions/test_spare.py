@@ -12,7 +12,7 @@ from scheduling.engine.model import HelpCode, Instant, Job, JobState, Reason, St
 from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage
 from tests.unit.scheduling.engine.builders import flavor, job, node, queue, quotas, role, world
 
-TENTH = PreemptionOptions(spare_permille=100)
+TENTH = PreemptionOptions(readmission_headroom_permille=100)
 
 
 def pool(*jobs: Job) -> Snapshot:
@@ -132,7 +132,7 @@ def test_who_cannot_start_keeps_no_owner_behind_it_from_going_first(strategy: St
 
 
 def test_less_than_a_card_is_nothing_to_leave_free() -> None:
-    options = PreemptionOptions(spare_permille=49)
+    options = PreemptionOptions(readmission_headroom_permille=49)
     limits = tuple(
         replace(q, own_nominal=1_000) if q.resource is Resource.GPU_CORES else q for q in quotas(10)
     )
@@ -174,7 +174,7 @@ def test_who_leaves_room_for_nobody_pushes_nobody_out_either() -> None:
 @pytest.mark.parametrize(("beside", "starts"), [(True, True), (False, False)])
 def test_at_the_cap_only_its_like_stand_against_it(beside: bool, starts: bool) -> None:
     """The queue's own borrowers are then the others, who can be taken."""
-    options = PreemptionOptions(beside_capped=beside, spare_permille=0)
+    options = PreemptionOptions(nominal_counts_unevictable_only=beside, readmission_headroom_permille=0)
     stage = Stage(pool(job("fill", "a", role(12, 1))), replace(ADMIT, preemption=options))
     stage.cycle()
     stage.submit(job("often", "a", role(1, 4), at=5, evictions=3))

@@ -8,7 +8,7 @@ import pytest
 
 from foundation.core.quantities import Resource
 from scheduling.engine import EngineConfig, QuotaPut
-from scheduling.engine.model import HelpCode, Outcome, Quota, QuotaNode, Reason
+from scheduling.engine.model import HelpCode, JobOutcome, Quota, QuotaNode, Reason
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import CARD_MIB, job, node, quotas, role, world
 
@@ -120,7 +120,7 @@ def test_less_is_offered_only_where_enough_is_left_unused_beside_it() -> None:
     assert fewer == 6
 
 
-def with_large_tasks(used: int) -> Outcome:
+def with_large_tasks(used: int) -> JobOutcome:
     """What a job is told that asks for one task with more cards than its cell could ever give."""
     snapshot = world([node(f"n{index}", 8) for index in range(8)], teams={"a": quotas(0), "b": quotas(64)})
     stage = Stage(snapshot, EngineConfig(actions=("admit",)))

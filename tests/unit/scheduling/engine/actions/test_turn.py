@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scheduling.engine import Delta, EngineConfig, JobPut, JobRemoved, Snapshot, run_cycle
 from scheduling.engine.actions.queue_cursor import QueueCursor
 from scheduling.engine.cycle import start_session
-from scheduling.engine.model import Instant, Job, Outcome, OutcomeStatus, Reason
-from scheduling.engine.order.users import Users
+from scheduling.engine.model import Instant, Job, JobOutcome, OutcomeStatus, Reason
+from scheduling.engine.order.user_usage import UserUsageTable
 from scheduling.engine.session.queue_classes import QueueClasses
 from tests.unit.scheduling.engine.builders import NOW, job, node, quotas, role, world
 
@@ -25,8 +25,8 @@ def cell(*jobs: Job) -> Snapshot:
     return world([node("n1", 1)], jobs, teams={"a": quotas(8)})
 
 
-def waits(job_id: str) -> Outcome:
-    return Outcome(job=job_id, status=OutcomeStatus.WAITING, reason=Reason.NO_ROOM)
+def waits(job_id: str) -> JobOutcome:
+    return JobOutcome(job=job_id, status=OutcomeStatus.WAITING, reason=Reason.NO_ROOM)
 
 
 def test_only_those_before_the_last_head_are_told() -> None:
@@ -139,13 +139,13 @@ def test_who_is_told_the_same_keeps_the_answer() -> None:
 
 def test_the_next_of_many_is_found_without_looking_at_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     many, looked = 200, list[str]()
-    load = Users.load
+    load = UserUsageTable.compute_load
 
-    def counted(users: Users, queue_id: str, user: str) -> float | None:
+    def counted(users: UserUsageTable, queue_id: str, user: str) -> float | None:
         looked.append(user)
         return load(users, queue_id, user)
 
-    monkeypatch.setattr(Users, "load", counted)
+    monkeypatch.setattr(UserUsageTable, "compute_load", counted)
     jobs = [replace(asking(f"x{number}", 1, number), user=f"u{number}") for number in range(many)]
     snapshot = world([node("n1", many)], jobs, teams={"a": quotas(many)})
     assert len(run_cycle(snapshot, EngineConfig(), NOW).decisions) == many

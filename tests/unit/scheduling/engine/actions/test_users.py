@@ -10,7 +10,7 @@ from scheduling.engine import Delta, EngineConfig, UsagePut, UserShares
 from scheduling.engine.actions.queue_cursor import QueueCursor
 from scheduling.engine.cycle import start_session
 from scheduling.engine.model import Instant, Job, ResourceAmount, UserUsage
-from scheduling.engine.order.users import Users, accrued
+from scheduling.engine.order.user_usage import UserUsageTable, compute_accrued_part
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import NOW, job, node, queue, quotas, world
 
@@ -35,7 +35,7 @@ def stage(jobs: list[Job], *counted: UserUsage, cards: int = 1, shares: UserShar
     ("elapsed", "half_life", "part"), [(0, 10, 0.0), (10, 10, 0.5), (1, 10, 0.066967), (10, 0, 0.0)]
 )
 def test_what_accrues(elapsed: float, half_life: float, part: float) -> None:
-    assert accrued(elapsed, half_life) == pytest.approx(part, abs=1e-6)
+    assert compute_accrued_part(elapsed, half_life) == pytest.approx(part, abs=1e-6)
 
 
 def test_who_used_less_goes_first_whatever_priority_and_age() -> None:
@@ -58,9 +58,9 @@ def test_many_jobs_gain_nothing() -> None:
 
 def test_old_use_is_forgotten_by_half_lives() -> None:
     made = stage([job("x", user="x"), job("y", user="y", at=1)], usage("x", 8, at=0), usage("y", 5))
-    users = Users(made.snapshot, SHARES, NOW)
-    assert users.load("a", "x") == pytest.approx(4 * 1000 / 1000)
-    assert users.load("a", "y") == pytest.approx(5.0)
+    users = UserUsageTable(made.snapshot, SHARES, NOW)
+    assert users.compute_load("a", "x") == pytest.approx(4 * 1000 / 1000)
+    assert users.compute_load("a", "y") == pytest.approx(5.0)
     made.cycle()
     assert made.running() == {"x"}
 
@@ -90,14 +90,14 @@ def test_a_weight_of_zero_comes_last_even_with_no_use() -> None:
 def test_resources_weigh_as_configured() -> None:
     shares = replace(SHARES, resource_weights=((CARDS, 0), ("cpu", 1000)))
     made = stage([job("x", user="x", at=1), job("y", user="y")], usage("x", 8), usage("y", 0), shares=shares)
-    assert Users(made.snapshot, shares, NOW).load("a", "x") == 0
+    assert UserUsageTable(made.snapshot, shares, NOW).compute_load("a", "x") == 0
 
 
 def test_off_nothing_of_it_counts() -> None:
     made = stage([job("m", user="much"), job("l", user="little", at=9)], usage("much", 8), shares=None)
     made.cycle()
     assert made.running() == {"m"}
-    assert Users(made.snapshot, None, NOW).load("a", "much") is None
+    assert UserUsageTable(made.snapshot, None, NOW).compute_load("a", "much") is None
 
 
 def test_a_job_that_waits_for_leavers_keeps_its_place_at_the_head() -> None:

@@ -9,7 +9,7 @@ from scheduling.engine.model import OutcomeStatus
 from tests.unit.scheduling.engine.actions.stage import ADMIT, TAKE_BACK, Stage
 from tests.unit.scheduling.engine.builders import job, node, queue, quotas, role, world
 
-BRIEF = replace(ADMIT, while_room=True, explain=ExplainScope.CONSIDERED)
+BRIEF = replace(ADMIT, stop_without_free_capacity=True, explain=ExplainScope.CONSIDERED)
 
 
 def full(cards: int = 2) -> Stage:

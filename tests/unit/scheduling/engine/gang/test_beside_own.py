@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import EngineConfig, RoomOptions, Snapshot, run_cycle
+from scheduling.engine import EngineConfig, NoRoomOptions, Snapshot, run_cycle
 from tests.unit.scheduling.engine.actions.worlds import live, running_world
 from tests.unit.scheduling.engine.builders import NOW, job, node, quotas, role
 
@@ -27,7 +27,7 @@ def shared(where: Mapping[str, str]) -> Snapshot:
 
 def placed(snapshot: Snapshot, **room: bool) -> str:
     """Where the waiting job starts."""
-    result = run_cycle(snapshot, EngineConfig(room=RoomOptions(**room)), NOW)
+    result = run_cycle(snapshot, EngineConfig(no_room=NoRoomOptions(**room)), NOW)
     return next(task.node for made in result.decisions for task in made.allocations)
 
 

@@ -9,7 +9,13 @@ from scheduling.engine.builtin import resolve_config
 from scheduling.engine.gang import GangPlacer, PlacementExtent, RefusalCache
 from scheduling.engine.model import Allocation, Job, Node, SubGang, TopologyMode, TopologyRule
 from scheduling.engine.placement.placer import placer_for
-from scheduling.engine.quota.assignment import Assignment, FlavorChoice, Mode, Refusal, RoleAssignment
+from scheduling.engine.quota.assignment import (
+    Assignment,
+    AssignmentMode,
+    FlavorChoice,
+    Refusal,
+    RoleAssignment,
+)
 from scheduling.engine.session.config import EngineConfig
 from tests.unit.scheduling.engine.builders import flavor, node, world
 
@@ -24,8 +30,8 @@ def assigned(job: Job, counts: Mapping[str, int] | None = None, flavor_id: str =
                 role=role.name,
                 count=(counts or {}).get(role.name, role.replicas - role.ended),
                 choices={
-                    "cpu": FlavorChoice(flavor_id, Mode.FIT),
-                    "gpu.cards": FlavorChoice(flavor_id, Mode.FIT),
+                    "cpu": FlavorChoice(flavor_id, AssignmentMode.FIT),
+                    "gpu.cards": FlavorChoice(flavor_id, AssignmentMode.FIT),
                 },
             )
             for role in job.roles

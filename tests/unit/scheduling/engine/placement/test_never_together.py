@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.engine.model import HelpCode, Outcome, Reason, TopologyMode, TopologyRule
+from scheduling.engine.model import HelpCode, JobOutcome, Reason, TopologyMode, TopologyRule
 from tests.unit.scheduling.engine.actions.stage import Stage
 from tests.unit.scheduling.engine.builders import job, node, role, world
 
 ZONE = TopologyRule(level="zone", mode=TopologyMode.REQUIRED)
 
 
-def told(tasks: int, rule: TopologyRule, *, of_role: bool = False) -> Outcome:
+def told(tasks: int, rule: TopologyRule, *, of_role: bool = False) -> JobOutcome:
     """What a gang of tasks with four cards each is told; a zone has room for two of them."""
     nodes = [node(f"n{number}", 4, labels={"zone": "ab"[number % 2]}) for number in range(4)]
     if of_role:

@@ -37,7 +37,7 @@ class LastName:
 
 
 def test_a_further_veto_refuses_under_its_own_name() -> None:
-    plugins = replace(BUILTIN, vetoes=BUILTIN.vetoes.adding(NoFirstNode()))
+    plugins = replace(BUILTIN, vetoes=BUILTIN.vetoes.with_plugins(NoFirstNode()))
     config = EngineConfig(plugins=plugins, vetoes=(*(veto.name for veto in VETOES), "no-first-node"))
     result = cycle(world([node("n1"), node("n2")], [job("j")]), config)
     assert result.decisions[0].allocations[0].node == "n2"
@@ -46,7 +46,7 @@ def test_a_further_veto_refuses_under_its_own_name() -> None:
 
 
 def test_a_further_score_joins_a_policy() -> None:
-    plugins = replace(BUILTIN, scores=BUILTIN.scores.adding(LastName()))
+    plugins = replace(BUILTIN, scores=BUILTIN.scores.with_plugins(LastName()))
     policies = (("compact", (("compact", 1), ("last-name", 5))),)
     result = cycle(
         world([node("n1"), node("n2")], [job("j")]), EngineConfig(plugins=plugins, policies=policies)

@@ -42,7 +42,7 @@ CORES = FlavorResource("a100", Resource.GPU_CORES)
 NOW = Instant(10_000)
 POLICY = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.ANY)
 # Borrowers may take of each other here what costs little, so that all ways of a search are gone.
-PLATFORM = PreemptionOptions(share_loss_s=600)
+PLATFORM = PreemptionOptions(max_loss_s=600)
 
 
 def task(job: Job, index: int, place: str, *, leaving: bool = False) -> Allocation:

@@ -117,7 +117,7 @@ CASES: dict[str, Case] = {
         asked=role(1, 4),
         leave={f"single{n}": () for n in range(4)},
         lost=400,
-        options=replace(PLATFORM, wait_s=0),
+        options=replace(PLATFORM, requeue_penalty_s=0),
     ),
     "no more of a node than is needed": Case(
         standing=[
@@ -508,7 +508,7 @@ def test_nobody_protected_is_named_where_places_lack_all_the_same() -> None:
 @pytest.mark.parametrize(("budget", "exhausted"), [(0, True), (1, True), (3, True), (50, False)])
 def test_a_search_ends_with_its_budget(budget: int, exhausted: bool) -> None:
     snapshot = site([4] * 4, {"a": 16, "b": 0}, [fill(f"j{n}", "b", f"n{n}") for n in range(4)])
-    found = search(snapshot, "a", role(4, 4), replace(PLATFORM, budget=budget))
+    found = search(snapshot, "a", role(4, 4), replace(PLATFORM, search_budget=budget))
     assert (found.exhausted, len(found.targets)) == (exhausted, 0 if exhausted else 4)
 
 

@@ -11,7 +11,7 @@ from scheduling.engine import PreemptionOptions
 from scheduling.engine.model import Instant, Job, JobState, PreemptionPolicy, PreemptOthers, PreemptWithin
 from tests.unit.scheduling.engine.preemption.worlds import PLATFORM, cohort, names, running, search, wants
 
-KUEUE = replace(PLATFORM, lasting=False)
+KUEUE = replace(PLATFORM, borrowers_evict_borrowers_only=False)
 POLICY = PreemptionPolicy(
     within_queue=PreemptWithin.LOWER_OR_NEWER_EQUAL_PRIORITY,
     reclaim=PreemptOthers.ANY,
@@ -159,5 +159,5 @@ def test_a_borrower_takes(take: Take, options: PreemptionOptions) -> None:
     found = search(
         snapshot, wants(snapshot, "a", take.asked, priority=5), options, placement_check=lambda: True
     )
-    assert names(found) == (take.lasting if options.lasting else take.kueue)
+    assert names(found) == (take.lasting if options.borrowers_evict_borrowers_only else take.kueue)
     assert snapshot.to_json() == before

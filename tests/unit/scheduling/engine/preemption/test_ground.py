@@ -137,7 +137,7 @@ WAITING = 10_000
 
 def ground() -> tuple[NodeVictimIndex, CandidateIndex]:
     snapshot = site([4, 4], {"a": 4, "b": 1, "c": 1}, LEVELS)
-    roster = CandidateIndex(snapshot, replace(PLATFORM, wait_s=WAITING), NOW)
+    roster = CandidateIndex(snapshot, replace(PLATFORM, requeue_penalty_s=WAITING), NOW)
     return NodeVictimIndex(roster, snapshot.fleet), roster
 
 

@@ -29,7 +29,7 @@ from scheduling.engine.model import (
     Quota,
     QuotaNode,
 )
-from scheduling.engine.quota.assignment import Mode
+from scheduling.engine.quota.assignment import AssignmentMode
 from tests.unit.scheduling.engine.preemption.worlds import CARDS, NORMATIVE, NOW, RECLAIM, held, running
 
 CPU = FlavorResource("h100", Resource.CPU)
@@ -80,14 +80,18 @@ def new(**facts: Any) -> Job:
 
 def test_a_search_is_for_one_quota_within_the_budget_and_any_victims_will_do() -> None:
     search = Counted(full(), replace(NORMATIVE, oracle_budget=7))
-    assert PreemptionOracle(search)(search.snapshot.queues["a"], new(), CARDS, 2) == (Mode.RECLAIM, 0)
+    assert PreemptionOracle(search)(search.snapshot.queues["a"], new(), CARDS, 2) == (
+        AssignmentMode.RECLAIM,
+        0,
+    )
     assert search.asked == [({CARDS: 2}, {CARDS}, (), {"budget": 7, "any_victims": True})]
 
 
 @pytest.mark.parametrize(
-    ("budget", "mode"), [(0, Mode.NO_CANDIDATES), (3, Mode.NO_CANDIDATES), (4, Mode.RECLAIM)]
+    ("budget", "mode"),
+    [(0, AssignmentMode.NO_CANDIDATES), (3, AssignmentMode.NO_CANDIDATES), (4, AssignmentMode.RECLAIM)],
 )
-def test_a_budget_that_is_too_small_finds_nobody(budget: int, mode: Mode) -> None:
+def test_a_budget_that_is_too_small_finds_nobody(budget: int, mode: AssignmentMode) -> None:
     search = Counted(full(), replace(NORMATIVE, oracle_budget=budget))
     assert PreemptionOracle(search)(search.snapshot.queues["a"], new(), CARDS, 4)[0] is mode
 
@@ -107,8 +111,8 @@ def test_whoever_gives_way_for_one_quota_is_looked_at_first_for_the_next(
     search = Counted(full())
     oracle, queue, job = PreemptionOracle(search), search.snapshot.queues["a"], new()
     before = search.snapshot.to_json()
-    assert oracle(queue, job, CARDS, 2) == (Mode.RECLAIM, 0)
-    assert oracle(queue, job, *second) == (Mode.RECLAIM, 0)
+    assert oracle(queue, job, CARDS, 2) == (AssignmentMode.RECLAIM, 0)
+    assert oracle(queue, job, *second) == (AssignmentMode.RECLAIM, 0)
     assert len(search.asked) == searches
     assert search.snapshot.to_json() == before
 
@@ -129,8 +133,8 @@ def test_victims_that_no_longer_stand_above_their_own_are_not_looked_at_again() 
     # Of cards `b` has twice its own, of millicores no more than that.
     search = Counted(full(cpu=5))
     oracle, queue, job = PreemptionOracle(search), search.snapshot.queues["a"], new()
-    assert oracle(queue, job, CARDS, 2) == (Mode.RECLAIM, 0)
-    assert oracle(queue, job, CPU, 41)[0] is Mode.NO_CANDIDATES
+    assert oracle(queue, job, CARDS, 2) == (AssignmentMode.RECLAIM, 0)
+    assert oracle(queue, job, CPU, 41)[0] is AssignmentMode.NO_CANDIDATES
     assert len(search.asked) == 2
 
 
@@ -140,29 +144,29 @@ def test_only_the_tasks_that_leave_count() -> None:
     options = PreemptionOptions()
     search = Counted(snapshot, options)
     oracle, queue, job = PreemptionOracle(search), snapshot.queues["a"], new()
-    assert oracle(queue, job, CARDS, 2) == (Mode.RECLAIM, 0)
-    assert oracle(queue, job, CPU, 20) == (Mode.RECLAIM, 0)
+    assert oracle(queue, job, CARDS, 2) == (AssignmentMode.RECLAIM, 0)
+    assert oracle(queue, job, CPU, 20) == (AssignmentMode.RECLAIM, 0)
     assert len(search.asked) == 1
-    assert oracle(queue, job, CPU, 30) == (Mode.RECLAIM, 0)
+    assert oracle(queue, job, CPU, 30) == (AssignmentMode.RECLAIM, 0)
     assert len(search.asked) == 2
 
 
 @pytest.mark.parametrize(
     ("queue", "job", "cards", "expected"),
     [
-        ({}, {"priority": 1}, 4, (Mode.PREEMPT, 1)),
-        ({}, {"priority": 1}, 6, (Mode.PREEMPT, 1)),
-        ({}, {"priority": 0}, 2, (Mode.NO_CANDIDATES, 1)),
-        ({}, {"priority": 0}, 5, (Mode.NO_CANDIDATES, 1)),
-        ({}, {"priority": 1, "preemptible": False}, 4, (Mode.PREEMPT, 0)),
-        ({}, {"priority": 1, "preemptible": False}, 6, (Mode.NO_CANDIDATES, 1)),
-        ({}, {"priority": 1, "evictions": 3}, 6, (Mode.NO_CANDIDATES, 1)),
-        ({"allocation_mode": AllocationMode.STATIC}, {"priority": 1}, 6, (Mode.NO_CANDIDATES, 1)),
-        ({"allocation_mode": AllocationMode.STATIC}, {"priority": 1}, 4, (Mode.PREEMPT, 0)),
+        ({}, {"priority": 1}, 4, (AssignmentMode.PREEMPT, 1)),
+        ({}, {"priority": 1}, 6, (AssignmentMode.PREEMPT, 1)),
+        ({}, {"priority": 0}, 2, (AssignmentMode.NO_CANDIDATES, 1)),
+        ({}, {"priority": 0}, 5, (AssignmentMode.NO_CANDIDATES, 1)),
+        ({}, {"priority": 1, "preemptible": False}, 4, (AssignmentMode.PREEMPT, 0)),
+        ({}, {"priority": 1, "preemptible": False}, 6, (AssignmentMode.NO_CANDIDATES, 1)),
+        ({}, {"priority": 1, "evictions": 3}, 6, (AssignmentMode.NO_CANDIDATES, 1)),
+        ({"allocation_mode": AllocationMode.STATIC}, {"priority": 1}, 6, (AssignmentMode.NO_CANDIDATES, 1)),
+        ({"allocation_mode": AllocationMode.STATIC}, {"priority": 1}, 4, (AssignmentMode.PREEMPT, 0)),
     ],
 )
 def test_the_own_queue_gives_way_by_priority_and_only_some_may_borrow(
-    queue: dict[str, Any], job: dict[str, Any], cards: int, expected: tuple[Mode, int]
+    queue: dict[str, Any], job: dict[str, Any], cards: int, expected: tuple[AssignmentMode, int]
 ) -> None:
     # `a` holds what it owns; of `b` half is free for whoever may borrow.
     jobs = [running(f"a{n}", "a", 1) for n in range(4)] + [running("b", "b", 2)]
@@ -171,11 +175,15 @@ def test_the_own_queue_gives_way_by_priority_and_only_some_may_borrow(
     assert oracle(snapshot.queues["a"], new(**job), CARDS, cards) == expected
 
 
-@pytest.mark.parametrize(("second", "mode"), [(30, Mode.PREEMPT), (50, Mode.NO_CANDIDATES)])
-def test_what_was_found_for_one_quota_may_not_lift_the_next_above_the_own(second: int, mode: Mode) -> None:
+@pytest.mark.parametrize(
+    ("second", "mode"), [(30, AssignmentMode.PREEMPT), (50, AssignmentMode.NO_CANDIDATES)]
+)
+def test_what_was_found_for_one_quota_may_not_lift_the_next_above_the_own(
+    second: int, mode: AssignmentMode
+) -> None:
     jobs = [running("a0", "a", 4)]
     snapshot = cell(charged(jobs[0], 10), jobs)
     oracle, queue = PreemptionOracle(Counted(snapshot)), snapshot.queues["a"]
     fixed = new(priority=1, preemptible=False)
-    assert oracle(queue, fixed, CARDS, 4)[0] is Mode.PREEMPT
+    assert oracle(queue, fixed, CARDS, 4)[0] is AssignmentMode.PREEMPT
     assert oracle(queue, fixed, CPU, second)[0] is mode

@@ -62,7 +62,9 @@ def test_what_it_would_cost_to_take_a_job(
     (candidate,) = [one for segment in known.queue_segments("a") for one in segment]
     assert (candidate.lost_work, candidate.weighted_loss) == (lost, work)
     # Who leaves anyway waits for nothing that is asked of it.
-    assert candidate.eviction_cost == work + (0 if candidate.leaving else PreemptionOptions().wait_s)
+    assert candidate.eviction_cost == work + (
+        0 if candidate.leaving else PreemptionOptions().requeue_penalty_s
+    )
     assert (candidate.protected_until, candidate.protected_until_borrowing) == (guarded, borrowing)
     assert (candidate.id, candidate.whole, candidate.charges) == ("j", True, {CARDS: 2})
     assert known.min_loss_per_card("a") == work / 2

@@ -12,7 +12,7 @@ from scheduling.engine import PreemptionOracle, ShareStrategy, VictimSearch
 from scheduling.engine.model import EvictRule, Instant, Job, JobState, PreemptionPolicy, PreemptOthers
 from scheduling.engine.preemption.eviction_cost import find_surplus, unsaved_seconds
 from scheduling.engine.preemption.fair import strategy_accepts
-from scheduling.engine.quota.assignment import Mode
+from scheduling.engine.quota.assignment import AssignmentMode
 from tests.unit.scheduling.engine.preemption.worlds import (
     CARDS,
     NORMATIVE,
@@ -154,7 +154,7 @@ def test_a_protected_job_gives_way_to_nobody_while_another_can() -> None:
 
 def test_the_budget_ends_a_search_and_says_so() -> None:
     snapshot = cohort(NOMINAL, [running(f"b{n:02}", "b", 1) for n in range(16)])
-    found = search(snapshot, wants(snapshot, "a", 8), replace(PLATFORM, budget=5))
+    found = search(snapshot, wants(snapshot, "a", 8), replace(PLATFORM, search_budget=5))
     assert (found.targets, found.exhausted, found.steps) == ((), True, 5)
     assert not search(snapshot, wants(snapshot, "a", 8)).exhausted
 
@@ -223,13 +223,13 @@ def test_the_oracle_tells_reclaim_from_preemption() -> None:
     oracle = PreemptionOracle(VictimSearch(snapshot, options=NORMATIVE, now=NOW))
     before = snapshot.to_json()
 
-    def ask(cards: int, priority: int = 0) -> tuple[Mode, int]:
+    def ask(cards: int, priority: int = 0) -> tuple[AssignmentMode, int]:
         asked: Job = wants(snapshot, "a", cards, priority=priority).job
         return oracle(snapshot.queues["a"], asked, CARDS, cards)
 
-    assert ask(4) == (Mode.RECLAIM, 0)
-    assert ask(8) == (Mode.NO_CANDIDATES, 1)
-    assert ask(8, priority=1) == (Mode.PREEMPT, 0)
+    assert ask(4) == (AssignmentMode.RECLAIM, 0)
+    assert ask(8) == (AssignmentMode.NO_CANDIDATES, 1)
+    assert ask(8, priority=1) == (AssignmentMode.PREEMPT, 0)
     assert snapshot.to_json() == before
 
 
@@ -245,7 +245,7 @@ def test_fair_search_pushes_out_while_borrowing_only_as_far_as_the_tables_do_not
     jobs = [running(f"b{n:02}", "b", 1, admitted_at=Instant(9_500)) for n in range(13)]
     snapshot = cohort({"a": 5, "b": 5, "c": 5}, jobs)
     # Free are 2. With 7, a would have 2 of 15 above its own, and b 8 - 5 = 3 still.
-    cheaply = replace(PLATFORM, share_loss_s=600)
+    cheaply = replace(PLATFORM, max_loss_s=600)
     found = search(snapshot, wants(snapshot, "a", 7), cheaply, fair=True)
     assert len(found.targets) == 5
     assert {target.rule for target in found.targets} == {EvictRule.FAIR_SHARE}
@@ -266,7 +266,7 @@ def test_fair_search_pushes_out_while_borrowing_only_as_far_as_the_tables_do_not
 def test_one_borrower_costs_another_little(facts: dict[str, Any], bound: int | None, leave: int) -> None:
     jobs = [running(f"b{n:02}", "b", 1, **facts) for n in range(13)]
     snapshot = cohort({"a": 5, "b": 5, "c": 5}, jobs)
-    options = replace(PLATFORM, share_loss_s=bound)
+    options = replace(PLATFORM, max_loss_s=bound)
     assert len(search(snapshot, wants(snapshot, "a", 7), options, fair=True).targets) == leave
     # What is its own it gets back, whatever that costs.
     assert len(search(snapshot, wants(snapshot, "a", 5), options, fair=True).targets) == 3

@@ -75,5 +75,5 @@ def test_beside_preemptible_jobs_a_fixed_one_pushes_out_no_more_than_it_needs(
     jobs = [running(f"j{index}", "a", 1 + index, priority=1, admitted_at=Instant(index)) for index in (0, 1)]
     snapshot = cohort({"a": 2, "b": 1}, jobs)
     preemptor = wants(snapshot, "a", 2, priority=9, preemptible=False)
-    found = search(snapshot, preemptor, replace(NORMATIVE, beside_preemptible=beside))
+    found = search(snapshot, preemptor, replace(NORMATIVE, nominal_counts_non_preemptible_only=beside))
     assert set(told(found)) == expected

@@ -128,7 +128,7 @@ def test_nobody_is_looked_for_where_everybody_is_too_dear(
         running(f"{queue}{n}", queue, 1, **facts) for queue, count in used.items() for n in range(count)
     ]
     snapshot = cohort({"a": 4, "b": 4, "c": 4}, jobs, policy=policy)
-    whole = VictimSearch(snapshot, options=replace(PLATFORM, share_loss_s=bound), now=NOW, fair=FairSharing())
+    whole = VictimSearch(snapshot, options=replace(PLATFORM, max_loss_s=bound), now=NOW, fair=FairSharing())
     before = snapshot.to_json()
     preemptor = wants(snapshot, "a", cards)
     assert whole._all_exceed_max_loss(preemptor) is dear

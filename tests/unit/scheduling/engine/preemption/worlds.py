@@ -36,7 +36,9 @@ from scheduling.engine.model import (
 NOW = Instant(10_000)
 CARDS = FlavorResource("h100", Resource.GPU_CARDS)
 RECLAIM = PreemptionPolicy(within_queue=PreemptWithin.LOWER_PRIORITY, reclaim=PreemptOthers.ANY)
-NORMATIVE = PreemptionOptions(victim_order=VictimOrder.NORMATIVE, final_check=False, lasting=False)
+NORMATIVE = PreemptionOptions(
+    victim_order=VictimOrder.NORMATIVE, final_check=False, borrowers_evict_borrowers_only=False
+)
 PLATFORM = PreemptionOptions()
 
 

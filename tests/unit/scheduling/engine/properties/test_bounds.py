@@ -106,7 +106,7 @@ def test_gangs_are_whole_and_tasks_hold_different_equal_cards_of_one_node(
     for decision in cycle(snapshot).decisions:
         found = Counter(task.role for task in decision.allocations)
         for asked in snapshot.jobs[decision.job].roles:
-            assert asked.least <= found[asked.name] <= asked.replicas
+            assert asked.min_count <= found[asked.name] <= asked.replicas
         for task in decision.allocations:
             gpu = next(r for r in snapshot.jobs[decision.job].roles if r.name == task.role).request.gpu
             assert len(task.slices) == (gpu.cards if gpu else 0)

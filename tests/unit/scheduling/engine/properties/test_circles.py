@@ -153,5 +153,5 @@ def test_three_jobs_do_not_take_turns() -> None:
 
 
 def test_they_would_if_one_who_borrows_took_young_jobs_of_another_who_does() -> None:
-    config = replace(engine_config(), preemption=PreemptionOptions(share_loss_s=600))
+    config = replace(engine_config(), preemption=PreemptionOptions(max_loss_s=600))
     assert all(town.most_evicted()[0] > 1 for town in circles(config))

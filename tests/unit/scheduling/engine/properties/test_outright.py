@@ -90,7 +90,9 @@ def test_to_be_tried_at_once_changes_no_decision(stage: Stage) -> None:
 @settings(law, max_examples=-(-EXAMPLES // 3))
 def test_a_round_that_ends_for_lack_of_room_starts_all_that_a_whole_one_starts(stage: Stage) -> None:
     whole = run_cycle(stage.snapshot, stage.config, Instant(stage.now))
-    ended = run_cycle(stage.snapshot, replace(stage.config, while_room=True), Instant(stage.now))
+    ended = run_cycle(
+        stage.snapshot, replace(stage.config, stop_without_free_capacity=True), Instant(stage.now)
+    )
 
     same = len(ended.decisions)
     assert ended.decisions == whole.decisions[:same]

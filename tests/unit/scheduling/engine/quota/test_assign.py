@@ -32,8 +32,8 @@ from scheduling.engine.model import (
     TopologyRule,
     WhenCan,
 )
-from scheduling.engine.quota.assign import Replaced, assign
-from scheduling.engine.quota.assignment import Assignment, Mode
+from scheduling.engine.quota.assign import ReplacedRole, assign_flavors
+from scheduling.engine.quota.assignment import Assignment, AssignmentMode
 from scheduling.engine.state.charges import charges_in_flavors, compute_demand
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -95,42 +95,50 @@ def chosen(found: Assignment) -> list[str]:
 class Asked:
     """A simulated preemption with one answer, which notes what it was asked."""
 
-    def __init__(self, mode: Mode = Mode.PREEMPT, level: int = 0) -> None:
+    def __init__(self, mode: AssignmentMode = AssignmentMode.PREEMPT, level: int = 0) -> None:
         self.answer = (mode, level)
         self.questions: list[tuple[FlavorResource, int]] = []
 
-    def __call__(self, queue: Queue, item: Job, key: FlavorResource, amount: int) -> tuple[Mode, int]:
+    def __call__(
+        self, queue: Queue, item: Job, key: FlavorResource, amount: int
+    ) -> tuple[AssignmentMode, int]:
         self.questions.append((key, amount))
         return self.answer
 
 
 class TestSearch:
     def test_what_earlier_roles_were_given_counts(self) -> None:
-        found = assign(world({"a": 5, "b": 5}), QUEUE, job(4, 3), oracle=None, fair=False)
+        found = assign_flavors(world({"a": 5, "b": 5}), QUEUE, job(4, 3), oracle=None, fair=False)
         assert chosen(found) == ["a", "b"]
         assert found.usage == {("a", CPU): 4, ("b", CPU): 3}
-        assert found.mode is Mode.FIT
+        assert found.mode is AssignmentMode.FIT
 
     def test_companions_are_served_as_one(self) -> None:
-        found = assign(world({"a": 5, "b": 9}), QUEUE, job(4, 3, together="g"), oracle=None, fair=False)
+        found = assign_flavors(
+            world({"a": 5, "b": 9}), QUEUE, job(4, 3, together="g"), oracle=None, fair=False
+        )
         assert chosen(found) == ["b", "b"]
         assert found.usage == {("b", CPU): 7}
 
     def test_the_search_is_taken_up_behind_the_last_try(self) -> None:
         snapshot = world({"a": 5, "b": 5})
-        fresh = assign(snapshot, QUEUE, job(1), oracle=None, fair=False)
-        assert fresh.tried() == {"r0": {CPU: 0}}
-        later = assign(snapshot, QUEUE, job(1), oracle=None, fair=False, last_tried=fresh.tried())
+        fresh = assign_flavors(snapshot, QUEUE, job(1), oracle=None, fair=False)
+        assert fresh.last_tried_indexes() == {"r0": {CPU: 0}}
+        later = assign_flavors(
+            snapshot, QUEUE, job(1), oracle=None, fair=False, last_tried=fresh.last_tried_indexes()
+        )
         assert chosen(later) == ["b"]
-        assert later.tried() == {"r0": {CPU: -1}}
+        assert later.last_tried_indexes() == {"r0": {CPU: -1}}
 
     def test_a_queue_that_became_shorter_is_searched_from_the_start(self) -> None:
         last = {"r0": {CPU: 7}}
-        found = assign(world({"a": 5, "b": 5}), QUEUE, job(1), oracle=None, fair=False, last_tried=last)
+        found = assign_flavors(
+            world({"a": 5, "b": 5}), QUEUE, job(1), oracle=None, fair=False, last_tried=last
+        )
         assert chosen(found) == ["a"]
 
     def test_flavors_that_are_not_allowed_are_not_looked_at(self) -> None:
-        found = assign(
+        found = assign_flavors(
             world({"a": 5, "b": 5}),
             QUEUE,
             job(1),
@@ -142,31 +150,33 @@ class TestSearch:
         assert [tried.flavor for tried in found.roles[0].tries] == ["b"]
 
     def test_counts_may_be_given(self) -> None:
-        found = assign(world({"a": 5, "b": 0}), QUEUE, job(9), oracle=None, fair=False, counts={"r0": 5})
-        assert found.mode is Mode.FIT
+        found = assign_flavors(
+            world({"a": 5, "b": 0}), QUEUE, job(9), oracle=None, fair=False, counts={"r0": 5}
+        )
+        assert found.mode is AssignmentMode.FIT
         assert found.roles[0].count == 5
 
     def test_ended_tasks_are_not_asked_for(self) -> None:
         item = job(9)
         item = replace(item, roles=(replace(item.roles[0], ended=4),))
-        assert assign(world({"a": 5}), QUEUE, item, oracle=None, fair=False).usage == {("a", CPU): 5}
+        assert assign_flavors(world({"a": 5}), QUEUE, item, oracle=None, fair=False).usage == {("a", CPU): 5}
 
     def test_a_role_that_asks_for_nothing_fits(self) -> None:
         item = replace(job(1), roles=(Role(name="r0", replicas=3, request=Request()),))
-        found = assign(world({}), QUEUE, item, oracle=None, fair=False)
-        assert found.mode is Mode.FIT
+        found = assign_flavors(world({}), QUEUE, item, oracle=None, fair=False)
+        assert found.mode is AssignmentMode.FIT
         assert found.roles[0].choices == {}
 
     def test_a_companion_that_asks_for_nothing_stands_with_the_others(self) -> None:
         item = job(2, 1, together="g")
         item = replace(item, roles=(item.roles[0], replace(item.roles[1], request=Request())))
-        found = assign(world({"a": 5}), QUEUE, item, oracle=None, fair=False)
+        found = assign_flavors(world({"a": 5}), QUEUE, item, oracle=None, fair=False)
         assert chosen(found) == ["a", "a"]
         assert found.usage == {("a", CPU): 2}
 
     def test_a_replaced_job_gives_flavor_and_difference(self) -> None:
-        before = {"r0": Replaced({CPU: "b"}, {CPU: 4})}
-        found = assign(
+        before = {"r0": ReplacedRole({CPU: "b"}, {CPU: 4})}
+        found = assign_flavors(
             world({"a": 9, "b": 5}, {"b": 4}), QUEUE, job(5), oracle=None, fair=False, replaced=before
         )
         assert chosen(found) == ["b"]
@@ -179,53 +189,58 @@ class TestSearch:
             job(1),
             roles=(Role(name="r0", replicas=1, request=Request(cpu=1, extended=(Extended("net", 0),))),),
         )
-        torn = assign(world({"a": 9}, queue=queue), queue, item, oracle=None, fair=False)
-        assert torn.mode is Mode.NO_FIT
+        torn = assign_flavors(world({"a": 9}, queue=queue), queue, item, oracle=None, fair=False)
+        assert torn.mode is AssignmentMode.NO_FIT
         assert torn.refusal is not None
         assert torn.refusal.numbers["flavors"] == "a,b"
-        loose = assign(world({"a": 9}, queue=queue, placed=False), queue, item, oracle=None, fair=False)
-        assert loose.mode is Mode.FIT
+        loose = assign_flavors(
+            world({"a": 9}, queue=queue, placed=False), queue, item, oracle=None, fair=False
+        )
+        assert loose.mode is AssignmentMode.FIT
 
     def test_nothing_changes_in_the_snapshot(self) -> None:
         snapshot = world({"a": 2, "b": 2}, {"a": 1})
         before = snapshot.to_json()
-        assign(snapshot, QUEUE, job(2, 9), oracle=Asked(), fair=True)
+        assign_flavors(snapshot, QUEUE, job(2, 9), oracle=Asked(), fair=True)
         assert snapshot.to_json() == before
 
 
 class TestPreemption:
     def test_what_fits_asks_nobody_to_give_way(self) -> None:
         asked = Asked()
-        assert assign(world({"a": 5}), QUEUE, job(5), oracle=asked, fair=False).mode is Mode.FIT
+        assert (
+            assign_flavors(world({"a": 5}), QUEUE, job(5), oracle=asked, fair=False).mode
+            is AssignmentMode.FIT
+        )
         assert asked.questions == []
 
     def test_inside_the_nominal_others_are_asked(self) -> None:
-        asked = Asked(Mode.RECLAIM, 1)
-        found = assign(world({"a": 5}, {"a": 3}), QUEUE, job(5), oracle=asked, fair=False)
+        asked = Asked(AssignmentMode.RECLAIM, 1)
+        found = assign_flavors(world({"a": 5}, {"a": 3}), QUEUE, job(5), oracle=asked, fair=False)
         assert asked.questions == [(("a", CPU), 5)]
-        assert found.mode is Mode.RECLAIM
+        assert found.mode is AssignmentMode.RECLAIM
         assert found.borrow_level == 1
         assert found.contested == {("a", CPU)}
 
     def test_without_a_simulation_there_are_no_candidates(self) -> None:
-        found = assign(world({"a": 5}, {"a": 3}), QUEUE, job(5), oracle=None, fair=False)
-        assert found.mode is Mode.NO_CANDIDATES
+        found = assign_flavors(world({"a": 5}, {"a": 3}), QUEUE, job(5), oracle=None, fair=False)
+        assert found.mode is AssignmentMode.NO_CANDIDATES
 
     @pytest.mark.parametrize(
         ("policy", "fair", "expected"),
         [
-            (PreemptionPolicy(), False, Mode.NO_FIT),
-            (PreemptionPolicy(while_borrowing=PreemptOthers.LOWER_PRIORITY), False, Mode.PREEMPT),
-            (PreemptionPolicy(reclaim=PreemptOthers.ANY), False, Mode.NO_FIT),
-            (PreemptionPolicy(reclaim=PreemptOthers.ANY), True, Mode.PREEMPT),
+            (PreemptionPolicy(), False, AssignmentMode.NO_FIT),
+            (PreemptionPolicy(while_borrowing=PreemptOthers.LOWER_PRIORITY), False, AssignmentMode.PREEMPT),
+            (PreemptionPolicy(reclaim=PreemptOthers.ANY), False, AssignmentMode.NO_FIT),
+            (PreemptionPolicy(reclaim=PreemptOthers.ANY), True, AssignmentMode.PREEMPT),
         ],
     )
     def test_above_the_nominal_the_policy_decides(
-        self, policy: PreemptionPolicy, fair: bool, expected: Mode
+        self, policy: PreemptionPolicy, fair: bool, expected: AssignmentMode
     ) -> None:
         queue = replace(QUEUE, flavors=("a",), preemption=policy)
         snapshot = world({"a": 1}, others={"a": 9}, others_used={"a": 6}, queue=queue)
-        assert assign(snapshot, queue, job(6), oracle=Asked(), fair=fair).mode is expected
+        assert assign_flavors(snapshot, queue, job(6), oracle=Asked(), fair=fair).mode is expected
 
     @pytest.mark.parametrize(
         ("preference", "expected"),
@@ -237,7 +252,7 @@ class TestPreemption:
         rule = Fungibility(when_can_borrow=WhenCan.TRY_NEXT_FLAVOR, preference=preference)
         queue = replace(QUEUE, fungibility=rule)
         snapshot = world({"a": 5, "b": 0}, {"a": 3}, others={"b": 9}, queue=queue)
-        assert chosen(assign(snapshot, queue, job(5), oracle=Asked(), fair=False)) == [expected]
+        assert chosen(assign_flavors(snapshot, queue, job(5), oracle=Asked(), fair=False)) == [expected]
 
 
 class TestOwnRules:
@@ -257,29 +272,29 @@ class TestOwnRules:
     def test_who_may_borrow(self, queue: Queue, item: Job, cap: int | None, borrows: bool) -> None:
         queue = replace(queue, flavors=("a",))
         snapshot = world({"a": 4}, others={"a": 9}, queue=queue)
-        found = assign(snapshot, queue, item, oracle=None, fair=False, eviction_cap=cap)
-        assert found.mode is (Mode.FIT if borrows else Mode.NO_FIT)
+        found = assign_flavors(snapshot, queue, item, oracle=None, fair=False, eviction_cap=cap)
+        assert found.mode is (AssignmentMode.FIT if borrows else AssignmentMode.NO_FIT)
         assert found.borrow_level == (1 if borrows else 0)
 
     def test_what_others_borrowed_of_the_nominal_has_to_be_reclaimed(self) -> None:
-        queue, asked = replace(QUEUE, flavors=("a",)), Asked(Mode.RECLAIM)
+        queue, asked = replace(QUEUE, flavors=("a",)), Asked(AssignmentMode.RECLAIM)
         snapshot = world({"a": 4}, others={"a": 9}, others_used={"a": 11}, queue=queue)
-        found = assign(snapshot, queue, job(4, preemptible=False), oracle=asked, fair=False)
-        assert found.mode is Mode.RECLAIM
+        found = assign_flavors(snapshot, queue, job(4, preemptible=False), oracle=asked, fair=False)
+        assert found.mode is AssignmentMode.RECLAIM
 
     def test_room_to_borrow_is_no_room_for_who_may_not(self) -> None:
         queue, asked = replace(QUEUE, flavors=("a",)), Asked()
         snapshot = world({"a": 4}, {"a": 2}, others={"a": 9}, queue=queue)
-        assert assign(snapshot, queue, job(4), oracle=asked, fair=False).mode is Mode.FIT
-        found = assign(snapshot, queue, job(4, preemptible=False), oracle=asked, fair=False)
-        assert found.mode is Mode.PREEMPT
+        assert assign_flavors(snapshot, queue, job(4), oracle=asked, fair=False).mode is AssignmentMode.FIT
+        found = assign_flavors(snapshot, queue, job(4, preemptible=False), oracle=asked, fair=False)
+        assert found.mode is AssignmentMode.PREEMPT
         assert asked.questions == [(("a", CPU), 4)]
 
 
 class TestRefusals:
     def test_the_ceiling(self) -> None:
         queue = replace(QUEUE, flavors=("a",))
-        found = assign(world({"a": 4}, queue=queue), queue, job(9), oracle=None, fair=False)
+        found = assign_flavors(world({"a": 4}, queue=queue), queue, job(9), oracle=None, fair=False)
         assert found.refusal is not None
         assert found.refusal.reason is Reason.EXCEEDS_MAX_QUOTA
         assert found.refusal.numbers == {
@@ -294,7 +309,7 @@ class TestRefusals:
     def test_the_whole_gang_is_told_and_the_try_tells_the_role(self) -> None:
         queue = replace(QUEUE, flavors=("a",))
         snapshot = world({"a": 9}, {"a": 7}, queue=queue)
-        found = assign(snapshot, queue, job(3, 4), oracle=None, fair=False)
+        found = assign_flavors(snapshot, queue, job(3, 4), oracle=None, fair=False)
         first = found.roles[0]
         assert first.refusal is not None
         assert first.refusal.reason is Reason.WAITING_FOR_QUOTA
@@ -305,20 +320,23 @@ class TestRefusals:
     def test_quota_that_others_hold_is_waited_for(self) -> None:
         queue = replace(QUEUE, flavors=("a",))
         snapshot = world({"a": 2}, others={"a": 9}, others_used={"a": 9}, queue=queue)
-        found = assign(snapshot, queue, job(5), oracle=None, fair=False)
+        found = assign_flavors(snapshot, queue, job(5), oracle=None, fair=False)
         assert found.refusal is not None
         assert found.refusal.reason is Reason.WAITING_FOR_BORROWED
 
     def test_of_several_flavors_the_closest_is_told(self) -> None:
         snapshot = world({"a": 2, "b": 9}, {"b": 8})
-        found = assign(snapshot, QUEUE, job(5), oracle=None, fair=False)
+        found = assign_flavors(snapshot, QUEUE, job(5), oracle=None, fair=False)
         assert found.refusal is not None
         assert found.refusal.numbers["flavor"] == "b"
-        assert [tried.mode for tried in found.roles[0].tries] == [Mode.NO_FIT, Mode.NO_CANDIDATES]
+        assert [tried.mode for tried in found.roles[0].tries] == [
+            AssignmentMode.NO_FIT,
+            AssignmentMode.NO_CANDIDATES,
+        ]
 
     def test_a_flavor_that_does_not_exist_never_fits(self) -> None:
         queue = replace(QUEUE, flavors=("gone",))
-        found = assign(world({}, queue=queue), queue, job(2), oracle=None, fair=False)
+        found = assign_flavors(world({}, queue=queue), queue, job(2), oracle=None, fair=False)
         assert found.refusal is not None
         assert found.refusal.reason is Reason.NEVER_FITS
         assert found.refusal.numbers == {"role": "r0", "asked": 2, "available": 0}
@@ -326,14 +344,14 @@ class TestRefusals:
 
     def test_a_resource_that_the_queue_does_not_have_never_fits(self) -> None:
         queue = replace(QUEUE, flavors=(), resource_groups=(ResourceGroup(("memory",), ("a",)),))
-        found = assign(world({}, queue=queue), queue, job(2), oracle=None, fair=False)
+        found = assign_flavors(world({}, queue=queue), queue, job(2), oracle=None, fair=False)
         assert found.refusal is not None
         assert found.refusal.numbers["resource"] == CPU
 
     def test_the_search_ends_with_the_first_role_that_fits_nowhere(self) -> None:
-        found = assign(world({"a": 4, "b": 4}), QUEUE, job(2, 9, 1), oracle=None, fair=False)
+        found = assign_flavors(world({"a": 4, "b": 4}), QUEUE, job(2, 9, 1), oracle=None, fair=False)
         assert [role.role for role in found.roles] == ["r0", "r1"]
-        assert found.mode is Mode.NO_FIT
+        assert found.mode is AssignmentMode.NO_FIT
 
 
 class TestDemand:

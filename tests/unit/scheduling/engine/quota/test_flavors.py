@@ -23,7 +23,7 @@ from scheduling.engine.model import (
     TopologyMode,
     TopologyRule,
 )
-from scheduling.engine.quota.flavors import Mismatch, mismatch
+from scheduling.engine.quota.flavors import Mismatch, find_mismatch
 
 ALL = ResourceGroup()
 SPOT = Taint("spot", "yes")
@@ -41,7 +41,7 @@ def check(
 ) -> Mismatch | None:
     role = Role(name="r", replicas=1, request=request or Request(cpu=1), topology=topology)
     job = Job(id="j", queue="q", roles=(role,), submitted_at=Instant(0.0), rules=rules or PlacementRules())
-    return mismatch(flavor, job, role, group, mixed=mixed)
+    return find_mismatch(flavor, job, role, group, mixed=mixed)
 
 
 def term(key: str, *values: str) -> tuple[Expression, ...]:

@@ -8,7 +8,12 @@ from itertools import pairwise
 import pytest
 
 from scheduling.engine.model import Instant, Job, Request, Role
-from scheduling.engine.quota.reduce import full_counts, largest, reduced, spare
+from scheduling.engine.quota.partial_admission import (
+    count_surplus,
+    find_largest_size,
+    full_counts,
+    reduce_counts,
+)
 
 
 def job(*sizes: tuple[int, int | None], min_available: int | None = None, ended: int = 0) -> Job:
@@ -42,12 +47,12 @@ def test_the_largest_size_that_fits_is_found(
     def fits(counts: Mapping[str, int]) -> list[int] | None:
         return list(counts.values()) if sum(counts.values()) <= room else None
 
-    assert largest(job(*sizes), fits) == expected
+    assert find_largest_size(job(*sizes), fits) == expected
 
 
 def test_each_step_is_no_larger_than_the_one_before() -> None:
     item = job((7, 2), (11, 3), (4, None))
-    steps = [reduced(item, step) for step in range(sum(spare(item).values()) + 1)]
+    steps = [reduce_counts(item, step) for step in range(sum(count_surplus(item).values()) + 1)]
     assert steps[0] == {"r0": 7, "r1": 11, "r2": 4}
     assert steps[-1] == {"r0": 2, "r1": 3, "r2": 4}
     for before, after in pairwise(steps):
@@ -61,18 +66,20 @@ def test_the_search_asks_a_logarithm_of_sizes() -> None:
         asked.append(counts["r0"])
         return counts["r0"] if counts["r0"] <= 613 else None
 
-    assert largest(job((1000, 1)), fits) == 613
+    assert find_largest_size(job((1000, 1)), fits) == 613
     assert len(asked) <= 12
 
 
 def test_the_smallest_gang_of_the_job_is_kept() -> None:
-    assert largest(job((10, 1), min_available=6), lambda c: c["r0"] if c["r0"] <= 5 else None) is None
-    assert largest(job((10, 1), min_available=6), lambda c: c["r0"] if c["r0"] <= 6 else None) == 6
+    assert (
+        find_largest_size(job((10, 1), min_available=6), lambda c: c["r0"] if c["r0"] <= 5 else None) is None
+    )
+    assert find_largest_size(job((10, 1), min_available=6), lambda c: c["r0"] if c["r0"] <= 6 else None) == 6
 
 
 def test_ended_tasks_are_neither_asked_for_nor_spared() -> None:
     item = job((10, 4), ended=3)
     assert full_counts(item) == {"r0": 7}
-    assert spare(item) == {"r0": 6}
-    assert reduced(item, 6) == {"r0": 1}
-    assert spare(job((10, 4), ended=8)) == {"r0": 2}
+    assert count_surplus(item) == {"r0": 6}
+    assert reduce_counts(item, 6) == {"r0": 1}
+    assert count_surplus(job((10, 4), ended=8)) == {"r0": 2}

@@ -15,13 +15,13 @@ def later(told: list[Refusal]) -> Refusal:
         told.append(Refusal(Reason.NO_ROOM, {"role": "worker", "free_cards": 3}, (WAY,)))
         return told[-1]
 
-    return Refusal.later(Reason.NO_ROOM, {"role": "worker"}, tell)
+    return Refusal.defer_numbers(Reason.NO_ROOM, {"role": "worker"}, tell)
 
 
 def test_what_is_known_needs_no_look_and_everything_else_needs_one() -> None:
     told: list[Refusal] = []
     refusal = later(told)
-    assert (refusal.reason, refusal.known, told) == (Reason.NO_ROOM, {"role": "worker"}, [])
+    assert (refusal.reason, refusal.known_numbers, told) == (Reason.NO_ROOM, {"role": "worker"}, [])
     assert refusal.numbers == {"role": "worker", "free_cards": 3}
     assert refusal.help == (WAY,)
     assert len(told) == 1
@@ -29,12 +29,12 @@ def test_what_is_known_needs_no_look_and_everything_else_needs_one() -> None:
 
 def test_own_figures_lie_over_those_that_are_told_later() -> None:
     told: list[Refusal] = []
-    own = later(told).but(role="chief", asked=4)
-    assert (own.known, told) == ({"role": "chief", "asked": 4}, [])
+    own = later(told).with_numbers(role="chief", asked=4)
+    assert (own.known_numbers, told) == ({"role": "chief", "asked": 4}, [])
     assert own == Refusal(Reason.NO_ROOM, {"role": "chief", "free_cards": 3, "asked": 4}, (WAY,))
     assert len(told) == 1
 
 
 def test_own_figures_lie_over_those_that_are_known() -> None:
-    found = Refusal(Reason.NO_ROOM, {"role": "worker", "asked": 2}, (WAY,)).but(asked=4)
+    found = Refusal(Reason.NO_ROOM, {"role": "worker", "asked": 2}, (WAY,)).with_numbers(asked=4)
     assert found == Refusal(Reason.NO_ROOM, {"role": "worker", "asked": 4}, (WAY,))

@@ -1,4 +1,7 @@
-"""Roles that get their flavors as one, because they are to stand together."""
+"""Groups of roles that are assigned one flavor, because their tasks are placed in one topology domain.
+
+Kueue calls such a group a PodSet group.
+"""
 
 from __future__ import annotations
 
@@ -10,44 +13,46 @@ from scheduling.engine.quota.assignment import FlavorChoice, FlavorTry, Refusal
 from scheduling.engine.state.charges import compute_demand
 
 NEUTRAL = Flavor(id="", card_memory=1)
-"""Asks for card memory of every card, so that `compute_demand` names every resource of a request."""
+"""A flavor whose cards have memory, so that `compute_demand` names every resource of a request."""
 
 
 @dataclass(slots=True)
-class Companions:
-    """Roles that are served as one, the resources they name together, and what the search found.
+class RoleGroup:
+    """Roles that are assigned together, their requested resources, and the result of the search.
 
-    `place` is the flavor in which they stand if they name none.
+    `node_flavor` is the flavor whose nodes they use if they request no resources.
     """
 
     roles: list[Role]
-    names: tuple[ResourceName, ...] = ()
+    resources: tuple[ResourceName, ...] = ()
     choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
     tries: list[FlavorTry] = field(default_factory=list)
-    place: str = ""
+    node_flavor: str = ""
     refusal: Refusal | None = None
     failed: bool = False
 
 
-def companions(roles: Iterable[Role]) -> list[Companions]:
-    """Roles in order; those that share a `companions` name stand where the first of them does."""
-    groups: list[Companions] = []
-    known: dict[str, Companions] = {}
+def group_roles(roles: Iterable[Role]) -> list[RoleGroup]:
+    """Return roles in groups; a group of roles with one `companions` name has the position of its first
+    role.
+    """
+    groups: list[RoleGroup] = []
+    known: dict[str, RoleGroup] = {}
     for role in roles:
         name = "" if role.topology is None else role.topology.companions
         if name and name in known:
             known[name].roles.append(role)
             continue
-        groups.append(Companions([role]))
+        groups.append(RoleGroup([role]))
         if name:
             known[name] = groups[-1]
     for group in groups:
-        group.names = named(group.roles)
+        group.resources = requested_resources(group.roles)
     return groups
 
 
-def named(roles: list[Role]) -> tuple[ResourceName, ...]:
-    """The resources that roles ask for, sorted."""
+def requested_resources(roles: list[Role]) -> tuple[ResourceName, ...]:
+    """Return the resources that roles request, sorted."""
     if len(roles) == 1:
         return tuple(compute_demand(roles[0].request, NEUTRAL))
     return tuple(sorted({name for role in roles for name in compute_demand(role.request, NEUTRAL)}))

@@ -20,12 +20,12 @@ WHOLE = 1000
 UNCOUNTED = float("inf")
 
 
-def accrued(elapsed_s: float, half_life_s: float) -> float:
+def compute_accrued_part(elapsed_s: float, half_life_s: float) -> float:
     """Return the part of a present usage that counts after `elapsed_s` seconds; 0 without a half-life."""
     return 0.0 if half_life_s == 0 else 1.0 - 0.5 ** (elapsed_s / half_life_s)
 
 
-class Users:
+class UserUsageTable:
     """The recent usage of the users of each queue at one instant; admissions of the cycle add to it."""
 
     def __init__(self, snapshot: Snapshot, shares: UserShares | None, now: Instant) -> None:
@@ -37,11 +37,11 @@ class Users:
         # The cached load by queue and user, until the user is charged.
         self._loads: dict[tuple[str, str], float | None] = {}
 
-    def counts(self, queue: Queue) -> bool:
+    def uses_shares(self, queue: Queue) -> bool:
         """Return whether users' recent usage decides anything in this queue."""
         return self._shares is not None and queue.user_shares
 
-    def load(self, queue_id: str, user: str) -> float | None:
+    def compute_load(self, queue_id: str, user: str) -> float | None:
         """Return the recent usage of a user, weighted by resource and by the user; None if it is not tracked.
 
         The unit is resource units times the weights of the configuration. A user of weight zero comes last.
@@ -50,13 +50,13 @@ class Users:
             return None
         whose = queue_id, user
         if whose not in self._loads:
-            self._loads[whose] = self._load(self._snapshot.queues[queue_id], user)
+            self._loads[whose] = self._compute_load(self._snapshot.queues[queue_id], user)
         return self._loads[whose]
 
-    def _load(self, queue: Queue, user: str) -> float | None:
-        if not self.counts(queue):
+    def _compute_load(self, queue: Queue, user: str) -> float | None:
+        if not self.uses_shares(queue):
             return None
-        amounts = self._of(queue)[user]
+        amounts = self._usage_of(queue)[user]
         known = self._snapshot.usage.get((queue.id, user))
         weight = WHOLE if known is None else known.weight_milli
         if weight <= 0:
@@ -64,33 +64,33 @@ class Users:
         total = sum(self._weights.get(name, WHOLE) * amounts[name] for name in sorted(amounts))
         return total / weight
 
-    def charge(self, queue: Queue, job: Job, placed: Iterable[Allocation]) -> None:
+    def charge_user(self, queue: Queue, job: Job, placed: Iterable[Allocation]) -> None:
         """Add an admitted job to its user's usage."""
-        if self._shares is not None and self.counts(queue):
+        if self._shares is not None and self.uses_shares(queue):
             self._loads.pop((queue.id, job.user), None)
-            _add(self._of(queue)[job.user], placed, self._entry)
+            _add(self._usage_of(queue)[job.user], placed, self._admission_part)
 
-    def count(self, queue: Queue) -> None:
+    def measure_queue(self, queue: Queue) -> None:
         """Compute the usage of a queue's users at this moment; later admissions add to it."""
-        if self.counts(queue):
-            self._of(queue)
+        if self.uses_shares(queue):
+            self._usage_of(queue)
 
     @property
-    def _entry(self) -> float:
+    def _admission_part(self) -> float:
         shares = self._shares
-        return 0.0 if shares is None else accrued(shares.sampling_s, shares.half_life_s)
+        return 0.0 if shares is None else compute_accrued_part(shares.sampling_s, shares.half_life_s)
 
-    def _of(self, queue: Queue) -> dict[str, dict[ResourceName, float]]:
+    def _usage_of(self, queue: Queue) -> dict[str, dict[ResourceName, float]]:
         known = self._counted.get(queue.id)
         if known is None:
-            known = self._counted[queue.id] = self._count(queue)
+            known = self._counted[queue.id] = self._measure_usage(queue)
         return known
 
-    def _count(self, queue: Queue) -> dict[str, dict[ResourceName, float]]:
+    def _measure_usage(self, queue: Queue) -> dict[str, dict[ResourceName, float]]:
         amounts: dict[str, dict[ResourceName, float]] = defaultdict(lambda: defaultdict(float))
         usage = {user: entry for (name, user), entry in self._snapshot.usage.items() if name == queue.id}
         for user, entry in usage.items():
-            remaining = 1.0 - self._since(entry)
+            remaining = 1.0 - self._accrued_since(entry)
             for used in entry.consumed:
                 amounts[user][used.resource] += remaining * used.amount
         for job_id in self._snapshot.jobs_charged_to(queue.id):
@@ -99,15 +99,15 @@ class Users:
                 continue
             counted = usage.get(job.user)
             held = [task for task in self._snapshot.allocations_of(job_id) if task.queue == queue.id]
-            part = 0.0 if counted is None else self._since(counted)
+            part = 0.0 if counted is None else self._accrued_since(counted)
             if job.admitted_at is not None and counted is not None and job.admitted_at >= counted.at:
-                part += self._entry
+                part += self._admission_part
             _add(amounts[job.user], held, part)
         return amounts
 
-    def _since(self, usage: UserUsage) -> float:
+    def _accrued_since(self, usage: UserUsage) -> float:
         half_life = 0.0 if self._shares is None else self._shares.half_life_s
-        return accrued(max(0.0, self._now - usage.at), half_life)
+        return compute_accrued_part(max(0.0, self._now - usage.at), half_life)
 
 
 def _add(amounts: dict[ResourceName, float], tasks: Iterable[Allocation], part: float) -> None:
