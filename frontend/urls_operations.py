@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from frontend.pages.operations import audit, node, node_list, overview, sources
-from frontend.pages.policies import job_policies, priorities, queues
+from frontend.pages.policies import cells, job_policies, priorities, queues
 from frontend.pages.quotas import edit, file, history, page
 from frontend.pages.requests import budgets, inbox, loans, own_requests
 from frontend.pages.tenancy import groups, roles, tenant_tree
@@ -36,6 +36,7 @@ urlpatterns = [
     path("priorities", priorities.priorities, name="ops-priorities"),
     path("queues", queues.queues, name="ops-queues"),
     path("queues/<slug:workspace>/<slug:queue>", queues.queue, name="ops-queue"),
+    path("cells", cells.cells, name="ops-cells"),
     path("audit", audit.audit, name="ops-audit"),
     path("sources", sources.sources, name="ops-sources"),
     path("sources/live", sources.sources_live, name="ops-sources-live"),

@@ -131,6 +131,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                 ),
                 Entry("priorities", _("Priorities"), "arrow-up-narrow-wide", "frontend:ops-priorities"),
                 Entry("queues", _("Queues"), "list", "frontend:ops-queues", covers=("frontend:ops-queue",)),
+                Entry("cells", _("Scheduling domains"), "boxes", "frontend:ops-cells", operator=True),
             ),
         ),
         Group(

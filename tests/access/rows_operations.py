@@ -351,12 +351,20 @@ RULES: Final = (
 )
 
 _LOOK: Final = must(("cluster.view", "platform"))
+_SHARES: Final = must(("cluster.edit", "platform"))
 NODES: Final = (
     *(page(route, _LOOK) for route in ("ops/overview", "ops/overview/live", "ops/nodes", "ops/nodes-live")),
     page("ops/overview/charts/{kind}", _LOOK, values={"kind": "allocation"}),
     page("ops/nodes/{name}", _LOOK),
     page("ops/nodes/{name}/live", _LOOK),
     page("ops/nodes/{name}/charts/{kind}", _LOOK, values={"kind": "memory"}),
+    page("ops/cells", _LOOK, shows=(('name="sharing"', _SHARES),)),
+    form(
+        "ops/cells",
+        _LOOK + _SHARES,
+        "clusters_cell",
+        body={"cell": "{cell}", "sharing": "classical", "version": "{cell.version}"},
+    ),
 )
 
 _EDITS_CLUSTERS: Final = must(("cluster.edit", "platform"))

@@ -258,6 +258,8 @@ OPERATIONS: Final = (
     *(
         api(route, "GET", _LOOK, "cluster.view")
         for route in (
+            "admin/cells",
+            "admin/cells/{cell}",
             "admin/clusters",
             "admin/clusters/{cluster}",
             "admin/nodes",
@@ -301,6 +303,14 @@ OPERATIONS: Final = (
         writes="telemetry_telemetrysource",
     ),
     api("admin/telemetry-sources/{source}/test", "POST", _EDITS_CLUSTERS + _LOOK, "cluster.edit"),
+    api(
+        "admin/cells/{cell}",
+        "PATCH",
+        _EDITS_CLUSTERS + _LOOK,
+        "cluster.edit",
+        body={"sharing": "classical"},
+        writes="clusters_cell",
+    ),
     api(
         "admin/clusters/{cluster}",
         "PATCH",

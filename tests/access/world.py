@@ -356,11 +356,12 @@ def _platform(w: AccessWorld) -> None:
     }
     steep = jobs.priority_class("steep")
     w.shared = (
-        versions(rows | {"class": steep})
+        versions(rows | {"class": steep, "cell": w.cell})
         | {name: str(row.pk) for name, row in rows.items()}
         | {
             "username": tenancy.user("uma").username,
             "platform_role_name": hand.name,
+            "cell": w.cell.name,
             "cluster": w.cluster.name,
             "name": w.nodes[0].name,
             "uuid": w.nodes[0].devices.order_by("index")[0].uuid,

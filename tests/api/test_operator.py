@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from foundation.models import AuditRecord, Hint
 from tests.api.conftest import As
 from tests.builders import clusters, jobs
 from tests.builders.world import World
@@ -68,3 +69,26 @@ def test_clusters_do_not_show_their_connection(w: World, operator: APIClient) ->
 
     assert (body["name"], body["cell"], body["flavors"]) == ("sim", "default", ["a100"])
     assert "connection" not in body
+
+
+def test_the_sharing_of_a_cell_is_read_and_changed(w: World, operator: APIClient) -> None:
+    listed = operator.get(f"{ADMIN}/cells").json()["items"]
+    assert listed == [{"name": "default", "sharing": "fair", "clusters": ["sim"], "last_cycle_at": None}]
+    seen = operator.get(f"{ADMIN}/cells/default")
+    changed = operator.patch(
+        f"{ADMIN}/cells/default", {"sharing": "classical"}, headers={"If-Match": seen["ETag"]}
+    )
+    assert (changed.status_code, changed.json()["sharing"]) == (200, "classical")
+    assert changed["ETag"] == operator.get(f"{ADMIN}/cells/default")["ETag"] != seen["ETag"]
+    record = AuditRecord.unscoped.get(action="cell.set")
+    assert (record.before, record.after) == ({"sharing": "fair"}, {"sharing": "classical"})
+    assert Hint.unscoped.filter(topic="cycle", key=str(w.cell.pk)).exists()
+
+
+@pytest.mark.parametrize("body", [{"sharing": "by-lot"}, {"sharing": None}, {}, {"sharing": "fair", "x": 1}])
+def test_a_cell_is_not_changed_by_a_wrong_body(w: World, operator: APIClient, body: Any) -> None:
+    answer = operator.patch(f"{ADMIN}/cells/default", body, format="json", headers={"If-Match": "*"})
+    assert answer.status_code == 400
+    assert operator.get(f"{ADMIN}/cells/nowhere").status_code == 404
+    w.cell.refresh_from_db()
+    assert (w.cell.sharing, w.cell.version) == ("fair", 0)

@@ -80,6 +80,7 @@ class Filled:
         team = tenancy.workspace(f"work-{n}", folder)
         queue = quotas.queue(w.cell, team, [w.flavor], cards=1)
         quotas.queue(w.cell, w.workspace, [w.flavor], name=f"queue-{n}", cards=1)
+        clusters.cell(f"cell-{n}")
         pool = clusters.flavor(clusters.cluster(w.cell, f"cluster-{n}"), f"pool-{n}")
         clusters.node(pool, f"extra-{n}", cards=1)
         amount = QuotaAmount(w.flavor, CARDS, 100 + 10 * n)

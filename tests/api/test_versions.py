@@ -37,6 +37,7 @@ BODIES: Final[dict[str, Any]] = {
     "/admin/quotas/{node}": {
         "amounts": [{"flavor": "a100", "resource": Resource.CPU.value, "borrowing_limit": 7}]
     },
+    "/admin/cells/{cell}": {"sharing": "classical"},
     "/admin/clusters/{cluster}": {"live_resize": True},
     "/workspaces/{ws}/queues/{queue}": {"backfill": False},
     "/admin/priority-classes/{name}": {"description": "other"},
@@ -82,6 +83,7 @@ def places(w: World) -> dict[str, str]:
         "ws": w.workspace.slug,
         "node": str(quotas.quota_node(w.cell, w.workspace).pk),
         "queue": w.queue.name,
+        "cell": w.cell.name,
         "cluster": w.cluster.name,
         "name": "steep",
         "user": str(w.editor.pk),

@@ -6,10 +6,18 @@ from typing import Any, ClassVar
 
 from rest_framework import serializers
 
-from clusters.models import BackendKind, Cluster, ClusterHealth, GpuMode
+from clusters.models import BackendKind, Cell, Cluster, ClusterHealth, GpuMode, Sharing
 from foundation.web.listing import Column, ColumnKind
 from tenants.api.bodies import StrictSerializer
 from tenants.api.query import ListQuery, QuerySerializer
+
+
+class CellQuery(ListQuery):
+    columns: ClassVar = {
+        "name": Column("name"),
+        "sharing": Column("sharing"),
+        "last_cycle_at": Column("last_cycle_at", ColumnKind.TIME),
+    }
 
 
 class ClusterQuery(ListQuery):
@@ -70,6 +78,25 @@ class DeviceQuery(ListQuery):
     model = serializers.CharField(required=False)
     uuid = serializers.CharField(required=False, help_text="Part of the UUID.")
     healthy = serializers.BooleanField(required=False, allow_null=True, default=None)
+
+
+class CellSerializer(serializers.Serializer[Any]):
+    """A scheduling domain: one quota tree, its clusters and their scheduling cycles."""
+
+    name = serializers.CharField()
+    sharing = serializers.ChoiceField(
+        choices=Sharing.choices,
+        help_text="Order of borrowing unused quota. `fair`: lowest tenant share first.",
+    )
+    clusters = serializers.SerializerMethodField(help_text="Names of its clusters.")
+    last_cycle_at = serializers.DateTimeField(allow_null=True)
+
+    def get_clusters(self, cell: Cell) -> list[str]:
+        return sorted(cluster.name for cluster in cell.clusters.all())
+
+
+class CellChangeSerializer(StrictSerializer):
+    sharing = serializers.ChoiceField(choices=Sharing.choices)
 
 
 class ClusterSerializer(serializers.Serializer[Any]):

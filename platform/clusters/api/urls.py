@@ -7,6 +7,8 @@ from django.urls import path
 from clusters.api import views
 
 urlpatterns = [
+    path("admin/cells", views.CellsView.as_view(), name="admin-cells"),
+    path("admin/cells/<str:cell>", views.CellView.as_view(), name="admin-cell"),
     path("admin/clusters", views.ClustersView.as_view(), name="admin-clusters"),
     path("admin/clusters/<str:cluster>", views.ClusterView.as_view(), name="admin-cluster"),
     path("admin/nodes", views.NodesView.as_view(), name="admin-nodes"),

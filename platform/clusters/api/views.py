@@ -9,6 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clusters.api.serializers import (
+    CellChangeSerializer,
+    CellQuery,
+    CellSerializer,
     ClusterChangeSerializer,
     ClusterQuery,
     ClusterSerializer,
@@ -18,6 +21,8 @@ from clusters.api.serializers import (
     NodeSerializer,
     OneNodeQuery,
 )
+from clusters.models import Sharing
+from clusters.selectors.cell import cell_get, cell_list
 from clusters.selectors.flavor import cluster_get
 from clusters.selectors.node import (
     DeviceFilter,
@@ -28,6 +33,7 @@ from clusters.selectors.node import (
     node_get,
     node_list,
 )
+from clusters.services.cell import cell_set
 from clusters.services.cluster import cluster_set
 from foundation.sql.versions import if_match, version_header
 from tenants.access.permissions import Permission
@@ -44,6 +50,61 @@ class OperatorView(PlatformView):
     """Reading needs `cluster.view`."""
 
     points = {"GET": Permission.CLUSTER_VIEW}
+
+
+class CellsView(OperatorView):
+    """All scheduling domains."""
+
+    @extend_schema(
+        operation_id="cell_list",
+        summary="Scheduling domains",
+        parameters=[CellQuery],
+        responses={200: list_of(CellSerializer), **problem_responses(400)},
+        tags=["clusters"],
+    )
+    def get(self, request: Request) -> Response:
+        """Return one page of scheduling domains by name."""
+        return list_response(request, CellQuery, cell_list(viewer=self.viewer), CellSerializer)
+
+
+class CellView(OperatorView):
+    """One scheduling domain."""
+
+    points = {**OperatorView.points, "PATCH": Permission.CLUSTER_EDIT}
+
+    @extend_schema(
+        operation_id="cell_get",
+        summary="Get a scheduling domain",
+        responses={200: CellSerializer, **problem_responses(400, 404)},
+        tags=["clusters"],
+    )
+    def get(self, request: Request, cell: str) -> Response:
+        """Return the scheduling domain of that name."""
+        read_query(request, NoQuery)
+        found = cell_get(viewer=self.viewer, name=cell)
+        return Response(CellSerializer(found).data, headers=version_header(found))
+
+    @extend_schema(
+        operation_id="cell_update",
+        summary="Change how a scheduling domain shares unused quota",
+        description=(
+            "Applies from the next scheduling cycle. Running jobs keep what they borrowed until a pending"
+            " job may reclaim it by the new rule."
+        ),
+        parameters=[IF_MATCH],
+        request=CellChangeSerializer,
+        responses={200: CellSerializer, **problem_responses(400, 404)},
+        tags=["clusters"],
+    )
+    def patch(self, request: Request, cell: str) -> Response:
+        """Change what is named."""
+        read_query(request, NoQuery)
+        found, expected = cell_get(viewer=self.viewer, name=cell), if_match(request)
+        wanted = CellChangeSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        sharing = Sharing(wanted.validated_data["sharing"])
+        changed = cell_set(acting_user=self.viewer, cell=found, sharing=sharing, expected=expected)
+        return Response(CellSerializer(changed).data, headers=version_header(changed))
 
 
 class ClustersView(OperatorView):

@@ -17,7 +17,7 @@ class Sharing(models.TextChoices):
     CLASSICAL = "classical", "By priority and age"
 
 
-class Cell(BaseModel, Leased):
+class Cell(BaseModel, Leased, Versioned):
     """One quota tree, its clusters, one engine loop: the unit of scale."""
 
     name = models.SlugField(max_length=63, unique=True)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from django.db.models import Count
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from clusters.models import Cell
 from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
 
-def cell_list(*, viewer: Actor) -> list[tuple[str, int, str]]:
-    """All cells by name, each with the number of its clusters and its sharing. Raises: PermissionDenied."""
+def cell_list(*, viewer: Actor) -> QuerySet[Cell]:
+    """All cells by name, their clusters at hand. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    cells = Cell.unscoped.annotate(cluster_count=Count("clusters")).order_by("name", "pk")
-    return list(cells.values_list("name", "cluster_count", "sharing"))
+    return Cell.unscoped.prefetch_related("clusters").order_by("name", "pk")
+
+
+def cell_get(*, viewer: Actor, name: str) -> Cell:
+    """One cell by name. Raises: PermissionDenied, NotFound."""
+    found = cell_list(viewer=viewer).filter(name=name).first()
+    if found is None:
+        raise NotFound(_("Scheduling domain %(name)s not found.") % {"name": name})
+    return found

@@ -8,9 +8,10 @@ from django.utils.translation import gettext as _
 from clusters.models import Cell, Sharing
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
-from foundation.core.errors import Conflict, FieldError, Invalid, NotFound
+from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.identifiers import is_dns_label
 from foundation.messaging import outbox
+from foundation.sql import versions
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -39,19 +40,17 @@ def cell_add(*, acting_user: Actor, name: str) -> Cell:
 
 
 @transaction.atomic
-def cell_set(*, acting_user: Actor, name: str, sharing: Sharing) -> Cell:
+def cell_set(*, acting_user: Actor, cell: Cell, sharing: Sharing, expected: int | None = None) -> Cell:
     """Choose how a cell shares what tenants leave unused; its next cycle decides so.
 
     Running jobs keep what they borrowed until a waiting job may take it back by the new rule.
-    Raises: PermissionDenied; NotFound.
+    Raises: PermissionDenied; PreconditionFailed when the cell is not at the version `expected`.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
-    cell = Cell.unscoped.select_for_update().filter(name=name).first()
-    if cell is None:
-        raise NotFound(_("Scheduling domain %(name)s not found.") % {"name": name})
-    before = cell.sharing
+    versions.advance_version(cell, expected=expected)
+    before = Cell.unscoped.values_list("sharing", flat=True).get(pk=cell.pk)
+    Cell.unscoped.filter(pk=cell.pk).update(sharing=sharing)
     cell.sharing = sharing
-    cell.save(update_fields=["sharing"])
     audit_log.record_action(
         acting_user,
         "cell.set",

@@ -48,7 +48,7 @@ class Contest(Stage):
         )
 
     def choose(self, sharing: Sharing) -> None:
-        cell_set(acting_user=tenancy.platform_admin(), name=self.cell.name, sharing=sharing)
+        cell_set(acting_user=tenancy.platform_admin(), cell=self.cell, sharing=sharing)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_who_may_edit_clusters_may_choose_and_the_choice_is_recorded(
 ) -> None:
     stage = Stage()
     with pytest.raises(PermissionDenied):
-        cell_set(acting_user=stage.user, name=stage.cell.name, sharing=Sharing.CLASSICAL)
+        cell_set(acting_user=stage.user, cell=stage.cell, sharing=Sharing.CLASSICAL)
     admin = tenancy.platform_admin()
     call_command("cell", "set", stage.cell.name, "--sharing", "classical", "--user", admin.username)
     assert Cell.unscoped.get().sharing == Sharing.CLASSICAL

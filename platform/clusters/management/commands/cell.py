@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from clusters.models import Sharing
-from clusters.selectors.cell import cell_list
+from clusters.selectors.cell import cell_get, cell_list
 from clusters.services.cell import cell_add, cell_set
 from tenants.management.verbs import VerbCommand, table_text
 from tenants.models import User
@@ -37,13 +37,15 @@ class Command(VerbCommand):
         }, f"cell {cell.name} added; next: allotment cluster add NAME --cell {cell.name}"
 
     def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
+        cells = cell_list(viewer=user)
         items = [
-            {"name": name, "clusters": clusters, "sharing": sharing}
-            for name, clusters, sharing in cell_list(viewer=user)
+            {"name": cell.name, "clusters": len(cell.clusters.all()), "sharing": cell.sharing}
+            for cell in cells
         ]
         rows = [[str(value) for value in item.values()] for item in items]
         return {"items": items}, table_text(("name", "clusters", "sharing"), rows)
 
     def _set(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
-        cell = cell_set(acting_user=user, name=options["name"], sharing=Sharing(options["sharing"]))
+        found = cell_get(viewer=user, name=options["name"])
+        cell = cell_set(acting_user=user, cell=found, sharing=Sharing(options["sharing"]))
         return {"name": cell.name, "sharing": cell.sharing}, f"cell {cell.name} shares: {cell.sharing}"

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from clusters.models import Cell, Sharing
 from frontend.pages.policies.job_policies import limit_label
 from quotas.models import Queue, StopPolicy
 from scheduling.models import PriorityClass, PriorityGrant, WorkspacePolicy
 from scheduling.policy.fields import LIMITED
-from tenants.models import User
+from tenants.models import Role, User
 from tests.builders import jobs, tenancy
 from tests.builders.world import World, world
 from tests.unit.frontend.pages.forms import hidden
@@ -171,3 +172,24 @@ def test_a_queue_is_renamed_and_deleted(w: World) -> None:
     assert "Quota returned to the workspace" in post(admin, place, **hidden(admin, place, do="delete"))
     assert "team-a/primary" not in text(admin, "/ops/queues")
     assert "Delete queue" not in text(signed_in(w.viewer), "/ops/queues/team-a/primary", status=404)
+
+
+def test_the_sharing_of_a_scheduling_domain_is_changed_once_and_confirmed(w: World) -> None:
+    boss, place = signed_in(w.platform_admin), "/ops/cells"
+    shown = text(boss, place)
+    assert "Change sharing of default?" in shown and "The tenant with the lowest share" in shown
+    form = hidden(boss, place, cell="default") | {"sharing": "classical"}
+    assert "default now uses classical sharing" in post(boss, place, **form)
+    assert "The resource changed since you loaded it." in post(boss, place, **form | {"sharing": "fair"})
+    assert "Select a kind of sharing." in post(boss, place, **form | {"sharing": "by-lot"})
+    w.cell.refresh_from_db()
+    assert w.cell.sharing == Sharing.CLASSICAL
+
+
+def test_who_may_only_view_clusters_sees_the_sharing_and_cannot_change_it(w: World) -> None:
+    watcher = signed_in(tenancy.user("watcher", None, Role.PLATFORM_VIEWER))
+    assert "Change sharing" not in text(watcher, "/ops/cells")
+    assert 'href="/ops/cells"' in text(watcher, "/ops/cells")
+    watcher.post("/ops/cells", {"cell": "default", "sharing": "classical", "version": "0"})
+    assert Cell.unscoped.get().sharing == Sharing.FAIR
+    text(signed_in(w.admin), "/ops/cells", status=403)

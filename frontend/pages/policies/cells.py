@@ -1,0 +1,67 @@
+"""Scheduling domains, and how each shares unused quota."""
+
+from __future__ import annotations
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from clusters.models import Sharing
+from clusters.selectors.cell import cell_get, cell_list
+from clusters.services.cell import cell_set
+from frontend.shell.form_actions import done, version_of
+from frontend.shell.page_shell import frame, login_required, viewer
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import User
+
+_SHARING = {
+    Sharing.FAIR.value: (
+        gettext_lazy("Fair"),
+        gettext_lazy("The tenant with the lowest share of borrowed quota is next."),
+    ),
+    Sharing.CLASSICAL.value: (
+        gettext_lazy("Classical"),
+        gettext_lazy("The job with the highest priority is next, then the oldest."),
+    ),
+}
+
+
+class SharingForm(forms.Form):
+    """The choice of a dialog."""
+
+    sharing = forms.ChoiceField(choices=Sharing.choices)
+
+
+@login_required
+def cells(request: HttpRequest) -> HttpResponse:
+    """Render the scheduling domains; POST changes the sharing of one."""
+    who = viewer(request)
+    found = cell_list(viewer=who)
+    if request.method == "POST":
+        _change_sharing(request, who)
+        return redirect("frontend:ops-cells")
+    frame(request, label=_("Scheduling domains"), trail=_("Operations"))
+    page = {
+        "cells": [(cell, *_SHARING[cell.sharing]) for cell in found],
+        "choices": [(value, *texts) for value, texts in _SHARING.items()],
+        "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
+    }
+    return render(request, "frontend/policies/cells.html", page)
+
+
+def _change_sharing(request: HttpRequest, who: User) -> None:
+    cell = cell_get(viewer=who, name=request.POST.get("cell", ""))
+    form, expected = SharingForm(request.POST), version_of(request)
+    if not form.is_valid():
+        messages.error(request, _("Select a kind of sharing."))
+        return
+    sharing = Sharing(form.cleaned_data["sharing"])
+    word = _("%(cell)s now uses %(sharing)s sharing") % {
+        "cell": cell.name,
+        "sharing": str(_SHARING[sharing.value][0]).lower(),
+    }
+    done(request, lambda: cell_set(acting_user=who, cell=cell, sharing=sharing, expected=expected), word)
