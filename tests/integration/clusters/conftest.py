@@ -181,6 +181,9 @@ class Scripted(ClusterBackend):
     def pods_exist(self, refs: Sequence[TaskRef]) -> list[bool]:
         return self._backend.pods_exist(refs)
 
+    def verify_agent(self, token: str, node: str) -> bool:
+        return self._backend.verify_agent(token, node)
+
     def list_pod_events(self, refs: Sequence[TaskRef]) -> list[PodEvent]:
         return self._backend.list_pod_events(refs)
 
