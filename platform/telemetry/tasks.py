@@ -7,16 +7,21 @@ from celery import shared_task
 from foundation.core import clock
 from telemetry.services.collect import samples_collect
 from telemetry.services.idle import idle_report
+from telemetry.services.old_grain import move_old_rows
 from telemetry.services.prune import prune_rows
 from telemetry.services.roll_up import roll_up as condense
+from telemetry.services.summing import sum_live
 from telemetry.sources.collect import collect_sources as read_due
 from telemetry.usage.record_measured import record_measured
 
 
 @shared_task(name="telemetry.tasks.collect_samples")
 def collect_samples() -> None:
-    """Read every healthy cluster once."""
-    samples_collect()
+    """Read every healthy cluster once, and sum what agents pushed."""
+    try:
+        samples_collect()
+    finally:
+        sum_live()
 
 
 @shared_task(name="telemetry.tasks.collect_sources")
@@ -35,6 +40,7 @@ def report_idle() -> None:
 def roll_up() -> None:
     """Condense what has ended, then delete what has expired."""
     condense()
+    move_old_rows()
     prune_rows()
 
 

@@ -96,7 +96,7 @@ class SeriesView(PlatformView):
         summary="Metrics of a cluster, a node or a job",
         description=(
             "Allocation and utilization are separate lines. null is a gap; `gaps` gives the cause. "
-            "Maximum: 31 days and 1000 points. Clusters and nodes require `cluster.view`. Returns "
+            "Maximum: 400 days and 1000 points. Clusters and nodes require `cluster.view`. Returns "
             "404 for jobs that you can't view."
         ),
         parameters=[SeriesQuerySerializer],

@@ -1,6 +1,6 @@
-"""Means per bucket, from readings or ticks as long as they exist and from roll-ups before.
+"""Means per bucket, from roll-ups of the grain that a window is read from, and finer rows where they end.
 
-Both sources give a sum and a weight, so the two halves of a bucket that straddles the border add up to
+All sources give a sum and the time it stands for, so the parts of a bucket that straddles a border add up to
 the exact mean. Buckets are whole-number divisions of the time, which all databases do alike.
 """
 
@@ -12,7 +12,6 @@ from typing import Any
 
 from django.db.models import (
     BigIntegerField,
-    Count,
     ExpressionWrapper,
     F,
     FloatField,
@@ -22,9 +21,9 @@ from django.db.models import (
     Sum,
 )
 
-from telemetry.models import Channel, Reading, RollUp, Tick
+from telemetry.models import Channel, Reading, Rolled, Tick
+from telemetry.series.sources import sources_of
 from telemetry.series.window import Window
-from telemetry.store.times import ROLL_UP_MS
 
 Fine = type[Reading] | type[Tick]
 
@@ -46,21 +45,13 @@ def _bucket(window: Window) -> ExpressionWrapper[Any]:
     return ExpressionWrapper(F("at_ms") / window.step_ms, output_field=BigIntegerField())
 
 
-def _fine_terms(measures: Sequence[ColumnMeasure]) -> dict[str, Any]:
+def _terms(measures: Sequence[ColumnMeasure], weight: str) -> dict[str, Any]:
+    """Sums weighted by the time that a row stands for, and that time; the column `weight` has it."""
     terms: dict[str, Any] = {}
     for number, measure in enumerate(measures):
-        total = Max if measure.peak else Sum
-        terms[f"value_{number}"] = total(measure.column)
-        terms[f"weight_{number}"] = Count(measure.column)
-    return terms
-
-
-def _rolled_terms(measures: Sequence[ColumnMeasure]) -> dict[str, Any]:
-    terms: dict[str, Any] = {}
-    for number, measure in enumerate(measures):
-        product = ExpressionWrapper(F(measure.column) * F("count"), output_field=FloatField())
+        product = ExpressionWrapper(F(measure.column) * F(weight), output_field=FloatField())
         terms[f"value_{number}"] = Max(measure.column) if measure.peak else Sum(product)
-        terms[f"weight_{number}"] = Sum("count", filter=Q(**{f"{measure.column}__isnull": False}))
+        terms[f"weight_{number}"] = Sum(weight, filter=Q(**{f"{measure.column}__isnull": False}))
     return terms
 
 
@@ -95,20 +86,11 @@ class _Means:
 def bucket_means(
     window: Window, channels: QuerySet[Channel], fine: Fine, measures: Sequence[ColumnMeasure]
 ) -> Buckets:
-    """Mean of each measure per channel and bucket; one query, or three where roll-ups take part.
-
-    Roll-ups lag behind by some minutes; from where they end, the fine rows continue.
-    """
+    """Mean of each measure per channel and bucket, from the coarsest grain that the window allows."""
     means = _Means(measures)
     channel_ids = channels.order_by().values("id")
-    border = window.from_ms
-    if not window.fine_only:
-        newest = RollUp.unscoped.aggregate(at=Max("at_ms"))["at"]
-        border = window.from_ms if newest is None else max(window.from_ms, newest + ROLL_UP_MS)
-        rolled = RollUp.unscoped.filter(
-            channel__in=channel_ids, at_ms__gte=window.from_ms, at_ms__lt=min(border, window.until_ms)
-        )
-        means.add(rolled, window, _rolled_terms(measures))
-    rows = fine.unscoped.filter(channel__in=channel_ids, at_ms__gte=border, at_ms__lt=window.until_ms)
-    means.add(rows, window, _fine_terms(measures))
+    for source, since_ms, until_ms in sources_of(window, fine):
+        rows = source.unscoped.filter(channel__in=channel_ids, at_ms__gte=since_ms, at_ms__lt=until_ms)
+        weight = "covered_ms" if issubclass(source, Rolled) else "interval_ms"
+        means.add(rows, window, _terms(measures, weight))
     return means.buckets()

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, ExpressionWrapper, F, FloatField, Q, Sum
 
 from quotas.hooks.request_evidence import EvidenceQuery
 from scheduling.models import Job
-from telemetry.models import Channel, RollUp
+from telemetry.models import Channel, RolledTenMinutes
 from telemetry.series.idle import IDLE_BELOW_PERCENT
-from telemetry.store.times import ROLL_UP_MS, to_ms
+from telemetry.store.times import to_ms
 
-_CORE_HOURS: Final = 100 * 3_600_000 / ROLL_UP_MS
+_CORE_HOURS: Final = 100 * 3_600_000
 
 
 def idle_evidence(asked: EvidenceQuery) -> Mapping[str, Any]:
-    """GPU-hours of held cards that were measured, and of those the idle ones: five minutes in which the
+    """GPU-hours of held cards that were measured, and of those the idle ones: ten minutes in which the
     use never reached 3 % of a card.
 
     `missing` is `not-measured` where no held card of these queues was ever measured in that time.
@@ -25,11 +25,12 @@ def idle_evidence(asked: EvidenceQuery) -> Mapping[str, Any]:
     window = Q(at_ms__gte=to_ms(asked.start), at_ms__lt=to_ms(asked.end))
     jobs = Job.unscoped.filter(queue__node__in=list(asked.queues)).values("pk")
     held = Channel.unscoped.filter(allocation_id__isnull=False, job_id__in=jobs).values("pk")
-    rows = RollUp.unscoped.filter(window, channel__in=held, cores_allocated__gt=0)
-    idle = Q(cores_used_max__lt=IDLE_BELOW_PERCENT)
-    sums = rows.aggregate(
-        rows=Count("pk"), held=Sum(F("cores_allocated")), idle=Sum(F("cores_allocated"), filter=idle)
+    rows = RolledTenMinutes.unscoped.filter(
+        window, channel__in=held, cores_allocated__gt=0, cores_used__isnull=False
     )
+    idle = Q(cores_used_max__lt=IDLE_BELOW_PERCENT)
+    of_time = ExpressionWrapper(F("cores_allocated") * F("covered_ms"), output_field=FloatField())
+    sums = rows.aggregate(rows=Count("pk"), held=Sum(of_time), idle=Sum(of_time, filter=idle))
     if not sums["rows"]:
         return {"missing": "not-measured"}
     return {

@@ -11,27 +11,42 @@ from django.utils.translation import gettext as _
 
 from foundation.core import clock
 from foundation.core.errors import Invalid
-from telemetry.store.times import ROLL_UP_MS, TICK_MS, floor_ms, from_ms, span_ms, to_ms
+from telemetry.store.times import (
+    GRAINS_MS,
+    MINUTE_MS,
+    MINUTES_KEPT_FOR,
+    TEN_MINUTES_KEPT_FOR,
+    TEN_MINUTES_MS,
+    TICK_MS,
+    TWO_HOURS_KEPT_FOR,
+    TWO_HOURS_MS,
+    floor_ms,
+    from_ms,
+    span_ms,
+    to_ms,
+)
 
 POINTS: Final = 240
 MAX_POINTS: Final = 1000
-MAX_RANGE: Final = timedelta(days=31)
+MAX_RANGE: Final = TWO_HOURS_KEPT_FOR
 
 # 20 s and not 10 by default: a tick that comes a little late must not look like a hole.
-_STEPS_S: Final = (20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600)
+_STEPS_S: Final = (20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200,
+            86_400)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """Buckets `first` to `last` (inclusive), numbered by whole steps since 1970.
 
-    `fine_only`: the fine rows (readings or ticks) still cover all of it; roll-ups are not needed.
+    `grain_ms`: the roll-ups that it is read from, of which a bucket holds a whole number; 0 for readings and
+    ticks.
     """
 
     start: datetime
     end: datetime
     step_ms: int
-    fine_only: bool
+    grain_ms: int
 
     @property
     def first(self) -> int:
@@ -61,7 +76,7 @@ def _auto_step_ms(length: timedelta, points: int) -> int:
     for step in _STEPS_S:
         if length <= timedelta(seconds=step * points):
             return step * 1000
-    return -(-span_ms(length) // points // ROLL_UP_MS) * ROLL_UP_MS
+    return -(-span_ms(length) // points // TWO_HOURS_MS) * TWO_HOURS_MS
 
 
 def _checked(start: datetime, end: datetime, step_s: int | None, points: int) -> None:
@@ -86,8 +101,8 @@ def window_of(
 ) -> Window:
     """Cut `start` to `end` into buckets of `step_s` seconds, or of a length that gives about `points`.
 
-    `kept` is how long the fine rows are kept: a range that begins earlier is read from five-minute
-    roll-ups, and its step becomes a multiple of theirs. The future is cut off.
+    `kept` is how long the fine rows are kept: a range that begins earlier is read from roll-ups that are
+    still kept for all of it, and its step becomes a multiple of theirs. The future is cut off.
     Raises: Invalid for a range that is empty, too long, or would have too many points.
     """
     _checked(start, end, step_s, points)
@@ -95,7 +110,17 @@ def window_of(
     end = min(end, now)
     start = min(start, end - timedelta(milliseconds=1))
     step_ms = _auto_step_ms(end - start, points) if step_s is None else step_s * 1000
-    fine_only = start >= now - kept
-    if not fine_only:
-        step_ms = -(-step_ms // ROLL_UP_MS) * ROLL_UP_MS
-    return Window(from_ms(floor_ms(to_ms(start), step_ms)), end, step_ms, fine_only)
+    finest = _finest_grain(now - start, kept)
+    if finest:
+        step_ms = -(-step_ms // finest) * finest
+    grain_ms = max((grain for grain in GRAINS_MS if step_ms % grain == 0), default=0)
+    return Window(from_ms(floor_ms(to_ms(start), step_ms)), end, step_ms, grain_ms)
+
+
+def _finest_grain(age: timedelta, kept: timedelta) -> int:
+    """Return the finest grain that is kept for so long; 0 where the fine rows are."""
+    if age <= kept:
+        return 0
+    if age <= MINUTES_KEPT_FOR:
+        return MINUTE_MS
+    return TEN_MINUTES_MS if age <= TEN_MINUTES_KEPT_FOR else TWO_HOURS_MS

@@ -10,11 +10,31 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Exists, Model, OuterRef
+from django.db.models import Exists, Min, Model, OuterRef
 
 from foundation.core import clock
-from telemetry.models import Channel, Reading, RollUp, TelemetryGap, Tick
-from telemetry.store.times import READINGS_KEPT_FOR, ROLL_UPS_KEPT_FOR, TICKS_KEPT_FOR, to_ms
+from telemetry.models import (
+    Channel,
+    GpuEvent,
+    GpuProcess,
+    PendingBucket,
+    Reading,
+    RolledMinute,
+    RolledTenMinutes,
+    RolledTwoHours,
+    RollUp,
+    TelemetryGap,
+    Tick,
+)
+from telemetry.store.times import (
+    MINUTE_MS,
+    MINUTES_KEPT_FOR,
+    READINGS_KEPT_FOR,
+    TEN_MINUTES_KEPT_FOR,
+    TICKS_KEPT_FOR,
+    TWO_HOURS_KEPT_FOR,
+    to_ms,
+)
 
 BATCH: Final = 10_000
 # Of a minute's run: 1,600 cards with as many slices write 19,200 readings in that time.
@@ -23,16 +43,35 @@ _BATCHES: Final = 6
 _GRAINS: Final[tuple[tuple[type[Any], timedelta], ...]] = (
     (Reading, READINGS_KEPT_FOR),
     (Tick, TICKS_KEPT_FOR),
-    (RollUp, ROLL_UPS_KEPT_FOR),
+    (RolledMinute, MINUTES_KEPT_FOR),
+    (RolledTenMinutes, TEN_MINUTES_KEPT_FOR),
+    (RolledTwoHours, TWO_HOURS_KEPT_FOR),
+    (GpuEvent, TWO_HOURS_KEPT_FOR),
 )
+# A minute that a late reading has begun anew needs all of its readings, and the oldest accepted are two hours
+# old. While roll-ups are behind, readings wait for them, but not for ever.
+_SPARED: Final = timedelta(minutes=5)
+_BEHIND_MOST: Final = timedelta(hours=24)
+_HISTORY: Final = (Reading, Tick, RolledMinute, RolledTenMinutes, RolledTwoHours, RollUp)
 
 
 def prune_rows(batch: int = BATCH) -> int:
     """Delete expired rows of every grain and return how many; safe to run at any time."""
     now = clock.now()
-    deleted = sum(_prune_measured(model, to_ms(now - kept), batch) for model, kept in _GRAINS)
-    gaps = TelemetryGap.unscoped.filter(ended_at__lt=now - ROLL_UPS_KEPT_FOR)
-    return deleted + gaps.delete()[0] + _prune_channels(batch)
+    oldest = PendingBucket.unscoped.filter(grain_ms=MINUTE_MS).aggregate(at=Min("at_ms"))["at"]
+    deleted = 0
+    for model, kept in _GRAINS:
+        before_ms = to_ms(now - kept)
+        if model is Reading:
+            before_ms = to_ms(now - kept - _SPARED)
+            if oldest is not None:
+                before_ms = max(min(before_ms, oldest), to_ms(now - _BEHIND_MOST))
+        deleted += _prune_measured(model, before_ms, batch)
+    gaps = TelemetryGap.unscoped.filter(ended_at__lt=now - TWO_HOURS_KEPT_FOR)
+    processes = GpuProcess.unscoped.filter(last_seen_ms__lt=to_ms(now - TEN_MINUTES_KEPT_FOR))
+    ids = list(processes.order_by("last_seen_ms").values_list("id", flat=True)[:500])
+    gone = GpuProcess.unscoped.filter(id__in=ids).delete()[0]
+    return deleted + gaps.delete()[0] + gone + _prune_channels(batch)
 
 
 def _prune_measured(model: type[Any], before_ms: int, batch: int) -> int:
@@ -54,7 +93,7 @@ def _without(model: type[Model]) -> Any:
 
 
 def _prune_channels(batch: int) -> int:
-    old = Channel.unscoped.filter(created_at__lt=clock.now() - ROLL_UPS_KEPT_FOR)
-    silent = old.filter(_without(Reading), _without(Tick), _without(RollUp))
+    old = Channel.unscoped.filter(created_at__lt=clock.now() - TEN_MINUTES_KEPT_FOR)
+    silent = old.filter(*(_without(model) for model in _HISTORY))
     ids = list(silent.order_by("id").values_list("id", flat=True)[: min(batch, 500)])
     return Channel.unscoped.filter(id__in=ids).delete()[0] if ids else 0

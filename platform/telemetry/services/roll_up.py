@@ -1,109 +1,139 @@
-"""Condenses readings and ticks into five-minute rows, which outlive them.
+"""Condenses readings and ticks into minutes, minutes into ten minutes, and these into two hours.
 
-A bucket is written in one transaction, oldest first, a minute after it has ended; so the newest roll-up
-says how far the work has come, and no other bookkeeping can disagree with the rows. A run that is
-repeated, late or beside another writes the same rows again. A reading that comes later than that minute
-is in the chart of the last hours but not in the roll-up.
+What has to be done stands in `PendingBucket`, which whoever writes readings marks. An interval is rolled up
+when it has ended, and again after each late reading. It is read without a lock; its rows are written only if
+nobody wrote into it since then, so that a run that is repeated, late or beside another does no harm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import uuid
+from collections.abc import Iterator
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Avg, Count, Max, Min, QuerySet
 
 from foundation.core import clock
-from telemetry.models import Reading, RollUp, Tick
-from telemetry.store.times import READINGS_KEPT_FOR, ROLL_UP_MS, floor_ms, span_ms, to_ms
+from telemetry.models import (
+    PendingBucket,
+    Reading,
+    Rolled,
+    RolledMinute,
+    RolledTenMinutes,
+    RolledTwoHours,
+    Scope,
+    Tick,
+)
+from telemetry.services.folding import FIELDS, MEANS, Fold
+from telemetry.services.summing import sum_slots
+from telemetry.store.assigning import TYPED
+from telemetry.store.packing import add_beside, first_stat, unpack_stats, unpack_values
+from telemetry.store.pending import mark_pending
+from telemetry.store.times import MINUTE_MS, TEN_MINUTES_MS, TWO_HOURS_MS, floor_ms, to_ms
 
-_GRACE_MS: Final = 60_000
-# Two hours of buckets fit into one run; a worker that was away longer has nothing older to condense.
-_BUCKETS_PER_RUN: Final = span_ms(READINGS_KEPT_FOR) // ROLL_UP_MS + 1
+ROLLED: Final[dict[int, type[Rolled]]] = {
+    MINUTE_MS: RolledMinute,
+    TEN_MINUTES_MS: RolledTenMinutes,
+    TWO_HOURS_MS: RolledTwoHours,
+}
+_COARSER: Final = {MINUTE_MS: TEN_MINUTES_MS, TEN_MINUTES_MS: TWO_HOURS_MS}
+_FINER: Final = {coarse: fine for fine, coarse in _COARSER.items()}
+# How long after its end an interval is rolled up first: minutes wait for agents, the others for minutes.
+_GRACE_MS: Final = {MINUTE_MS: 30_000, TEN_MINUTES_MS: 90_000, TWO_HOURS_MS: 150_000}
+# Of one run. After an absence of two hours the minutes of one cluster are done in one run.
+_AT_ONCE: Final = {MINUTE_MS: 130, TEN_MINUTES_MS: 30, TWO_HOURS_MS: 12}
+_READ: Final = ("cores_used", "cores_allocated", "memory_used_mib", "memory_allocated_mib", "temperature_c",
+                "power_w")  # fmt: skip
+_TICK: Final = (*MEANS, "temperature_max_c")
 
-_COMMON: Final[dict[str, Any]] = {
-    "rows": Count("id"),
-    "cores_used_mean": Avg("cores_used"),
-    "cores_used_min": Min("cores_used"),
-    "cores_used_max": Max("cores_used"),
-    "memory_used_mean": Avg("memory_used_mib"),
-    "memory_used_mib_min": Min("memory_used_mib"),
-    "memory_used_mib_max": Max("memory_used_mib"),
-    "cores_allocated_mean": Avg("cores_allocated"),
-    "memory_allocated_mean": Avg("memory_allocated_mib"),
-    "temperature_mean": Avg("temperature_c"),
-    "power_mean": Avg("power_w"),
-    "power_w_max": Max("power_w"),
-}
-_OF_READINGS: Final[dict[str, Any]] = {"temperature_max": Max("temperature_c")}
-_OF_TICKS: Final[dict[str, Any]] = {
-    "temperature_max": Max("temperature_max_c"),
-    "cards_mean": Avg("cards"),
-    "cards_sampled_mean": Avg("cards_sampled"),
-    "cards_allocated_mean": Avg("cards_allocated"),
-    "memory_capacity_mean": Avg("memory_capacity_mib"),
-}
-# An aggregate may not bear the name of a column of its own model; these are put right when stored.
-_COLUMN: Final = {
-    "channel_id": "channel_id",
-    "rows": "count",
-    "cores_used_mean": "cores_used",
-    "memory_used_mean": "memory_used_mib",
-    "cores_allocated_mean": "cores_allocated",
-    "memory_allocated_mean": "memory_allocated_mib",
-    "temperature_mean": "temperature_c",
-    "temperature_max": "temperature_max_c",
-    "power_mean": "power_w",
-    "cards_mean": "cards",
-    "cards_sampled_mean": "cards_sampled",
-    "cards_allocated_mean": "cards_allocated",
-    "memory_capacity_mean": "memory_capacity_mib",
-}
-_KEY: Final = ("id", "channel", "at_ms")
-_FIELDS: Final = [field.name for field in RollUp._meta.concrete_fields if field.name not in _KEY]
+Folds = dict[int, Fold]
 
 
 def roll_up() -> int:
-    """Write every roll-up that is due, at most two hours' worth, and return how many rows."""
-    return sum(_roll_up(bucket) for bucket in _due())
+    """Roll up what is due, the finest grain first and each from the oldest on; returns the rows written."""
+    return sum(_roll(bucket) for grain_ms in ROLLED for bucket in _due(grain_ms))
 
 
-def _next(from_ms: int) -> int | None:
-    """Start of the first bucket at or after `from_ms` that has a row; a silence is stepped over."""
-    found = [
-        source.unscoped.filter(at_ms__gte=from_ms).aggregate(at=Min("at_ms"))["at"]
-        for source in (Reading, Tick)
-    ]
-    return min((floor_ms(at, ROLL_UP_MS) for at in found if at is not None), default=None)
+def _due(grain_ms: int) -> list[PendingBucket]:
+    ended = to_ms(clock.now()) - grain_ms - _GRACE_MS[grain_ms]
+    rows = PendingBucket.unscoped.filter(grain_ms=grain_ms, at_ms__lte=ended).order_by("at_ms", "id")
+    return list(rows[: _AT_ONCE[grain_ms]])
 
 
-def _due() -> Iterator[int]:
-    last = RollUp.unscoped.aggregate(at=Max("at_ms"))["at"]
-    bucket = _next(0 if last is None else last + ROLL_UP_MS)
-    closed = to_ms(clock.now()) - _GRACE_MS
-    for _ in range(_BUCKETS_PER_RUN):
-        if bucket is None or bucket + ROLL_UP_MS > closed:
-            return
-        yield bucket
-        bucket = _next(bucket + ROLL_UP_MS)
-
-
-def _within(rows: QuerySet[Any], bucket: int, aggregates: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    span = rows.filter(at_ms__gte=bucket, at_ms__lt=bucket + ROLL_UP_MS)
-    found: Iterable[dict[str, Any]] = span.values("channel_id").annotate(**_COMMON, **aggregates).order_by()
-    return found
-
-
-def _row(bucket: int, values: dict[str, Any]) -> RollUp:
-    return RollUp(at_ms=bucket, **{_COLUMN.get(name, name): value for name, value in values.items()})
+def _roll(bucket: PendingBucket) -> int:
+    grain_ms, until = bucket.grain_ms, bucket.at_ms + bucket.grain_ms
+    if grain_ms == MINUTE_MS:
+        if bucket.sums:
+            sum_slots(bucket.cluster_id, bucket.at_ms, until)
+        folds = _fold_minute(bucket.cluster_id, bucket.at_ms, until)
+    else:
+        inside = PendingBucket.unscoped.filter(
+            cluster_id=bucket.cluster_id, grain_ms__lt=grain_ms, at_ms__gte=bucket.at_ms, at_ms__lt=until
+        )
+        if inside.exists():
+            return 0
+        folds = _fold_rolled(ROLLED[_FINER[grain_ms]], bucket.cluster_id, bucket.at_ms, until)
+    return _store(bucket, folds)
 
 
 @transaction.atomic
-def _roll_up(bucket: int) -> int:
-    rows = [_row(bucket, values) for values in _within(Reading.unscoped.all(), bucket, _OF_READINGS)]
-    rows += [_row(bucket, values) for values in _within(Tick.unscoped.all(), bucket, _OF_TICKS)]
-    RollUp.unscoped.bulk_create(
-        rows, update_conflicts=True, unique_fields=["channel", "at_ms"], update_fields=_FIELDS
+def _store(bucket: PendingBucket, folds: Folds) -> int:
+    if not PendingBucket.unscoped.filter(pk=bucket.pk, token=bucket.token).delete()[0]:
+        return 0  # written into since it was read: the next run's
+    model = ROLLED[bucket.grain_ms]
+    rows = [fold.row(model, channel, bucket.at_ms) for channel, fold in folds.items()]
+    model.unscoped.bulk_create(
+        rows, update_conflicts=True, unique_fields=["channel", "at_ms"], update_fields=FIELDS
     )
+    coarser = _COARSER.get(bucket.grain_ms)
+    if coarser is not None and rows:
+        mark_pending(bucket.cluster_id, coarser, [floor_ms(bucket.at_ms, coarser)])
     return len(rows)
+
+
+def _fold_minute(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> Folds:
+    folds: Folds = {}
+    groups: dict[tuple[str, uuid.UUID | None], Fold] = {}
+    for channel, scope, node, workspace, interval, row in _rows(Tick, cluster_id, since_ms, until_ms, _TICK):
+        fold = folds.setdefault(channel, Fold())
+        fold.add(row, 1, interval, {})
+        groups[scope, {Scope.NODE: node, Scope.WORKSPACE: workspace}.get(Scope(scope))] = fold
+    of_group: dict[int, list[tuple[str, uuid.UUID | None]]] = {}
+    for channel, scope, node, workspace, interval, row in _rows(
+        Reading, cluster_id, since_ms, until_ms, (*_READ, "values")
+    ):
+        values = unpack_values(row.pop("values"))
+        typed = (row["cores_used"], row["memory_used_mib"], row["temperature_c"], row["power_w"])
+        values.update((name, value) for name, value in zip(TYPED, typed, strict=True) if value is not None)
+        stats = {name: first_stat(name, value) for name, value in values.items()}
+        folds.setdefault(channel, Fold()).add(row, 1, interval, stats)
+        if scope == Scope.CARD:
+            of_group[channel] = [(Scope.NODE, node), (Scope.CLUSTER, None)]
+        elif scope == Scope.SLICE:
+            of_group[channel] = [(Scope.WORKSPACE, workspace)]
+    for channel, keys in of_group.items():
+        for key in keys:
+            if key in groups:
+                add_beside(groups[key].stats, folds[channel].stats)
+    return folds
+
+
+def _rows(
+    model: Any, cluster_id: uuid.UUID, since_ms: int, until_ms: int, columns: tuple[str, ...]
+) -> Iterator[tuple[int, str, uuid.UUID | None, uuid.UUID | None, int, dict[str, Any]]]:
+    """Channel, scope, node, workspace, the time it stands for, and the columns of each row, by time."""
+    span = model.unscoped.filter(
+        at_ms__gte=since_ms, at_ms__lt=until_ms, channel__cluster_id=cluster_id
+    ).order_by("at_ms", "id")
+    of_channel = ("channel_id", "channel__scope", "channel__node_id", "channel__workspace_id", "interval_ms")
+    for channel, scope, node, workspace, interval, *values in span.values_list(*of_channel, *columns):
+        yield channel, scope, node, workspace, interval, dict(zip(columns, values, strict=True))
+
+
+def _fold_rolled(finer: type[Rolled], cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> Folds:
+    folds: Folds = {}
+    span = finer.unscoped.filter(at_ms__gte=since_ms, at_ms__lt=until_ms, channel__cluster_id=cluster_id)
+    for row in span.order_by("at_ms", "id").values("channel_id", *FIELDS):
+        fold = folds.setdefault(row["channel_id"], Fold())
+        fold.add(row, row["count"], row["covered_ms"], unpack_stats(row["values"]))
+    return folds

@@ -19,8 +19,9 @@ from telemetry.models import Channel, Reading, Scope, Tick
 from telemetry.store.channels import resolve_channels
 from telemetry.store.holdings import Holdings, load_holdings
 from telemetry.store.matching import ChannelKey, Draft, Matched, card_key, match_samples
+from telemetry.store.pending import mark_pending
 from telemetry.store.ticks import CardValues, tick_rows
-from telemetry.store.times import TICK_MS, floor_ms
+from telemetry.store.times import MINUTE_MS, TICK_MS, floor_ms
 
 log = structlog.get_logger(__name__)
 
@@ -96,6 +97,7 @@ def _store(cluster: uuid.UUID, holdings: Holdings, found: Matched, channels: dic
     Tick.unscoped.bulk_create(
         rows, update_conflicts=True, unique_fields=["channel", "at_ms"], update_fields=_TICK_FIELDS
     )
+    mark_pending(cluster, MINUTE_MS, (floor_ms(draft.at_ms, MINUTE_MS) for draft in new))
     return len(new)
 
 

@@ -30,7 +30,7 @@ from quotas.services.requests.quota_request import (
     quota_requests_expire,
 )
 from scheduling.models import Allocation
-from telemetry.models import Channel, RollUp
+from telemetry.models import Channel, RolledTenMinutes
 from telemetry.store.times import to_ms
 from tenants.models import User
 from tenants.services.account import user_set_active
@@ -280,10 +280,11 @@ def test_evidence_counts_use_idleness_and_what_waits(here: Department) -> None:
         job_id=running.pk,
     )
     for number, peak in enumerate((1.0, 50.0, 2.0)):
-        RollUp.unscoped.create(
+        RolledTenMinutes.unscoped.create(
             channel=channel,
-            at_ms=to_ms(T0) + number * 300_000,
+            at_ms=to_ms(T0) + number * 600_000,
             count=30,
+            covered_ms=300_000,
             cores_used=peak,
             cores_used_min=0,
             cores_used_max=peak,

@@ -11,7 +11,7 @@ import pytest
 from django.db import connections
 
 from clusters.backends.base import DeviceSample
-from telemetry.models import Channel, GapCause, Reading, RollUp, TelemetryGap, Tick
+from telemetry.models import Channel, GapCause, PendingBucket, Reading, RolledMinute, TelemetryGap, Tick
 from telemetry.services.roll_up import roll_up
 from telemetry.store.gaps import gap_open
 from tests.fixtures.postgres import PostgresServer
@@ -38,7 +38,8 @@ def test_roll_ups_and_gaps_beside_themselves(on_postgres: PostgresServer) -> Non
             list(pool.map(lambda _: _closing(roll_up), range(4)))
             cluster = bench.world.cluster.pk
             list(pool.map(lambda _: _closing(lambda: gap_open(cluster, GapCause.EMPTY, "")), range(4)))
-        assert RollUp.unscoped.count() == 9
+        assert RolledMinute.unscoped.count() == 9 * 5
+        assert not PendingBucket.unscoped.filter(grain_ms=60_000).exists()
         assert TelemetryGap.unscoped.count() == 1
 
 

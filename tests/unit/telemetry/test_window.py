@@ -36,11 +36,26 @@ def test_the_step_gives_at_most_240_points(length: timedelta, step_s: int) -> No
     assert len(list(made.bucket_times())) in range(1, 242)  # both ends may be cut
 
 
-def test_roll_ups_need_a_multiple_of_five_minutes() -> None:
-    assert window(timedelta(hours=3)).step_ms == 300_000
-    assert window(timedelta(hours=3), 400).step_ms == 600_000
-    assert not window(timedelta(hours=3)).fine_only
-    assert window(timedelta(hours=2)).fine_only
+@pytest.mark.parametrize(
+    ("length", "step", "step_s", "grain_s"),
+    [
+        (timedelta(hours=2), 20, 20, 0),
+        (timedelta(hours=2), 60, 60, 60),
+        (timedelta(hours=2), 600, 600, 600),
+        (timedelta(hours=3), 400, 420, 60),
+        (timedelta(days=2), 300, 300, 60),
+        (timedelta(days=3), 300, 600, 600),
+        (timedelta(days=30), 10_800, 10_800, 600),
+        (timedelta(days=30), 21_600, 21_600, 7_200),
+        (timedelta(days=31), 10_800, 14_400, 7_200),
+        (timedelta(days=400), None, 144_000, 7_200),
+    ],
+)
+def test_the_coarsest_grain_that_divides_the_step_is_read(
+    length: timedelta, step: int | None, step_s: int, grain_s: int
+) -> None:
+    made = window(length, step)
+    assert (made.step_ms, made.grain_ms) == (step_s * 1000, grain_s * 1000)
 
 
 def test_the_future_is_cut_off() -> None:
@@ -60,7 +75,7 @@ def test_buckets_start_at_whole_steps() -> None:
     ("start", "end", "step", "points"),
     [
         (NOW, NOW, None, 240),
-        (NOW - timedelta(days=32), NOW, None, 240),
+        (NOW - timedelta(days=401), NOW, None, 240),
         (NOW - timedelta(hours=1), NOW, 5, 240),
         (NOW - timedelta(days=7), NOW, 10, 240),
         (NOW - timedelta(hours=1), NOW, None, 1001),

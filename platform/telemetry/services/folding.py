@@ -1,0 +1,76 @@
+"""Puts rows of one channel together into one: means weighted by the time they stand for, and extremes.
+
+Rows of any grain fold alike, so that a roll-up of roll-ups says what one of readings would say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from telemetry.models import Rolled
+from telemetry.store.packing import Stats, add_following, pack_stats
+
+MEANS: Final = (
+    "cores_used",
+    "cores_allocated",
+    "memory_used_mib",
+    "memory_allocated_mib",
+    "temperature_c",
+    "power_w",
+    "cards",
+    "cards_sampled",
+    "cards_allocated",
+    "memory_capacity_mib",
+)
+LOWEST: Final = {"cores_used_min": "cores_used", "memory_used_mib_min": "memory_used_mib"}
+HIGHEST: Final = {
+    "cores_used_max": "cores_used",
+    "memory_used_mib_max": "memory_used_mib",
+    "temperature_max_c": "temperature_c",
+    "power_w_max": "power_w",
+}
+FIELDS: Final = [*MEANS, *LOWEST, *HIGHEST, "count", "covered_ms", "values"]
+
+
+@dataclass(slots=True)
+class Fold:
+    """What a channel's rows come to so far. A column that no row knows stays unknown."""
+
+    count: int = 0
+    covered_ms: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, int] = field(default_factory=dict)
+    extremes: dict[str, float] = field(default_factory=dict)
+    stats: Stats = field(default_factory=dict)
+
+    def add(self, row: Mapping[str, Any], count: int, covered_ms: int, stats: Stats) -> None:
+        """Add the next row in time; extremes that it has no column for are its values."""
+        self.count += count
+        self.covered_ms += covered_ms
+        for name in MEANS:
+            value = row.get(name)
+            if value is not None:
+                self.sums[name] = self.sums.get(name, 0.0) + value * covered_ms
+                self.weights[name] = self.weights.get(name, 0) + covered_ms
+        for names, pick in ((LOWEST, min), (HIGHEST, max)):
+            for name, of in names.items():
+                value = row[name] if name in row else row.get(of)
+                if value is not None:
+                    known = self.extremes.get(name)
+                    self.extremes[name] = value if known is None else pick(known, value)
+        add_following(self.stats, stats)
+
+    def row(self, model: type[Rolled], channel_id: int, at_ms: int) -> Rolled:
+        """Return the row to store."""
+        means = {name: self.sums[name] / self.weights[name] for name in self.sums}
+        return model(
+            channel_id=channel_id,
+            at_ms=at_ms,
+            count=self.count,
+            covered_ms=self.covered_ms,
+            values=pack_stats(self.stats),
+            **means,
+            **self.extremes,
+        )

@@ -1,0 +1,156 @@
+"""Sums the readings that agents pushed into ticks of their cluster, its nodes and its workspaces.
+
+A batch of one node says nothing of the others, so the sums are made here and not where batches are stored.
+Summing again gives the same rows, and the right ones after late readings.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from django.db.models import Max
+
+from foundation.core import clock
+from telemetry.models import PendingBucket, Reading, Scope, Tick
+from telemetry.store.channels import resolve_channels
+from telemetry.store.holdings import Card
+from telemetry.store.matching import ChannelKey
+from telemetry.store.node_holds import NodeHolds, load_node_holds
+from telemetry.store.ticks import CardValues, TickTotals, tick_rows
+from telemetry.store.times import MINUTE_MS, SLOT_MS, floor_ms, to_ms
+
+_LAG_MS: Final = 3_000
+_LIVE_MS: Final = 45_000
+_TICK_FIELDS: Final = [
+    column.name for column in Tick._meta.concrete_fields if column.name not in ("id", "channel", "at_ms")
+]
+
+
+class _Row(NamedTuple):
+    scope: str
+    node_id: uuid.UUID
+    device_id: uuid.UUID
+    workspace_id: uuid.UUID | None
+    channel_id: int
+    at_ms: int
+    interval_ms: int
+    cores_allocated: int
+    memory_allocated_mib: int
+    cores_used: float | None
+    memory_used_mib: int | None
+    temperature_c: float | None
+    power_w: float | None
+
+    @property
+    def values(self) -> CardValues:
+        return CardValues(self.cores_used, self.memory_used_mib, self.temperature_c, self.power_w)
+
+    def valid_in(self, slot: int) -> bool:
+        """Whether it tells of a slot: taken in it, or so late before that the next one is not overdue."""
+        return slot + SLOT_MS - 1.5 * self.interval_ms < self.at_ms < slot + SLOT_MS
+
+
+@dataclass(slots=True)
+class _Slot:
+    """The latest reading of each channel that tells of one slot."""
+
+    at_ms: int
+    latest: dict[int, _Row] = field(default_factory=dict)
+
+    def of_cards(self) -> dict[tuple[uuid.UUID, uuid.UUID], CardValues]:
+        rows = (row for row in self.latest.values() if row.scope == Scope.CARD)
+        return {(row.node_id, row.device_id): row.values for row in rows}
+
+    def of_workspaces(self) -> dict[uuid.UUID, list[_Row]]:
+        found: dict[uuid.UUID, list[_Row]] = {}
+        for row in self.latest.values():
+            if row.scope == Scope.SLICE and row.workspace_id is not None:
+                found.setdefault(row.workspace_id, []).append(row)
+        return found
+
+
+def sum_live() -> int:
+    """Sum the slots that ended in the last 45 s: charts need not wait for a minute to be rolled up."""
+    now = to_ms(clock.now()) - _LAG_MS
+    until = floor_ms(now, SLOT_MS)
+    since = floor_ms(until - _LIVE_MS, SLOT_MS)
+    pending = PendingBucket.unscoped.filter(
+        grain_ms=MINUTE_MS, sums=True, at_ms__gt=since - MINUTE_MS, at_ms__lt=until
+    )
+    clusters = pending.order_by().values_list("cluster_id", flat=True).distinct()
+    return sum(sum_slots(cluster_id, since, until) for cluster_id in clusters)
+
+
+def sum_slots(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> int:
+    """Write the ticks of one cluster in that time and return how many; slots without readings get none."""
+    slots = _slots(cluster_id, since_ms, until_ms)
+    if not slots:
+        return 0
+    holds = load_node_holds(cluster_id, None, since_ms)
+    keys: list[ChannelKey] = [(Scope.CLUSTER, cluster_id, None)]
+    keys += [(Scope.NODE, node, None) for node in {card.node_id for card in holds.cards.values()}]
+    workspaces = {workspace for slot in slots for workspace in slot.of_workspaces()}
+    keys += [(Scope.WORKSPACE, workspace, None) for workspace in workspaces]
+    channels = resolve_channels(cluster_id, keys, {})
+    rows: list[Tick] = []
+    for slot in slots:
+        cards = _cards_at(holds, slot.at_ms)
+        rows += tick_rows(cluster_id, slot.at_ms, cards, slot.of_cards(), channels)
+        rows += _workspace_rows(slot, channels)
+    for row in rows:
+        row.interval_ms = SLOT_MS
+    Tick.unscoped.bulk_create(
+        rows, update_conflicts=True, unique_fields=["channel", "at_ms"], update_fields=_TICK_FIELDS
+    )
+    return len(rows)
+
+
+def _slots(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> list[_Slot]:
+    window = Reading.unscoped.filter(at_ms__gte=since_ms - MINUTE_MS, at_ms__lt=until_ms)
+    longest = window.filter(channel__cluster_id=cluster_id).aggregate(most=Max("interval_ms"))["most"] or 0
+    first = since_ms + SLOT_MS - int(1.5 * longest)
+    rows = Reading.unscoped.filter(
+        at_ms__gte=min(first, since_ms),
+        at_ms__lt=until_ms,
+        channel__cluster_id=cluster_id,
+        channel__scope__in=[Scope.CARD, Scope.SLICE],
+    ).order_by("at_ms")
+    of_channel = ("scope", "node_id", "device_id", "workspace_id")
+    columns = [f"channel__{name}" for name in of_channel] + list(_Row._fields[len(of_channel) :])
+    slots = [_Slot(at) for at in range(since_ms, until_ms, SLOT_MS)]
+    for values in rows.values_list(*columns):
+        row = _Row(*values)
+        # A reading may tell of the slots after its own, until the next one has come.
+        number = max(0, (row.at_ms - since_ms) // SLOT_MS)
+        for slot in slots[number:]:
+            if row.valid_in(slot.at_ms):
+                slot.latest[row.channel_id] = row
+            elif slot.at_ms > row.at_ms:
+                break
+    return [slot for slot in slots if slot.latest]
+
+
+def _cards_at(holds: NodeHolds, at_ms: int) -> Iterable[Card]:
+    for card in holds.cards.values():
+        granted = holds.granted(card, at_ms)
+        yield replace(
+            card,
+            cores_granted=granted.cores,
+            memory_granted_mib=granted.memory_mib,
+            holders=granted.holders,
+        )
+
+
+def _workspace_rows(slot: _Slot, channels: dict[ChannelKey, int]) -> Iterable[Tick]:
+    for workspace, rows in slot.of_workspaces().items():
+        totals = TickTotals()
+        for row in rows:
+            card = Card(
+                row.device_id, row.node_id, row.memory_allocated_mib, row.cores_allocated,
+                row.memory_allocated_mib, 1,
+            )  # fmt: skip
+            totals.add(card, row.values)
+        yield totals.row(channels[Scope.WORKSPACE, workspace, None], slot.at_ms)
