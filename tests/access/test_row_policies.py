@@ -26,7 +26,7 @@ server = pytest.mark.server
 _OF_NODE: Final = ("Quota", "LedgerEntry", "GpuUse", "QuotaChange", "QuotaRequest")
 _OF_JOB: Final = ("JobRole", "Task", "Attempt", "Claim", "Decision", "JobEvent")
 _OF_ALLOCATION: Final = ("DeviceSlice", "MemoryResize")
-_OF_CHANNEL: Final = ("Reading", "Tick", "RollUp")
+_OF_CHANNEL: Final = ("Reading", "Tick", "RollUp", "RolledMinute", "RolledTenMinutes", "RolledTwoHours")
 TO_TENANT: Final = {
     "tenants.Tenant": "pk",
     "tenants.Member": "tenant",

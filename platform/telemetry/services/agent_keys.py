@@ -38,7 +38,7 @@ _LIVE_MOST: Final = 5
 class ClusterUnreachable(AllotmentError):
     """The cluster that has to confirm a token does not answer."""
 
-    code = "CLUSTER_UNREACHABLE"
+    code = "CLUSTER_SILENT"
     status = 503
 
 

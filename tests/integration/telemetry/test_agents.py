@@ -112,7 +112,7 @@ def test_a_simulated_cluster_confirms_nobody(bench: Bench) -> None:
 
 def test_a_cluster_that_does_not_answer_is_no_refusal(bench: Bench, cluster: Vouching) -> None:
     cluster.down = True
-    assert (exchange().status_code, exchange().json()["code"]) == (503, "CLUSTER_UNREACHABLE")
+    assert (exchange().status_code, exchange().json()["code"]) == (503, "CLUSTER_SILENT")
 
 
 def test_only_the_newest_keys_of_a_node_stay(bench: Bench, cluster: Vouching) -> None:

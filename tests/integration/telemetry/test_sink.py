@@ -87,7 +87,7 @@ def test_the_number_of_queries_does_not_grow_with_the_samples(
     bench.write(*bench.batch(START))
     small = bench.batch(START + timedelta(seconds=10))[:2]
     large = bench.batch(START + timedelta(seconds=20))
-    # Savepoint and release; cards, holds; lasting and slice channels; lock; stored; two inserts; what to roll.
+    # Savepoint and release; cards, holds; lasting and slice channels; lock; stored; inserts; what to roll.
     with django_assert_num_queries(11):
         bench.write(*small)
     with django_assert_num_queries(11):
