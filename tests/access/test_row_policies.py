@@ -50,6 +50,7 @@ TO_TENANT: Final = {
     **{f"scheduling.{name}": "allocation__attempt__job__workspace" for name in _OF_ALLOCATION},
     **{f"scheduling.{name}": "job__workspace" for name in _OF_JOB},
     "telemetry.Channel": "workspace_id",
+    "telemetry.GpuProcess": "workspace_id",
     **{f"telemetry.{name}": "channel__workspace_id" for name in _OF_CHANNEL},
     "foundation.AuditRecord": "tenant_id",
 }
