@@ -22,6 +22,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(API, include("quotas.api.urls")),
     path(API, include("scheduling.api.urls")),
     path(API, include("telemetry.api.urls")),
+    path(API, include("alerts.api.urls")),
     # Without a provider in the settings these answer 404.
     path("", include("allauth.socialaccount.providers.openid_connect.urls")),
     path("", include("frontend.urls")),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE_ROOT = ROOT / "platform"
-PACKAGES = {"allotment", "foundation", "clusters", "telemetry"}
+PACKAGES = {"allotment", "foundation", "clusters", "telemetry", "alerts"}
 
 
 def test_the_standard_module_is_not_ours() -> None:

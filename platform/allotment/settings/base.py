@@ -24,6 +24,7 @@ INSTALLED_APPS = [
     "quotas.apps.QuotasConfig",
     "scheduling.apps.SchedulingConfig",
     "telemetry.apps.TelemetryConfig",
+    "alerts.apps.AlertsConfig",
     "frontend.apps.FrontendConfig",
     "allotment.apps.AllotmentConfig",
     "django.contrib.admin",
@@ -132,6 +133,18 @@ ALLOTMENT_HOLD_AFTER_S = env.read_number("ALLOTMENT_HOLD_AFTER_S", default=3600,
 ALLOTMENT_PREEMPTION_LOSS_PERMILLE = env.read_number(
     "ALLOTMENT_PREEMPTION_LOSS_PERMILLE", default=10, low=0, high=1000
 )
+
+# Links in notifications begin with this address of the console; without it they have none.
+ALLOTMENT_URL = env.read_address("ALLOTMENT_URL", schemes=("https", "http"), default="")
+_MAIL = env.read_mail_server("ALLOTMENT_SMTP_URL")
+EMAIL_HOST = _MAIL.host
+EMAIL_PORT = _MAIL.port
+EMAIL_HOST_USER = _MAIL.user
+EMAIL_HOST_PASSWORD = _MAIL.password
+EMAIL_USE_TLS = _MAIL.starts_tls
+EMAIL_USE_SSL = _MAIL.is_tls
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env.read_text("ALLOTMENT_EMAIL_FROM", "allotment@localhost")
 
 # Networks beside the public ones that addresses entered by users (webhooks, exporters) may lead to.
 ALLOTMENT_OUTGOING_NETWORKS = env.read_networks("ALLOTMENT_OUTGOING_NETWORKS")

@@ -12,6 +12,7 @@ import ipaddress
 import os
 import secrets
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -27,6 +28,7 @@ DATABASE_SCHEMES: Final = ("postgres", "postgresql", "sqlite")
 _WIDEST: Final = {4: 8, 6: 16}
 """The shortest prefix of a network of proxies, by version: no private network is wider."""
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_MAIL_PORTS: Final = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 BROKER_SCHEMES: Final = ("redis", "rediss", "redis+socket", "memory")
 
 # After a change of the primary, connections that only read would stay with the old one for ever.
@@ -121,6 +123,41 @@ def read_address(variable: str, *, schemes: tuple[str, ...], default: str | None
     if scheme not in schemes:
         raise SettingError(variable, f"must start with one of {', '.join(s + '://' for s in schemes)}")
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """Where mail is handed in; without a host no mail can be sent."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    starts_tls: bool
+    is_tls: bool
+
+
+def read_mail_server(variable: str) -> MailServer:
+    """The variable as `smtp://`, `smtp+tls://` (STARTTLS) or `smtps://user:password@host:port`; optional.
+
+    User and password are percent-encoded.
+    """
+    value = read_address(variable, schemes=tuple(_MAIL_PORTS), default="")
+    parts = urlsplit(value)
+    try:
+        port = parts.port or _MAIL_PORTS.get(parts.scheme, 25)
+    except ValueError as error:
+        raise SettingError(variable, "has a port that is no number up to 65535") from error
+    if value and not parts.hostname:
+        raise SettingError(variable, "must name a host")
+    return MailServer(
+        host=parts.hostname or "",
+        port=port,
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        starts_tls=parts.scheme == "smtp+tls",
+        is_tls=parts.scheme == "smtps",
+    )
 
 
 def read_database(variable: str, *, default: Path | None, max_age_s: int = 0) -> dict[str, Any]:

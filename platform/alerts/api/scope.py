@@ -1,0 +1,37 @@
+"""Whose alerts an address is about: a workspace's below `workspaces/{ws}/`, the platform's below `admin/`."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from tenants.access.permissions import Permission
+from tenants.api.base import PlatformView, WorkspaceView
+from tenants.models import Tenant
+
+_WRITES: Final = ("POST", "PATCH", "DELETE")
+
+
+class OfPlatform(PlatformView):
+    """A view of the platform's rows."""
+
+    points: ClassVar[dict[str, Permission]] = {
+        "GET": Permission.CLUSTER_VIEW,
+        **dict.fromkeys(_WRITES, Permission.CLUSTER_EDIT),
+    }
+
+    def get_owner(self) -> Tenant | None:
+        """Return whose rows the view is about; None is the platform."""
+        return None
+
+
+class OfWorkspace(WorkspaceView, OfPlatform):
+    """A view of a workspace's own rows, mixed into that of the platform's."""
+
+    points: ClassVar[dict[str, Permission]] = {
+        "GET": Permission.TENANT_VIEW,
+        **dict.fromkeys(_WRITES, Permission.TENANT_EDIT),
+    }
+
+    def get_owner(self) -> Tenant | None:
+        """Return whose rows the view is about; None is the platform."""
+        return self.workspace

@@ -1,0 +1,214 @@
+"""Bodies of the REST resources of alerts."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from rest_framework import serializers
+
+from alerts.metrics.catalogue import METRICS
+from alerts.models import AlertState, ChannelKind, Comparison, Severity
+from alerts.models.rule import DURATION_MAX_S
+from alerts.services.channel import ADDRESS_MAX
+from alerts.services.rule import REPEAT_MIN_S
+from foundation.web.listing import Column, ColumnKind
+from tenants.api.bodies import StrictSerializer
+from tenants.api.query import ListQuery
+
+_METRICS = [metric.name for metric in METRICS]
+
+
+class AlertSerializer(serializers.Serializer[Any]):
+    """An alert: one subject for which the condition of a rule holds or held."""
+
+    id = serializers.UUIDField()
+    rule = serializers.UUIDField(source="rule_id", allow_null=True, help_text="null: the rule was deleted.")
+    rule_name = serializers.CharField()
+    workspace = serializers.CharField(
+        source="tenant.slug", default=None, allow_null=True, help_text="null: not about a tenant."
+    )
+    metric = serializers.CharField()
+    comparison = serializers.ChoiceField(choices=Comparison.choices)
+    threshold = serializers.FloatField()
+    severity = serializers.ChoiceField(choices=Severity.choices)
+    subject = serializers.CharField(help_text="Stable key within the metric.")
+    subject_name = serializers.CharField(source="label")
+    path = serializers.CharField(help_text="Page in the console; empty if there is none.")
+    value = serializers.FloatField(allow_null=True, help_text="Last known value.")
+    state = serializers.ChoiceField(choices=AlertState.choices)
+    suppressed = serializers.ChoiceField(
+        choices=["", "silenced", "inhibited"], help_text="Why a firing alert sends no notifications."
+    )
+    started_at = serializers.DateTimeField(help_text="The condition holds since then.")
+    fired_at = serializers.DateTimeField(allow_null=True)
+    resolved_at = serializers.DateTimeField(allow_null=True)
+
+
+class RuleSerializer(serializers.Serializer[Any]):
+    """An alert rule."""
+
+    id = serializers.UUIDField()
+    version = serializers.IntegerField(help_text="Version; equals the ETag.")
+    name = serializers.CharField()
+    metric = serializers.ChoiceField(choices=_METRICS)
+    cluster = serializers.CharField(
+        source="cluster.name", default=None, allow_null=True, help_text="null: all clusters."
+    )
+    comparison = serializers.ChoiceField(choices=Comparison.choices)
+    threshold = serializers.FloatField()
+    hold_s = serializers.IntegerField()
+    resolve_s = serializers.IntegerField()
+    repeat_s = serializers.IntegerField(allow_null=True)
+    severity = serializers.ChoiceField(choices=Severity.choices)
+    enabled = serializers.BooleanField()
+    channels = serializers.SerializerMethodField()
+    firing = serializers.IntegerField(help_text="Alerts that fire.")
+    pending = serializers.IntegerField(help_text="Alerts whose condition holds, but not for long enough.")
+    evaluated_at = serializers.DateTimeField(allow_null=True)
+    error = serializers.CharField(help_text="Why the metric could not be read last time.")
+
+    def get_channels(self, rule: Any) -> list[str]:
+        """Return the names of the channels."""
+        return sorted(channel.name for channel in rule.channels.all())
+
+
+class RuleChangeSerializer(StrictSerializer):
+    name = serializers.CharField(required=False, max_length=100)
+    metric = serializers.ChoiceField(required=False, choices=_METRICS)
+    cluster = serializers.CharField(
+        required=False, allow_null=True, max_length=63, help_text="null: all clusters."
+    )
+    comparison = serializers.ChoiceField(required=False, choices=Comparison.choices)
+    threshold = serializers.FloatField(required=False)
+    hold_s = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=DURATION_MAX_S,
+        help_text="Seconds for which the condition must hold before the alert fires.",
+    )
+    resolve_s = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=DURATION_MAX_S,
+        help_text="Seconds for which the condition must not hold before the alert is resolved.",
+    )
+    repeat_s = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=REPEAT_MIN_S,
+        max_value=DURATION_MAX_S,
+        help_text="Seconds after which a firing alert is sent again. null: never.",
+    )
+    severity = serializers.ChoiceField(required=False, choices=Severity.choices)
+    enabled = serializers.BooleanField(required=False)
+    channels = serializers.ListField(
+        required=False, max_length=20, child=serializers.CharField(max_length=100), help_text="Names."
+    )
+
+
+class RuleCreateSerializer(RuleChangeSerializer):
+    name = serializers.CharField(max_length=100)
+    metric = serializers.ChoiceField(choices=_METRICS)
+    threshold = serializers.FloatField()
+
+
+class ChannelSerializer(serializers.Serializer[Any]):
+    """A notification channel. Address and secret are never returned."""
+
+    id = serializers.UUIDField()
+    version = serializers.IntegerField(help_text="Version; equals the ETag.")
+    name = serializers.CharField()
+    kind = serializers.ChoiceField(choices=ChannelKind.choices)
+    language = serializers.ChoiceField(choices=settings.LANGUAGES)
+    enabled = serializers.BooleanField()
+    sent_at = serializers.DateTimeField(allow_null=True, help_text="Last message that was accepted.")
+    failing_since = serializers.DateTimeField(allow_null=True)
+    failures = serializers.IntegerField(help_text="Failed attempts in a row.")
+    retry_at = serializers.DateTimeField(allow_null=True)
+    error = serializers.CharField()
+    unsent = serializers.IntegerField(help_text="Notifications that wait for the channel.")
+
+
+class ChannelChangeSerializer(StrictSerializer):
+    name = serializers.CharField(required=False, max_length=100)
+    address = serializers.CharField(
+        required=False,
+        max_length=ADDRESS_MAX,
+        write_only=True,
+        help_text="URL; for email the recipients, separated by commas.",
+    )
+    secret = serializers.CharField(
+        required=False,
+        max_length=200,
+        allow_blank=True,
+        write_only=True,
+        help_text="Signing secret of a webhook, DingTalk or Lark robot.",
+    )
+    language = serializers.ChoiceField(required=False, choices=settings.LANGUAGES)
+    enabled = serializers.BooleanField(required=False)
+
+
+class ChannelCreateSerializer(ChannelChangeSerializer):
+    name = serializers.CharField(max_length=100)
+    kind = serializers.ChoiceField(choices=ChannelKind.choices)
+    address = serializers.CharField(
+        max_length=ADDRESS_MAX, help_text="URL; for email the recipients, separated by commas."
+    )
+
+
+class ChannelTestSerializer(serializers.Serializer[Any]):
+    accepted = serializers.BooleanField()
+    error = serializers.CharField()
+
+
+class SilenceSerializer(serializers.Serializer[Any]):
+    """A silence: matching alerts send no notifications."""
+
+    id = serializers.UUIDField()
+    rule = serializers.CharField(source="rule.name", default=None, allow_null=True, help_text="null: all.")
+    severity = serializers.ChoiceField(choices=["", *Severity.values], help_text="Empty: all.")
+    subject = serializers.CharField(help_text="Key or name of a subject. Empty: all.")
+    starts_at = serializers.DateTimeField()
+    ends_at = serializers.DateTimeField()
+    comment = serializers.CharField()
+    created_by = serializers.CharField(source="created_by.username")
+
+
+class SilenceCreateSerializer(StrictSerializer):
+    rule = serializers.CharField(
+        required=False, allow_null=True, max_length=100, help_text="Name of a rule. null: all."
+    )
+    severity = serializers.ChoiceField(required=False, choices=Severity.choices)
+    subject = serializers.CharField(required=False, allow_blank=True, max_length=300)
+    starts_at = serializers.DateTimeField(required=False, help_text="Default: now.")
+    ends_at = serializers.DateTimeField()
+    comment = serializers.CharField(required=False, allow_blank=True, max_length=300)
+
+
+class AlertsQuery(ListQuery):
+    columns: ClassVar = {
+        "state": Column("state"),
+        "severity": Column("severity"),
+        "metric": Column("metric"),
+        "rule_name": Column("rule_name"),
+        "subject_name": Column("label"),
+        "started_at": Column("started_at", ColumnKind.TIME),
+    }
+
+
+class RulesQuery(ListQuery):
+    columns: ClassVar = {
+        "name": Column("name"),
+        "metric": Column("metric"),
+        "severity": Column("severity"),
+        "firing": Column("firing", ColumnKind.NUMBER),
+    }
+
+
+class ChannelsQuery(ListQuery):
+    columns: ClassVar = {"name": Column("name"), "kind": Column("kind")}
+
+
+class SilencesQuery(ListQuery):
+    columns: ClassVar = {"ends_at": Column("ends_at", ColumnKind.TIME), "subject": Column("subject")}

@@ -1,0 +1,138 @@
+"""Notifications as texts in the language of a channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.utils import translation
+from django.utils.translation import gettext as _
+
+from alerts.metrics.base import Unit
+from alerts.metrics.catalogue import BY_NAME
+from alerts.models import Alert, Comparison, Notification, NotificationEvent, Severity
+
+# Names come from users. In a robot's message they must be neither markup nor mention anybody.
+_PLAIN: Final = str.maketrans(
+    {
+        **dict.fromkeys("\r\n\t\x00", " "),
+        **{
+            "<": "‹",
+            ">": "›",
+            "[": "(",
+            "]": ")",
+            "`": "'",
+            "*": "∗",
+            "_": "＿",
+            "#": "＃",
+            "@": "＠",
+            "|": "¦",
+        },
+        **{"\\": "/", "~": "∼", "!": "ǃ"},
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One alert of a message: `title` and `lines` are plain text without markup."""
+
+    notification: Notification
+    title: str
+    lines: tuple[str, ...]
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one request to a channel carries."""
+
+    message_id: str
+    title: str
+    items: tuple[Item, ...]
+    language: str
+
+
+def plain_text(text: str) -> str:
+    """Return a text in which nothing is markup, mention or line break for any of the channels."""
+    return text.translate(_PLAIN)
+
+
+def format_value(metric: str, value: float | None) -> str:
+    """Return a value with the unit of its metric; a value that is not known is an en dash."""
+    if value is None:
+        return "–"
+    known = BY_NAME.get(metric)
+    unit = known.unit if known is not None else Unit.COUNT
+    if unit is Unit.SECONDS:
+        return format_seconds(value)
+    number = f"{value:.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.1f}"
+    return f"{number}%" if unit is Unit.PERCENT else f"{number} {unit}".strip()
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration in at most two units, such as `1 h 5 min`."""
+    whole = int(seconds)
+    parts = ((whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
+    shown = [f"{number} {unit}" for number, unit in parts if number]
+    return " ".join(shown[:2]) or "0 s"
+
+
+def describe_condition(alert: Alert) -> str:
+    """Return the condition of an alert's rule in words."""
+    known = BY_NAME.get(alert.metric)
+    words = {
+        "metric": str(known.label) if known is not None else alert.metric,
+        "threshold": format_value(alert.metric, alert.threshold),
+    }
+    if alert.comparison == Comparison.ABOVE:
+        return _("%(metric)s above %(threshold)s") % words
+    return _("%(metric)s below %(threshold)s") % words
+
+
+def write_message(
+    notifications: Sequence[Notification], *, message_id: str, language: str, test: bool = False
+) -> Message:
+    """Return the message of notifications in a language."""
+    with translation.override(language):
+        items = tuple(_write_item(each) for each in notifications)
+        if test:
+            title = _("Test message from Allotment")
+        elif len(items) == 1:
+            title = items[0].title
+        else:
+            title = _("Allotment: %(count)d alert notifications") % {"count": len(items)}
+        return Message(message_id, title, items, language)
+
+
+def _write_item(notification: Notification) -> Item:
+    alert = notification.alert
+    words: dict[str, Any] = {
+        "severity": Severity(alert.severity).label,
+        "rule": plain_text(alert.rule_name),
+        "subject": plain_text(alert.label),
+    }
+    if notification.event == NotificationEvent.RESOLVED:
+        title = _("Resolved: %(rule)s, %(subject)s") % words
+    else:
+        title = _("%(severity)s: %(rule)s, %(subject)s") % words
+    lines = [
+        plain_text(describe_condition(alert)),
+        _("Value: %(value)s") % {"value": format_value(alert.metric, notification.value)},
+        _("Fired: %(time)s") % {"time": _time(alert.fired_at)},
+    ]
+    if notification.event == NotificationEvent.RESOLVED:
+        lines.append(_("Resolved: %(time)s") % {"time": _time(alert.resolved_at)})
+    return Item(notification, title, tuple(lines), _url(alert))
+
+
+def _time(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at is not None else "–"
+
+
+def _url(alert: Alert) -> str:
+    base: str = settings.ALLOTMENT_URL
+    return f"{base.rstrip('/')}{alert.path}" if base and alert.path else ""

@@ -1,0 +1,74 @@
+"""The body of a webhook, in the format of Prometheus' Alertmanager (version 4), and its signature."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+
+from alerts.delivery.messages import Item, Message, describe_condition, format_value
+from alerts.models import NotificationEvent
+
+SIGNATURE: Final = "X-Allotment-Signature"
+TIMESTAMP: Final = "X-Allotment-Timestamp"
+_NEVER: Final = "0001-01-01T00:00:00Z"
+
+
+def write_webhook(message: Message, *, receiver: str) -> bytes:
+    """Return the body; `status` of the whole is `firing` if any alert of it fires."""
+    alerts = [_alert(item) for item in message.items]
+    firing = any(alert["status"] == "firing" for alert in alerts)
+    body = {
+        "version": "4",
+        "groupKey": message.message_id,
+        "truncatedAlerts": 0,
+        "status": "firing" if firing else "resolved",
+        "receiver": receiver,
+        "groupLabels": {},
+        "commonLabels": {},
+        "commonAnnotations": {},
+        "externalURL": settings.ALLOTMENT_URL,
+        "alerts": alerts,
+    }
+    return json.dumps(body, ensure_ascii=False).encode()
+
+
+def sign_webhook(body: bytes, secret: str, *, now_s: int) -> dict[str, str]:
+    """Return the headers that prove the sender: HMAC-SHA256 over "timestamp.body"; none without a secret."""
+    if not secret:
+        return {}
+    digest = hmac.new(secret.encode(), f"{now_s}.".encode() + body, hashlib.sha256).hexdigest()
+    return {TIMESTAMP: str(now_s), SIGNATURE: f"sha256={digest}"}
+
+
+def _alert(item: Item) -> dict[str, Any]:
+    notification, alert = item.notification, item.notification.alert
+    resolved = notification.event == NotificationEvent.RESOLVED
+    labels = {
+        "alertname": alert.rule_name,
+        "severity": alert.severity,
+        "metric": alert.metric,
+        "subject": alert.subject,
+        "subject_name": alert.label,
+    }
+    return {
+        "status": "resolved" if resolved else "firing",
+        "labels": labels,
+        "annotations": {
+            "summary": item.title,
+            "description": describe_condition(alert),
+            "value": format_value(alert.metric, notification.value),
+        },
+        "startsAt": _time(alert.fired_at),
+        "endsAt": _time(alert.resolved_at) if resolved else _NEVER,
+        "generatorURL": item.url,
+        "fingerprint": hashlib.sha256(f"{alert.rule_id}/{alert.subject}".encode()).hexdigest()[:16],
+    }
+
+
+def _time(at: datetime | None) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if at is not None else _NEVER

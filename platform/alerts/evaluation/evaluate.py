@@ -1,0 +1,181 @@
+"""Reads the metrics of all enabled rules and moves their alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import structlog
+from django.db import transaction
+
+from alerts.evaluation.transitions import REOPEN_WITHIN, Standing, Step, choose_step
+from alerts.metrics.base import Observation
+from alerts.metrics.catalogue import BY_NAME
+from alerts.models import Alert, AlertRule, AlertState
+
+log = structlog.get_logger(__name__)
+_ERROR_MAX: Final = 300
+_LABEL_MAX: Final = 300
+_BATCH: Final = 200
+ALERTS_MAX: Final = 1_000
+"""Pending and firing alerts of one rule: a threshold that everything exceeds must not fill the database."""
+_CHANGING: Final = (
+    *(
+        "rule_name",
+        "metric",
+        "comparison",
+        "threshold",
+        "severity",
+        "tenant_id",
+        "cluster_id",
+        "label",
+        "path",
+    ),
+    *("value", "state", "episode", "started_at", "fired_at", "resolved_at", "clear_since"),
+)
+
+
+def evaluate_rules(now: datetime) -> int:
+    """Evaluate every enabled rule once and return how many alerts changed their state.
+
+    Each metric is read once for all rules that use it. A metric that cannot be read changes no alert; the
+    error is stored with its rules. Safe to run beside itself: each rule is locked while its alerts are moved.
+    """
+    rules = list(AlertRule.unscoped.filter(enabled=True).select_related("tenant").order_by("pk"))
+    changed = 0
+    for name in dict.fromkeys(rule.metric for rule in rules):
+        of_metric = [rule for rule in rules if rule.metric == name]
+        try:
+            observations = BY_NAME[name].read(now)
+        except Exception as error:
+            log.exception("alert metric not read", metric=name)
+            message = f"{type(error).__name__}: {error}"[:_ERROR_MAX]
+            AlertRule.unscoped.filter(pk__in=[rule.pk for rule in of_metric]).update(error=message)
+            continue
+        changed += sum(_evaluate_rule(rule, observations, now) for rule in of_metric)
+    changed += _resolve_disabled(now)
+    return changed
+
+
+def select_observations(rule: AlertRule, observations: Iterable[Observation]) -> dict[str, Observation]:
+    """Return the observations that a rule covers, by subject."""
+    path = rule.tenant.path if rule.tenant is not None else ""
+    return {
+        each.subject: each
+        for each in observations
+        if (not path or each.tenant_path.startswith(path))
+        and (rule.cluster_id is None or each.cluster_id == rule.cluster_id)
+    }
+
+
+@transaction.atomic
+def _evaluate_rule(rule: AlertRule, observations: Sequence[Observation], now: datetime) -> int:
+    locked = AlertRule.unscoped.select_for_update().filter(pk=rule.pk, enabled=True, version=rule.version)
+    if locked.first() is None:
+        return 0  # changed or deleted since it was read; the next run evaluates it as it is now
+    found = select_observations(rule, observations)
+    live = {alert.subject: alert for alert in rule.alerts.exclude(state=AlertState.RESOLVED)}
+    moved = _Moved()
+    for subject, alert in live.items():
+        _move(rule, alert, found.get(subject), now, moved)
+    _begin_alerts(rule, [each for each in found.values() if each.subject not in live], now, moved, len(live))
+    moved.save()
+    AlertRule.unscoped.filter(pk=rule.pk).update(evaluated_at=now, error=moved.note)
+    return moved.changes
+
+
+@dataclass
+class _Moved:
+    """The rows of one rule that one run changes; they are written together."""
+
+    created: list[Alert] = field(default_factory=list)
+    updated: list[Alert] = field(default_factory=list)
+    dropped: list[Alert] = field(default_factory=list)
+    changes: int = 0
+    note: str = ""
+
+    def save(self) -> None:
+        Alert.unscoped.filter(pk__in=[alert.pk for alert in self.dropped]).delete()
+        Alert.unscoped.bulk_create(self.created, batch_size=_BATCH)
+        Alert.unscoped.bulk_update(self.updated, _CHANGING, batch_size=_BATCH)
+
+
+def _move(rule: AlertRule, alert: Alert, seen: Observation | None, now: datetime, moved: _Moved) -> None:
+    """Move an alert that is pending or firing; one of which nothing changed is not written."""
+    standing = Standing(alert.state, alert.started_at, alert.clear_since)
+    value = seen.value if seen is not None else None
+    step, clear_since = choose_step(rule, standing, present=seen is not None, value=value, now=now)
+    if step is Step.DROP:
+        moved.dropped.append(alert)
+        moved.changes += 1
+        return
+    before = _changing(alert)
+    alert.clear_since = clear_since
+    if seen is not None:
+        _note_facts(alert, rule, seen)
+    if step is Step.FIRE:
+        _fire(alert, now)
+    elif step is Step.RESOLVE:
+        alert.state, alert.resolved_at = AlertState.RESOLVED, now
+    moved.changes += step is not Step.KEEP
+    if _changing(alert) != before:
+        moved.updated.append(alert)
+
+
+def _begin_alerts(
+    rule: AlertRule, seen: Sequence[Observation], now: datetime, moved: _Moved, live: int
+) -> None:
+    """Create alerts for subjects without one, as far as the limit of the rule allows."""
+    begins = [
+        (each, step)
+        for each in seen
+        if (step := choose_step(rule, None, present=True, value=each.value, now=now)[0]) is not Step.NOTHING
+    ]
+    room = max(0, ALERTS_MAX - live)
+    if len(begins) > room:
+        moved.note = f"More than {ALERTS_MAX} subjects meet the condition; the others have no alert."
+    begun = begins[:room]
+    again = rule.alerts.filter(
+        state=AlertState.RESOLVED,
+        resolved_at__gt=now - REOPEN_WITHIN,
+        subject__in=[each.subject for each, _ in begun],
+    )
+    # The last of a subject stays.
+    known = {alert.subject: alert for alert in again.order_by("resolved_at")}
+    for each, step in begun:
+        alert = known.get(each.subject)
+        (moved.created if alert is None else moved.updated).append(
+            alert := alert or Alert(rule=rule, subject=each.subject)
+        )
+        alert.state, alert.started_at = AlertState.PENDING, now
+        alert.resolved_at = alert.clear_since = None
+        _note_facts(alert, rule, each)
+        if step is Step.FIRE:
+            _fire(alert, now)
+        moved.changes += 1
+
+
+def _fire(alert: Alert, now: datetime) -> None:
+    alert.state, alert.fired_at, alert.episode = AlertState.FIRING, now, alert.episode + 1
+
+
+def _changing(alert: Alert) -> tuple[object, ...]:
+    return tuple(getattr(alert, name) for name in _CHANGING)
+
+
+def _note_facts(alert: Alert, rule: AlertRule, seen: Observation) -> None:
+    alert.rule_name, alert.metric, alert.severity = rule.name, rule.metric, rule.severity
+    alert.comparison, alert.threshold = rule.comparison, rule.threshold
+    alert.tenant_id, alert.cluster_id = seen.tenant_id, seen.cluster_id
+    alert.label, alert.path = seen.label[:_LABEL_MAX], seen.path
+    if seen.value is not None:
+        alert.value = seen.value
+
+
+def _resolve_disabled(now: datetime) -> int:
+    """Resolve what fires of rules that were disabled, and drop what is pending of them."""
+    stale = Alert.unscoped.filter(rule__enabled=False).exclude(state=AlertState.RESOLVED)
+    dropped = stale.filter(state=AlertState.PENDING).delete()[0]
+    return dropped + stale.filter(state=AlertState.FIRING).update(state=AlertState.RESOLVED, resolved_at=now)

@@ -1,0 +1,90 @@
+"""How an alert moves between pending, firing and resolved. Pure: no database, no clock of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Final, Protocol
+
+from alerts.models.alert import AlertState
+from alerts.models.rule import Comparison
+
+REOPEN_WITHIN: Final = timedelta(minutes=10)
+"""An alert that fires again so soon after it was resolved is the same one, and is sent once in that time."""
+
+
+class Condition(Protocol):
+    """The part of a rule that transitions need."""
+
+    comparison: str
+    threshold: float
+    hold_s: int
+    resolve_s: int
+
+
+class Step(Enum):
+    """What becomes of the alert of one subject."""
+
+    NOTHING = "nothing"
+    """There is no alert, and none begins."""
+    BEGIN = "begin"
+    """The condition holds for the first time."""
+    KEEP = "keep"
+    """State unchanged; times may be."""
+    FIRE = "fire"
+    DROP = "drop"
+    """A pending alert whose condition ended is deleted: it never fired."""
+    RESOLVE = "resolve"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an alert stands; times as in the model."""
+
+    state: str
+    started_at: datetime
+    clear_since: datetime | None
+
+
+def compare_value(condition: Condition, value: float) -> bool:
+    """Tell whether the condition of a rule holds for a value; equal to the threshold is neither."""
+    if condition.comparison == Comparison.ABOVE:
+        return value > condition.threshold
+    return value < condition.threshold
+
+
+def choose_step(
+    condition: Condition, standing: Standing | None, *, present: bool, value: float | None, now: datetime
+) -> tuple[Step, datetime | None]:
+    """Return what becomes of an alert, and its new `clear_since`.
+
+    `present` is whether the metric still has the subject; `value` None means that nothing is known now, and
+    changes nothing. A subject that is gone resolves its alert at once.
+    """
+    if standing is None:
+        holds = present and value is not None and compare_value(condition, value)
+        if not holds:
+            return Step.NOTHING, None
+        return (Step.FIRE if condition.hold_s == 0 else Step.BEGIN), None
+    if not present:
+        return (Step.DROP if standing.state == AlertState.PENDING else Step.RESOLVE), None
+    if value is None:
+        return Step.KEEP, standing.clear_since
+    return _choose_known(condition, standing, compare_value(condition, value), now)
+
+
+def _choose_known(
+    condition: Condition, standing: Standing, holds: bool, now: datetime
+) -> tuple[Step, datetime | None]:
+    if standing.state == AlertState.PENDING:
+        if not holds:
+            return Step.DROP, None
+        due = now - standing.started_at >= timedelta(seconds=condition.hold_s)
+        return (Step.FIRE if due else Step.KEEP), None
+    if holds:
+        return Step.KEEP, None
+    clear_since = standing.clear_since or now
+    if now - clear_since >= timedelta(seconds=condition.resolve_s):
+        return Step.RESOLVE, clear_since
+    return Step.KEEP, clear_since

@@ -1,0 +1,57 @@
+"""What a rule can be about."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class Unit(StrEnum):
+    """In what the values and thresholds of a metric are given."""
+
+    PERCENT = "%"
+    SECONDS = "s"
+    CELSIUS = "°C"
+    WATTS = "W"
+    COUNT = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The value of a metric for one subject now.
+
+    `value` is None when nothing is known at the moment: the state of an alert then stays as it is. A subject
+    without an observation no longer exists, or no longer has the property that the metric measures.
+    `label` names the subject for people, `path` is the address of its page in the console.
+    """
+
+    subject: str
+    label: str
+    value: float | None
+    cluster_id: uuid.UUID | None = None
+    tenant_id: uuid.UUID | None = None
+    tenant_path: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertMetric:
+    """A metric by its name; `read` returns the observations of all subjects, whoever asks.
+
+    `name` is `<kind of subject>.<what>`. `for_tenants` says whether the subjects belong to tenants, so
+    that their rules may use it. `of_cluster` says whether they belong to clusters. `suggested` is the
+    threshold that a new rule begins with.
+    """
+
+    name: str
+    label: Any
+    help: Any
+    unit: Unit
+    read: Callable[[datetime], Sequence[Observation]]
+    suggested: float
+    for_tenants: bool = False
+    of_cluster: bool = False

@@ -1,0 +1,144 @@
+"""The metrics that rules can use. A new metric is one entry here and its reader."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.utils.translation import gettext_lazy as _
+
+from alerts.metrics import hardware, jobs, platform, quotas
+from alerts.metrics.base import AlertMetric, Unit
+
+CLUSTER_UNREACHABLE: Final = "cluster.unreachable_s"
+"""While an alert of this metric fires, it inhibits the notifications of all others of its cluster."""
+
+METRICS: Final = (
+    AlertMetric(
+        "job.pending_s",
+        _("Time since submission of a pending job"),
+        _("Suspended jobs aren't counted."),
+        Unit.SECONDS,
+        jobs.read_pending_times,
+        suggested=3600,
+        for_tenants=True,
+    ),
+    AlertMetric(
+        "job.idle_gpus",
+        _("Idle GPUs of a running job"),
+        _("GPUs and slices below 3% utilization for 5 minutes. Jobs without samples aren't evaluated."),
+        Unit.COUNT,
+        jobs.read_idle_gpus,
+        suggested=0,
+        for_tenants=True,
+    ),
+    AlertMetric(
+        "job.memory_percent",
+        _("GPU memory usage of a running job"),
+        _("Percentage of the GPU memory that the job was allocated."),
+        Unit.PERCENT,
+        jobs.read_memory_shares,
+        suggested=95,
+        for_tenants=True,
+    ),
+    AlertMetric(
+        "quota.reserved_percent",
+        _("Reserved GPU quota of a tenant"),
+        _("Percentage of the nominal quota in each pool. Above 100%, quota is borrowed."),
+        Unit.PERCENT,
+        quotas.read_quota_shares,
+        suggested=90,
+        for_tenants=True,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "budget.used_percent",
+        _("Used budget"),
+        _("Percentage of the GPU-hours of the calendar month (UTC)."),
+        Unit.PERCENT,
+        quotas.read_budget_shares,
+        suggested=80,
+        for_tenants=True,
+    ),
+    AlertMetric(
+        "gpu.utilization_percent",
+        _("Utilization of a GPU"),
+        _("Measured compute utilization."),
+        Unit.PERCENT,
+        hardware.make_gpu_reader(lambda sample, _device: sample.utilisation_percent),
+        suggested=95,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "gpu.memory_percent",
+        _("Memory usage of a GPU"),
+        _("Percentage of the GPU's memory."),
+        Unit.PERCENT,
+        hardware.make_gpu_reader(hardware.read_memory_share),
+        suggested=95,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "gpu.temperature_c",
+        _("Temperature of a GPU"),
+        "",
+        Unit.CELSIUS,
+        hardware.make_gpu_reader(lambda sample, _device: sample.temperature_c),
+        suggested=85,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "gpu.power_w",
+        _("Power of a GPU"),
+        "",
+        Unit.WATTS,
+        hardware.make_gpu_reader(lambda sample, _device: sample.power_w),
+        suggested=600,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "gpu.unhealthy",
+        _("Unhealthy GPU"),
+        _("1 while the cluster reports the GPU as unhealthy."),
+        Unit.COUNT,
+        hardware.read_unhealthy_gpus,
+        suggested=0,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "node.unready_s",
+        _("Time since a node became not ready"),
+        "",
+        Unit.SECONDS,
+        hardware.read_unready_times,
+        suggested=120,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        CLUSTER_UNREACHABLE,
+        _("Time since a cluster became unreachable"),
+        _("While this alert fires, other alerts of the cluster send no notifications."),
+        Unit.SECONDS,
+        hardware.read_unreachable_times,
+        suggested=60,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "cluster.no_samples_s",
+        _("Time since the last GPU sample of a cluster"),
+        "",
+        Unit.SECONDS,
+        hardware.read_sample_gaps,
+        suggested=120,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "platform.failed_check",
+        _("Failed readiness check of the platform"),
+        _("1 while the check fails, as in /readyz/platform."),
+        Unit.COUNT,
+        platform.read_failed_checks,
+        suggested=0,
+    ),
+)
+
+BY_NAME: Final = {metric.name: metric for metric in METRICS}

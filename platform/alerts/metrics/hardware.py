@@ -1,0 +1,100 @@
+"""Metrics of GPUs, nodes and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from alerts.metrics.base import Observation
+from clusters.models import Cluster, ClusterHealth, Device, Node
+from foundation.core.actor import SYSTEM
+from telemetry.models import TelemetryGap
+from telemetry.series.now import CardNow, utilisation_now
+
+
+def make_gpu_reader(
+    read: Callable[[CardNow, Device], float | None],
+) -> Callable[[datetime], list[Observation]]:
+    """Return a reader of one figure of the latest sample of each GPU; None where there is no recent one."""
+
+    def read_gpus(now: datetime) -> list[Observation]:
+        latest = utilisation_now(SYSTEM)
+        devices = Device.unscoped.filter(node__present=True).select_related("node").order_by("pk")
+        return [
+            _observe_gpu(device, read(latest[device.pk], device) if device.pk in latest else None)
+            for device in devices
+        ]
+
+    return read_gpus
+
+
+def _observe_gpu(device: Device, value: float | None) -> Observation:
+    node = device.node
+    return Observation(
+        subject=device.uuid,
+        label=f"{node.name}, GPU {device.index}",
+        value=value,
+        cluster_id=node.cluster_id,
+        path=f"/ops/nodes/{node.name}",
+    )
+
+
+def read_memory_share(sample: CardNow, device: Device) -> float | None:
+    """Return the used part of a GPU's memory in percent."""
+    return 100 * sample.memory_used_mib / device.memory_mib if device.memory_mib else None
+
+
+def read_unready_times(now: datetime) -> list[Observation]:
+    """Seconds since each node stopped being ready; 0 while it is ready."""
+    nodes = Node.unscoped.filter(present=True).order_by("pk")
+    return [
+        Observation(
+            subject=str(node.pk),
+            label=node.name,
+            value=_seconds(now, None if node.ready else node.not_ready_since or node.observed_at),
+            cluster_id=node.cluster_id,
+            path=f"/ops/nodes/{node.name}",
+        )
+        for node in nodes
+    ]
+
+
+def read_unhealthy_gpus(now: datetime) -> list[Observation]:
+    """Count 1 for each GPU that its cluster reports as unhealthy, 0 for the others."""
+    devices = Device.unscoped.filter(node__present=True).select_related("node").order_by("pk")
+    return [_observe_gpu(device, 0.0 if device.healthy else 1.0) for device in devices]
+
+
+def read_unreachable_times(now: datetime) -> list[Observation]:
+    """Seconds since each cluster stopped answering; 0 while it answers, None before its first answer."""
+    return [
+        Observation(
+            subject=str(cluster.pk),
+            label=cluster.name,
+            value=None
+            if cluster.health == ClusterHealth.UNKNOWN
+            else _seconds(now, None if cluster.health == ClusterHealth.HEALTHY else cluster.health_since),
+            cluster_id=cluster.pk,
+            path="/ops/overview",
+        )
+        for cluster in Cluster.unscoped.order_by("pk")
+    ]
+
+
+def read_sample_gaps(now: datetime) -> list[Observation]:
+    """Seconds since each cluster last delivered samples of its GPUs; 0 while it does."""
+    gaps = dict(TelemetryGap.unscoped.filter(ended_at__isnull=True).values_list("cluster_id", "started_at"))
+    return [
+        Observation(
+            subject=str(cluster.pk),
+            label=cluster.name,
+            value=_seconds(now, gaps.get(cluster.pk)),
+            cluster_id=cluster.pk,
+            path="/ops/overview",
+        )
+        for cluster in Cluster.unscoped.exclude(health=ClusterHealth.UNKNOWN).order_by("pk")
+    ]
+
+
+def _seconds(now: datetime, since: datetime | None) -> float:
+    return 0.0 if since is None else max(0.0, (now - since).total_seconds())

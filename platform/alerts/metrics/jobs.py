@@ -1,0 +1,68 @@
+"""Metrics of jobs."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from alerts.metrics.base import Observation
+from foundation.core.actor import SYSTEM
+from scheduling.models import Job, JobState
+from telemetry.series.idle import idle_allocated
+from telemetry.series.now import jobs_now
+
+_IDLE_S: Final = 300
+
+
+def read_pending_times(now: datetime) -> list[Observation]:
+    """Seconds since the submission of each job that waits in a queue."""
+    states = (JobState.SUBMITTED, JobState.QUEUED)
+    return list(
+        _observe(
+            {
+                pk: max(0.0, (now - submitted_at).total_seconds())
+                for pk, submitted_at in Job.unscoped.filter(state__in=states).values_list(
+                    "pk", "submitted_at"
+                )
+            }
+        )
+    )
+
+
+def read_idle_gpus(now: datetime) -> list[Observation]:
+    """Count the GPUs of each running job that nobody used in the last five minutes.
+
+    None where the job has no recent sample: it is not known whether it is idle.
+    """
+    running = set(Job.unscoped.filter(state=JobState.RUNNING).values_list("pk", flat=True))
+    idle = Counter(part.job_id for part in idle_allocated(SYSTEM, _IDLE_S).slices)
+    measured = jobs_now(SYSTEM, running)
+    return list(_observe({pk: float(idle[pk]) if pk in measured else None for pk in running}))
+
+
+def read_memory_shares(now: datetime) -> list[Observation]:
+    """GPU memory that each running job uses, in percent of what it was granted."""
+    running = Job.unscoped.filter(state=JobState.RUNNING).values_list("pk", flat=True)
+    found: dict[uuid.UUID, float | None] = dict.fromkeys(running)
+    for pk, use in jobs_now(SYSTEM, list(found)).items():
+        if use.memory_granted_mib:
+            found[pk] = 100 * use.memory_used_mib / use.memory_granted_mib
+    return list(_observe(found))
+
+
+def _observe(values: Mapping[uuid.UUID, float | None]) -> Iterator[Observation]:
+    jobs = Job.unscoped.filter(pk__in=values).values_list(
+        "pk", "name", "workspace_id", "workspace__path", "workspace__slug"
+    )
+    for pk, name, workspace_id, path, slug in jobs:
+        yield Observation(
+            subject=str(pk),
+            label=f"{slug}/{name}",
+            value=values[pk],
+            tenant_id=workspace_id,
+            tenant_path=path,
+            path=f"/w/{slug}/jobs/{pk}",
+        )

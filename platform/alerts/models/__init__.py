@@ -1,0 +1,18 @@
+from alerts.models.alert import Alert, AlertState, Silence
+from alerts.models.channel import ChannelKind, NotificationChannel
+from alerts.models.notification import Notification, NotificationEvent, NotificationState
+from alerts.models.rule import AlertRule, Comparison, Severity
+
+__all__ = [
+    "Alert",
+    "AlertRule",
+    "AlertState",
+    "ChannelKind",
+    "Comparison",
+    "Notification",
+    "NotificationChannel",
+    "NotificationEvent",
+    "NotificationState",
+    "Severity",
+    "Silence",
+]

@@ -1,0 +1,60 @@
+"""What is to be sent, and what became of it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from alerts.models.alert import Alert
+from alerts.models.channel import NotificationChannel
+from foundation.models import BaseModel
+
+
+class NotificationEvent(models.TextChoices):
+    FIRING = "firing", _("Firing")
+    REMINDER = "reminder", _("Reminder")
+    RESOLVED = "resolved", _("Resolved")
+
+
+class NotificationState(models.TextChoices):
+    PENDING = "pending", _("Pending")
+    SENT = "sent", _("Sent")
+
+
+class Notification(BaseModel):
+    """One event of one alert for one channel; it stays pending until the channel has accepted it.
+
+    `number` counts the reminders of an episode. `message_id` names the message that carried it, and
+    stays the same when that message is sent again after a crash.
+    """
+
+    channel = models.ForeignKey(NotificationChannel, on_delete=models.CASCADE, related_name="notifications")
+    alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="notifications")
+    event = models.CharField(max_length=10, choices=NotificationEvent.choices)
+    episode = models.PositiveIntegerField()
+    number = models.PositiveIntegerField(default=0)
+    value = models.FloatField(null=True)
+    state = models.CharField(
+        max_length=10, choices=NotificationState.choices, default=NotificationState.PENDING
+    )
+    message_id = models.CharField(max_length=64, blank=True, default="")
+    sent_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["channel", "alert", "event", "episode", "number"], name="notification_once"
+            )
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["channel", "created_at"],
+                condition=models.Q(state="pending"),
+                name="notification_pending",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.alert_id}"

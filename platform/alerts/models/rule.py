@@ -1,0 +1,70 @@
+"""When an alert fires."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.core.validators import MaxValueValidator
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from alerts.models.channel import NotificationChannel
+from clusters.models import Cluster
+from foundation.models import BaseModel, Versioned
+from tenants.models import Tenant
+
+DURATION_MAX_S = 7 * 24 * 3600
+
+
+class Severity(models.TextChoices):
+    CRITICAL = "critical", _("Critical")
+    WARNING = "warning", _("Warning")
+    INFO = "info", _("Info")
+
+
+class Comparison(models.TextChoices):
+    ABOVE = "above", _("above")
+    BELOW = "below", _("below")
+
+
+class AlertRule(Versioned, BaseModel):
+    """A condition on a metric of `alerts.metrics`, checked for every subject that the metric has.
+
+    Without a tenant the rule belongs to the platform and covers all subjects; with one it covers the subjects
+    of that tenant and of those below. `hold_s`: so long the condition must hold before the alert fires;
+    `resolve_s`: so long it must not hold before the alert is resolved. `repeat_s`: a firing alert is sent
+    again after that time (None: never). `error` says why the metric could not be read last time.
+    """
+
+    tenant = models.ForeignKey(
+        Tenant, on_delete=models.CASCADE, null=True, blank=True, related_name="alert_rules"
+    )
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.CASCADE, null=True, blank=True, related_name="alert_rules"
+    )
+    name = models.CharField(max_length=100)
+    metric = models.CharField(max_length=60)
+    comparison = models.CharField(max_length=5, choices=Comparison.choices, default=Comparison.ABOVE)
+    threshold = models.FloatField()
+    hold_s = models.PositiveIntegerField(default=0, validators=[MaxValueValidator(DURATION_MAX_S)])
+    resolve_s = models.PositiveIntegerField(default=120, validators=[MaxValueValidator(DURATION_MAX_S)])
+    repeat_s = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MaxValueValidator(DURATION_MAX_S)]
+    )
+    severity = models.CharField(max_length=10, choices=Severity.choices, default=Severity.WARNING)
+    enabled = models.BooleanField(default=True)
+    channels = models.ManyToManyField(NotificationChannel, blank=True, related_name="rules")
+    evaluated_at = models.DateTimeField(null=True, blank=True)
+    error = models.CharField(max_length=300, blank=True, default="")
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "name"], name="alert_rule_name_once_per_tenant"),
+            models.UniqueConstraint(
+                fields=["name"], condition=Q(tenant__isnull=True), name="alert_rule_name_once_on_platform"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,74 @@
+"""Alerts, rules, channels and silences that a viewer may see."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TypeVar
+
+from django.db.models import Count, Model, Q, QuerySet
+from django.utils.translation import gettext as _
+
+from alerts.models import Alert, AlertRule, AlertState, NotificationChannel, Silence
+from alerts.services.access import require_view
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
+from tenants.models import Tenant
+
+Row = TypeVar("Row", bound=Model)
+
+
+def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
+    """Alerts of a tenant's subjects, or without a tenant all alerts; newest first. Pending ones included.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    require_view(viewer, tenant)
+    rows = Alert.unscoped.select_related("rule", "tenant").order_by("-started_at", "-pk")
+    return rows if tenant is None else rows.filter(tenant__path__startswith=tenant.path)
+
+
+def list_rules(viewer: Actor, tenant: Tenant | None) -> QuerySet[AlertRule]:
+    """Rules of a tenant or of the platform, with `firing` and `pending`, the number of their alerts.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    require_view(viewer, tenant)
+    return (
+        AlertRule.unscoped.filter(tenant=tenant)
+        .select_related("tenant", "cluster")
+        .prefetch_related("channels")
+        .annotate(
+            firing=Count("alerts", filter=Q(alerts__state=AlertState.FIRING)),
+            pending=Count("alerts", filter=Q(alerts__state=AlertState.PENDING)),
+        )
+        .order_by("name")
+    )
+
+
+def list_channels(viewer: Actor, tenant: Tenant | None) -> QuerySet[NotificationChannel]:
+    """Channels of a tenant or of the platform, with `unsent`, the number of pending notifications.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    require_view(viewer, tenant)
+    return (
+        NotificationChannel.unscoped.filter(tenant=tenant)
+        .select_related("tenant")
+        .annotate(unsent=Count("notifications", filter=Q(notifications__state="pending")))
+        .order_by("name")
+    )
+
+
+def list_silences(viewer: Actor, tenant: Tenant | None) -> QuerySet[Silence]:
+    """Silences of a tenant or of the platform, latest end first. Raises: NotFound, PermissionDenied."""
+    require_view(viewer, tenant)
+    rows = Silence.unscoped.filter(tenant=tenant).select_related("tenant", "rule", "created_by")
+    return rows.order_by("-ends_at", "-pk")
+
+
+def get_row(rows: QuerySet[Row], pk: uuid.UUID) -> Row:
+    """Return the row of a list by its id. Raises: NotFound."""
+    found = rows.filter(pk=pk).first()
+    if found is None:
+        raise NotFound(_("Not found."))
+    return found

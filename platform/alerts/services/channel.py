@@ -1,0 +1,192 @@
+"""Creates, changes, tests and deletes notification channels."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+
+from alerts.delivery.messages import write_message
+from alerts.delivery.transports import DeliveryError, is_email_configured, send_message
+from alerts.models import ChannelKind, NotificationChannel
+from alerts.services.access import require_edit
+from foundation.audit import audit_log
+from foundation.core import clock
+from foundation.core.actor import Actor
+from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.core.sealed_text import seal_text
+from foundation.sql.versions import advance_version
+from foundation.web.outgoing import AddressNotAllowed, check_url
+from tenants.models import Tenant
+
+CHANNELS_MAX: Final = 50
+ADDRESS_MAX: Final = 2000
+_RECIPIENTS_MAX: Final = 20
+
+
+@transaction.atomic
+def create_channel(
+    *,
+    acting_user: Actor,
+    tenant: Tenant | None,
+    name: str,
+    kind: ChannelKind,
+    address: str,
+    secret: str = "",
+    language: str = "",
+    enabled: bool = True,
+) -> NotificationChannel:
+    """Create a channel of a tenant, or without one of the platform. Nothing is sent yet.
+
+    Raises: NotFound, PermissionDenied; Invalid; Conflict for a name that is taken or too many channels.
+    """
+    require_edit(acting_user, tenant)
+    channel = NotificationChannel(
+        tenant=tenant,
+        name=name.strip(),
+        kind=kind,
+        enabled=enabled,
+        language=language or get_language() or "en",
+    )
+    _check_name(channel)
+    _set_address(channel, address)
+    channel.sealed_secret = seal_text(secret)
+    if NotificationChannel.unscoped.filter(tenant=tenant).count() >= CHANNELS_MAX:
+        message = _("There are already %(count)d channels.") % {"count": CHANNELS_MAX}
+        raise Conflict(message, code="TOO_MANY_CHANNELS")
+    channel.save()
+    _record(acting_user, "notification-channel.create", channel, before={}, after=_facts(channel))
+    return channel
+
+
+@transaction.atomic
+def change_channel(
+    *,
+    acting_user: Actor,
+    channel: NotificationChannel,
+    values: dict[str, Any],
+    version: int | None = None,
+) -> NotificationChannel:
+    """Change `name`, `address`, `secret`, `language` or `enabled`. A failing channel is tried at once.
+
+    Raises: NotFound, PermissionDenied; Invalid; Conflict; PreconditionFailed for another version.
+    """
+    require_edit(acting_user, channel.tenant)
+    advance_version(channel, expected=version)
+    before = _facts(channel)
+    for field in ("name", "language", "enabled"):
+        if field in values:
+            setattr(channel, field, values[field])
+    _check_name(channel)
+    if "address" in values:
+        _set_address(channel, values["address"])
+    if "secret" in values:
+        channel.sealed_secret = seal_text(values["secret"])
+    channel.retry_at = None
+    channel.save(update_fields=["name", "language", "enabled", "sealed_address", "sealed_secret", "retry_at"])
+    after = _facts(channel) | {"replaced": sorted({"address", "secret"} & set(values))}
+    _record(acting_user, "notification-channel.change", channel, before=before, after=after)
+    return channel
+
+
+@transaction.atomic
+def delete_channel(*, acting_user: Actor, channel: NotificationChannel, version: int | None = None) -> None:
+    """Delete a channel with the notifications that it has not sent.
+
+    Raises: NotFound, PermissionDenied; PreconditionFailed for another version.
+    """
+    require_edit(acting_user, channel.tenant)
+    advance_version(channel, expected=version)
+    _record(acting_user, "notification-channel.delete", channel, before=_facts(channel), after={})
+    channel.delete()
+
+
+def check_channel(*, acting_user: Actor, channel: NotificationChannel) -> str:
+    """Send a test message now and return why it failed, or nothing if it was accepted.
+
+    Makes a network call: not for use in a transaction. Raises: NotFound, PermissionDenied.
+    """
+    require_edit(acting_user, channel.tenant)
+    message = write_message(
+        [], message_id=uuid.uuid4().hex, language=get_language() or channel.language, test=True
+    )
+    try:
+        send_message(channel, message, now=clock.now())
+    except DeliveryError as error:
+        problem = str(error)
+    else:
+        problem = ""
+    _record(acting_user, "notification-channel.test", channel, before={}, after={"error": problem})
+    return problem
+
+
+def _check_name(channel: NotificationChannel) -> None:
+    if not channel.name.strip():
+        message = _("Enter a name.")
+        raise Invalid(message, errors=[FieldError("name", "REQUIRED", message)])
+    same = NotificationChannel.unscoped.filter(tenant=channel.tenant, name=channel.name)
+    if same.exclude(pk=channel.pk).exists():
+        message = _("A channel with this name already exists.")
+        raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("name", "EXISTS", message)])
+
+
+def _set_address(channel: NotificationChannel, address: str) -> None:
+    problem = _email_problem(address) if channel.kind == ChannelKind.EMAIL else _url_problem(address)
+    if problem:
+        raise Invalid(problem, errors=[FieldError("address", "INVALID", problem)])
+    channel.sealed_address = seal_text(address.strip())
+
+
+def _url_problem(address: str) -> str:
+    try:
+        check_url(address.strip())
+    except AddressNotAllowed as error:
+        return _("Invalid URL: %(problem)s.") % {"problem": error}
+    return ""
+
+
+def _email_problem(address: str) -> str:
+    if not is_email_configured():
+        return _("Email isn't configured. An operator must set ALLOTMENT_SMTP_URL.")
+    recipients = [each.strip() for each in address.split(",")]
+    if len(recipients) > _RECIPIENTS_MAX:
+        return _("Maximum: %(count)d recipients.") % {"count": _RECIPIENTS_MAX}
+    for each in recipients:
+        try:
+            validate_email(each)
+        except ValidationError:
+            return _("Invalid email address: %(address)s.") % {"address": each[:100]}
+    return ""
+
+
+def _facts(channel: NotificationChannel) -> dict[str, Any]:
+    return {
+        "name": channel.name,
+        "kind": str(channel.kind),
+        "language": channel.language,
+        "enabled": channel.enabled,
+    }
+
+
+def _record(
+    acting_user: Actor,
+    action: str,
+    channel: NotificationChannel,
+    *,
+    before: dict[str, Any],
+    after: dict[str, Any],
+) -> None:
+    audit_log.record_action(
+        acting_user,
+        action,
+        entity="notification-channel",
+        entity_id=channel.pk,
+        tenant_id=channel.tenant_id,
+        before=before,
+        after=after,
+    )

@@ -1,0 +1,22 @@
+"""Deletes old alerts."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from alerts.models import Alert, AlertState, Silence
+
+KEPT_FOR: Final = timedelta(days=90)
+_BATCH: Final = 1_000
+
+
+def prune_alerts(now: datetime) -> int:
+    """Delete alerts that were resolved 90 days ago, and silences that ended then; returns how many rows.
+
+    An alert with a notification that was not sent yet is kept.
+    """
+    old = Alert.unscoped.filter(state=AlertState.RESOLVED, resolved_at__lt=now - KEPT_FOR)
+    ids = old.exclude(notifications__state="pending").order_by("pk").values_list("pk", flat=True)[:_BATCH]
+    deleted = Alert.unscoped.filter(pk__in=list(ids)).delete()[0]
+    return deleted + Silence.unscoped.filter(ends_at__lt=now - KEPT_FOR).delete()[0]

@@ -1,0 +1,30 @@
+"""What beat wakes. Safe to run twice, late, and beside themselves."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from alerts.delivery.deliver import deliver_notifications
+from alerts.evaluation.evaluate import evaluate_rules
+from alerts.evaluation.notifications import create_notifications
+from alerts.services.prune import prune_alerts
+from foundation.core import clock
+
+
+@shared_task(name="alerts.tasks.evaluate")
+def evaluate() -> None:
+    """Evaluate all rules and create the notifications that follow."""
+    evaluate_rules(clock.now())
+    create_notifications(clock.now())
+
+
+@shared_task(name="alerts.tasks.deliver")
+def deliver() -> None:
+    """Send one message to each channel that has something to send."""
+    deliver_notifications(clock.now())
+
+
+@shared_task(name="alerts.tasks.prune")
+def prune() -> None:
+    """Delete resolved alerts that are older than they are kept."""
+    prune_alerts(clock.now())
