@@ -6,6 +6,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from frontend.pages.account import access_keys, profile, sign_in
+from frontend.pages.alerts import alert_list, channels, rules, silences
 from frontend.pages.jobs import (
     job_actions,
     job_cluster,
@@ -44,6 +45,10 @@ _WORKSPACE = [
     path("jobs/<str:job>/tasks/<uuid:task>/memory", job_memory.job_memory, name="job-memory"),
     path("jobs/<str:job>/resume", job_actions.resume, name="job-resume"),
     path("members", members.workspace_members, name="workspace-members"),
+    path("alerts", alert_list.workspace_alerts, name="workspace-alerts"),
+    path("alerts/rules", rules.workspace_rules, name="workspace-alert-rules"),
+    path("alerts/channels", channels.workspace_channels, name="workspace-alert-channels"),
+    path("alerts/silences", silences.workspace_silences, name="workspace-silences"),
     path("policy", job_policies.workspace_policy, name="workspace-policy"),
     path("audit", audit.workspace_audit, name="workspace-audit"),
     path("keys", access_keys.workspace_keys, name="workspace-keys"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from frontend.pages.alerts import alert_list, channels, rules, silences
 from frontend.pages.operations import audit, node, node_list, overview, sources
 from frontend.pages.policies import cells, job_policies, priorities, queues
 from frontend.pages.quotas import edit, file, history, page
@@ -37,6 +38,10 @@ urlpatterns = [
     path("queues", queues.queues, name="ops-queues"),
     path("queues/<slug:workspace>/<slug:queue>", queues.queue, name="ops-queue"),
     path("cells", cells.cells, name="ops-cells"),
+    path("alerts", alert_list.ops_alerts, name="ops-alerts"),
+    path("alerts/rules", rules.ops_rules, name="ops-alert-rules"),
+    path("alerts/channels", channels.ops_channels, name="ops-alert-channels"),
+    path("alerts/silences", silences.ops_silences, name="ops-silences"),
     path("audit", audit.audit, name="ops-audit"),
     path("sources", sources.sources, name="ops-sources"),
     path("sources/live", sources.sources_live, name="ops-sources-live"),

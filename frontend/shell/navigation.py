@@ -57,6 +57,17 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                 Entry("quota", _("Quota"), "layers", "frontend:workspace-quota"),
                 Entry("requests", _("Quota requests"), "inbox", "frontend:workspace-requests"),
                 Entry("limits", _("Budgets and user limits"), "gauge", "frontend:workspace-limits"),
+                Entry(
+                    "alerts",
+                    _("Alerts"),
+                    "bell",
+                    "frontend:workspace-alerts",
+                    covers=(
+                        "frontend:workspace-alert-rules",
+                        "frontend:workspace-alert-channels",
+                        "frontend:workspace-silences",
+                    ),
+                ),
                 Entry("policy", _("Policy"), "scale", "frontend:workspace-policy"),
             ),
         ),
@@ -90,6 +101,18 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                 ),
                 Entry("loans", _("Temporary quota"), "repeat", "frontend:ops-loans"),
                 Entry("budgets", _("Budgets"), "gauge", "frontend:ops-budgets"),
+                Entry(
+                    "alerts",
+                    _("Alerts"),
+                    "bell",
+                    "frontend:ops-alerts",
+                    covers=(
+                        "frontend:ops-alert-rules",
+                        "frontend:ops-alert-channels",
+                        "frontend:ops-silences",
+                    ),
+                    operator=True,
+                ),
                 Entry(
                     "nodes",
                     _("Nodes"),

@@ -29,7 +29,8 @@ OFFLINE_MODULES: Final = {"conformance": "scheduling.conformance.cli", "agent": 
 UP_HELP: Final = "Run the platform on this machine: database, broker, web server, workers"
 BENCH_HELP: Final = "Run benchmarks and check limits"
 OWN_PACKAGES: Final = (
-    "allotment", "foundation", "tenants", "clusters", "quotas", "scheduling", "telemetry", "frontend",
+    "allotment", "foundation", "tenants", "clusters", "quotas", "scheduling", "telemetry", "alerts",
+    "frontend",
 )  # fmt: skip
 
 GROUPS: Final = {

@@ -11,13 +11,21 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from tests.access import rows_again, rows_operations, rows_pages, rows_quota, rows_tenancy, rows_work
+from tests.access import (
+    rows_again,
+    rows_alerts,
+    rows_operations,
+    rows_pages,
+    rows_quota,
+    rows_tenancy,
+    rows_work,
+)
 from tests.access.actors import ACTORS, POINTS, Actor
 from tests.access.asking import may_ask
 from tests.access.table import Ask
 
-API: Final = (*rows_tenancy.ROWS, *rows_quota.ROWS, *rows_work.ROWS)
-CONSOLE: Final = (*rows_pages.ROWS, *rows_operations.ROWS)
+API: Final = (*rows_tenancy.ROWS, *rows_quota.ROWS, *rows_work.ROWS, *rows_alerts.API)
+CONSOLE: Final = (*rows_pages.ROWS, *rows_operations.ROWS, *rows_alerts.CONSOLE)
 TABLE: Final = (*API, *CONSOLE, *rows_again.ROWS)
 """All that is asked; what is lost or run as a command comes last."""
 FULL: Final = os.environ.get("ALLOTMENT_ACCESS") == "full"

@@ -53,6 +53,9 @@ TO_TENANT: Final = {
     "telemetry.GpuProcess": "workspace_id",
     **{f"telemetry.{name}": "channel__workspace_id" for name in _OF_CHANNEL},
     "foundation.AuditRecord": "tenant_id",
+    **{f"alerts.{name}": "tenant" for name in ("Alert", "AlertRule", "NotificationChannel", "Silence")},
+    "alerts.Notification": "channel__tenant",
+    "alerts.RuleChannel": "rule__tenant",
 }
 # Accounts of people belong to the platform, and a kept answer to who got it.
 OF_NOBODY: Final = {"tenants.User", "foundation.IdempotencyKey"}
@@ -67,7 +70,7 @@ STRANGERS: Final = ("neighbour", "sibling-admin", "stranger")
 _PEOPLE: Final = "api/v1/admin/users"
 """Accounts of people belong to the platform, so no policy on rows hides them."""
 _PLACES: Final = re.compile(
-    r"\{(?:ws|tenant|node|leaf|member|role|spare_role|budget|limit|grant|revision|override|job|held)\}"
+    r"\{(?:ws|tenant|node|leaf|member|role|spare_role|budget|limit|alert_rule|alert_channel|silence|grant|revision|override|job|held)\}"
 )
 
 

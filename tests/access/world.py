@@ -15,11 +15,13 @@ from urllib.parse import urlencode
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
 
+from alerts.models import AlertRule, NotificationChannel, Silence
 from clusters.models import Cell, Cluster, Flavor, Node
 from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
+from foundation.core.sealed_text import seal_text
 from frontend.pages.quotas import form as quota_form
 from quotas.distribution.division import Keep
 from quotas.models import (
@@ -187,6 +189,7 @@ def _furnish(w: AccessWorld, side: Side) -> None:
             flavor=w.flavor, effective_at=clock.now() + timedelta(days=3), defaults={"gpu_hour": 2}
         )[0],
         **_quota_things(w, side, node, above, mia),
+        **_alert_things(side.tenant, word, mia),
     }
     side.names = versions(rows) | {name: str(row.pk) for name, row in rows.items()} | _texts(w, side)
     side.names |= {
@@ -222,6 +225,8 @@ def _texts(w: AccessWorld, side: Side) -> dict[str, str]:
         "limit_amount": "4 GPUs",
         "policy_link": f"/ops/policies/{side.tenant.pk}",
         "grant_line": side.tenant.name,
+        "alert_rule_name": f"rule-{word}",
+        "alert_channel_name": f"channel-{word}",
         "budget_hours": f'aria-valuemax="{side.hours}"',
         "file_line": f"tenant: {word}",
         "policy_line": f'"tenant":"{word}"',
@@ -288,6 +293,25 @@ def _quota_things(w: AccessWorld, side: Side, node: QuotaNode, above: QuotaNode,
     }
 
 
+def _alert_things(tenant: Tenant | None, word: str, author: User) -> dict[str, Any]:
+    rule = AlertRule.unscoped.create(
+        tenant=tenant, name=f"rule-{word}", metric="job.pending_s", threshold=1e9, enabled=False
+    )
+    channel = NotificationChannel.unscoped.create(
+        tenant=tenant,
+        name=f"channel-{word}",
+        kind="webhook",
+        sealed_address=seal_text("http://127.0.0.1:9/"),
+    )
+    now = clock.now()
+    silence = Silence.unscoped.create(
+        tenant=tenant, starts_at=now - timedelta(hours=1), ends_at=now + timedelta(days=1), created_by=author
+    )
+    prefix = "platform" if tenant is None else "alert"
+    held = "platform_silence" if tenant is None else "silence"
+    return {f"{prefix}_rule": rule, f"{prefix}_channel": channel, held: silence}
+
+
 def _secrets(side: Side) -> dict[str, tuple[Right, ...]]:
     """What must not be told to others, with the rights of which each suffices to read it."""
     word, names = side.tenant.slug, side.names
@@ -317,6 +341,10 @@ def _secrets(side: Side) -> dict[str, tuple[Right, ...]]:
         names["override"]: (_HERE, ("quota.view", "above"), told),
         f"loan-{word}": (_HERE, ("quota.view", "above"), told),
     }
+    found |= dict.fromkeys(
+        (names["alert_rule"], names["alert_channel"], names["silence"], f"rule-{word}", f"channel-{word}"),
+        (view, look, told),
+    )
     found |= dict.fromkeys(
         (names["job"], names["held"], names["task"], f"train-{word}", f"serve-{word}"), job
     )
@@ -353,6 +381,7 @@ def _platform(w: AccessWorld) -> None:
         "source": TelemetrySource.unscoped.create(
             cluster=w.cluster, name="dcgm", kind="dcgm", address="http://127.0.0.1:9/metrics"
         ),
+        **_alert_things(None, "summit", pat),
     }
     steep = jobs.priority_class("steep")
     w.shared = (
@@ -362,6 +391,8 @@ def _platform(w: AccessWorld) -> None:
             "username": tenancy.user("uma").username,
             "platform_role_name": hand.name,
             "cell": w.cell.name,
+            "platform_rule_name": "rule-summit",
+            "platform_channel_name": "channel-summit",
             "cluster": w.cluster.name,
             "name": w.nodes[0].name,
             "uuid": w.nodes[0].devices.order_by("index")[0].uuid,

@@ -81,7 +81,8 @@ def used_in_templates(package: Path) -> set[str]:
 def test_the_packages_are_found() -> None:
     names = {package.name for package in PACKAGES}
     assert names == {
-        "allotment", "clusters", "foundation", "frontend", "quotas", "scheduling", "telemetry", "tenants",
+        "alerts", "allotment", "clusters", "foundation", "frontend", "quotas", "scheduling", "telemetry",
+        "tenants",
     }  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from alerts.services.rule import change_rule, create_rule, delete_rule
 from clusters.models import Cluster
 from foundation.core.errors import FieldError, Invalid
 from foundation.sql.versions import if_match, version_header
+from tenants.access.permissions import Permission
 from tenants.api.bodies import read_body
 from tenants.api.pages import list_of, list_response
 from tenants.api.query import NoQuery, read_query
@@ -68,6 +69,8 @@ class AdminAlertsView(OfPlatform):
 )
 class AlertsView(OfWorkspace, AdminAlertsView):
     """Alerts about one workspace."""
+
+    points = {"GET": Permission.JOB_VIEW}
 
 
 @extend_schema_view(

@@ -167,7 +167,7 @@ class SilenceSerializer(serializers.Serializer[Any]):
 
     id = serializers.UUIDField()
     rule = serializers.CharField(source="rule.name", default=None, allow_null=True, help_text="null: all.")
-    severity = serializers.ChoiceField(choices=["", *Severity.values], help_text="Empty: all.")
+    severity = serializers.CharField(help_text="As in a rule. Empty: all.")
     subject = serializers.CharField(help_text="Key or name of a subject. Empty: all.")
     starts_at = serializers.DateTimeField()
     ends_at = serializers.DateTimeField()

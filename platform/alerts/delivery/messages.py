@@ -76,9 +76,14 @@ def format_value(metric: str, value: float | None) -> str:
 def format_seconds(seconds: float) -> str:
     """Return a duration in at most two units, such as `1 h 5 min`."""
     whole = int(seconds)
-    parts = ((whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
-    shown = [f"{number} {unit}" for number, unit in parts if number]
-    return " ".join(shown[:2]) or "0 s"
+    parts = (
+        (whole // 86400, _("%(number)d d")),
+        (whole // 3600 % 24, _("%(number)d h")),
+        (whole // 60 % 60, _("%(number)d min")),
+        (whole % 60, _("%(number)d s")),
+    )
+    shown = [unit % {"number": number} for number, unit in parts if number]
+    return " ".join(shown[:2]) or _("%(number)d s") % {"number": 0}
 
 
 def describe_condition(alert: Alert) -> str:

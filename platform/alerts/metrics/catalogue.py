@@ -134,7 +134,7 @@ METRICS: Final = (
     AlertMetric(
         "platform.failed_check",
         _("Failed readiness check of the platform"),
-        _("1 while the check fails, as in /readyz/platform."),
+        _("1 while a check of /readyz/platform fails."),
         Unit.COUNT,
         platform.read_failed_checks,
         suggested=0,

@@ -1,7 +1,7 @@
 from alerts.models.alert import Alert, AlertState, Silence
 from alerts.models.channel import ChannelKind, NotificationChannel
 from alerts.models.notification import Notification, NotificationEvent, NotificationState
-from alerts.models.rule import AlertRule, Comparison, Severity
+from alerts.models.rule import AlertRule, Comparison, RuleChannel, Severity
 
 __all__ = [
     "Alert",
@@ -13,6 +13,7 @@ __all__ = [
     "NotificationChannel",
     "NotificationEvent",
     "NotificationState",
+    "RuleChannel",
     "Severity",
     "Silence",
 ]

@@ -15,7 +15,7 @@ from tenants.models import Tenant
 
 
 class AlertState(models.TextChoices):
-    PENDING = "pending", _("Pending")
+    PENDING = "pending", _("Not yet firing")
     FIRING = "firing", _("Firing")
     RESOLVED = "resolved", _("Resolved")
 

@@ -14,7 +14,7 @@ from tenants.models import Tenant
 
 class ChannelKind(models.TextChoices):
     WEBHOOK = "webhook", _("Webhook")
-    EMAIL = "email", _("Email")
+    EMAIL = "email", _("Email (SMTP)")
     WECOM = "wecom", _("WeCom")
     DINGTALK = "dingtalk", _("DingTalk")
     LARK = "lark", _("Lark")

@@ -19,7 +19,7 @@ class NotificationEvent(models.TextChoices):
 
 
 class NotificationState(models.TextChoices):
-    PENDING = "pending", _("Pending")
+    PENDING = "pending", _("Unsent")
     SENT = "sent", _("Sent")
 
 

@@ -54,7 +54,9 @@ class AlertRule(Versioned, BaseModel):
     )
     severity = models.CharField(max_length=10, choices=Severity.choices, default=Severity.WARNING)
     enabled = models.BooleanField(default=True)
-    channels = models.ManyToManyField(NotificationChannel, blank=True, related_name="rules")
+    channels = models.ManyToManyField(
+        NotificationChannel, through="alerts.RuleChannel", blank=True, related_name="rules"
+    )
     evaluated_at = models.DateTimeField(null=True, blank=True)
     error = models.CharField(max_length=300, blank=True, default="")
 
@@ -68,3 +70,18 @@ class AlertRule(Versioned, BaseModel):
 
     def __str__(self) -> str:
         return self.name
+
+
+class RuleChannel(BaseModel):
+    """A channel that a rule notifies. A model of its own, so that row-level security covers the table."""
+
+    rule = models.ForeignKey(AlertRule, on_delete=models.CASCADE, related_name="+")
+    channel = models.ForeignKey(NotificationChannel, on_delete=models.CASCADE, related_name="+")
+
+    class Meta(BaseModel.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["rule", "channel"], name="rule_channel_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rule_id} {self.channel_id}"

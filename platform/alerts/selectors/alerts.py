@@ -9,7 +9,7 @@ from django.db.models import Count, Model, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from alerts.models import Alert, AlertRule, AlertState, NotificationChannel, Silence
-from alerts.services.access import require_view
+from alerts.services.access import require_alert_view, require_view
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from tenants.models import Tenant
@@ -22,7 +22,7 @@ def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
 
     Raises: NotFound, PermissionDenied.
     """
-    require_view(viewer, tenant)
+    require_alert_view(viewer, tenant)
     rows = Alert.unscoped.select_related("rule", "tenant").order_by("-started_at", "-pk")
     return rows if tenant is None else rows.filter(tenant__path__startswith=tenant.path)
 

@@ -9,11 +9,20 @@ from tenants.models import Tenant
 
 
 def require_view(actor: Actor, tenant: Tenant | None) -> None:
-    """Check that alerts of a tenant, or without one those of the platform, may be seen.
+    """Check that rules, channels and silences of a tenant, or without one of the platform, may be seen.
 
     Raises: NotFound, PermissionDenied.
     """
     point = Permission.CLUSTER_VIEW if tenant is None else Permission.TENANT_VIEW
+    permissions.require_permission(actor, point, tenant)
+
+
+def require_alert_view(actor: Actor, tenant: Tenant | None) -> None:
+    """Check that alerts may be seen: they name jobs and say how these do.
+
+    Raises: NotFound, PermissionDenied.
+    """
+    point = Permission.CLUSTER_VIEW if tenant is None else Permission.JOB_VIEW
     permissions.require_permission(actor, point, tenant)
 
 
@@ -22,11 +31,14 @@ def require_edit(actor: Actor, tenant: Tenant | None) -> None:
 
     Raises: NotFound, PermissionDenied.
     """
-    point = Permission.CLUSTER_EDIT if tenant is None else Permission.TENANT_EDIT
-    permissions.require_permission(actor, point, tenant)
+    require_view(actor, tenant)
+    permissions.require_permission(actor, _edit_point(tenant), tenant)
 
 
 def may_edit(actor: Actor, tenant: Tenant | None) -> bool:
-    """Tell whether `require_edit` would pass."""
-    point = Permission.CLUSTER_EDIT if tenant is None else Permission.TENANT_EDIT
-    return permissions.has_permission(actor, point, tenant)
+    """Tell whether somebody who may see them may change rules, channels and silences as well."""
+    return permissions.has_permission(actor, _edit_point(tenant), tenant)
+
+
+def _edit_point(tenant: Tenant | None) -> Permission:
+    return Permission.CLUSTER_EDIT if tenant is None else Permission.TENANT_EDIT

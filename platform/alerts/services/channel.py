@@ -152,7 +152,7 @@ def _url_problem(address: str) -> str:
 
 def _email_problem(address: str) -> str:
     if not is_email_configured():
-        return _("Email isn't configured. An operator must set ALLOTMENT_SMTP_URL.")
+        return _("Email isn't configured. Ask a platform admin to set ALLOTMENT_SMTP_URL.")
     recipients = [each.strip() for each in address.split(",")]
     if len(recipients) > _RECIPIENTS_MAX:
         return _("Maximum: %(count)d recipients.") % {"count": _RECIPIENTS_MAX}

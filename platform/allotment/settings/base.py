@@ -244,6 +244,9 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     # Fields called `state`, `mode` and `kind` stand for several sets of words; clients need stable names.
     "ENUM_NAME_OVERRIDES": {
+        "ChannelKindEnum": "alerts.models.channel.ChannelKind",
+        "SeverityEnum": "alerts.models.rule.Severity",
+        "AlertStateEnum": "alerts.models.alert.AlertState",
         "TenantKindEnum": "tenants.models.tenant.TenantKind",
         "PermissionEnum": "tenants.api.shapes.POINTS",
         "JobKindEnum": "scheduling.models.job.JobKind",

@@ -202,4 +202,8 @@ def test_a_run_in_which_nothing_changes_writes_no_alert(
     bench.step()
     with CaptureQueriesContext(connection) as asked:
         evaluate.evaluate_rules(clock.now())
-    assert not [query for query in asked.captured_queries if 'alerts_alert" SET' in query["sql"] and "CASE" in query["sql"]]
+    assert not [
+        query
+        for query in asked.captured_queries
+        if 'alerts_alert" SET' in query["sql"] and "CASE" in query["sql"]
+    ]

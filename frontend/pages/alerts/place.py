@@ -1,0 +1,65 @@
+"""Whose alerts a page shows: those of a workspace, or on the operators' side those of the platform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from alerts.services.access import may_edit, require_alert_view, require_view
+from frontend.shell.page_shell import frame, viewer
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import workspace_get
+
+SECTIONS: Final = {
+    "alerts": gettext_lazy("Alerts"),
+    "alert-rules": gettext_lazy("Rules"),
+    "alert-channels": gettext_lazy("Channels"),
+    "silences": gettext_lazy("Silences"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A section of the alert pages as one visitor sees it."""
+
+    who: User
+    tenant: Tenant | None
+    section: str
+    may_edit: bool
+
+    def get_url(self, section: str) -> str:
+        """Return the address of a section of the same owner."""
+        if self.tenant is None:
+            return reverse(f"frontend:ops-{section}")
+        return reverse(f"frontend:workspace-{section}", args=[self.tenant.slug])
+
+    @property
+    def url(self) -> str:
+        return self.get_url(self.section)
+
+    @property
+    def sections(self) -> Sequence[tuple[str, str, bool]]:
+        """Address, label and whether it is shown, of each section."""
+        return [(self.get_url(key), str(label), key == self.section) for key, label in SECTIONS.items()]
+
+    def make_context(self, **values: Any) -> dict[str, Any]:
+        """Return the context of the section's template."""
+        return {"place": self, "workspace": self.tenant, "title": SECTIONS[self.section], **values}
+
+
+def enter_place(request: HttpRequest, workspace: str | None, section: str) -> Place:
+    """Frame the page of a section. Raises: NotFound, PermissionDenied."""
+    who = viewer(request)
+    tenant = workspace_get(viewer=who, slug=workspace) if workspace is not None else None
+    (require_alert_view if section == "alerts" else require_view)(who, tenant)
+    if tenant is None:
+        frame(request, label=_("Alerts"))
+    else:
+        frame(request, tenant)
+    return Place(who, tenant, section, may_edit(who, tenant))

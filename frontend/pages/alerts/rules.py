@@ -1,0 +1,157 @@
+"""Alert rules: list, create, change, enable, delete."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+
+from alerts.delivery.messages import describe_condition, format_seconds, format_value
+from alerts.models import Alert, AlertRule, Severity
+from alerts.selectors.alerts import get_row, list_channels, list_rules
+from alerts.selectors.preview import RulePreview, preview_rule
+from alerts.services.rule import change_rule, create_rule, delete_rule
+from clusters.selectors.node import cluster_list
+from foundation.core import clock
+from foundation.core.errors import AllotmentError, NotFound
+from frontend.pages.alerts.place import Place, enter_place
+from frontend.pages.alerts.rule_form import RuleForm
+from frontend.shell.form_actions import done, told, version_of
+from frontend.shell.page_shell import login_required
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One rule in words, with the form that changes it for who may."""
+
+    rule: AlertRule
+    condition: str
+    hold: str
+    severity: str
+    severity_tone: str
+    channels: str
+    form: RuleForm | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a rule would find now, in words."""
+
+    sentence: str
+    examples: list[tuple[str, str]]
+    error: str
+
+
+def show_rules(request: HttpRequest, place: Place) -> HttpResponse:
+    """Render the rules; POST changes one."""
+    form, preview = _make_form(place), None
+    if request.method == "POST":
+        what = request.POST.get("do", "")
+        if what in ("create", "preview"):
+            form = _make_form(place, data=request.POST)
+            if form.is_valid() and what == "preview":
+                preview = _preview(place, form)
+            elif _create(place, form):
+                messages.success(request, _("Rule created. It's evaluated every 15 seconds."))
+                return redirect(place.url)
+        else:
+            _act(request, place, what)
+            return redirect(place.url)
+    rows = list_rules(place.who, place.tenant)
+    context = place.make_context(rows=[_make_row(place, rule) for rule in rows], form=form, preview=preview)
+    status = 400 if request.method == "POST" and preview is None else 200
+    return render(request, "frontend/alerts/rules.html", context, status=status)
+
+
+def _make_form(place: Place, *, data: object = None, rule: AlertRule | None = None) -> RuleForm:
+    clusters = cluster_list(viewer=place.who) if place.tenant is None else []
+    channels = list(list_channels(place.who, place.tenant))
+    return RuleForm(data, tenant=place.tenant, clusters=list(clusters), channels=channels, rule=rule)
+
+
+def _make_row(place: Place, rule: AlertRule) -> Row:
+    tones = {Severity.CRITICAL: "failed", Severity.WARNING: "waiting", Severity.INFO: "info"}
+    as_alert = Alert(metric=rule.metric, comparison=rule.comparison, threshold=rule.threshold)
+    return Row(
+        rule=rule,
+        condition=describe_condition(as_alert),
+        hold=format_seconds(rule.hold_s) if rule.hold_s else "",
+        severity=str(Severity(rule.severity).label),
+        severity_tone=tones[Severity(rule.severity)],
+        channels=", ".join(sorted(channel.name for channel in rule.channels.all())),
+        form=_make_form(place, rule=rule) if place.may_edit else None,
+    )
+
+
+def _preview(place: Place, form: RuleForm) -> Preview:
+    values, _channels = form.get_values()
+    rule = AlertRule(tenant=place.tenant, **values)
+    found: RulePreview = preview_rule(place.who, rule, now=clock.now())
+    words = {"meeting": len(found.meeting), "subjects": found.subjects, "unknown": found.unknown}
+    sentence = _("%(meeting)d of %(subjects)d subjects meet the condition now.") % words
+    if found.unknown:
+        sentence += " " + _("%(unknown)d have no current value.") % words
+    examples = [(each.label, format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]]
+    return Preview(sentence, examples, found.error)
+
+
+def _create(place: Place, form: RuleForm) -> bool:
+    if not form.is_valid():
+        return False
+    values, channels = form.get_values()
+    try:
+        create_rule(acting_user=place.who, tenant=place.tenant, values=values, channels=channels)
+    except AllotmentError as error:
+        told(form, error)
+        return False
+    return True
+
+
+def _act(request: HttpRequest, place: Place, what: str) -> None:
+    try:
+        pk = uuid.UUID(request.POST.get("request", ""))
+    except ValueError as error:
+        raise NotFound from error
+    rule = get_row(list_rules(place.who, place.tenant), pk)
+    version = version_of(request)
+    if what == "delete":
+        done(
+            request,
+            partial(delete_rule, acting_user=place.who, rule=rule, version=version),
+            _("Rule deleted"),
+        )
+        return
+    values: dict[str, Any] = {"enabled": what == "enable"}
+    channels = None
+    if what == "change":
+        form = _make_form(place, data=request.POST, rule=rule)
+        if not form.is_valid():
+            for name, texts in form.errors.items():
+                messages.error(request, f"{form.fields[name].label}: {' '.join(map(str, texts))}")
+            return
+        values, channels = form.get_values()
+    word = {"enable": _("Rule enabled"), "disable": _("Rule disabled")}.get(what, _("Rule updated"))
+    change = partial(
+        change_rule, acting_user=place.who, rule=rule, values=values, channels=channels, version=version
+    )
+    done(request, change, word)
+
+
+@login_required
+def workspace_rules(request: HttpRequest, workspace: str) -> HttpResponse:
+    """Rules of a workspace."""
+    return show_rules(request, enter_place(request, workspace, "alert-rules"))
+
+
+@login_required
+def ops_rules(request: HttpRequest) -> HttpResponse:
+    """Rules of the platform."""
+    return show_rules(request, enter_place(request, None, "alert-rules"))

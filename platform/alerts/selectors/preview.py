@@ -1,0 +1,50 @@
+"""What a rule would find now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from alerts.evaluation.evaluate import select_observations
+from alerts.evaluation.transitions import compare_value
+from alerts.metrics.base import Observation
+from alerts.metrics.catalogue import BY_NAME
+from alerts.models import AlertRule
+from alerts.services.access import require_alert_view
+from foundation.core.actor import Actor
+from foundation.sql import row_scope
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RulePreview:
+    """The subjects that a rule covers now: how many, how many without a value, and those that meet it."""
+
+    subjects: int
+    unknown: int
+    meeting: Sequence[Observation]
+    error: str = ""
+
+
+def preview_rule(viewer: Actor, rule: AlertRule, *, now: datetime) -> RulePreview:
+    """Return what an unsaved rule would find now; durations are left out.
+
+    A tenant's rule covers that tenant's subjects only, so nothing of others is shown.
+    Raises: NotFound, PermissionDenied.
+    """
+    require_alert_view(viewer, rule.tenant)
+    try:
+        with row_scope.whole():
+            observations = BY_NAME[rule.metric].read(now)
+    except Exception as error:
+        log.exception("alert metric not read", metric=rule.metric)
+        return RulePreview(0, 0, (), f"{type(error).__name__}: {error}")
+    covered = select_observations(rule, observations).values()
+    known = [each for each in covered if each.value is not None]
+    meeting = [each for each in known if compare_value(rule, each.value or 0.0)]
+    meeting.sort(key=lambda each: each.value or 0.0, reverse=rule.comparison == "above")
+    return RulePreview(len(covered), len(covered) - len(known), meeting)
