@@ -25,7 +25,16 @@ from tenants.models import AccessKey, CustomRole, Member, Tenant, User
 log = structlog.get_logger(__name__)
 
 WEB_ROLE: Final = "allotment_web"
-OWN_APPS: Final = ("foundation", "tenants", "clusters", "quotas", "scheduling", "telemetry", "alerts", "frontend")
+OWN_APPS: Final = (
+    "foundation",
+    "tenants",
+    "clusters",
+    "quotas",
+    "scheduling",
+    "telemetry",
+    "alerts",
+    "frontend",
+)
 _READ: Final = frozenset({"SELECT"})
 _READ_AND_WRITE: Final = _READ | {"INSERT", "UPDATE", "DELETE"}
 _LIMITED: Final = {
