@@ -22,6 +22,7 @@ from frontend.pages.quotas import page as quota_page
 from frontend.pages.requests import limits, own_requests
 from frontend.pages.start import home, search
 from frontend.pages.tenancy import members
+from frontend.pages.usage import workspace_usage
 
 app_name = "frontend"
 
@@ -31,6 +32,7 @@ _WORKSPACE = [
     path("quota", quota_page.workspace_quota, name="workspace-quota"),
     path("requests", own_requests.requests, name="workspace-requests"),
     path("limits", limits.limits, name="workspace-limits"),
+    path("usage", workspace_usage.workspace_usage, name="workspace-usage"),
     path("jobs", job_list.job_list, name="job-list"),
     path("jobs/live", job_list.job_list_live, name="job-list-live"),
     path("jobs/new", job_new.job_new, name="job-new"),

@@ -10,6 +10,7 @@ from frontend.pages.policies import cells, job_policies, priorities, queues
 from frontend.pages.quotas import edit, file, history, page
 from frontend.pages.requests import budgets, inbox, loans, own_requests
 from frontend.pages.tenancy import groups, roles, tenant_tree
+from frontend.pages.usage import platform_usage, prices
 
 urlpatterns = [
     path("overview", overview.overview, name="ops-overview"),
@@ -42,6 +43,8 @@ urlpatterns = [
     path("alerts/rules", rules.ops_rules, name="ops-alert-rules"),
     path("alerts/channels", channels.ops_channels, name="ops-alert-channels"),
     path("alerts/silences", silences.ops_silences, name="ops-silences"),
+    path("reports", platform_usage.platform_usage, name="ops-reports"),
+    path("prices", prices.prices, name="ops-prices"),
     path("audit", audit.audit, name="ops-audit"),
     path("sources", sources.sources, name="ops-sources"),
     path("sources/live", sources.sources_live, name="ops-sources-live"),

@@ -56,6 +56,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                 ),
                 Entry("quota", _("Quota"), "layers", "frontend:workspace-quota"),
                 Entry("requests", _("Quota requests"), "inbox", "frontend:workspace-requests"),
+                Entry("usage", _("Usage"), "chart-column", "frontend:workspace-usage"),
                 Entry("limits", _("Budgets and user limits"), "gauge", "frontend:workspace-limits"),
                 Entry(
                     "alerts",
@@ -101,6 +102,8 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                 ),
                 Entry("loans", _("Temporary quota"), "repeat", "frontend:ops-loans"),
                 Entry("budgets", _("Budgets"), "gauge", "frontend:ops-budgets"),
+                Entry("reports", _("Usage reports"), "chart-column", "frontend:ops-reports"),
+                Entry("prices", _("Prices"), "tag", "frontend:ops-prices", operator=True),
                 Entry(
                     "alerts",
                     _("Alerts"),

@@ -402,5 +402,14 @@ SOURCES: Final = (
     ),
 )
 
-ROWS: Final = (*QUOTAS, *ASKING, *TENANTS, *ACCOUNTS, *RULES, *NODES, *SOURCES)
+_PRICES: Final = must(("cluster.view", "platform"))
+_PRICING: Final = _PRICES + must(("cluster.edit", "platform"))
+_PRICE: Final = {"do": "create", "flavor": "{flavor}", "gpu_hour": "2.5", "effective_at": "{soon_typed}"}
+PRICES: Final = (
+    page("ops/prices", _PRICES, shows=(('name="gpu_hour"', must(("cluster.edit", "platform"))),)),
+    form("ops/prices", _PRICING, "telemetry_price", quiet=False, body=_PRICE),
+    form("ops/prices", _PRICING, "telemetry_price", quiet=False, body={"do": "delete", "request": "{price}"}),
+)
+
+ROWS: Final = (*QUOTAS, *ASKING, *TENANTS, *ACCOUNTS, *RULES, *NODES, *SOURCES, *PRICES)
 __all__ = ["GPU_CARDS", "ROWS"]

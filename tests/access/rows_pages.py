@@ -214,6 +214,11 @@ MEMBERS: Final = (
     ),
 )
 
+USAGE: Final = (
+    page(f"{_W}/usage", _READ, query="?by=job", lists="held", listed=need(JOB)),
+    page("ops/reports", EVERYBODY, query="?by=job", lists="held", listed=see((JOB, "here"))),
+)
+
 _EDITS: Final = "quota.edit"
 _ASK: Final = 'id="ask-form"'
 _REQUESTS: Final = f"{_W}/requests"
@@ -291,4 +296,4 @@ ASKING: Final = (
     ),
 )
 
-ROWS: Final = (*ACCOUNT, *WORK, *MEMBERS, *ASKING)
+ROWS: Final = (*ACCOUNT, *WORK, *MEMBERS, *ASKING, *USAGE)

@@ -52,6 +52,7 @@ class PlatformReportPageQuery(ReportPageQuery):
     tenant = serializers.CharField(
         required=False, max_length=63, help_text="Only this tenant and its children."
     )
+    workspace = serializers.UUIDField(required=False, help_text="Only the workspace of this id.")
 
 
 class PlatformExportQuery(ExportQuery):
@@ -60,6 +61,7 @@ class PlatformExportQuery(ExportQuery):
     tenant = serializers.CharField(
         required=False, max_length=63, help_text="Only this tenant and its children."
     )
+    workspace = serializers.UUIDField(required=False, help_text="Only the workspace of this id.")
 
 
 class FiguresSerializer(serializers.Serializer[Any]):

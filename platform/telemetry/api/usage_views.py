@@ -52,7 +52,11 @@ def _report(viewer: User, query: dict[str, Any], tenant: Tenant | None, default:
         now=now,
         tenant=tenant,
         choice=Choice(
-            user=query.get("user"), queue=query.get("queue"), pool=query.get("pool"), job=query.get("job")
+            workspace=query.get("workspace"),
+            user=query.get("user"),
+            queue=query.get("queue"),
+            pool=query.get("pool"),
+            job=query.get("job"),
         ),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from operator import attrgetter
@@ -79,6 +79,7 @@ class UsageReport:
     digits: int
     read_at: datetime
     measured_until: datetime | None
+    chosen_names: Mapping[str, str]
 
 
 def report_period(month: str, zone: str, *, now: datetime) -> Period:
@@ -141,7 +142,24 @@ def usage_report(
         digits=settings.ALLOTMENT_CURRENCY_DIGITS,
         read_at=now,
         measured_until=measured_until(),
+        chosen_names=_chosen_names(lines, choice),
     )
+
+
+def _chosen_names(lines: Sequence[Line], choice: Choice) -> dict[str, str]:
+    """Name what a report is narrowed to, from what was found: of what is not in sight nothing is told."""
+    wanted = {
+        "workspace": (GroupBy.TENANT, choice.workspace),
+        "user": (GroupBy.USER, choice.user),
+        "queue": (GroupBy.QUEUE, choice.queue),
+        "pool": (GroupBy.POOL, choice.pool),
+        "job": (GroupBy.JOB, choice.job),
+    }
+    return {
+        name: row_names(group_by, {key: lines[0]})[key].name
+        for name, (group_by, key) in wanted.items()
+        if key is not None and lines
+    }
 
 
 def load_account(

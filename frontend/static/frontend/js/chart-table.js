@@ -43,7 +43,7 @@
     const times = [...new Set(parts.flatMap((part) => [...part.values.keys()]))].sort().reverse();
     for (const time of times) {
       const row = body.insertRow();
-      cell(row, "td", window.allotment.localTime(time));
+      cell(row, "td", time.length === 10 ? time : window.allotment.localTime(time)); // a date is the same everywhere
       for (const part of parts) {
         const text = format(part.values.get(time), unit);
         const cause = text === null ? causeAt(figure, time) : "";

@@ -1,0 +1,60 @@
+"""Bars by the day: amounts that add up, over dates that are the same for every reader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import plotly.graph_objects as go
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+
+from frontend.charts.model import Chart
+from frontend.charts.theme import THEME, token, value_axis
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """A named part of every day's bar. None is a day of which nothing is known."""
+
+    name: str
+    values: Sequence[float | None]
+    color: str
+
+
+def daily_bars(key: str, days: Sequence[date], parts: Sequence[Bars], *, unit: str, title: str) -> Chart:
+    """Stack the parts of each day. Dates are written as they are and not moved to the reader's zone."""
+    dates = [day.isoformat() for day in days]
+    day = "%-m月%-d日" if (get_language() or "").startswith("zh") else "%b %-d"
+    figure = go.Figure(
+        data=[
+            {
+                "type": "bar",
+                "name": part.name,
+                "x": dates,
+                "y": list(part.values),
+                "marker": {"color": token(part.color), "line": {"width": 0}},
+                "hovertemplate": f"%{{y:,.2f}} {unit}",
+            }
+            for part in parts
+        ],
+        layout={
+            "template": THEME,
+            "barmode": "stack",
+            "bargap": 0.25,
+            "xaxis": {
+                "type": "date",
+                "tickformat": day,
+                "hoverformat": day,
+                "nticks": 10,
+                "fixedrange": True,
+            },
+            "yaxis": value_axis(unit, None),
+            "showlegend": True,
+            "uirevision": key,
+            "meta": {"unit": unit, "gaps": []},
+        },
+    )
+    sums = [f"{part.name} {sum(value or 0 for value in part.values):,.2f} {unit}" for part in parts]
+    return Chart(key=key, figure=figure.to_plotly_json(), summary=f"{title}: " + _(", ").join(sums))

@@ -1,0 +1,31 @@
+"""The usage and cost of all tenants in sight."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from frontend.pages.usage.report_page import read_query, report_context
+from frontend.shell.page_shell import frame, login_required, viewer
+from telemetry.usage.names import GroupBy
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+
+_GROUPS: Final = tuple(GroupBy)
+
+
+@require_GET
+@login_required
+def platform_usage(request: HttpRequest) -> HttpResponse:
+    """The report of a month, of all whose jobs the viewer may see."""
+    frame(request, label=_("Usage reports"), trail=_("Operations"))
+    query = read_query(request, GroupBy.TENANT, _GROUPS)
+    export = reverse("admin-usage-export")
+    context = report_context(request, query, tenant=None, groups=_GROUPS, export=export)
+    prices = permissions.has_permission(viewer(request), Permission.CLUSTER_VIEW)
+    return render(request, "frontend/usage/report.html", context | {"prices_shown": prices})

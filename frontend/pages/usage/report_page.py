@@ -1,0 +1,226 @@
+"""A usage report as a page: what the address asks for, the numbers in words, and the ways to drill down."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any, Final
+from urllib.parse import urlencode
+from zoneinfo import available_timezones
+
+from django.core.paginator import Paginator
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from foundation.core import clock
+from foundation.core.errors import Invalid
+from foundation.core.months import month_after
+from frontend.charts.bars import Bars, daily_bars
+from frontend.charts.model import Chart
+from frontend.shell.page_shell import viewer
+from frontend.texts import formats
+from telemetry.usage.figures import Figures, hours
+from telemetry.usage.names import GroupBy
+from telemetry.usage.report import Choice, ReportRow, UsageReport, report_period, usage_report
+from tenants.models import Tenant
+
+PER_PAGE: Final = 50
+TITLES: Final[dict[GroupBy, str | Promise]] = {
+    GroupBy.TENANT: gettext_lazy("Tenant"),
+    GroupBy.USER: gettext_lazy("User"),
+    GroupBy.QUEUE: gettext_lazy("Queue"),
+    GroupBy.POOL: gettext_lazy("Pool"),
+    GroupBy.JOB: gettext_lazy("Job"),
+}
+_CHOICES: Final = {
+    GroupBy.TENANT: "workspace",
+    GroupBy.USER: "user",
+    GroupBy.QUEUE: "queue",
+    GroupBy.POOL: "pool",
+    GroupBy.JOB: "job",
+}
+_BELOW: Final = {
+    GroupBy.TENANT: GroupBy.USER,
+    GroupBy.USER: GroupBy.JOB,
+    GroupBy.QUEUE: GroupBy.JOB,
+    GroupBy.POOL: GroupBy.JOB,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; `url` leads to what it consists of."""
+
+    name: str
+    note: str
+    url: str
+    figures: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What the report is narrowed to, with the address without that."""
+
+    label: str
+    name: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What the address asks for; what nobody can read is as if it were not there."""
+
+    month: str
+    zone: str
+    group_by: GroupBy
+    chosen: dict[str, uuid.UUID]
+
+    def address(self, **changes: str) -> str:
+        """Return the query of another report; an empty value takes a part away."""
+        parts = {"month": self.month, "time_zone": self.zone, "by": self.group_by.value}
+        parts |= {name: str(value) for name, value in self.chosen.items()}
+        parts |= changes
+        return "?" + urlencode({name: value for name, value in parts.items() if value})
+
+
+def read_query(request: HttpRequest, default: GroupBy, allowed: Sequence[GroupBy]) -> Query:
+    """Read the address; ids and groupings that are none are left out."""
+    text = request.GET.get
+    group_by = next((one for one in allowed if one.value == text("by")), default)
+    chosen = {}
+    for name in _CHOICES.values():
+        try:
+            chosen[name] = uuid.UUID(text(name, ""))
+        except ValueError:
+            continue
+    return Query(text("month", "")[:7], text("time_zone", "")[:60], group_by, chosen)
+
+
+def report_context(
+    request: HttpRequest, query: Query, *, tenant: Tenant | None, groups: Sequence[GroupBy], export: str
+) -> dict[str, Any]:
+    """Return everything a report's page shows. Raises: NotFound, PermissionDenied."""
+    now, who, problem = clock.now(), viewer(request), ""
+    try:
+        period = report_period(query.month, query.zone, now=now)
+    except Invalid as error:
+        problem, query = error.detail, Query("", "", query.group_by, query.chosen)
+        period = report_period("", "", now=now)
+    query = Query(f"{period.month:%Y-%m}", period.zone.key, query.group_by, query.chosen)
+    report = usage_report(
+        who, period, group_by=query.group_by, now=now, tenant=tenant, choice=Choice(**query.chosen)
+    )
+    page = Paginator(report.rows, PER_PAGE).get_page(request.GET.get("page"))
+    file = {"month": query.month, "time_zone": query.zone, "group_by": query.group_by.value}
+    file |= {name: str(value) for name, value in query.chosen.items()}
+    chart = _chart(report)
+    return {
+        "query": query,
+        "problem_text": problem,
+        "report": report,
+        "page": page,
+        "rows": [_row(query, row, report) for row in page.object_list],
+        "total": _figures(report.total, report),
+        "chart": chart if report.total.reserved else None,
+        "head": TITLES[query.group_by],
+        "groups": [(TITLES[one], query.address(by=one.value), one == query.group_by) for one in groups],
+        "filters": _filters(query, report),
+        "earlier": query.address(month=f"{period.month - timedelta(days=1):%Y-%m}"),
+        "later": _later(query, period.month, now.astimezone(period.zone).date()),
+        "zones": sorted(available_timezones()),
+        "csv": f"{export}?{urlencode(file | {'type': 'csv'})}",
+        "xlsx": f"{export}?{urlencode(file | {'type': 'xlsx'})}",
+        "unpriced": report.total.unpriced > 0,
+        "share": _shares(report.total),
+    }
+
+
+def _later(query: Query, month: date, today: date) -> str:
+    following = month_after(month)
+    return query.address(month=f"{following:%Y-%m}") if following <= today else ""
+
+
+def _row(query: Query, row: ReportRow, report: UsageReport) -> Row:
+    if report.group_by == GroupBy.JOB:
+        url = reverse("frontend:job-detail", args=[row.slug, row.key]) if row.slug else ""
+    else:
+        chosen = {_CHOICES[report.group_by]: str(row.key)}
+        url = query.address(by=_BELOW[report.group_by].value, **chosen)
+    return Row(row.name, row.note, url, _figures(row.figures, report))
+
+
+def _figures(figures: Figures, report: UsageReport) -> dict[str, str]:
+    """Write the figures for people; what is not known is a dash."""
+    known = bool(figures.measured) or not figures.reserved
+    return {
+        "reserved": _hours(figures.reserved),
+        "used": _hours(figures.used) if known else formats.MISSING,
+        "idle": _hours(figures.idle) if known else formats.MISSING,
+        "unmeasured": _hours(figures.unmeasured),
+        "borrowed": _hours(figures.borrowed),
+        "lost": _hours(figures.lost),
+        "billed": _hours(figures.billed),
+        "amount": money(figures.amount, report.digits),
+    }
+
+
+def _hours(core_ms: int) -> str:
+    """GPU-hours with one decimal, two below one; less than a hundredth says so."""
+    value = hours(core_ms)
+    if 0 < value < Decimal("0.005"):
+        return "< 0.01"
+    return formats.number(float(value), 0 if not value else 2 if value < 1 else 1)
+
+
+def money(amount: Decimal | None, digits: int) -> str:
+    """An amount with the decimals of the currency; none is a dash."""
+    return formats.MISSING if amount is None else f"{amount:,.{digits}f}"
+
+
+def _shares(total: Figures) -> dict[str, str]:
+    """Percent of the reserved time, and of the measured time for use."""
+
+    def share(part: int, whole: int) -> str:
+        return formats.percent(100 * part / whole, 1) if whole else formats.MISSING
+
+    return {
+        "used": share(total.used, total.measured),
+        "idle": share(total.idle, total.measured),
+        "unmeasured": share(total.unmeasured, total.reserved),
+        "borrowed": share(total.borrowed, total.reserved),
+        "lost": share(total.lost, total.reserved),
+    }
+
+
+def _chart(report: UsageReport) -> Chart:
+    days = [day for day, _figures_of_day in report.days]
+    figures = [of_day for _day, of_day in report.days]
+
+    def values(name: str, *, measured: bool) -> list[float | None]:
+        return [
+            float(hours(getattr(one, name))) if one.reserved and (one.measured or not measured) else None
+            for one in figures
+        ]
+
+    parts = [
+        Bars(name=_("Used"), values=values("used", measured=True), color="used"),
+        Bars(name=_("Idle"), values=values("idle", measured=True), color="allocated"),
+        Bars(name=_("Unmeasured"), values=values("unmeasured", measured=False), color="series-8"),
+    ]
+    return daily_bars("usage-days", days, parts, unit=_("GPU-hours"), title=_("Reserved GPU-hours per day"))
+
+
+def _filters(query: Query, report: UsageReport) -> list[Filter]:
+    """Name what the report is narrowed to by the rows themselves: only what is in sight has a name."""
+    return [
+        Filter(str(TITLES[group_by]), report.chosen_names.get(name, str(query.chosen[name])[:8]),
+               query.address(**{name: "", "by": group_by.value}))
+        for group_by, name in _CHOICES.items()
+        if name in query.chosen
+    ]  # fmt: skip

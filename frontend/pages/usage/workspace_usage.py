@@ -1,0 +1,30 @@
+"""The usage and cost of one workspace."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from frontend.pages.usage.report_page import read_query, report_context
+from frontend.shell.page_shell import frame, login_required, viewer
+from telemetry.usage.names import GroupBy
+from tenants.selectors.tenant import workspace_get
+
+_GROUPS: Final = (GroupBy.USER, GroupBy.QUEUE, GroupBy.POOL, GroupBy.JOB)
+
+
+@require_GET
+@login_required
+def workspace_usage(request: HttpRequest, workspace: str) -> HttpResponse:
+    """The report of a month."""
+    place = workspace_get(viewer=viewer(request), slug=workspace)
+    frame(request, place)
+    query = read_query(request, GroupBy.USER, _GROUPS)
+    query.chosen.pop("workspace", None)
+    export = reverse("usage-export", args=[place.slug])
+    context = report_context(request, query, tenant=place, groups=_GROUPS, export=export)
+    return render(request, "frontend/usage/report.html", context | {"place": place})
