@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from benchmarks import api, commands, engine_cycle, kube, packing, packing_quality, pipeline, replay
+from benchmarks import api, commands, engine_cycle, kube, packing, packing_quality, pipeline, replay, usage
 from benchmarks.support.postgres import MissingProgram
 from benchmarks.support.report import run_command
 from scheduling.simulation.errors import InputError
@@ -21,6 +21,7 @@ BENCHMARKS: Final[dict[str, Callable[[Sequence[str]], int]]] = {
     "packing-quality": packing_quality.main,
     "pipeline": pipeline.main,
     "replay": partial(run_command, "replay", replay.run),
+    "usage": partial(run_command, "usage", usage.run),
 }
 """The command of each benchmark: takes its options, prints its table, returns the exit status."""
 

@@ -352,7 +352,7 @@ USAGE: Final = (
         lists="held",
         listed=see((_READS, "here")),
     ),
-    api("admin/usage/report", "GET", SIGHT + need(_READS), _READS, query="?tenant={ws}", case="of a tenant"),
+    api("admin/usage/report", "GET", need(_READS), _READS, query="?tenant={ws}", case="of a tenant"),
     api(
         "admin/usage/export",
         "GET",
