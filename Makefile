@@ -5,7 +5,7 @@
 #   make truth   whether what waiting jobs are told is true, in 5,000 random cells (ARGS=--worlds 300)
 #   make lint    style, types, layers, migrations
 #   make bench   all benchmarks
-#   make lock    pin what the image installs, with hashes
+#   make lock    pin what the images install, with hashes
 #   make mutation   which changes of quota and preemption no test notices (MUTANTS=)
 
 SHELL := /bin/sh
@@ -57,6 +57,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.13 --genera
 	--no-annotate --custom-compile-command "make lock"
 lock: $(VENV)/.pins
 	@$(LOCK) --extra server --output-file deploy/requirements.txt pyproject.toml
+	@$(LOCK) --extra agent --output-file deploy/requirements-agent.txt pyproject.toml
 	@$(LOCK) --group pyproject.toml:image-build --output-file deploy/requirements-build.txt
 
 # A law that survives a change is tried on every example, for thousands of changes: few examples do.

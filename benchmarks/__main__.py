@@ -7,12 +7,24 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from benchmarks import api, commands, engine_cycle, kube, packing, packing_quality, pipeline, replay, usage
+from benchmarks import (
+    agent_overhead,
+    api,
+    commands,
+    engine_cycle,
+    kube,
+    packing,
+    packing_quality,
+    pipeline,
+    replay,
+    usage,
+)
 from benchmarks.support.postgres import MissingProgram
 from benchmarks.support.report import run_command
 from scheduling.simulation.errors import InputError
 
 BENCHMARKS: Final[dict[str, Callable[[Sequence[str]], int]]] = {
+    "agent-overhead": partial(run_command, "agent-overhead", agent_overhead.run),
     "api": api.main,
     "commands": partial(run_command, "commands", commands.run),
     "engine-cycle": partial(run_command, "engine-cycle", engine_cycle.run),
@@ -25,7 +37,7 @@ BENCHMARKS: Final[dict[str, Callable[[Sequence[str]], int]]] = {
 }
 """The command of each benchmark: takes its options, prints its table, returns the exit status."""
 
-EVERY_TIME: Final = ("commands", "engine-cycle", "packing", "pipeline", "replay")
+EVERY_TIME: Final = ("agent-overhead", "commands", "engine-cycle", "packing", "pipeline", "replay")
 """What `make bench` runs; the others take an hour or a control plane, and are named."""
 
 USAGE_ERROR: Final = 2

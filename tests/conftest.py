@@ -18,6 +18,7 @@ pytest_plugins = [
     "tests.fixtures.kueue",
     "tests.fixtures.nvml_driver",
     "tests.fixtures.postgres",
+    "tests.fixtures.sample_server",
     "tests.fixtures.valkey",
 ]
 

@@ -23,7 +23,7 @@ OFFLINE: Final = {
     "pack": "Simulate pod placement from a trace",
     "replay": "Simulate job scheduling from a trace",
     "conformance": "Run conformance cases of other schedulers",
-    "agent": "Resize GPU memory of running slices on this node",
+    "agent": "Measure GPUs and resize running slices on this node",
 }
 OFFLINE_MODULES: Final = {"conformance": "scheduling.conformance.cli", "agent": "telemetry.agent.cli"}
 UP_HELP: Final = "Run the platform on this machine: database, broker, web server, workers"

@@ -21,8 +21,14 @@ def region(
     magic: int = 19_920_718,
     major: int = 1,
     cards: int | None = None,
+    host_pids: Sequence[int] = (),
+    sm: Sequence[Mapping[str, int]] = (),
+    last_kernel: int = 0,
 ) -> bytearray:
-    """A region with so much memory for each card; `used_mib`: what each process uses of it."""
+    """A region with so much memory for each card; `used_mib`: what each process uses of it.
+
+    `host_pids` and `sm`: the number of each process on the node, and its percentage of each card's SMs.
+    """
     data = bytearray(SIZE)
     struct.pack_into("<iII", data, 0, magic, major, 1)
     struct.pack_into("<Q", data, 56, len(limits_mib) if cards is None else cards)
@@ -32,10 +38,14 @@ def region(
         struct.pack_into("<Q", data, 1728 + 8 * column, 30)
     for number, process in enumerate(used_mib):
         start = 1856 + 1960 * number
-        struct.pack_into("<ii", data, start, 100 + number, 4000 + number)
+        host_pid = host_pids[number] if number < len(host_pids) else 4000 + number
+        struct.pack_into("<ii", data, start, 100 + number, host_pid)
         for column, uuid in enumerate(limits_mib):
             struct.pack_into("<Q", data, start + 8 + 64 * column + 32, process.get(uuid, 0) * MIB)
+            share = sm[number].get(uuid, 0) if number < len(sm) else 0
+            struct.pack_into("<Q", data, start + 1160 + 48 * column + 16, share)
     struct.pack_into("<iiii", data, 2_008_896, len(used_mib), 1, 2, 1)
+    struct.pack_into("<q", data, 2_008_912, last_kernel)
     return data
 
 

@@ -81,6 +81,7 @@ def test_an_unknown_command_costs_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "option"),
     [
+        ("agent-overhead", "--json"),
         ("api", "--keep"),
         ("commands", "--json"),
         ("engine-cycle", "--json"),

@@ -34,7 +34,7 @@ def pins(file: str) -> dict[str, Version]:
     return {canonicalize_name(pin["name"]): Version(pin["version"]) for pin in found if pin}
 
 
-@pytest.mark.parametrize("file", ["requirements.txt", "requirements-build.txt"])
+@pytest.mark.parametrize("file", ["requirements.txt", "requirements-agent.txt", "requirements-build.txt"])
 def test_every_package_is_pinned_with_hashes_and_without_an_address(file: str) -> None:
     assert len(entries(file)) > 1
     for pin, *hashes in entries(file):
@@ -52,6 +52,10 @@ def test_every_package_is_pinned_with_hashes_and_without_an_address(file: str) -
             [*project()["project"]["dependencies"], *project()["project"]["optional-dependencies"]["server"]],
         ),
         (
+            "requirements-agent.txt",
+            [*project()["project"]["dependencies"], *project()["project"]["optional-dependencies"]["agent"]],
+        ),
+        (
             "requirements-build.txt",
             [*project()["dependency-groups"]["image-build"], *project()["build-system"]["requires"]],
         ),
@@ -66,8 +70,9 @@ def test_the_pins_are_what_the_project_asks_for(file: str, wanted: list[str]) ->
             assert version in requirement.specifier, f"{requirement} and {version}: run make lock"
 
 
-def test_the_image_installs_nothing_else_and_takes_its_base_from_outside() -> None:
-    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+@pytest.mark.parametrize("file", ["Dockerfile", "agent.Dockerfile"])
+def test_an_image_installs_nothing_else_and_takes_its_base_from_outside(file: str) -> None:
+    text = (DEPLOY / file).read_text(encoding="utf-8").replace("\\\n", " ")
     installs = [line for line in text.splitlines() if "pip install" in line]
     assert len(installs) == 3
     assert all("--require-hashes" in line or "--no-deps" in line for line in installs)

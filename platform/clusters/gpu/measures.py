@@ -50,6 +50,12 @@ class Measure:
     factor: float = 1.0
     levels: tuple[Level, ...] = (Level.DEVICE,)
 
+    def prometheus_name(self, level: Level) -> str:
+        """The name of the series of one level; a sum over one name never counts a GPU and its slices."""
+        if level is Level.DEVICE or self.levels == (level,):
+            return self.prometheus
+        return self.prometheus.replace("allotment_gpu_", f"allotment_gpu_{level.value}_", 1)
+
 
 _MIB: Final = 2.0**20
 _ALL: Final = (Level.DEVICE, Level.SLICE, Level.PROCESS)
@@ -292,6 +298,14 @@ MEASURES: Final = (
         "",
         "allotment_gpu_sharing_containers",
         "Containers to which the scheduler of the cluster has allocated a part.",
+    ),
+    Measure(
+        "memory_enforced_mib",
+        "MiB",
+        "allotment_gpu_memory_enforced_bytes",
+        "Memory limit that is in force in the container; it differs from the limit if somebody changed it.",
+        factor=_MIB,
+        levels=_SLICE,
     ),
 )
 

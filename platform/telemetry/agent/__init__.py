@@ -1,1 +1,1 @@
-"""The program on each GPU node: standard library only, no Django."""
+"""The program on each GPU node: it measures GPUs, and changes the memory of slices. No Django."""

@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from telemetry.agent.settle import Changed, Pod
-
+Pod = Mapping[str, Any]
 CALL_S: Final = 10.0
 _LABELS: Final = "app.kubernetes.io/managed-by=allotment"
 _MERGE: Final = "application/merge-patch+json"
 _GONE, _NOT_FOUND, _CONFLICT = 410, 404, 409
+
+
+class Changed(Exception):
+    """The pod was changed since it was read: it has to be read again."""
 
 
 class Unavailable(ConnectionError):

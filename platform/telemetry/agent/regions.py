@@ -31,9 +31,10 @@ CARDS_MOST: Final = 16
 _MAJOR, _CARDS, _UUIDS, _LIMITS = 4, 56, 64, 1600
 _UUID_BYTES: Final = 96
 _PROCESSES, _PROCESS_BYTES, _USED, _USED_BYTES = 1856, 1960, 40, 64
-_PROCESS_COUNT, _PROCESSES_MOST = 2_008_896, 1024
+_HOST_PID, _SM, _SM_BYTES = 4, 1176, 48
+_PROCESS_COUNT, _PROCESSES_MOST, _LAST_KERNEL = 2_008_896, 1024, 2_008_912
 _FILE: Final = ".cache"
-_FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _POD: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 _CONTAINER: Final = re.compile(r"[0-9a-z]([-0-9a-z]{0,61}[0-9a-z])?")
 
@@ -51,12 +52,33 @@ class Unusable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class RegionProcess:
+    """One process in a file: memory in bytes and SM utilization in percent, by the uuid of the card.
+
+    `host_pid` is 0 where the library does not know it.
+    """
+
+    host_pid: int
+    used: Mapping[str, int]
+    sm: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Region:
-    """One file: bytes by the uuid of the card. A limit of 0 is none; `used` is what the processes tell."""
+    """One file: bytes by the uuid of the card; a limit of 0 is none.
+
+    `last_kernel`: the time at which a kernel was last started, in seconds since 1970, 0 for never.
+    """
 
     name: str
     limits: Mapping[str, int]
-    used: Mapping[str, int]
+    processes: tuple[RegionProcess, ...] = ()
+    last_kernel: int = 0
+
+    @property
+    def used(self) -> Mapping[str, int]:
+        """The memory that all processes together say they use."""
+        return {uuid: sum(process.used[uuid] for process in self.processes) for uuid in self.limits}
 
 
 def folder_of(root: Path, pod_uid: str, container: str) -> Path:
@@ -68,7 +90,7 @@ def folder_of(root: Path, pod_uid: str, container: str) -> Path:
 
 def read_regions(folder: Path) -> list[Region]:
     """All files of a container. Raises: Absent, NotReady, Unusable."""
-    with _opened(folder) as files:
+    with _opened(folder, os.O_RDONLY) as files:
         return [_region(name, file) for name, file in files.items()]
 
 
@@ -78,7 +100,7 @@ def write_limits(folder: Path, memory_mib: Mapping[str, int]) -> None:
     All files are looked at before the first is written.
     Raises: Absent, NotReady, Unusable.
     """
-    with _opened(folder) as files:
+    with _opened(folder, os.O_RDWR) as files:
         places = {file: _places(name, file, memory_mib) for name, file in files.items()}
         for file, limits in places.items():
             for offset, limit in limits.items():
@@ -91,7 +113,7 @@ def write_limits(folder: Path, memory_mib: Mapping[str, int]) -> None:
 
 
 @contextmanager
-def _opened(folder: Path) -> Iterator[dict[str, int]]:
+def _opened(folder: Path, access: int) -> Iterator[dict[str, int]]:
     """Descriptors of the files by name, each of the known kind."""
     with ExitStack() as stack:
         try:
@@ -105,7 +127,7 @@ def _opened(folder: Path) -> Iterator[dict[str, int]]:
         names = os.listdir(place)  # noqa: PTH208 (of the folder that was opened: its path may lead elsewhere)
         for name in sorted(item for item in names if item.endswith(_FILE)):
             try:
-                files[name] = os.open(name, _FLAGS, dir_fd=place)
+                files[name] = os.open(name, _FLAGS | access, dir_fd=place)
             except OSError as error:
                 raise _told(name, error) from error
             stack.callback(os.close, files[name])
@@ -150,17 +172,20 @@ def _check_head(name: str, file: int) -> None:
 
 def _region(name: str, file: int) -> Region:
     uuids = _uuids(name, file)
-    data = os.pread(file, max(SIZES), 0)
-    if len(data) < min(SIZES):
-        raise NotReady(f"{name} was cut short")
-    (count,) = struct.unpack_from("<i", data, _PROCESS_COUNT)
-    used = dict.fromkeys(uuids, 0)
-    for process in range(max(0, min(count, _PROCESSES_MOST))):
-        start = _PROCESSES + process * _PROCESS_BYTES + _USED
-        for column, uuid in enumerate(uuids):
-            used[uuid] += struct.unpack_from("<Q", data, start + column * _USED_BYTES)[0]
-    limits = struct.unpack_from(f"<{len(uuids)}Q", data, _LIMITS)
-    return Region(name, dict(zip(uuids, limits, strict=True)), used)
+    count = max(0, min(_number("i", file, _PROCESS_COUNT), _PROCESSES_MOST))
+    data = _bytes(file, count * _PROCESS_BYTES, _PROCESSES)
+    processes = tuple(_process(data, number * _PROCESS_BYTES, uuids) for number in range(count))
+    limits = struct.unpack(f"<{len(uuids)}Q", _bytes(file, 8 * len(uuids), _LIMITS))
+    return Region(name, dict(zip(uuids, limits, strict=True)), processes, _number("q", file, _LAST_KERNEL))
+
+
+def _process(data: bytes, start: int, uuids: list[str]) -> RegionProcess:
+    (host_pid,) = struct.unpack_from("<i", data, start + _HOST_PID)
+    used, sm = {}, {}
+    for column, uuid in enumerate(uuids):
+        (used[uuid],) = struct.unpack_from("<Q", data, start + _USED + column * _USED_BYTES)
+        (sm[uuid],) = struct.unpack_from("<Q", data, start + _SM + column * _SM_BYTES)
+    return RegionProcess(host_pid, used, sm)
 
 
 def _uuids(name: str, file: int) -> list[str]:
@@ -168,7 +193,7 @@ def _uuids(name: str, file: int) -> list[str]:
     cards = _number("Q", file, _CARDS)
     if not 1 <= cards <= CARDS_MOST:  # it was looked at before, and may have changed since
         raise Unusable(f"{name} claims {cards} cards")
-    data = os.pread(file, cards * _UUID_BYTES, _UUIDS)
+    data = _bytes(file, cards * _UUID_BYTES, _UUIDS)
     texts = [data[start : start + _UUID_BYTES] for start in range(0, cards * _UUID_BYTES, _UUID_BYTES)]
     uuids = [text.split(b"\0")[0].decode("ascii", "replace") for text in texts]
     if not all(uuids) or len(set(uuids)) < len(uuids):
@@ -185,9 +210,12 @@ def _places(name: str, file: int, memory_mib: Mapping[str, int]) -> dict[int, in
 
 
 def _number(kind: str, file: int, offset: int) -> int:
-    size = struct.calcsize(f"<{kind}")
+    (number,) = struct.unpack(f"<{kind}", _bytes(file, struct.calcsize(f"<{kind}"), offset))
+    return int(number)
+
+
+def _bytes(file: int, size: int, offset: int) -> bytes:
     data = os.pread(file, size, offset)
     if len(data) < size:
         raise NotReady("a file was cut short")
-    (number,) = struct.unpack(f"<{kind}", data)
-    return int(number)
+    return data

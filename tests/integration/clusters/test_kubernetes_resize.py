@@ -13,7 +13,7 @@ from benchmarks.support.control_plane import ControlPlane
 from clusters.backends.base import DeviceGrant, OutcomeKind, PodOutcome, PodPhase, TaskSpec
 from clusters.gpu import hami
 from clusters.gpu.live_memory import ANSWER, WANTED, AnswerState, MemoryAnswer, parse_answer
-from telemetry.agent.settle import Changed
+from telemetry.agent.api import Changed
 from tests.builders.regions import put_region, region
 from tests.fixtures.agents import token
 from tests.fixtures.kubelet import Cluster
@@ -90,7 +90,9 @@ def test_below_what_is_used_is_refused_by_the_node(kept: Any, running: TaskSpec,
 def test_what_an_agent_has_taken_cannot_be_taken_back_by_a_word(
     kept: Any, running: TaskSpec, admin: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("telemetry.agent.settle._apply", lambda *_: False)  # it dies having taken the wish
+    monkeypatch.setattr(
+        "telemetry.agent.resizing.settle._apply", lambda *_: False
+    )  # it dies having taken the wish
     assert ask(kept, running, 10_000).kind is OutcomeKind.UNKNOWN
     kept.agents.step()
     assert answer(admin).state is AnswerState.TAKEN

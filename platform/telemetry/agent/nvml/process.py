@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from telemetry.agent.nvml.worker import PROGRESS_BYTES
+from telemetry.agent.nvml.progress import PROGRESS_BYTES, read_note
 
 log = logging.getLogger(__name__)
 COMMAND: Final = (sys.executable, "-m", "telemetry.agent.nvml.worker")
@@ -81,7 +81,9 @@ class NvmlProcess:
     start_deadline_s: float
     clock: Callable[[], float]
     command: Sequence[str] = COMMAND
-    restarts: int = 0
+    starts: int = 0
+    abandoned: int = 0
+    """The processes that were killed and have not ended."""
     _process: subprocess.Popen[bytes] | None = None
     _note: mmap.mmap | None = None
     _received: bytearray = field(default_factory=bytearray)
@@ -93,15 +95,11 @@ class NvmlProcess:
     _absent: dict[int, _Absence] = field(default_factory=dict)
     _indexes: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def abandoned(self) -> int:
-        """The number of processes that were killed and have not ended."""
-        self._abandoned = [process for process in self._abandoned if process.poll() is None]
-        return len(self._abandoned)
-
     def poll(self, wait_s: float) -> Outcome:
         """Ask for measures and wait for them for at most `wait_s`; never longer than the deadline."""
         now = self.clock()
+        self._abandoned = [process for process in self._abandoned if process.poll() is None]
+        self.abandoned = len(self._abandoned)
         if self._process is not None and self._asked_at is None and self._is_return_due(now):
             self._end("devices that were left out are tried again", pause=False)
         if self._process is None and not self._start(now):
@@ -135,7 +133,7 @@ class NvmlProcess:
             os.close(note)
         self._received.clear()
         self._answered, self._asked_at = False, None
-        self.restarts += 1
+        self.starts += 1
         return True
 
     def _ask(self, now: float) -> None:
@@ -195,7 +193,8 @@ class NvmlProcess:
 
     def _give_up(self) -> Outcome:
         """The deadline has passed: kill the process, and leave out the device that it hangs at."""
-        device, call = self._read_note()
+        assert self._note is not None  # noqa: S101
+        device, call = read_note(self._note)
         index = self._indexes.get(device, -1)
         if device.startswith("#"):
             index = int(device[1:])
@@ -206,12 +205,6 @@ class NvmlProcess:
         text = f"NVML does not return from {call or 'a call'}{f' of {device}' if device else ''}"
         self._end(text, pause=index < 0)
         return Outcome(PollState.HUNG, text=text, device=device, call=call)
-
-    def _read_note(self) -> tuple[str, str]:
-        assert self._note is not None  # noqa: S101
-        text = bytes(self._note).split(b"\0", 1)[0].decode("utf-8", "replace")
-        device, _, call = text.rpartition(" ")
-        return device, call
 
     def _end(self, reason: str, *, pause: bool) -> None:
         process = self._process

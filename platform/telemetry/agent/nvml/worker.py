@@ -10,12 +10,12 @@ import json
 import mmap
 import signal
 import sys
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 from telemetry.agent.nvml.calls import Calls, DriverReplaced
+from telemetry.agent.nvml.progress import PROGRESS_BYTES, write_note
 from telemetry.agent.nvml.session import NvmlMissing, NvmlSession
-
-PROGRESS_BYTES: Final = 256
 
 
 def main() -> None:
@@ -24,11 +24,7 @@ def main() -> None:
     note, *skipped = (int(argument) for argument in sys.argv[1:])
     progress = mmap.mmap(note, PROGRESS_BYTES)
 
-    def tell_progress(device: str, call: str) -> None:
-        text = f"{device} {call}".encode()[: PROGRESS_BYTES - 1]
-        progress[: len(text) + 1] = text + b"\0"
-
-    calls = Calls(tell_progress)
+    calls = Calls(partial(write_note, progress))
     session: NvmlSession | None = None
     for _ in sys.stdin:
         try:
@@ -41,7 +37,7 @@ def main() -> None:
                 "problem": "driver-mismatch",
                 "text": "the driver and its library differ in version",
             }
-        tell_progress("", "")
+        write_note(progress, "", "")
         sys.stdout.write(json.dumps(answer, separators=(",", ":")) + "\n")
         sys.stdout.flush()
         if "problem" in answer:

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from telemetry.agent.api import Forgotten, Unavailable
-from telemetry.agent.loop import LOOK_S, LOOK_SOON_S, Agent
-from telemetry.agent.settle import Changed
+from telemetry.agent.api import Changed, Forgotten, Unavailable
+from telemetry.agent.resizing.loop import LOOK_S, LOOK_SOON_S, Agent
 
 
 class Ended(Exception):
@@ -48,7 +47,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             raise Changed("somebody was faster")
         return bool(pod != "owed")
 
-    monkeypatch.setattr("telemetry.agent.loop.settle_pod", settle)
+    monkeypatch.setattr("telemetry.agent.resizing.loop.settle_pod", settle)
     return seen
 
 

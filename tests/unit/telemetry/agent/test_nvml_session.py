@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from clusters.gpu.measures import BY_NAME, Level
+from telemetry.agent.describing import list_given_measures
 from tests.fixtures.nvml_driver import Driver
 
 FIRST = "GPU-00000000-0000-0000-0000-000000000000"
@@ -266,6 +267,7 @@ def test_gpm_gives_means_from_the_second_poll_on(driver: Driver) -> None:
         unsupported = worker.poll()["unsupported"]
     finally:
         worker.close()
+    assert set(values) == list_given_measures() - {"xid", "xid_errors"}, "docs/agent.md lists no other"
     assert (values["graphics_active_percent"], values["dram_active_percent"]) == (61.5, 100)
     assert (values["pcie_tx_mib_s"], values["pcie_rx_mib_s"], values["nvlink_mib_s"]) == (300, 400, 3000)
     assert "sm_active_percent" in unsupported[SECOND]

@@ -21,7 +21,8 @@ from clusters.gpu.live_memory import (
     parse_answer,
     parse_wanted,
 )
-from telemetry.agent.settle import Changed, settle_pod
+from telemetry.agent.api import Changed
+from telemetry.agent.resizing.settle import settle_pod
 from tests.builders.regions import limits_mib, put_region, region
 
 POD = "4a1f6c1e-7f5b-4a51-9f0e-6d1b1d8f0c55"

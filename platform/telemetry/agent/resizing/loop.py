@@ -1,4 +1,4 @@
-"""The agent's loop: all pods of its node are looked at every so often, and each one when it changes."""
+"""The loop over the pods of the node: all of them every so often, and each one when it changes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from telemetry.agent.api import AgentApi, Forgotten, Unavailable
-from telemetry.agent.settle import Changed, Pod, settle_pod
+from telemetry.agent.api import AgentApi, Changed, Forgotten, Pod, Unavailable
+from telemetry.agent.resizing.settle import settle_pod
 
 log = logging.getLogger(__name__)
 LOOK_S: Final = 30
@@ -20,13 +20,27 @@ _PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 
 
+class PodObserver(Protocol):
+    """Keeps what telemetry has to know of the node's pods."""
+
+    def replace_pods(self, pods: Iterable[Pod]) -> None:
+        """Take these pods as all that there are."""
+
+    def put_pod(self, pod: Pod) -> None:
+        """Take one pod that is new or changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The agent of one node; `root`: where HAMi keeps the folders of containers."""
+    """The agent of one node; `root`: where HAMi keeps the folders of containers.
+
+    `observer` is given every pod that is read, so that one watch serves resizing and telemetry.
+    """
 
     api: AgentApi
     node: str
     root: Path
+    observer: PodObserver | None = None
 
     def run(self, *, pause: Callable[[float], None]) -> None:
         """Go on for ever; `pause` waits for so many seconds when the API does not answer."""
@@ -49,6 +63,8 @@ class Agent:
         seconds = most_s if settled else min(most_s, LOOK_SOON_S)
         try:
             for pod in self.api.follow_pods(self.node, version, seconds=seconds):
+                if self.observer is not None:
+                    self.observer.put_pod(pod)
                 self._settle([pod])
         except Forgotten as error:
             log.info("watch begins anew: %s", error)
@@ -59,6 +75,8 @@ class Agent:
         Raises: Unavailable.
         """
         pods, version = self.api.list_pods(self.node)
+        if self.observer is not None:
+            self.observer.replace_pods(pods)
         return version, self._settle(pods)
 
     def _settle(self, pods: Iterable[Pod]) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from clusters.gpu.live_memory import (
     ANSWER,
@@ -25,6 +25,7 @@ from clusters.gpu.live_memory import (
     last_answer,
     parse_wanted,
 )
+from telemetry.agent.api import Pod
 from telemetry.agent.regions import (
     MIB,
     Absent,
@@ -36,15 +37,10 @@ from telemetry.agent.regions import (
     write_limits,
 )
 
-Pod = Mapping[str, Any]
 log = logging.getLogger(__name__)
 _UNKNOWN_LAYOUT: Final = "UNKNOWN_LAYOUT"
 _NO_REGION: Final = "NOT_IN_USE"
 _BELOW_USE: Final = "BELOW_USE"
-
-
-class Changed(Exception):
-    """The pod was changed by somebody else since it was read: it has to be looked at again."""
 
 
 class PodAnnotator(Protocol):

@@ -1,0 +1,1 @@
+"""The live change of the memory of running slices."""

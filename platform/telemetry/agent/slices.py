@@ -1,0 +1,189 @@
+"""What each container uses of each GPU, from NVML's processes and from HAMi's files.
+
+The files are written by the containers themselves, so they are never believed beyond what is possible: what
+NVML measures comes first, and what a file says is held within the size of the card, 100 percent, and the time
+since the container was started. The granted limit is what the platform wrote on the pod.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from clusters.gpu.hami import CardShare
+from telemetry.agent.cgroups import ProcessTable
+from telemetry.agent.pods import PodView
+from telemetry.agent.regions import Absent, NotReady, Region, Unusable, folder_of, read_regions
+from telemetry.agent.snapshot import DeviceSample, ProcessSample, SliceSample, Values
+
+MIB: Final = 1 << 20
+_MEMORY, _UTILIZATION = "memory_used_mib", "utilization_percent"
+SLICE_MEASURES: Final = (_UTILIZATION, _MEMORY, "memory_limit_mib", "memory_enforced_mib", "idle_s")
+_WHOLE: Final = 100
+"""Percent points of compute of a card that one container holds alone."""
+
+Key = tuple[str, str, str]
+"""The pod's uid, the container's name, the device's uuid."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is known of one container on one device. `regions` is None where it has no file."""
+
+    pod: PodView
+    container: str
+    device: str
+    share: CardShare | None
+    processes: list[ProcessSample]
+    regions: list[Region] | None
+
+
+@dataclass(slots=True)
+class SliceReader:
+    """Makes the samples of slices. `root`: where HAMi keeps the folders of containers.
+
+    `problems` counts the files that could not be used, by reason. `sees_host`: whether the processes of the
+    whole node are visible, so that one that is missing has ended.
+    """
+
+    root: Path
+    table: ProcessTable
+    sees_host: bool = True
+    problems: Counter[str] = field(default_factory=Counter)
+    _active: dict[Key, float] = field(default_factory=dict)
+
+    def read(
+        self,
+        pods: Mapping[str, PodView],
+        devices: Iterable[DeviceSample],
+        processes: Iterable[ProcessSample],
+        totals_mib: Mapping[str, float],
+        now: float,
+    ) -> list[SliceSample]:
+        """Return a sample for each container and device.
+
+        `totals_mib`: the memory of devices; `now`: seconds since 1970.
+        """
+        by_uuid = {device.uuid: device.values for device in devices}
+        mapped = _by_container(pods, processes)
+        samples, seen = [], set()
+        for pod in pods.values():
+            for container in sorted({*pod.shares, *(key[1] for key in mapped if key[0] == pod.uid)}):
+                shares = pod.shares.get(container, {})
+                regions = self._read_regions(pod, container) if shares else None
+                used = {key[2] for key in mapped if key[:2] == (pod.uid, container)}
+                for uuid in sorted({*shares, *used}):
+                    key = (pod.uid, container, uuid)
+                    seen.add(key)
+                    found = _Found(pod, container, uuid, shares.get(uuid), mapped.get(key, []), regions)
+                    values = self._measure(found, by_uuid.get(uuid, {}), totals_mib.get(uuid), now)
+                    samples.append(SliceSample(uuid, pod.uid, pod.namespace, pod.name, container, values))
+        self._active = {key: at for key, at in self._active.items() if key in seen}
+        return samples
+
+    def _read_regions(self, pod: PodView, container: str) -> list[Region] | None:
+        try:
+            regions = read_regions(folder_of(self.root, pod.uid, container))
+        except Absent:
+            return None
+        except NotReady:
+            self.problems["not-ready"] += 1
+            return []
+        except Unusable:
+            self.problems["unusable"] += 1
+            return []
+        return [self._drop_ended(region, pod) for region in regions]
+
+    def _drop_ended(self, region: Region, pod: PodView) -> Region:
+        """The file without processes that have ended: a killed one does not clear its place."""
+        kept = tuple(each for each in region.processes if self._runs(each.host_pid, pod))
+        return Region(region.name, region.limits, kept, region.last_kernel)
+
+    def _runs(self, host_pid: int, pod: PodView) -> bool:
+        if host_pid <= 0 or not self.sees_host:
+            return True
+        owner = self.table.find_owner(host_pid)
+        return owner is not None and owner.pod_uid == pod.uid
+
+    def _measure(
+        self, found: _Found, device: Values, total_mib: float | None, now: float
+    ) -> dict[str, float]:
+        values: dict[str, float] = {}
+        if found.share is not None and found.share.memory_mib:
+            values["memory_limit_mib"] = float(found.share.memory_mib)
+        regions = [region for region in found.regions or () if found.device in region.limits]
+        if (used := _memory_used(found, regions, total_mib)) is not None:
+            values[_MEMORY] = used
+        if (enforced := _memory_enforced(found, regions, total_mib)) is not None:
+            values["memory_enforced_mib"] = enforced
+        if (utilization := _utilization(found, regions, device)) is not None:
+            values[_UTILIZATION] = utilization
+        if (idle_s := self._idle_s(found, regions, now)) is not None:
+            values["idle_s"] = idle_s
+        return values
+
+    def _idle_s(self, found: _Found, regions: list[Region], now: float) -> float | None:
+        started = min(found.pod.started_at.get(found.container, now), now)
+        if regions:
+            last = max(region.last_kernel for region in regions)
+            return min(max(now - last, 0.0), now - started) if last > 0 else now - started
+        if found.regions is None and found.share is not None and not found.processes:
+            # HAMi's library makes the file when a process first uses the card.
+            return now - started if found.container in found.pod.started_at else None
+        if not found.processes:
+            return None
+        key = (found.pod.uid, found.container, found.device)
+        busy = [process.values.get(_UTILIZATION) for process in found.processes]
+        if all(each is None for each in busy):
+            return None
+        if any(busy) or key not in self._active:
+            # Before it was first looked at nobody knows, so it counts as active until then.
+            self._active[key] = now
+        return max(now - self._active[key], 0.0)
+
+
+def _by_container(
+    pods: Mapping[str, PodView], processes: Iterable[ProcessSample]
+) -> dict[Key, list[ProcessSample]]:
+    found: dict[Key, list[ProcessSample]] = defaultdict(list)
+    for process in processes:
+        pod = pods.get(process.pod_uid or "")
+        container = pod.containers.get(process.container_id or "") if pod else None
+        if pod is not None and container:
+            found[(pod.uid, container, process.device)].append(process)
+    return found
+
+
+def _memory_used(found: _Found, regions: list[Region], total_mib: float | None) -> float | None:
+    known = [process.values.get(_MEMORY) for process in found.processes]
+    if known and all(each is not None for each in known):
+        return sum(each for each in known if each is not None)
+    if not regions or total_mib is None:
+        return None
+    used = sum(region.used[found.device] for region in regions) / MIB
+    return min(used, total_mib)
+
+
+def _memory_enforced(found: _Found, regions: list[Region], total_mib: float | None) -> float | None:
+    """The limit in the container's files; none (0) is as much as the card has."""
+    if not regions or total_mib is None:
+        return None
+    # Granted memory may be more than is built in, where HAMi scales it.
+    most = max(total_mib, found.share.memory_mib if found.share else 0)
+    limits = [region.limits[found.device] / MIB for region in regions]
+    return most if 0 in limits else min(max(limits), most)
+
+
+def _utilization(found: _Found, regions: list[Region], device: Values) -> float | None:
+    known = [process.values.get(_UTILIZATION) for process in found.processes]
+    if known and all(each is not None for each in known):
+        return min(sum(each for each in known if each is not None), 100.0)
+    if found.share is not None and found.share.cores >= _WHOLE and _UTILIZATION in device:
+        return device[_UTILIZATION]
+    if not regions:
+        return None
+    told = sum(process.sm[found.device] for region in regions for process in region.processes)
+    return float(min(told, 100))
