@@ -1,8 +1,8 @@
-"""The scheduling engine: which queued jobs start, where, on which cards, and why the others wait.
+"""The scheduling engine: it decides which queued jobs start, on which nodes and cards, and why others wait.
 
-A pure function over a snapshot. Import from here and from `scheduling.engine.model`; the rest is inside.
-A name is imported from its module at its first use, so that whoever needs the data model alone, such as a
-command that lists jobs, loads neither numpy nor the algorithms.
+The engine is a pure function of a snapshot. Other packages import from here and from
+`scheduling.engine.model` only. A name is imported from its module at its first use, so that a user of the
+data model alone, such as a command that lists jobs, loads neither numpy nor the algorithms.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         workload_of,
     )
     from scheduling.engine.placement.placer import TaskPlacement
-    from scheduling.engine.placement_stream import Asked, Place, PlacementStream
+    from scheduling.engine.placement_stream import PlacementStream, PreparedRequest, RowAndCards
     from scheduling.engine.plugins.discovery import with_entry_points
     from scheduling.engine.plugins.guard import PluginError
     from scheduling.engine.preemption.candidates import VictimCandidate, normative_order
@@ -86,8 +86,8 @@ if TYPE_CHECKING:
     from scheduling.engine.state.fleet import Bools, Ints, Rows
     from scheduling.engine.state.snapshot import Snapshot
     from scheduling.engine.state.statement import Statement, StatementError
-    from scheduling.engine.stream_learner import Learner
-    from scheduling.engine.stream_moves import Plan
+    from scheduling.engine.stream_learner import WorkloadLearner
+    from scheduling.engine.stream_moves import StreamMovePlan
 
 __all__ = [
     "BUILTIN",
@@ -95,7 +95,6 @@ __all__ = [
     "Action",
     "AllocationPut",
     "AllocationRemoved",
-    "Asked",
     "Assignment",
     "AssignmentMode",
     "BackfillOptions",
@@ -121,7 +120,6 @@ __all__ = [
     "JobPut",
     "JobRemoved",
     "LastTried",
-    "Learner",
     "LossPut",
     "Mismatch",
     "NoRoomOptions",
@@ -129,14 +127,13 @@ __all__ = [
     "NodeRemoved",
     "Oracle",
     "Order",
-    "Place",
     "PlacementStream",
-    "Plan",
     "PluginError",
     "PluginSet",
     "PreemptionOptions",
     "PreemptionOracle",
     "Preemptor",
+    "PreparedRequest",
     "Question",
     "QueuePut",
     "QuotaPut",
@@ -144,6 +141,7 @@ __all__ = [
     "ReplacedRole",
     "RoleAssignment",
     "RoleCounts",
+    "RowAndCards",
     "Rows",
     "Score",
     "ShareStrategy",
@@ -151,6 +149,7 @@ __all__ = [
     "SnapshotError",
     "Statement",
     "StatementError",
+    "StreamMovePlan",
     "Target",
     "TargetSet",
     "TaskPlacement",
@@ -161,6 +160,7 @@ __all__ = [
     "VictimCandidate",
     "VictimOrder",
     "VictimSearch",
+    "WorkloadLearner",
     "WorkloadShape",
     "assign_flavors",
     "can_pack_gangs",
@@ -203,7 +203,7 @@ _MODULES: Final = {
     "placement.index.question": "Question",
     "placement.index.workload": "TaskWorkload WorkloadShape typical_shapes workload_of",
     "placement.placer": "TaskPlacement",
-    "placement_stream": "Asked Place PlacementStream",
+    "placement_stream": "PreparedRequest RowAndCards PlacementStream",
     "plugins.discovery": "with_entry_points",
     "plugins.guard": "PluginError",
     "preemption.candidates": "VictimCandidate normative_order",
@@ -230,10 +230,10 @@ _MODULES: Final = {
     "state.fleet": "Bools Ints Rows",
     "state.snapshot": "Snapshot",
     "state.statement": "Statement StatementError",
-    "stream_learner": "Learner",
-    "stream_moves": "Plan",
+    "stream_learner": "WorkloadLearner",
+    "stream_moves": "StreamMovePlan",
 }
-"""Names by module, as the imports above say it to type checkers; `name=original` for one that is renamed."""
+"""Names by module, equal to the imports for type checkers above; `name=original` for a renamed import."""
 
 _SOURCES: Final = {
     name: (module, original or name)
@@ -243,7 +243,7 @@ _SOURCES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name at its first use and keeps it (PEP 562)."""
+    """Import a public name at its first use and store it (PEP 562)."""
     if name not in _SOURCES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, original = _SOURCES[name]

@@ -1,7 +1,7 @@
-"""Placement without queues and quota: tasks arrive one by one and take the best place or none.
+"""Placement without queues and quota: each arriving task gets the best placement or none.
 
-What a packing study needs, by the very scores, predicates and tie rules that a cycle uses. Nothing is
-undone here, so no snapshot is kept.
+Packing studies use it with the same scores, predicates and tie rules as a cycle. Nothing is undone, so there
+is no snapshot.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ import numpy as np
 
 from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import Flavor, Node, PlacementRules, Request
-from scheduling.engine.placement.capacity import slots
+from scheduling.engine.placement.capacity import count_slots
 from scheduling.engine.placement.index.workload import TaskWorkload
-from scheduling.engine.placement.matrix import ScoreMatrix, servable
+from scheduling.engine.placement.matrix import ScoreMatrix, can_use_matrix
 from scheduling.engine.placement.placer import Placer, TaskPlacement
-from scheduling.engine.placement.scores.devices import slices
+from scheduling.engine.placement.scores.devices import slices_of
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
-from scheduling.engine.stream_moves import Movable, Plan, open_room
+from scheduling.engine.stream_moves import MovableTask, StreamMovePlan, plan_moves
 
 NO_RULES = PlacementRules()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """A request made ready for many placements. `index` is its row in the score matrix, if it has one."""
+class PreparedRequest:
+    """A request prepared for many placements; `index` is its row in the score matrix, if it has one."""
 
     task: TaskShape
     index: int | None
 
 
-# A row of the fleet, and the columns of its cards that a task was given.
-Place = tuple[int, tuple[int, ...]]
+# A row of the fleet, and the columns of the cards that were allocated to a task.
+RowAndCards = tuple[int, tuple[int, ...]]
 
 
 class PlacementStream:
-    """Nodes of one flavor that fill up as tasks arrive.
+    """The nodes of one flavor, on which arriving tasks are placed.
 
-    Shapes that a column can answer for are placed by a score matrix, others by their boards; both
-    give the same places. `workload` is what a learning policy takes for usual.
+    Shapes of CPU, memory and cards alone are placed by a score matrix, others by their score boards; both
+    give the same placements. `workload` is the workload mix of a learning policy.
 
     Raises:
-        ConfigError: when the configuration names what does not exist.
+        ConfigError: when the configuration names plug-ins that do not exist.
     """
 
     def __init__(
@@ -58,118 +58,139 @@ class PlacementStream:
         self._fleet = Fleet(nodes)
         self._flavor = flavor
         self._placer = Placer(self._fleet, resolve_config(config).rule, workload or TaskWorkload())
-        self._matrix: ScoreMatrix | None = self._placer.matrix(flavor.policy)
+        self._matrix: ScoreMatrix | None = self._placer.find_matrix(flavor.policy)
 
     @property
     def fleet(self) -> Fleet:
-        """The nodes with all that is held on them."""
-        self.settle()
+        """The nodes with their present usage."""
+        self.record_placements()
         return self._fleet
 
-    def settle(self) -> None:
-        """Book what was placed; whoever kept the fleet has to ask for that before looking at it."""
+    def record_placements(self) -> None:
+        """Add pending placements to the usage of the fleet; call it before a read of a stored fleet."""
         if self._matrix is not None:
-            self._matrix.settle()
+            self._matrix.record_placements()
 
-    def expect(self, requests: Iterable[Request], rules: PlacementRules = NO_RULES) -> list[Asked]:
-        """Make requests ready together, which is much cheaper than one by one."""
+    def prepare_requests(
+        self, requests: Iterable[Request], rules: PlacementRules = NO_RULES
+    ) -> list[PreparedRequest]:
+        """Prepare requests together, which is much cheaper than one by one."""
         listed = list(requests)
         tasks = {request: resolve_shape(request, rules, self._flavor) for request in dict.fromkeys(listed)}
         if self._matrix is not None:
-            self._matrix.expect((task, self._flavor) for task in tasks.values() if self._servable(task))
-        known = {request: self._asked(task) for request, task in tasks.items()}
+            self._matrix.add_shapes(
+                (task, self._flavor) for task in tasks.values() if self._uses_matrix(task)
+            )
+        known = {request: self._prepare(task) for request, task in tasks.items()}
         return [known[request] for request in listed]
 
-    def place(self, request: Request, rules: PlacementRules = NO_RULES) -> TaskPlacement | None:
-        """Give one task a node and cards, which it then holds; None when nothing takes it."""
-        asked = self._asked(resolve_shape(request, rules, self._flavor))
-        place = self.put(asked)
-        return None if place is None else self.seat(asked, place)
+    def place_task(self, request: Request, rules: PlacementRules = NO_RULES) -> TaskPlacement | None:
+        """Allocate node and cards to one task, and return the placement; None if no node fits."""
+        prepared = self._prepare(resolve_shape(request, rules, self._flavor))
+        place = self.place_prepared(prepared)
+        return None if place is None else self.describe_placement(prepared, place)
 
-    def put(self, asked: Asked) -> Place | TaskPlacement | None:
-        """As `place`, for a request made ready before, and without the particulars of the seat."""
-        matrix, index = self._matrix, asked.index
+    def place_prepared(self, prepared: PreparedRequest) -> RowAndCards | TaskPlacement | None:
+        """Place a prepared request like `place_task`, but return only row and cards where a matrix places
+        it.
+        """
+        matrix, index = self._matrix, prepared.index
         if matrix is None or index is None:
-            return self._by_board(asked.task)
-        row = matrix.best(index)
-        return None if row is None else (row, matrix.take(index, row))
+            return self._place_by_board(prepared.task)
+        row = matrix.find_best_node(index)
+        return None if row is None else (row, matrix.place_task(index, row))
 
-    def seat(self, asked: Asked, place: Place | TaskPlacement) -> TaskPlacement:
-        """The particulars of a place that was given to a request."""
-        return place if isinstance(place, TaskPlacement) else self._seat(asked.task, *place)
+    def describe_placement(
+        self, prepared: PreparedRequest, place: RowAndCards | TaskPlacement
+    ) -> TaskPlacement:
+        """Return the whole placement of a prepared request."""
+        return place if isinstance(place, TaskPlacement) else self._to_placement(prepared.task, *place)
 
-    def by_lot(self, asked: Asked, draw: int) -> TaskPlacement | None:
-        """Place a task on any node that takes it, and sliced on any card, as a large drawn number says."""
-        self.settle()
-        board = self._placer.board(asked.task, self._flavor)
-        rows = np.flatnonzero(board.feasible())
+    def place_randomly(self, prepared: PreparedRequest, draw: int) -> TaskPlacement | None:
+        """Place a task on a random feasible node, and a slice on a random card; `draw` is a large random
+        number.
+        """
+        self.record_placements()
+        board = self._placer.get_board(prepared.task, self._flavor)
+        rows = np.flatnonzero(board.feasible_rows())
         if not len(rows):
             return None
         draw, chosen = divmod(draw, len(rows))
-        row, task = int(rows[chosen]), asked.task
+        row, task = int(rows[chosen]), prepared.task
         fitting = np.flatnonzero(board.question.fitting(slice(row, row + 1))[0]).tolist()
         first = draw % max(1, len(fitting) - task.cards + 1) if task.cards and not task.whole else 0
         columns = tuple(fitting[first : first + task.cards])
-        return self._held(task, self._seat(task, row, columns))
+        return self._add_usage(task, self._to_placement(task, row, columns))
 
-    def learn(self, workload: TaskWorkload) -> None:
-        """Learn from this work and from the fleet as it is now; scores anew if that made a change."""
+    def learn_workload(self, workload: TaskWorkload) -> None:
+        """Let a learning policy learn from the workload and the present fleet; score again if that changes
+        it.
+        """
         if self._flavor.policy not in self._placer.rule.learning_policies:
             return
-        self.settle()
+        self.record_placements()
         before = self._placer.grid_score(self._flavor.policy)
-        self._placer.learn(workload)
+        self._placer.learn_workload(workload)
         score = self._placer.grid_score(self._flavor.policy)
         if self._matrix is not None and score is not None and score != before:
-            self._matrix.relearn(score)
+            self._matrix.rescore_all(score)
 
-    def leave(self, asked: Asked, seat: TaskPlacement) -> None:
-        """A task that was placed gives its place back."""
-        task = asked.task
+    def release_task(self, prepared: PreparedRequest, placement: TaskPlacement) -> None:
+        """Release the placement of a task."""
+        task = prepared.task
         self._fleet.remove_usage(
-            seat.row,
-            self._fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
+            placement.row,
+            self._fleet.usage_of(
+                placement.row, task.cpu, task.memory, placement.slices, task.extended, placement.zones
+            ),
         )
 
-    def move(self, asked: Asked, seat: TaskPlacement, to: TaskPlacement) -> None:
-        """A task that was placed changes its place for one that has room."""
-        self.leave(asked, seat)
-        self._held(asked.task, to)
+    def move_task(self, prepared: PreparedRequest, placement: TaskPlacement, to: TaskPlacement) -> None:
+        """Move a task to another placement, which must have room."""
+        self.release_task(prepared, placement)
+        self._add_usage(prepared.task, to)
 
-    def room(self, request: Request) -> int:
-        """How many tasks of a request could be placed now, at most."""
-        self.settle()
-        board = self._placer.board(resolve_shape(request, NO_RULES, self._flavor), self._flavor)
-        return int(slots(board.question)[board.feasible()].sum())
+    def count_slots(self, request: Request) -> int:
+        """Return an upper bound for the number of tasks of a request that can be placed now."""
+        self.record_placements()
+        board = self._placer.get_board(resolve_shape(request, NO_RULES, self._flavor), self._flavor)
+        return int(count_slots(board.question)[board.feasible_rows()].sum())
 
-    def open_room(
-        self, held: Mapping[str, tuple[Asked, TaskPlacement]], request: Request, *, moves: int
-    ) -> Plan:
-        """What moves of held tasks would open for tasks of a request; nothing is moved."""
-        self.settle()
-        movables = [Movable(name, asked.task, self._flavor, seat) for name, (asked, seat) in held.items()]
+    def plan_moves(
+        self, placed: Mapping[str, tuple[PreparedRequest, TaskPlacement]], request: Request, *, moves: int
+    ) -> StreamMovePlan:
+        """Return the moves of placed tasks that make room for tasks of a request; nothing is moved."""
+        self.record_placements()
+        movables = [
+            MovableTask(name, prepared.task, self._flavor, placement)
+            for name, (prepared, placement) in placed.items()
+        ]
         target = resolve_shape(request, NO_RULES, self._flavor)
-        return open_room(self._placer, movables, (target, self._flavor), moves=moves)
+        return plan_moves(self._placer, movables, (target, self._flavor), moves=moves)
 
-    def _asked(self, task: TaskShape) -> Asked:
-        if self._matrix is None or not self._servable(task):
-            return Asked(task, None)
-        return Asked(task, self._matrix.index(task, self._flavor))
+    def _prepare(self, task: TaskShape) -> PreparedRequest:
+        if self._matrix is None or not self._uses_matrix(task):
+            return PreparedRequest(task, None)
+        return PreparedRequest(task, self._matrix.ensure_shape(task, self._flavor))
 
-    def _servable(self, task: TaskShape) -> bool:
-        return servable(task, self._fleet) and self._placer.uses_grid_score(task, self._flavor)
+    def _uses_matrix(self, task: TaskShape) -> bool:
+        return can_use_matrix(task, self._fleet) and self._placer.uses_grid_score(task, self._flavor)
 
-    def _by_board(self, task: TaskShape) -> TaskPlacement | None:
-        self.settle()
-        seat = self._placer.choose(task, self._flavor)
-        return None if seat is None else self._held(task, seat)
+    def _place_by_board(self, task: TaskShape) -> TaskPlacement | None:
+        self.record_placements()
+        placement = self._placer.find_placement(task, self._flavor)
+        return None if placement is None else self._add_usage(task, placement)
 
-    def _held(self, task: TaskShape, seat: TaskPlacement) -> TaskPlacement:
+    def _add_usage(self, task: TaskShape, placement: TaskPlacement) -> TaskPlacement:
         self._fleet.add_usage(
-            seat.row,
-            self._fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones),
+            placement.row,
+            self._fleet.usage_of(
+                placement.row, task.cpu, task.memory, placement.slices, task.extended, placement.zones
+            ),
         )
-        return seat
+        return placement
 
-    def _seat(self, task: TaskShape, row: int, columns: tuple[int, ...]) -> TaskPlacement:
-        return TaskPlacement(row, self._fleet.nodes[row].id, slices(self._fleet, task, row, columns), columns)
+    def _to_placement(self, task: TaskShape, row: int, columns: tuple[int, ...]) -> TaskPlacement:
+        return TaskPlacement(
+            row, self._fleet.nodes[row].id, slices_of(self._fleet, task, row, columns), columns
+        )

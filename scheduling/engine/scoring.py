@@ -1,5 +1,5 @@
-"""Parts of the packing scores for packages that bring a score of their own which rests on the grid of shapes
-and nodes, such as the policies that are published with the packing traces.
+"""This module offers parts of the packing scores to packages with a score of their own over the grid of
+shapes and nodes, such as the policies that are published with the packing traces.
 
 A score is registered in a `PluginSet` and named in a policy of `EngineConfig.policies`.
 """

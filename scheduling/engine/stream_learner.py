@@ -1,44 +1,45 @@
-"""When a stream learns: what is usual is taken from the requests that it has seen so far."""
+"""The learning of a placement stream from the requests that it has seen so far."""
 
 from __future__ import annotations
 
 from scheduling.engine.placement.index.workload import TaskWorkload, WorkloadShape
 from scheduling.engine.placement_stream import PlacementStream
 
-# Before so many arrivals little is known, and policies that learn are left alone.
-FIRST = 128
-# Risks are looked at again whenever this part of all cards was taken since.
-PARTS = 32
+# The number of arrivals before the first learning; fewer describe the workload too poorly.
+FIRST_LEARNING = 128
+# Risks are computed again whenever one such part of all card cores was allocated since.
+FLEET_PARTS = 32
 
 
-class Learner:
-    """Counts the requests of a stream, and lets it learn from them.
+class WorkloadLearner:
+    """The learner of one stream, which counts its requests.
 
-    Tables are learnt anew whenever the number of requests has doubled; risks, which come from what is
-    free, whenever a 32nd of all core units was taken. Both cost the same at any size of the cluster.
+    Tables are learnt again whenever the number of requests has doubled; risks, which follow from free
+    capacity, whenever a 32nd of all core units was allocated. The cost of both does not depend on the cluster
+    size.
     """
 
     def __init__(self, stream: PlacementStream) -> None:
         self._stream = stream
         self._seen: list[WorkloadShape] = []
-        self._due = FIRST
+        self._due = FIRST_LEARNING
         self._known = TaskWorkload()
-        self._part = max(int(stream.fleet.card_cores[stream.fleet.present].sum()) // PARTS, 1)
+        self._part = max(int(stream.fleet.card_cores[stream.fleet.present].sum()) // FLEET_PARTS, 1)
         self._taken = 0
 
-    def saw(self, shape: WorkloadShape) -> bool:
-        """A request came. Call it before the request is placed; whether it is time to learn first."""
+    def observe_request(self, shape: WorkloadShape) -> bool:
+        """Count a request before its placement, and return whether `learn_workload` is due first."""
         self._seen.append(shape)
         return len(self._seen) == self._due or (self._taken >= self._part and bool(self._known.counts))
 
-    def took(self, cores: int) -> None:
-        """The request found a place, and so many core units of cards are taken."""
+    def record_allocation(self, cores: int) -> None:
+        """Count the core units of cards that were allocated to a request."""
         self._taken += cores
 
-    def learn(self) -> None:
-        """Learn, when it is time."""
+    def learn_workload(self) -> None:
+        """Let the stream learn from the requests so far."""
         if len(self._seen) == self._due:
             self._due *= 2
             self._known = TaskWorkload.count_tasks(self._seen)
         self._taken = 0
-        self._stream.learn(self._known)
+        self._stream.learn_workload(self._known)

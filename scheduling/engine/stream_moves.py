@@ -1,12 +1,12 @@
-"""Which moves of running tasks open room for tasks of a given shape.
+"""The search for moves of running tasks that make room for tasks of a given shape.
 
-The search empties nodes: of the nodes that would hold one more task of the shape if some movable
-tasks left, it takes the one with the fewest to move, gives each of them another place by the placement
-policy, and keeps the result only if the node then has room and no room elsewhere was used up for it. So
-every group of moves ends in a net gain, and a moved task always has a place. It stops at the wanted
-number of openings or when no node can be opened with the moves that are left.
+The search clears nodes. Of the nodes that have room for one more task of the shape without some movable
+tasks, it takes the one with the fewest tasks to move and places each of them elsewhere by the placement
+policy. It accepts the result only if the node then has room and no other room was used for it, so that every
+group of moves is a net gain and every moved task has a placement. It stops at the wanted number of openings,
+or when the remaining moves clear no node.
 
-It is a what-if: it tries on the fleet and leaves it as it was.
+The search simulates on the fleet and undoes its changes.
 """
 
 from __future__ import annotations
@@ -19,196 +19,204 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.engine.model import Flavor
-from scheduling.engine.placement.capacity import slots
+from scheduling.engine.placement.capacity import count_slots
 from scheduling.engine.placement.placer import Placer, TaskPlacement
 from scheduling.engine.state.fleet import Bools, Fleet, Ints, TaskUsage
 from scheduling.engine.state.task_shape import TaskShape
 
 
 @dataclass(frozen=True, slots=True)
-class Movable:
-    """A running task that may be moved, and the place that it has. `id` is its own among all movables."""
+class MovableTask:
+    """A running task that may be moved, with its placement; `id` is unique among all movable tasks."""
 
     id: str
     task: TaskShape
     flavor: Flavor
-    seat: TaskPlacement
+    placement: TaskPlacement
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """A task and its new place."""
+class StreamMove:
+    """A task and its new placement."""
 
-    movable: Movable
+    task: MovableTask
     to: TaskPlacement
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """A group of moves that belong together: only all of them open room on the row."""
+class NodeOpening:
+    """A group of moves that together make room on the row."""
 
     row: int
-    moves: tuple[Move, ...]
+    moves: tuple[StreamMove, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Openings in the order in which they are to be made; `before` is how many tasks had room at first."""
+class StreamMovePlan:
+    """The openings in the order of execution; `before` is the number of tasks that had room at first."""
 
     before: int
-    openings: tuple[Opening, ...]
+    openings: tuple[NodeOpening, ...]
 
     @property
     def after(self) -> int:
-        """How many tasks have room once the plan is carried out."""
+        """The number of tasks that have room after the plan."""
         return self.before + len(self.openings)
 
     @property
-    def moves(self) -> tuple[Move, ...]:
+    def moves(self) -> tuple[StreamMove, ...]:
         """All moves in order."""
         return tuple(move for opening in self.openings for move in opening.moves)
 
     @property
     def cores_moved(self) -> int:
-        """Core units of cards held by the tasks that move."""
-        return sum(part.cores for move in self.moves for part in move.movable.seat.slices)
+        """The core units of cards of the moved tasks."""
+        return sum(part.cores for move in self.moves for part in move.task.placement.slices)
 
 
-def open_room(
+def plan_moves(
     placer: Placer,
-    movables: Iterable[Movable],
+    movables: Iterable[MovableTask],
     target: tuple[TaskShape, Flavor],
     *,
     moves: int,
     wanted: int | None = None,
-) -> Plan:
-    """Moves, at most so many, that open room for up to `wanted` (None: any number) tasks of the target.
+) -> StreamMovePlan:
+    """Return at most `moves` moves that make room for up to `wanted` (None: any number) tasks of the target.
 
     Equal arguments on an equal fleet give an equal plan. A task is moved at most once.
     """
-    return _Search(placer, movables, target).run(moves, wanted)
+    return _MoveSearch(placer, movables, target).run(moves, wanted)
 
 
-class _Search:
-    """One search; whatever it changes on the fleet it notes and takes back."""
+class _MoveSearch:
+    """One search; it logs its changes of the fleet and undoes them."""
 
-    def __init__(self, placer: Placer, movables: Iterable[Movable], target: tuple[TaskShape, Flavor]) -> None:
+    def __init__(
+        self, placer: Placer, movables: Iterable[MovableTask], target: tuple[TaskShape, Flavor]
+    ) -> None:
         self._placer = placer
         self._fleet: Fleet = placer.fleet
-        self._board = placer.board(*target)
-        self._on: defaultdict[int, list[Movable]] = defaultdict(list)
+        self._board = placer.get_board(*target)
+        self._on: defaultdict[int, list[MovableTask]] = defaultdict(list)
         for movable in movables:
-            self._on[movable.seat.row].append(movable)
+            self._on[movable.placement.row].append(movable)
         self._done: list[tuple[int, int, TaskUsage]] = []
 
-    def run(self, budget: int, wanted: int | None) -> Plan:
-        """The plan; the fleet is as before."""
+    def run(self, budget: int, wanted: int | None) -> StreamMovePlan:
+        """Return the plan, with the fleet unchanged."""
         begun = len(self._done)
-        before = self._room()
-        costs = [cost for row in sorted(self._on) if (cost := self._cost(row)) is not None]
+        before = self._count_slots()
+        costs = [cost for row in sorted(self._on) if (cost := self._compute_cost(row)) is not None]
         heapq.heapify(costs)
-        openings: list[Opening] = []
+        openings: list[NodeOpening] = []
         while costs and (wanted is None or len(openings) < wanted):
             number, _, row = heapq.heappop(costs)
             if number > budget:
                 break
-            opening = self._open(row, budget)
+            opening = self._clear_row(row, budget)
             if opening is not None:
                 openings.append(opening)
                 budget -= len(opening.moves)
-        self._back_to(begun)
-        return Plan(int(before.sum()), tuple(openings))
+        self._undo_to(begun)
+        return StreamMovePlan(int(before.sum()), tuple(openings))
 
-    def _room(self) -> Ints:
-        """How many tasks of the target each row has room for."""
-        return np.where(self._board.feasible(), slots(self._board.question), 0)
+    def _count_slots(self) -> Ints:
+        """Return the number of tasks of the target for which each row has room."""
+        return np.where(self._board.feasible_rows(), count_slots(self._board.question), 0)
 
     def _has_room(self, row: int) -> bool:
-        return bool(self._board.feasible()[row])
+        return bool(self._board.feasible_rows()[row])
 
-    def _cost(self, row: int) -> tuple[int, int, int] | None:
-        """(tasks, core units, row) to move so that the row has room; None where it has, or cannot have."""
+    def _compute_cost(self, row: int) -> tuple[int, int, int] | None:
+        """Return (tasks, core units, row) to move for room on the row; None if it has room or cannot have
+        it.
+        """
         if self._has_room(row):
             return None
         begun = len(self._done)
-        leaving = self._leaving(row)
-        self._back_to(begun)
-        if leaving is None:
+        chosen = self._choose_tasks(row)
+        self._undo_to(begun)
+        if chosen is None:
             return None
-        return len(leaving), sum(_weight(movable) for movable in leaving), row
+        return len(chosen), sum(_card_cores(movable) for movable in chosen), row
 
-    def _leaving(self, row: int) -> list[Movable] | None:
-        """A set of tasks, none of them needlessly, without which the row has room; they are lifted."""
-        lifted: list[Movable] = []
-        for movable in sorted(self._on[row], key=_ease):
-            self._lift(movable)
-            lifted.append(movable)
+    def _choose_tasks(self, row: int) -> list[MovableTask] | None:
+        """Remove a minimal set of tasks after which the row has room, and return it; None if there is
+        none.
+        """
+        removed: list[MovableTask] = []
+        for movable in sorted(self._on[row], key=_removal_order):
+            self._remove_task(movable)
+            removed.append(movable)
             if self._has_room(row):
                 break
         else:
             return None
-        leaving = lifted[-1:]
-        for movable in reversed(lifted[:-1]):
-            self._put(movable.seat, movable.task)
+        chosen = removed[-1:]
+        for movable in reversed(removed[:-1]):
+            self._place_task(movable.placement, movable.task)
             if not self._has_room(row):
-                self._lift(movable)
-                leaving.append(movable)
-        return leaving
+                self._remove_task(movable)
+                chosen.append(movable)
+        return chosen
 
-    def _open(self, row: int, budget: int) -> Opening | None:
-        """Open a row, or leave everything as it is and return None."""
+    def _clear_row(self, row: int, budget: int) -> NodeOpening | None:
+        """Clear a row, or change nothing and return None."""
         if self._has_room(row):
             return None
         begun = len(self._done)
-        leaving = self._leaving(row)
-        if leaving is None or len(leaving) > budget:
-            self._back_to(begun)
+        chosen = self._choose_tasks(row)
+        if chosen is None or len(chosen) > budget:
+            self._undo_to(begun)
             return None
-        allowed: Bools = ~self._board.feasible()
-        moves: list[Move] = []
-        for movable in sorted(leaving, key=_size):
-            seat = self._placer.choose(movable.task, movable.flavor, allowed)
-            if seat is None:
-                self._back_to(begun)
+        allowed: Bools = ~self._board.feasible_rows()
+        moves: list[StreamMove] = []
+        for movable in sorted(chosen, key=_placement_order):
+            placement = self._placer.find_placement(movable.task, movable.flavor, allowed)
+            if placement is None:
+                self._undo_to(begun)
                 return None
-            self._put(seat, movable.task)
-            moves.append(Move(movable, seat))
-        # The arrivals stay: a task is moved once, so they are nobody's movables any more.
-        gone = {movable.id for movable in leaving}
-        self._on[row] = [movable for movable in self._on[row] if movable.id not in gone]
-        return Opening(row, tuple(moves))
+            self._place_task(placement, movable.task)
+            moves.append(StreamMove(movable, placement))
+        # A moved task is not added to its new row, because a task is moved at most once.
+        moved = {movable.id for movable in chosen}
+        self._on[row] = [movable for movable in self._on[row] if movable.id not in moved]
+        return NodeOpening(row, tuple(moves))
 
-    def _lift(self, movable: Movable) -> None:
-        hold = self._hold(movable.seat, movable.task)
-        self._fleet.remove_usage(movable.seat.row, hold)
-        self._done.append((-1, movable.seat.row, hold))
+    def _remove_task(self, movable: MovableTask) -> None:
+        usage = self._usage_of(movable.placement, movable.task)
+        self._fleet.remove_usage(movable.placement.row, usage)
+        self._done.append((-1, movable.placement.row, usage))
 
-    def _put(self, seat: TaskPlacement, task: TaskShape) -> None:
-        hold = self._hold(seat, task)
-        self._fleet.add_usage(seat.row, hold)
-        self._done.append((1, seat.row, hold))
+    def _place_task(self, placement: TaskPlacement, task: TaskShape) -> None:
+        usage = self._usage_of(placement, task)
+        self._fleet.add_usage(placement.row, usage)
+        self._done.append((1, placement.row, usage))
 
-    def _hold(self, seat: TaskPlacement, task: TaskShape) -> TaskUsage:
-        return self._fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices, task.extended, seat.zones)
+    def _usage_of(self, placement: TaskPlacement, task: TaskShape) -> TaskUsage:
+        return self._fleet.usage_of(
+            placement.row, task.cpu, task.memory, placement.slices, task.extended, placement.zones
+        )
 
-    def _back_to(self, length: int) -> None:
+    def _undo_to(self, length: int) -> None:
         while len(self._done) > length:
-            sign, row, hold = self._done.pop()
+            sign, row, usage = self._done.pop()
             if sign > 0:
-                self._fleet.remove_usage(row, hold)
+                self._fleet.remove_usage(row, usage)
             else:
-                self._fleet.add_usage(row, hold)
+                self._fleet.add_usage(row, usage)
 
 
-def _weight(movable: Movable) -> int:
-    return sum(part.cores for part in movable.seat.slices)
+def _card_cores(movable: MovableTask) -> int:
+    return sum(part.cores for part in movable.placement.slices)
 
 
-def _ease(movable: Movable) -> tuple[bool, int, int, str]:
-    """Tasks with cards first, as cards are what is short; among them the lighter."""
-    return not movable.task.cards, _weight(movable), movable.task.cpu, movable.id
+def _removal_order(movable: MovableTask) -> tuple[bool, int, int, str]:
+    """Return a key: tasks with cards first, because cards are scarce, among them those with fewer cores."""
+    return not movable.task.cards, _card_cores(movable), movable.task.cpu, movable.id
 
 
-def _size(movable: Movable) -> tuple[int, int, str]:
-    """The largest first: they find a place with most difficulty."""
-    return -_weight(movable), -movable.task.cpu, movable.id
+def _placement_order(movable: MovableTask) -> tuple[int, int, str]:
+    """Return a key: the largest first, because they are hardest to place."""
+    return -_card_cores(movable), -movable.task.cpu, movable.id

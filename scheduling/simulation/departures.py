@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from scheduling.engine import Asked, PlacementStream, TaskPlacement
+from scheduling.engine import PlacementStream, PreparedRequest, TaskPlacement
 from scheduling.engine.model import GpuRequest, Request
 from scheduling.simulation.errors import UsageError
 
@@ -18,7 +18,7 @@ LOAD = 0.9
 # What each waiting job asks for: eight whole cards and 64 cores.
 WAITING = Request(cpu=64_000, memory=0, gpu=GpuRequest(cards=8))
 
-Held = Mapping[str, tuple[Asked, TaskPlacement]]
+Held = Mapping[str, tuple[PreparedRequest, TaskPlacement]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +61,22 @@ def depart_pods(stream: PlacementStream, held: Held, what: Departures, *, seed: 
 
     `held` is who has which place, in order of arrival; `card` is the core units of one card.
     """
-    loaded = stream.room(WAITING)
+    loaded = stream.count_slots(WAITING)
     leaving = set(Random(seed).sample(range(len(held)), round(len(held) * what.percent / 100)))
     staying = {}
     for index, (name, (asked, seat)) in enumerate(held.items()):
         if index in leaving:
-            stream.leave(asked, seat)
+            stream.release_task(asked, seat)
         else:
             staying[name] = (asked, seat)
-    plan = stream.open_room(staying, WAITING, moves=what.moves)
+    plan = stream.plan_moves(staying, WAITING, moves=what.moves)
     for move in plan.moves:
-        stream.move(staying[move.movable.id][0], move.movable.seat, move.to)
+        stream.move_task(staying[move.task.id][0], move.task.placement, move.to)
     return Departed(
         left=len(leaving),
         slots_loaded=loaded,
         slots_without=plan.before,
-        slots_with=stream.room(WAITING),
+        slots_with=stream.count_slots(WAITING),
         moves=len(plan.moves),
         cards_moved=plan.cores_moved / card,
     )

@@ -17,12 +17,12 @@ from typing import Any
 
 from foundation.core.garbage_collection import gc_paused
 from scheduling.engine import (
-    Asked,
-    Learner,
-    Place,
     PlacementStream,
+    PreparedRequest,
+    RowAndCards,
     TaskPlacement,
     TaskWorkload,
+    WorkloadLearner,
 )
 from scheduling.engine.model import Node
 from scheduling.simulation.departures import LOAD, Departed, Departures, depart_pods
@@ -177,8 +177,8 @@ class _Run:
         self._stream = PlacementStream(
             nodes, packing_flavor(by), published_config(), None if policy == DEFAULT else whole
         )
-        self._learner = Learner(self._stream) if policy == DEFAULT else None
-        asked = self._stream.expect(pod.request for pod in pods)
+        self._learner = WorkloadLearner(self._stream) if policy == DEFAULT else None
+        asked = self._stream.prepare_requests(pod.request for pod in pods)
         self._pods = [pods[index % len(pods)] for index in order]
         self._asked = [asked[index % len(pods)] for index in order]
         self._milli = [pod.milli for pod in self._pods]
@@ -187,7 +187,7 @@ class _Run:
         self._lots = Random(seed) if policy == RANDOM else None
         self._gauge = FragmentationGauge(self._stream.fleet, whole.list_typical())
         self._ratio: defaultdict[int, list[float]] = defaultdict(list)
-        self._log: list[Place | TaskPlacement | None] = []
+        self._log: list[RowAndCards | TaskPlacement | None] = []
         self._departed: Departed | None = None
         self.watch = watch
 
@@ -196,28 +196,32 @@ class _Run:
         put, log, learner = self._put(), self._log, self._learner
         used = 0
         for step, (asked, at, milli) in enumerate(zip(self._asked, self._at, self._milli, strict=True)):
-            if learner is not None and learner.saw(self._pods[step].shape):
+            if learner is not None and learner.observe_request(self._pods[step].shape):
                 with self.watch.paused():
-                    learner.learn()
+                    learner.learn_workload()
             place = put(asked)
             log.append(place)
             if place is not None:
                 used += milli
                 if learner is not None:
-                    learner.took(milli)
+                    learner.record_allocation(milli)
                 if used >= until:
                     return True
             if at in FRAGMENTATION_AT or step % 256 == 0:
                 self._look(step, at, progress)
-        self._stream.settle()
+        self._stream.record_placements()
         return False
 
-    def _put(self) -> Callable[[Asked], Place | TaskPlacement | None]:
+    def _put(self) -> Callable[[PreparedRequest], RowAndCards | TaskPlacement | None]:
         lots, stream = self._lots, self._stream
-        return stream.put if lots is None else lambda asked: stream.by_lot(asked, lots.getrandbits(64))
+        return (
+            stream.place_prepared
+            if lots is None
+            else lambda asked: stream.place_randomly(asked, lots.getrandbits(64))
+        )
 
     def _look(self, step: int, at: int, progress: Progress) -> None:
-        self._stream.settle()
+        self._stream.record_placements()
         with self.watch.paused():
             if at in FRAGMENTATION_AT:
                 self._ratio[at].append(self._gauge.unusable_percent())
@@ -228,7 +232,7 @@ class _Run:
         held = {}
         for step, (asked, place) in enumerate(zip(self._asked, self._log, strict=False)):
             if place is not None:
-                held[str(step)] = asked, self._stream.seat(asked, place)
+                held[str(step)] = asked, self._stream.describe_placement(asked, place)
         self._departed = depart_pods(self._stream, held, departures, seed=seed, card=CARD)
 
     def report(self, policy: str, seed: int) -> PackReport:

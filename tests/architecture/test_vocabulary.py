@@ -19,16 +19,7 @@ PACKAGES = ("platform", "tenants", "quotas", "scheduling", "frontend", "benchmar
 # line is added here; no folder is ever taken out.
 CLEAN = (
     "quotas",
-    "scheduling/engine/actions",
-    "scheduling/engine/gang",
-    "scheduling/engine/model",
-    "scheduling/engine/order",
-    "scheduling/engine/placement",
-    "scheduling/engine/plugins",
-    "scheduling/engine/preemption",
-    "scheduling/engine/quota",
-    "scheduling/engine/session",
-    "scheduling/engine/state",
+    "scheduling/engine",
 )
 
 # A word that no name may contain, and the word to use in its place.

@@ -64,7 +64,7 @@ class AreaSearch:
         entries = self._entries(roles)
         levels = levels_of(self._snapshot.fleet, topology_labels(rule, [entry.flavor for entry in entries]))
         wanted = tuple(
-            ShapeDemand(self._placer.board(entry.task, entry.flavor), more[entry.role.name])
+            ShapeDemand(self._placer.get_board(entry.task, entry.flavor), more[entry.role.name])
             for entry in entries
         )
         return DomainSearch(levels, rule, wanted, outer, self._placed_rows(pinned))

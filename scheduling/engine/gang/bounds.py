@@ -185,7 +185,7 @@ class SlotBounds:
         if not flavors or any(not flavor.takes_tasks for flavor in flavors):
             return None
         boards = [
-            self._placer.board(resolve_shape(role.request, job.rules_of(role), flavor), flavor)
+            self._placer.get_board(resolve_shape(role.request, job.rules_of(role), flavor), flavor)
             for flavor in flavors
         ]
         if not all(is_countable(board) for board in boards):

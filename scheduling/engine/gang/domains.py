@@ -16,7 +16,7 @@ import numpy as np
 
 from scheduling.engine.model import TopologyMode, TopologyRule
 from scheduling.engine.placement.board import ScoreBoard
-from scheduling.engine.placement.capacity import slots
+from scheduling.engine.placement.capacity import count_slots
 from scheduling.engine.placement.index.levels import NO_DOMAIN, TopologyLevels
 from scheduling.engine.state.fleet import Bools, Ints
 
@@ -51,7 +51,7 @@ class ShapeDemand:
 
     def slots_by_row(self, within: Bools | None) -> Ints:
         """Return how many of the tasks each row could take at most, `[rows]`."""
-        free = np.where(self.board.feasible(), slots(self.board.question), 0)
+        free = np.where(self.board.feasible_rows(), count_slots(self.board.question), 0)
         return np.minimum(free if within is None else np.where(within, free, 0), self.tasks)
 
 
@@ -133,7 +133,7 @@ class DomainSearch:
     def _free_slots(self, level: int) -> Ints:
         """Return the slots for the hardest shape by domain, not capped by the demand."""
         board = self.demands[0].board
-        free = np.where(board.feasible(), np.minimum(slots(board.question), MAX_SLOTS), 0)
+        free = np.where(board.feasible_rows(), np.minimum(count_slots(board.question), MAX_SLOTS), 0)
         if self.outer.rows is not None:
             free = np.where(self.outer.rows, free, 0)
         return self.levels.sum_by_domain(level, free)

@@ -156,7 +156,9 @@ class _GangPlacement:
         if role is None or entry is None:
             return
         surplus = self._limits[role.name] - self._counts[role.name]
-        if surplus > 1 and (more := count_free_slots(self._placer.board(entry.task, entry.flavor), surplus)):
+        if surplus > 1 and (
+            more := count_free_slots(self._placer.get_board(entry.task, entry.flavor), surplus)
+        ):
             self._place_counts({role.name: more})
 
     def _place_counts(self, more: TaskCounts) -> bool:
@@ -274,7 +276,7 @@ class _GangPlacement:
         if known is not None:
             self._refusal = known.with_numbers(role=role.name, asked=entry.max_tasks, limit=entry.max_tasks)
             return False
-        board = self._placer.board(entry.task, entry.flavor)
+        board = self._placer.get_board(entry.task, entry.flavor)
         free_slots = count_free_slots(board, number) if area is ANYWHERE else None
         if free_slots is not None and free_slots < number:
             return self._refuse(board, entry, number, free_slots, alone=alone)
@@ -306,7 +308,7 @@ class _GangPlacement:
         """Place one task and return its row; the answer is None if no row takes it."""
         index = self._placed_by_role[entry.role.name]
         for rows in area.row_masks():
-            placement = self._placer.choose(entry.task, entry.flavor, rows, self._prefer_own_queue)
+            placement = self._placer.find_placement(entry.task, entry.flavor, rows, self._prefer_own_queue)
             if placement is not None:
                 self._allocate(
                     entry.build_allocation(self._queue, self._job, placement, entry.free_indices[index])

@@ -41,4 +41,4 @@ def find_uniform_minimum(
     others = (entry for other, entry in given.items() if other != name)
     if any(entry.count for entry in others):
         return None
-    return placer.board(tasks.task, tasks.flavor), more
+    return placer.get_board(tasks.task, tasks.flavor), more

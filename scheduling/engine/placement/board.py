@@ -63,7 +63,7 @@ class ScoreBoard:
         self._given_scores = tuple(scores)
         self._stale = self._select() or self._stale
 
-    def feasible(self) -> Bools:
+    def feasible_rows(self) -> Bools:
         """Return the rows that can take one more task of this shape now, `[rows]`."""
         self._catch_up()
         return self._feasible

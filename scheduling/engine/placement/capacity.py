@@ -26,7 +26,7 @@ MAX_SUMMED_SLOTS = 1_000_000
 MAX_CACHED = 4096
 
 
-def slots(question: Question, rows: Rows = ALL_ROWS, parts: Ints | None = None) -> Ints:
+def count_slots(question: Question, rows: Rows = ALL_ROWS, parts: Ints | None = None) -> Ints:
     """Return, for each row, how many tasks could run there at most, by all that a node counts. `[rows]`.
 
     `parts` is the number of card parts for them on each row, where it is known.
@@ -75,7 +75,7 @@ def count_when_empty(
     `together` are topology rules, in one domain of each of which all tasks must run.
     """
     placer = empty_placer(fleet, rule)
-    board, memo = placer.board(task, flavor), placer.fleet.memo
+    board, memo = placer.get_board(task, flavor), placer.fleet.memo
     known = memo.get(_CapacityCache)
     if not isinstance(known, _CapacityCache) or len(known.of_board) > MAX_CACHED:
         known = memo[_CapacityCache] = _CapacityCache()
@@ -126,8 +126,8 @@ class _BoardCapacity:
         return self._board.question.fleet.rows_changed_since(self._seen[2])
 
     def _count(self, rows: Rows) -> None:
-        feasible, question = self._board.feasible(), self._board.question
-        bounds = np.minimum(slots(question, rows), UNBOUNDED // max(len(feasible), 1))
+        feasible, question = self._board.feasible_rows(), self._board.question
+        bounds = np.minimum(count_slots(question, rows), UNBOUNDED // max(len(feasible), 1))
         if isinstance(rows, slice):
             self._bounds = np.where(feasible, bounds, 0)
         else:

@@ -180,7 +180,7 @@ def _explain_offer(
     numbers: dict[str, int | str] = {"role": role.name, "asked": role.min_count, "available": 0, "limit": 0}
     if offer is None:
         return numbers, ()
-    board = empty_placer(snapshot.fleet, rule).board(offer.task, offer.flavor)
+    board = empty_placer(snapshot.fleet, rule).get_board(offer.task, offer.flavor)
     question = board.question
     numbers |= {"flavor": offer.flavor.id, "available": offer.max_tasks, "limit": offer.max_tasks}
     numbers |= describe_free_cards(board)

@@ -5,7 +5,7 @@ best node with its tie rule. A placement changes one node; its column is then sc
 one call. Nodes of one type with equal free amounts share a *state*, for which the column is computed once; so
 is the step from a state to the next by a placement of a shape. This pays where many shapes alternate, as in a
 packing run; a board serves few shapes and any veto. Placements are recorded in the fleet when it is read
-(`settle`), because many at once are recorded much faster than one at a time.
+(`record_placements`), because many at once are recorded much faster than one at a time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from scheduling.engine.placement.states import State, States
 from scheduling.engine.state.fleet import ALL_ROWS, Bools, CardUsages, Fleet
 from scheduling.engine.state.task_shape import TaskShape
 
-# The passing vetoes that a column applies. The engine's others concern requests that `servable` excludes.
+# The passing vetoes that a column applies. The engine's others concern requests that `can_use_matrix`
+# excludes.
 APPLIED = ("cpu", "memory", "card-cores", "card-memory")
 # The fields that a shape may set; every other one must have its default.
 USUAL = (
     "flavor", "policy", "cpu", "memory", "cards", "mode", "cores", "card_memory", "models", "whole",
-    "node_name", "selector", "affinity", "tolerations", "aligned", "best_effort", "liking",
+    "node_name", "selector", "affinity", "tolerations", "aligned", "best_effort", "preferences",
 )  # fmt: skip
 _UNUSUAL = tuple((entry.name, entry.default) for entry in fields(TaskShape) if entry.name not in USUAL)
 
@@ -52,8 +53,8 @@ def can_apply_vetoes(vetoes: Iterable[Veto]) -> bool:
 class ScoreMatrix:
     """The scores of shapes on the nodes of a fleet under one policy.
 
-    A shape lives as long as the matrix. Shapes that are known in advance should be added together (`expect`),
-    because each new one makes the matrix drop its states.
+    A shape lives as long as the matrix. Shapes that are known in advance should be added together
+    (`add_shapes`), because each new one makes the matrix drop its states.
     """
 
     def __init__(self, fleet: Fleet, score: GridScore, vetoes: Sequence[Veto], picker: CardPicker) -> None:
@@ -79,46 +80,46 @@ class ScoreMatrix:
     def __len__(self) -> int:
         return len(self._index)
 
-    def expect(self, asked: Iterable[tuple[TaskShape, Flavor]]) -> None:
+    def add_shapes(self, asked: Iterable[tuple[TaskShape, Flavor]]) -> None:
         """Add all shapes that are not known yet, and score them together."""
         fresh = [pair for pair in dict(asked).items() if pair[0] not in self._index]
-        self.settle()
+        self.record_placements()
         for task, flavor in fresh:
             self._add(task, flavor)
         if fresh:
             self._tabulate()
             self._rescore_all()
 
-    def index(self, task: TaskShape, flavor: Flavor) -> int:
+    def ensure_shape(self, task: TaskShape, flavor: Flavor) -> int:
         """Return the row of a shape; an unknown one is added."""
         known = self._index.get(task)
         if known is None:
-            self.settle()
+            self.record_placements()
             known = self._add(task, flavor)
             self._tabulate()
             self._fill(known)
         return known
 
-    def best(self, shape: int) -> int | None:
+    def find_best_node(self, shape: int) -> int | None:
         """Return the node with the highest score, the first of equals; None if the shape fits nowhere."""
         fleet = self.fleet
         if self._seen != len(fleet.changed_rows) or self._epoch != fleet.epoch:
-            self.settle()
+            self.record_placements()
         scores = self._rows[shape]
         if not len(scores):
             return None
         node = int(scores.argmax())
         return node if scores.item(node) != self.infeasible else None
 
-    def scores(self, shape: int) -> Numbers:
+    def scores_of(self, shape: int) -> Numbers:
         """Return the scores of a shape on all nodes, `infeasible` where it does not fit. `[nodes]`."""
-        self.settle()
+        self.record_placements()
         return self._rows[shape]
 
-    def take(self, shape: int, node: int) -> tuple[int, ...]:
+    def place_task(self, shape: int, node: int) -> tuple[int, ...]:
         """Place one task of a shape on a node that fits, and return the columns of its cards.
 
-        The fleet knows of it after `settle`.
+        The fleet knows of it after `record_placements`.
         """
         state = self._states[node] or self._find(node)
         columns, parts, after = self._known.take_step(state, shape)
@@ -127,7 +128,7 @@ class ScoreMatrix:
         self._write(node, after)
         return columns
 
-    def settle(self) -> None:
+    def record_placements(self) -> None:
         """Record placements in the fleet, and score nodes again that others changed meanwhile."""
         fleet = self.fleet
         changed = fleet.changed_rows[self._seen :]
@@ -144,9 +145,9 @@ class ScoreMatrix:
             self._free[node] = fleet.memory_free.item(node)
             self._write(node, state)
 
-    def relearn(self, score: GridScore) -> None:
+    def rescore_all(self, score: GridScore) -> None:
         """Score everything again by another score of the same kind."""
-        self.settle()
+        self.record_placements()
         self._score = score
         self._known.replace_score(score)
         if self._asked:
@@ -208,7 +209,7 @@ class ScoreMatrix:
 
     def _find(self, node: int) -> State:
         if self._held:
-            self.settle()
+            self.record_placements()
         if self._known.is_full():
             self._states = [None] * len(self.fleet)
         return self._known.find_state(node)
@@ -227,7 +228,7 @@ class ScoreMatrix:
             self._live[:] = np.minimum(np.array([state.scores for state in states]), limits).T
 
 
-def servable(task: TaskShape, fleet: Fleet) -> bool:
+def can_use_matrix(task: TaskShape, fleet: Fleet) -> bool:
     """Return whether a column can serve the shape: CPU, memory, whole cards and slices, nothing else."""
     if task.mode is GpuMode.MIG or any(getattr(task, name) != plain for name, plain in _UNUSUAL):
         return False

@@ -15,7 +15,7 @@ from scheduling.engine.placement.index.relevance import Selective
 from scheduling.engine.placement.index.workload import TaskWorkload
 from scheduling.engine.placement.matrix import ScoreMatrix, can_apply_vetoes
 from scheduling.engine.placement.scores.alignment import narrow_to_aligned
-from scheduling.engine.placement.scores.devices import CardPicker, slices
+from scheduling.engine.placement.scores.devices import CardPicker, slices_of
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
 from scheduling.engine.state.task_shape import TaskShape
 
@@ -73,7 +73,7 @@ class Placer:
         self._plain: dict[TaskShape, bool] = {}
         self._judged_at = (0, 0)
 
-    def board(self, task: TaskShape, flavor: Flavor) -> ScoreBoard:
+    def get_board(self, task: TaskShape, flavor: Flavor) -> ScoreBoard:
         """Return the score board of a shape.
 
         Raises:
@@ -93,7 +93,7 @@ class Placer:
             self._boards[task] = board
         return board
 
-    def choose(
+    def find_placement(
         self,
         task: TaskShape,
         flavor: Flavor,
@@ -104,17 +104,17 @@ class Placer:
 
         `among` chooses between equally good rows; without it the first is taken.
         """
-        board = self.board(task, flavor)
+        board = self.get_board(task, flavor)
         row = board.find_best_row(within, among if self.rule.prefer_own_nodes else None)
         if row is None:
             return None
         question, zones = narrow_to_aligned(board.question, row)
         columns = board.choose_cards(row, self.rule.devices, question)
         return TaskPlacement(
-            row, self.fleet.nodes[row].id, slices(self.fleet, task, row, columns), columns, zones
+            row, self.fleet.nodes[row].id, slices_of(self.fleet, task, row, columns), columns, zones
         )
 
-    def matrix(self, policy: str) -> ScoreMatrix | None:
+    def find_matrix(self, policy: str) -> ScoreMatrix | None:
         """Return the score matrix of a policy over the fleet, or None if only boards can serve it.
 
         A matrix needs one grid score besides preferences, vetoes that it knows, and a picker that reads cards
@@ -150,7 +150,7 @@ class Placer:
             known = self._plain[task] = not any(score.applies(question) for score in selective)
         return known
 
-    def learn(self, workload: TaskWorkload, policies: Iterable[str] | None = None) -> None:
+    def learn_workload(self, workload: TaskWorkload, policies: Iterable[str] | None = None) -> None:
         """Let policies (None: all that learn) learn from this workload and from the present fleet.
 
         What was learnt before is dropped. Boards stay, and follow if something else was learnt.

@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduling.engine.model import Allocation
 from scheduling.engine.placement.board import ScoreBoard
-from scheduling.engine.placement.capacity import slots
+from scheduling.engine.placement.capacity import count_slots
 from scheduling.engine.placement.filters.empty_cards import empty_card_counter
 from scheduling.engine.placement.index.question import card_parts
 from scheduling.engine.placement.index.row import UNBOUNDED, RowState
@@ -81,7 +81,7 @@ class ShapeSlots:
             return self._counts
         lasting, question = mask[rows], self.board.question
         parts, cards = self._parts_and_cards(rows)
-        free = np.where(lasting, np.minimum(slots(question, rows, parts), UNBOUNDED), 0)
+        free = np.where(lasting, np.minimum(count_slots(question, rows, parts), UNBOUNDED), 0)
         if isinstance(rows, slice):
             self._counts, self.usable_cards = free, cards
         else:

@@ -189,7 +189,7 @@ def _placer(snapshot: Snapshot, tools: ResolvedPlugins) -> Placer:
     asked = {flavor.policy for flavor in snapshot.flavors.values()}
     learning = [name for name in tools.rule.learning_policies if name in asked]
     if learning:
-        placer.learn(_workload_mix(snapshot), learning)
+        placer.learn_workload(_workload_mix(snapshot), learning)
     return placer
 
 

@@ -251,7 +251,7 @@ def find_hardest_task(
     hardest = max(
         counted, key=lambda shape: (shape.whole, shape.cards * shape.cores, shape.cpu), default=None
     )
-    return None if hardest is None else (session.placer.board(hardest, flavor), counted[hardest])
+    return None if hardest is None else (session.placer.get_board(hardest, flavor), counted[hardest])
 
 
 def compute_gain(session: Session, plan: MovePlan) -> ConsolidationGain:

@@ -171,7 +171,7 @@ class _PolicyCache:
             TaskWorkload, tuple[LookAheadTables, dict[tuple[GroupRisk, ...], LookAheadScore]]
         ] = {}
 
-    def policy(self, workload: TaskWorkload, fleet: Fleet, weights: LookAheadWeights) -> LookAheadScore:
+    def get_policy(self, workload: TaskWorkload, fleet: Fleet, weights: LookAheadWeights) -> LookAheadScore:
         """Return the policy for this workload and for the present groups of cards of the fleet."""
         # The most recently used entry is last.
         found = self._known.pop(workload, None) or (learn_tables(workload, fleet, weights), {})
@@ -200,7 +200,7 @@ class LookAheadPolicy(LearningScore):
         known = fleet.memo.get((self.name, self._weights))
         if not isinstance(known, _PolicyCache):
             known = fleet.memo[self.name, self._weights] = _PolicyCache()
-        return known.policy(workload, fleet, self._weights)
+        return known.get_policy(workload, fleet, self._weights)
 
 
 def _wanted(asked: ShapeTable) -> _Wanted:

@@ -61,7 +61,7 @@ class BestFitDevices:
         return tuple(sorted([column for _, _, column in best[: task.cards]]))
 
 
-def slices(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...]) -> tuple[DeviceSlice, ...]:
+def slices_of(fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...]) -> tuple[DeviceSlice, ...]:
     """Return what the task holds of each of the cards: its part, or all that the card has."""
     held = []
     for column in columns:

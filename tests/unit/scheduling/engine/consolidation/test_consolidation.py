@@ -9,11 +9,11 @@ import pytest
 
 from scheduling.engine import EngineConfig, resolve_config
 from scheduling.engine.model import Node, PlacementRules, Request
-from scheduling.engine.placement.capacity import slots
+from scheduling.engine.placement.capacity import count_slots
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
-from scheduling.engine.stream_moves import Movable, Plan, open_room
+from scheduling.engine.stream_moves import MovableTask, StreamMovePlan, plan_moves
 from tests.unit.scheduling.engine.builders import flavor, node, role
 
 POOL = flavor(policy="compact")
@@ -33,28 +33,28 @@ class World:
     def __init__(self, *nodes: Node) -> None:
         self.fleet = Fleet(nodes)
         self.placer = Placer(self.fleet, RULE)
-        self.movables: list[Movable] = []
+        self.movables: list[MovableTask] = []
 
     def put(self, task: TaskShape, *names: str, movable: bool = True) -> None:
         rows = np.isin([node.id for node in self.fleet.nodes], names)
-        seat = self.placer.choose(task, POOL, rows if names else None)
+        seat = self.placer.find_placement(task, POOL, rows if names else None)
         assert seat is not None
         self.fleet.add_usage(seat.row, self.fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices))
         if movable:
-            self.movables.append(Movable(f"t{len(self.movables)}", task, POOL, seat))
+            self.movables.append(MovableTask(f"t{len(self.movables)}", task, POOL, seat))
 
-    def plan(self, moves: int, wanted: int | None = None) -> Plan:
-        return open_room(self.placer, self.movables, (WHOLE, POOL), moves=moves, wanted=wanted)
+    def plan(self, moves: int, wanted: int | None = None) -> StreamMovePlan:
+        return plan_moves(self.placer, self.movables, (WHOLE, POOL), moves=moves, wanted=wanted)
 
     def room(self) -> int:
-        board = self.placer.board(WHOLE, POOL)
-        return int(slots(board.question)[board.feasible()].sum())
+        board = self.placer.get_board(WHOLE, POOL)
+        return int(count_slots(board.question)[board.feasible_rows()].sum())
 
-    def carry_out(self, plan: Plan) -> None:
+    def carry_out(self, plan: StreamMovePlan) -> None:
         fleet = self.fleet
         for move in plan.moves:
-            task = move.movable.task
-            for seat, act in ((move.movable.seat, fleet.remove_usage), (move.to, fleet.add_usage)):
+            task = move.task.task
+            for seat, act in ((move.task.placement, fleet.remove_usage), (move.to, fleet.add_usage)):
                 act(seat.row, fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices))
 
 
@@ -70,7 +70,7 @@ def test_the_fewest_tasks_are_moved() -> None:
     world = scattered()
     world.put(SMALL, "n0")
     plan = world.plan(1)
-    assert [move.movable.seat.node for move in plan.moves] == ["n1"]
+    assert [move.task.placement.node for move in plan.moves] == ["n1"]
     assert (plan.before, plan.after) == (0, 1)
 
 
@@ -107,7 +107,7 @@ def test_tasks_that_are_not_in_the_way_stay() -> None:
     world = scattered(nodes=2)
     world.put(shape(role(1, 0, cpu=1_000).request), "n0")
     world.put(shape(role(1, 0, cpu=1_000).request), "n1")
-    assert [move.movable.task for move in world.plan(10).moves] == [SMALL]
+    assert [move.task.task for move in world.plan(10).moves] == [SMALL]
 
 
 def test_a_what_if_leaves_the_fleet_as_it_was() -> None:
@@ -127,7 +127,7 @@ def test_a_plan_keeps_its_promise(seed: int) -> None:
     stay = [movable for movable in world.movables if lots.random() < 0.5]
     for movable in world.movables:
         if movable not in stay:
-            task, seat = movable.task, movable.seat
+            task, seat = movable.task, movable.placement
             hold = world.fleet.usage_of(seat.row, task.cpu, task.memory, seat.slices)
             world.fleet.remove_usage(seat.row, hold)
     world.movables = stay
@@ -137,6 +137,6 @@ def test_a_plan_keeps_its_promise(seed: int) -> None:
     world.carry_out(plan)
     assert world.room() == plan.after, "each group opens its room and uses up none elsewhere"
     assert len(plan.moves) <= 8
-    assert len({move.movable.id for move in plan.moves}) == len(plan.moves)
+    assert len({move.task.id for move in plan.moves}) == len(plan.moves)
     assert (world.fleet.cores_free >= 0).all()
     assert (world.fleet.cpu_free >= 0).all()

@@ -36,7 +36,7 @@ def test_of_equally_full_nodes_it_is_that_of_its_own_queue() -> None:
 
 
 def test_off_it_is_the_first() -> None:
-    assert placed(shared({"b1": "n0", "a1": "n1", "b2": "n2"}), beside_own=False) == "n0"
+    assert placed(shared({"b1": "n0", "a1": "n1", "b2": "n2"}), prefer_own_nodes=False) == "n0"
 
 
 def test_a_fuller_node_goes_first_whoever_stands_there() -> None:

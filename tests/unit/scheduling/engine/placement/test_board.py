@@ -37,7 +37,9 @@ RULE = PlacementRule(VETOES, POLICIES, BestFitDevices())
 
 def chosen(policy: str, nodes: list[Node], asked: Role) -> str | None:
     pool = flavor(policy=policy)
-    seat = Placer(Fleet(nodes), RULE).choose(resolve_shape(asked.request, PlacementRules(), pool), pool)
+    seat = Placer(Fleet(nodes), RULE).find_placement(
+        resolve_shape(asked.request, PlacementRules(), pool), pool
+    )
     return seat.node if seat else None
 
 
@@ -141,8 +143,11 @@ def test_a_board_that_followed_changes_equals_a_new_one(
             # Each shape is asked now and then, so that several rows change in between.
             for shape in shapes[step % 4 : step % 4 + 1]:
                 fresh = Placer(fleet, RULE)
-                assert warm.choose(shape, pool) == fresh.choose(shape, pool)
-                same = warm.board(shape, pool).feasible() == fresh.board(shape, pool).feasible()
+                assert warm.find_placement(shape, pool) == fresh.find_placement(shape, pool)
+                same = (
+                    warm.get_board(shape, pool).feasible_rows()
+                    == fresh.get_board(shape, pool).feasible_rows()
+                )
                 assert same.all()
     finally:
         fleet_module.MAX_LOGGED_CHANGES = limit
@@ -173,11 +178,11 @@ def test_who_covers_another_veto_lets_nobody_pass_that_this_one_refuses(
         if not is_relevant(veto, question):
             continue
         assert not (veto.allows(question, ALL_ROWS) & ~covered).any()
-    board = Placer(fleet, RULE).board(question.task, pool)
+    board = Placer(fleet, RULE).get_board(question.task, pool)
     everyone = np.ones(len(fleet), np.bool_)
     for veto in board.vetoes:
         everyone &= veto.allows(question, ALL_ROWS)
-    assert board.feasible().tolist() == everyone.tolist()
+    assert board.feasible_rows().tolist() == everyone.tolist()
 
 
 class TestDevices:
@@ -188,16 +193,16 @@ class TestDevices:
         stream = self.stream(node("n1", 2))
         picks = []
         for cores in (60, 50, 40, 50):
-            seat = stream.place(role(1, 1, cores=cores).request)
+            seat = stream.place_task(role(1, 1, cores=cores).request)
             assert seat is not None
             picks.append([part.device for part in seat.slices])
         assert picks == [["n1-gpu0"], ["n1-gpu1"], ["n1-gpu0"], ["n1-gpu1"]]
-        assert stream.place(role(1, 1, cores=1).request) is None
+        assert stream.place_task(role(1, 1, cores=1).request) is None
 
     def test_equal_cores_left_are_told_apart_by_memory(self) -> None:
         half = node("n1", 2, device={"used_cores": 50, "holders": 1})
         fuller = replace(half.devices[1], used_memory=9_000)
-        seat = self.stream(replace(half, devices=(half.devices[0], fuller))).place(
+        seat = self.stream(replace(half, devices=(half.devices[0], fuller))).place_task(
             role(1, 1, cores=10, card_memory=1).request
         )
         assert seat is not None
@@ -205,24 +210,24 @@ class TestDevices:
 
     def test_two_slices_of_one_task_never_share_a_card(self) -> None:
         stream = self.stream(node("n1", 2))
-        seat = stream.place(role(1, 2, cores=40).request)
+        seat = stream.place_task(role(1, 2, cores=40).request)
         assert seat is not None
         assert [part.device for part in seat.slices] == ["n1-gpu0", "n1-gpu1"]
-        assert stream.place(role(1, 3, cores=10).request) is None
+        assert stream.place_task(role(1, 3, cores=10).request) is None
 
     def test_a_whole_card_must_be_empty_and_is_taken_as_it_is(self) -> None:
         stream = self.stream(node("n1", 2, device={"memory": CARD_MIB + 7}))
-        assert stream.place(role(1, 1, cores=1).request) is not None
-        seat = stream.place(role().request)
+        assert stream.place_task(role(1, 1, cores=1).request) is not None
+        seat = stream.place_task(role().request)
         assert seat is not None
         assert [(p.device, p.cores, p.memory, p.exclusive) for p in seat.slices] == [
             ("n1-gpu1", 100, CARD_MIB + 7, True)
         ]
-        assert stream.place(role().request) is None
+        assert stream.place_task(role().request) is None
 
     def test_all_cores_of_a_card_are_a_whole_card(self) -> None:
         stream = self.stream(node("n1", 1))
-        seat = stream.place(role(1, 1, cores=100, card_memory=1).request)
+        seat = stream.place_task(role(1, 1, cores=100, card_memory=1).request)
         assert seat is not None
         assert seat.slices[0].exclusive
         assert seat.slices[0].memory == CARD_MIB

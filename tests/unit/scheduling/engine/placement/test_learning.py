@@ -136,7 +136,7 @@ def test_boards_stay_where_nothing_else_was_learnt() -> None:
     cycle(snapshot, CONFIG)
     placer = placer_for(snapshot.fleet, RULE)
     before, scores = (
-        placer.board(resolve_shape(role().request, PlacementRules(), pool), pool),
+        placer.get_board(resolve_shape(role().request, PlacementRules(), pool), pool),
         placer.grid_score,
     )
     known = scores("default")
@@ -146,7 +146,7 @@ def test_boards_stay_where_nothing_else_was_learnt() -> None:
     snapshot.apply_delta(Delta((JobPut(asked(5)), JobPut(asked(8)))))
     cycle(snapshot, CONFIG)
     assert placer.grid_score("default") != known
-    assert placer.board(before.question.task, pool) is before
+    assert placer.get_board(before.question.task, pool) is before
 
 
 def test_a_kept_board_scores_by_what_was_learnt_last() -> None:
@@ -157,8 +157,8 @@ def test_a_kept_board_scores_by_what_was_learnt_last() -> None:
     warm = Placer(fleet, RULE)
     for size, column in ((30, 1), (50, 0)):
         usual = TaskWorkload(((WorkloadShape(0, size, 1), 9),))
-        warm.learn(usual)
-        seats = [placer.choose(task, pool) for placer in (warm, Placer(fleet, RULE, usual))]
+        warm.learn_workload(usual)
+        seats = [placer.find_placement(task, pool) for placer in (warm, Placer(fleet, RULE, usual))]
         assert [seat and seat.columns for seat in seats] == [(column,), (column,)], size
 
 
@@ -167,7 +167,7 @@ def test_of_cards_that_waste_alike_the_fullest_is_taken() -> None:
     pool, request = flavor(policy="default"), role(1, 1, cores=30, card_memory=0).request
     fleet = Fleet([replace(node("n", 0), devices=(busy("n", 0, 0), busy("n", 1, 30)))])
     placer = Placer(fleet, RULE, TaskWorkload(((WorkloadShape(0, 30, 1), 1),)))
-    seat = placer.choose(resolve_shape(request, PlacementRules(), pool), pool)
+    seat = placer.find_placement(resolve_shape(request, PlacementRules(), pool), pool)
     assert seat is not None and seat.columns == (1,)
 
 
@@ -179,7 +179,7 @@ def test_where_no_work_with_cards_is_known_the_fullest_node_is_taken(waiting: tu
     half = node("half", device={"used_cores": 50, "holders": 1}, rank=5)
     placer = Placer(Fleet([node("empty"), half]), RULE, workload)
     for asked_for in (role(1, 1, cores=20, card_memory=0), role(1, 0, cpu=2_000)):
-        seat = placer.choose(resolve_shape(asked_for.request, PlacementRules(), pool), pool)
+        seat = placer.find_placement(resolve_shape(asked_for.request, PlacementRules(), pool), pool)
         assert seat is not None and seat.node == "half"
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduling.engine import TaskWorkload, WorkloadShape, resolve_config
 from scheduling.engine.model import Flavor, GpuMode, GpuRequest, Node, PlacementRules, Request
-from scheduling.engine.placement.matrix import servable
+from scheduling.engine.placement.matrix import can_use_matrix
 from scheduling.engine.placement.placer import Placer
 from scheduling.engine.state import fleet as fleet_module
 from scheduling.engine.state.fleet import Fleet, TaskUsage
@@ -106,10 +106,10 @@ def test_a_matrix_places_as_boards_do(
     pool = flavor(policy=policy)
     listed = shapes(pool, zone=True, sized=sized)
     warm = placer(fleet)
-    matrix = warm.matrix(policy)
+    matrix = warm.find_matrix(policy)
     assert matrix is not None
     if known:
-        matrix.expect((shape, pool) for shape in listed)
+        matrix.add_shapes((shape, pool) for shape in listed)
     limit, fleet_module.MAX_LOGGED_CHANGES = fleet_module.MAX_LOGGED_CHANGES, kept
     try:
         for number, disturbed, row, column, amount in steps:
@@ -117,18 +117,18 @@ def test_a_matrix_places_as_boards_do(
             if disturbed and column < len(fleet.nodes[row].devices):
                 fleet.add_usage(row, TaskUsage(amount * 100, amount * 50, ((column, amount, 0, False),)))
             # By now others may have changed the fleet while it did not know of what was taken last.
-            matrix.settle()
-            seat = fresh(fleet, warm).choose(shape, pool)
-            index = matrix.index(shape, pool)
-            best = matrix.best(index)
+            matrix.record_placements()
+            seat = fresh(fleet, warm).find_placement(shape, pool)
+            index = matrix.ensure_shape(shape, pool)
+            best = matrix.find_best_node(index)
             assert best == (None if seat is None else seat.row)
             if seat is not None and best is not None:
-                assert matrix.take(index, best) == seat.columns
-        matrix.settle()
+                assert matrix.place_task(index, best) == seat.columns
+        matrix.record_placements()
         for index, shape in enumerate(listed[: len(matrix)] if known else []):
-            board = fresh(fleet, warm).board(shape, pool)
-            fits = matrix.scores(index) != matrix.infeasible
-            assert (fits == board.feasible()).all()
+            board = fresh(fleet, warm).get_board(shape, pool)
+            fits = matrix.scores_of(index) != matrix.infeasible
+            assert (fits == board.feasible_rows()).all()
     finally:
         fleet_module.MAX_LOGGED_CHANGES = limit
 
@@ -143,13 +143,16 @@ def test_rows_and_columns_of_scores_are_the_same(policy: str, sized: bool) -> No
     fleet.add_usage(0, TaskUsage(0, 0, ((1, 0, 400, False),)))
     fleet.add_usage(2, TaskUsage(0, 0, ((0, 20, 0, True),)))
     listed = shapes(pool, sized=sized)
-    together, apart = placer(fleet).matrix(policy), placer(fleet).matrix(policy)
+    together, apart = placer(fleet).find_matrix(policy), placer(fleet).find_matrix(policy)
     assert together is not None
     assert apart is not None
-    together.expect((shape, pool) for shape in listed)
+    together.add_shapes((shape, pool) for shape in listed)
     for shape in listed:
         # One by one a row is scored over all nodes; together each node is scored for all shapes.
-        row, column = apart.scores(apart.index(shape, pool)), together.scores(together.index(shape, pool))
+        row, column = (
+            apart.scores_of(apart.ensure_shape(shape, pool)),
+            together.scores_of(together.ensure_shape(shape, pool)),
+        )
         assert np.array_equal(row, column), shape
 
 
@@ -163,23 +166,23 @@ def test_rows_and_columns_of_scores_are_the_same(policy: str, sized: bool) -> No
     ],
 )
 def test_unusual_wishes_are_left_to_boards(facts: dict[str, Any], served: bool) -> None:
-    assert servable(TaskShape("a100", "fgd", **facts), Fleet([node("n1")])) is served
+    assert can_use_matrix(TaskShape("a100", "fgd", **facts), Fleet([node("n1")])) is served
 
 
 def test_nodes_that_limit_their_tasks_are_left_to_boards() -> None:
-    assert not servable(TaskShape("a100", "fgd"), Fleet([node("n1", pods=3)]))
+    assert not can_use_matrix(TaskShape("a100", "fgd"), Fleet([node("n1", pods=3)]))
 
 
 def test_a_request_of_nothing_is_not_refused_for_overuse() -> None:
     fleet, pool = Fleet([node("n1", used_cpu=70_000, used_memory=600_000)]), flavor(policy="bestfit")
-    matrix = placer(fleet).matrix("bestfit")
+    matrix = placer(fleet).find_matrix("bestfit")
     assert matrix is not None
     idle = resolve_shape(Request(gpu=GpuRequest(cards=1)), PlacementRules(), pool)
     busy = resolve_shape(Request(cpu=1, gpu=GpuRequest(cards=1)), PlacementRules(), pool)
-    matrix.expect([(idle, pool), (busy, pool)])
-    assert (matrix.best(0), matrix.best(1)) == (0, None)
+    matrix.add_shapes([(idle, pool), (busy, pool)])
+    assert (matrix.find_best_node(0), matrix.find_best_node(1)) == (0, None)
 
 
 def test_two_scores_have_no_matrix() -> None:
     config = replace(published_config(), policies=(("mixed", (("bestfit", 1), ("fgd", 1))),))
-    assert Placer(Fleet(nodes()), resolve_config(config).rule).matrix("mixed") is None
+    assert Placer(Fleet(nodes()), resolve_config(config).rule).find_matrix("mixed") is None

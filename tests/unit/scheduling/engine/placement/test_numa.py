@@ -48,7 +48,9 @@ def numa_node(policy: NumaPolicy, *zones: tuple[int, int], cards: int = 0, memor
 
 def seat(candidate: Node, request: Request) -> TaskPlacement | None:
     pool = flavor()
-    return Placer(Fleet([candidate]), RULE).choose(resolve_shape(request, PlacementRules(), pool), pool)
+    return Placer(Fleet([candidate]), RULE).find_placement(
+        resolve_shape(request, PlacementRules(), pool), pool
+    )
 
 
 def asks(cores: int, cards: int = 0, memory: int = 0, qos: QosClass = QosClass.GUARANTEED) -> Request:

@@ -150,7 +150,9 @@ def test_which_cards_are_joined(
 def test_a_pair_gets_cards_of_one_clique_whatever_the_policy() -> None:
     pool, rule = flavor(), resolve_config(EngineConfig()).rule
     placer = Placer(Fleet([cliqued("n", "p", "q", "q", "p")]), rule)
-    seat = placer.choose(resolve_shape(Request(gpu=GpuRequest(cards=2)), PlacementRules(), pool), pool)
+    seat = placer.find_placement(
+        resolve_shape(Request(gpu=GpuRequest(cards=2)), PlacementRules(), pool), pool
+    )
     assert seat is not None
     assert [part.device for part in seat.slices] == ["n-gpu0", "n-gpu3"]
 
@@ -206,7 +208,7 @@ class TestPolicies:
     def choice(self, policy: str, nodes: list[Node], request: Request, rules: PlacementRules) -> str | None:
         pool = flavor(policy=policy)
         placer = Placer(Fleet(nodes), resolve_config(EngineConfig()).rule)
-        seat = placer.choose(resolve_shape(request, rules, pool), pool)
+        seat = placer.find_placement(resolve_shape(request, rules, pool), pool)
         return seat.node if seat else None
 
     @pytest.mark.parametrize("policy", ["compact", "spread", "affinity", "balance", "default"])
@@ -228,7 +230,7 @@ class TestPolicies:
         pool, rule = flavor(), resolve_config(EngineConfig()).rule
         task = resolve_shape(role().request, PlacementRules(), pool)
         placer = Placer(snapshot.fleet, rule)
-        board = placer.board(task, pool)
+        board = placer.get_board(task, pool)
         assert board.find_best_row() == 0
         assert snapshot.fleet.update_node(replace(snapshot.fleet.nodes[0], taints=(SOFT,)))
         assert board.find_best_row() == 1

@@ -71,8 +71,8 @@ def open_to(snapshot: Snapshot, asked: PlacementRules) -> set[str]:
     pool = flavor()
     task = resolve_shape(role(1, 0).request, asked, pool)
     rule = resolve_config(EngineConfig()).rule
-    warm = placer_for(snapshot.fleet, rule).board(task, pool).feasible()
-    assert warm.tolist() == Placer(snapshot.fleet, rule).board(task, pool).feasible().tolist()
+    warm = placer_for(snapshot.fleet, rule).get_board(task, pool).feasible_rows()
+    assert warm.tolist() == Placer(snapshot.fleet, rule).get_board(task, pool).feasible_rows().tolist()
     return {entry.id for entry, free in zip(snapshot.fleet.nodes, warm.tolist(), strict=True) if free}
 
 

@@ -42,8 +42,8 @@ def refused(
     pool = pool or flavor()
     placer = Placer(Fleet([candidate]), RULE)
     task = resolve_shape(request, rules or PlacementRules(), pool)
-    codes = [code.removeprefix("refused.") for code in count_refused_nodes(placer.board(task, pool))]
-    assert (placer.choose(task, pool) is None) == bool(codes)
+    codes = [code.removeprefix("refused.") for code in count_refused_nodes(placer.get_board(task, pool))]
+    assert (placer.find_placement(task, pool) is None) == bool(codes)
     return codes[0] if codes else None
 
 
@@ -95,12 +95,12 @@ def test_cards_and_instances_are_not_taken_for_each_other() -> None:
 
 def test_an_instance_is_taken_whole_and_only_once() -> None:
     stream = PlacementStream([instances("1g.5gb", "2g.10gb")], flavor(**MIG), EngineConfig())
-    seat = stream.place(asks("2g.10gb"))
+    seat = stream.place_task(asks("2g.10gb"))
     assert seat is not None
     assert [(part.device, part.cores, part.memory, part.exclusive) for part in seat.slices] == [
         ("mig-1", 29, 10_240, True)
     ]
-    assert stream.place(asks("2g.10gb")) is None
+    assert stream.place_task(asks("2g.10gb")) is None
 
 
 @pytest.mark.parametrize(
@@ -159,14 +159,14 @@ class TestSlicesByMemory:
         stream = PlacementStream(
             [node("n1", 1, device={"memory": card})], flavor(card_memory=card), EngineConfig()
         )
-        seat = stream.place(self.asks(memory))
+        seat = stream.place_task(self.asks(memory))
         assert seat is not None
         assert [(part.cores, part.memory, part.exclusive) for part in seat.slices] == [(cores, memory, False)]
 
     def test_another_card_gives_another_share_for_the_same_charge(self) -> None:
         pool = flavor(card_memory=100)
         stream = PlacementStream([node("n1", 1, device={"memory": 400})], pool, EngineConfig())
-        seat = stream.place(self.asks(100))
+        seat = stream.place_task(self.asks(100))
         assert seat is not None
         assert seat.slices[0].cores == 25
         task = resolve_shape(self.asks(100), PlacementRules(), pool)
@@ -176,7 +176,7 @@ class TestSlicesByMemory:
         stream = PlacementStream(
             [node("n1", 1, device={"memory": 90})], flavor(card_memory=90), EngineConfig()
         )
-        assert [stream.place(self.asks(30)) is not None for _ in range(4)] == [True, True, True, False]
+        assert [stream.place_task(self.asks(30)) is not None for _ in range(4)] == [True, True, True, False]
 
     def test_more_than_the_card_has_fits_nowhere(self) -> None:
         small = node("n1", 1, device={"memory": 50})
@@ -260,6 +260,6 @@ def test_host_ports(used: HostPort, wanted: HostPort, code: str | None) -> None:
 def test_what_a_stream_places_is_held() -> None:
     stream = PlacementStream([node("n1", extended=RDMA, pods=3)], flavor(), EngineConfig())
     three = Request(extended=(Extended("rdma/hca", 3),))
-    assert [stream.place(asked) is not None for asked in (three, three, Request(), Request(), Request())] == [
-        True, False, True, True, False,
-    ]  # fmt: skip
+    arrivals = (three, three, Request(), Request(), Request())
+    placed = [stream.place_task(asked) is not None for asked in arrivals]
+    assert placed == [True, False, True, True, False]

@@ -35,8 +35,8 @@ def refused(candidate: Node, asked: Role, rules: PlacementRules | None = None) -
     fleet, pool = Fleet([candidate]), flavor()
     placer = Placer(fleet, RULE)
     task = resolve_shape(asked.request, rules or PlacementRules(), pool)
-    found = list(count_refused_nodes(placer.board(task, pool)))
-    assert (placer.choose(task, pool) is None) == bool(found)
+    found = list(count_refused_nodes(placer.get_board(task, pool)))
+    assert (placer.find_placement(task, pool) is None) == bool(found)
     return [code.removeprefix("refused.") for code in found]
 
 
@@ -151,4 +151,4 @@ def test_a_flavor_is_its_cluster_and_its_labels() -> None:
     pool = flavor(cluster="east", node_labels={"pool": "x"})
     placer = Placer(Fleet(nodes), RULE)
     task = resolve_shape(role().request, PlacementRules(), pool)
-    assert placer.board(task, pool).feasible().tolist() == [True, False, False]
+    assert placer.get_board(task, pool).feasible_rows().tolist() == [True, False, False]

@@ -32,7 +32,7 @@ def stream(*nodes: Node, usual: dict[WorkloadShape, int] | None = None) -> Place
 
 
 def place(on: PlacementStream, request: Request) -> str | None:
-    seat = on.place(request)
+    seat = on.place_task(request)
     return None if seat is None else seat.node
 
 

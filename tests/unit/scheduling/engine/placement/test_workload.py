@@ -65,6 +65,6 @@ def test_a_cycle_places_as_a_stream_that_learnt_from_its_jobs(policy: str) -> No
     assert len(started(result)) == len(jobs)
     stream = PlacementStream(nodes, pool, published_config(), workload_of(jobs, 100))
     for decision, asked in zip(result.decisions, jobs, strict=True):
-        seat = stream.place(asked.roles[0].request)
+        seat = stream.place_task(asked.roles[0].request)
         assert seat is not None
         assert [(a.node, a.slices) for a in decision.allocations] == [(seat.node, seat.slices)]

@@ -126,7 +126,7 @@ def board_of(snapshot: Snapshot, asked: Role) -> ScoreBoard:
     """The board of the shape that a role asks for."""
     pool = snapshot.flavors["a100"]
     shape = resolve_shape(asked.request, PlacementRules(), pool)
-    return placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule).board(shape, pool)
+    return placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule).get_board(shape, pool)
 
 
 def wants(snapshot: Snapshot, queue: str, asked: Role, **facts: Any) -> Preemptor:

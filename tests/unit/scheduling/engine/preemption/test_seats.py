@@ -25,7 +25,7 @@ def seated(snapshot: Snapshot, placer: Placer, task: TaskShape, asked: Role, mos
     flavor = snapshot.flavors["a100"]
     with snapshot.statement() as statement:
         for index in range(most):
-            seat = placer.choose(task, flavor)
+            seat = placer.find_placement(task, flavor)
             if seat is None:
                 return index
             statement.allocate(
@@ -46,7 +46,7 @@ def test_counting_is_seating(running: list[Role], asked: Role, leaving: set[int]
     flavor = snapshot.flavors["a100"]
     task = resolve_shape(asked.request, jobs[0].rules if jobs else job("x").rules, flavor)
     placer = placer_for(snapshot.fleet, resolve_config(EngineConfig()).rule)
-    board = placer.board(task, flavor)
+    board = placer.get_board(task, flavor)
     assert is_countable(board)
     seats = FreeSlotCounter(ShapeSlots(board), 50)
     gone = [task for index in sorted(leaving) for task in snapshot.allocations_of(f"r{index}")]

@@ -108,16 +108,16 @@ def test_boards_follow(facts: dict[str, Any]) -> None:
     ]
     warm = placer_for(snapshot.fleet, RULE)
     for task in tasks:
-        warm.board(task, pool)
+        warm.get_board(task, pool)
         count_when_empty(snapshot.fleet, RULE, task, pool)
     snapshot.apply_delta(Delta((NodePut(replace(rich(), **facts)),)))
     cold = Snapshot.from_json(snapshot.to_json())
     assert placer_for(snapshot.fleet, RULE) is warm
     for task in tasks:
-        known, fresh = warm.board(task, pool), Placer(cold.fleet, RULE).board(task, pool)
+        known, fresh = warm.get_board(task, pool), Placer(cold.fleet, RULE).get_board(task, pool)
         assert known.count_refusals() == fresh.count_refusals()
         assert known.free_cards() == fresh.free_cards()
-        assert known.feasible().tolist() == fresh.feasible().tolist()
+        assert known.feasible_rows().tolist() == fresh.feasible_rows().tolist()
         assert known.find_best_row() == fresh.find_best_row()
         most = count_when_empty(snapshot.fleet, RULE, task, pool)
         assert most == count_when_empty(cold.fleet, RULE, task, pool)
