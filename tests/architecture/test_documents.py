@@ -37,6 +37,19 @@ def test_the_page_of_reason_codes_is_current() -> None:
     assert headings == {reason.anchor for reason in Reason}
 
 
+@pytest.mark.parametrize("document", [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"])
+def test_every_file_and_folder_that_is_named_exists(document: Path) -> None:
+    """A checklist or a way through the code may not lead to a file that has moved."""
+    named = re.findall(r"`([a-z_]+(?:/[a-z_-]+)*(?:/[a-z_-]+/|\.py|\.js))`", document.read_text())
+    tops = (
+        ROOT / part for part in ("docs", "frontend", "platform", "quotas", "scheduling", "tenants", "tests")
+    )
+    there = {f"/{path.relative_to(ROOT)}" for top in tops for path in top.rglob("*")}
+    missing = [name for name in named if not any(path.endswith(f"/{name.rstrip('/')}") for path in there)]
+    assert len(named) > 20
+    assert missing == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_between_documents_lead_somewhere(document: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", document.read_text())
