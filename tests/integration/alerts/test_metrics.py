@@ -1,0 +1,113 @@
+"""Each metric of the catalogue reads what is there, and says nothing where nothing is known."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from alerts.metrics.catalogue import BY_NAME, METRICS
+from clusters.models import Cluster, Device, Node
+from foundation.core import clock
+from foundation.core.quantities import Resource
+from scheduling.models import Allocation, Job
+from telemetry.models import TelemetryGap
+from tests.builders import quotas
+from tests.integration.telemetry.conftest import START, Bench, make_bench
+
+
+@pytest.fixture
+def bench(db: None) -> Any:
+    with make_bench() as made:
+        yield made
+
+
+def _read(name: str) -> dict[str, float | None]:
+    return {each.label: each.value for each in BY_NAME[name].read(clock.now())}
+
+
+def _run(*jobs: Job) -> None:
+    Job.unscoped.filter(pk__in=[job.pk for job in jobs]).update(state="running")
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_every_subject_has_a_unique_key_and_a_name_and_belongs_somewhere(bench: Bench, metric: Any) -> None:
+    bench.ticks(3)
+    _run(bench.sliced, bench.whole)
+    found = metric.read(clock.now())
+    assert len({each.subject for each in found}) == len(found)
+    assert all(each.label and len(each.subject) <= 200 for each in found)
+    assert all((each.tenant_path != "") == metric.for_tenants for each in found)
+    if metric.of_cluster:
+        assert all(each.cluster_id == bench.world.cluster.pk for each in found)
+
+
+def test_gpu_metrics_are_the_last_sample_and_unknown_without_one(bench: Bench) -> None:
+    bench.ticks(3)
+    assert _read("gpu.utilization_percent")["node-1, GPU 1"] == 90.0
+    assert _read("gpu.temperature_c")["node-1, GPU 1"] == 41.0
+    assert _read("gpu.power_w")["node-1, GPU 1"] == 100.0
+    memory = Device.unscoped.get(node__name="node-1", index=1).memory_mib
+    assert _read("gpu.memory_percent")["node-1, GPU 1"] == pytest.approx(100 * 30_000 / memory)
+    assert _read("gpu.temperature_c")["node-1, GPU 5"] is None
+    bench.clock.shift(timedelta(minutes=5))
+    assert set(_read("gpu.temperature_c").values()) == {None}
+
+
+def test_job_metrics_follow_the_samples_of_its_slices(bench: Bench) -> None:
+    bench.ticks(3)
+    _run(bench.sliced, bench.whole)
+    granted = 2 * 20_000
+    shares = _read("job.memory_percent")
+    assert shares["team-a/sliced"] == pytest.approx(100 * 11_000 / granted)
+    assert _read("job.idle_gpus") == {"team-a/sliced": 0.0, "team-b/whole": 0.0}
+    bench.clock.shift(timedelta(minutes=5))
+    assert _read("job.idle_gpus") == {"team-a/sliced": None, "team-b/whole": None}
+
+
+def test_idle_gpus_are_counted_after_five_minutes(bench: Bench) -> None:
+    _run(bench.whole)
+    hold = Allocation.unscoped.get(task__job=bench.whole, released_at__isnull=True)
+    assert hold is not None
+    at = START
+    for _ in range(32):
+        bench.clock.move_to(at)
+        bench.write(bench.card(at, 1, 0.0, 4), bench.pod(at, bench.whole, 0, 0.0, 4))
+        at += timedelta(seconds=10)
+    assert _read("job.idle_gpus") == {"team-a/sliced": None, "team-b/whole": 1.0}
+
+
+def test_a_pending_job_waits_since_its_submission(bench: Bench) -> None:
+    now = clock.now()
+    Job.unscoped.filter(pk=bench.whole.pk).update(state="queued", submitted_at=now - timedelta(minutes=7))
+    Job.unscoped.filter(pk=bench.sliced.pk).update(state="suspended")
+    assert _read("job.pending_s") == {"team-b/whole": 420.0}
+
+
+def test_quota_is_the_reserved_share_of_the_nominal(bench: Bench) -> None:
+    w = bench.world
+    name = "Team A, a100, gpu.cards"
+    before = _read("quota.reserved_percent")[name]
+    quotas.reserve(w.queue, w.flavor, Resource.GPU_CARDS, 2)
+    after = _read("quota.reserved_percent")[name]
+    assert (before, after) == (0.0, 25.0)
+
+
+def test_nodes_clusters_and_gaps_count_seconds_since_they_failed(bench: Bench) -> None:
+    now = clock.now()
+    Node.unscoped.filter(name="node-1").update(ready=False, not_ready_since=now - timedelta(seconds=90))
+    assert _read("node.unready_s") == {"node-1": 90.0, "node-2": 0.0}
+    Device.unscoped.filter(node__name="node-1", index=0).update(healthy=False)
+    unhealthy = _read("gpu.unhealthy")
+    assert unhealthy.pop("node-1, GPU 0") == 1.0
+    assert set(unhealthy.values()) == {0.0}
+    cluster = bench.world.cluster
+    Cluster.unscoped.filter(pk=cluster.pk).update(
+        health="unreachable", health_since=now - timedelta(seconds=30)
+    )
+    assert _read("cluster.unreachable_s") == {"sim": 30.0}
+    TelemetryGap.unscoped.create(cluster=cluster, started_at=now - timedelta(seconds=45), cause="unreachable")
+    assert _read("cluster.no_samples_s") == {"sim": 45.0}
+    Cluster.unscoped.filter(pk=cluster.pk).update(health="unknown")
+    assert _read("cluster.unreachable_s") == {"sim": None}
