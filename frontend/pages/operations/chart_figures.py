@@ -57,6 +57,8 @@ def _cause(gap: SeriesGap) -> str:
     if gap.cause == "unreachable":
         said = _("Cluster %(cluster)s unreachable") % {"cluster": gap.cluster}
         return f"{said}: {gap.message}" if gap.message else said
+    if gap.cause == "platform":
+        return _("Allotment was not running")
     return _("Cluster %(cluster)s returned no metrics") % {"cluster": gap.cluster}
 
 

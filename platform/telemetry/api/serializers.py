@@ -7,19 +7,25 @@ from typing import Any, ClassVar
 from django.utils.translation import gettext as _
 from rest_framework import serializers
 
+from clusters.gpu.measures import BY_NAME, MEASURES
+from telemetry.series.measures import ALLOWED_GROUPS, GROUPS, STATISTICS
 from telemetry.series.window import MAX_POINTS, POINTS
 from tenants.api.query import QuerySerializer
+
+_UNITS = ["cards", "percent", *dict.fromkeys(measure.unit or "count" for measure in MEASURES)]
 
 
 class SeriesQuerySerializer(QuerySerializer):
     """Parameters of `GET /metrics/series`."""
 
-    LEVELS: ClassVar = ["cluster", "node", "job"]
+    LEVELS: ClassVar = ["cluster", "node", "job", "gpu", "workspace"]
 
     level = serializers.ChoiceField(choices=LEVELS)
     id = serializers.UUIDField(
         required=False,
-        help_text=("ID of the cluster, node or job. If omitted, level `cluster` covers all clusters."),
+        help_text=(
+            "ID of the cluster, node, job, GPU or workspace. If omitted, level `cluster` covers all clusters."
+        ),
     )
     start = serializers.DateTimeField(required=False, help_text="Default: one hour before `end`.")
     end = serializers.DateTimeField(required=False, help_text="Default: now.")
@@ -35,6 +41,29 @@ class SeriesQuerySerializer(QuerySerializer):
         help_text=f"Approximate number of points; default {POINTS}.",
     )
 
+    measure = serializers.CharField(
+        required=False,
+        help_text=(
+            "Measures of the catalog, separated by commas: one line per measure and group. If omitted, the "
+            "totals of the level. Required for level `gpu`."
+        ),
+    )
+    statistic = serializers.ChoiceField(
+        choices=STATISTICS,
+        required=False,
+        help_text="With `measure`. Default: `mean`, for counters `increase`, for states `last`.",
+    )
+    groupBy = serializers.ChoiceField(  # noqa: N815 (the name on the wire)
+        choices=GROUPS, required=False, help_text="With `measure`: one line per node, pool, …"
+    )
+
+    def validate_measure(self, value: str) -> list[str]:
+        names = list(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+        unknown = [name for name in names if name not in BY_NAME]
+        if unknown or not names:
+            raise serializers.ValidationError(_("Unknown measure: %(name)s") % {"name": ", ".join(unknown)})
+        return names
+
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         attrs = super().validate(attrs)
         if "step" in attrs and "numberOfSamples" in attrs:
@@ -42,6 +71,13 @@ class SeriesQuerySerializer(QuerySerializer):
         if attrs["level"] != "cluster" and "id" not in attrs:
             message = _("Level %(level)s requires an id.") % {"level": attrs["level"]}
             raise serializers.ValidationError({"id": message})
+        if attrs["level"] == "gpu" and "measure" not in attrs:
+            raise serializers.ValidationError({"measure": _("Level gpu requires a measure.")})
+        if attrs.get("groupBy", "") not in ("", *ALLOWED_GROUPS[attrs["level"]]):
+            message = _("Level %(level)s can't be grouped this way.") % {"level": attrs["level"]}
+            raise serializers.ValidationError({"groupBy": message})
+        if "measure" not in attrs and ("groupBy" in attrs or "statistic" in attrs):
+            raise serializers.ValidationError({"measure": _("groupBy and statistic require a measure.")})
         return attrs
 
 
@@ -50,7 +86,7 @@ class SeriesSerializer(serializers.Serializer[Any]):
     measure = serializers.CharField()
     subject = serializers.CharField(help_text="Device, `task/device`, `average`, `total`, or empty.")
     label = serializers.CharField()  # type: ignore[assignment]
-    unit = serializers.ChoiceField(choices=["cards", "percent", "MiB", "W", "°C"])
+    unit = serializers.ChoiceField(choices=_UNITS)
     values = serializers.ListField(
         child=serializers.FloatField(allow_null=True),
         help_text="One value per entry of `times`; null is a gap, not 0.",
@@ -62,7 +98,7 @@ class GapSerializer(serializers.Serializer[Any]):
     cluster = serializers.CharField()
     start = serializers.DateTimeField()
     end = serializers.DateTimeField(allow_null=True)
-    cause = serializers.ChoiceField(choices=["unreachable", "empty"])
+    cause = serializers.ChoiceField(choices=["unreachable", "empty", "platform"])
     message = serializers.CharField()
 
 

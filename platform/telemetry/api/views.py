@@ -17,7 +17,15 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from scheduling.models import Job
 from telemetry.api.serializers import SeriesQuerySerializer, SeriesSetSerializer
-from telemetry.series import SeriesSet, cluster_series, job_series, node_series
+from telemetry.series import (
+    MeasuredThing,
+    SeriesSet,
+    cluster_series,
+    job_series,
+    measure_series,
+    node_series,
+    workspace_series,
+)
 from telemetry.series.window import POINTS
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -52,6 +60,13 @@ def _cluster(pk: uuid.UUID) -> Cluster:
 def _read(viewer: Actor, query: dict[str, Any], start: datetime, end: datetime) -> SeriesSet:
     step: int | None = query.get("step")
     points: int = query.get("numberOfSamples", POINTS)
+    if "measure" in query:
+        return measure_series(
+            viewer, MeasuredThing(query["level"], query.get("id")), query["measure"], start, end, step,
+            statistic=query.get("statistic"), group_by=query.get("groupBy"), points=points,
+        )  # fmt: skip
+    if query["level"] == "workspace":
+        return workspace_series(viewer, query["id"], start, end, step, points=points)
     if query["level"] == "job":
         return job_series(viewer, _job(query["id"]), start, end, step, points=points)
     # Before anything is looked up: whether a node exists is not for everyone to know.
@@ -93,11 +108,11 @@ class SeriesView(PlatformView):
 
     @extend_schema(
         operation_id="metrics_series",
-        summary="Metrics of a cluster, a node or a job",
+        summary="Metrics of a cluster, node, GPU, workspace or job",
         description=(
             "Allocation and utilization are separate lines. null is a gap; `gaps` gives the cause. "
-            "Maximum: 400 days and 1000 points. Clusters and nodes require `cluster.view`. Returns "
-            "404 for jobs that you can't view."
+            "Maximum: 400 days and 1000 points. Clusters, nodes and GPUs require `cluster.view`. "
+            "Returns 404 for jobs and workspaces that you can't view."
         ),
         parameters=[SeriesQuerySerializer],
         responses={

@@ -3,14 +3,18 @@
 from telemetry.series.cluster import cluster_series
 from telemetry.series.idle import IdleAllocated, IdleSlice, idle_allocated
 from telemetry.series.job import job_series
+from telemetry.series.measures import measure_series
 from telemetry.series.node import node_series
 from telemetry.series.now import CardNow, UseNow, jobs_now, utilisation_now
+from telemetry.series.sight import MeasuredThing
 from telemetry.series.types import Point, Series, SeriesGap, SeriesSet
+from telemetry.series.workspace import workspace_series
 
 __all__ = [
     "CardNow",
     "IdleAllocated",
     "IdleSlice",
+    "MeasuredThing",
     "Point",
     "Series",
     "SeriesGap",
@@ -20,6 +24,8 @@ __all__ = [
     "idle_allocated",
     "job_series",
     "jobs_now",
+    "measure_series",
     "node_series",
     "utilisation_now",
+    "workspace_series",
 ]

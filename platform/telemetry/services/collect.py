@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final
+
 import structlog
 
 from clusters.backends.base import BackendUnavailable, SampleSink
 from clusters.backends.registry import BackendMissing, backend_for
 from clusters.models import Cluster, ClusterHealth, Device
-from telemetry.models import GapCause
+from foundation.core import clock
+from foundation.models import Heartbeat
+from telemetry.models import Channel, GapCause, NodeAgent, PendingBucket, Scope
+from telemetry.services.receive import ACCEPTED_FOR
 from telemetry.store.database import DatabaseSink
-from telemetry.store.gaps import gap_close, gap_open
+from telemetry.store.gaps import gap_close, gap_note, gap_open
+from telemetry.store.times import MINUTE_MS, floor_ms, to_ms
 
 log = structlog.get_logger(__name__)
+_MARK: Final = "samples"
+_ABSENT: Final = timedelta(seconds=60)
 
 
 def samples_collect(sink: SampleSink | None = None) -> int:
@@ -22,6 +31,7 @@ def samples_collect(sink: SampleSink | None = None) -> int:
     no gap, because it never had readings.
     """
     sink = sink or DatabaseSink()
+    _note_absence()
     kept, failures = 0, []
     for cluster in Cluster.unscoped.exclude(health=ClusterHealth.UNKNOWN).order_by("name"):
         try:
@@ -34,7 +44,38 @@ def samples_collect(sink: SampleSink | None = None) -> int:
     return kept
 
 
+def _note_absence() -> None:
+    """Where nobody has collected for a minute, note the gap: the platform itself did not run.
+
+    Agents keep their measurements for two hours; of clusters that have some, only what is before is lost.
+    """
+    now = clock.now()
+    mark = Heartbeat.unscoped.filter(name=_MARK).first()
+    Heartbeat.unscoped.update_or_create(name=_MARK, defaults={"at": now})
+    if mark is None or now - mark.at <= _ABSENT:
+        return
+    known = Channel.unscoped.filter(scope=Scope.CLUSTER).values("cluster_id")
+    seen = NodeAgent.unscoped.filter(seen_at__gte=mark.at - _ABSENT).values("node__cluster")
+    for cluster in Cluster.unscoped.filter(pk__in=known):
+        pushed = Cluster.unscoped.filter(pk=cluster.pk, pk__in=seen).exists()
+        until = now - ACCEPTED_FOR if pushed else now
+        if until > mark.at:
+            gap_note(cluster.pk, GapCause.PLATFORM, mark.at, until)
+
+
+def is_pushed(cluster: Cluster) -> bool:
+    """Whether somebody pushed measurements of the cluster in the last two minutes."""
+    since = floor_ms(to_ms(clock.now()), MINUTE_MS) - MINUTE_MS
+    return PendingBucket.unscoped.filter(
+        cluster_id=cluster.pk, grain_ms=MINUTE_MS, sums=True, at_ms__gte=since
+    ).exists()
+
+
 def _collect(cluster: Cluster, sink: SampleSink) -> int:
+    if is_pushed(cluster):
+        # Whether its API answers or not: its measurements arrive.
+        gap_close(cluster.pk)
+        return 0
     if cluster.health != ClusterHealth.HEALTHY:
         gap_open(cluster.pk, GapCause.UNREACHABLE, cluster.health_message)
         return 0

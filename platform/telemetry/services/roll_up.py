@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
+from clusters.gpu.measures import Kind
 from foundation.core import clock
 from telemetry.models import (
     PendingBucket,
@@ -27,7 +28,7 @@ from telemetry.models import (
 from telemetry.services.folding import FIELDS, MEANS, Fold
 from telemetry.services.summing import sum_slots
 from telemetry.store.assigning import TYPED
-from telemetry.store.packing import add_beside, first_stat, unpack_stats, unpack_values
+from telemetry.store.packing import add_beside, first_stat, kind_of, unpack_stats, unpack_values
 from telemetry.store.pending import mark_pending
 from telemetry.store.times import MINUTE_MS, TEN_MINUTES_MS, TWO_HOURS_MS, floor_ms, to_ms
 
@@ -114,7 +115,11 @@ def _fold_minute(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> Folds:
     for channel, keys in of_group.items():
         for key in keys:
             if key in groups:
-                add_beside(groups[key].stats, folds[channel].stats)
+                # No counters: one that ends with its GPU would look like one that began anew.
+                stats = folds[channel].stats
+                add_beside(
+                    groups[key].stats, {n: s for n, s in stats.items() if kind_of(n) is not Kind.COUNTER}
+                )
     return folds
 
 

@@ -8,12 +8,15 @@ from datetime import timedelta
 import pytest
 
 from clusters.backends.base import BackendUnavailable, DeviceSample
+from clusters.gpu.batches import Batch, DeviceValues
 from clusters.models import Cluster, ClusterHealth
 from telemetry import tasks
-from telemetry.models import Reading, TelemetryGap, Tick
+from telemetry.models import NodeAgent, Reading, TelemetryGap, Tick
 from telemetry.series import cluster_series
 from telemetry.services import collect
 from telemetry.services.collect import samples_collect
+from telemetry.store.ingest import store_batches
+from telemetry.store.times import to_ms
 from tests.builders import clusters
 from tests.integration.telemetry.conftest import START, Bench
 
@@ -117,3 +120,35 @@ def test_a_cluster_without_cards_has_no_gap(bench: Bench, backend: Scripted) -> 
     Cluster.unscoped.get().nodes.update(present=False)
     assert samples_collect() == 0
     assert not TelemetryGap.unscoped.exists()
+
+
+def test_a_cluster_whose_agents_push_has_no_gap(bench: Bench, backend: Scripted) -> None:
+    backend.silent = True
+    samples_collect()
+    assert TelemetryGap.unscoped.get().ended_at is None
+    device = DeviceValues(bench.device(0).uuid, {"utilization_percent": 50.0})
+    store_batches(bench.world.cluster.pk, [Batch("node-1", to_ms(START), devices=(device,))])
+    bench.clock.move_to(START + timedelta(seconds=10))
+    Cluster.unscoped.update(health=ClusterHealth.UNREACHABLE)
+    samples_collect()
+    assert TelemetryGap.unscoped.get().ended_at == START + timedelta(seconds=10)
+    bench.clock.move_to(START + timedelta(minutes=3))
+    Cluster.unscoped.update(health=ClusterHealth.HEALTHY)
+    samples_collect()
+    assert TelemetryGap.unscoped.filter(ended_at=None).get().cause == "empty"
+
+
+@pytest.mark.parametrize(
+    ("away", "agent", "lost"), [(30, False, 0), (600, False, 600), (600, True, 0), (9000, True, 1800)]
+)
+def test_an_absence_of_the_platform_is_a_gap(
+    bench: Bench, backend: Scripted, away: int, agent: bool, lost: int
+) -> None:
+    samples_collect()
+    if agent:
+        NodeAgent.unscoped.create(node=bench.world.nodes[0], seen_at=START)
+    bench.clock.move_to(START + timedelta(seconds=away))
+    samples_collect()
+    samples_collect()
+    gaps = [(gap.cause, gap.started_at, gap.ended_at) for gap in TelemetryGap.unscoped.all()]
+    assert gaps == ([("platform", START, START + timedelta(seconds=lost))] if lost else [])
