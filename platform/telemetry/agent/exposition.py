@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/healthz" and self.server.is_alive():
             self._answer(HTTPStatus.OK, b"ok\n")
         elif path == "/healthz":
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"no poll for a while\n")
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"no poll for a while, or no usable driver\n")
         else:
             self._answer(HTTPStatus.NOT_FOUND, b"see /metrics\n")
 

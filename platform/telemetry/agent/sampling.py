@@ -33,6 +33,8 @@ class Sampler:
     errors: Counter[str] = field(default_factory=Counter)
     """Calls of NVML that failed for a reason that may pass."""
     inventory: Mapping[str, Any] | None = None
+    unusable_since: float | None = None
+    """Since when the library of the driver is missing or of another version."""
     _inventory_is_new: bool = False
     _indexes: dict[str, int] = field(default_factory=dict)
     _absent: dict[str, str] = field(default_factory=dict)
@@ -83,6 +85,10 @@ class Sampler:
                     self._absent[uuid] = outcome.state.value
         if outcome.state is not PollState.WAITING:
             self._last = outcome.state
+        if outcome.state in (PollState.MISSING, PollState.MISMATCH):
+            self.unusable_since = self.monotonic() if self.unusable_since is None else self.unusable_since
+        elif outcome.state is PollState.OK:
+            self.unusable_since = None
         return events
 
     def _note_answer(self, answer: Mapping[str, Any]) -> list[Event]:

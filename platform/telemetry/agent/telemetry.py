@@ -20,6 +20,7 @@ _WAIT_SHARE: Final = 0.8
 """The part of an interval for which a poll is waited for; later answers come with the next poll."""
 _SILENT_S: Final = 120.0
 _SILENT_POLLS: Final = 5
+_UNUSABLE_S: Final = 300.0
 
 
 @dataclass(slots=True)
@@ -49,9 +50,16 @@ class Telemetry:
         self.sampler.nvml.close()
 
     def is_alive(self) -> bool:
-        """Whether polls go on; one that hangs is given up, so they always should."""
+        """Whether a new start of the container would help with nothing.
+
+        It helps when polls do not go on, and when the library is missing or not the driver's: the container
+        runtime brings the library when it starts a container.
+        """
+        now, unusable_since = time.monotonic(), self.sampler.unusable_since
+        if unusable_since is not None and now - unusable_since > _UNUSABLE_S:
+            return False
         since = self._started if self.polled_at is None else self.polled_at
-        return time.monotonic() - since < max(_SILENT_S, _SILENT_POLLS * self.interval_s)
+        return now - since < max(_SILENT_S, _SILENT_POLLS * self.interval_s)
 
     def set_interval(self, interval_s: float) -> None:
         """Poll every so many seconds from the next poll on."""
@@ -80,8 +88,8 @@ class Telemetry:
             if snapshot.inventory is not None:
                 self.pusher.note_inventory(snapshot.inventory)
             self.pusher.note_unsupported(snapshot.unsupported)
-            if snapshot.devices or snapshot.slices or snapshot.events:
-                self.buffer.put(make_batch(snapshot, interval_s))
+            # Also when nothing was measured: the platform then knows that the agent runs.
+            self.buffer.put(make_batch(snapshot, interval_s))
         self.polled_at, self.poll_s = time.monotonic(), time.monotonic() - begun
 
     def self_metrics(self, clock: SteadyClock) -> tuple[SelfMetric, ...]:

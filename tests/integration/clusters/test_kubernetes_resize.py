@@ -59,12 +59,20 @@ def answer(admin: Cluster) -> MemoryAnswer:
     return parse_answer(pod(admin)["metadata"]["annotations"][ANSWER])
 
 
+def granted_mib(kept: Any) -> list[int]:
+    """What the agent's telemetry takes for granted, by card."""
+    views = [view for table in kept.agents.tables.values() for view in table.pods.values()]
+    (view,) = (view for view in views if view.name == "a")
+    return [share.memory_mib for shares in view.shares.values() for share in shares.values()]
+
+
 def test_growing_is_booked_before_and_shrinking_after(kept: Any, running: TaskSpec, admin: Cluster) -> None:
     assert kept.agents.limits("a") == [8192]
     assert ask(kept, running, 10_000).kind is OutcomeKind.UNKNOWN
     assert (books(admin), kept.agents.limits("a")) == (10_000, [8192])
     kept.agents.step()
     assert kept.agents.limits("a") == [10_000]
+    assert granted_mib(kept) == [10_000], "what telemetry compares the use with"
     assert ask(kept, running, 10_000).kind is OutcomeKind.DONE
     assert ask(kept, running, 5000).kind is OutcomeKind.UNKNOWN
     assert (books(admin), kept.agents.limits("a")) == (10_000, [10_000])

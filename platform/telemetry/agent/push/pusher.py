@@ -55,6 +55,8 @@ class Pusher:
     _refused_unsupported: Mapping[str, list[str]] | None = None
     _most_bytes: int = _MOST_BYTES
     _pause_s: float = _PAUSE_S
+    _asked_pause_s: float = 0.0
+    """The pause that the platform asked for with its last answer."""
 
     def note_inventory(self, inventory: Mapping[str, Any]) -> None:
         """Send this inventory with the next request."""
@@ -78,7 +80,7 @@ class Pusher:
                 is_sent = False
             if not is_sent:
                 # Agents of many nodes that lost the same platform do not come back at the same moment.
-                self.pause(self._pause_s * random.uniform(0.5, 1.0))
+                self.pause(max(self._pause_s * random.uniform(0.5, 1.0), self._asked_pause_s))
                 self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
     def push_once(self) -> bool:
@@ -117,8 +119,7 @@ class Pusher:
             self.buffer.remove(batches, "refused")
             self._known_inventory, self._refused_unsupported = None, None
             return True
-        if answer.retry_after_s is not None:
-            self._pause_s = min(max(answer.retry_after_s, _PAUSE_S), _LONGEST_PAUSE_S)
+        self._asked_pause_s = min(max(answer.retry_after_s or 0.0, 0.0), _LONGEST_PAUSE_S)
         log.warning("the platform answered %s", answer.text)
         return False
 
@@ -137,7 +138,7 @@ class Pusher:
     def _succeed(self, answer: Answer, batches: Sequence[Batch]) -> None:
         self.buffer.remove(batches)
         self.sent_at = self.clock.monotonic()
-        self._pause_s = _PAUSE_S
+        self._pause_s, self._asked_pause_s = _PAUSE_S, 0.0
         self._most_bytes = min(2 * max(self._most_bytes, _LEAST_BYTES), _MOST_BYTES)
         self._known_inventory = None if answer.body.get("unknown_devices") else self._sent_inventory
         interval_s = answer.body.get("interval_s")

@@ -86,3 +86,24 @@ def test_silence_is_waited_for_longer_and_longer_and_never_for_ever(looked_at: l
 def test_a_forgotten_version_means_a_new_list(looked_at: list[Any]) -> None:
     assert run(Script(["a"], ["a"], watch=[Forgotten("too old")])) == []
     assert looked_at == ["a", "a"]
+
+
+class Seen:
+    """An observer that notes what it is given."""
+
+    def __init__(self) -> None:
+        self.lists: list[Any] = []
+        self.pods: list[Any] = []
+
+    def replace_pods(self, pods: Any) -> None:
+        self.lists.append(list(pods))
+
+    def put_pod(self, pod: Any) -> None:
+        self.pods.append(pod)
+
+
+def test_telemetry_sees_every_pod_that_is_read(looked_at: list[Any]) -> None:
+    seen = Seen()
+    with pytest.raises(Ended):
+        Agent(Script(["a", "b"], watch=["b"]), "n1", Path("/nowhere"), seen).run(pause=[].append)  # type: ignore[arg-type]
+    assert (seen.lists, seen.pods) == ([["a", "b"]], ["b"])

@@ -176,11 +176,26 @@ def test_pauses_grow_with_jitter_and_end_with_success(
     assert len(set(pauses)) == len(pauses)
 
 
-def test_a_wait_that_the_platform_asks_for_is_kept(sender: Pusher, buffer: Buffer) -> None:
+def test_a_wait_that_the_platform_asks_for_is_kept(
+    sender: Pusher, sample_server: SampleServer, buffer: Buffer
+) -> None:
+    class Over(BaseException):
+        """The test has seen enough."""
+
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            raise Over
+
+    sender.pause = pause
+    sample_server.fail, sample_server.retry_after = [429, 503], "30"
     fill(buffer, 1)
-    answer = type("A", (), {"status": 429, "retry_after_s": 30.0, "text": "429"})
-    assert not sender._take(answer, buffer.peek(1))  # type: ignore[arg-type]
-    assert sender._pause_s == 30
+    with pytest.raises(Over):
+        sender.run()
+    assert pauses[0] == 30
+    assert len(buffer) == 1
 
 
 def test_a_refused_key_is_exchanged_anew(

@@ -96,6 +96,17 @@ def test_a_replaced_driver_is_an_event_once(sampler: Sampler, script: Script) ->
     assert take(sampler, script, Outcome(PollState.MISMATCH, text="x")).events == ()
 
 
+def test_a_library_that_cannot_be_used_is_noted_from_the_first_time_on(
+    sampler: Sampler, script: Script
+) -> None:
+    for now, state in ((10.0, PollState.MISSING), (20.0, PollState.WAITING), (30.0, PollState.MISMATCH)):
+        sampler.monotonic = lambda now=now: now
+        take(sampler, script, Outcome(state))
+        assert sampler.unusable_since == 10
+    take(sampler, script, answer("GPU-0"))
+    assert sampler.unusable_since is None
+
+
 def test_xid_errors_are_counted_over_restarts_and_absent_where_unsupported(
     sampler: Sampler, script: Script
 ) -> None:

@@ -123,7 +123,8 @@ def test_metrics_and_samples_go_on_while_the_driver_hangs(
     nvml = telemetry.sampler.nvml
     nvml.clock = lambda: time.monotonic() + 30
     step(telemetry)
-    assert (sample_server.batches[-1]["devices"], len(sample_server.batches[-1]["slices"])) == ([], 1)
+    last = sample_server.batches[-1]
+    assert (last["devices"], len(last["slices"])) == ([], 1)
     hung = f'allotment_gpu_up{{device_uuid="{FIRST}",index="0",node="gpu-1",reason="hung"}} 0.0'
     assert hung in text(telemetry)
     monkeypatch.setattr("telemetry.agent.telemetry._WAIT_SHARE", 1)
@@ -151,6 +152,26 @@ def test_nothing_is_lost_while_the_platform_is_away(
     assert len(times) == 4
     assert times == sorted(times)
     assert 'allotment_agent_pushes_total{node="gpu-1",result="unreachable"} 3.0' in text(telemetry)
+
+
+def test_the_agent_says_when_a_new_start_would_help(telemetry: Telemetry) -> None:
+    assert telemetry.is_alive()
+    telemetry.sampler.unusable_since = time.monotonic() - 301
+    assert not telemetry.is_alive()
+    telemetry.sampler.unusable_since = time.monotonic()
+    assert telemetry.is_alive()
+    telemetry.polled_at = time.monotonic() - 121
+    assert not telemetry.is_alive()
+
+
+def test_an_agent_without_a_driver_is_heard_of(
+    telemetry: Telemetry, driver: Driver, sample_server: SampleServer
+) -> None:
+    driver.put({"error.nvmlInitWithFlags": 9})
+    step(telemetry)
+    (batch,) = sample_server.batches
+    assert (batch["devices"], batch["slices"], batch["processes"]) == ([], [], [])
+    assert 'allotment_agent_polls_total{node="gpu-1",state="nvml-missing"} 1.0' in text(telemetry)
 
 
 def test_a_fault_in_a_reading_ends_no_polls(telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch) -> None:
