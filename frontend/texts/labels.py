@@ -67,6 +67,8 @@ SOURCE_STATES: dict[str, Word] = {
     "missing": Word(_("No data"), "failed"),
 }
 
+AGENT_STATES = SOURCE_STATES | {"missing": Word(_("Not installed"), "done")}
+
 DEVICE_STATES: dict[str, Word] = {
     "healthy": Word(_("Healthy"), "running"),
     "unhealthy": Word(_("Unhealthy"), "failed"),
@@ -175,6 +177,7 @@ _KINDS = {
     "node": NODE_STATES,
     "device": DEVICE_STATES,
     "source": SOURCE_STATES,
+    "agent": AGENT_STATES,
     "reason": REASON_WORDS,
 }
 

@@ -37,6 +37,7 @@ from telemetry.sources.manage import (
 from telemetry.sources.overview import (
     NodeState,
     SourceLine,
+    describe_agents,
     describe_result,
     describe_sources,
     source_get,
@@ -78,7 +79,7 @@ class SourceForm(forms.Form):
         required=False,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=gettext_lazy("Stored encrypted. Leave blank to keep the current one."),
+        help_text=gettext_lazy("Stored encrypted."),
     )
     forget = forms.BooleanField(label=gettext_lazy("Remove the stored credential"), required=False)
     authority = forms.CharField(
@@ -88,6 +89,11 @@ class SourceForm(forms.Form):
         help_text=gettext_lazy("Only for servers with a private certificate authority."),
     )
     enabled = forms.BooleanField(label=gettext_lazy("Enabled"), required=False, initial=True)
+
+    def __init__(self, *arguments: Any, stored: bool = False, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        if stored:
+            self.fields["secret"].help_text = _("Stored encrypted. Leave blank to keep the current one.")
 
     def clean_matchers(self) -> dict[str, str]:
         """Turn lines of `label=value` into labels."""
@@ -147,7 +153,12 @@ def sources_live(request: HttpRequest) -> HttpResponse:
 def _lines(who: User, scope: Scope) -> dict[str, Any]:
     rows = source_list(viewer=who, cluster=scope.cluster_name or None)
     query = request_query(scope)
+    agents = describe_agents(who, cluster=scope.cluster_name or None)
     return {
+        "agents": agents[:_NODES_SHOWN],
+        "agents_omitted": max(0, len(agents) - _NODES_SHOWN),
+        "agents_fresh": sum(line.state == NodeState.FRESH for line in agents),
+        "agents_all": len(agents),
         "lines": [_view(line) for line in describe_sources(rows)],
         "many_clusters": len(scope.clusters) > 1 and scope.cluster is None,
         "live_url": reverse("frontend:ops-sources-live") + query,
@@ -178,7 +189,8 @@ def _view(line: SourceLine) -> dict[str, Any]:
 def _measure(said: str) -> Mapping[str, str]:
     level, _dot, name = said.partition(".")
     measure = BY_NAME.get(name)
-    return {"level": level, "name": name, "unit": measure.unit if measure else ""}
+    words = {"device": "GPU", "slice": _("Slice"), "process": _("Process")}
+    return {"level": words.get(level, level), "name": name, "unit": measure.unit if measure else ""}
 
 
 @operator_required
@@ -186,7 +198,7 @@ def source(request: HttpRequest, source: uuid.UUID) -> HttpResponse:
     """One source; POST changes, tests or deletes it."""
     who, scope = viewer(request), scope_of(request)
     found = source_get(viewer=who, pk=source)
-    form, result = SourceForm(initial=_initial(found)), None
+    form, result = SourceForm(initial=_initial(found), stored=bool(found.secret)), None
     if request.method == "POST":
         what = request.POST.get("do")
         if what == "delete":
@@ -199,7 +211,7 @@ def source(request: HttpRequest, source: uuid.UUID) -> HttpResponse:
         if what == "test":
             result = describe_result(source_try(acting_user=who, source=found))
         else:
-            form = SourceForm(request.POST)
+            form = SourceForm(request.POST, stored=bool(found.secret))
             if form.is_valid() and _changed(request, who, found, form):
                 return redirect("frontend:ops-source", source=found.pk)
             found = source_get(viewer=who, pk=source)

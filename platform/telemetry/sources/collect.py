@@ -13,12 +13,12 @@ from django.db import transaction
 from django.db.models import Q
 
 from clusters.gpu.batches import Batch
-from clusters.gpu.measures import Level
+from clusters.gpu.measures import MEASURES, Level
 from clusters.models import Device
 from foundation.core import clock
 from foundation.core.sealed_text import CannotOpen, open_text
-from telemetry.models import SourceKind, SourceNode, SourceStatus, TelemetrySource
-from telemetry.sources.declarations import Origin
+from telemetry.models import NodeAgent, SourceKind, SourceNode, SourceStatus, TelemetrySource
+from telemetry.sources.declarations import EXPORTERS, Origin
 from telemetry.sources.directory import load_directory
 from telemetry.sources.fetch import Access, SourceFailed, SourceProblem
 from telemetry.sources.merge import Answer, Coverage, Merged, NodeAnswer, merge_answers
@@ -34,6 +34,18 @@ _EARLY: Final = timedelta(seconds=1)
 """A source may be asked this much before its time: beat is not exact to the millisecond."""
 _NODES_KEPT_MS: Final = 7 * 24 * 3600 * 1000
 _UNKNOWN_NAMED: Final = 20
+_NEVER_OF_AGENT: Final = frozenset(
+    metric.measure
+    for origin in (Origin.HAMI_SCHEDULER, Origin.VOLCANO_SCHEDULER)
+    for metric in EXPORTERS[origin].metrics
+)
+"""What only a scheduler knows."""
+AGENT_SAID: Final = frozenset(
+    (level, measure.name)
+    for measure in MEASURES
+    if measure.name not in _NEVER_OF_AGENT
+    for level in measure.levels
+)
 _STATUS_FIELDS: Final = [
     field.name for field in SourceStatus._meta.concrete_fields if field.name not in ("source", "attempted_at")
 ]
@@ -124,10 +136,11 @@ def _store(
     ]
     rows = list(SourceNode.unscoped.filter(source__cluster_id=cluster_id, source__enabled=True))
     periods = dict(TelemetrySource.unscoped.filter(cluster_id=cluster_id).values_list("pk", "every_s"))
+    covered = [entry for row in rows for entry in _coverage(row, 1000 * periods.get(row.source_id, 15))]
     merged = merge_answers(
         answers,
         load_directory(cluster_id),
-        covered=[entry for row in rows for entry in _coverage(row, 1000 * periods.get(row.source_id, 15))],
+        covered=[*covered, *_agent_coverage(cluster_id)],
         known_xids={(str(row.source_id), row.node): row.xids for row in rows},
         now_ms=now_ms,
     )
@@ -144,6 +157,17 @@ def _coverage(row: SourceNode, period_ms: int) -> Iterable[Coverage]:
             (Level(level), measure) for level, _, measure in (name.partition(".") for name in names)
         )
         yield Coverage(str(row.source_id), Origin(origin), row.node, said, row.at_ms, period_ms)
+
+
+def _agent_coverage(cluster_id: uuid.UUID) -> Iterable[Coverage]:
+    """What node agents tell: all they know how to measure, but for what a GPU does not support."""
+    agents = NodeAgent.unscoped.filter(node__cluster_id=cluster_id, node__present=True)
+    fields = agents.values_list("node__name", "seen_at", "interval_ms", "unsupported")
+    for node, seen_at, interval_ms, unsupported in fields:
+        without = {uuid: frozenset(names) for uuid, names in unsupported.items()}
+        yield Coverage(
+            Origin.AGENT.value, Origin.AGENT, node, AGENT_SAID, to_ms(seen_at), interval_ms, without
+        )
 
 
 @transaction.atomic

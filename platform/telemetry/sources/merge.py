@@ -71,7 +71,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """That a source told these measures of a node at `at_ms`, in this pass or an earlier one."""
+    """That a source told these measures of a node at `at_ms`, but for what a GPU is `without`."""
 
     source: str
     origin: Origin
@@ -79,6 +79,11 @@ class Coverage:
     said: frozenset[Said]
     at_ms: int
     period_ms: int
+    without: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def tells(self, target: MeasuredTarget, name: str) -> bool:
+        """Whether the source told this measure of this GPU or slice."""
+        return (target.level, name) in self.said and name not in self.without.get(target.device, ())
 
     def is_fresh(self, now_ms: int) -> bool:
         return now_ms - self.at_ms <= FRESH_PERIODS * self.period_ms
@@ -148,9 +153,9 @@ def merge_answers(
                 merged.unknown.setdefault(answer.source, set()).add(target.device)
                 continue
             said = _note(merged, answer, node, target, values, at_ms)
-            better = {entry for place, entry in by_node.get(node, ()) if place < rank}
+            better = [entry for place, entry in by_node.get(node, ()) if place < rank]
             for name, number in values.items():
-                if any((target.level, name) in entry.said for entry in better):
+                if any(entry.tells(target, name) for entry in better):
                     continue
                 value = _Value(rank, at_ms, number, answer.source)
                 before = chosen[target].get(name)

@@ -13,11 +13,11 @@ from typing import Any, Final
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from clusters.models import Device
+from clusters.models import Device, Node
 from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
-from telemetry.models import SourceKind, SourceNode, SourceStatus, TelemetrySource
+from telemetry.models import NodeAgent, SourceKind, SourceNode, SourceStatus, TelemetrySource
 from telemetry.sources.fetch import SourceFailed, problem_text
 from telemetry.sources.merge import FRESH_PERIODS
 from telemetry.sources.reading import WINDOW_S, SourceResult
@@ -76,6 +76,18 @@ class SourceLine:
         return sum(line.state == state for line in self.nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class AgentLine:
+    """A node with GPUs, and what its agent told last; `at` is None for a node without an agent."""
+
+    cluster: str
+    node: str
+    state: NodeState
+    at: datetime | None
+    driver: str
+    cuda: str
+
+
 _GRACE_S: Final = 10
 
 
@@ -106,6 +118,27 @@ def describe_sources(sources: Iterable[TelemetrySource]) -> list[SourceLine]:
     for row in SourceNode.unscoped.filter(source__in=listed).order_by("node"):
         rows[row.source_id].append(row)
     return [_line(source, rows[source.pk], expected[source.cluster_id], now) for source in listed]
+
+
+def describe_agents(viewer: Actor, *, cluster: str | None = None) -> list[AgentLine]:
+    """The agent of every node with GPUs, those that do not report first. Raises: PermissionDenied."""
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    nodes = Node.unscoped.filter(present=True, devices__isnull=False).select_related("cluster", "agent")
+    if cluster is not None:
+        nodes = nodes.filter(cluster__name=cluster)
+    now = clock.now()
+    lines = [_agent_line(node, now) for node in nodes.distinct().order_by("cluster__name", "name")]
+    return sorted(lines, key=lambda line: line.state == NodeState.FRESH)
+
+
+def _agent_line(node: Node, now: datetime) -> AgentLine:
+    agent: NodeAgent | None = getattr(node, "agent", None)
+    if agent is None:
+        return AgentLine(node.cluster.name, node.name, NodeState.MISSING, None, "", "")
+    age = now - agent.seen_at
+    fresh = age <= timedelta(milliseconds=FRESH_PERIODS * agent.interval_ms, seconds=_GRACE_S)
+    state = NodeState.FRESH if fresh else NodeState.STALE
+    return AgentLine(node.cluster.name, node.name, state, agent.seen_at, agent.driver, agent.cuda)
 
 
 def fresh_for(source: TelemetrySource) -> timedelta:

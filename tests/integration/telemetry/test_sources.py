@@ -20,10 +20,19 @@ from foundation.core import clock
 from foundation.core.sealed_text import seal_text
 from scheduling.models import Allocation, Task
 from scheduling.models.job import TaskState
-from telemetry.models import GpuEvent, Reading, Scope, SourceKind, SourceNode, SourceStatus, TelemetrySource
+from telemetry.models import (
+    GpuEvent,
+    NodeAgent,
+    Reading,
+    Scope,
+    SourceKind,
+    SourceNode,
+    SourceStatus,
+    TelemetrySource,
+)
 from telemetry.sources import fetch
 from telemetry.sources.collect import collect_sources
-from telemetry.sources.overview import NodeState, SourceState, describe_sources
+from telemetry.sources.overview import NodeState, SourceState, describe_agents, describe_sources
 from telemetry.store.packing import unpack_values
 from tests.builders import expositions as exp
 from tests.fixtures.http_receiver import Receiver, run_receiver
@@ -368,3 +377,30 @@ def test_the_state_of_a_source_follows_its_answers(sources: Sources) -> None:
     assert state() == (SourceState.STALE, [NodeState.STALE, NodeState.STALE], None)
     TelemetrySource.unscoped.update(enabled=False)
     assert state()[0] == SourceState.DISABLED
+
+
+def test_what_the_agent_of_a_node_measures_is_not_taken_from_an_exporter(sources: Sources) -> None:
+    lacks = {sources.gpu(): ["temperature_c"]}
+    agent = NodeAgent.unscoped.create(
+        node=sources.bench.world.nodes[0], seen_at=clock.now(), unsupported=lacks
+    )
+    card = {"DEV_GPU_UTIL": 50, "DEV_GPU_TEMP": 60}
+    own, other = exp.dcgm(card, gpu=sources.gpu()), exp.dcgm(card, gpu=sources.gpu(0, 1))
+    sources.add(body=exp.text(*own, *other))
+
+    def stored() -> list[tuple[str, float | None, float | None]]:
+        rows = Reading.unscoped.filter(channel__scope=Scope.CARD).select_related("channel")
+        names = {node.pk: node.name for node in sources.bench.world.nodes}
+        return sorted((names[row.channel.node_id], row.cores_used, row.temperature_c) for row in rows)
+
+    collect_sources()
+    assert stored() == [("node-1", None, 60.0), ("node-2", 50.0, 60.0)]
+    Reading.unscoped.all().delete()
+    sources.later(60)
+    collect_sources()
+    assert stored() == [("node-1", 50.0, 60.0), ("node-2", 50.0, 60.0)]
+    lines = {line.node: line.state for line in describe_agents(sources.bench.world.platform_admin)}
+    assert lines == {"node-1": NodeState.STALE, "node-2": NodeState.MISSING}
+    NodeAgent.unscoped.filter(pk=agent.pk).update(seen_at=clock.now())
+    lines = {line.node: line.state for line in describe_agents(sources.bench.world.platform_admin)}
+    assert lines == {"node-2": NodeState.MISSING, "node-1": NodeState.FRESH}
