@@ -88,6 +88,13 @@ class SourceForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text=gettext_lazy("Only for servers with a private certificate authority."),
     )
+    history = forms.BooleanField(
+        label=gettext_lazy("Use for charts"),
+        required=False,
+        help_text=gettext_lazy(
+            "Prometheus only. Charts of GPUs and jobs are filled from this server where data is missing."
+        ),
+    )
     enabled = forms.BooleanField(label=gettext_lazy("Enabled"), required=False, initial=True)
 
     def __init__(self, *arguments: Any, stored: bool = False, **named: Any) -> None:
@@ -246,7 +253,7 @@ def _one(found: TelemetrySource) -> dict[str, Any]:
 
 
 def _initial(found: TelemetrySource) -> dict[str, Any]:
-    fields = ("name", "kind", "address", "every_s", "user", "authority", "enabled")
+    fields = ("name", "kind", "address", "every_s", "user", "authority", "history", "enabled")
     matchers = "\n".join(f"{label}={value}" for label, value in sorted(found.matchers.items()))
     return {name: getattr(found, name) for name in fields} | {"matchers": matchers}
 

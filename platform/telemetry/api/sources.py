@@ -94,6 +94,12 @@ class SourceFieldsSerializer(StrictSerializer):
         allow_blank=True,
         help_text="Certificate authority of the server (PEM). Empty: public authorities.",
     )
+    history = serializers.BooleanField(
+        required=False,
+        help_text=(
+            "Prometheus only: charts of GPUs and jobs are filled from this server where data is missing."
+        ),
+    )
 
 
 class SourceCreateSerializer(SourceFieldsSerializer):
@@ -130,6 +136,7 @@ class SourceSerializer(serializers.Serializer[Any]):
     user = serializers.CharField(source="source.user")
     has_secret = serializers.SerializerMethodField()
     authority = serializers.CharField(source="source.authority")
+    history = serializers.BooleanField(source="source.history")
     state = serializers.ChoiceField(choices=[state.value for state in SourceState])
     since = serializers.DateTimeField(
         allow_null=True, help_text="Start of the failure, or time of the last response."

@@ -17,6 +17,7 @@ from scheduling.models import Job, Task
 from telemetry.models import Channel, Reading
 from telemetry.series.buckets import Buckets, ColumnMeasure, Values, bucket_means
 from telemetry.series.gaps import gaps_in
+from telemetry.series.history import fill_from_history
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
 from telemetry.store.times import READINGS_KEPT_FOR
@@ -178,7 +179,9 @@ def job_series(
     window = window_of(start, end, step, kept=READINGS_KEPT_FOR, points=points)
     rows = Channel.unscoped.filter(job_id=job.pk)
     channels = list(rows.order_by("id"))
-    means = _latest_attempts(bucket_means(window, rows, Reading, _MEASURES), channels)
+    means = bucket_means(window, rows, Reading, _MEASURES)
+    fill_from_history(window, channels, means)
+    means = _latest_attempts(means, channels)
     # A line without a single reading in the window belongs to an attempt of another time.
     lines = [line for line in _lines(job, channels) if any(c in means for c in line.channels)]
     series = _sum_series(window, means)

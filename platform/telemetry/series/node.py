@@ -12,6 +12,7 @@ from telemetry.models import Channel, Reading, Scope, Tick
 from telemetry.series.buckets import Buckets, ColumnMeasure, bucket_means
 from telemetry.series.cluster import MEASURES, sum_measures, total_lines
 from telemetry.series.gaps import gaps_in
+from telemetry.series.history import fill_from_history
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
 from telemetry.store.times import READINGS_KEPT_FOR
@@ -59,6 +60,7 @@ def node_series(
     sums = bucket_means(window, of_node, Tick, MEASURES)
     whole = {bucket: sum_measures([parts]) for found in sums.values() for bucket, parts in found.items()}
     cards = bucket_means(window, of_cards, Reading, _CARD_MEASURES)
+    fill_from_history(window, list(of_cards), cards)
     devices = {pk: device for pk, device in of_cards.values_list("id", "device_id") if device}
     return SeriesSet(
         window.start,

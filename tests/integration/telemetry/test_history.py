@@ -1,0 +1,156 @@
+"""Charts that a Prometheus server fills where the platform's own store has nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from foundation.core.actor import SYSTEM
+from scheduling.models import Allocation
+from telemetry.models import Channel, Scope, TelemetrySource
+from telemetry.series import job_series, node_series
+from telemetry.series.types import SeriesSet
+from telemetry.sources.history import Buckets, SliceKey
+from telemetry.store.times import to_ms
+from tests.fixtures.http_receiver import Receiver, run_receiver
+from tests.integration.telemetry.conftest import START, Bench
+
+STEP = 60
+
+
+@dataclass
+class Told:
+    """A server that knows 42 of everything it is asked for, in every bucket."""
+
+    devices: list[Collection[str]] = field(default_factory=list)
+    slices: list[Collection[SliceKey]] = field(default_factory=list)
+
+    def device_means(self, measure: str, devices: Collection[str], buckets: Buckets) -> Any:
+        self.devices.append(set(devices))
+        return {device: _all(buckets) for device in devices}
+
+    def slice_means(self, measure: str, slices: Collection[SliceKey], buckets: Buckets) -> Any:
+        self.slices.append(set(slices))
+        return {key: _all(buckets) for key in slices}
+
+
+def _all(buckets: Buckets) -> dict[int, float]:
+    return dict.fromkeys(range(buckets.from_ms, buckets.until_ms, buckets.step_ms), 42.0)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Told:
+    told = Told()
+    monkeypatch.setattr("telemetry.sources.history.history_of", lambda cluster_id: told)
+    return told
+
+
+def read(bench: Bench, what: str, minutes: int = 10) -> SeriesSet:
+    end = bench.clock_now()
+    start = end - timedelta(minutes=minutes)
+    if what == "node":
+        return node_series(SYSTEM, bench.world.nodes[0], start, end, STEP)
+    return job_series(SYSTEM, getattr(bench, what), start, end, STEP)
+
+
+def values(found: SeriesSet, measure: str, subject: str) -> list[float | None]:
+    line = found.get(measure, subject)
+    return [] if line is None else [value for _, value in line.points]
+
+
+def hold_for(bench: Bench, *, began: timedelta, ended: timedelta | None = None) -> None:
+    """Ten minutes after START; every hold began and ended so long after START."""
+    Allocation.unscoped.update(created_at=START + began, released_at=None if ended is None else START + ended)
+    bench.clock.shift(timedelta(minutes=10))
+
+
+def test_only_buckets_without_a_reading_are_filled(bench: Bench, server: Told) -> None:
+    bench.ticks(6)  # the first minute has readings of its own
+    bench.clock.move_to(START + timedelta(minutes=10))
+    card = str(bench.device(0).pk)
+    found = values(read(bench, "node"), "card_utilisation", card)
+    assert found == [30.0, *[42.0] * 7, None, None]
+    assert server.devices[0] == {bench.device(0).uuid, bench.device(1).uuid}
+
+
+def test_a_pod_with_a_whole_gpu_gets_nothing_of_the_time_before_and_after_it(
+    bench: Bench, server: Told
+) -> None:
+    bench.ticks(6)
+    hold_for(bench, began=timedelta(minutes=3), ended=timedelta(minutes=6))
+    bench.clock.move_to(START + timedelta(minutes=10))
+    found = values(read(bench, "whole"), "utilisation", "average")
+    assert found == [90.0, None, None, 42.0, 42.0, 42.0, None, None, None, None]
+    assert (server.devices[0], server.slices) == ({bench.device(1).uuid}, [])
+
+
+def test_a_slice_is_asked_for_by_its_own_pod_alone(bench: Bench, server: Told) -> None:
+    bench.ticks(6)
+    hold_for(bench, began=timedelta(0))
+    bench.clock.move_to(START + timedelta(minutes=10))
+    found = read(bench, "sliced")
+    holds = Allocation.unscoped.filter(task__job=bench.sliced)
+    gpu = bench.device(0).uuid
+    assert server.slices[0] == {(gpu, hold.namespace, hold.pod_name) for hold in holds}
+    assert server.devices == []
+    assert values(found, "utilisation", "average")[1:8] == [42.0] * 7
+    granted = values(found, "memory_granted", "total")
+    assert granted[1:8] == [granted[0]] * 7
+
+
+def test_a_chart_without_holes_asks_nothing(bench: Bench, server: Told) -> None:
+    bench.ticks(60)
+    bench.clock.move_to(START + timedelta(minutes=10))
+    read(bench, "node")
+    assert server.devices == []
+
+
+@pytest.fixture
+def stub(bench: Bench, settings: Any) -> Iterator[Receiver]:
+    settings.ALLOTMENT_OUTGOING_NETWORKS = ["127.0.0.0/8"]
+    with run_receiver() as receiver:
+        TelemetrySource.unscoped.create(
+            cluster=bench.world.cluster,
+            name="prom",
+            kind="prometheus",
+            address=receiver.url,
+            history=True,
+            matchers={"cluster": "one"},
+        )
+        yield receiver
+
+
+def test_what_is_sent_is_a_named_query_with_the_filter_of_the_viewer(bench: Bench, stub: Receiver) -> None:
+    bench.ticks(6)
+    hold_for(bench, began=timedelta(0))
+    bench.clock.move_to(START + timedelta(minutes=10))
+    stub.body = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
+    read(bench, "sliced")
+    assert {request.path for request in stub.requests} == {"/api/v1/query_range"}
+    asked = parse_qs(stub.requests[0].body.decode())
+    (query,) = asked["query"]
+    holds = list(Allocation.unscoped.filter(task__job=bench.sliced))
+    assert {hold.namespace for hold in holds} == {holds[0].namespace}
+    selectors = query.count("avg_over_time(")
+    assert selectors > 1
+    assert query.count(f'namespace="{holds[0].namespace}"') == selectors
+    assert query.count('cluster="one"') == selectors
+    assert asked["step"] == ["60.000"] and asked["start"] == [f"{to_ms(START) // 1000 + 59}.999"]
+
+
+def test_a_server_that_fails_leaves_the_chart_as_it_is_and_is_left_alone(
+    bench: Bench, stub: Receiver
+) -> None:
+    bench.ticks(6)
+    bench.clock.move_to(START + timedelta(minutes=10))
+    stub.status, stub.body = 503, b""
+    for _ in range(3):
+        found = values(read(bench, "node"), "card_utilisation", str(bench.device(0).pk))
+        assert found == [30.0, *[None] * 9]
+    assert len(stub.requests) == 1
+    assert Channel.unscoped.filter(scope=Scope.CARD).exists()
