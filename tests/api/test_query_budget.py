@@ -19,6 +19,7 @@ from foundation.core.quantities import Resource
 from quotas.models import Budget, GpuUse, Override, OverrideAmount, QuotaRequest, UserLimit
 from quotas.services.quota import QuotaAmount, quota_set
 from scheduling.models import GpuRequestMode, JobEvent, PriorityGrant, WorkspacePolicy
+from telemetry.models import SourceNode, SourceStatus, TelemetrySource
 from tenants.models import GroupMember, Member, Role
 from tests.api.conftest import As
 from tests.builders import clusters, jobs, quotas, tenancy
@@ -83,6 +84,11 @@ class Filled:
         clusters.cell(f"cell-{n}")
         pool = clusters.flavor(clusters.cluster(w.cell, f"cluster-{n}"), f"pool-{n}")
         clusters.node(pool, f"extra-{n}", cards=1)
+        source = TelemetrySource.unscoped.create(
+            cluster=w.cluster, name=f"source-{n}", kind="dcgm", address="http://10.0.0.1/metrics"
+        )
+        SourceStatus.unscoped.create(source=source)
+        SourceNode.unscoped.create(source=source, node=f"extra-{n}", at_ms=n)
         amount = QuotaAmount(w.flavor, CARDS, 100 + 10 * n)
         quota_set(acting_user=SYSTEM, node=self.node, amounts=[amount], on_top=True)
         loan = Override.unscoped.create(

@@ -60,8 +60,9 @@ def node_series(
     sums = bucket_means(window, of_node, Tick, MEASURES)
     whole = {bucket: sum_measures([parts]) for found in sums.values() for bucket, parts in found.items()}
     cards = bucket_means(window, of_cards, Reading, _CARD_MEASURES)
-    fill_from_history(window, list(of_cards), cards)
-    devices = {pk: device for pk, device in of_cards.values_list("id", "device_id") if device}
+    listed = list(of_cards)
+    fill_from_history(window, listed, cards)
+    devices = {channel.pk: channel.device_id for channel in listed if channel.device_id}
     return SeriesSet(
         window.start,
         window.end,

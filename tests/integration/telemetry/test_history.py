@@ -75,7 +75,7 @@ def test_only_buckets_without_a_reading_are_filled(bench: Bench, server: Told) -
     card = str(bench.device(0).pk)
     found = values(read(bench, "node"), "card_utilisation", card)
     assert found == [30.0, *[42.0] * 7, None, None]
-    assert server.devices[0] == {bench.device(0).uuid, bench.device(1).uuid}
+    assert server.devices[0] == {bench.device(index).uuid for index in range(8)}
 
 
 def test_a_pod_with_a_whole_gpu_gets_nothing_of_the_time_before_and_after_it(
@@ -106,8 +106,9 @@ def test_a_slice_is_asked_for_by_its_own_pod_alone(bench: Bench, server: Told) -
 def test_a_chart_without_holes_asks_nothing(bench: Bench, server: Told) -> None:
     bench.ticks(60)
     bench.clock.move_to(START + timedelta(minutes=10))
-    read(bench, "node")
-    assert server.devices == []
+    for what in ("sliced", "whole"):
+        read(bench, what)
+    assert (server.devices, server.slices) == ([], [])
 
 
 @pytest.fixture

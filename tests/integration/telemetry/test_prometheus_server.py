@@ -8,6 +8,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -116,12 +117,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def _wait_until_scraped(url: str) -> None:
     ends = time.monotonic() + 60
     while time.monotonic() < ends:
-        try:
-            with urllib.request.urlopen(f"{url}/api/v1/query?query=DCGM_FI_DEV_FB_USED", timeout=5) as answer:
-                if b"20480" in answer.read():
-                    return
-        except OSError:
-            pass
+        with (
+            suppress(OSError),  # it is not up yet
+            urllib.request.urlopen(f"{url}/api/v1/query?query=DCGM_FI_DEV_FB_USED", timeout=5) as answer,
+        ):
+            if b"20480" in answer.read():
+                return
         time.sleep(0.1)
     raise AssertionError("Prometheus has scraped nothing")
 
