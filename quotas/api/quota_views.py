@@ -91,7 +91,7 @@ class AdminQuotaView(PlatformView):
     """The quota of one node."""
 
     points = {"GET": Permission.QUOTA_VIEW, "PATCH": Permission.QUOTA_EDIT}
-    rehearses_itself = True
+    handles_dry_run = True
 
     @extend_schema(
         operation_id="admin_quota_get",
@@ -171,7 +171,7 @@ class QuotaRevertView(PlatformView):
     """Taking a change back."""
 
     points = {"POST": Permission.QUOTA_EDIT}
-    rehearses_itself = True
+    handles_dry_run = True
 
     def may_see_again(self) -> None:
         """Whoever still sees the revision."""
@@ -219,7 +219,7 @@ class QuotaFileView(PlatformView):
 
     points = {"GET": Permission.QUOTA_VIEW, "POST": Permission.QUOTA_EDIT}
     parser_classes = FILE_PARSERS
-    rehearses_itself = True
+    handles_dry_run = True
 
     def may_see_again(self) -> None:
         """Whoever still sees any tenant: the answer tells what their own file said."""

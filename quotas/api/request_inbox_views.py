@@ -118,7 +118,7 @@ class QuotaRequestApproveView(InboxRequestView):
     """Giving what is asked for."""
 
     points = {"POST": _P.QUOTA_EDIT}
-    rehearses_itself = True
+    handles_dry_run = True
 
     @extend_schema(
         operation_id="admin_quota_request_approve",

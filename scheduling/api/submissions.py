@@ -61,7 +61,7 @@ class JobSubmissionsView(WorkspaceView):
 
     points: ClassVar = {"POST": Permission.JOB_SUBMIT}
     parser_classes = [SubmissionsParser]
-    rehearses_itself = True
+    handles_dry_run = True
 
     @extend_schema(
         operation_id="job_submissions",
@@ -83,17 +83,17 @@ class JobSubmissionsView(WorkspaceView):
         read_query(request, NoQuery)
         wanted = SubmissionsSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        rehearse = dry_run_of(request)
+        dry_run = dry_run_of(request)
         entries = jobs_submit(
             acting_user=self.viewer,
             workspace=self.workspace,
             bodies=wanted.validated_data["jobs"],
-            rehearse=rehearse,
+            dry_run=dry_run,
         )
         failed = sum(entry.error is not None for entry in entries)
         items = [_item(entry) for entry in entries]
         body = {"items": items, "succeeded": len(items) - failed, "failed": failed}
-        return Response(body, 200 if rehearse else 202)
+        return Response(body, 200 if dry_run else 202)
 
 
 def _item(entry: BatchEntry) -> dict[str, Any]:

@@ -44,8 +44,8 @@ class JobsView(WorkspaceView):
 
     points = {"GET": Permission.JOB_VIEW, "POST": Permission.JOB_SUBMIT}
     parser_classes = JOB_PARSERS
-    # A check holds no lock, and a rehearsal would hold one while the engine looks at the inventory.
-    rehearses_itself = True
+    # A check holds no lock, and a dry run would hold one while the engine looks at the inventory.
+    handles_dry_run = True
 
     @extend_schema(
         operation_id="job_list",

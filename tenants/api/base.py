@@ -30,14 +30,14 @@ class PlatformView(APIView):
 
     `reads_together`: its answers to safe methods are read in one transaction, which also tells the policies
     on rows once; not where an answer waits for something other than the database.
-    `rehearses_itself`: its dry run writes nothing by itself, so that nothing need be undone.
+    `handles_dry_run`: its dry run writes nothing by itself, so that nothing need be undone.
     `secret_fields`: what of its answers is shown once and never kept.
     `also`: points of which one is enough in place of that in `points`, for some of what is asked there.
     """
 
     points: ClassVar[dict[str, Permission]] = {}
     reads_together: bool = True
-    rehearses_itself: bool = False
+    handles_dry_run: bool = False
     secret_fields: tuple[str, ...] = ()
     also: ClassVar[tuple[Permission, ...]] = ()
 

@@ -38,7 +38,7 @@ Handler = Callable[..., Response]
 class Writes(Protocol):
     """What a view tells about its writes."""
 
-    rehearses_itself: bool
+    handles_dry_run: bool
     secret_fields: tuple[str, ...]
 
     @property
@@ -63,7 +63,7 @@ def carry_out(view: Writes, handler: Handler, request: Request, *args: Any, **kw
         return handler(request, *args, **kwargs)
 
     if dry_run_of(request):
-        answer = run() if view.rehearses_itself else preview_change(run)
+        answer = run() if view.handles_dry_run else preview_change(run)
         answer.headers.pop("Location", None)
         answer.headers[DRY_RUN] = "true"
         _hide(answer.data, view.secret_fields)

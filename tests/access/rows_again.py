@@ -20,7 +20,7 @@ _JOB: Final = "workspaces/{ws}/jobs/{job}"
 def again(route: str, wanted: Need, scope: str, lost: str, then: Need, **more: Any) -> Ask:
     """A POST that is sent twice with one key; in between the caller loses something."""
     case = f"again without {lost}"
-    return api(route, "POST", wanted, scope, lost=lost, then=then, case=case, rehearses=False, **more)
+    return api(route, "POST", wanted, scope, lost=lost, then=then, case=case, has_dry_run=False, **more)
 
 
 _STOPS: Final = see((VIEW, "here")) + must(("job.stop-own", "here"), ("job.stop-any", "here"))

@@ -48,7 +48,7 @@ def _rows(
         look(hook),
         write(hook, "PATCH", "notificationchannel", body={"enabled": False}),
         write(hook, "DELETE", "notificationchannel", ok=204),
-        api(f"{base}/{hook}/test", "POST", change, edits, rehearses=False),
+        api(f"{base}/{hook}/test", "POST", change, edits, has_dry_run=False),
         look("silences", **_lists(silence, read)),
         write("silences", "POST", "silence", ok=201, body=_SILENCE),
         write(f"silences/{{{silence}}}", "DELETE", "silence", ok=204),

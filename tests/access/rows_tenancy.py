@@ -73,7 +73,7 @@ ME: Final = (
         writes="tenants_user",
         session=True,
         unchosen=True,
-        rehearses=False,
+        has_dry_run=False,
         case="by a session",
     ),
     api(
@@ -84,7 +84,7 @@ ME: Final = (
         session=True,
         unchosen=True,
         arrange="expired",
-        rehearses=False,
+        has_dry_run=False,
         case="that has expired",
     ),
     api("workspaces/{ws}", "GET", SIGHT, session=True, case="by a session"),

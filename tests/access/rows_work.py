@@ -29,7 +29,7 @@ JOBS: Final = (
         ok=202,
         body=_FRESH,
         writes="scheduling_job",
-        rehearses=False,
+        has_dry_run=False,
     ),
     api(
         # What nobody can read is refused before it is read.
@@ -68,7 +68,7 @@ JOBS: Final = (
         ok=202,
         body={"jobs": [_FRESH]},
         writes="scheduling_job",
-        rehearses=False,
+        has_dry_run=False,
         quiet=True,
     ),
 )

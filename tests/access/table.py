@@ -85,7 +85,7 @@ class Ask:
     page that are there for whoever meets the need, and for nobody else. `open` needs no account.
     `session` asks the API by a session in place of a key. `chosen` is refused to whoever still has a
     one-time password; a session with one is refused everything but what is `unchosen`.
-    `program` is the answer to a program's account where it differs from that to a person. `rehearses` is
+    `program` is the answer to a program's account where it differs from that to a person. `has_dry_run` is
     False where a dry run has an answer of its own.
     `lost` names what becomes of the actor's roles, key or account after the answer (see `actors.LOSSES`):
     a POST is then sent again with its `Idempotency-Key`, and a stream looks for news again. That second
@@ -114,7 +114,7 @@ class Ask:
     chosen: bool = False
     unchosen: bool = False
     program: int = 0
-    rehearses: bool = True
+    has_dry_run: bool = True
     lost: str = ""
     then: Need = ()
 

@@ -97,7 +97,7 @@ def test_a_thing_of_another_workspace_is_not_there_below_ones_own(w: AccessWorld
     assert not found, "\n".join(found)
 
 
-def _rehearsed(w: AccessWorld, who: str, ask: Ask) -> list[str]:
+def _try_dry_runs(w: AccessWorld, who: str, ask: Ask) -> list[str]:
     """What is wrong with a dry run: it answers the same and leaves every table as it was."""
     actor = ACTORS[who]
     wanted = verdict(actor, ask)
@@ -121,7 +121,7 @@ def _rehearsed(w: AccessWorld, who: str, ask: Ask) -> list[str]:
 @pytest.mark.parametrize("who", ["platform-admin", "admin", "editor"])
 def test_a_dry_run_answers_the_same_and_changes_nothing(w: AccessWorld, who: str) -> None:
     rows = _WRITES if who == "platform-admin" or FULL else _WRITES[hash(who) % 2 :: 2]
-    found = [fault for ask in rows if ask.rehearses for fault in _rehearsed(w, who, ask)]
+    found = [fault for ask in rows if ask.has_dry_run for fault in _try_dry_runs(w, who, ask)]
     assert not found, "\n".join(found)
 
 

@@ -77,8 +77,8 @@ def test_a_request_goes_from_asking_to_being_given(w: World, anna: User, as_user
     assert as_user(w.admin).get(INBOX).json()["items"][0]["may_decide"] is False
 
     one = f"{INBOX}/{body['id']}"
-    rehearsed = decider.post(f"{one}/approve?dry_run=true", {}, format="json")
-    assert rehearsed.json()["changes"][0]["after"]["nominal"] == 12
+    previewed = decider.post(f"{one}/approve?dry_run=true", {}, format="json")
+    assert previewed.json()["changes"][0]["after"]["nominal"] == 12
     assert asker.get(made["Location"]).json()["state"] == "pending"
     stale = decider.post(f"{one}/approve", {}, format="json", headers={"If-Match": '"99"'})
     assert stale.status_code == 412

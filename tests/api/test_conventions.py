@@ -238,7 +238,7 @@ def test_answers_of_the_api_are_kept_nowhere_and_pages_by_the_browser_alone(w: W
     assert "no-store" in client.get("/account/keys")["Cache-Control"]
 
 
-def test_every_write_may_be_rehearsed(w: World, editor: APIClient) -> None:
+def test_every_write_has_a_dry_run(w: World, editor: APIClient) -> None:
     job = jobs.job(w.queue, w.editor, "alpha")
     token = tenancy.access_key(w.editor)
     prefix = AccessKey.unscoped.get().prefix
@@ -259,8 +259,8 @@ def test_every_write_may_be_rehearsed(w: World, editor: APIClient) -> None:
     assert Job.unscoped.get().version == job.version
     assert not Hint.unscoped.exists()
     assert AuditRecord.unscoped.exclude(action="access-key.create").count() == 0
-    rehearsed = editor.post(f"{TEAM}/keys?dry_run=true", {"name": "new"}).json()
-    assert rehearsed["token"] is None
+    previewed = editor.post(f"{TEAM}/keys?dry_run=true", {"name": "new"}).json()
+    assert previewed["token"] is None
     assert problem(editor.post(f"{JOBS}/alpha/cancel?dry_run=perhaps")) == (400, "INVALID", ["dry_run"])
 
 

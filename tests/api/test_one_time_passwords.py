@@ -148,12 +148,12 @@ def test_a_reset_revokes_the_keys_unless_told_to_keep_them(w: World, as_user: As
     path = f"/api/v1/admin/users/{w.editor.pk}/password"
     client = as_user(w.platform_admin)
 
-    rehearsed = client.post(f"{path}?dry_run=true", body).json()
+    previewed = client.post(f"{path}?dry_run=true", body).json()
     assert [access_key_check(token) is not None for token in tokens] == [True, True]
     answer = client.post(path, body).json()
 
     assert [answer["keys_revoked"], answer["keys_kept"]] == ([0, 2] if keep else [2, 0])
-    assert rehearsed["keys_revoked"] == answer["keys_revoked"]
+    assert previewed["keys_revoked"] == answer["keys_revoked"]
     assert [access_key_check(token) is not None for token in tokens] == [keep, keep]
     assert access_key_check(other) is not None
     noted = AuditRecord.unscoped.get(action="user.password-set")

@@ -167,8 +167,8 @@ def test_a_queue_is_deleted_when_nobody_needs_it(w: World, as_user: As) -> None:
     for wrong in ("nowhere", "default"):
         answer = client.delete(f"{PLACE}?move_to={wrong}", headers=every)
         assert answer.status_code in (400, 404) and answer.json()["errors"][0]["field"] == "move_to"
-    rehearsed = client.delete(f"{PLACE}?move_to=second&dry_run=true", headers=every)
-    assert rehearsed.status_code == 204 and client.get(PLACE).status_code == 200
+    previewed = client.delete(f"{PLACE}?move_to=second&dry_run=true", headers=every)
+    assert previewed.status_code == 204 and client.get(PLACE).status_code == 200
 
     assert client.delete(f"{PLACE}?move_to=second", headers=every).status_code == 204
 

@@ -73,7 +73,7 @@ def test_no_such_task(stage: Stage, as_user: As) -> None:
     assert as_user(stage.user).post(BASE, body, content_type="application/json").status_code == 404
 
 
-def test_a_rehearsal_changes_nothing(stage: Stage, as_user: As) -> None:
+def test_a_dry_run_changes_nothing(stage: Stage, as_user: As) -> None:
     answer = post(as_user(stage.user), "20Gi", "?dry_run=true")
     assert answer.status_code in (200, 202), answer.content
     assert not MemoryResize.unscoped.exists()

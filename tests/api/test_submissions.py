@@ -75,7 +75,7 @@ def test_each_is_held_to_the_size_of_a_single_one(w: World, editor: APIClient) -
     assert set(Job.unscoped.values_list("name", flat=True)) == {"good", "fine"}
 
 
-def test_a_rehearsal_writes_nothing(editor: APIClient) -> None:
+def test_a_dry_run_writes_nothing(editor: APIClient) -> None:
     answer = editor.post(f"{SUBMISSIONS}?dry_run=true", {"jobs": [body("one"), body("one")]})
 
     told = answer.json()

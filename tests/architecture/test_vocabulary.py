@@ -73,6 +73,8 @@ RETIRED = {
     "presence": "name it after what is counted",
     "prospect": "freeable",
     "rehearse": "dry_run",
+    "rehearsed": "previewed",
+    "rehearses": "has or handles a dry run",
     "roster": "candidate index",
     "seat": "placement",
     "seated": "placed",

@@ -27,7 +27,7 @@ class FilledDefault(TypedDict):
 
 class Job(TypedDict, total=False):
     """A job; `spec` and `position` where one job was asked for, `defaults` after a submission, and
-    `demand` (by resource) of a rehearsal.
+    `demand` (by resource) of a dry run.
     """
 
     id: str

@@ -181,7 +181,7 @@ class ChannelView(OfWorkspace, AdminChannelView):
 class AdminChannelTestView(OfPlatform):
     """A test of a channel of the platform. A dry run sends nothing."""
 
-    rehearses_itself = True
+    handles_dry_run = True
 
     def post(self, request: Request, channel: uuid.UUID, **_kwargs: Any) -> Response:
         """Send a test message now and return whether it was accepted."""

@@ -282,7 +282,7 @@ class SourceTestView(PlatformView):
     """A test of one data source."""
 
     points = {"POST": Permission.CLUSTER_EDIT}
-    rehearses_itself = True
+    handles_dry_run = True
 
     @extend_schema(
         operation_id="telemetry_source_test",

@@ -28,7 +28,7 @@ _TRIES: Final = 3
 
 @dataclass(slots=True)
 class BatchEntry:
-    """One job file of a batch, and what became of it: `job` or `error`, and neither in a rehearsal."""
+    """One job file of a batch, and what became of it: `job` or `error`, and neither in a dry run."""
 
     body: Any
     checked: Submission | None = None
@@ -50,18 +50,18 @@ def jobs_submit(
     workspace: Tenant,
     bodies: Iterable[Any],
     now: datetime | None = None,
-    rehearse: bool = False,
+    dry_run: bool = False,
 ) -> list[BatchEntry]:
     """Accept the job files that may be, in their order; says of each what became of it.
 
-    `rehearse`: check, and write nothing.
+    `dry_run`: check, and write nothing.
     Raises: PermissionDenied, NotFound; Conflict for an archived workspace.
     """
     entries = [BatchEntry(body) for body in bodies]
     with row_scope.read_transaction():
         _check(entries, Checks(acting_user, workspace))
         _refuse_taken(entries, workspace)
-    if not rehearse:
+    if not dry_run:
         _write(entries, acting_user, workspace, now or clock.now())
     return entries
 

@@ -259,8 +259,8 @@ def test_a_route_refuses_an_account_that_may_do_more(
     path = "/api/v1/" + route[0].format(user=here.platform_admin.pk)
     answer = getattr(client, route[1])(path, ROUTES[route], headers={"If-Match": "*"})
     assert (answer.status_code, answer.json()["code"]) == (403, REFUSED)
-    rehearsed = getattr(client, route[1])(path + "?dry_run=true", ROUTES[route], headers={"If-Match": "*"})
-    assert rehearsed.status_code == 403
+    previewed = getattr(client, route[1])(path + "?dry_run=true", ROUTES[route], headers={"If-Match": "*"})
+    assert previewed.status_code == 403
 
 
 def test_a_group_above_takes_nobody_in_and_lets_nobody_go(here: World, helpdesk: User) -> None:

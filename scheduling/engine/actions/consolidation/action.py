@@ -88,10 +88,6 @@ class Consolidation:
         if options.with_evictions and not session.counters["moved"]:
             self._evict_and_move(session, consolidation)
 
-    def preview_gain(self, session: Session, job: Job) -> ConsolidationGain | None:
-        """Return what moving others would give this job now, or None; nothing is changed."""
-        return ConsolidationSearch(session).find_gain(session.snapshot.queues[job.queue], job)
-
     def _waiting(self, session: Session) -> Iterator[tuple[Queue, Job]]:
         """Yield the jobs that wait for room in the order in which the cycle would evaluate them; those inside
         their queue's own quota come first."""

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from scheduling.engine import Snapshot
-from scheduling.engine.actions.consolidation.action import Consolidation
 from scheduling.engine.actions.consolidation.search import ConsolidationSearch
 from scheduling.engine.cycle import start_session
 from scheduling.engine.gang import clearable_nodes
@@ -19,6 +18,7 @@ from scheduling.engine.model import CycleResult, Decision, DecisionKind, Instant
 from scheduling.engine.model.options import ConsolidationOptions, FairSharing
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
+from scheduling.engine.session.session import Session
 from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
 from tests.unit.scheduling.engine.builders import NOW, flavor, job, node, outcome, quotas, role
 from tests.unit.scheduling.engine.gang.test_parts import member
@@ -236,9 +236,7 @@ def test_what_if_tells_the_gain_and_changes_nothing() -> None:
     snapshot = running_world(nodes(4, 4), where, [run("old", 2, 1), saved, waits(3)])
     before = snapshot.to_json()
     with snapshot.statement():
-        gain = Consolidation().preview_gain(
-            start_session(snapshot, EngineConfig(), NOW), snapshot.jobs["wait"]
-        )
+        gain = find_gain(start_session(snapshot, EngineConfig(), NOW))
     assert gain is not None
     assert (gain.cards, gain.tasks, gain.jobs, gain.gpu_seconds) == (3, 1, 1, 200.0)
     assert snapshot.to_json() == before
@@ -310,9 +308,15 @@ def test_who_was_told_to_leave_is_not_moved() -> None:
     snapshot = two_halves(waits(3))
     session = start_session(snapshot, EngineConfig(), NOW)
     with snapshot.statement():
-        assert moved_by(Consolidation().preview_gain(session, snapshot.jobs["wait"])) == ["new"]
+        assert moved_by(find_gain(session)) == ["new"]
         session.decisions.append(Decision(kind=DecisionKind.EVICT, job="new"))
-        assert moved_by(Consolidation().preview_gain(session, snapshot.jobs["wait"])) == ["old"]
+        assert moved_by(find_gain(session)) == ["old"]
+
+
+def find_gain(session: Session) -> ConsolidationGain | None:
+    """What moving others would give the job `wait` now."""
+    wait = session.snapshot.jobs["wait"]
+    return ConsolidationSearch(session).find_gain(session.snapshot.queues[wait.queue], wait)
 
 
 def moved_by(gain: ConsolidationGain | None) -> list[str]:
