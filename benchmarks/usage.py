@@ -93,11 +93,11 @@ def _fill(size: dict[str, int]) -> Any:
     from clusters.models import Cell, Cluster, Flavor  # noqa: PLC0415 (Django is set up by now)
     from scheduling.models import UsageInterval  # noqa: PLC0415 (as above)
     from telemetry.models import MeasuredUse, Price  # noqa: PLC0415 (as above)
-    from tenants.models import Tenant, User  # noqa: PLC0415 (as above)
+    from tenants.models import User  # noqa: PLC0415 (as above)
 
     dice = random.Random(1)
-    root = Tenant.unscoped.get(parent=None)
-    teams = [_team(root, n) for n in range(size["tenants"])]
+    root = _tenant(None, "root")
+    teams = [_tenant(root, f"team-{n}") for n in range(size["tenants"])]
     users = [User.objects.create(username=f"user-{n}") for n in range(100)]
     cluster = Cluster.unscoped.create(name="bench", cell=Cell.unscoped.create(name="bench"))
     flavor = Flavor.unscoped.create(cluster=cluster, name="a100", card_memory_mib=40_960)
@@ -137,14 +137,15 @@ def _fill(size: dict[str, int]) -> Any:
     return _operator(root)
 
 
-def _team(root: Any, number: int) -> Any:
-    """A workspace below the root."""
+def _tenant(parent: Any, slug: str) -> Any:
+    """The root, or a workspace below it."""
     from tenants.models import Tenant, TenantKind  # noqa: PLC0415 (Django is set up by now)
 
-    team = Tenant(name=f"Team {number}", slug=f"team-{number}", kind=TenantKind.WORKSPACE, parent=root)
-    team.path = f"{root.path}{team.pk}/"
-    team.save(force_insert=True)
-    return team
+    kind = TenantKind.WORKSPACE if parent else TenantKind.FOLDER
+    tenant = Tenant(name=slug, slug=slug, kind=kind, parent=parent)
+    tenant.path = f"{parent.path if parent else '/'}{tenant.pk}/"
+    tenant.save(force_insert=True)
+    return tenant
 
 
 def _held(day: int, begin: int, end: int, cores: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

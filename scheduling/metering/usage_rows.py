@@ -62,20 +62,22 @@ def usage_rows(
     `only` may name some of `queue_id`, `user_id`, `job_id` and `flavor_id`. The caller has decided who may
     know.
     """
-    running = [
-        (attempt, row)
-        for attempt, row in rows_of_attempts(unmetered(workspaces), now=now)
+    running = {
+        (row.job_id, row.flavor_id, row.sliced, row.begin_ms): row
+        for _, row in rows_of_attempts(unmetered(workspaces), now=now)
         if row.end_ms > start_ms and row.begin_ms < end_ms and _matches(row, only)
-    ]
-    yield from (row for _, row in running)
+    }
     # Read after the others: a run that is written down in between is met twice, and not missed.
-    known = {attempt for attempt, _ in running}
     lists = {f"{name}__in": list(values) for name, values in only.items()}
     written = UsageInterval.unscoped.filter(end_ms__gt=start_ms, begin_ms__lt=end_ms, **lists)
     if workspaces is not None:
         written = written.filter(workspace_id__in=workspaces.values("pk"))
-    rows = written.order_by().values_list("attempt_id", *UsageRow._fields)
-    yield from (UsageRow._make(row[1:]) for row in rows.iterator(chunk_size=5000) if row[0] not in known)
+    for values in written.order_by().values_list(*UsageRow._fields).iterator(chunk_size=5000):
+        row = UsageRow._make(values)
+        if running:
+            running.pop((row.job_id, row.flavor_id, row.sliced, row.begin_ms), None)
+        yield row
+    yield from running.values()
 
 
 def _matches(row: UsageRow, only: Mapping[str, Collection[uuid.UUID]]) -> bool:
