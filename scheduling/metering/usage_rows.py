@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 
 from foundation.core.months import to_ms
 from foundation.core.quantities import Resource
+from foundation.sql.plain_rows import read_id, read_plain
 from scheduling.engine_input.job_history import PREEMPTED
 from scheduling.metering.intervals import Hold, attempt_intervals, billed_percent, gpu_percent, lost_since_ms
 from scheduling.models import Allocation, Attempt, GpuRequestMode, UsageInterval
@@ -72,8 +73,11 @@ def usage_rows(
     written = UsageInterval.unscoped.filter(end_ms__gt=start_ms, begin_ms__lt=end_ms, **lists)
     if workspaces is not None:
         written = written.filter(workspace_id__in=workspaces.values("pk"))
-    for values in written.order_by().values_list(*UsageRow._fields).iterator(chunk_size=5000):
-        row = UsageRow._make(values)
+    for workspace, queue, user, job, name, flavor, *rest in read_plain(
+        written.order_by().values_list(*UsageRow._fields)
+    ):
+        ids = (read_id(workspace), read_id(queue), read_id(user), read_id(job))
+        row = UsageRow._make((*ids, name, read_id(flavor), *rest))
         if running:
             running.pop((row.job_id, row.flavor_id, row.sliced, row.begin_ms), None)
         yield row

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.sql.plain_rows import read_id, read_plain
 from scheduling.metering.usage_rows import usage_rows
 from telemetry.models import MeasuredUse
 from telemetry.usage.accounting import DAY_MS, Account, Line, MeasuredDay, account
@@ -185,8 +186,8 @@ def _measured(period: Period, tenants: QuerySet[Tenant] | None, choice: Choice) 
     if choice.pool is not None:
         rows = rows.filter(flavor_id=choice.pool)
     columns = rows.order_by().values_list("job_id", "flavor_id", "day", "measured", "used")
-    for job, flavor, day, measured, used in columns.iterator(chunk_size=2000):
-        yield MeasuredDay(job, flavor, day, bytes(measured), bytes(used))
+    for job, flavor, day, measured, used in read_plain(columns):
+        yield MeasuredDay(read_id(job), read_id(flavor), day, bytes(measured), bytes(used))
 
 
 def _rows(lines: Sequence[Line], group_by: GroupBy) -> list[ReportRow]:

@@ -11,12 +11,13 @@ import pytest
 import time_machine
 
 from scheduling.metering.record_usage import record_usage
-from scheduling.metering.usage_rows import unmetered
+from scheduling.metering.usage_rows import unmetered, usage_rows
 from scheduling.models import Job, UsageInterval
 from telemetry.usage.figures import Figures
 from telemetry.usage.names import GroupBy
 from telemetry.usage.periods import month_period
 from telemetry.usage.report import Choice, UsageReport, load_account, usage_report
+from tests.builders import tenancy
 from tests.builders.usage_histories import Counted, count_by_steps, make_history
 from tests.builders.world import world
 
@@ -151,3 +152,15 @@ def test_money_is_rounded_once_for_each_job_and_pool() -> None:
     parts = [line.figures.amount for line in found.lines.values() if line.figures.amount is not None]
     assert all(part == part.quantize(Decimal("0.01")) for part in parts)
     assert sum(parts) == report.total.amount == sum(row.figures.amount or 0 for row in report.rows)
+
+
+def test_who_may_see_no_job_reads_an_empty_report() -> None:
+    with time_machine.travel(NOW, tick=False):
+        here = world()
+        make_history(here, random.Random(2), since=SINCE, now=NOW, runs=6)
+        record_usage(now=NOW)
+        period = month_period(date(2026, 3, 1), ZoneInfo("UTC"))
+        stranger = tenancy.user("stranger")
+        report = usage_report(stranger, period, group_by=GroupBy.JOB, now=NOW)
+    assert (report.rows, report.total) == ([], Figures())
+    assert list(usage_rows(0, 2**50, now=NOW, queue_id=[])) == []
