@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import permutations
+from pathlib import Path
 from typing import Any, Final
 
 import pynvml
@@ -11,6 +12,7 @@ import pynvml
 from telemetry.agent.nvml.calls import SYSTEM, Calls, DeviceDown
 
 MIB: Final = 1 << 20
+PCI_DEVICES: Final = Path("/sys/bus/pci/devices")
 _KINDS: Final = {
     pynvml.NVML_TOPOLOGY_INTERNAL: "same-board",
     pynvml.NVML_TOPOLOGY_SINGLE: "single-switch",
@@ -121,11 +123,24 @@ def _describe_device(calls: Calls, device: Device) -> dict[str, Any]:
         "index": device.index,
         "minor": calls.call(uuid, "nvmlDeviceGetMinorNumber", handle),
         "pci_bus_id": device.bus_id,
-        "numa_node": calls.call(uuid, "nvmlDeviceGetNumaNodeId", handle),
+        "numa_node": _numa_node(calls, device),
         "memory_mib": _memory_mib(calls, uuid, handle),
         "mig_enabled": device.mig_enabled,
         "parent": None,
     }
+
+
+def _numa_node(calls: Calls, device: Device) -> int | None:
+    """From the driver, which tells it on few machines, or from the kernel, which has -1 for unknown."""
+    node = calls.call(device.uuid, "nvmlDeviceGetNumaNodeId", device.handle)
+    if node is not None:
+        return int(node)
+    try:
+        # The kernel writes the domain of the bus with four digits, NVML with eight.
+        found = int((PCI_DEVICES / device.bus_id[4:] / "numa_node").read_text())
+    except (OSError, ValueError):
+        return None
+    return found if found >= 0 else None
 
 
 def _describe_instance(calls: Calls, device: Device, place: int) -> dict[str, Any]:
@@ -167,11 +182,11 @@ def _read_instances(calls: Calls, device: Device) -> list[Instance]:
 
 
 def _read_links(calls: Calls, device: Device) -> dict[int, str]:
-    """The active NVLinks. A refusal of the first link means that there is none."""
+    """The active NVLinks. The first link without a state is one behind the last."""
     found = {}
     for link in range(_LINKS_MOST):
         state = calls.call(device.uuid, "nvmlDeviceGetNvLinkState", device.handle, link, key=f"link {link}")
-        if state is None and link == 0:
+        if state is None:
             break
         if state == 1:
             pci = calls.call(

@@ -163,7 +163,12 @@ class NvmlProcess:
         line, _, rest = self._received.partition(b"\n")
         self._received = rest
         self._asked_at = None
-        return self._accept(json.loads(line))
+        try:
+            answer = json.loads(line)
+        except ValueError:  # something in that process wrote to its output
+            self._end("the process that calls NVML answered no JSON", pause=True)
+            return Outcome(PollState.EXITED, text="no JSON")
+        return self._accept(answer)
 
     def _accept(self, answer: dict[str, Any]) -> Outcome:
         if "problem" in answer:

@@ -136,12 +136,16 @@ class GpmReader:
         """
         if self._calls.is_refused(device, GPM_KEY) or not self._is_supported(device, handle):
             return {}
-        before, sample = self._samples.get(device, (None, None))
+        before, spare = self._samples.get(device, (None, None))
+        sample = self._calls.call(device, "nvmlGpmSampleAlloc") if spare is None else spare
         if sample is None:
-            sample = self._calls.call(device, "nvmlGpmSampleAlloc")
+            return {}
         name = "nvmlGpmSampleGet" if instance is None else "nvmlGpmMigSampleGet"
         arguments = (handle, sample) if instance is None else (handle, instance, sample)
-        if sample is None or self._calls.call(device, name, *arguments) is None:
+        if self._calls.call(device, name, *arguments) is None:
+            self._samples[device] = (before, sample)
+            if self._calls.is_refused(device, name):
+                self._calls.refuse(device, GPM_KEY)
             return {}
         # The older of the two samples is used again for the next one.
         self._samples[device] = (sample, before)

@@ -135,8 +135,9 @@ def test_a_replaced_driver_means_a_new_process(nvml: NvmlProcess, driver: Driver
     assert nvml.starts == 2
 
 
-def test_a_process_that_dies_is_replaced(nvml: NvmlProcess, clock: Clock) -> None:
-    nvml.command = (sys.executable, "-c", "pass")
+@pytest.mark.parametrize("code", ["pass", "print('no JSON', flush=True); input(); input()"])
+def test_a_process_that_dies_or_babbles_is_replaced(nvml: NvmlProcess, clock: Clock, code: str) -> None:
+    nvml.command = (sys.executable, "-c", code)
     assert nvml.poll(20).state is PollState.EXITED
     assert nvml.poll(20).state is PollState.WAITING
     nvml.command = module.COMMAND

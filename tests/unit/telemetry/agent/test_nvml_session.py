@@ -7,13 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clusters.gpu.measures import BY_NAME, Level
 from telemetry.agent.describing import list_given_measures
+from telemetry.agent.nvml import inventory
+from telemetry.agent.nvml.calls import Calls
 from tests.fixtures.nvml_driver import Driver
+from tests.fixtures.wait import wait_until
 
 FIRST = "GPU-00000000-0000-0000-0000-000000000000"
 SECOND = "GPU-00000001-0000-0000-0000-000000000000"
@@ -185,6 +189,49 @@ def test_the_inventory_tells_places_and_links(driver: Driver, worker: Worker) ->
     assert worker.poll()["inventory"] is None, "it is told once"
 
 
+def test_links_end_behind_the_last_one_and_are_no_errors(driver: Driver) -> None:
+    log = driver.file.with_name("log")
+    driver.put({"log": log})
+    worker = Worker(driver)
+    try:
+        answer = worker.poll()
+    finally:
+        worker.close()
+    assert log.read_text().count("nvmlDeviceGetNvLinkState 0\n") == 5
+    assert answer["errors"] == {}
+
+
+def test_the_numa_node_is_the_kernels_where_the_driver_tells_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventory, "PCI_DEVICES", tmp_path)
+    file = tmp_path / "0000:18:00.0" / "numa_node"
+    file.parent.mkdir()
+    device = inventory.Device("GPU-a", 0, None, "00000000:18:00.0")
+    calls = Calls()
+    calls.refuse("GPU-a", "nvmlDeviceGetNumaNodeId")
+    for text, expected in (("1\n", 1), ("-1\n", None), ("x", None)):
+        file.write_text(text)
+        assert inventory._numa_node(calls, device) == expected
+    file.unlink()
+    assert inventory._numa_node(calls, device) is None
+
+
+def test_a_gpm_sample_that_fails_is_used_again(driver: Driver) -> None:
+    log = driver.file.with_name("log")
+    driver.put({"0.gpm": 1, "error.nvmlGpmSampleGet.0": 999, "log": log})
+    worker = Worker(driver)
+    try:
+        for _ in range(4):
+            worker.poll()
+        driver.put({"error.nvmlGpmSampleGet.0": 3})
+        unsupported = worker.poll()["unsupported"]
+    finally:
+        worker.close()
+    assert log.read_text().count("nvmlGpmSampleAlloc") == 1
+    assert "sm_active_percent" in unsupported[FIRST]
+
+
 def test_links_to_one_gpu_are_counted_by_pair(driver: Driver) -> None:
     driver.put({f"{index}.link.{link}": None for index in range(2) for link in range(4)})
     other = "00000000:19:00.0"
@@ -289,11 +336,7 @@ def test_xid_errors_are_told_once_with_their_device(driver: Driver, worker: Work
     try:
         fresh.poll()
         driver.put({"xid.1": "1 79"})
-        found: list[Any] = []
-        for _ in range(500):
-            found += fresh.poll()["xids"]
-            if found:
-                break
+        found = wait_until(lambda: fresh.poll()["xids"], "the driver tells of the error")
         assert [(row["device"], row["code"]) for row in found] == [(SECOND, 79)]
         assert fresh.poll()["xids"] == []
     finally:
