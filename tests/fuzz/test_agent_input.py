@@ -20,7 +20,7 @@ from telemetry.agent.cgroups import ProcessTable, parse_owner
 from telemetry.agent.pods import PodTable, PodView
 from telemetry.agent.regions import NotReady, Unusable, read_regions
 from telemetry.agent.slices import SliceReader
-from telemetry.agent.snapshot import DeviceSample, ProcessSample
+from telemetry.agent.snapshot import GpuSample, ProcessSample
 from tests.builders.regions import SIZE, put_region, region
 
 EXAMPLES: Final = int(os.environ.get("ALLOTMENT_FUZZ", "40"))
@@ -63,7 +63,7 @@ def test_a_file_with_any_content_gives_bounded_values_or_none(
     share = {"main": {GPU: CardShare(GPU, 3000, 30)}}
     pod = PodView(UID, "team", "job-0", share, {}, {"main": 100.0})
     reader = SliceReader(root, ProcessTable(root / "proc"))
-    (sample,) = reader.read({UID: pod}, [DeviceSample(GPU, None, 0, {})], [], {GPU: TOTAL}, 1000.0)
+    (sample,) = reader.read({UID: pod}, [GpuSample(GPU, None, 0, {})], [], {GPU: TOTAL}, 1000.0)
     values = sample.values
     assert 0 <= values.get("memory_used_mib", 0) <= TOTAL
     assert 0 <= values.get("memory_enforced_mib", 0) <= TOTAL

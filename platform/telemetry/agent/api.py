@@ -18,7 +18,7 @@ Pod = Mapping[str, Any]
 CALL_S: Final = 10.0
 _LABELS: Final = "app.kubernetes.io/managed-by=allotment"
 _MERGE: Final = "application/merge-patch+json"
-_GONE, _NOT_FOUND, _CONFLICT = 410, 404, 409
+_EXPIRED, _NOT_FOUND, _CONFLICT = 410, 404, 409
 
 
 class Changed(Exception):
@@ -95,7 +95,7 @@ class AgentApi:
             headers["Content-Type"] = _MERGE
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = connection.getresponse()
-        if answer.status == _GONE:
+        if answer.status == _EXPIRED:
             raise Forgotten(path)
         if answer.status in (_NOT_FOUND, _CONFLICT):
             raise Changed(f"{method} {path}: {answer.status}")

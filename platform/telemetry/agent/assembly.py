@@ -10,7 +10,7 @@ from typing import Final
 
 from telemetry.agent.cgroups import ProcessTable
 from telemetry.agent.clock import SteadyClock
-from telemetry.agent.exposition import Exposition
+from telemetry.agent.exposition import MetricsExposition
 from telemetry.agent.nvml.process import NvmlProcess
 from telemetry.agent.pods import PodTable
 from telemetry.agent.push.buffer import Buffer
@@ -27,7 +27,7 @@ _START_FACTOR: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class TelemetryOptions:
-    """What the command was told. An empty `platform_url`: nothing is sent.
+    """The options of the command. An empty `platform_url`: nothing is sent.
 
     `key_file` goes before `token_file`, which is exchanged for a key.
     """
@@ -54,7 +54,7 @@ def assemble_telemetry(options: TelemetryOptions, pods: PodTable) -> Telemetry:
     slices = SliceReader(options.root, table, sees_host)
     sampler = Sampler(nvml, pods, slices, table, time.monotonic, time.time)
     buffer = Buffer(options.buffer_bytes)
-    exposition = Exposition(options.node, sampler.describe_devices, sampler.index_of)
+    exposition = MetricsExposition(options.node, sampler.describe_devices, sampler.index_of)
     telemetry = Telemetry(sampler, buffer, exposition, options.interval_s)
     if options.platform_url:
         platform = Platform(options.platform_url, options.certificate_file)

@@ -21,14 +21,14 @@ _NAME_LONGEST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class ProcessOwner:
     """The pod that a process runs in; `container_id` is "" for a process of the pod's own cgroup."""
 
     pod_uid: str
     container_id: str = ""
 
 
-def parse_owner(text: str) -> Owner | None:
+def parse_owner(text: str) -> ProcessOwner | None:
     """Read the content of a `cgroup` file; None for a process of no pod."""
     for line in text[:_LONGEST].splitlines():
         path = line.split(":", 2)[-1]
@@ -37,7 +37,7 @@ def parse_owner(text: str) -> Owner | None:
     return None
 
 
-def _find_owner(path: str) -> Owner | None:
+def _find_owner(path: str) -> ProcessOwner | None:
     parts = path.split("/")
     # Read from within another cgroup namespace, the path begins at the reader's own place: "/../../pod…".
     inside = parts[1] == ".."
@@ -45,7 +45,7 @@ def _find_owner(path: str) -> Owner | None:
         inside = inside or _KUBELET in part
         if inside and (pod := _POD.fullmatch(part)) is not None:
             container = _CONTAINER.fullmatch(child)
-            return Owner(pod[1].replace("_", "-"), container[1] if container else "")
+            return ProcessOwner(pod[1].replace("_", "-"), container[1] if container else "")
     return None
 
 
@@ -55,7 +55,7 @@ class ProcessTable:
 
     root: Path
 
-    def find_owner(self, pid: int) -> Owner | None:
+    def find_owner(self, pid: int) -> ProcessOwner | None:
         """The pod of a process; None if it has none, or has ended."""
         return parse_owner(self._read(pid, "cgroup"))
 
@@ -64,7 +64,7 @@ class ProcessTable:
         return "".join(_printable(self._read(pid, "comm").strip()[:_NAME_LONGEST]))
 
     def exists(self, pid: int) -> bool:
-        """Whether a process is there."""
+        """Return whether a process is there."""
         return (self.root / str(pid)).is_dir()
 
     def _read(self, pid: int, name: str) -> str:

@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _find_problem(options: argparse.Namespace) -> str:
-    """What is missing or contradicts itself; "" if nothing does."""
+    """Return what is missing or out of range; "" if nothing is."""
     if not options.node:
         return "--node is missing, and this is no pod of a cluster that would tell it"
     if not options.standalone:

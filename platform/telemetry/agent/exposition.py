@@ -42,7 +42,7 @@ class SelfMetric:
 
 
 @dataclass(slots=True, eq=False)
-class Exposition:
+class MetricsExposition:
     """Renders the last snapshot of one node, at most once a second."""
 
     node: str

@@ -82,7 +82,7 @@ class Region:
 
 
 def folder_of(root: Path, pod_uid: str, container: str) -> Path:
-    """Where the files of a container lie. Raises: Unusable for names that no cluster gives."""
+    """Return the folder of a container's files. Raises: Unusable for names that no cluster gives."""
     if not _POD.fullmatch(pod_uid) or not _CONTAINER.fullmatch(container):
         raise Unusable(f"{pod_uid!r} and {container!r} name no container")
     return root / f"{pod_uid}_{container}"
@@ -121,7 +121,7 @@ def _opened(folder: Path, access: int) -> Iterator[dict[str, int]]:
         except FileNotFoundError as error:
             raise Absent(f"there is no {folder.name}") from error
         except OSError as error:
-            raise _told(folder.name, error) from error
+            raise _open_failure(folder.name, error) from error
         stack.callback(os.close, place)
         files: dict[str, int] = {}
         names = os.listdir(place)  # noqa: PTH208 (of the folder that was opened: its path may lead elsewhere)
@@ -129,7 +129,7 @@ def _opened(folder: Path, access: int) -> Iterator[dict[str, int]]:
             try:
                 files[name] = os.open(name, _FLAGS | access, dir_fd=place)
             except OSError as error:
-                raise _told(name, error) from error
+                raise _open_failure(name, error) from error
             stack.callback(os.close, files[name])
             _check_kind(name, files[name])
             _check_head(name, files[name])
@@ -138,7 +138,7 @@ def _opened(folder: Path, access: int) -> Iterator[dict[str, int]]:
         yield files
 
 
-def _told(name: str, error: OSError) -> Exception:
+def _open_failure(name: str, error: OSError) -> Exception:
     if error.errno == ENOENT:
         return NotReady(f"{name} went away")
     if error.errno in (ELOOP, ENOTDIR, ENXIO):
@@ -202,7 +202,7 @@ def _uuids(name: str, file: int) -> list[str]:
 
 
 def _places(name: str, file: int, memory_mib: Mapping[str, int]) -> dict[int, int]:
-    """Where to write which number of bytes."""
+    """Return the number of bytes to write at each offset."""
     uuids = _uuids(name, file)
     if missing := sorted(memory_mib.keys() - set(uuids)):
         raise Unusable(f"{name} knows no card {missing[0]}")

@@ -12,7 +12,7 @@ from telemetry.agent.cgroups import ProcessTable
 from telemetry.agent.nvml.process import NvmlProcess, Outcome, PollState
 from telemetry.agent.pods import PodTable
 from telemetry.agent.slices import SliceReader
-from telemetry.agent.snapshot import DeviceSample, Event, NodeSnapshot, ProcessSample
+from telemetry.agent.snapshot import AgentEvent, GpuSample, NodeSnapshot, ProcessSample
 
 log = logging.getLogger(__name__)
 _DIGITS: Final = 3
@@ -49,7 +49,7 @@ class Sampler:
         outcome = self.nvml.poll(wait_s)
         self.states[outcome.state.value] += 1
         events = self._note_state(outcome)
-        devices: tuple[DeviceSample, ...] = ()
+        devices: tuple[GpuSample, ...] = ()
         processes: tuple[ProcessSample, ...] = ()
         at = self.monotonic()
         if outcome.answer is not None:
@@ -71,12 +71,12 @@ class Sampler:
         """Return the index at which a device was last enumerated."""
         return self._indexes.get(uuid)
 
-    def _note_state(self, outcome: Outcome) -> list[Event]:
+    def _note_state(self, outcome: Outcome) -> list[AgentEvent]:
         """Note why devices have no sample; returns an event when the driver was replaced."""
         events = []
         if outcome.state is PollState.MISMATCH and self._last is not PollState.MISMATCH:
             log.error("%s: recreate the agent's pod, and see whether the node needs a reboot", outcome.text)
-            events.append(Event("driver-mismatch", None, self.monotonic()))
+            events.append(AgentEvent("driver-mismatch", None, self.monotonic()))
         if outcome.state not in (PollState.OK, PollState.PENDING, PollState.WAITING):
             for uuid in self._indexes:
                 self._absent.setdefault(uuid, outcome.state.value)
@@ -91,12 +91,12 @@ class Sampler:
             self.unusable_since = None
         return events
 
-    def _note_answer(self, answer: Mapping[str, Any]) -> list[Event]:
+    def _note_answer(self, answer: Mapping[str, Any]) -> list[AgentEvent]:
         at = answer["monotonic_s"]
         whole = {row["uuid"]: row["index"] for row in answer["devices"] if row["parent"] is None}
         events = self._note_absent(answer, whole)
         for row in answer["xids"]:
-            events.append(Event("xid", row["device"], row["monotonic_s"], row["code"]))
+            events.append(AgentEvent("xid", row["device"], row["monotonic_s"], row["code"]))
             if row["device"]:
                 _, count = self._xids.get(row["device"], (0, 0))
                 self._xids[row["device"]] = (row["code"], count + 1)
@@ -105,12 +105,12 @@ class Sampler:
                 self._totals_mib[row["uuid"]] = row["values"]["memory_total_mib"]
         if answer["inventory"] is not None:
             self._note_inventory(answer["inventory"])
-            events.append(Event("enumerated", None, at))
+            events.append(AgentEvent("enumerated", None, at))
         self._count_errors(answer["errors"])
         self._unsupported = answer["unsupported"]
         return events
 
-    def _note_absent(self, answer: Mapping[str, Any], whole: Mapping[str, int]) -> list[Event]:
+    def _note_absent(self, answer: Mapping[str, Any], whole: Mapping[str, int]) -> list[AgentEvent]:
         """Note which known devices gave no sample; returns an event for each that is down since now."""
         down = {int(index): kind for index, kind in answer["down"].items()}
         self._indexes.update(whole)
@@ -125,7 +125,7 @@ class Sampler:
             kind = answer["fallen"].get(uuid) or down.get(index, "lost")
             self._absent[uuid] = kind
             if before != kind:
-                events.append(Event(kind, uuid, answer["monotonic_s"]))
+                events.append(AgentEvent(kind, uuid, answer["monotonic_s"]))
         return events
 
     def _note_inventory(self, inventory: Mapping[str, Any]) -> None:
@@ -140,7 +140,7 @@ class Sampler:
             self.errors[call] += count - before if count >= before else count
         self._errors_before = errors
 
-    def _device(self, row: Mapping[str, Any]) -> DeviceSample:
+    def _device(self, row: Mapping[str, Any]) -> GpuSample:
         values = {name: round(value, _DIGITS) for name, value in row["values"].items()}
         uuid = row["uuid"]
         if row["parent"] is None and "xid_errors" not in self._unsupported.get(uuid, ()):
@@ -148,7 +148,7 @@ class Sampler:
             values["xid_errors"] = float(count)
             if count:
                 values["xid"] = float(code)
-        return DeviceSample(uuid, row["parent"], row["index"], values)
+        return GpuSample(uuid, row["parent"], row["index"], values)
 
     def _process(self, row: Mapping[str, Any]) -> ProcessSample:
         owner = self.table.find_owner(row["pid"])

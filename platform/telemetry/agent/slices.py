@@ -1,4 +1,4 @@
-"""What each container uses of each GPU, from NVML's processes and from HAMi's files.
+"""The use that each container makes of each GPU, from NVML's processes and from HAMi's files.
 
 The files are written by the containers themselves, so they are never believed beyond what is possible: what
 NVML measures comes first, and what a file says is held within the size of the card, 100 percent, and the time
@@ -17,7 +17,7 @@ from clusters.gpu.hami import CardShare
 from telemetry.agent.cgroups import ProcessTable
 from telemetry.agent.pods import PodView
 from telemetry.agent.regions import Absent, NotReady, Region, Unusable, folder_of, read_regions
-from telemetry.agent.snapshot import DeviceSample, ProcessSample, SliceSample, Values
+from telemetry.agent.snapshot import GpuSample, ProcessSample, SliceSample, Values
 
 MIB: Final = 1 << 20
 _MEMORY, _UTILIZATION = "memory_used_mib", "utilization_percent"
@@ -31,7 +31,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is known of one container on one device. `regions` is None where it has no file."""
+    """The findings about one container on one device. `regions` is None where it has no file."""
 
     pod: PodView
     container: str
@@ -58,7 +58,7 @@ class SliceReader:
     def read(
         self,
         pods: Mapping[str, PodView],
-        devices: Iterable[DeviceSample],
+        devices: Iterable[GpuSample],
         processes: Iterable[ProcessSample],
         totals_mib: Mapping[str, float],
         now: float,
@@ -99,8 +99,8 @@ class SliceReader:
 
     def _drop_ended(self, region: Region, pod: PodView) -> Region:
         """The file without processes that have ended: a killed one does not clear its place."""
-        kept = tuple(each for each in region.processes if self._runs(each.host_pid, pod))
-        return Region(region.name, region.limits, kept, region.last_kernel)
+        running = tuple(each for each in region.processes if self._runs(each.host_pid, pod))
+        return Region(region.name, region.limits, running, region.last_kernel)
 
     def _runs(self, host_pid: int, pod: PodView) -> bool:
         if host_pid <= 0 or not self.sees_host:
@@ -185,5 +185,5 @@ def _utilization(found: _Found, regions: list[Region], device: Values) -> float 
         return device[_UTILIZATION]
     if not regions:
         return None
-    told = sum(process.sm[found.device] for region in regions for process in region.processes)
-    return float(min(told, 100))
+    claimed = sum(process.sm[found.device] for region in regions for process in region.processes)
+    return float(min(claimed, 100))

@@ -11,7 +11,7 @@ Values = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSample:
+class GpuSample:
     """A GPU or a MIG instance; `parent` is the GPU of an instance."""
 
     uuid: str
@@ -34,7 +34,7 @@ class ProcessSample:
 
 @dataclass(frozen=True, slots=True)
 class SliceSample:
-    """What one container of one of the platform's pods uses of one device."""
+    """The use that one container of one of the platform's pods makes of one device."""
 
     device: str
     pod_uid: str
@@ -45,7 +45,7 @@ class SliceSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class AgentEvent:
     """Something that happened to a device, or to the driver (`device` None)."""
 
     kind: str
@@ -59,10 +59,10 @@ class NodeSnapshot:
     """One poll. `absent`: why known devices have no sample, by uuid."""
 
     monotonic_s: float
-    devices: tuple[DeviceSample, ...] = ()
+    devices: tuple[GpuSample, ...] = ()
     slices: tuple[SliceSample, ...] = ()
     processes: tuple[ProcessSample, ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[AgentEvent, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, list[str]] = field(default_factory=dict)
     inventory: Mapping[str, Any] | None = None

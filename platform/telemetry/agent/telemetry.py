@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from telemetry.agent.clock import SteadyClock
-from telemetry.agent.exposition import Exposition, SelfMetric
+from telemetry.agent.exposition import MetricsExposition, SelfMetric
 from telemetry.agent.push.buffer import Buffer, make_batch
 from telemetry.agent.push.pusher import Pusher
 from telemetry.agent.sampling import Sampler
@@ -29,7 +29,7 @@ class Telemetry:
 
     sampler: Sampler
     buffer: Buffer
-    exposition: Exposition
+    exposition: MetricsExposition
     interval_s: float
     pusher: Pusher | None = None
     polled_at: float | None = None
@@ -50,10 +50,10 @@ class Telemetry:
         self.sampler.nvml.close()
 
     def is_alive(self) -> bool:
-        """Whether a new start of the container would help with nothing.
+        """Return whether the agent works, or would not be helped by a restart of its container.
 
-        It helps when polls do not go on, and when the library is missing or not the driver's: the container
-        runtime brings the library when it starts a container.
+        A restart helps when polls do not go on, and when the library is missing or not the driver's: the
+        container runtime brings the library when it starts a container.
         """
         now, unusable_since = time.monotonic(), self.sampler.unusable_since
         if unusable_since is not None and now - unusable_since > _UNUSABLE_S:

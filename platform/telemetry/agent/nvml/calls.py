@@ -81,7 +81,7 @@ class Calls:
         self._unsupported.add((device, key))
 
     def is_refused(self, device: str, key: str) -> bool:
-        """Whether a device is known not to support something."""
+        """Return whether a device is known not to support something."""
         return (device, key) in self._unsupported
 
     def _sort(self, place: tuple[str, str], name: str, code: int) -> None:

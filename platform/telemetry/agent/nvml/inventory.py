@@ -131,7 +131,7 @@ def _describe_device(calls: Calls, device: Device) -> dict[str, Any]:
 
 
 def _numa_node(calls: Calls, device: Device) -> int | None:
-    """From the driver, which tells it on few machines, or from the kernel, which has -1 for unknown."""
+    """Return the node of the driver, which knows it on few machines, or else of the kernel (-1: unknown)."""
     node = calls.call(device.uuid, "nvmlDeviceGetNumaNodeId", device.handle)
     if node is not None:
         return int(node)
@@ -197,7 +197,7 @@ def _read_links(calls: Calls, device: Device) -> dict[int, str]:
 
 
 def _describe_links(calls: Calls, devices: list[Device]) -> dict[str, list[dict[str, Any]]]:
-    """How each GPU reaches each other one: the level of the bus, and NVLinks if there are any."""
+    """Return the links of each GPU to each other one: the level of the bus, and NVLinks if there are any."""
     gpus = {device.bus_id for device in devices}
     rows: dict[str, list[dict[str, Any]]] = {device.uuid: [] for device in devices}
     for one, other in permutations(devices, 2):

@@ -36,7 +36,7 @@ _LONGEST_ANSWER: Final = 16 << 20
 
 
 class PollState(StrEnum):
-    """How the last poll ended."""
+    """The end of a poll."""
 
     OK = "ok"
     PENDING = "pending"

@@ -12,12 +12,13 @@ from telemetry.agent.nvml.calls import Calls
 
 MIB: Final = 1 << 20
 _MEMORY_V2: Final = 0x02000028
+_GPU_SENSOR: Final = pynvml.NVML_TEMPERATURE_GPU
 _MOST: Final = 2**53
 """Larger numbers than a float holds exactly are a driver's way to say that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class MeasureReader:
     """One call and the measures that follow from its answer."""
 
     call: str
@@ -56,14 +57,14 @@ def _memory_1(answer: Any) -> tuple[float, ...]:
 
 
 _MEMORY: Final = (
-    Reader(
+    MeasureReader(
         "nvmlDeviceGetMemoryInfo",
         ("memory_used_mib", "memory_total_mib", "memory_reserved_mib"),
         _memory,
         (_MEMORY_V2,),
     ),
     # Before version 2 what the driver keeps for itself counts as used.
-    Reader("nvmlDeviceGetMemoryInfo", ("memory_used_mib", "memory_total_mib"), _memory_1),
+    MeasureReader("nvmlDeviceGetMemoryInfo", ("memory_used_mib", "memory_total_mib"), _memory_1),
 )
 INSTANCE_READERS: Final = (_MEMORY,)
 """What a MIG instance is asked for; all else is the whole device's."""
@@ -71,29 +72,29 @@ INSTANCE_READERS: Final = (_MEMORY,)
 DEVICE_READERS: Final = (
     _MEMORY,
     (
-        Reader(
+        MeasureReader(
             "nvmlDeviceGetUtilizationRates",
             ("utilization_percent", "memory_copy_percent"),
             lambda answer: (answer.gpu, answer.memory),
         ),
     ),
-    (Reader("nvmlDeviceGetEncoderUtilization", ("encoder_percent",), _first),),
-    (Reader("nvmlDeviceGetDecoderUtilization", ("decoder_percent",), _first),),
+    (MeasureReader("nvmlDeviceGetEncoderUtilization", ("encoder_percent",), _first),),
+    (MeasureReader("nvmlDeviceGetDecoderUtilization", ("decoder_percent",), _first),),
     (
-        Reader("nvmlDeviceGetTemperatureV", ("temperature_c",), _number, (pynvml.NVML_TEMPERATURE_GPU,)),
-        Reader("nvmlDeviceGetTemperature", ("temperature_c",), _number, (pynvml.NVML_TEMPERATURE_GPU,)),
+        MeasureReader("nvmlDeviceGetTemperatureV", ("temperature_c",), _number, (_GPU_SENSOR,)),
+        MeasureReader("nvmlDeviceGetTemperature", ("temperature_c",), _number, (_GPU_SENSOR,)),
     ),
-    (Reader("nvmlDeviceGetPowerUsage", ("power_w",), _thousandth),),
-    (Reader("nvmlDeviceGetEnforcedPowerLimit", ("power_limit_w",), _thousandth),),
-    (Reader("nvmlDeviceGetTotalEnergyConsumption", ("energy_j",), _thousandth),),
-    (Reader("nvmlDeviceGetClockInfo", ("sm_clock_mhz",), _number, (pynvml.NVML_CLOCK_SM,)),),
-    (Reader("nvmlDeviceGetClockInfo", ("memory_clock_mhz",), _number, (pynvml.NVML_CLOCK_MEM,)),),
+    (MeasureReader("nvmlDeviceGetPowerUsage", ("power_w",), _thousandth),),
+    (MeasureReader("nvmlDeviceGetEnforcedPowerLimit", ("power_limit_w",), _thousandth),),
+    (MeasureReader("nvmlDeviceGetTotalEnergyConsumption", ("energy_j",), _thousandth),),
+    (MeasureReader("nvmlDeviceGetClockInfo", ("sm_clock_mhz",), _number, (pynvml.NVML_CLOCK_SM,)),),
+    (MeasureReader("nvmlDeviceGetClockInfo", ("memory_clock_mhz",), _number, (pynvml.NVML_CLOCK_MEM,)),),
     (
-        Reader("nvmlDeviceGetCurrentClocksEventReasons", ("throttle_reasons",), _number),
-        Reader("nvmlDeviceGetCurrentClocksThrottleReasons", ("throttle_reasons",), _number),
+        MeasureReader("nvmlDeviceGetCurrentClocksEventReasons", ("throttle_reasons",), _number),
+        MeasureReader("nvmlDeviceGetCurrentClocksThrottleReasons", ("throttle_reasons",), _number),
     ),
     (
-        Reader(
+        MeasureReader(
             "nvmlDeviceGetTotalEccErrors",
             ("ecc_corrected",),
             _number,
@@ -101,7 +102,7 @@ DEVICE_READERS: Final = (
         ),
     ),
     (
-        Reader(
+        MeasureReader(
             "nvmlDeviceGetTotalEccErrors",
             ("ecc_uncorrected",),
             _number,
@@ -109,24 +110,24 @@ DEVICE_READERS: Final = (
         ),
     ),
     (
-        Reader(
+        MeasureReader(
             "nvmlDeviceGetRemappedRows",
             ("remapped_rows", "row_remap_pending", "row_remap_failure"),
             lambda rows: (rows[0] + rows[1], float(bool(rows[2])), float(bool(rows[3]))),
         ),
     ),
-    (Reader("nvmlDeviceGetPcieReplayCounter", ("pcie_replays",), _number),),
+    (MeasureReader("nvmlDeviceGetPcieReplayCounter", ("pcie_replays",), _number),),
 )
 # Both measure for 20 ms; where the device has GPM, it knows the mean of the whole interval.
 PCIE_READERS: Final = tuple(
-    (Reader("nvmlDeviceGetPcieThroughput", (measure,), _kb_per_second, (counter,)),)
+    (MeasureReader("nvmlDeviceGetPcieThroughput", (measure,), _kb_per_second, (counter,)),)
     for measure, counter in (
         ("pcie_tx_mib_s", pynvml.NVML_PCIE_UTIL_TX_BYTES),
         ("pcie_rx_mib_s", pynvml.NVML_PCIE_UTIL_RX_BYTES),
     )
 )
 
-Alternatives = tuple[tuple[Reader, ...], ...]
+Alternatives = tuple[tuple[MeasureReader, ...], ...]
 
 
 def read_values(calls: Calls, device: str, handle: Any, readers: Alternatives) -> dict[str, float]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from telemetry.agent.clock import SteadyClock
-from telemetry.agent.snapshot import Event, NodeSnapshot
+from telemetry.agent.snapshot import AgentEvent, NodeSnapshot
 
 KEEP_S: Final = 7200.0
 """The platform takes nothing older."""
@@ -19,12 +19,12 @@ _OVERHEAD: Final = 256  # bytes of an entry besides its text
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BufferedBatch:
     """One snapshot on its way. `body`: its rows as compressed JSON, without times."""
 
     monotonic_s: float
     interval_ms: int
-    events: tuple[Event, ...]
+    events: tuple[AgentEvent, ...]
     body: bytes
     size: int
 
@@ -46,7 +46,7 @@ class Batch:
         return _encode(head)[:-1] + b"," + zlib.decompress(self.body)[1:]
 
 
-def make_batch(snapshot: NodeSnapshot, interval_s: float) -> Batch:
+def make_batch(snapshot: NodeSnapshot, interval_s: float) -> BufferedBatch:
     """Make a batch of a snapshot."""
     rows = {
         "devices": [
@@ -74,7 +74,7 @@ def make_batch(snapshot: NodeSnapshot, interval_s: float) -> Batch:
         ],
     }
     text = _encode(rows)
-    return Batch(
+    return BufferedBatch(
         snapshot.monotonic_s, round(interval_s * 1000), snapshot.events, zlib.compress(text, 1), len(text)
     )
 
@@ -89,7 +89,7 @@ class Buffer:
         self.dropped: Counter[str] = Counter()
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[BufferedBatch] = deque()
         self._changed = threading.Condition()
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class Buffer:
         """The memory that the batches take, about."""
         return self._bytes
 
-    def put(self, batch: Batch) -> None:
+    def put(self, batch: BufferedBatch) -> None:
         """Add the newest batch; drops the oldest ones where there is no room."""
         with self._changed:
             self._batches.append(batch)
@@ -116,10 +116,10 @@ class Buffer:
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._batches), timeout_s)
 
-    def peek(self, most_bytes: int) -> Sequence[Batch]:
+    def peek(self, most_bytes: int) -> Sequence[BufferedBatch]:
         """Return the oldest batches that fit into so many bytes of JSON, at least one if there is any."""
         with self._changed:
-            found: list[Batch] = []
+            found: list[BufferedBatch] = []
             size = 0
             for batch in self._batches:
                 size += batch.size + _OVERHEAD
@@ -128,7 +128,7 @@ class Buffer:
                 found.append(batch)
             return found
 
-    def remove(self, batches: Sequence[Batch], reason: str = "") -> None:
+    def remove(self, batches: Sequence[BufferedBatch], reason: str = "") -> None:
         """Take out batches that were sent, or were refused for a reason."""
         with self._changed:
             for batch in batches:
@@ -144,7 +144,7 @@ class Buffer:
         self.dropped[reason] += 1
 
 
-def _cost(batch: Batch) -> int:
+def _cost(batch: BufferedBatch) -> int:
     return len(batch.body) + _OVERHEAD * (1 + len(batch.events))
 
 

@@ -24,7 +24,7 @@ class NoKey(Exception):
 
 
 class KeySource(Protocol):
-    """Where the agent has its key from."""
+    """A source of the node's key."""
 
     def read_key(self) -> str:
         """Return the key to use now. Raises: NoKey, Unreachable."""
@@ -96,7 +96,7 @@ def _read_secret(file: Path) -> str:
 
 
 def _is_secret(text: str) -> bool:
-    """Whether a text can stand in a header."""
+    """Return whether a text can stand in a header."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from telemetry.agent.clock import SteadyClock
-from telemetry.agent.push.buffer import Batch, Buffer
+from telemetry.agent.push.buffer import Buffer, BufferedBatch
 from telemetry.agent.push.keys import KeySource, NoKey
-from telemetry.agent.push.requests import Answer, Platform, Unreachable
+from telemetry.agent.push.requests import Platform, PlatformAnswer, Unreachable
 
 log = logging.getLogger(__name__)
 PATH: Final = "/api/v1/agent/samples"
@@ -98,7 +98,7 @@ class Pusher:
         self.results[str(answer.status)] += 1
         return self._take(answer, batches)
 
-    def _take(self, answer: Answer, batches: Sequence[Batch]) -> bool:
+    def _take(self, answer: PlatformAnswer, batches: Sequence[BufferedBatch]) -> bool:
         if answer.status in _OK:
             self._succeed(answer, batches)
             return True
@@ -123,7 +123,7 @@ class Pusher:
         log.warning("the platform answered %s", answer.text)
         return False
 
-    def _leave_out(self, answer: Answer) -> bool:
+    def _leave_out(self, answer: PlatformAnswer) -> bool:
         """Leave out what goes with the batches, one part at a time; returns whether there was a part left."""
         if self._sent_inventory is not self._known_inventory:
             log.error("the inventory is left out of the next request: %s", answer.text)
@@ -135,7 +135,7 @@ class Pusher:
             return True
         return False
 
-    def _succeed(self, answer: Answer, batches: Sequence[Batch]) -> None:
+    def _succeed(self, answer: PlatformAnswer, batches: Sequence[BufferedBatch]) -> None:
         self.buffer.remove(batches)
         self.sent_at = self.clock.monotonic()
         self._pause_s, self._asked_pause_s = _PAUSE_S, 0.0
@@ -150,7 +150,7 @@ class Pusher:
         log.warning("%s; %d batches wait", text, len(self.buffer))
         return False
 
-    def _body(self, batches: Sequence[Batch]) -> bytes:
+    def _body(self, batches: Sequence[BufferedBatch]) -> bytes:
         self._sent_inventory = self._inventory
         is_known = self._sent_inventory is self._known_inventory
         self._sent_unsupported = self._unsupported

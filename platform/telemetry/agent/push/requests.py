@@ -21,7 +21,7 @@ class Unreachable(ConnectionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PlatformAnswer:
     """An answer of the platform. `body` is empty where it was no JSON object."""
 
     status: int
@@ -31,9 +31,9 @@ class Answer:
     @property
     def text(self) -> str:
         """The platform's own words, for the log."""
-        told = self.body.get("detail") or self.body.get("title") or ""
+        reason = self.body.get("detail") or self.body.get("title") or ""
         fields = self.body.get("errors") or ""
-        return f"{self.status} {str(told)[:300]} {str(fields)[:300]}".rstrip()
+        return f"{self.status} {str(reason)[:300]} {str(fields)[:300]}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Platform:
     url: str
     certificate_file: Path | None = None
 
-    def post(self, path: str, body: bytes, *, token: str, gzipped: bool = False) -> Answer:
+    def post(self, path: str, body: bytes, *, token: str, gzipped: bool = False) -> PlatformAnswer:
         """Send JSON. Raises: Unreachable."""
         headers = {
             "Authorization": f"Bearer {token}",
@@ -59,7 +59,7 @@ class Platform:
                 answer = connection.getresponse()
                 text = answer.read(_LONGEST)
                 retry_after = _seconds(answer.getheader("Retry-After"))
-                return Answer(answer.status, _json_object(text), retry_after)
+                return PlatformAnswer(answer.status, _json_object(text), retry_after)
         except (OSError, HTTPException, ValueError) as error:
             raise Unreachable(f"{self.url}: {error or type(error).__name__}") from error
 

@@ -51,7 +51,7 @@ class PodAnnotator(Protocol):
 
 
 class _Refusal(Exception):
-    """Why the wish is not carried out."""
+    """The reason for which a request is not carried out."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -171,16 +171,16 @@ def _at_most(pod: Pod, wanted: WantedMemory) -> dict[str, int]:
     finished.
     """
     answer, began = last_answer(pod), began_with(pod)
-    told = answer.at_most if answer is not None else {}
-    return {uuid: told.get(uuid, began) for uuid in wanted.memory_mib}
+    reported = answer.at_most if answer is not None else {}
+    return {uuid: reported.get(uuid, began) for uuid in wanted.memory_mib}
 
 
 def _refuse(pods: PodAnnotator, pod: Pod, wanted: WantedMemory, refusal: _Refusal) -> None:
     log.warning("%s: refused %s: %s", _name(pod), _amounts(wanted.memory_mib), refusal.message)
-    # Nothing below 1 MiB can be told: a pod that began with no part of a card has nothing in effect.
+    # Nothing below 1 MiB can be reported: a pod that began with no part of a card has nothing in effect.
     most = {uuid: mib for uuid, mib in _at_most(pod, wanted).items() if mib}
-    told = MemoryAnswer(wanted.token, AnswerState.REFUSED, most, refusal.code, refusal.message[:300])
-    pods.annotate_pod(pod, {ANSWER: told.to_annotation()})
+    answer = MemoryAnswer(wanted.token, AnswerState.REFUSED, most, refusal.code, refusal.message[:300])
+    pods.annotate_pod(pod, {ANSWER: answer.to_annotation()})
 
 
 def _runs(pod: Pod) -> bool:

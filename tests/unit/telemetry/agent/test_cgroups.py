@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from telemetry.agent.cgroups import Owner, ProcessTable, parse_owner
+from telemetry.agent.cgroups import ProcessOwner, ProcessTable, parse_owner
 from tests.builders.node_files import put_process
 
 UID = "4a1f6c1e-7f5b-4a51-9f0e-6d1b1d8f0c55"
@@ -39,17 +39,17 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_the_pod_and_the_container_are_found(layout: str) -> None:
-    assert parse_owner(LAYOUTS[layout] + "\n") == Owner(UID, CID)
+    assert parse_owner(LAYOUTS[layout] + "\n") == ProcessOwner(UID, CID)
 
 
 def test_a_static_pod_has_a_hash_for_its_uid() -> None:
     uid = "0123456789abcdef" * 2
-    assert parse_owner(f"0::/kubepods/burstable/pod{uid}/{CID}") == Owner(uid, CID)
+    assert parse_owner(f"0::/kubepods/burstable/pod{uid}/{CID}") == ProcessOwner(uid, CID)
 
 
 def test_a_cgroup_that_a_container_makes_names_no_other_pod() -> None:
     text = f"0::/kubepods/burstable/pod{UID}/{CID}/kubepods/burstable/pod{OTHER}/{INNER}"
-    assert parse_owner(text) == Owner(UID, CID)
+    assert parse_owner(text) == ProcessOwner(UID, CID)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_what_is_no_pod_has_none(text: str) -> None:
 
 
 def test_a_process_of_the_pod_itself_has_no_container() -> None:
-    assert parse_owner(f"0::/kubepods/burstable/pod{UID}") == Owner(UID, "")
-    assert parse_owner(f"0::/kubepods/burstable/pod{UID}/not-an-id") == Owner(UID, "")
+    assert parse_owner(f"0::/kubepods/burstable/pod{UID}") == ProcessOwner(UID, "")
+    assert parse_owner(f"0::/kubepods/burstable/pod{UID}/not-an-id") == ProcessOwner(UID, "")
 
 
 def test_processes_are_read_below_the_given_root(tmp_path: Path) -> None:
     table = ProcessTable(tmp_path)
     put_process(tmp_path, 4711, f"/kubepods/burstable/pod{UID}/{CID}", "a\x1b[2Jb" + "x" * 90)
-    assert table.find_owner(4711) == Owner(UID, CID)
+    assert table.find_owner(4711) == ProcessOwner(UID, CID)
     assert table.read_name(4711).startswith("a?[2Jbxx")
     assert len(table.read_name(4711)) == 64
     assert (table.find_owner(4712), table.read_name(4712)) == (None, "")

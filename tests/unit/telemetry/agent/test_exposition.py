@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clusters.gpu.measures import MEASURES, Level
 from telemetry.agent.assembly import TelemetryOptions, assemble_telemetry
-from telemetry.agent.exposition import Exposition, serve_metrics
+from telemetry.agent.exposition import MetricsExposition, serve_metrics
 from telemetry.agent.pods import PodTable
-from telemetry.agent.snapshot import DeviceSample, NodeSnapshot, SliceSample
+from telemetry.agent.snapshot import GpuSample, NodeSnapshot, SliceSample
 
 DEVICE = {"node": "n1", "device_uuid": "GPU-a", "index": "0", "parent_uuid": ""}
 SLICE = {
@@ -28,7 +28,7 @@ SLICE = {
 ROWS = {"GPU-a": {"index": 0, "parent": None, "name": 'H "1"', "pci_bus_id": "0:1"}}
 
 
-def series(exposition: Exposition) -> dict[tuple[str, str], float]:
+def series(exposition: MetricsExposition) -> dict[tuple[str, str], float]:
     """Values by name and labels; a name and labels that come twice fail."""
     found: dict[tuple[str, str], float] = {}
     for family in text_string_to_metric_families(exposition.render().decode()):
@@ -44,16 +44,16 @@ def labels(row: dict[str, str]) -> str:
 
 
 @pytest.fixture
-def exposition() -> Exposition:
-    return Exposition("n1", lambda: ROWS, {"GPU-a": 0, "GPU-b": 1}.get)
+def exposition() -> MetricsExposition:
+    return MetricsExposition("n1", lambda: ROWS, {"GPU-a": 0, "GPU-b": 1}.get)
 
 
-def test_every_measure_of_every_level_has_a_series_in_its_base_unit(exposition: Exposition) -> None:
+def test_every_measure_of_every_level_has_a_series_in_its_base_unit(exposition: MetricsExposition) -> None:
     values = {measure.name: 50.0 for measure in MEASURES}
     exposition.set_snapshot(
         NodeSnapshot(
             1.0,
-            (DeviceSample("GPU-a", None, 0, values),),
+            (GpuSample("GPU-a", None, 0, values),),
             (SliceSample("GPU-a", "u", "team", "job-0", "main", values),),
         )
     )
@@ -69,10 +69,8 @@ def test_the_name_of_a_series_belongs_to_one_level() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_an_absent_measure_has_no_series_and_an_absent_device_says_why(exposition: Exposition) -> None:
-    exposition.set_snapshot(
-        NodeSnapshot(1.0, (DeviceSample("GPU-a", None, 0, {}),), absent={"GPU-b": "hung"})
-    )
+def test_an_absent_measure_has_no_series_and_an_absent_device_says_why(exposition: MetricsExposition) -> None:
+    exposition.set_snapshot(NodeSnapshot(1.0, (GpuSample("GPU-a", None, 0, {}),), absent={"GPU-b": "hung"}))
     found = series(exposition)
     assert not [name for name, _ in found if name.startswith("allotment_gpu_power")]
     up = {"node": "n1", "device_uuid": "GPU-a", "index": "0", "reason": ""}
@@ -88,7 +86,7 @@ def alive() -> list[bool]:
 
 
 @pytest.fixture
-def address(exposition: Exposition, alive: list[bool]) -> Iterator[str]:
+def address(exposition: MetricsExposition, alive: list[bool]) -> Iterator[str]:
     server = serve_metrics("127.0.0.1", 0, exposition.render, lambda: alive[0])
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

@@ -13,7 +13,7 @@ from telemetry.agent.push.buffer import KEEP_S, Buffer, make_batch
 from telemetry.agent.push.keys import ExchangedKey, FileKey, KeySource, NoKey
 from telemetry.agent.push.pusher import Pusher
 from telemetry.agent.push.requests import Platform, Unreachable
-from telemetry.agent.snapshot import DeviceSample, Event, NodeSnapshot, ProcessSample, SliceSample
+from telemetry.agent.snapshot import AgentEvent, GpuSample, NodeSnapshot, ProcessSample, SliceSample
 from tests.fixtures.sample_server import SampleServer
 
 WALL = 1_700_000_000.0
@@ -43,7 +43,7 @@ def buffer() -> Buffer:
 
 
 def snapshot(at: float, values: dict[str, float] | None = None, **more: Any) -> NodeSnapshot:
-    return NodeSnapshot(at, (DeviceSample("GPU-a", None, 0, values or {"power_w": 1.5}),), **more)
+    return NodeSnapshot(at, (GpuSample("GPU-a", None, 0, values or {"power_w": 1.5}),), **more)
 
 
 @pytest.fixture(autouse=True)
@@ -86,10 +86,10 @@ def test_a_batch_is_written_as_the_platform_takes_it(
     process = {"device": "GPU-a", "pid": 7, "name": "x", "pod_uid": None, "container_id": None, "values": {}}
     made = NodeSnapshot(
         990.0,
-        (DeviceSample("MIG-a", "GPU-a", 0, {"memory_used_mib": 2.0}),),
+        (GpuSample("MIG-a", "GPU-a", 0, {"memory_used_mib": 2.0}),),
         (SliceSample("GPU-a", "u", "team", "job-0", "main", {"idle_s": 3.0}),),
         (ProcessSample("GPU-a", 7, "x", None, None, {}),),
-        (Event("xid", "GPU-a", 985.5, 79), Event("enumerated", None, 990.0)),
+        (AgentEvent("xid", "GPU-a", 985.5, 79), AgentEvent("enumerated", None, 990.0)),
     )
     buffer.put(make_batch(made, 15))
     sender.note_inventory({"driver": "580", "devices": []})

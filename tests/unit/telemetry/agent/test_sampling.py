@@ -12,7 +12,7 @@ from telemetry.agent.nvml.process import Outcome, PollState
 from telemetry.agent.pods import PodTable
 from telemetry.agent.sampling import Sampler
 from telemetry.agent.slices import SliceReader
-from telemetry.agent.snapshot import Event, NodeSnapshot
+from telemetry.agent.snapshot import AgentEvent, NodeSnapshot
 from tests.builders.node_files import CONTAINER, cgroup_path, put_process
 
 UID = "4a1f6c1e-7f5b-4a51-9f0e-6d1b1d8f0c55"
@@ -60,7 +60,7 @@ def test_a_device_that_falls_is_an_event_once_and_absent_until_it_is_back(
 ) -> None:
     take(sampler, script, answer("GPU-0", "GPU-1"))
     fallen = take(sampler, script, answer("GPU-0", fallen={"GPU-1": "lost"}, down={"1": "lost"}))
-    assert fallen.events == (Event("lost", "GPU-1", 42.0),)
+    assert fallen.events == (AgentEvent("lost", "GPU-1", 42.0),)
     later = take(sampler, script, answer("GPU-0", down={"1": "lost"}))
     assert (later.events, later.absent) == ((), {"GPU-1": "lost"})
     assert take(sampler, script, answer("GPU-0", "GPU-1")).absent == {}
@@ -69,9 +69,9 @@ def test_a_device_that_falls_is_an_event_once_and_absent_until_it_is_back(
 def test_a_device_that_is_not_enumerated_any_more_is_lost(sampler: Sampler, script: Script) -> None:
     take(sampler, script, answer("GPU-0", "GPU-1"))
     gone = take(sampler, script, answer("GPU-0"))
-    assert gone.events == (Event("lost", "GPU-1", 42.0),)
+    assert gone.events == (AgentEvent("lost", "GPU-1", 42.0),)
     changed = take(sampler, script, answer("GPU-0", down={"1": "reset-required"}))
-    assert changed.events == (Event("reset-required", "GPU-1", 42.0),)
+    assert changed.events == (AgentEvent("reset-required", "GPU-1", 42.0),)
 
 
 def test_a_hung_poll_makes_all_devices_absent_and_the_sick_one_for_longer(
@@ -114,7 +114,7 @@ def test_xid_errors_are_counted_over_restarts_and_absent_where_unsupported(
     first = take(sampler, script, answer("GPU-0", "GPU-1", xids=[row, {**row, "code": 48}]))
     assert first.devices[0].values == {"power_w": 1.235, "xid": 48, "xid_errors": 2}
     assert first.devices[1].values == {"power_w": 1.235, "xid_errors": 0}
-    assert first.events[:2] == (Event("xid", "GPU-0", 41.5, 79), Event("xid", "GPU-0", 41.5, 48))
+    assert first.events[:2] == (AgentEvent("xid", "GPU-0", 41.5, 79), AgentEvent("xid", "GPU-0", 41.5, 48))
     later = take(sampler, script, answer("GPU-0", xids=[row], unsupported={"GPU-1": ["xid_errors"]}))
     assert later.devices[0].values["xid_errors"] == 3
     last = take(sampler, script, answer("GPU-1", unsupported={"GPU-1": ["xid_errors"]}))
@@ -139,6 +139,6 @@ def test_processes_get_their_pod_and_their_name(sampler: Sampler, script: Script
 def test_a_new_inventory_is_told_once(sampler: Sampler, script: Script) -> None:
     inventory = {"driver": "580", "devices": [{"uuid": "GPU-0"}]}
     first = take(sampler, script, answer("GPU-0", inventory=inventory))
-    assert (first.inventory, first.events) == (inventory, (Event("enumerated", None, 42.0),))
+    assert (first.inventory, first.events) == (inventory, (AgentEvent("enumerated", None, 42.0),))
     assert take(sampler, script, answer("GPU-0")).inventory is None
     assert sampler.describe_devices() == {"GPU-0": {"uuid": "GPU-0"}}

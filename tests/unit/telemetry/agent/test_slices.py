@@ -12,7 +12,7 @@ from clusters.gpu.measures import BY_NAME, Level
 from telemetry.agent.cgroups import ProcessTable
 from telemetry.agent.pods import PodView
 from telemetry.agent.slices import SliceReader
-from telemetry.agent.snapshot import DeviceSample, ProcessSample, SliceSample
+from telemetry.agent.snapshot import GpuSample, ProcessSample, SliceSample
 from tests.builders.node_files import CONTAINER, cgroup_path, put_process
 from tests.builders.regions import MIB, put_region, region
 
@@ -47,7 +47,7 @@ def read(
     device: dict[str, float] | None = None,
     now: float = NOW,
 ) -> list[SliceSample]:
-    devices = [DeviceSample(GPU, None, 0, device or {})]
+    devices = [GpuSample(GPU, None, 0, device or {})]
     return reader.read({view.uid: view}, devices, processes, {GPU: 80_000.0}, now)
 
 
