@@ -18,7 +18,7 @@ from clusters.models import Device
 from foundation.core import clock
 from foundation.core.sealed_text import CannotOpen, open_text
 from telemetry.models import NodeAgent, SourceKind, SourceNode, SourceStatus, TelemetrySource
-from telemetry.sources.declarations import EXPORTERS, Origin
+from telemetry.sources.declarations import Origin
 from telemetry.sources.directory import load_directory
 from telemetry.sources.fetch import Access, SourceFailed, SourceProblem
 from telemetry.sources.merge import Answer, Coverage, Merged, NodeAnswer, merge_answers
@@ -34,18 +34,7 @@ _EARLY: Final = timedelta(seconds=1)
 """A source may be asked this much before its time: beat is not exact to the millisecond."""
 _NODES_KEPT_MS: Final = 7 * 24 * 3600 * 1000
 _UNKNOWN_NAMED: Final = 20
-_NEVER_OF_AGENT: Final = frozenset(
-    metric.measure
-    for origin in (Origin.HAMI_SCHEDULER, Origin.VOLCANO_SCHEDULER)
-    for metric in EXPORTERS[origin].metrics
-)
-"""What only a scheduler knows."""
-AGENT_SAID: Final = frozenset(
-    (level, measure.name)
-    for measure in MEASURES
-    if measure.name not in _NEVER_OF_AGENT
-    for level in measure.levels
-)
+AGENT_SAID: Final = frozenset((level, measure.name) for measure in MEASURES for level in measure.levels)
 _STATUS_FIELDS: Final = [
     field.name for field in SourceStatus._meta.concrete_fields if field.name not in ("source", "attempted_at")
 ]
@@ -130,7 +119,7 @@ def _store(
 ) -> None:
     now_ms = to_ms(now)
     answers = [
-        Answer(str(source.pk), origin, readings, now_ms, 1000 * source.every_s)
+        Answer(str(source.pk), origin, readings, now_ms, results[str(source.pk)].period_ms(source.every_s))
         for source in sources
         for origin, readings in results[str(source.pk)].readings.items()
     ]
@@ -160,20 +149,22 @@ def _coverage(row: SourceNode, period_ms: int) -> Iterable[Coverage]:
 
 
 def _agent_coverage(cluster_id: uuid.UUID) -> Iterable[Coverage]:
-    """What node agents tell: all they know how to measure, but for what a GPU does not support."""
+    """What node agents tell of their nodes."""
     agents = NodeAgent.unscoped.filter(node__cluster_id=cluster_id, node__present=True)
-    fields = agents.values_list("node__name", "seen_at", "interval_ms", "unsupported")
-    for node, seen_at, interval_ms, unsupported in fields:
-        without = {uuid: frozenset(names) for uuid, names in unsupported.items()}
-        yield Coverage(
-            Origin.AGENT.value, Origin.AGENT, node, AGENT_SAID, to_ms(seen_at), interval_ms, without
-        )
+    for node, seen_at, interval_ms in agents.values_list("node__name", "seen_at", "interval_ms"):
+        yield Coverage(Origin.AGENT.value, Origin.AGENT, node, AGENT_SAID, to_ms(seen_at), interval_ms)
 
 
 @transaction.atomic
 def _note(
     sources: Sequence[TelemetrySource], results: dict[str, SourceResult], merged: Merged, now: datetime
 ) -> None:
+    # One that was deleted meanwhile has nothing to be noted.
+    kept = TelemetrySource.unscoped.select_for_update(no_key=True).filter(
+        pk__in=[source.pk for source in sources]
+    )
+    alive = {source.pk: source.address for source in kept.order_by("pk")}
+    sources = [source for source in sources if alive.get(source.pk) == source.address]
     for source in sources:
         result = results[str(source.pk)]
         status = source.status

@@ -1,8 +1,9 @@
 """Joins what several sources say of one cluster, so that nothing is counted twice.
 
-Per GPU or slice and measure one source wins: the first in the order of `Origin` whose value is fresh. A
-source of lower rank stays silent for as long as a better one told the same of that node within its window,
-so that a single missed scrape does not mix two ways of measuring. Pure Python.
+Per GPU or slice and measure one source wins: the first in the order of `Origin`. All that one pass knows of
+a GPU becomes one sample, at the time of its best source: two samples of one interval would count its time
+twice. For the same reason a source of lower rank stays silent about a node for as long as a better one is
+fresh there, although that one was not asked or failed in this pass. Pure Python.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """That a source told these measures of a node at `at_ms`, but for what a GPU is `without`."""
+    """That a source told these measures of a node at `at_ms`, in this pass or an earlier one."""
 
     source: str
     origin: Origin
@@ -79,11 +80,10 @@ class Coverage:
     said: frozenset[Said]
     at_ms: int
     period_ms: int
-    without: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
-    def tells(self, target: MeasuredTarget, name: str) -> bool:
-        """Whether the source told this measure of this GPU or slice."""
-        return (target.level, name) in self.said and name not in self.without.get(target.device, ())
+    def covers(self, level: Level) -> bool:
+        """Whether the source told anything of GPUs, or of slices."""
+        return any(said == level for said, _ in self.said)
 
     def is_fresh(self, now_ms: int) -> bool:
         return now_ms - self.at_ms <= FRESH_PERIODS * self.period_ms
@@ -153,15 +153,14 @@ def merge_answers(
                 merged.unknown.setdefault(answer.source, set()).add(target.device)
                 continue
             said = _note(merged, answer, node, target, values, at_ms)
-            better = [entry for place, entry in by_node.get(node, ()) if place < rank]
+            said.values += len(values)
+            if any(place < rank and entry.covers(target.level) for place, entry in by_node.get(node, ())):
+                continue
             for name, number in values.items():
-                if any(entry.tells(target, name) for entry in better):
-                    continue
                 value = _Value(rank, at_ms, number, answer.source)
                 before = chosen[target].get(name)
                 if before is None or value.order() < before.order():
                     chosen[target][name] = value
-            said.values += len(values)
         _note_xids(merged, answer, directory)
     events = _events(merged, answers, known_xids or {})
     merged.batches = _batches(chosen, events, directory, answers)
@@ -319,25 +318,16 @@ def _batches(
     slices: dict[tuple[str, int], list[SliceValues]] = defaultdict(list)
     interval: dict[tuple[str, int], int] = {}
     for target, found in sorted(chosen.items()):
-        by_time: dict[int, dict[str, float]] = defaultdict(dict)
         node = directory.nodes[target.device]
-        for name, value in found.items():
-            by_time[value.at_ms][name] = value.number
-            key = (node, value.at_ms)
-            interval[key] = max(interval.get(key, 0), periods[value.source])
-        for at_ms, values in by_time.items():
-            if target.level == Level.DEVICE:
-                devices[node, at_ms].append(DeviceValues(target.device, values))
-            else:
-                slices[node, at_ms].append(
-                    SliceValues(
-                        target.device,
-                        values,
-                        pod_uid=target.pod_uid,
-                        namespace=target.namespace,
-                        pod=target.pod,
-                    )
-                )
+        best = min(found.values(), key=_Value.order)
+        key = (node, best.at_ms)
+        values = {name: value.number for name, value in found.items()}
+        interval[key] = max(interval.get(key, 0), periods[best.source])
+        if target.level == Level.DEVICE:
+            devices[key].append(DeviceValues(target.device, values))
+        else:
+            pod = {"pod_uid": target.pod_uid, "namespace": target.namespace, "pod": target.pod}
+            slices[key].append(SliceValues(target.device, values, **pod))
     for node, happened in events.items():
         at_ms = max((place[1] for place in interval if place[0] == node), default=happened[0].at_ms)
         interval.setdefault((node, at_ms), max(periods.values()))

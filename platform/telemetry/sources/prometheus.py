@@ -82,6 +82,19 @@ def newest_samples(data: Any) -> list[RawSample]:
     return found
 
 
+def scrape_interval_ms(data: Any) -> int:
+    """The longest time between the last two samples of a series; 0 where no series has two.
+
+    One that was missed makes it longer than it is, which then bridges the hole that it made.
+    """
+    longest = 0
+    for _labels, _name, points in _series(data):
+        times = sorted({point.at_ms for point in points})
+        if len(times) > 1:
+            longest = max(longest, times[-1] - times[-2])
+    return longest
+
+
 @dataclass(frozen=True, slots=True)
 class _Point:
     at_ms: int

@@ -16,7 +16,7 @@ from telemetry.sources.adapt import names_of, read_samples
 from telemetry.sources.declarations import EXPORTERS, Origin
 from telemetry.sources.exposition import parse_exposition
 from telemetry.sources.fetch import Access, SourceFailed, SourceProblem
-from telemetry.sources.prometheus import newest_samples, select_window
+from telemetry.sources.prometheus import newest_samples, scrape_interval_ms, select_window
 from telemetry.sources.samples import RawSample, Readings
 
 log = structlog.get_logger(__name__)
@@ -59,6 +59,11 @@ class SourceResult:
     samples: int = 0
     unreadable: int = 0
     failed: SourceFailed | None = None
+    scraped_ms: int = 0
+
+    def period_ms(self, every_s: int) -> int:
+        """How long a sample stands for: until the next is read, or scraped by a Prometheus server."""
+        return max(1000 * every_s, self.scraped_ms)
 
     @property
     def values(self) -> int:
@@ -71,10 +76,11 @@ class SourceResult:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one endpoint of a source said."""
+    """What one endpoint of a source said; `scraped_ms` is the interval at which Prometheus scrapes."""
 
     samples: list[RawSample]
     unreadable: int = 0
+    scraped_ms: int = 0
 
 
 Value = TypeVar("Value")
@@ -138,8 +144,8 @@ def _read_endpoint(plan: SourcePlan, endpoint: Endpoint, now_ms: int) -> _Part:
         window_s = max(WINDOW_S, 3 * plan.every_s)
         query = select_window(names_of(_SCRAPED), plan.matchers, window_s)
         data = fetch.query_prometheus(url, "query", {"query": query}, plan.access, timeout_s=plan.timeout_s)
-        found = newest_samples(data)
-        return _Part([sample for sample in found if (sample.at_ms or 0) <= now_ms + _AHEAD_MS])
+        found = [sample for sample in newest_samples(data) if (sample.at_ms or 0) <= now_ms + _AHEAD_MS]
+        return _Part(found, scraped_ms=min(scrape_interval_ms(data), 1000 * window_s))
     text = fetch.fetch_exposition(url, plan.access, via=via, timeout_s=plan.timeout_s)
     exposition = parse_exposition(text, names_of([Origin(plan.kind)]))
     return _Part(exposition.samples, exposition.unreadable)
@@ -155,6 +161,7 @@ def _finish(plan: SourcePlan, result: SourceResult, futures: Sequence[Future[_Pa
             continue
         samples += part.samples
         result.unreadable += part.unreadable
+        result.scraped_ms = max(result.scraped_ms, part.scraped_ms)
     result.samples = len(samples)
     if result.endpoints == result.endpoints_failed:
         return

@@ -138,11 +138,12 @@ def test_a_measure_of_two_sources_is_stored_once_from_the_better_one(sources: So
     dcgm.status = 500
     sources.later()
     collect_sources()
-    assert newest() == (None, 1024)
+    # One missed scrape does not mix two ways of measuring.
+    assert Reading.unscoped.filter(channel__scope=Scope.CARD).count() == 1
     sources.later(45)
     collect_sources()
     assert newest() == (11.0, 1024)
-    assert Reading.unscoped.filter(channel__scope=Scope.CARD).count() == 3
+    assert Reading.unscoped.filter(channel__scope=Scope.CARD).count() == 2
 
 
 def test_an_xid_error_becomes_one_event(sources: Sources) -> None:
@@ -325,6 +326,7 @@ def test_a_prometheus_server_is_asked_for_declared_metrics_within_its_labels(sou
     assert query.startswith('{__name__=~"DCGM_FI_DEV_') and query.endswith(', cluster="a\\"b\\\\"}[90s]')
     row = Reading.unscoped.get(channel__scope=Scope.CARD)
     assert (row.cores_used, row.at_ms) == (20.0, round((second - 10) * 1000))
+    assert row.interval_ms == 30_000  # as it is scraped, and not as the server is asked
     # The same sample again is the same reading.
     sources.later()
     collect_sources()
@@ -337,6 +339,16 @@ def test_what_prometheus_refuses_is_told_by_its_kind_alone(sources: Sources) -> 
     receiver.body = b'{"status":"error","errorType":"bad_data","error":"words of the server"}'
     collect_sources()
     assert (status(source).problem, status(source).detail) == ("query-failed", "bad_data")
+
+
+def test_a_source_that_is_deleted_while_it_is_read_is_forgotten(sources: Sources) -> None:
+    source, _ = sources.add(body=exp.text(*exp.dcgm({"DEV_GPU_UTIL": 1}, gpu=sources.gpu())))
+
+    def deleting(*_: object) -> None:
+        TelemetrySource.unscoped.filter(pk=source.pk).delete()
+
+    assert collect_sources(deleting) == 1
+    assert not SourceStatus.unscoped.exists() and not SourceNode.unscoped.exists()
 
 
 def test_a_failure_to_store_is_raised_after_all_were_noted(sources: Sources) -> None:
@@ -380,10 +392,7 @@ def test_the_state_of_a_source_follows_its_answers(sources: Sources) -> None:
 
 
 def test_what_the_agent_of_a_node_measures_is_not_taken_from_an_exporter(sources: Sources) -> None:
-    lacks = {sources.gpu(): ["temperature_c"]}
-    agent = NodeAgent.unscoped.create(
-        node=sources.bench.world.nodes[0], seen_at=clock.now(), unsupported=lacks
-    )
+    agent = NodeAgent.unscoped.create(node=sources.bench.world.nodes[0], seen_at=clock.now())
     card = {"DEV_GPU_UTIL": 50, "DEV_GPU_TEMP": 60}
     own, other = exp.dcgm(card, gpu=sources.gpu()), exp.dcgm(card, gpu=sources.gpu(0, 1))
     sources.add(body=exp.text(*own, *other))
@@ -394,7 +403,7 @@ def test_what_the_agent_of_a_node_measures_is_not_taken_from_an_exporter(sources
         return sorted((names[row.channel.node_id], row.cores_used, row.temperature_c) for row in rows)
 
     collect_sources()
-    assert stored() == [("node-1", None, 60.0), ("node-2", 50.0, 60.0)]
+    assert stored() == [("node-2", 50.0, 60.0)]
     Reading.unscoped.all().delete()
     sources.later(60)
     collect_sources()

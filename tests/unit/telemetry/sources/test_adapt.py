@@ -17,7 +17,7 @@ from telemetry.sources.exposition import parse_exposition
 from telemetry.sources.samples import MeasuredTarget, RawSample, Readings
 from tests.builders import expositions as exp
 
-EXAMPLES: Final = int(os.environ.get("ALLOTMENT_EXAMPLES", "100"))
+EXAMPLES: Final = int(os.environ.get("ALLOTMENT_EXAMPLES", "50"))
 DEVICE: Final = MeasuredTarget(Level.DEVICE, exp.GPU_0)
 SLICE: Final = MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0", container="main")
 

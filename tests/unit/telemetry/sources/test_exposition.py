@@ -15,7 +15,7 @@ from telemetry.sources.exposition import LINE_MAX, parse_exposition
 from telemetry.sources.prometheus import newest_samples, read_range
 from tests.builders import expositions as exp
 
-EXAMPLES: Final = int(os.environ.get("ALLOTMENT_EXAMPLES", "100"))
+EXAMPLES: Final = int(os.environ.get("ALLOTMENT_EXAMPLES", "50"))
 NAMES: Final = names_of(EXPORTERS)
 GOOD: Final = exp.dcgm({"DEV_GPU_UTIL": 87})[0]
 

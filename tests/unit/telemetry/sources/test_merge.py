@@ -64,13 +64,19 @@ def test_each_measure_of_each_gpu_comes_from_the_best_source_that_knows_it() -> 
 def test_a_better_source_that_missed_one_turn_is_not_replaced_until_it_is_stale() -> None:
     said = frozenset({(Level.DEVICE, "utilization_percent")})
     worse = answer(Origin.HAMI_MONITOR, {on(GPU_0): {"utilization_percent": 2, "memory_used_mib": 9}})
-    for age, expected in (
-        (2 * PERIOD, {"memory_used_mib": 9}),
-        (4 * PERIOD, worse.readings.values[on(GPU_0)]),
-    ):
+    whole = DeviceValues(GPU_0, worse.readings.values[on(GPU_0)])
+    for age, expected in ((2 * PERIOD, []), (4 * PERIOD, [(whole,)])):
         covered = Coverage("agent", Origin.AGENT, "gpu-1", said, NOW - age, PERIOD)
-        (batch,) = merge(worse, covered=(covered,)).batches
-        assert batch.devices == (DeviceValues(GPU_0, expected),)
+        assert [batch.devices for batch in merge(worse, covered=(covered,)).batches] == expected
+
+
+def test_what_one_pass_knows_of_a_gpu_is_one_sample_at_the_time_of_its_best_source() -> None:
+    dcgm = answer(Origin.DCGM, {on(GPU_0): {"utilization_percent": 1}}, times={on(GPU_0): NOW - 7000})
+    hami = answer(Origin.HAMI_MONITOR, {on(GPU_0): {"utilization_percent": 2, "memory_used_mib": 3}})
+    for order in ((dcgm, hami), (hami, dcgm)):
+        (batch,) = merge(*order).batches
+        together = DeviceValues(GPU_0, {"utilization_percent": 1, "memory_used_mib": 3})
+        assert (batch.at_ms, batch.devices) == (NOW - 7000, (together,))
 
 
 def test_a_source_that_answers_is_judged_by_what_it_says_now() -> None:
