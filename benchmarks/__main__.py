@@ -17,6 +17,7 @@ from benchmarks import (
     packing_quality,
     pipeline,
     replay,
+    telemetry,
     usage,
 )
 from benchmarks.support.postgres import MissingProgram
@@ -33,6 +34,7 @@ BENCHMARKS: Final[dict[str, Callable[[Sequence[str]], int]]] = {
     "packing-quality": packing_quality.main,
     "pipeline": pipeline.main,
     "replay": partial(run_command, "replay", replay.run),
+    "telemetry": partial(run_command, "telemetry", telemetry.run),
     "usage": partial(run_command, "usage", usage.run),
 }
 """The command of each benchmark: takes its options, prints its table, returns the exit status."""

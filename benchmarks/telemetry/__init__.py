@@ -1,0 +1,69 @@
+"""`allotment bench telemetry`: storing, rolling up, reading and keeping the measurements of 1,000 GPUs.
+
+On SQLite and on PostgreSQL: reports of agents are parsed and stored node by node as the API does, a minute is
+rolled up, the cluster page is read over 30 days, and rows of a GPU's day are weighed in each grain.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from benchmarks.support.postgres import running_postgres
+from benchmarks.support.report import Report, ReportRow, read_limits
+
+_DATABASE: Final = "allotment"
+
+
+def run() -> Report:
+    """Measure the store of telemetry on SQLite and PostgreSQL."""
+    limits, begun = read_limits("telemetry"), time.monotonic()
+    rows = _rows("SQLite", _measured(limits, None), limits, limits["sqlite_round_s"])
+    with running_postgres({"shared_buffers": "256MB", "max_wal_size": "2GB"}) as server:
+        with server.connect() as connection:
+            connection.execute(f"CREATE DATABASE {_DATABASE}")
+        found = _measured(limits, server.database_url(_DATABASE))
+    rows += _rows("PostgreSQL", found, limits, limits["postgres_round_s"])
+    size = {name: limits[name] for name in ("nodes", "cards_per_node", "measures", "rounds")}
+    seconds = time.monotonic() - begun
+    return Report(name="telemetry", size=size, rows=rows, seconds=seconds, rate=found["samples_per_s"])
+
+
+def _rows(
+    name: str, found: Mapping[str, float], limits: Mapping[str, Any], round_s: float
+) -> list[ReportRow]:
+    rate = {"samples/s": found["samples_per_s"]}
+    return [
+        ReportRow(f"{name}: store one round of all GPUs, s", found["round_s"], round_s, rate),
+        ReportRow(f"{name}: sum and roll up a minute, s", found["roll_up_s"], limits["roll_up_s"]),
+        ReportRow(f"{name}: cluster page over 30 days, ms", found["page_ms"], limits["page_ms"]),
+        ReportRow(f"{name}: a GPU's day in ten minutes and two hours, MB", found["day_mb"], limits["day_mb"]),
+        ReportRow(
+            f"{name}: a GPU's day in minutes, kept for 2 days, MB", found["minutes_mb"], limits["day_mb"]
+        ),
+    ]
+
+
+def _measured(limits: Mapping[str, Any], database: str | None) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(prefix="allotment-bench-") as home:
+        environment = {
+            **os.environ,
+            "ALLOTMENT_HOME": home,
+            "ALLOTMENT_DEMO": "off",
+            "ALLOTMENT_LOG_LEVEL": "ERROR",
+            "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
+            **({"ALLOTMENT_DATABASE_URL": database} if database else {}),
+        }
+        migrate = [sys.executable, "-m", "allotment.cli", "migrate", "--no-input", "--verbosity", "0"]
+        subprocess.run(migrate, env=environment, check=True)
+        numbers = [str(limits[name]) for name in ("nodes", "cards_per_node", "measures", "rounds")]
+        command = [sys.executable, "-m", "benchmarks.telemetry.measure", *numbers]
+        made = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+    found: dict[str, float] = json.loads(made.stdout.splitlines()[-1])
+    return found
