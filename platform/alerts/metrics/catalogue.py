@@ -6,7 +6,7 @@ from typing import Final
 
 from django.utils.translation import gettext_lazy as _
 
-from alerts.metrics import hardware, jobs, platform, quotas
+from alerts.metrics import agents, hardware, jobs, platform, quotas
 from alerts.metrics.base import AlertMetric, Unit
 
 CLUSTER_UNREACHABLE: Final = "cluster.unreachable_s"
@@ -101,6 +101,33 @@ METRICS: Final = (
         _("1 while the cluster reports the GPU as unhealthy."),
         Unit.COUNT,
         hardware.read_unhealthy_gpus,
+        suggested=0,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "gpu.xid_errors",
+        _("XID errors of a GPU in 15 minutes"),
+        _("Needs the node agent."),
+        Unit.COUNT,
+        agents.read_xid_errors,
+        suggested=0,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "gpu.faults",
+        _("Driver faults of a GPU in 15 minutes"),
+        _("GPU lost, reset required or driver mismatch. Needs the node agent."),
+        Unit.COUNT,
+        agents.read_device_faults,
+        suggested=0,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "gpu.unknown_processes",
+        _("Processes on a GPU without an allocation"),
+        _("Processes of the last minute that belong to no pod of the platform. Needs the node agent."),
+        Unit.COUNT,
+        agents.read_unknown_processes,
         suggested=0,
         of_cluster=True,
     ),

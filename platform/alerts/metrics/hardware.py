@@ -21,14 +21,15 @@ def make_gpu_reader(
         latest = utilisation_now(SYSTEM)
         devices = Device.unscoped.filter(node__present=True).select_related("node").order_by("pk")
         return [
-            _observe_gpu(device, read(latest[device.pk], device) if device.pk in latest else None)
+            observe_gpu(device, read(latest[device.pk], device) if device.pk in latest else None)
             for device in devices
         ]
 
     return read_gpus
 
 
-def _observe_gpu(device: Device, value: float | None) -> Observation:
+def observe_gpu(device: Device, value: float | None) -> Observation:
+    """Return the observation of a metric of one GPU."""
     node = device.node
     return Observation(
         subject=device.uuid,
@@ -62,7 +63,7 @@ def read_unready_times(now: datetime) -> list[Observation]:
 def read_unhealthy_gpus(now: datetime) -> list[Observation]:
     """Count 1 for each GPU that its cluster reports as unhealthy, 0 for the others."""
     devices = Device.unscoped.filter(node__present=True).select_related("node").order_by("pk")
-    return [_observe_gpu(device, 0.0 if device.healthy else 1.0) for device in devices]
+    return [observe_gpu(device, 0.0 if device.healthy else 1.0) for device in devices]
 
 
 def read_unreachable_times(now: datetime) -> list[Observation]:

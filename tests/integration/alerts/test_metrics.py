@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -12,7 +13,8 @@ from clusters.models import Cluster, Device, Node
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from scheduling.models import Allocation, Job
-from telemetry.models import TelemetryGap
+from telemetry.models import GpuEvent, GpuProcess, NodeAgent, TelemetryGap
+from telemetry.store.times import to_ms
 from tests.builders import quotas
 from tests.integration.telemetry.conftest import START, Bench, make_bench
 
@@ -111,3 +113,25 @@ def test_nodes_clusters_and_gaps_count_seconds_since_they_failed(bench: Bench) -
     assert _read("cluster.no_samples_s") == {"sim": 45.0}
     Cluster.unscoped.filter(pk=cluster.pk).update(health="unknown")
     assert _read("cluster.unreachable_s") == {"sim": None}
+
+
+def test_errors_and_unknown_processes_are_counted_where_an_agent_reports(bench: Bench) -> None:
+    now, node = clock.now(), bench.world.nodes[0]
+    NodeAgent.unscoped.create(node=node, seen_at=now)
+    device, at_ms = bench.device(2), to_ms(now)
+    event = {"cluster_id": node.cluster_id, "node_id": node.pk}
+    for number, (uuid, kind) in enumerate(((device.uuid, "xid"), ("", "xid"), (device.uuid, "lost"))):
+        GpuEvent.unscoped.create(**event, device_uuid=uuid, kind=kind, code=79, at_ms=at_ms - number)
+    GpuEvent.unscoped.create(**event, device_uuid=device.uuid, kind="xid", code=79, at_ms=at_ms - 3_600_000)
+    for pid, owner in ((1, None), (2, None), (3, uuid4())):
+        GpuProcess.unscoped.create(
+            id=uuid4(), **event, device_id=device.pk, pid=pid, name="python3", allocation_id=owner,
+            first_seen_ms=at_ms, last_seen_ms=at_ms,
+        )  # fmt: skip
+    assert _read("gpu.xid_errors")["node-1, GPU 2"] == 2.0
+    assert _read("gpu.xid_errors")["node-1, GPU 0"] == 1.0, "an error of the whole node is one of each GPU"
+    assert _read("gpu.faults")["node-1, GPU 2"] == 1.0
+    assert _read("gpu.unknown_processes")["node-1, GPU 2"] == 2.0
+    assert _read("gpu.unknown_processes")["node-2, GPU 0"] is None
+    bench.clock.shift(timedelta(minutes=5))
+    assert set(_read("gpu.unknown_processes").values()) == {None}
