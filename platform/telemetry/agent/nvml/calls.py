@@ -76,6 +76,10 @@ class Calls:
             self.errors[name] += 1
         return None
 
+    def note_progress(self, device: str, name: str) -> None:
+        """Note a call that is about to be made without `call`."""
+        self._progress(device, name)
+
     def refuse(self, device: str, key: str) -> None:
         """Remember that a device does not support something."""
         self._unsupported.add((device, key))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pynvml
 
-from telemetry.agent.nvml.calls import Calls, DeviceDown, DriverReplaced
+from telemetry.agent.nvml.calls import SYSTEM, Calls, DeviceDown, DriverReplaced
 from telemetry.agent.nvml.events import XidWatch
 from telemetry.agent.nvml.inventory import (
     Device,
@@ -45,6 +45,7 @@ class NvmlSession:
 
     def __init__(self, calls: Calls, skip: frozenset[int] = frozenset()) -> None:
         self._calls = calls
+        calls.note_progress(SYSTEM, "nvmlInit")
         start_nvml()
         self._devices, self._down = enumerate_devices(calls, skip)
         self._fields, self._gpm, self._processes = FieldReader(calls), GpmReader(calls), ProcessReader(calls)

@@ -106,7 +106,8 @@ def test_a_driver_that_hangs_as_a_whole_is_tried_again_with_pauses(
     nvml: NvmlProcess, driver: Driver, clock: Clock
 ) -> None:
     driver.put({"hang.nvmlInitWithFlags": 1})
-    assert poll_until_hung(nvml, driver, clock, "nvmlInitWithFlags").state is PollState.HUNG
+    outcome = poll_until_hung(nvml, driver, clock, "nvmlInitWithFlags")
+    assert (outcome.state, outcome.device, outcome.call) == (PollState.HUNG, "", "nvmlInit")
     assert nvml.poll(20).state is PollState.WAITING
     clock.ahead += 1.1
     driver.put({"hang.nvmlInitWithFlags": None})
