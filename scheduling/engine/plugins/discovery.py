@@ -69,7 +69,7 @@ def _adding(plugins: PluginSet, plugin: object, point: EntryPoint) -> PluginSet:
         raise ConfigError(f"entry point {_called(point)} could stand among {names}; make it one of them")
     _, guard, field = kinds[0]
     try:
-        registry = getattr(plugins, field).adding(guard(plugin, _called(point)))
+        registry = getattr(plugins, field).with_plugins(guard(plugin, _called(point)))
     except ConfigError as error:
         raise ConfigError(f"entry point {_called(point)} cannot be added: {error}") from error
     return replace(plugins, **{field: registry})
