@@ -101,6 +101,7 @@ def _pages(base: str, read: Need, change: Need, rule: str, channel: str, silence
 CONSOLE: Final = (
     page("w/{workspace}/alerts", _READ),
     page("ops/alerts", _LOOK),
+    form("ops/alerts/rules", _OPERATE, "alerts_alertrule", body={"do": "recommend"}),
     *_pages("w/{workspace}", SIGHT, _CHANGE, "alert_rule", "alert_channel", "silence"),
     *_pages("ops", _LOOK, _OPERATE, "platform_rule", "platform_channel", "platform_silence"),
 )

@@ -16,6 +16,7 @@ from alerts.delivery.messages import describe_condition, format_seconds, format_
 from alerts.models import Alert, AlertRule, Severity
 from alerts.selectors.alerts import get_row, list_channels, list_rules
 from alerts.selectors.preview import RulePreview, preview_rule
+from alerts.services.recommended import create_recommended_rules
 from alerts.services.rule import change_rule, create_rule, delete_rule
 from clusters.selectors.node import cluster_list
 from foundation.core import clock
@@ -62,6 +63,10 @@ def show_rules(request: HttpRequest, place: Place) -> HttpResponse:
             elif _create(place, form):
                 messages.success(request, _("Rule created. It's evaluated every 15 seconds."))
                 return redirect(place.url)
+        elif what == "recommend" and place.tenant is None:
+            made = create_recommended_rules(acting_user=place.who)
+            messages.success(request, _("%(count)d rules created") % {"count": len(made)})
+            return redirect(place.url)
         else:
             _act(request, place, what)
             return redirect(place.url)

@@ -12,9 +12,11 @@ from alerts.evaluation import evaluate
 from alerts.evaluation.notifications import create_notifications
 from alerts.models import Alert, AlertRule, Notification, Severity
 from alerts.services.prune import prune_alerts
+from alerts.services.recommended import create_recommended_rules
 from alerts.services.rule import change_rule, delete_rule
 from alerts.services.silence import create_silence, end_silence
 from foundation.core import clock
+from foundation.core.errors import PermissionDenied
 from tests.builders import tenancy
 from tests.integration.alerts.conftest import Bench
 
@@ -207,3 +209,13 @@ def test_a_run_in_which_nothing_changes_writes_no_alert(
         for query in asked.captured_queries
         if 'alerts_alert" SET' in query["sql"] and "CASE" in query["sql"]
     ]
+
+
+def test_recommended_rules_are_created_once_and_only_where_none_watches_the_metric(bench: Bench) -> None:
+    admin = bench.world.platform_admin
+    bench.rule(name="Hot GPU", metric="gpu.power_w")
+    first = create_recommended_rules(acting_user=admin)
+    assert len({rule.metric for rule in first}) == len(first) == 9
+    assert create_recommended_rules(acting_user=admin) == []
+    with pytest.raises(PermissionDenied):
+        create_recommended_rules(acting_user=bench.world.admin)
