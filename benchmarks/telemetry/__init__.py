@@ -24,11 +24,11 @@ _DATABASE: Final = "allotment"
 def run() -> Report:
     """Measure the store of telemetry on SQLite and PostgreSQL."""
     limits, begun = read_limits("telemetry"), time.monotonic()
-    rows = _rows("SQLite", _measured(limits, None), limits, limits["sqlite_round_s"])
+    rows = _rows("SQLite", _measured(limits, None, 1), limits, limits["sqlite_round_s"])
     with running_postgres({"shared_buffers": "256MB", "max_wal_size": "2GB"}) as server:
         with server.connect() as connection:
             connection.execute(f"CREATE DATABASE {_DATABASE}")
-        found = _measured(limits, server.database_url(_DATABASE))
+        found = _measured(limits, server.database_url(_DATABASE), limits["postgres_processes"])
     rows += _rows("PostgreSQL", found, limits, limits["postgres_round_s"])
     size = {name: limits[name] for name in ("nodes", "cards_per_node", "measures", "rounds")}
     seconds = time.monotonic() - begun
@@ -50,7 +50,7 @@ def _rows(
     ]
 
 
-def _measured(limits: Mapping[str, Any], database: str | None) -> dict[str, float]:
+def _measured(limits: Mapping[str, Any], database: str | None, processes: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="allotment-bench-") as home:
         environment = {
             **os.environ,
@@ -63,6 +63,7 @@ def _measured(limits: Mapping[str, Any], database: str | None) -> dict[str, floa
         migrate = [sys.executable, "-m", "allotment.cli", "migrate", "--no-input", "--verbosity", "0"]
         subprocess.run(migrate, env=environment, check=True)
         numbers = [str(limits[name]) for name in ("nodes", "cards_per_node", "measures", "rounds")]
+        numbers.append(str(processes))
         command = [sys.executable, "-m", "benchmarks.telemetry.measure", *numbers]
         made = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
     found: dict[str, float] = json.loads(made.stdout.splitlines()[-1])

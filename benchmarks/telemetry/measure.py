@@ -1,12 +1,14 @@
-"""Measures the store in the database of the environment: `NODES CARDS MEASURES ROUNDS`; prints JSON."""
+"""Measures the store in the environment's database: `NODES CARDS MEASURES ROUNDS PROCESSES`; prints JSON."""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import random
 import sys
 import time
 from datetime import timedelta
+from threading import Barrier
 from typing import Any, Final
 
 import django
@@ -81,20 +83,43 @@ def _report(dice: random.Random, node: int, cards: int, measures: int, at_ms: in
     return json.dumps(body).encode()
 
 
-def _ingest(
-    cluster: Cluster, nodes: int, cards: int, measures: int, rounds: int, from_ms: int
-) -> list[float]:
-    """Return the seconds of each round; the first makes the channels and does not count."""
-    dice, seconds = random.Random(1), []
-    for number in range(rounds + 1):
-        at_ms = from_ms + number * 15_000
-        bodies = [_report(dice, node, cards, measures, at_ms) for node in range(nodes)]
-        begun = time.perf_counter()
+def _store_part(
+    part: list[int], cluster: Cluster, sizes: tuple[int, int], rounds: list[int], barrier: Barrier
+) -> None:
+    """Store what some nodes send, one round after the other; all processes begin each round together."""
+    cards, measures = sizes
+    dice = random.Random(part[0])
+    for at_ms in rounds:
+        bodies = [_report(dice, node, cards, measures, at_ms) for node in part]
+        barrier.wait(300)
         for body in bodies:
             report = read_report(json.loads(body), at_ms)
             store_batches(cluster.pk, report.batches)
+        barrier.wait(300)
+
+
+def _ingest(
+    cluster: Cluster, nodes: int, sizes: tuple[int, int], rounds: list[int], processes: int
+) -> list[float]:
+    """Return the seconds of each round, stored by so many processes as a web server has."""
+    fork = multiprocessing.get_context("fork")
+    barrier = fork.Barrier(processes + 1)
+    connection.close()
+    parts = [list(range(number, nodes, processes)) for number in range(processes)]
+    workers = [
+        fork.Process(target=_store_part, args=(part, cluster, sizes, rounds, barrier)) for part in parts
+    ]
+    for worker in workers:
+        worker.start()
+    seconds = []
+    for _ in rounds:
+        barrier.wait(300)
+        begun = time.perf_counter()
+        barrier.wait(300)
         seconds.append(time.perf_counter() - begun)
-    return seconds[1:]
+    for worker in workers:
+        worker.join(60)
+    return seconds
 
 
 def _rolled(
@@ -160,11 +185,12 @@ def _page_ms(cluster: Cluster, measures: int) -> float:
     return sorted(taken)[len(taken) // 2]
 
 
-def main(nodes: int, cards: int, measures: int, rounds: int) -> None:
+def main(nodes: int, cards: int, measures: int, rounds: int, processes: int) -> None:
     """Build, measure, and print."""
     cluster = _build(nodes, cards)
     start = floor_ms(to_ms(clock.now()), MINUTE_MS) - 30 * MINUTE_MS
-    seconds = _ingest(cluster, nodes, cards, measures, rounds, start)
+    times = [start + 15_000 * number for number in range(rounds + 1)]
+    seconds = _ingest(cluster, nodes, (cards, measures), times, processes)[1:]  # the first makes the channels
     begun = time.perf_counter()
     minutes = PendingBucket.unscoped.filter(grain_ms=MINUTE_MS).count()
     roll_up()
@@ -188,4 +214,4 @@ def main(nodes: int, cards: int, measures: int, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:5]))
+    main(*map(int, sys.argv[1:6]))

@@ -51,8 +51,21 @@ Folds = dict[int, Fold]
 
 
 def roll_up() -> int:
-    """Roll up what is due, the finest grain first and each from the oldest on; returns the rows written."""
-    return sum(_roll(bucket) for grain_ms in ROLLED for bucket in _due(grain_ms))
+    """Roll up what is due, the finest grain first and each from the oldest on; returns the rows written.
+
+    An interval that fails does not keep the others waiting; what failed is raised when all had their turn.
+    """
+    written, failures = 0, []
+    for grain_ms in ROLLED:
+        for bucket in _due(grain_ms):
+            try:
+                written += _roll(bucket)
+            except Exception as error:  # raised below, together with the others
+                error.add_note(f"while rolling up {bucket} of cluster {bucket.cluster_id}")
+                failures.append(error)
+    if failures:
+        raise ExceptionGroup("some measurements could not be rolled up", failures)
+    return written
 
 
 def _due(grain_ms: int) -> list[PendingBucket]:

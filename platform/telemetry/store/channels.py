@@ -35,7 +35,11 @@ def _key(
 
 
 def _known(
-    cluster_id: uuid.UUID, nodes: Collection[uuid.UUID] | None, processes: Collection[uuid.UUID]
+    cluster_id: uuid.UUID,
+    nodes: Collection[uuid.UUID] | None,
+    processes: Collection[uuid.UUID],
+    *,
+    slices: bool,
 ) -> dict[ChannelKey, int]:
     # Queries of their own and not one with OR: slices and processes of the past outnumber the rest, and each
     # part has an index of its own.
@@ -45,7 +49,9 @@ def _known(
         lasting, live = lasting.filter(cluster_id=cluster_id), live.filter(node__cluster_id=cluster_id)
     else:
         lasting, live = lasting.filter(node_id__in=nodes), live.filter(node__in=nodes)
-    parts = [lasting, Channel.unscoped.filter(allocation_id__in=live.values("id"))]
+    parts = [lasting]
+    if slices:
+        parts.append(Channel.unscoped.filter(allocation_id__in=live.values("id")))
     if processes:
         parts.append(Channel.unscoped.filter(process_id__in=processes))
     return {_key(*row[1:]): row[0] for part in parts for row in part.values_list(*_COLUMNS)}
@@ -98,7 +104,8 @@ def resolve_channels(
     if not wanted:
         return {}
     named = [first for scope, first, _ in wanted if scope == Scope.PROCESS]
-    known = _known(cluster_id, nodes, named)
+    slices = any(scope == Scope.SLICE for scope, _, _ in wanted)
+    known = _known(cluster_id, nodes, named, slices=slices)
     missing = [key for key in wanted if key not in known]
     if missing and (past := _past(missing)):
         known |= past
@@ -106,5 +113,5 @@ def resolve_channels(
     if missing:
         rows = [_new(cluster_id, key, holds.get(key), (processes or {}).get(key[1])) for key in missing]
         Channel.unscoped.bulk_create(rows, ignore_conflicts=True)
-        known = _known(cluster_id, nodes, named) | _past(missing)
+        known = _known(cluster_id, nodes, named, slices=slices) | _past(missing)
     return {key: known[key] for key in wanted if key in known}

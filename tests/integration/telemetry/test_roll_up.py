@@ -138,6 +138,27 @@ def test_what_is_written_while_it_is_rolled_up_is_not_missed(
     assert RolledMinute.unscoped.get(channel__scope="card").cores_used == 30.0
 
 
+def test_an_interval_that_fails_does_not_keep_the_others_waiting(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(bench, START, utilization_percent=20.0)
+    push(bench, START + timedelta(minutes=1), utilization_percent=40.0)
+    fold = rolling._fold_minute
+
+    def failing(cluster_id: Any, since_ms: int, until_ms: int) -> Any:
+        if since_ms == to_ms(START):
+            raise ValueError("unreadable")
+        return fold(cluster_id, since_ms, until_ms)
+
+    monkeypatch.setattr(rolling, "_fold_minute", failing)
+    bench.clock.move_to(START + timedelta(minutes=3))
+    with pytest.raises(ExceptionGroup):
+        roll_up()
+    assert RolledMinute.unscoped.get(channel__scope="card").cores_used == 40.0
+    monkeypatch.setattr(rolling, "_fold_minute", fold)
+    assert roll_up() == 3
+
+
 def test_a_minute_without_a_measure_has_none(bench: Bench) -> None:
     push(bench, START, temperature_c=50.0)
     push(bench, START + timedelta(seconds=15), temperature_c=54.0, memory_used_mib=7.0)
