@@ -9,7 +9,7 @@ import pytest
 
 from scheduling.metering.intervals import gpu_percent
 from scheduling.models import Allocation, DeviceSlice
-from telemetry.models import Channel, MeasuredProgress, MeasuredUse, Reading, Scope
+from telemetry.models import Channel, MeasuredProgress, MeasuredUse, Reading, RolledMinute, Scope
 from telemetry.usage.figures import Figures
 from telemetry.usage.measured import LATE
 from telemetry.usage.periods import month_period
@@ -146,3 +146,30 @@ def test_nothing_counts_as_used_beyond_what_was_allocated(charged: Bench) -> Non
     assert found.used == found.measured == found.reserved
     assert MeasuredUse.unscoped.count() == 1
     assert gpu_percent(Allocation.unscoped.filter(attempt__job=charged.sliced)[0].charge) == 30
+
+
+def test_quarters_whose_readings_are_gone_come_from_roll_ups(charged: Bench) -> None:
+    """After an outage of the workers the store has only roll-ups of the first hours."""
+    end = START + timedelta(hours=5)
+    read(charged, charged.whole, START, START + timedelta(minutes=1), 0.0)
+    channel = Channel.unscoped.get()
+    Reading.unscoped.all().delete()
+    RolledMinute.unscoped.bulk_create(
+        RolledMinute(
+            channel=channel,
+            at_ms=int((START + timedelta(minutes=n)).timestamp() * 1000),
+            count=4,
+            covered_ms=45_000,
+            cores_used=None if n == 7 else 80.0,
+            cores_allocated=100,
+            memory_allocated_mib=1,
+        )
+        for n in range(30)
+    )
+    charged.clock.move_to(end)
+    record_measured(now=end)
+
+    found = figures(charged)["whole"]
+    assert gpu_seconds(found.measured) == 29 * 45
+    assert gpu_seconds(found.used) == 29 * 45 * 0.8
+    assert gpu_seconds(found.reserved) == 5 * 3600
