@@ -88,6 +88,12 @@ def _matches(row: UsageRow, only: Mapping[str, Collection[uuid.UUID]]) -> bool:
     return all(getattr(row, name) in values for name, values in only.items())
 
 
+def job_core_ms(job_id: uuid.UUID, *, now: datetime) -> int:
+    """Return what all runs of a job held, in percent points of a GPU x milliseconds, from its allocations."""
+    rows = rows_of_attempts(Attempt.unscoped.filter(job=job_id), now=now)
+    return sum(row.cores * (row.end_ms - row.begin_ms) for _, row in rows)
+
+
 def unmetered(workspaces: Tenants = None) -> QuerySet[Attempt]:
     """Return the runs whose intervals are not written down: those that live, and a few that ended."""
     attempts = Attempt.unscoped.filter(metered_at__isnull=True)

@@ -192,6 +192,7 @@ COMMANDS: Final = (
     command("cell add fresh", _CHANGE, writes="clusters_cell"),
     command("cell set default --sharing classical", _CHANGE, writes="clusters_cell"),
     command("cluster list", _LOOK),
+    command("usage --tenant {ws}", need("job.view")),
     # It is not there, and the simulated one is not built: whoever may is told so.
     command("cluster add fresh --path nowhere", _CHANGE, ok=422),
     command("cluster sync {cluster}", _LOOK + _CHANGE, ok=422),

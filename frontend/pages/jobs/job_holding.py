@@ -10,11 +10,13 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from frontend.pages.jobs import event_rows
 from frontend.pages.jobs.addresses import node_address
 from frontend.pages.jobs.job_facts import cards_of, ran, waited
 from frontend.pages.jobs.job_memory import Offer
 from frontend.texts import formats, labels
+from scheduling.metering.usage_rows import job_core_ms
 from scheduling.models import Job, TaskState
 from scheduling.selectors.task import TaskRow
 from telemetry.series import UseNow
@@ -132,7 +134,7 @@ def use(job: Job, now: UseNow | None) -> Facts:
 def ended(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
     """What became of a job that has ended; `cause` is what the cluster said about that."""
     time = ran(job, now)
-    hours = cards_of(job) * time.total_seconds() / 3600 if time else 0
+    hours = job_core_ms(job.pk, now=now) / CORE_MS_PER_GPU_HOUR
     facts: Facts = []
     if job.end_reason:
         facts.append((_("Cause"), labels.rule_word(job.end_reason)))

@@ -11,7 +11,7 @@ import pytest
 import time_machine
 from django.test import Client
 
-from scheduling.models import Allocation, Attempt
+from scheduling.models import Allocation, Attempt, GpuRequestMode, Job, JobState
 from telemetry.models import Price
 from tenants.models import User
 from tests.builders import jobs
@@ -129,3 +129,19 @@ def test_prices_are_created_and_upcoming_ones_deleted(here: World) -> None:
     old = Price.unscoped.get()
     client.post("/ops/prices", {"do": "delete", "request": str(old.pk)})
     assert Price.unscoped.filter(pk=old.pk).exists()
+
+
+def test_the_page_of_an_ended_job_counts_slices_by_their_compute_and_every_run(here: World) -> None:
+    role = jobs.RoleOf(cards=1, mode=GpuRequestMode.SLICE, cores=25, gpu_memory=1024)
+    job = jobs.job(here.queue, here.editor, "two-runs", roles=[role])
+    for hours in (2, 6):
+        attempt = jobs.allocate(job, here.nodes[1])
+        begun = {"admitted_at": NOW - timedelta(hours=hours), "ended_at": NOW}
+        Attempt.unscoped.filter(pk=attempt.pk).update(**begun)
+        charge = {"gpu.cards": 1, "gpu.cores": 25}
+        Allocation.unscoped.filter(attempt=attempt).update(released_at=NOW, charge=charge)
+    ended = {"state": JobState.SUCCEEDED, "started_at": NOW - timedelta(hours=2), "finished_at": NOW}
+    Job.unscoped.filter(pk=job.pk).update(**ended)
+
+    page = text(client_of(here.viewer), f"/w/team-a/jobs/{job.pk}")
+    assert re.search(r"GPU-hours</\w+>\s*<\w+[^>]*>\s*2\.0", page), page[page.find("GPU-hours") :][:200]

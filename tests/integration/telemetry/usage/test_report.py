@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from io import StringIO
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 import time_machine
+from django.core.management import CommandError, call_command
 
 from scheduling.metering.record_usage import record_usage
 from scheduling.metering.usage_rows import unmetered, usage_rows
 from scheduling.models import Job, UsageInterval
-from telemetry.usage.figures import Figures
+from telemetry.usage.figures import Figures, hours
 from telemetry.usage.names import GroupBy
 from telemetry.usage.periods import month_period
 from telemetry.usage.report import Choice, UsageReport, load_account, usage_report
@@ -164,3 +168,22 @@ def test_who_may_see_no_job_reads_an_empty_report() -> None:
         report = usage_report(stranger, period, group_by=GroupBy.JOB, now=NOW)
     assert (report.rows, report.total) == ([], Figures())
     assert list(usage_rows(0, 2**50, now=NOW, queue_id=[])) == []
+
+
+def test_the_command_prints_and_writes_the_report(tmp_path: Path) -> None:
+    with time_machine.travel(NOW, tick=False):
+        here = world()
+        make_history(here, random.Random(2), since=SINCE, now=NOW, runs=6)
+        out, file, sheet = StringIO(), tmp_path / "usage.json", tmp_path / "usage.xlsx"
+        call_command(
+            "usage", month="2026-03", by="user", json=str(file), xlsx=str(sheet), user="root", stdout=out
+        )
+        period = month_period(date(2026, 3, 1), ZoneInfo("UTC"))
+        expected = usage_report(here.platform_admin, period, group_by=GroupBy.USER, now=NOW)
+        with pytest.raises(CommandError, match="NOT_FOUND"):
+            call_command("usage", tenant="team-b", user=here.viewer.username)
+    body = json.loads(file.read_text("utf-8"))
+    assert [row["name"] for row in body["rows"]] == [row.name for row in expected.rows]
+    assert body["total"]["reserved_gpu_hours"] == float(hours(expected.total.reserved))
+    assert sheet.read_bytes().startswith(b"PK")
+    assert all(row.name in out.getvalue() for row in expected.rows)
