@@ -11,7 +11,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from frontend.charts.model import Chart
-from frontend.charts.theme import THEME, token, value_axis
+from frontend.charts.theme import THEME, css_variable, value_axis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ def daily_bars(key: str, days: Sequence[date], parts: Sequence[Bars], *, unit: s
                 "name": part.name,
                 "x": dates,
                 "y": list(part.values),
-                "marker": {"color": token(part.color), "line": {"width": 0}},
+                "marker": {"color": css_variable(part.color), "line": {"width": 0}},
                 "hovertemplate": f"%{{y:,.2f}} {unit}",
             }
             for part in parts

@@ -9,8 +9,8 @@ from typing import Any
 import plotly.graph_objects as go
 from django.utils.translation import gettext as _
 
-from frontend.charts.model import Chart, Gap, Line, utc, with_gaps
-from frontend.charts.theme import THEME, time_axis, token, value_axis
+from frontend.charts.model import Chart, ChartLine, Gap, format_utc, with_gaps
+from frontend.charts.theme import THEME, css_variable, time_axis, value_axis
 
 Samples = Sequence[tuple[datetime, float | None]]
 Span = tuple[datetime, datetime]
@@ -18,7 +18,7 @@ Span = tuple[datetime, datetime]
 
 def time_series(
     key: str,
-    lines: Sequence[Line],
+    lines: Sequence[ChartLine],
     *,
     unit: str,
     title: str,
@@ -31,7 +31,7 @@ def time_series(
     return _chart(key, traces, lines, unit=unit, title=title, gaps=gaps, span=span, top=top)
 
 
-def allocation(
+def draw_allocation(
     key: str,
     *,
     allocated: Samples,
@@ -48,22 +48,22 @@ def allocation(
     `allocated` includes `borrowed`, which is drawn as the striped top of the area.
     """
     lines = [
-        Line(name=_("allocated"), points=allocated, color="allocated"),
-        Line(name=_("used"), points=used, color="used"),
+        ChartLine(name=_("allocated"), points=allocated, color="allocated"),
+        ChartLine(name=_("used"), points=used, color="used"),
     ]
     own = _without(allocated, borrowed)
-    traces = [_area(Line(name=_("allocated"), points=allocated, color="allocated"), unit, gaps)]
+    traces = [_area(ChartLine(name=_("allocated"), points=allocated, color="allocated"), unit, gaps)]
     if borrowed:
-        lines.insert(1, Line(name=_("borrowed"), points=borrowed, color="borrowed"))
+        lines.insert(1, ChartLine(name=_("borrowed"), points=borrowed, color="borrowed"))
         traces = [_base(own, gaps), _borrowed_band(allocated, borrowed, unit, gaps)]
         traces.append(_line(lines[0], unit, gaps))
     traces.append(_line(lines[-1], unit, gaps))
     return _chart(key, traces, lines, unit=unit, title=title, gaps=gaps, span=span, top=capacity)
 
 
-def stacked(
+def draw_stacked(
     key: str,
-    lines: Sequence[Line],
+    lines: Sequence[ChartLine],
     *,
     unit: str,
     title: str,
@@ -89,7 +89,7 @@ def per_card(
     """One thin line per card. After eight cards the colours repeat with dashes."""
     dashes = ("solid", "dot", "dash", "dashdot")
     lines = [
-        Line(name=name, points=points, color=f"series-{i % 8 + 1}", dash=dashes[i // 8 % 4])
+        ChartLine(name=name, points=points, color=f"series-{i % 8 + 1}", dash=dashes[i // 8 % 4])
         for i, (name, points) in enumerate(cards.items())
     ]
     return time_series(key, lines, unit=unit, title=title, gaps=gaps, span=span, top=top)
@@ -101,27 +101,27 @@ def _hover(unit: str) -> str:
 
 def _samples(points: Samples, gaps: Sequence[Gap]) -> dict[str, Any]:
     broken = with_gaps(points, gaps)
-    return {"x": [utc(point.at) for point in broken], "y": [point.value for point in broken]}
+    return {"x": [format_utc(point.at) for point in broken], "y": [point.value for point in broken]}
 
 
-def _line(line: Line, unit: str, gaps: Sequence[Gap]) -> dict[str, Any]:
+def _line(line: ChartLine, unit: str, gaps: Sequence[Gap]) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
         "name": line.name,
         **_samples(line.points, gaps),
-        "line": {"color": token(line.color), "width": 1.75, "dash": line.dash},
+        "line": {"color": css_variable(line.color), "width": 1.75, "dash": line.dash},
         "hovertemplate": _hover(unit),
         "connectgaps": False,
     }
 
 
-def _area(line: Line, unit: str, gaps: Sequence[Gap], stack: str = "") -> dict[str, Any]:
+def _area(line: ChartLine, unit: str, gaps: Sequence[Gap], stack: str = "") -> dict[str, Any]:
     trace = _line(line, unit, gaps)
     if stack:
         # Stacked traces cannot break; the opaque shape of the gap covers what is drawn across it.
         return trace | {"stackgroup": stack, "stackgaps": "interpolate", "line": trace["line"] | {"width": 1}}
-    return trace | {"fill": "tozeroy", "fillcolor": token(f"{line.color}-area")}
+    return trace | {"fill": "tozeroy", "fillcolor": css_variable(f"{line.color}-area")}
 
 
 def _base(own: Samples, gaps: Sequence[Gap]) -> dict[str, Any]:
@@ -130,9 +130,9 @@ def _base(own: Samples, gaps: Sequence[Gap]) -> dict[str, Any]:
         "type": "scatter",
         "mode": "lines",
         **_samples(own, gaps),
-        "line": {"width": 0, "color": token("allocated")},
+        "line": {"width": 0, "color": css_variable("allocated")},
         "fill": "tozeroy",
-        "fillcolor": token("allocated-area"),
+        "fillcolor": css_variable("allocated-area"),
         "hoverinfo": "skip",
         "showlegend": False,
         "meta": {"helper": True},
@@ -150,13 +150,13 @@ def _borrowed_band(allocated: Samples, borrowed: Samples, unit: str, gaps: Seque
         "name": _("borrowed"),
         **trace,
         "customdata": values,
-        "line": {"width": 0, "color": token("borrowed")},
+        "line": {"width": 0, "color": css_variable("borrowed")},
         "fill": "tonexty",
         "fillcolor": "rgba(0,0,0,0)",
         "fillpattern": {
             "shape": "/",
-            "fgcolor": token("borrowed"),
-            "bgcolor": token("borrowed-stripe"),
+            "fgcolor": css_variable("borrowed"),
+            "bgcolor": css_variable("borrowed-stripe"),
             "size": 7,
         },
         "hovertemplate": "%{customdata:,.4~r}" + (f" {unit}" if unit else ""),
@@ -172,7 +172,7 @@ def _without(allocated: Samples, borrowed: Samples) -> list[tuple[datetime, floa
 def _chart(
     key: str,
     traces: Sequence[dict[str, Any]],
-    lines: Sequence[Line],
+    lines: Sequence[ChartLine],
     *,
     unit: str,
     title: str,
@@ -180,7 +180,7 @@ def _chart(
     span: Span | None,
     top: float | None,
 ) -> Chart:
-    axis = time_axis() | ({"range": [utc(span[0]), utc(span[1])]} if span else {})
+    axis = time_axis() | ({"range": [format_utc(span[0]), format_utc(span[1])]} if span else {})
     figure = go.Figure(
         data=list(traces),
         layout={
@@ -192,7 +192,10 @@ def _chart(
             "annotations": [_gap_note(gap) for gap in gaps],
             # A constant revision keeps the reader's zoom when fresh numbers arrive.
             "uirevision": key,
-            "meta": {"unit": unit, "gaps": [[utc(gap.start), utc(gap.end), gap.cause] for gap in gaps]},
+            "meta": {
+                "unit": unit,
+                "gaps": [[format_utc(gap.start), format_utc(gap.end), gap.cause] for gap in gaps],
+            },
         },
     )
     return Chart(key=key, figure=figure.to_plotly_json(), summary=_summary(title, lines, unit, gaps))
@@ -203,12 +206,12 @@ def _gap_shape(gap: Gap) -> dict[str, Any]:
         "type": "rect",
         "xref": "x",
         "yref": "paper",
-        "x0": utc(gap.start),
-        "x1": utc(gap.end),
+        "x0": format_utc(gap.start),
+        "x1": format_utc(gap.end),
         "y0": 0,
         "y1": 1,
         "layer": "above",
-        "fillcolor": token("no-data"),
+        "fillcolor": css_variable("no-data"),
         "line": {"width": 0},
     }
 
@@ -217,17 +220,17 @@ def _gap_note(gap: Gap) -> dict[str, Any]:
     return {
         "xref": "x",
         "yref": "paper",
-        "x": utc(gap.start + (gap.end - gap.start) / 2),
+        "x": format_utc(gap.start + (gap.end - gap.start) / 2),
         "y": 0.5,
         "text": _("No data"),
         "showarrow": False,
         "textangle": -90,
-        "font": {"size": 11, "color": token("ink-3")},
+        "font": {"size": 11, "color": css_variable("ink-3")},
         "hovertext": gap.cause,
     }
 
 
-def _summary(title: str, lines: Sequence[Line], unit: str, gaps: Sequence[Gap]) -> str:
+def _summary(title: str, lines: Sequence[ChartLine], unit: str, gaps: Sequence[Gap]) -> str:
     """The chart in one sentence: the last value of each line, and how many gaps there are."""
     facts = []
     for line in lines[:8]:

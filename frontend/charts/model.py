@@ -24,7 +24,7 @@ class Gap(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class ChartLine:
     """A named series over time. `color` is a token (`used`, `allocated`, `series-3`); times are aware."""
 
     name: str
@@ -46,7 +46,7 @@ class Chart:
         return {"figure": self.figure, "summary": self.summary}
 
 
-def utc(moment: datetime) -> str:
+def format_utc(moment: datetime) -> str:
     """Write an aware time as the browser expects it; the trailing Z marks it for conversion."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -44,7 +44,7 @@ THEME = go.layout.Template(
 )
 
 
-def token(name: str) -> str:
+def css_variable(name: str) -> str:
     """The CSS variable of a colour; plotly accepts it and the browser resolves it per theme."""
     return f"var(--{name})"
 

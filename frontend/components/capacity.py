@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from frontend.texts.formats import number
+from frontend.texts.formats import format_number
 
 
 class Segment(NamedTuple):
@@ -87,19 +87,19 @@ class Meter:
         """The meter in words, for screen readers and as its tooltip."""
         facts = [
             _("%(amount)s of %(nominal)s allocated")
-            % {"amount": number(self.allocated), "nominal": number(self.nominal)},
+            % {"amount": format_number(self.allocated), "nominal": format_number(self.nominal)},
         ]
         if self.used is not None:
-            facts.append(_("%(amount)s used") % {"amount": number(self.used)})
+            facts.append(_("%(amount)s used") % {"amount": format_number(self.used)})
         if self.borrowed:
-            facts.append(_("%(amount)s borrowed") % {"amount": number(self.borrowed)})
+            facts.append(_("%(amount)s borrowed") % {"amount": format_number(self.borrowed)})
         if self.lent:
-            facts.append(_("%(amount)s lent") % {"amount": number(self.lent)})
+            facts.append(_("%(amount)s lent") % {"amount": format_number(self.lent)})
         if self.held:
-            facts.append(_("%(amount)s reserved") % {"amount": number(self.held)})
+            facts.append(_("%(amount)s reserved") % {"amount": format_number(self.held)})
         if self.foreign:
-            facts.append(_("%(amount)s used outside Allotment") % {"amount": number(self.foreign)})
-        facts.append(_("%(amount)s free") % {"amount": number(self.free)})
+            facts.append(_("%(amount)s used outside Allotment") % {"amount": format_number(self.foreign)})
+        facts.append(_("%(amount)s free") % {"amount": format_number(self.free)})
         return _(", ").join(facts) + (f" ({self.unit})" if self.unit else "")
 
 
@@ -162,13 +162,13 @@ class GpuTile:
             facts.append(_("unhealthy"))
         if self.held:
             facts.append(_("reserved"))
-        facts.append(_("%(amount)s %% allocated") % {"amount": number(self.allocated)})
+        facts.append(_("%(amount)s %% allocated") % {"amount": format_number(self.allocated)})
         if self.is_unmeasured:
             facts.append(_("Utilization not measured"))
         elif self.used is not None and self.allocated:
-            facts.append(_("%(amount)s %% used") % {"amount": number(self.used)})
+            facts.append(_("%(amount)s %% used") % {"amount": format_number(self.used)})
         if self.foreign:
-            facts.append(_("%(amount)s %% used outside Allotment") % {"amount": number(self.foreign)})
+            facts.append(_("%(amount)s %% used outside Allotment") % {"amount": format_number(self.foreign)})
         if self.slices:
             facts.append(_("%(count)s slices") % {"count": len(self.slices)})
         if self.holder:

@@ -61,7 +61,7 @@ class Crumb:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class ProblemBox:
     """What went wrong, what was kept, what to do; `code` is what support asks for."""
 
     title: str

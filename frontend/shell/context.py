@@ -21,7 +21,7 @@ _ATTRIBUTE = "console_place"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class WorkspaceChoice:
     """One entry of the switcher on top of the side bar: a workspace or a cluster."""
 
     label: str
@@ -40,7 +40,7 @@ class Place:
     workspace: str = ""
     label: str = ""
     trail: str = ""
-    choices: Sequence[Choice] = ()
+    choices: Sequence[WorkspaceChoice] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     operations_allowed: bool = False
     administration_allowed: bool = False
@@ -52,7 +52,7 @@ class Console:
 
     product: str
     place: Place
-    sections: Sequence[navigation.Section]
+    sections: Sequence[navigation.NavigationSection]
     workspace_url: str
     operations_url: str
     search_url: str
@@ -64,11 +64,11 @@ class Console:
 def _operations_url(where: Place) -> str:
     """The first page of the operators' side that the visitor may see."""
     if where.operations_allowed:
-        return navigation.address("frontend:ops-overview")
-    return navigation.address("frontend:ops-quotas") if where.administration_allowed else ""
+        return navigation.find_address("frontend:ops-overview")
+    return navigation.find_address("frontend:ops-quotas") if where.administration_allowed else ""
 
 
-def place(request: HttpRequest, value: Place) -> None:
+def set_place(request: HttpRequest, value: Place) -> None:
     """Tell the frame where the visitor is; called by views before they render."""
     setattr(request, _ATTRIBUTE, value)
 
@@ -79,15 +79,17 @@ def console(request: HttpRequest) -> dict[str, Any]:
     view_name = (match.view_name if match else "") or ""
     where: Place = getattr(request, _ATTRIBUTE, None) or Place()
     slug = where.workspace or str((match.kwargs if match else {}).get("workspace", ""))
-    workspace_url = navigation.address("frontend:workspace-overview", workspace=slug) if slug else ""
+    workspace_url = navigation.find_address("frontend:workspace-overview", workspace=slug) if slug else ""
     return {
         "console": Console(
             product=navigation.product_of(view_name),
             place=where,
-            sections=navigation.sections(view_name, slug, where.counts, operator=where.operations_allowed),
-            workspace_url=workspace_url or navigation.address("frontend:home"),
+            sections=navigation.navigation_sections(
+                view_name, slug, where.counts, operator=where.operations_allowed
+            ),
+            workspace_url=workspace_url or navigation.find_address("frontend:home"),
             operations_url=_operations_url(where),
-            search_url=navigation.address("frontend:search"),
+            search_url=navigation.find_address("frontend:search"),
             language=get_language() or settings.LANGUAGE_CODE,
             languages=[(code, get_language_info(code)["name_local"]) for code, _name in settings.LANGUAGES],
             unit_words=formats.unit_words(),

@@ -18,7 +18,7 @@ def version_of(request: HttpRequest) -> int:
     return -1 if version is None else version
 
 
-def done(
+def run_change(
     request: HttpRequest, change: Callable[[], object], word: str, *, now: Callable[[], str] | None = None
 ) -> bool:
     """Run `change` and say `word`; a refusal is said where the visitor is, in its own sentence.
@@ -40,10 +40,12 @@ def done(
     return True
 
 
-def told(form: forms.BaseForm, error: AllotmentError, *, now: Callable[[], str] | None = None) -> None:
+def show_refusal(
+    form: forms.BaseForm, error: AllotmentError, *, now: Callable[[], str] | None = None
+) -> None:
     """Put a refusal into a form: each error beside the field it names, the rest above the form.
 
-    `now` as for `done`; what was typed stays.
+    `now` as for `run_change`; what was typed stays.
     Raises: the error itself where it is no matter of the form.
     """
     if isinstance(error, NotFound):

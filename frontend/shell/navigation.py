@@ -19,7 +19,7 @@ OPERATIONS = "operations"
 
 
 @dataclass(frozen=True)
-class Entry:
+class NavigationEntry:
     """A page in the side bar. `covers` names the pages that light this entry up as well.
 
     `operator`: for those alone who may look at clusters.
@@ -34,31 +34,31 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Group:
+class NavigationGroup:
     """Entries under one heading; the first group of a product needs none."""
 
     label: str | Promise
-    entries: tuple[Entry, ...]
+    entries: tuple[NavigationEntry, ...]
 
 
-GROUPS: dict[str, tuple[Group, ...]] = {
+GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
     WORKSPACE: (
-        Group(
+        NavigationGroup(
             "",
             (
-                Entry("overview", _("Overview"), "layout-dashboard", "frontend:workspace-overview"),
-                Entry(
+                NavigationEntry("overview", _("Overview"), "layout-dashboard", "frontend:workspace-overview"),
+                NavigationEntry(
                     "jobs",
                     _("Jobs"),
                     "play",
                     "frontend:job-list",
                     covers=("frontend:job-new", "frontend:job-detail"),
                 ),
-                Entry("quota", _("Quota"), "layers", "frontend:workspace-quota"),
-                Entry("requests", _("Quota requests"), "inbox", "frontend:workspace-requests"),
-                Entry("usage", _("Usage"), "chart-column", "frontend:workspace-usage"),
-                Entry("limits", _("Budgets and user limits"), "gauge", "frontend:workspace-limits"),
-                Entry(
+                NavigationEntry("quota", _("Quota"), "layers", "frontend:workspace-quota"),
+                NavigationEntry("requests", _("Quota requests"), "inbox", "frontend:workspace-requests"),
+                NavigationEntry("usage", _("Usage"), "chart-column", "frontend:workspace-usage"),
+                NavigationEntry("limits", _("Budgets and user limits"), "gauge", "frontend:workspace-limits"),
+                NavigationEntry(
                     "alerts",
                     _("Alerts"),
                     "bell",
@@ -69,42 +69,44 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                         "frontend:workspace-silences",
                     ),
                 ),
-                Entry("policy", _("Policy"), "scale", "frontend:workspace-policy"),
+                NavigationEntry("policy", _("Policy"), "scale", "frontend:workspace-policy"),
             ),
         ),
-        Group(
+        NavigationGroup(
             _("Access"),
             (
-                Entry("members", _("Members"), "users", "frontend:workspace-members"),
-                Entry("keys", _("Access keys"), "key-round", "frontend:workspace-keys"),
-                Entry("audit", _("Audit log"), "scroll-text", "frontend:workspace-audit"),
+                NavigationEntry("members", _("Members"), "users", "frontend:workspace-members"),
+                NavigationEntry("keys", _("Access keys"), "key-round", "frontend:workspace-keys"),
+                NavigationEntry("audit", _("Audit log"), "scroll-text", "frontend:workspace-audit"),
             ),
         ),
     ),
     OPERATIONS: (
-        Group(
+        NavigationGroup(
             "",
             (
-                Entry("overview", _("Overview"), "layout-dashboard", "frontend:ops-overview", operator=True),
-                Entry(
+                NavigationEntry(
+                    "overview", _("Overview"), "layout-dashboard", "frontend:ops-overview", operator=True
+                ),
+                NavigationEntry(
                     "quotas",
                     _("Quotas"),
                     "layers",
                     "frontend:ops-quotas",
                     covers=("frontend:ops-quota-save", "frontend:ops-quota-file"),
                 ),
-                Entry(
+                NavigationEntry(
                     "requests",
                     _("Quota requests"),
                     "inbox",
                     "frontend:ops-requests",
                     covers=("frontend:ops-request",),
                 ),
-                Entry("loans", _("Temporary quota"), "repeat", "frontend:ops-loans"),
-                Entry("budgets", _("Budgets"), "gauge", "frontend:ops-budgets"),
-                Entry("reports", _("Usage reports"), "chart-column", "frontend:ops-reports"),
-                Entry("prices", _("Prices"), "tag", "frontend:ops-prices", operator=True),
-                Entry(
+                NavigationEntry("loans", _("Temporary quota"), "repeat", "frontend:ops-loans"),
+                NavigationEntry("budgets", _("Budgets"), "gauge", "frontend:ops-budgets"),
+                NavigationEntry("reports", _("Usage reports"), "chart-column", "frontend:ops-reports"),
+                NavigationEntry("prices", _("Prices"), "tag", "frontend:ops-prices", operator=True),
+                NavigationEntry(
                     "alerts",
                     _("Alerts"),
                     "bell",
@@ -116,7 +118,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     ),
                     operator=True,
                 ),
-                Entry(
+                NavigationEntry(
                     "nodes",
                     _("Nodes"),
                     "server",
@@ -124,7 +126,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     covers=("frontend:ops-node",),
                     operator=True,
                 ),
-                Entry(
+                NavigationEntry(
                     "sources",
                     _("Data sources"),
                     "radio-tower",
@@ -132,7 +134,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     covers=("frontend:ops-source",),
                     operator=True,
                 ),
-                Entry(
+                NavigationEntry(
                     "tenants",
                     _("Tenants"),
                     "network",
@@ -145,25 +147,31 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                 ),
             ),
         ),
-        Group(
+        NavigationGroup(
             _("Scheduling settings"),
             (
-                Entry(
+                NavigationEntry(
                     "policies",
                     _("Policies"),
                     "scale",
                     "frontend:ops-policies",
                     covers=("frontend:ops-policy",),
                 ),
-                Entry("priorities", _("Priorities"), "arrow-up-narrow-wide", "frontend:ops-priorities"),
-                Entry("queues", _("Queues"), "list", "frontend:ops-queues", covers=("frontend:ops-queue",)),
-                Entry("cells", _("Scheduling domains"), "boxes", "frontend:ops-cells", operator=True),
+                NavigationEntry(
+                    "priorities", _("Priorities"), "arrow-up-narrow-wide", "frontend:ops-priorities"
+                ),
+                NavigationEntry(
+                    "queues", _("Queues"), "list", "frontend:ops-queues", covers=("frontend:ops-queue",)
+                ),
+                NavigationEntry(
+                    "cells", _("Scheduling domains"), "boxes", "frontend:ops-cells", operator=True
+                ),
             ),
         ),
-        Group(
+        NavigationGroup(
             _("Access"),
             (
-                Entry(
+                NavigationEntry(
                     "groups",
                     _("Groups"),
                     "users",
@@ -171,8 +179,8 @@ GROUPS: dict[str, tuple[Group, ...]] = {
                     covers=("frontend:ops-group",),
                     operator=True,
                 ),
-                Entry("roles", _("Roles"), "shield", "frontend:ops-roles", operator=True),
-                Entry("audit", _("Audit log"), "scroll-text", "frontend:ops-audit", operator=True),
+                NavigationEntry("roles", _("Roles"), "shield", "frontend:ops-roles", operator=True),
+                NavigationEntry("audit", _("Audit log"), "scroll-text", "frontend:ops-audit", operator=True),
             ),
         ),
     ),
@@ -192,7 +200,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Section:
+class NavigationSection:
     """A group resolved for this request."""
 
     label: str
@@ -204,9 +212,9 @@ def product_of(view_name: str) -> str:
     return OPERATIONS if view_name.startswith("frontend:ops-") else WORKSPACE
 
 
-def sections(
+def navigation_sections(
     view_name: str, workspace: str, counts: Mapping[str, int], *, operator: bool = True
-) -> tuple[Section, ...]:
+) -> tuple[NavigationSection, ...]:
     """The side bar of the page `view_name`; `counts` maps entry keys to the work they hold."""
     product = product_of(view_name)
     arguments = {"workspace": workspace} if product == WORKSPACE else {}
@@ -222,14 +230,14 @@ def sections(
                 counts.get(entry.key),
             )
             for entry in group.entries
-            if (operator or not entry.operator) and (url := address(entry.url_name, **arguments))
+            if (operator or not entry.operator) and (url := find_address(entry.url_name, **arguments))
         )
         if links:
-            found.append(Section(str(group.label), links))
+            found.append(NavigationSection(str(group.label), links))
     return tuple(found)
 
 
-def address(url_name: str, **arguments: str) -> str:
+def find_address(url_name: str, **arguments: str) -> str:
     """The address of a page, or nothing where the page or what it needs does not exist."""
     try:
         return reverse(url_name, kwargs=arguments or None)
@@ -237,5 +245,5 @@ def address(url_name: str, **arguments: str) -> str:
         return ""
 
 
-def _is_current(entry: Entry, view_name: str) -> bool:
+def _is_current(entry: NavigationEntry, view_name: str) -> bool:
     return view_name == entry.url_name or view_name in entry.covers

@@ -93,7 +93,7 @@ def frame(
     *,
     label: str = "",
     trail: str = "",
-    choices: Sequence[context.Choice] = (),
+    choices: Sequence[context.WorkspaceChoice] = (),
 ) -> None:
     """Say where the visitor is: in a workspace, or with a `label` on the operators' side.
 
@@ -126,7 +126,7 @@ def frame(
             operations_allowed=operations,
             administration_allowed=Permission.QUOTA_EDIT in permissions.granted_anywhere(who),
         )
-    context.place(request, place)
+    context.set_place(request, place)
 
 
 def time_range(request: HttpRequest, default: str = "24h") -> TimeRange:
@@ -143,23 +143,23 @@ def error_page(request: HttpRequest, error: AllotmentError) -> HttpResponse:
     return render(request, "frontend/error.html", {"problem": problem_of(error)}, status=error.status)
 
 
-def problem_of(error: AllotmentError) -> view_models.Problem:
+def problem_of(error: AllotmentError) -> view_models.ProblemBox:
     """An error in the reader's language."""
     if isinstance(error, NotFound):
-        return view_models.Problem(
+        return view_models.ProblemBox(
             title=_("Page not found"),
             detail=_("The page doesn't exist, was deleted, or you don't have permission to view it."),
             help=_("Check the URL, or ask a workspace admin for access."),
             code=error.code,
         )
     if isinstance(error, PermissionDenied):
-        return view_models.Problem(
+        return view_models.ProblemBox(
             title=_("Permission denied"),
             detail=_("Your role doesn't allow this action. No changes were made."),
             help=_("Contact a workspace admin or a platform admin."),
             code=error.code,
         )
-    return view_models.Problem(
+    return view_models.ProblemBox(
         title=_("Action failed"),
         detail=error.detail,
         kept=_("No changes were made."),
@@ -182,11 +182,11 @@ def range_label(key: str) -> str:
     return words[key[-1]] % {"n": key[:-1]}
 
 
-def _workspaces(who: User, current: Tenant) -> list[context.Choice]:
+def _workspaces(who: User, current: Tenant) -> list[context.WorkspaceChoice]:
     return [
-        context.Choice(
+        context.WorkspaceChoice(
             label=tenant.name,
-            url=navigation.address("frontend:workspace-overview", workspace=tenant.slug),
+            url=navigation.find_address("frontend:workspace-overview", workspace=tenant.slug),
             note=tenant.parent.name if tenant.parent else "",
             current=tenant.pk == current.pk,
         )

@@ -15,37 +15,37 @@ register = template.Library()
 @register.filter
 def duration(value: timedelta | float | None, units: int = 2) -> str:
     """A span of seconds or a timedelta: `2 h 5 min`."""
-    return formats.duration(value, units)
+    return formats.format_duration(value, units)
 
 
 @register.filter
 def number(value: float | None, digits: int = 0) -> str:
     """A count with thousands separators."""
-    return formats.number(value, digits)
+    return formats.format_number(value, digits)
 
 
 @register.filter
 def signed(value: float | None) -> str:
     """A difference with its sign."""
-    return formats.signed(value)
+    return formats.format_signed(value)
 
 
 @register.filter
 def percent(value: float | None, digits: int = 0) -> str:
     """A share in percent points."""
-    return formats.percent(value, digits)
+    return formats.format_percent(value, digits)
 
 
 @register.filter
 def memory(mebibytes: float | None) -> str:
     """MiB written in GiB."""
-    return formats.memory(mebibytes)
+    return formats.format_memory(mebibytes)
 
 
 @register.filter
 def limit(value: float | None) -> str:
     """A limit, where None is unlimited."""
-    return formats.limit(value)
+    return formats.format_limit(value)
 
 
 @register.simple_tag

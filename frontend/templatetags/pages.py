@@ -18,7 +18,7 @@ def join_text(left: object, right: object) -> str:
 @register.filter
 def cards(value: float | None) -> str:
     """GPUs with at most one decimal, and none where they are whole: `19`, `0.5`."""
-    return formats.number(value, 0 if value is None or round(value, 1) == round(value) else 1)
+    return formats.format_number(value, 0 if value is None or round(value, 1) == round(value) else 1)
 
 
 @register.filter

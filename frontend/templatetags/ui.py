@@ -92,11 +92,15 @@ def banner(
     title: str, text: str = "", *, tone: str = "info", url: str = "", action: str = ""
 ) -> dict[str, object]:
     """A message about the whole page; `tone` is info, waiting, failed or running."""
-    return {"problem": view_models.Problem(title=title, detail=text, tone=tone), "url": url, "action": action}
+    return {
+        "problem": view_models.ProblemBox(title=title, detail=text, tone=tone),
+        "url": url,
+        "action": action,
+    }
 
 
 @register.inclusion_tag("frontend/components/banner.html")
-def problem(problem: view_models.Problem | None, *, url: str = "", action: str = "") -> dict[str, object]:
+def problem(problem: view_models.ProblemBox | None, *, url: str = "", action: str = "") -> dict[str, object]:
     """What happened, what was kept, what to do; nothing is drawn for None."""
     return {"problem": problem, "url": url, "action": action}
 

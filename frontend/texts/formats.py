@@ -33,7 +33,7 @@ def unit_words() -> dict[str, str]:
     }
 
 
-def duration(value: timedelta | float | None, units: int = 2) -> str:
+def format_duration(value: timedelta | float | None, units: int = 2) -> str:
     """Write a span in at most `units` units: `41 min`, `2 h 5 min`, `3 d 4 h`. Numbers are seconds."""
     if value is None:
         return MISSING
@@ -54,7 +54,7 @@ def duration(value: timedelta | float | None, units: int = 2) -> str:
     return words["s"] % {"n": 0}
 
 
-def relative(moment: datetime | None, now: datetime) -> str:
+def format_relative(moment: datetime | None, now: datetime) -> str:
     """Write a moment as seen from `now`, in one unit: `41 min ago`, `in 3 h`. Both must be aware."""
     if moment is None:
         return MISSING
@@ -62,28 +62,28 @@ def relative(moment: datetime | None, now: datetime) -> str:
     words = unit_words()
     if abs(seconds) < 5:
         return words["now"]
-    span = duration(abs(seconds), units=1)
+    span = format_duration(abs(seconds), units=1)
     return words["ago" if seconds > 0 else "in"] % {"span": span}
 
 
-def number(value: float | None, digits: int = 0) -> str:
+def format_number(value: float | None, digits: int = 0) -> str:
     """Write a count with thousands separators; nothing becomes a dash."""
     return MISSING if value is None else f"{value:,.{digits}f}"
 
 
-def signed(value: float | None) -> str:
+def format_signed(value: float | None) -> str:
     """Write a difference with its sign and a true minus: `+8`, `−20`; zero is a dash."""
     if not value:
         return MISSING
     return f"{value:+,.0f}".replace("-", "−")
 
 
-def percent(value: float | None, digits: int = 0) -> str:
+def format_percent(value: float | None, digits: int = 0) -> str:
     """Write a share given in percent points: `69 %`."""
     return MISSING if value is None else f"{value:,.{digits}f} %"
 
 
-def memory(mebibytes: float | None) -> str:
+def format_memory(mebibytes: float | None) -> str:
     """Write MiB for people, in GiB from one GiB up: `64 GiB`, `1.5 GiB`, `512 MiB`."""
     if mebibytes is None:
         return MISSING
@@ -93,12 +93,12 @@ def memory(mebibytes: float | None) -> str:
     return f"{gibibytes} GiB"
 
 
-def limit(value: float | None) -> str:
+def format_limit(value: float | None) -> str:
     """Write a limit, where None means that there is none."""
-    return _("unlimited") if value is None else number(value)
+    return _("unlimited") if value is None else format_number(value)
 
 
-def absolute(moment: datetime) -> str:
+def format_absolute(moment: datetime) -> str:
     """The full time, the same in every language: `2026-03-01 14:02:11 UTC`."""
     return timezone.localtime(moment).strftime("%Y-%m-%d %H:%M:%S %Z")
 
@@ -110,7 +110,7 @@ def clock_html(moment: datetime, seconds: bool = False) -> SafeString:
     shown = local.strftime(("" if today else "%m-%d ") + ("%H:%M:%S" if seconds else "%H:%M"))
     return format_html(
         '<time datetime="{}" title="{}" data-clock="{}">{}</time>',
-        moment.isoformat(), absolute(moment), "s" if seconds else "m", shown,
+        moment.isoformat(), format_absolute(moment), "s" if seconds else "m", shown,
     )  # fmt: skip
 
 
@@ -118,5 +118,5 @@ def relative_html(moment: datetime, now: datetime) -> SafeString:
     """A moment as seen from `now`, the full time on hover; the browser keeps it fresh."""
     return format_html(
         '<time datetime="{}" title="{}" data-relative>{}</time>',
-        moment.isoformat(), absolute(moment), relative(moment, now),
+        moment.isoformat(), format_absolute(moment), format_relative(moment, now),
     )  # fmt: skip

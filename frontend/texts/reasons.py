@@ -85,21 +85,21 @@ def reason_title(code: str) -> str:
     return str(labels.state_word("reason", code).text)
 
 
-def amount(value: float, resource: str) -> str:
+def format_resource_amount(value: float, resource: str) -> str:
     """An amount of a resource with its unit: `9 GPUs`, `64 GiB memory`, `compute of 0.3 GPUs`, `8 CPU`."""
     match resource:
         case Resource.GPU_CARDS:
-            return _("%(n)s GPUs") % {"n": formats.number(value)}
+            return _("%(n)s GPUs") % {"n": formats.format_number(value)}
         case Resource.GPU_CORES:
             digits = 0 if value % 100 == 0 else 2
-            return _("compute of %(n)s GPUs") % {"n": formats.number(value / 100, digits)}
+            return _("compute of %(n)s GPUs") % {"n": formats.format_number(value / 100, digits)}
         case Resource.GPU_MEMORY:
-            return _("%(n)s GPU memory") % {"n": formats.memory(value)}
+            return _("%(n)s GPU memory") % {"n": formats.format_memory(value)}
         case Resource.MEMORY:
-            return _("%(n)s memory") % {"n": formats.memory(value)}
+            return _("%(n)s memory") % {"n": formats.format_memory(value)}
         case Resource.CPU:
             return _("%(n)s CPU") % {"n": format_cpu(int(value))}
-    return formats.number(value)
+    return formats.format_number(value)
 
 
 def _afterwards(code: str, numbers: Numbers) -> SafeString:
@@ -120,7 +120,7 @@ def _with_causes(numbers: Numbers) -> Numbers:
         if name.startswith(_REFUSED) and isinstance(count, int)
     }
     causes = [
-        f"{labels.VETOES.get(name, name)} ({formats.number(count)})"
+        f"{labels.VETOES.get(name, name)} ({formats.format_number(count)})"
         for name, count in sorted(found.items(), key=lambda item: -item[1])
     ]
     return {**numbers, "refused": causes or None}
@@ -149,11 +149,11 @@ def _shown(name: str, value: object, resource: str) -> str:
         case int() | float() if name in _MOMENTS:
             return formats.clock_html(datetime.fromtimestamp(value, UTC))
         case int() | float() if name in _SPANS:
-            return formats.duration(value)
+            return formats.format_duration(value)
         case int() | float() if name in _COUNTS:
-            return formats.number(value)
+            return formats.format_number(value)
         case int() | float():
-            return amount(value, resource)
+            return format_resource_amount(value, resource)
         case Mapping():
             return _(", ").join(f"{key} ({_shown(name, part, resource)})" for key, part in value.items())
         case list() | tuple():

@@ -87,7 +87,7 @@ def amount_words(amounts: Mapping[Resource, int]) -> list[str]:
     """Amounts of several resources with their units, without the compute that whole GPUs come with."""
     whole = amounts.get(Resource.GPU_CORES) == 100 * amounts.get(Resource.GPU_CARDS, -1)
     return [
-        reasons.amount(amount, resource)
+        reasons.format_resource_amount(amount, resource)
         for resource, amount in amounts.items()
         if not (whole and resource is Resource.GPU_CORES)
     ]

@@ -239,7 +239,7 @@ def _texts(w: AccessWorld, side: Side) -> dict[str, str]:
 
 def _boxes(node: QuotaNode, flavor: Flavor) -> str:
     """What the form of a quota is filled with, as a browser sends it."""
-    shown = quota_form.shown(node_quota(SYSTEM, node), flavor)
+    shown = quota_form.form_of(node_quota(SYSTEM, node), flavor)
     return urlencode({box.name: box.value for row in shown.rows for box in row.boxes})
 
 

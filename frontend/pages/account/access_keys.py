@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
-from frontend.shell.form_actions import done
+from frontend.shell.form_actions import run_change
 from frontend.shell.page_shell import frame, login_required, viewer
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -136,22 +136,22 @@ def _act(request: HttpRequest, who: User, place: Tenant | None) -> str:
     name = asked.get("name", "").strip()
     if what == "add-account" and place is not None:
         word = _("Service account created. Assign a role under Members, then create an access key.")
-        done(request, lambda: service_account_create(acting_user=who, tenant=place, name=name), word)
+        run_change(request, lambda: service_account_create(acting_user=who, tenant=place, name=name), word)
     elif what == "end-account" and place is not None:
         account = service_account_get(viewer=who, tenant=place, name=name)
         word = _("Service account %(name)s deleted") % {"name": account.username}
-        done(request, lambda: service_account_close(acting_user=who, account=account), word)
+        run_change(request, lambda: service_account_close(acting_user=who, account=account), word)
     else:
         key = access_key_get(viewer=who, prefix=asked.get("key", ""), tenant=place)
         if what == "rotate":
             tokens: list[str] = []
             word = _("Key rotated. The old key of %(name)s is valid for 24 hours.") % {"name": key.name}
-            done(
+            run_change(
                 request,
                 lambda: tokens.append(access_key_rotate(acting_user=who, key=key, grace_s=_GRACE_S)[1]),
                 word,
             )
             return "".join(tokens)
         word = _("Access key %(name)s revoked") % {"name": key.name}
-        done(request, lambda: access_key_revoke(acting_user=who, key=key), word)
+        run_change(request, lambda: access_key_revoke(acting_user=who, key=key), word)
     return ""

@@ -30,7 +30,7 @@ _STATE_TONES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AlertRow:
     """One alert in words."""
 
     alert: Alert
@@ -44,10 +44,10 @@ class Row:
     suppressed: str
 
 
-def make_row(alert: Alert) -> Row:
+def make_row(alert: Alert) -> AlertRow:
     """Return what tables show of an alert."""
     suppressed = {"silenced": _("Silenced"), "inhibited": _("Inhibited")}
-    return Row(
+    return AlertRow(
         alert=alert,
         severity=str(Severity(alert.severity).label),
         severity_tone=_TONES[Severity(alert.severity)],

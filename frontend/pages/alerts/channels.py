@@ -25,7 +25,7 @@ from alerts.services.channel import (
 )
 from foundation.core.errors import AllotmentError, NotFound
 from frontend.pages.alerts.place import Place, enter_place
-from frontend.shell.form_actions import done, told, version_of
+from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import login_required
 
 
@@ -77,7 +77,7 @@ def _create(place: Place, form: ChannelForm) -> bool:
     try:
         create_channel(acting_user=place.who, tenant=place.tenant, kind=kind, **values)
     except AllotmentError as error:
-        told(form, error)
+        show_refusal(form, error)
         return False
     return True
 
@@ -93,13 +93,13 @@ def _act(request: HttpRequest, place: Place, what: str) -> None:
         _test(request, place, channel)
     elif what == "delete":
         delete = partial(delete_channel, acting_user=place.who, channel=channel, version=version)
-        done(request, delete, _("Channel deleted"))
+        run_change(request, delete, _("Channel deleted"))
     elif what in ("enable", "disable"):
         values = {"enabled": what == "enable"}
         change = partial(
             change_channel, acting_user=place.who, channel=channel, values=values, version=version
         )
-        done(request, change, _("Channel enabled") if what == "enable" else _("Channel disabled"))
+        run_change(request, change, _("Channel enabled") if what == "enable" else _("Channel disabled"))
     else:
         raise NotFound
 

@@ -23,14 +23,14 @@ from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
 from frontend.pages.alerts.place import Place, enter_place
 from frontend.pages.alerts.rule_form import RuleForm
-from frontend.shell.form_actions import done, told, version_of
+from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import login_required
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AlertRuleRow:
     """One rule in words, with the form that changes it for who may."""
 
     rule: AlertRule
@@ -82,10 +82,10 @@ def _make_form(place: Place, *, data: object = None, rule: AlertRule | None = No
     return RuleForm(data, tenant=place.tenant, clusters=list(clusters), channels=channels, rule=rule)
 
 
-def _make_row(place: Place, rule: AlertRule) -> Row:
+def _make_row(place: Place, rule: AlertRule) -> AlertRuleRow:
     tones = {Severity.CRITICAL: "failed", Severity.WARNING: "waiting", Severity.INFO: "info"}
     as_alert = Alert(metric=rule.metric, comparison=rule.comparison, threshold=rule.threshold)
-    return Row(
+    return AlertRuleRow(
         rule=rule,
         condition=describe_condition(as_alert),
         hold=format_seconds(rule.hold_s) if rule.hold_s else "",
@@ -115,7 +115,7 @@ def _create(place: Place, form: RuleForm) -> bool:
     try:
         create_rule(acting_user=place.who, tenant=place.tenant, values=values, channels=channels)
     except AllotmentError as error:
-        told(form, error)
+        show_refusal(form, error)
         return False
     return True
 
@@ -128,7 +128,7 @@ def _act(request: HttpRequest, place: Place, what: str) -> None:
     rule = get_row(list_rules(place.who, place.tenant), pk)
     version = version_of(request)
     if what == "delete":
-        done(
+        run_change(
             request,
             partial(delete_rule, acting_user=place.who, rule=rule, version=version),
             _("Rule deleted"),
@@ -147,7 +147,7 @@ def _act(request: HttpRequest, place: Place, what: str) -> None:
     change = partial(
         change_rule, acting_user=place.who, rule=rule, values=values, channels=channels, version=version
     )
-    done(request, change, word)
+    run_change(request, change, word)
 
 
 @login_required

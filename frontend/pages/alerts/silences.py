@@ -22,7 +22,7 @@ from alerts.services.silence import create_silence, end_silence
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
 from frontend.pages.alerts.place import Place, enter_place
-from frontend.shell.form_actions import done, told
+from frontend.shell.form_actions import run_change, show_refusal
 from frontend.shell.page_shell import login_required
 
 PER_PAGE = 20
@@ -95,7 +95,7 @@ def _create(place: Place, form: SilenceForm) -> bool:
             comment=values["comment"],
         )
     except AllotmentError as error:
-        told(form, error)
+        show_refusal(form, error)
         return False
     return True
 
@@ -106,7 +106,7 @@ def _end(request: HttpRequest, place: Place) -> None:
     except ValueError as error:
         raise NotFound from error
     silence = get_row(list_silences(place.who, place.tenant), pk)
-    done(request, partial(end_silence, acting_user=place.who, silence=silence), _("Silence ended"))
+    run_change(request, partial(end_silence, acting_user=place.who, silence=silence), _("Silence ended"))
 
 
 @login_required

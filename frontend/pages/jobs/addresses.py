@@ -9,15 +9,15 @@ from frontend.shell import navigation
 
 def node_address(name: str, cluster: str) -> str:
     """The operators' page of a node; another cluster may have one of that name."""
-    path = navigation.address("frontend:ops-node", name=name)
+    path = navigation.find_address("frontend:ops-node", name=name)
     return f"{path}?{urlencode({'cluster': cluster})}" if path else ""
 
 
 def job_address(workspace: str, job: object) -> str:
     """The page of a job."""
-    return navigation.address("frontend:job-detail", workspace=workspace, job=str(job))
+    return navigation.find_address("frontend:job-detail", workspace=workspace, job=str(job))
 
 
 def jobs_address(workspace: str) -> str:
     """The list of a workspace's jobs."""
-    return navigation.address("frontend:job-list", workspace=workspace)
+    return navigation.find_address("frontend:job-list", workspace=workspace)

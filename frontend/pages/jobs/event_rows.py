@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from frontend.components import view_models
-from frontend.pages.jobs.eviction import why
+from frontend.pages.jobs.eviction import explain_rule
 from frontend.texts import formats, labels, reasons
 from scheduling.models import JobEvent
 from scheduling.services.resizing.resize_settle import NOT_CONFIRMED
@@ -37,7 +37,7 @@ _CAUSES: Final[dict[str, str | Promise]] = {
 _OWN_DOING: Final = ("TASK_FAILED", "USER")
 
 
-def rows(events: Iterable[JobEvent]) -> Sequence[view_models.StoryRow]:
+def job_event_rows(events: Iterable[JobEvent]) -> Sequence[view_models.StoryRow]:
     """One row per event; an unknown code is shown as it is."""
     return [_row(event) for event in reversed(list(events))]
 
@@ -119,7 +119,7 @@ def _evicting(actor: str, numbers: Numbers) -> str:
     rule = str(numbers.get("rule", ""))
     if rule == "USER" and actor:
         return _("Suspended by %(user)s; releasing resources") % {"user": actor}
-    reason = why(rule, numbers)
+    reason = explain_rule(rule, numbers)
     if reason:
         return _("Evicted (%(rule)s): %(reason)s") % {
             "rule": labels.rule_word(rule),
@@ -136,7 +136,7 @@ def _held_up(actor: str, numbers: Numbers) -> str:
 
 def _shrunk(actor: str, numbers: Numbers) -> str:
     rule = str(numbers.get("rule", ""))
-    reason = why(rule, numbers)
+    reason = explain_rule(rule, numbers)
     if not reason:
         return _("Scaled down; the remaining tasks keep running")
     return _("Scaled down (%(rule)s), tasks: %(tasks)s. %(reason)s") % {
@@ -204,7 +204,7 @@ def _priority(actor: str, numbers: Numbers) -> str:
 
 def _sizes(numbers: Numbers) -> dict[str, Any]:
     named = {name: numbers.get(name, "") for name in ("role", "index")}
-    return named | {name: formats.memory(numbers.get(name)) for name in ("from", "to")}
+    return named | {name: formats.format_memory(numbers.get(name)) for name in ("from", "to")}
 
 
 def _resizing(actor: str, numbers: Numbers) -> str:

@@ -51,7 +51,7 @@ _FOR_OWN: Final[dict[str, str | Promise]] = {
 }
 
 
-def why(rule: str, numbers: Mapping[str, Any]) -> str:
+def explain_rule(rule: str, numbers: Mapping[str, Any]) -> str:
     """The reason behind a rule as half a sentence; empty for a rule that is not known."""
     if rule == "BUDGET" and "budget_hours" in numbers:
         return _("Monthly budget of %(tenant)s exhausted (%(used_hours)s of %(budget_hours)s GPU-hours)") % (

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from foundation.core import clock
 from foundation.core.errors import NotFound
 from frontend import charts
-from frontend.charts import Chart, Gap, Line
+from frontend.charts import Chart, ChartLine, Gap
 from frontend.pages.operations.chart_figures import gaps_of
 from frontend.shell.page_shell import RANGES, range_label
 from scheduling.models import Job
@@ -67,10 +67,10 @@ def _utilisation(found: SeriesSet, gaps: Sequence[Gap]) -> Chart:
     """The average over all cards, and each card where there are few enough to tell apart."""
     each = [s for s in found.series if s.measure == "utilisation_of_grant" and "/" in s.subject]
     average = found.get("utilisation_of_grant", "average")
-    lines = [Line(name=_("average"), points=average.points if average else (), color="used")]
+    lines = [ChartLine(name=_("average"), points=average.points if average else (), color="used")]
     if 1 < len(each) <= _LINES_MAX:
         lines += [
-            Line(name=name, points=one.points, color=f"series-{place % 8 + 1}", dash="dot")
+            ChartLine(name=name, points=one.points, color=f"series-{place % 8 + 1}", dash="dot")
             for place, (one, name) in enumerate(zip(each, _told_apart(each), strict=True))
         ]
     title = _("GPU utilization (% of allocated compute)")
@@ -93,7 +93,7 @@ def _memory(found: SeriesSet, gaps: Sequence[Gap]) -> Chart:
         series = found.get(measure, "total")
         return [(at, None if v is None else v / 1024) for at, v in (series.points if series else ())]
 
-    return charts.allocation(
+    return charts.draw_allocation(
         "memory",
         allocated=gib("memory_granted"),
         used=gib("memory_used"),

@@ -54,7 +54,9 @@ def job_pod_events(request: HttpRequest, workspace: str, job: str) -> HttpRespon
     place, found = find_job(request, workspace, job)
     page: dict[str, Any] = {"workspace": place, "job": found}
     try:
-        page["rows"] = pod_event_rows.rows(pod_events.job_pod_events(viewer=viewer(request), job=found))
+        page["rows"] = pod_event_rows.rows_of_pod_events(
+            pod_events.job_pod_events(viewer=viewer(request), job=found)
+        )
     except Conflict as error:
         page["problem"] = _problem(error)
     return render(request, "frontend/jobs/job_pod_events.html", page)
@@ -74,5 +76,5 @@ def _tasks(job: Job) -> list[str]:
     return names if len(names) <= _TASKS else []
 
 
-def _problem(error: AllotmentError) -> view_models.Problem:
-    return view_models.Problem(title=_("Couldn't load events"), detail=error.detail, tone="waiting")
+def _problem(error: AllotmentError) -> view_models.ProblemBox:
+    return view_models.ProblemBox(title=_("Couldn't load events"), detail=error.detail, tone="waiting")

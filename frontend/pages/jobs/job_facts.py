@@ -70,18 +70,18 @@ def cards_of(job: Job) -> float:
     return sum(role.replicas * role.gpu_cards * role.gpu_cores for role in job.roles.all()) / 100
 
 
-def waited(job: Job, now: datetime) -> timedelta:
+def waiting_time(job: Job, now: datetime) -> timedelta:
     """From submission to admission, or until now, or until it ended without one."""
     return (job.admitted_at or job.finished_at or now) - job.submitted_at
 
 
-def ran(job: Job, now: datetime) -> timedelta | None:
+def run_time(job: Job, now: datetime) -> timedelta | None:
     """How long the present or last attempt has run; a very short one was never seen to start."""
     began = job.started_at or (job.admitted_at if job.finished_at else None)
     return None if began is None else (job.finished_at or now) - began
 
 
-def size(job: Job) -> str:
+def format_size(job: Job) -> str:
     """`9 × A100-40G`, `2 × 30 %`, or a dash for a job without GPUs; like roles are added up."""
     counts: Counter[str] = Counter()
     for role in job.roles.all():
@@ -92,7 +92,9 @@ def size(job: Job) -> str:
 
 def _card(role: JobRole) -> str:
     what = " / ".join(role.gpu_models) or "GPU"
-    return f"{formats.percent(role.gpu_cores)} {what}" if role.gpu_mode == GpuRequestMode.SLICE else what
+    return (
+        f"{formats.format_percent(role.gpu_cores)} {what}" if role.gpu_mode == GpuRequestMode.SLICE else what
+    )
 
 
 def cards_asked(job: Job) -> int:
@@ -100,23 +102,29 @@ def cards_asked(job: Job) -> int:
     return job_cards(job)
 
 
-def losses(job: Job, now: datetime) -> list[str]:
+def list_losses(job: Job, now: datetime) -> list[str]:
     """What ends with the present attempt: work in GPU-hours, and the place in the queue."""
-    time = ran(job, now)
+    time = run_time(job, now)
     if not job.holds:
-        return [_("Queue position held for %(span)s") % {"span": formats.duration(waited(job, now))}]
+        return [
+            _("Queue position held for %(span)s") % {"span": formats.format_duration(waiting_time(job, now))}
+        ]
     if time is None:
         return [_("Assigned nodes")]
     hours = cards_of(job) * time.total_seconds() / 3600
-    numbers = {"hours": formats.number(hours, 1), "span": formats.duration(time), "user": job.submitted_by}
+    numbers = {
+        "hours": formats.format_number(hours, 1),
+        "span": formats.format_duration(time),
+        "user": job.submitted_by,
+    }
     if not hours:
         return [_("%(span)s of run time (%(user)s)") % numbers]
     return [_("%(hours)s GPU-hours over %(span)s (%(user)s)") % numbers]
 
 
-def kept(job: Job) -> str:
+def describe_saved_work(job: Job) -> str:
     """What stays after the present attempt ends."""
     if job.checkpoint_interval_s and job.holds:
-        numbers = {"span": formats.duration(job.checkpoint_interval_s)}
+        numbers = {"span": formats.format_duration(job.checkpoint_interval_s)}
         return _("Checkpoints (every %(span)s, as declared) are kept.") % numbers
     return _("The YAML and the timeline are kept. You can clone the job.")

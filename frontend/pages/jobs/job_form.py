@@ -199,7 +199,7 @@ class JobForm:
                 self.other.append(f"{error.field}: {error.message}")
 
 
-def read(data: QueryDict) -> FormValues:
+def read_form(data: QueryDict) -> FormValues:
     """The values that were posted."""
     main = _posted(data, OF_JOB)
     roles: list[dict[str, Any]] = []

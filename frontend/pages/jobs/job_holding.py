@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from frontend.pages.jobs import event_rows
 from frontend.pages.jobs.addresses import node_address
-from frontend.pages.jobs.job_facts import cards_of, ran, waited
+from frontend.pages.jobs.job_facts import cards_of, run_time, waiting_time
 from frontend.pages.jobs.job_memory import Offer
 from frontend.texts import formats, labels
 from scheduling.metering.usage_rows import job_core_ms
@@ -51,12 +51,12 @@ def _task_line(row: TaskRow, now: datetime, linked: bool, offer: Offer | None) -
     url = node_address(node, allocation.node.cluster.name) if allocation and linked else ""
     if row.slices:
         cards = _places([part.device.index for part in row.slices])
-        cores = formats.percent(row.slices[0].cores)
-        memory = formats.memory(row.slices[0].memory_mib)
+        cores = formats.format_percent(row.slices[0].cores)
+        memory = formats.format_memory(row.slices[0].memory_mib)
     elif role.gpu_cards:
         cards = f"{role.gpu_cards} × {' / '.join(role.gpu_models) or 'GPU'}"
-        cores = formats.percent(role.gpu_cores)
-        memory = formats.memory(role.gpu_memory_mib)
+        cores = formats.format_percent(role.gpu_cores)
+        memory = formats.format_memory(role.gpu_memory_mib)
     else:
         cards = cores = memory = formats.MISSING
     end = task.finished_at or (now if task.state == TaskState.RUNNING else None)
@@ -75,7 +75,7 @@ def _places(indices: Sequence[int]) -> str:
     return "GPU " + ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
 
 
-def holds(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
+def allocation_facts(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
     """What a job that was admitted has on the nodes."""
     live = [row for row in rows if row.allocation is not None]
     nodes = sorted({row.allocation.node.name for row in live if row.allocation})
@@ -83,7 +83,7 @@ def holds(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
     slices = [part for row in live for part in row.slices]
     facts: Facts = [
         (_("GPUs"), _gpus(len(slices), cards_of(job))),
-        (_("GPU memory"), formats.memory(sum(part.memory_mib for part in slices))),
+        (_("GPU memory"), formats.format_memory(sum(part.memory_mib for part in slices))),
         (_("Pool"), ", ".join(pools) or formats.MISSING),
         (_("Nodes"), ", ".join(nodes[:4]) + (" …" if len(nodes) > 4 else "") or formats.MISSING),
         (_("Borrowed"), _borrowed(live)),
@@ -97,17 +97,17 @@ def holds(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
 
 def _gpus(count: int, whole: float) -> str:
     if count == whole:
-        return formats.number(count)
+        return formats.format_number(count)
     return _("%(count)s slices (%(whole)s GPU equivalents)") % {
-        "count": formats.number(count),
-        "whole": formats.number(whole, 0 if whole == int(whole) else 1),
+        "count": formats.format_number(count),
+        "whole": formats.format_number(whole, 0 if whole == int(whole) else 1),
     }
 
 
 def _borrowed(rows: Sequence[TaskRow]) -> str:
     amounts = rows[0].allocation.attempt.borrowed if rows and rows[0].allocation else {}
     cards = sum(amount for key, amount in amounts.items() if key.endswith("/gpu.cards"))
-    return formats.number(cards) if cards else _("None")
+    return formats.format_number(cards) if cards else _("None")
 
 
 def _preemption(job: Job, now: datetime) -> object:
@@ -116,24 +116,27 @@ def _preemption(job: Job, now: datetime) -> object:
     if job.min_run_s and job.started_at:
         left = job.min_run_s - (now - job.started_at).total_seconds()
         if left > 0:
-            return _("Not before %(span)s") % {"span": formats.duration(left)}
+            return _("Not before %(span)s") % {"span": formats.format_duration(left)}
     return _("Yes, if the lending tenant reclaims its quota")
 
 
-def use(job: Job, now: UseNow | None) -> Facts:
+def measured_facts(job: Job, now: UseNow | None) -> Facts:
     """What was measured last."""
     if now is None:
         return []
-    amounts = {"used": formats.memory(now.memory_used_mib), "granted": formats.memory(now.memory_granted_mib)}
+    amounts = {
+        "used": formats.format_memory(now.memory_used_mib),
+        "granted": formats.format_memory(now.memory_granted_mib),
+    }
     return [
         (_("GPU memory"), _("%(used)s of %(granted)s") % amounts),
         (_("Last updated"), formats.clock_html(now.at, seconds=True)),
     ]
 
 
-def ended(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
+def end_facts(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
     """What became of a job that has ended; `cause` is what the cluster said about that."""
-    time = ran(job, now)
+    time = run_time(job, now)
     hours = job_core_ms(job.pk, now=now) / CORE_MS_PER_GPU_HOUR
     facts: Facts = []
     if job.end_reason:
@@ -143,8 +146,8 @@ def ended(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
     return [
         *facts,
         (_("Ended"), formats.clock_html(job.finished_at) if job.finished_at else formats.MISSING),
-        (_("Run time"), formats.duration(time)),
-        (_("GPU-hours"), formats.number(hours, 1)),
-        (_("Wait time"), formats.duration(waited(job, now))),
-        (_("Attempts"), formats.number(job.attempt_number)),
+        (_("Run time"), formats.format_duration(time)),
+        (_("GPU-hours"), formats.format_number(hours, 1)),
+        (_("Wait time"), formats.format_duration(waiting_time(job, now))),
+        (_("Attempts"), formats.format_number(job.attempt_number)),
     ]

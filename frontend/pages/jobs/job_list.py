@@ -44,7 +44,7 @@ GROUPS: Final[dict[str, tuple[str | Promise, tuple[JobState, ...]]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class JobListLine:
     """One row of the list."""
 
     job: Job
@@ -126,25 +126,27 @@ def _chips(counts: Mapping[str, int]) -> list[view_models.Chip]:
     return chips
 
 
-def _lines(who: User, place: Tenant, jobs: list[Job], rights: Rights) -> list[Line]:
+def _lines(who: User, place: Tenant, jobs: list[Job], rights: Rights) -> list[JobListLine]:
     rows = job_rows(viewer=who, workspace=place, jobs=jobs)
     use = jobs_now(who, [job.pk for job in jobs if job.holds])
     now = clock.now()
     return [_line(job, rows[job.pk], use, rights, now) for job in jobs]
 
 
-def _line(job: Job, row: JobListRow, use: Mapping[uuid.UUID, UseNow], rights: Rights, now: datetime) -> Line:
-    return Line(
+def _line(
+    job: Job, row: JobListRow, use: Mapping[uuid.UUID, UseNow], rights: Rights, now: datetime
+) -> JobListLine:
+    return JobListLine(
         job=job,
         row=row,
         use=use.get(job.pk),
         actions=job_facts.actions_of(job, rights),
         cards=job_facts.cards_asked(job),
-        size=job_facts.size(job),
-        waited=job_facts.waited(job, now),
-        ran=job_facts.ran(job, now),
-        losses=job_facts.losses(job, now),
-        kept=job_facts.kept(job),
+        size=job_facts.format_size(job),
+        waited=job_facts.waiting_time(job, now),
+        ran=job_facts.run_time(job, now),
+        losses=job_facts.list_losses(job, now),
+        kept=job_facts.describe_saved_work(job),
         nodes=[
             (name, node_address(name, cluster) if rights.operations else "")
             for cluster, name in row.nodes[:2]

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import Conflict
 from frontend.pages.jobs.addresses import job_address
 from frontend.pages.jobs.job_facts import Rights
-from frontend.shell.form_actions import done
+from frontend.shell.form_actions import run_change
 from frontend.shell.page_shell import login_required, viewer
 from frontend.texts import formats
 from scheduling.models import GpuRequestMode, Job, MemoryResize, ResizeState, Task, TaskState
@@ -44,7 +44,7 @@ class Offer:
     may_ask: bool = False
 
 
-def offers(job: Job, rows: Sequence[TaskRow], rights: Rights) -> Mapping[uuid.UUID, Offer]:
+def list_offers(job: Job, rows: Sequence[TaskRow], rights: Rights) -> Mapping[uuid.UUID, Offer]:
     """By task, for those that run in parts of cards where this is switched on. Two queries at most."""
     parts = [row for row in rows if _in_parts(row)]
     clusters = resizing_clusters() if parts and job.holds else frozenset()
@@ -83,8 +83,8 @@ def _ask(request: HttpRequest, job: Job, task: Task) -> HttpResponse:
     if form.is_valid():
         mib = form.cleaned_data["memory"]
         word = _("Resizing %(task)s to %(memory)s per GPU. See the timeline for the result.")
-        told = {"task": f"{task.role.name}-{task.index}", "memory": formats.memory(mib)}
-        done(
+        told = {"task": f"{task.role.name}-{task.index}", "memory": formats.format_memory(mib)}
+        run_change(
             request,
             lambda: slice_memory_resize(acting_user=viewer(request), task=task, memory_mib=mib),
             word % told,
@@ -95,18 +95,23 @@ def _ask(request: HttpRequest, job: Job, task: Task) -> HttpResponse:
 
 
 def _facts(what: Resizable) -> Facts:
-    facts: Facts = [(_("Now"), formats.memory(what.memory_mib))]
+    facts: Facts = [(_("Now"), formats.format_memory(what.memory_mib))]
     if what.cards > 1:
-        facts.append((_("GPUs"), formats.number(what.cards)))
-    used = formats.MISSING if what.used_mib is None else formats.memory(what.used_mib)
+        facts.append((_("GPUs"), formats.format_number(what.cards)))
+    used = formats.MISSING if what.used_mib is None else formats.format_memory(what.used_mib)
     quota = what.room.in_quota
     return [
         *facts,
         (_("Current usage"), used),
-        (_("Available on the GPU"), _("Up to %(memory)s") % {"memory": formats.memory(what.room.on_card)}),
+        (
+            _("Available on the GPU"),
+            _("Up to %(memory)s") % {"memory": formats.format_memory(what.room.on_card)},
+        ),
         (
             _("Available in quota"),
-            _("unlimited") if quota is None else _("Up to %(memory)s") % {"memory": formats.memory(quota)},
+            _("unlimited")
+            if quota is None
+            else _("Up to %(memory)s") % {"memory": formats.format_memory(quota)},
         ),
     ]
 
@@ -124,6 +129,6 @@ def _words(resize: MemoryResize | None) -> str:
     if resize is None:
         return ""
     if resize.state == ResizeState.TAKING_BACK:
-        return _("reverted to %(memory)s (timed out)") % {"memory": formats.memory(resize.from_mib)}
-    sizes = {"from": formats.memory(resize.from_mib), "to": formats.memory(resize.to_mib)}
+        return _("reverted to %(memory)s (timed out)") % {"memory": formats.format_memory(resize.from_mib)}
+    sizes = {"from": formats.format_memory(resize.from_mib), "to": formats.format_memory(resize.to_mib)}
     return _("Resizing: %(from)s → %(to)s") % sizes

@@ -19,7 +19,7 @@ from foundation.core.numbers import read_whole
 from frontend.components import view_models
 from frontend.pages.jobs import advice, job_rail
 from frontend.pages.jobs.addresses import job_address, jobs_address
-from frontend.pages.jobs.job_form import ROLES_MAX, JobForm, read
+from frontend.pages.jobs.job_form import ROLES_MAX, JobForm, read_form
 from frontend.pages.jobs.job_values import FormValues, read_rest, to_form, to_mapping
 from frontend.pages.jobs.spec_text import spec_text
 from frontend.shell.page_shell import frame, login_required, viewer
@@ -103,9 +103,9 @@ def job_new_check(request: HttpRequest, workspace: str) -> HttpResponse:
     permissions.require_permission(who, Permission.JOB_SUBMIT, place)
     pools = pool_list(who, place)
     try:
-        verdict = job_rail.verdict(who, place, _body(_draft(request)), pools)
+        verdict = job_rail.preview_job(who, place, _body(_draft(request)), pools)
     except (Invalid, TooLarge) as error:
-        verdict = job_rail.refusal(error)
+        verdict = job_rail.preview_refusal(error)
     return render(request, "frontend/jobs/job_rail.html", {"verdict": verdict})
 
 
@@ -145,7 +145,7 @@ def _draft(request: HttpRequest) -> _Draft:
     tab = "yaml" if data.get("tab") == "yaml" else "form"
     if tab == "yaml":
         return _Draft(FormValues({}, [{}], read_rest("")), tab, data.get("yaml", ""))
-    return _Draft(read(data))
+    return _Draft(read_form(data))
 
 
 def _body(draft: _Draft) -> Mapping[str, Any]:
@@ -188,7 +188,7 @@ def _show(
         "tab": draft.tab,
         "yaml": draft.yaml,
         "yaml_errors": draft.errors if draft.tab == "yaml" else (),
-        "refusal": job_rail.refusal(draft.error) if draft.error else None,
+        "refusal": job_rail.preview_refusal(draft.error) if draft.error else None,
         "pools": choices.pools,
         "simulated": choices.simulated,
         "may_add_role": len(form.roles) < ROLES_MAX,

@@ -71,25 +71,25 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
     who, now = viewer(request), clock.now()
     rights = job_facts.rights_of(who, place)
     tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
-    offers = job_memory.offers(job, tasks.items, rights)
+    offers = job_memory.list_offers(job, tasks.items, rights)
     return {
         "workspace": place,
         "job": job,
         "kind": labels.kind_word(job.kind),
         "roles": " + ".join(f"{role.replicas} {role.name}" for role in job.roles.all()),
-        "size": job_facts.size(job),
+        "size": job_facts.format_size(job),
         "actions": job_facts.actions_of(job, rights),
-        "losses": job_facts.losses(job, now),
-        "kept": job_facts.kept(job),
+        "losses": job_facts.list_losses(job, now),
+        "kept": job_facts.describe_saved_work(job),
         "back": {"next": job_address(place.slug, job.pk)},
         "tasks": tasks,
         "task_lines": job_holding.task_lines(tasks.items, now, rights.operations, offers),
         "tasks_running": sum(row.task.state == "running" for row in tasks.items),
-        "story": event_rows.rows(job_events(viewer=who, job=job, limit=_EVENTS).items),
+        "story": event_rows.job_event_rows(job_events(viewer=who, job=job, limit=_EVENTS).items),
         "range": span_of(job, request.GET.get("range", "")),
         "chart_every": 0 if job.is_terminal else 15,
-        "ran": job_facts.ran(job, now),
-        "waited": job_facts.waited(job, now),
+        "ran": job_facts.run_time(job, now),
+        "waited": job_facts.waiting_time(job, now),
     } | _answer(who, place, job, tasks)
 
 
@@ -98,8 +98,8 @@ def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, An
     now = clock.now()
     if job.is_waiting:
         return {
-            "checks": pending_reasons.checks(who, job),
-            "helps": pending_reasons.helps(job, place.slug),
+            "checks": pending_reasons.list_checks(who, job),
+            "helps": pending_reasons.list_help(job, place.slug),
             "position": job_position(job=job) if job.state == JobState.QUEUED else None,
             "may_be_overtaken": job.queue.strategy != Strategy.STRICT,
             "promised_until": job_promised_until(job=job),
@@ -107,9 +107,9 @@ def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, An
     if job.holds:
         use = jobs_now(who, [job.pk]).get(job.pk)
         return {
-            "holds": job_holding.holds(job, tasks.items, now),
-            "obstacle_helps": pending_reasons.helps(job, place.slug) if job.reason else (),
-            "use": job_holding.use(job, use),
+            "holds": job_holding.allocation_facts(job, tasks.items, now),
+            "obstacle_helps": pending_reasons.list_help(job, place.slug) if job.reason else (),
+            "use": job_holding.measured_facts(job, use),
             "use_percent": use.utilisation_of_grant_percent if use else None,
         }
-    return {"ended": job_holding.ended(job, now, job_cause(viewer=who, job=job))}
+    return {"ended": job_holding.end_facts(job, now, job_cause(viewer=who, job=job))}

@@ -51,7 +51,7 @@ class SubmissionPreview:
     filled: Sequence[Filled] = ()
 
 
-def verdict(
+def preview_job(
     who: User, workspace: Tenant, body: Mapping[str, Any], pools: Sequence[WorkspacePool]
 ) -> SubmissionPreview:
     """Check a job file as a submission would, and say where it would go."""
@@ -60,7 +60,7 @@ def verdict(
         spec = reading.spec
         submission = job_check(acting_user=who, workspace=workspace, spec=spec)
     except AllotmentError as error:
-        return refusal(error)
+        return preview_refusal(error)
     after = _after(who, workspace, spec, pools)
     seen = preview_submission(submission)
     if seen.starts:
@@ -77,7 +77,7 @@ def verdict(
     )
 
 
-def refusal(error: AllotmentError) -> SubmissionPreview:
+def preview_refusal(error: AllotmentError) -> SubmissionPreview:
     """An error of the check as the rail and the banner say it."""
     if error.code == Reason.NEVER_FITS:
         found = [item for item in error.numbers.get("help", ()) if isinstance(item, dict)]

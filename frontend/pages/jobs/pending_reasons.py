@@ -40,7 +40,7 @@ _GATES: Final = {
 """The title of each gate that the page shows, and its text once the job has passed it, in order."""
 
 
-def checks(viewer: User, job: Job) -> Sequence[view_models.Check]:
+def list_checks(viewer: User, job: Job) -> Sequence[view_models.Check]:
     """The gates of a waiting job, in the order in which they are looked at."""
     reason, order = find_reason(job.reason), list(_GATES)
     held = order.index(reason.row.gate) if reason and reason.row.gate in _GATES else None
@@ -90,11 +90,11 @@ def _quota_lines(viewer: User, job: Job) -> str:
 def _quota_line(row: QuotaRow, resource: str) -> str:
     def amount(value: int | None) -> str:
         if value is None:
-            return formats.limit(None)
+            return formats.format_limit(None)
         if resource == Resource.GPU_CORES:
             # The whole line is about compute: it is shorter and still plain in GPUs.
-            return _("%(n)s GPUs") % {"n": formats.number(value / 100, 0 if value % 100 == 0 else 2)}
-        return reasons.amount(value, resource)
+            return _("%(n)s GPUs") % {"n": formats.format_number(value / 100, 0 if value % 100 == 0 else 2)}
+        return reasons.format_resource_amount(value, resource)
 
     numbers = {
         "flavor": row.flavor.name,
@@ -113,7 +113,7 @@ def _quota_line(row: QuotaRow, resource: str) -> str:
     )
 
 
-def helps(job: Job, workspace: str) -> Sequence[view_models.HelpItem]:
+def list_help(job: Job, workspace: str) -> Sequence[view_models.HelpItem]:
     """What would help, best first: a change leads to a changed copy of the job, more quota to the request."""
     found = find_recommendations(job.reason_help)
     if not found:
@@ -124,7 +124,7 @@ def helps(job: Job, workspace: str) -> Sequence[view_models.HelpItem]:
 
 def _help(job: Job, workspace: str, found: Recommendation, *, first: bool) -> view_models.HelpItem:
     if found.code in advice.CHANGES:
-        new = navigation.address("frontend:job-new", workspace=workspace)
+        new = navigation.find_address("frontend:job-new", workspace=workspace)
         return view_models.HelpItem(
             title=found.sentence,
             effect=_("Opens an edited copy. This job isn't changed."),
@@ -133,7 +133,7 @@ def _help(job: Job, workspace: str, found: Recommendation, *, first: bool) -> vi
             primary=first,
         )
     if found.code == "RAISE_QUOTA":
-        page = navigation.address("frontend:workspace-requests", workspace=workspace)
+        page = navigation.find_address("frontend:workspace-requests", workspace=workspace)
         query = urlencode({"job": job.pk, "pool": found.flavor})
         return view_models.HelpItem(
             title=found.sentence,

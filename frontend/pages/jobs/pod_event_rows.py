@@ -10,7 +10,7 @@ from frontend.components import view_models
 from scheduling.selectors.pod_events import TaskEvent
 
 
-def rows(events: Iterable[TaskEvent]) -> Sequence[view_models.StoryRow]:
+def rows_of_pod_events(events: Iterable[TaskEvent]) -> Sequence[view_models.StoryRow]:
     """One row per event, in the cluster's own words."""
     return [_row(event) for event in events]
 

@@ -15,7 +15,7 @@ from django.shortcuts import redirect, render
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
-from frontend.pages.jobs.job_facts import cards_of, rights_of, size, waited
+from frontend.pages.jobs.job_facts import cards_of, format_size, rights_of, waiting_time
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import Queue
 from quotas.selectors.queue import queue_list
@@ -118,7 +118,7 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
         "queues": _queues(who, place, work),
         "uses": _uses(holding, use),
         "uses_more": max(0, len(holding) - _SHOWN),
-        "latest": [JobLine(job, size(job), waited(job, now)) for job in latest],
+        "latest": [JobLine(job, format_size(job), waiting_time(job, now)) for job in latest],
     }
 
 

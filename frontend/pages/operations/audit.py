@@ -38,7 +38,7 @@ _SHOWN: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AuditLine:
     """A record with its tenant's name and what changed, as `field: before → after`."""
 
     record: AuditRecord
@@ -177,10 +177,10 @@ def _export(values: Mapping[str, Any], kind: str) -> str:
     return urlencode([*listed, *(("filterBy", text) for text in _wanted(values))])
 
 
-def _lines(records: Sequence[AuditRecord]) -> list[Line]:
+def _lines(records: Sequence[AuditRecord]) -> list[AuditLine]:
     names = tenant_names(records)
     return [
-        Line(
+        AuditLine(
             record,
             names.get(record.tenant_id, ""),
             _changes(record),

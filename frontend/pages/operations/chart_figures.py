@@ -74,9 +74,9 @@ def _peak(*lines: Samples) -> float | None:
     return max(values) if values else None
 
 
-def allocation(found: SeriesSet) -> charts.Chart:
+def draw_allocation(found: SeriesSet) -> charts.Chart:
     """Compute allocated and compute used, both in percent of all cards."""
-    return charts.allocation(
+    return charts.draw_allocation(
         "allocation",
         allocated=_points(found, "cores_allocated"),
         used=_points(found, "utilisation"),
@@ -87,9 +87,9 @@ def allocation(found: SeriesSet) -> charts.Chart:
     )
 
 
-def memory(found: SeriesSet) -> charts.Chart:
+def draw_memory(found: SeriesSet) -> charts.Chart:
     """GPU memory allocated and used, in GiB, up to what the cards have."""
-    return charts.allocation(
+    return charts.draw_allocation(
         "memory",
         allocated=_points(found, "memory_allocated", _GIB),
         used=_points(found, "memory_used", _GIB),
@@ -101,9 +101,9 @@ def memory(found: SeriesSet) -> charts.Chart:
     )
 
 
-def power(found: SeriesSet) -> charts.Chart:
+def draw_power(found: SeriesSet) -> charts.Chart:
     """Power of all cards together, in kilowatts."""
-    line = charts.Line(name=_("power"), points=_points(found, "power", 1000), color="series-5")
+    line = charts.ChartLine(name=_("power"), points=_points(found, "power", 1000), color="series-5")
     return charts.time_series(
         "power",
         [line],
@@ -114,11 +114,11 @@ def power(found: SeriesSet) -> charts.Chart:
     )
 
 
-def temperature(found: SeriesSet) -> charts.Chart:
+def draw_temperature(found: SeriesSet) -> charts.Chart:
     """Mean and hottest card."""
     lines = [
-        charts.Line(name=_("Max"), points=_points(found, "temperature_max"), color="series-3"),
-        charts.Line(name=_("Average"), points=_points(found, "temperature"), color="series-8"),
+        charts.ChartLine(name=_("Max"), points=_points(found, "temperature_max"), color="series-3"),
+        charts.ChartLine(name=_("Average"), points=_points(found, "temperature"), color="series-8"),
     ]
     return charts.time_series(
         "temperature",
@@ -143,14 +143,14 @@ def _cards(measure: str, key: str, unit: str, title: Callable[[], str], per: flo
 
 
 CLUSTER_FIGURES: Final[Mapping[str, Figure]] = {
-    "allocation": allocation,
-    "memory": memory,
-    "power": power,
-    "temperature": temperature,
+    "allocation": draw_allocation,
+    "memory": draw_memory,
+    "power": draw_power,
+    "temperature": draw_temperature,
 }
 NODE_FIGURES: Final[Mapping[str, Figure]] = {
-    "allocation": allocation,
-    "memory": memory,
+    "allocation": draw_allocation,
+    "memory": draw_memory,
     "card-utilisation": _cards("card_utilisation", "card-utilisation", "%", lambda: _("Utilization per GPU")),
     "card-memory": _cards(
         "card_memory_used", "card-memory", "GiB", lambda: _("GPU memory used per GPU"), _GIB

@@ -18,7 +18,7 @@ from frontend.shell.page_shell import frame, viewer
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ClusterScope:
     """The clusters there are, and the one that `?cluster=` names; None is all of them."""
 
     clusters: Sequence[Cluster]
@@ -46,7 +46,7 @@ class Scope:
     def node_url(self, name: str, cluster: str) -> str:
         """A node's page; the cluster is named only where two could share the node's name."""
         query = {"cluster": cluster} if len(self.clusters) > 1 else {}
-        return address(navigation.address("frontend:ops-node", name=name), query)
+        return build_address(navigation.find_address("frontend:ops-node", name=name), query)
 
 
 def find_stale_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
@@ -54,18 +54,18 @@ def find_stale_clusters(clusters: Iterable[Cluster]) -> list[Cluster]:
     return [c for c in clusters if c.health in (ClusterHealth.UNREACHABLE, ClusterHealth.DISOWNED)]
 
 
-def address(path: str, query: dict[str, str]) -> str:
+def build_address(path: str, query: dict[str, str]) -> str:
     """A path with those parameters that say something."""
     text = urlencode({key: value for key, value in query.items() if value})
     return f"{path}?{text}" if text else path
 
 
-def storable(text: str) -> str:
+def remove_null_characters(text: str) -> str:
     """What is typed into an address, less the character that PostgreSQL refuses to compare with."""
     return text.replace("\x00", "")
 
 
-def scope_of(request: HttpRequest) -> Scope:
+def scope_of(request: HttpRequest) -> ClusterScope:
     """Read `?cluster=`.
 
     Raises: NotFound for a cluster that does not exist.
@@ -75,10 +75,10 @@ def scope_of(request: HttpRequest) -> Scope:
     chosen = next((cluster for cluster in clusters if cluster.name == name), None)
     if name and chosen is None:
         raise NotFound(f"no cluster {name!r}")
-    return Scope(clusters, chosen)
+    return ClusterScope(clusters, chosen)
 
 
-def ops_frame(request: HttpRequest, scope: Scope, *, path: str = "") -> None:
+def ops_frame(request: HttpRequest, scope: ClusterScope, *, path: str = "") -> None:
     """Fill the frame; the switcher leads to `path` (this page unless given) and keeps the other choices."""
     query = request.GET.copy()
     for name in ("cluster", "page"):
@@ -86,12 +86,14 @@ def ops_frame(request: HttpRequest, scope: Scope, *, path: str = "") -> None:
     kept = {} if path else {key: str(query[key]) for key in query}
     target = path or request.path
     choices = [
-        context.Choice(label=_("All clusters"), url=address(target, kept), current=scope.cluster is None)
+        context.WorkspaceChoice(
+            label=_("All clusters"), url=build_address(target, kept), current=scope.cluster is None
+        )
     ]
     choices += [
-        context.Choice(
+        context.WorkspaceChoice(
             label=cluster.name,
-            url=address(target, {**kept, "cluster": cluster.name}),
+            url=build_address(target, {**kept, "cluster": cluster.name}),
             current=cluster == scope.cluster,
         )
         for cluster in scope.clusters

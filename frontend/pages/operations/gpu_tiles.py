@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from clusters.selectors.grid import READY, GridCard, GridNode
 from frontend.components.capacity import GpuTile, NodeTiles
-from frontend.pages.operations.cluster_scope import Scope
+from frontend.pages.operations.cluster_scope import ClusterScope
 from frontend.texts import formats
 from scheduling.selectors.holding import LiveSlice
 from telemetry.series import CardNow
@@ -55,7 +55,7 @@ def by_device(slices: Iterable[LiveSlice]) -> dict[uuid.UUID, list[LiveSlice]]:
     return dict(found)
 
 
-def node_tiles(nodes: Iterable[GridNode], scope: Scope, now: Now, slices: Slices) -> list[NodeTiles]:
+def node_tiles(nodes: Iterable[GridNode], scope: ClusterScope, now: Now, slices: Slices) -> list[NodeTiles]:
     """Nodes with a tile per card; each tile leads to its card on the node's page."""
     return [_tiles(node, scope.node_url(node.name, node.cluster), now, slices) for node in nodes]
 
@@ -83,7 +83,7 @@ def _tile(card: GridCard, url: str, now: CardNow | None, holds: Sequence[LiveSli
     )
 
 
-def node_mosaics(nodes: Iterable[GridNode], scope: Scope, now: Now) -> list[NodeMosaic]:
+def node_mosaics(nodes: Iterable[GridNode], scope: ClusterScope, now: Now) -> list[NodeMosaic]:
     """Nodes as small drawings."""
     return [_mosaic(node, scope.node_url(node.name, node.cluster), now) for node in nodes]
 
@@ -130,6 +130,6 @@ def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
 def _text(node: GridNode, granted: int) -> str:
     return _("%(name)s: %(allocated)s of %(total)s GPUs allocated") % {
         "name": node.name,
-        "allocated": formats.number(granted / 100, 1).removesuffix(".0"),
+        "allocated": formats.format_number(granted / 100, 1).removesuffix(".0"),
         "total": len(node.cards),
     }

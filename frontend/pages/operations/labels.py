@@ -20,9 +20,9 @@ def mode_word(mode: str) -> str:
     return str(MODES.get(mode, mode))
 
 
-def cards(points: float) -> str:
+def format_cards(points: float) -> str:
     """Percent points of compute as a number of cards: `12`, `12.3`."""
-    return formats.number(points / 100, 1).removesuffix(".0")
+    return formats.format_number(points / 100, 1).removesuffix(".0")
 
 
 def signed_cards(cards: float) -> str:
@@ -31,6 +31,6 @@ def signed_cards(cards: float) -> str:
     return "" if text in ("+0", "−0") else text
 
 
-def share(part: float, whole: float) -> float | None:
+def compute_percent(part: float, whole: float) -> float | None:
     """A part in percent; None of nothing."""
     return 100 * part / whole if whole else None

@@ -21,15 +21,15 @@ from foundation.core.quantities import format_cpu
 from frontend.components import view_models
 from frontend.pages.operations import chart_figures, labels
 from frontend.pages.operations.cluster_scope import (
-    Scope,
-    address,
+    ClusterScope,
+    build_address,
     find_stale_clusters,
     ops_frame,
+    remove_null_characters,
     scope_of,
-    storable,
 )
 from frontend.pages.operations.node_cards import card_views, foreign_rows, hold_rows
-from frontend.pages.operations.node_events import pressure_words, told
+from frontend.pages.operations.node_events import event_row, pressure_words
 from frontend.pages.operations.node_list import taint_text
 from frontend.pages.operations.overview import CHART_EVERY, DEFAULT_RANGE
 from frontend.shell.page_shell import operator_required, time_range, viewer
@@ -50,7 +50,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     try:
         found = _node(request, scope, name)
     except Invalid:  # several clusters have one: the list of nodes tells them apart
-        return redirect(address(reverse("frontend:ops-nodes"), {"name": storable(name)}))
+        return redirect(build_address(reverse("frontend:ops-nodes"), {"name": remove_null_characters(name)}))
     ops_frame(request, scope, path=reverse("frontend:ops-nodes"))
     chosen = time_range(request, DEFAULT_RANGE)
     own = reverse("frontend:ops-node", kwargs={"name": found.name})
@@ -59,7 +59,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         "crumbs": [view_models.Crumb(label=_("Nodes"), url=reverse("frontend:ops-nodes"))],
         "range": chosen,
         "ranges": [
-            (key, label, address(own, {"cluster": found.cluster.name, "range": key}))
+            (key, label, build_address(own, {"cluster": found.cluster.name, "range": key}))
             for key, label in chosen.choices
         ],
     }
@@ -88,8 +88,8 @@ def node_chart(request: HttpRequest, name: str, kind: str) -> HttpResponse:
     return JsonResponse(figure(series).as_json())
 
 
-def _node(request: HttpRequest, scope: Scope, name: str) -> Node:
-    return node_get(viewer=viewer(request), name=storable(name), cluster=scope.cluster_name)
+def _node(request: HttpRequest, scope: ClusterScope, name: str) -> Node:
+    return node_get(viewer=viewer(request), name=remove_null_characters(name), cluster=scope.cluster_name)
 
 
 def _addresses(request: HttpRequest, found: Node) -> dict[str, Any]:
@@ -98,9 +98,9 @@ def _addresses(request: HttpRequest, found: Node) -> dict[str, Any]:
     query = {"cluster": found.cluster.name, "range": chosen.key}
     own = {"name": found.name}
     return {
-        "live_url": address(reverse("frontend:ops-node-live", kwargs=own), query),
+        "live_url": build_address(reverse("frontend:ops-node-live", kwargs=own), query),
         "chart_urls": {
-            kind.replace("-", "_"): address(
+            kind.replace("-", "_"): build_address(
                 reverse("frontend:ops-node-chart", kwargs={**own, "kind": kind}), query
             )
             for kind in chart_figures.NODE_FIGURES
@@ -132,11 +132,11 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
     }
 
 
-def _trouble(found: Node) -> view_models.Problem | None:
+def _trouble(found: Node) -> view_models.ProblemBox | None:
     """What keeps the node from taking work."""
     if not found.ready:
-        since = formats.relative(found.not_ready_since, clock.now()) if found.not_ready_since else ""
-        return view_models.Problem(
+        since = formats.format_relative(found.not_ready_since, clock.now()) if found.not_ready_since else ""
+        return view_models.ProblemBox(
             title=_("Node is not ready"),
             detail=_("Since: %(since)s") % {"since": since} if since else "",
             kept=_(
@@ -146,7 +146,7 @@ def _trouble(found: Node) -> view_models.Problem | None:
             ),
         )
     if found.closed:
-        return view_models.Problem(
+        return view_models.ProblemBox(
             title=_("Node is closed"),
             detail=_(
                 "The cluster belongs to another platform. No new jobs are placed on this node; "
@@ -155,20 +155,20 @@ def _trouble(found: Node) -> view_models.Problem | None:
             tone="waiting",
         )
     if is_held(found, clock.now()):
-        return view_models.Problem(
+        return view_models.ProblemBox(
             title=_("Node is flapping"),
             detail=_("The node was lost %(n)s times in a row. No new pods are scheduled until it is stable.")
             % {"n": found.flaps},
             tone="waiting",
         )
     if found.pressure:
-        return view_models.Problem(
+        return view_models.ProblemBox(
             title=_("Node has %(what)s pressure") % {"what": pressure_words(found.pressure)},
             detail=_("Pods are evicted one at a time, by QoS class, until the pressure ends."),
             tone="waiting",
         )
     if found.cordoned:
-        return view_models.Problem(
+        return view_models.ProblemBox(
             title=_("Node is cordoned"),
             detail=_("New pods aren't scheduled here. Running pods aren't affected."),
             tone="waiting",
@@ -180,19 +180,22 @@ def _facts(found: Node, pods: int) -> list[tuple[str, str]]:
     devices = list(found.devices.all())
     return [
         (_("CPU allocated"), _of(format_cpu(found.cpu_granted), format_cpu(found.cpu_millicores))),
-        (_("Memory allocated"), _of(formats.memory(found.memory_granted), formats.memory(found.memory_mib))),
+        (
+            _("Memory allocated"),
+            _of(formats.format_memory(found.memory_granted), formats.format_memory(found.memory_mib)),
+        ),
         (
             _("GPU compute allocated"),
             _of(
-                labels.cards(sum(device.cores_granted for device in devices)),
-                labels.cards(sum(device.cores_capacity for device in devices)),
+                labels.format_cards(sum(device.cores_granted for device in devices)),
+                labels.format_cards(sum(device.cores_capacity for device in devices)),
             ),
         ),
         (
             _("GPU memory allocated"),
             _of(
-                formats.memory(sum(device.memory_granted for device in devices)),
-                formats.memory(sum(device.memory_capacity for device in devices)),
+                formats.format_memory(sum(device.memory_granted for device in devices)),
+                formats.format_memory(sum(device.memory_capacity for device in devices)),
             ),
         ),
         (
@@ -214,7 +217,7 @@ def _is_free(device: Device) -> bool:
 def _foreign_facts(found: Node) -> list[tuple[str, str]]:
     if not found.pods_foreign:
         return []
-    amounts = {"cpu": format_cpu(found.cpu_foreign), "memory": formats.memory(found.memory_foreign)}
+    amounts = {"cpu": format_cpu(found.cpu_foreign), "memory": formats.format_memory(found.memory_foreign)}
     held = _("%(cpu)s CPU · %(memory)s · Pods: %(pods)s")
     return [(_("Used outside Allotment"), held % {**amounts, "pods": found.pods_foreign})]
 
@@ -226,7 +229,7 @@ def _of(part: str, whole: str) -> str:
 def _story(who: User, found: Node) -> list[view_models.StoryRow]:
     """What came, left and befell the node, newest first."""
     rows = [_event(event) for event in node_events(viewer=who, node=found)]
-    rows += [told(event) for event in node_story(viewer=who, node=found)]
+    rows += [event_row(event) for event in node_story(viewer=who, node=found)]
     return sorted(rows, key=lambda row: row.at, reverse=True)[:_LATEST]
 
 

@@ -20,7 +20,7 @@ from telemetry.series import CardNow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class CardPart:
     """One holder's stretch of a card: start and width in percent of its compute, memory in MiB."""
 
     start: float
@@ -50,7 +50,7 @@ class CardView:
     memory_capacity: int
     memory_granted: int
     now: CardNow | None
-    shares: Sequence[Share]
+    shares: Sequence[CardPart]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +125,13 @@ def _card(device: Device, holds: Sequence[DeviceHold], now: CardNow | None) -> C
     )
 
 
-def _shares(holds: Iterable[DeviceHold], capacity: int) -> list[Share]:
+def _shares(holds: Iterable[DeviceHold], capacity: int) -> list[CardPart]:
     """Holders side by side in the order in which they came."""
     found, start = [], 0
     for hold in holds:
         job = hold.allocation.attempt.job
         found.append(
-            Share(
+            CardPart(
                 start=round(100 * start / capacity, 2),
                 width=round(100 * hold.cores / capacity, 2),
                 cores=hold.cores,
@@ -165,7 +165,7 @@ def _hold(row: Allocation, held: Sequence[tuple[int, DeviceHold]]) -> HoldRow:
         user=job.submitted_by.get_username(),
         task=f"{row.task.role.name}-{row.task.index}",
         state=row.task.state,
-        cards=ranges([index for index, _hold_ in held]),
+        cards=format_ranges([index for index, _hold_ in held]),
         compute=_compute(sum(hold.cores for _index, hold in held)),
         memory_mib=sum(hold.memory_mib for _index, hold in held),
         cpu=format_cpu(row.cpu_millicores),
@@ -179,7 +179,7 @@ def _compute(cores: int) -> str:
     if not cores:
         return formats.MISSING
     if cores % 100:
-        return formats.percent(cores)
+        return formats.format_percent(cores)
     return ngettext("%(n)s GPU", "%(n)s GPUs", cores // 100) % {"n": cores // 100}
 
 
@@ -208,14 +208,14 @@ def _foreign_cards(pod: ForeignPod, indices: Mapping[str, int]) -> str:
         for profile, count in sorted(pod.cards.items())
     ]
     parts += [
-        f"GPU {indices[card]}: {formats.percent(cores)} · {formats.memory(memory)}"
+        f"GPU {indices[card]}: {formats.format_percent(cores)} · {formats.format_memory(memory)}"
         for card, cores, memory in pod.shares
         if card in indices
     ]
     return "; ".join(parts)
 
 
-def ranges(indices: Sequence[int]) -> str:
+def format_ranges(indices: Sequence[int]) -> str:
     """Card numbers in short: `0–3, 6`."""
     runs: list[list[int]] = []
     for index in sorted(indices):

@@ -34,7 +34,7 @@ _PRESSURE: Final = {
 }
 
 
-def told(event: NodeEvent) -> view_models.StoryRow:
+def event_row(event: NodeEvent) -> view_models.StoryRow:
     """An event as a line of the node's story."""
     text, tone = _TEXTS.get(event.code, (event.code, ""))
     if "held_until" in event.numbers:

@@ -20,7 +20,7 @@ from clusters.selectors.node_table import STATES, NodeQuery, flavor_list, node_s
 from frontend.components import view_models
 from frontend.components.capacity import Meter
 from frontend.pages.operations import labels
-from frontend.pages.operations.cluster_scope import Scope, ops_frame, scope_of, storable
+from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, remove_null_characters, scope_of
 from frontend.shell.page_shell import operator_required, viewer
 from frontend.texts.labels import state_word
 from scheduling.selectors.holding import pods_by_node
@@ -80,19 +80,19 @@ def nodes_live(request: HttpRequest) -> HttpResponse:
     return render(request, "frontend/operations/nodes_live.html", found)
 
 
-def node_query(request: HttpRequest, scope: Scope) -> NodeQuery:
+def node_query(request: HttpRequest, scope: ClusterScope) -> NodeQuery:
     """What the address asks for; a state that does not exist asks for all."""
     state = request.GET.get("state", "")
     return NodeQuery(
         cluster=scope.cluster_name,
-        flavor=storable(request.GET.get("flavor", "")),
+        flavor=remove_null_characters(request.GET.get("flavor", "")),
         state=state if state in STATES else "",
-        name=storable(request.GET.get("name", "")).strip(),
+        name=remove_null_characters(request.GET.get("name", "")).strip(),
         sort=request.GET.get("sort", ""),
     )
 
 
-def _context(request: HttpRequest, scope: Scope, query: NodeQuery) -> dict[str, Any]:
+def _context(request: HttpRequest, scope: ClusterScope, query: NodeQuery) -> dict[str, Any]:
     who = viewer(request)
     # A page that does not exist any more, because nodes left, shows the last one.
     page = Paginator(node_table(viewer=who, query=query), PER_PAGE).get_page(request.GET.get("page"))
@@ -111,7 +111,7 @@ def _context(request: HttpRequest, scope: Scope, query: NodeQuery) -> dict[str, 
     }
 
 
-def _now_by_node(who: Any, page: Page[Node], scope: Scope) -> dict[uuid.UUID, list[CardNow]]:
+def _now_by_node(who: Any, page: Page[Node], scope: ClusterScope) -> dict[uuid.UUID, list[CardNow]]:
     """The latest readings of the cards of the nodes on the page."""
     owners = _card_owners(page)
     found: dict[uuid.UUID, list[CardNow]] = {}
@@ -125,7 +125,7 @@ def _card_owners(page: Page[Node]) -> Mapping[uuid.UUID, uuid.UUID]:
     return {card.pk: node.pk for node in page for card in node.devices.all()}
 
 
-def _row(node: Any, scope: Scope, now: Sequence[CardNow], pods: int) -> NodeRow:
+def _row(node: Any, scope: ClusterScope, now: Sequence[CardNow], pods: int) -> NodeRow:
     used = sum(reading.utilisation_percent for reading in now) / len(now) if now else None
     memory_used = sum(reading.memory_used_mib for reading in now) if now else None
     return NodeRow(
@@ -135,7 +135,7 @@ def _row(node: Any, scope: Scope, now: Sequence[CardNow], pods: int) -> NodeRow:
         mode=labels.mode_word(node.flavor.gpu_mode) if node.flavor else "",
         place=" · ".join(part for part in (node.zone, node.rack) if part),
         taints=[taint_text(taint) for taint in node.taints],
-        cores_allocated=labels.share(node.cores_granted_sum, 100 * node.cards),
+        cores_allocated=labels.compute_percent(node.cores_granted_sum, 100 * node.cards),
         utilisation=used,
         memory=Meter(
             nominal=node.memory_capacity_sum / 1024,
@@ -144,8 +144,8 @@ def _row(node: Any, scope: Scope, now: Sequence[CardNow], pods: int) -> NodeRow:
             unit="GiB",
         ),
         memory_used=memory_used,
-        cpu=labels.share(node.cpu_granted + node.cpu_foreign, node.cpu_millicores),
-        memory_share=labels.share(node.memory_granted + node.memory_foreign, node.memory_mib),
+        cpu=labels.compute_percent(node.cpu_granted + node.cpu_foreign, node.cpu_millicores),
+        memory_share=labels.compute_percent(node.memory_granted + node.memory_foreign, node.memory_mib),
         pods=pods,
     )
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from foundation.core.errors import NotFound
 from frontend.pages.operations import chart_figures, summary
-from frontend.pages.operations.cluster_scope import Scope, address, ops_frame, scope_of
+from frontend.pages.operations.cluster_scope import ClusterScope, build_address, ops_frame, scope_of
 from frontend.shell.page_shell import operator_required, time_range, viewer
 from frontend.texts import formats
 from telemetry.series import cluster_series
@@ -51,7 +51,7 @@ def overview_chart(request: HttpRequest, kind: str) -> HttpResponse:
     return JsonResponse(figure(found).as_json())
 
 
-def _context(request: HttpRequest, scope: Scope) -> dict[str, object]:
+def _context(request: HttpRequest, scope: ClusterScope) -> dict[str, object]:
     chosen = time_range(request, DEFAULT_RANGE)
     query = {"cluster": scope.cluster_name, "range": chosen.key}
     found = summary.overview_context(viewer(request), scope)
@@ -61,22 +61,22 @@ def _context(request: HttpRequest, scope: Scope) -> dict[str, object]:
         "facts": _facts(scope, *found["size"]),
         "range": chosen,
         "ranges": [
-            (key, label, address(reverse("frontend:ops-overview"), {**query, "range": key}))
+            (key, label, build_address(reverse("frontend:ops-overview"), {**query, "range": key}))
             for key, label in chosen.choices
         ],
-        "live_url": address(reverse("frontend:ops-overview-live"), query),
+        "live_url": build_address(reverse("frontend:ops-overview-live"), query),
         "chart_urls": {
-            kind: address(reverse("frontend:ops-overview-chart", kwargs={"kind": kind}), query)
+            kind: build_address(reverse("frontend:ops-overview-chart", kwargs={"kind": kind}), query)
             for kind in chart_figures.CLUSTER_FIGURES
         },
         "chart_every": CHART_EVERY[chosen.key],
     }
 
 
-def _facts(scope: Scope, nodes: int, cards: int) -> list[str]:
+def _facts(scope: ClusterScope, nodes: int, cards: int) -> list[str]:
     clusters = 1 if scope.cluster else len(scope.clusters)
     return [
         ngettext("%(n)s cluster", "%(n)s clusters", clusters) % {"n": clusters},
-        ngettext("%(n)s node", "%(n)s nodes", nodes) % {"n": formats.number(nodes)},
-        ngettext("%(n)s GPU", "%(n)s GPUs", cards) % {"n": formats.number(cards)},
+        ngettext("%(n)s node", "%(n)s nodes", nodes) % {"n": formats.format_number(nodes)},
+        ngettext("%(n)s GPU", "%(n)s GPUs", cards) % {"n": formats.format_number(cards)},
     ]

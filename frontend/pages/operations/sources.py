@@ -20,8 +20,8 @@ from clusters.gpu.measures import BY_NAME
 from clusters.selectors.flavor import cluster_get
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
-from frontend.pages.operations.cluster_scope import Scope, ops_frame, scope_of
-from frontend.shell.form_actions import done, told, version_of
+from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, scope_of
+from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import operator_required, viewer
 from telemetry.models import SourceKind, TelemetrySource
 from telemetry.sources.fetch import problem_text
@@ -134,7 +134,7 @@ def sources(request: HttpRequest) -> HttpResponse:
         except PermissionDenied:
             raise
         except AllotmentError as error:
-            told(form, error)
+            show_refusal(form, error)
         else:
             messages.success(request, _("Data source %(name)s added") % {"name": made.name})
             return redirect("frontend:ops-source", source=made.pk)
@@ -157,7 +157,7 @@ def sources_live(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _lines(who: User, scope: Scope) -> dict[str, Any]:
+def _lines(who: User, scope: ClusterScope) -> dict[str, Any]:
     rows = source_list(viewer=who, cluster=scope.cluster_name or None)
     query = request_query(scope)
     agents = describe_agents(who, cluster=scope.cluster_name or None)
@@ -172,7 +172,7 @@ def _lines(who: User, scope: Scope) -> dict[str, Any]:
     }
 
 
-def request_query(scope: Scope) -> str:
+def request_query(scope: ClusterScope) -> str:
     """The part of an address that names the chosen cluster."""
     return f"?cluster={scope.cluster.name}" if scope.cluster else ""
 
@@ -211,7 +211,7 @@ def source(request: HttpRequest, source: uuid.UUID) -> HttpResponse:
         if what == "delete":
             word = _("Data source %(name)s deleted") % {"name": found.name}
             remove = partial(source_delete, acting_user=who, source=found, expected=version_of(request))
-            gone = done(request, remove, word, now=partial(_now, who, found))
+            gone = run_change(request, remove, word, now=partial(_now, who, found))
             return (
                 redirect("frontend:ops-sources") if gone else redirect("frontend:ops-source", source=source)
             )
@@ -264,7 +264,7 @@ def _changed(request: HttpRequest, who: User, found: TelemetrySource, form: Sour
     except PermissionDenied:
         raise
     except AllotmentError as error:
-        told(form, error, now=partial(_now, who, found))
+        show_refusal(form, error, now=partial(_now, who, found))
         return False
     messages.success(request, _("Data source %(name)s updated") % {"name": found.name})
     return True

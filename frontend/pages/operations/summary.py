@@ -18,7 +18,7 @@ from clusters.selectors.foreign import ForeignHolding, foreign_holdings
 from clusters.selectors.grid import GridNode, Stranded, count_stranded, node_grid
 from foundation.core import clock
 from frontend.pages.operations import gpu_tiles, labels, tenants_table
-from frontend.pages.operations.cluster_scope import Scope
+from frontend.pages.operations.cluster_scope import ClusterScope
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
 from quotas.selectors.usage import tenant_usage
@@ -45,7 +45,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonBar:
-    """How many jobs wait for one reason; `share` is the bar's length in percent of the longest."""
+    """How many jobs wait for one reason; `compute_percent` is the bar's length in percent of the longest."""
 
     title: str
     count: int
@@ -63,7 +63,7 @@ class IdleJob:
     cards: int
 
 
-def overview_context(who: User, scope: Scope) -> dict[str, Any]:
+def overview_context(who: User, scope: ClusterScope) -> dict[str, Any]:
     """Everything below the page's head, in a fixed number of queries."""
     cluster_id = scope.cluster_id
     nodes = node_grid(viewer=who, cluster_id=cluster_id)
@@ -109,20 +109,20 @@ def _use_tiles(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> l
     capacity = sum(card.cores_capacity for card in cards)
     known = [now[card.id] for card in cards if card.id in now]
     used = sum(reading.utilisation_percent for reading in known)
-    of_allocated = labels.share(used, sum(reading.cores_allocated for reading in known))
+    of_allocated = labels.compute_percent(used, sum(reading.cores_allocated for reading in known))
     meaning = _("No data in the last 30 s")
     if known:
-        meaning = _("%(share)s of allocated") % {"share": formats.percent(of_allocated)}
+        meaning = _("%(share)s of allocated") % {"share": formats.format_percent(of_allocated)}
     return [
         Tile(
             label=_("Allocated"),
-            value=formats.percent(labels.share(granted, capacity), 1),
+            value=formats.format_percent(labels.compute_percent(granted, capacity), 1),
             meaning=_("%(part)s of %(total)s GPUs")
-            % {"part": labels.cards(granted), "total": labels.cards(capacity)},
+            % {"part": labels.format_cards(granted), "total": labels.format_cards(capacity)},
         ),
         Tile(
             label=_("GPU utilization"),
-            value=formats.percent(labels.share(used, 100 * len(known)), 1),
+            value=formats.format_percent(labels.compute_percent(used, 100 * len(known)), 1),
             meaning=meaning,
         ),
     ]
@@ -138,7 +138,7 @@ def _idle_tile(idle: Sequence[IdleSlice], *, measured: bool) -> Tile:
     jobs = len({part.job_id for part in idle})
     return Tile(
         label=_("Idle GPUs (allocated, > 5 min)"),
-        value=formats.number(len(idle)),
+        value=formats.format_number(len(idle)),
         meaning=ngettext("%(n)s job", "%(n)s jobs", jobs) % {"n": jobs} if idle else _("None"),
         tone="waiting" if idle else "",
         url="#idle" if idle else "",
@@ -149,10 +149,10 @@ def _waiting_tile(waiting: Waiting, now: datetime) -> Tile:
     meaning = _("No pending jobs")
     if waiting.median_since and waiting.oldest_since:
         meaning = _("Median %(median)s · longest %(oldest)s") % {
-            "median": formats.duration(_age(now, waiting.median_since), 1),
-            "oldest": formats.duration(_age(now, waiting.oldest_since), 1),
+            "median": formats.format_duration(_age(now, waiting.median_since), 1),
+            "oldest": formats.format_duration(_age(now, waiting.oldest_since), 1),
         }
-    return Tile(label=_("Pending jobs"), value=formats.number(waiting.jobs), meaning=meaning)
+    return Tile(label=_("Pending jobs"), value=formats.format_number(waiting.jobs), meaning=meaning)
 
 
 def _age(now: datetime, since: datetime) -> timedelta:
@@ -165,7 +165,7 @@ def _gang_tile(flavors: Iterable[FlavorCapacity]) -> Tile:
     fits = best is not None and best.one_rack > 0
     return Tile(
         label=_("Largest gang that can start now"),
-        value=formats.number(best.one_rack if best else 0),
+        value=formats.format_number(best.one_rack if best else 0),
         meaning=_("%(flavor)s, single rack") % {"flavor": best.flavor.name}
         if best and fits
         else _("No GPU is fully free"),
@@ -203,7 +203,9 @@ def stranded_sentences(found: Stranded) -> list[str]:
             "%(cards)s GPUs in fragments on %(n)s nodes.",
             found.fragment_nodes,
         )
-        sentences.append(text % {"cards": labels.cards(found.fragment_cores), "n": found.fragment_nodes})
+        sentences.append(
+            text % {"cards": labels.format_cards(found.fragment_cores), "n": found.fragment_nodes}
+        )
     return sentences
 
 
@@ -225,16 +227,16 @@ def describe_foreign_holdings(found: Iterable[ForeignHolding]) -> list[str]:
     return sentences
 
 
-def _used_by_workspace(who: User, slices: Iterable[LiveSlice]) -> dict[uuid.UUID, tenants_table.Measured]:
+def _used_by_workspace(who: User, slices: Iterable[LiveSlice]) -> dict[uuid.UUID, tenants_table.TenantUse]:
     """What is measured of the jobs that hold something; a job that has just ended counts no more.
 
     A job never spans clusters, so this is also right for one cluster.
     """
     owners = {part.job_id: part.workspace_id for part in slices}
-    found: dict[uuid.UUID, tenants_table.Measured] = {}
+    found: dict[uuid.UUID, tenants_table.TenantUse] = {}
     for job_id, use in jobs_now(who, owners.keys()).items():
-        had = found.get(owners[job_id], tenants_table.Measured())
-        found[owners[job_id]] = tenants_table.Measured(
+        had = found.get(owners[job_id], tenants_table.TenantUse())
+        found[owners[job_id]] = tenants_table.TenantUse(
             had.used + use.cores_used, had.granted + use.cores_granted
         )
     return found
@@ -276,4 +278,4 @@ def _idle_job(part: LiveSlice, owner: Tenant, cards: int) -> IdleJob:
 
 def job_url(workspace: str, job_id: uuid.UUID) -> str:
     """A job's page in its workspace."""
-    return navigation.address("frontend:job-detail", workspace=workspace, job=str(job_id))
+    return navigation.find_address("frontend:job-detail", workspace=workspace, job=str(job_id))

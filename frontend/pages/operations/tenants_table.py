@@ -20,7 +20,7 @@ _DEEPEST: Final = 3  # the style sheet indents this far; deeper levels line up b
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TenantUse:
     """Compute in use and granted, in percent points, of the jobs that have a reading."""
 
     used: float = 0
@@ -58,7 +58,7 @@ class TenantRow:
 def tenant_rows(
     usages: Sequence[TenantUsage],
     *,
-    used: Mapping[uuid.UUID, Measured],
+    used: Mapping[uuid.UUID, TenantUse],
     waiting: Mapping[uuid.UUID, int],
     flavors: frozenset[uuid.UUID] | None = None,
 ) -> list[TenantRow]:
@@ -73,7 +73,7 @@ def tenant_rows(
         _row(
             usage,
             _of(usage, flavors),
-            Measured(used_below[usage.tenant.pk], granted_below[usage.tenant.pk]),
+            TenantUse(used_below[usage.tenant.pk], granted_below[usage.tenant.pk]),
             int(waiting_below[usage.tenant.pk]),
         )
         for usage in usages
@@ -95,7 +95,7 @@ def _of(usage: TenantUsage, flavors: frozenset[uuid.UUID] | None) -> list[Flavor
     return [part for part in usage.flavors if flavors is None or part.flavor.pk in flavors]
 
 
-def _row(usage: TenantUsage, pools: Iterable[FlavorUsage], use: Measured, waiting: int) -> TenantRow:
+def _row(usage: TenantUsage, pools: Iterable[FlavorUsage], use: TenantUse, waiting: int) -> TenantRow:
     parts = [part for part in pools if part.nominal != 0 or part.reserved]
     tenant = usage.tenant
     is_workspace = tenant.kind == TenantKind.WORKSPACE
@@ -104,10 +104,12 @@ def _row(usage: TenantUsage, pools: Iterable[FlavorUsage], use: Measured, waitin
     return TenantRow(
         key=tenant.pk,
         name=tenant.name,
-        url=navigation.address("frontend:workspace-overview", workspace=tenant.slug) if is_workspace else "",
+        url=navigation.find_address("frontend:workspace-overview", workspace=tenant.slug)
+        if is_workspace
+        else "",
         indent=min(usage.depth, _DEEPEST),
         parts=[_part(part, used) for part in parts],
-        utilised=labels.share(use.used, use.granted),
+        utilised=labels.compute_percent(use.used, use.granted),
         waiting=waiting,
     )
 
@@ -123,8 +125,8 @@ def _part(part: FlavorUsage, used: float | None) -> PoolPart:
             lent=part.lent / 100,
             unit=_("GPUs"),
         ),
-        allocated=labels.cards(part.reserved),
-        nominal=_("unlimited") if part.nominal is None else labels.cards(part.nominal),
+        allocated=labels.format_cards(part.reserved),
+        nominal=_("unlimited") if part.nominal is None else labels.format_cards(part.nominal),
         borrowed=labels.signed_cards(part.borrowed / 100),
         lent=labels.signed_cards(-part.lent / 100),
     )

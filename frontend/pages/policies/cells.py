@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from clusters.models import Sharing
 from clusters.selectors.cell import cell_get, cell_list
 from clusters.services.cell import cell_set
-from frontend.shell.form_actions import done, version_of
+from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -64,4 +64,6 @@ def _change_sharing(request: HttpRequest, who: User) -> None:
         "cell": cell.name,
         "sharing": str(_SHARING[sharing.value][0]).lower(),
     }
-    done(request, lambda: cell_set(acting_user=who, cell=cell, sharing=sharing, expected=expected), word)
+    run_change(
+        request, lambda: cell_set(acting_user=who, cell=cell, sharing=sharing, expected=expected), word
+    )

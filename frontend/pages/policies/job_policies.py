@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy, gettext_noop
 from foundation.core.errors import AllotmentError
 from foundation.core.numbers import read_whole
 from frontend.components import view_models
-from frontend.shell.form_actions import done, told, version_of
+from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from scheduling.job_file import FIELDS, load_text
 from scheduling.models import WorkspacePolicy
@@ -42,7 +42,7 @@ _DEEPEST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PolicyLine:
     """A tenant in the list, with how much it demands itself."""
 
     tenant: Tenant
@@ -53,7 +53,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PolicyRow:
     """One field that can be limited: what is set here, and what counts."""
 
     label: str
@@ -186,7 +186,7 @@ def policies(request: HttpRequest) -> HttpResponse:
         depth[tenant.pk] = depth.get(tenant.parent_id, -1) + 1 if tenant.parent_id else 0
         policy = own.get(tenant.pk)
         limits = sum(map(len, (policy.minimum, policy.maximum, policy.allowed))) if policy else 0
-        lines.append(Line(tenant, min(depth[tenant.pk], _DEEPEST), _address(tenant), limits, policy))
+        lines.append(PolicyLine(tenant, min(depth[tenant.pk], _DEEPEST), _address(tenant), limits, policy))
     frame(request, label=_("Policies"), trail=_("Operations"))
     return render(request, "frontend/policies/policies.html", {"lines": lines})
 
@@ -201,7 +201,7 @@ def policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
         return _show(request, who, place, PolicyForm(initial=_initial(own)), own)
     if request.POST.get("do") == "remove":
         word = _("Policy of %(name)s deleted") % {"name": place.name}
-        done(
+        run_change(
             request, lambda: policy_delete(acting_user=who, tenant=place, expected=version_of(request)), word
         )
         return redirect(_address(place))
@@ -215,7 +215,7 @@ def policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
                 expected=form.cleaned_data["version"],
             )
         except AllotmentError as error:
-            told(form, error)
+            show_refusal(form, error)
         else:
             messages.success(request, _("Policy saved. It applies to new jobs."))
             return redirect(_address(place))
@@ -253,7 +253,7 @@ def _show(
 ) -> HttpResponse:
     effective = policy_effective(viewer=who, tenant=place)
     rows = [
-        Row(
+        PolicyRow(
             limit_label(name),
             name,
             form[f"minimum.{name}"],

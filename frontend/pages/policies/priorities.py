@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError
 from frontend.pages.tenancy.members import id_of
-from frontend.shell.form_actions import done, told, version_of
+from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from scheduling.models import PriorityClass, PriorityGrant
 from scheduling.selectors.priority_grant import (
@@ -94,11 +94,13 @@ def _act(request: HttpRequest, who: User) -> ClassForm | None:
         tenant = tenant_get(viewer=who, tenant_id=id_of(asked.get("tenant", "")))
         found = priority_class_get(asked.get("class", ""))
         word = _("%(name)s granted to %(tenant)s") % {"tenant": tenant.name, "name": found.name}
-        done(request, lambda: priority_grant(acting_user=who, tenant=tenant, priority_class=found), word)
+        run_change(
+            request, lambda: priority_grant(acting_user=who, tenant=tenant, priority_class=found), word
+        )
     elif what == "revoke":
         grant = priority_grant_get(viewer=who, pk=uuid.UUID(str(id_of(asked.get("grant", "")))))
         word = _("Grant revoked. Existing jobs keep their priority.")
-        done(request, lambda: priority_revoke(acting_user=who, grant=grant), word)
+        run_change(request, lambda: priority_revoke(acting_user=who, grant=grant), word)
     else:
         _change(request, who, priority_class_get(asked.get("class", "")))
     return None
@@ -110,7 +112,7 @@ def _made(request: HttpRequest, who: User) -> ClassForm | None:
         try:
             made = priority_class_create(acting_user=who, **form.cleaned_data)
         except AllotmentError as error:
-            told(form, error)
+            show_refusal(form, error)
         else:
             messages.success(request, _("Priority class %(name)s created") % {"name": made.name})
             return None
@@ -125,7 +127,7 @@ def _change(request: HttpRequest, who: User, found: PriorityClass) -> None:
     if what in ("retire", "restore"):
         word = _("%(name)s disabled") if what == "retire" else _("%(name)s enabled")
         retired = what == "retire"
-        done(
+        run_change(
             request,
             lambda: priority_class_update(
                 acting_user=who, priority_class=found, retired=retired, expected=expected
@@ -138,7 +140,7 @@ def _change(request: HttpRequest, who: User, found: PriorityClass) -> None:
         messages.error(request, _("The value of %(name)s must be a whole number.") % names)
         return
     values = {"value": form.cleaned_data["value"], "description": form.cleaned_data["description"]}
-    done(
+    run_change(
         request,
         lambda: priority_class_update(acting_user=who, priority_class=found, expected=expected, **values),
         _("%(name)s updated. Existing jobs aren't affected.") % names,

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError, FieldError, Invalid
 from frontend.components import view_models
-from frontend.shell.form_actions import done, told, version_of
+from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import Queue
 from quotas.selectors.queue import queue_get, queue_list
@@ -66,7 +66,7 @@ _OTHERS: Final[Choices] = [
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class QueuePolicyLine:
     """A queue in the list, in words."""
 
     queue: Queue
@@ -174,7 +174,7 @@ def queues(request: HttpRequest) -> HttpResponse:
         try:
             made = _open(who, form.cleaned_data)
         except AllotmentError as error:
-            told(form, error)
+            show_refusal(form, error)
         else:
             messages.success(request, _("Queue %(name)s created. Next: assign quota.") % {"name": made.name})
             return redirect(_address(made))
@@ -203,11 +203,11 @@ def _unknown() -> Invalid:
     return Invalid(message, errors=[FieldError("flavors", "UNKNOWN", message)])
 
 
-def _line(queue: Queue) -> Line:
+def _line(queue: Queue) -> QueuePolicyLine:
     found = preset_of(queue)
     word, tone = STOPS[queue.stop_policy]
     preset = str(PRESETS[found][0]) if found else _("Custom")
-    return Line(queue, _address(queue), preset, str(word), tone)
+    return QueuePolicyLine(queue, _address(queue), preset, str(word), tone)
 
 
 def _address(queue: Queue) -> str:
@@ -237,7 +237,7 @@ def queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
         if preset:
             messages.error(request, error.detail)
             return redirect(_address(found))
-        told(form, error)
+        show_refusal(form, error)
         return _show(request, who, found, form, status=400)
     messages.success(request, _("Settings saved"))
     return redirect(_address(found))
@@ -247,7 +247,7 @@ def _rename(request: HttpRequest, who: User, found: Queue) -> str:
     """Give the queue another name; the address of its page then."""
     name = request.POST.get("name", "").strip()
     rename = partial(queue_rename, acting_user=who, queue=found, name=name, expected=version_of(request))
-    done(request, rename, _("Queue renamed to %(name)s") % {"name": name}, now=partial(_now, found))
+    run_change(request, rename, _("Queue renamed to %(name)s") % {"name": name}, now=partial(_now, found))
     return _address(found)
 
 
@@ -259,7 +259,7 @@ def _delete(request: HttpRequest, who: User, found: Queue) -> str:
         queue_delete, acting_user=who, queue=found, move_to=move_to, expected=version_of(request)
     )
     word = _("Queue %(name)s deleted. Quota returned to the workspace.") % {"name": found.name}
-    gone = done(request, delete, word, now=partial(_now, found))
+    gone = run_change(request, delete, word, now=partial(_now, found))
     return reverse("frontend:ops-queues") if gone else _address(found)
 
 

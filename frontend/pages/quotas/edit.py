@@ -33,7 +33,7 @@ def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespon
     """Save what is typed, or show the form again with what is wrong; `fill` only fills it in."""
     who = viewer(request)
     found, pool = _place(who, node, flavor)
-    typed = form.read(request.POST.dict())
+    typed = form.read_form(request.POST.dict())
     tenant = tenant_get(who, request.POST.get("tenant", "").replace("\x00", ""))
     try:
         if "fill" in request.POST:
@@ -41,7 +41,7 @@ def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespon
         revision = quota_set(
             acting_user=who,
             node=found.node,
-            amounts=form.amounts(typed, form.shown(found, pool), pool),
+            amounts=form.changed_amounts(typed, form.form_of(found, pool), pool),
             version=_version(typed),
             reason=typed.reason,
             shrink=typed.choice,
@@ -65,10 +65,10 @@ def check(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespo
     """What saving would do; writes nothing."""
     who = viewer(request)
     found, pool = _place(who, node, flavor)
-    typed = form.read(request.POST.dict())
+    typed = form.read_form(request.POST.dict())
     effect: dict[str, Any]
     try:
-        amounts = form.amounts(typed, form.shown(found, pool), pool)
+        amounts = form.changed_amounts(typed, form.form_of(found, pool), pool)
         preview = quota_preview(
             acting_user=who,
             cell_id=found.node.cell_id,

@@ -78,7 +78,7 @@ class Typed:
         return replace(self, rows=rows)
 
 
-def shown(node: NodeQuota, flavor: Flavor) -> Typed:
+def form_of(node: NodeQuota, flavor: Flavor) -> Typed:
     """The form as things are."""
     rows = {row.resource: row for row in node.rows if row.flavor.pk == flavor.pk}
     empty = QuotaRow(queue=node.queue, flavor=flavor, resource=Resource.CPU)
@@ -90,7 +90,7 @@ def shown(node: NodeQuota, flavor: Flavor) -> Typed:
     return Typed(_rows(values), version=str(node.node.version))
 
 
-def read(data: Mapping[str, str]) -> Typed:
+def read_form(data: Mapping[str, str]) -> Typed:
     """The form as typed."""
     values = {
         f"{r.value}.{limit}": data.get(f"{r.value}.{limit}", "").strip() for r in TITLES for limit in LIMITS
@@ -114,10 +114,10 @@ def fill_gpus(data: Mapping[str, str], node: NodeQuota, flavor: Flavor, *, only_
         more = now is not None and (not isinstance(amount.nominal, int) or amount.nominal > now)
         if not isinstance(amount.nominal, Keep) and (more or not only_more):
             filled[f"{amount.resource.value}.nominal"] = _text(amount.nominal)
-    return read(filled)
+    return read_form(filled)
 
 
-def amounts(typed: Typed, before: Typed, flavor: Flavor) -> list[QuotaAmount]:
+def changed_amounts(typed: Typed, before: Typed, flavor: Flavor) -> list[QuotaAmount]:
     """The limits that differ from what is there; the others stay as they are.
 
     Raises: Invalid that names each box with something else than a whole number or `unlimited`.

@@ -42,7 +42,7 @@ _SHOWN: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HistoryEntry:
     """One revision in words: its limits from and to, and whether it can be taken back here."""
 
     revision: QuotaRevision
@@ -53,12 +53,12 @@ class Entry:
     may_revert: bool
 
 
-def entry(who: User, revision: QuotaRevision) -> Entry:
+def history_entry(who: User, revision: QuotaRevision) -> HistoryEntry:
     """What the history shows of a revision whose `changes` and `reverted_by` are at hand."""
     changes = list(revision.changes.all())
     lines = [line for change in changes for line in change_lines(change)]
     reverted = bool(revision.reverted_by.all())
-    return Entry(
+    return HistoryEntry(
         revision,
         str(SOURCES.get(revision.source, revision.source)),
         lines[:_SHOWN],

@@ -19,9 +19,9 @@ from clusters.models import Cell, Flavor
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from frontend.components import view_models
-from frontend.pages.quotas.form import Typed, shown
-from frontend.pages.quotas.history import entry
-from frontend.pages.quotas.rows import TITLES, Links, pools
+from frontend.pages.quotas.form import Typed, form_of
+from frontend.pages.quotas.history import history_entry
+from frontend.pages.quotas.rows import TITLES, Links, pool_tables
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.selectors.flavor import list_flavors
 from quotas.selectors.quota_history import quota_history
@@ -116,11 +116,11 @@ def _context(
             view_models.Chip(label=str(title), value=resource_word(item)) for item, title in TITLES.items()
         ],
         "resource": resource_word(resource),
-        "pools": pools(nodes, resource, links, editing),
+        "pools": pool_tables(nodes, resource, links, editing),
         "form": form,
         "refusal": refusal,
         "page": history,
-        "revisions": [entry(who, revision) for revision in history],
+        "revisions": [history_entry(who, revision) for revision in history],
         "limits_locked": bool(form and form.node.queue and not above),
         "gpu_pool": bool(form and form.flavor.card_model),
         "back": {"next": _address(ops, tenant, resource)},
@@ -138,7 +138,7 @@ def _asked(request: HttpRequest, nodes: Sequence[NodeQuota]) -> Open | None:
             continue
         for flavor in list_flavors([node.node.cell_id]):
             if str(flavor.pk) == request.GET.get("flavor"):
-                return Open(node, flavor, shown(node, flavor))
+                return Open(node, flavor, form_of(node, flavor))
     return None
 
 

@@ -37,7 +37,7 @@ TITLES: Final[dict[Resource, str | Promise]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class QuotaLine:
     """One node in one pool, its amounts in words."""
 
     node_id: uuid.UUID
@@ -67,7 +67,7 @@ class Pool:
     flavor: Flavor
     unit: str
     over: str
-    lines: Sequence[Line]
+    lines: Sequence[QuotaLine]
     edited: bool
 
 
@@ -79,14 +79,14 @@ class Links:
     edit: Callable[[NodeQuota, Flavor], str]
 
 
-def amount(resource: Resource, value: int | None) -> str:
+def format_amount(resource: Resource, value: int | None) -> str:
     """An amount in the unit that people read, or `unlimited`."""
     if value is None:
         return _("unlimited")
-    return formats.number(value / UNITS[resource][1], 1).removesuffix(".0")
+    return formats.format_number(value / UNITS[resource][1], 1).removesuffix(".0")
 
 
-def pools(
+def pool_tables(
     nodes: Sequence[NodeQuota],
     resource: Resource,
     links: Links,
@@ -118,8 +118,8 @@ def _over(nominal: int | None, exists: int | None) -> str:
     if nominal is None or exists is None or nominal <= exists:
         return ""
     numbers = {
-        "nominal": amount(Resource.GPU_CORES, nominal),
-        "exists": amount(Resource.GPU_CORES, exists),
+        "nominal": format_amount(Resource.GPU_CORES, nominal),
+        "exists": format_amount(Resource.GPU_CORES, exists),
     }
     return _("Nominal quota of %(nominal)s GPUs exceeds the %(exists)s GPUs of the pool.") % numbers
 
@@ -131,9 +131,9 @@ def _of(node: NodeQuota, flavor: Flavor, resource: Resource) -> QuotaRow:
     return QuotaRow(queue=node.queue, flavor=flavor, resource=resource)
 
 
-def _line(node: NodeQuota, row: QuotaRow, links: Links, *, own: bool, edited: bool) -> Line:
+def _line(node: NodeQuota, row: QuotaRow, links: Links, *, own: bool, edited: bool) -> QuotaLine:
     resource, unit = row.resource, UNITS[row.resource]
-    return Line(
+    return QuotaLine(
         node_id=node.node.pk,
         name=node.queue or node.node.tenant.name,
         url="" if own else links.open(node),
@@ -145,14 +145,14 @@ def _line(node: NodeQuota, row: QuotaRow, links: Links, *, own: bool, edited: bo
             lent=row.lent / unit[1],
             unit=str(unit[0]),
         ),
-        nominal=amount(resource, row.nominal),
-        own_nominal=amount(resource, row.own_nominal),
-        reserved=amount(resource, row.reserved),
-        borrowed=amount(resource, row.borrowed) if row.borrowed else formats.MISSING,
-        lent=amount(resource, row.lent) if row.lent else formats.MISSING,
-        borrowing_limit=amount(resource, row.borrowing_limit),
-        lending_limit=amount(resource, row.lending_limit),
-        pending=formats.number(node.pending_flavors.get(row.flavor.pk, 0))
+        nominal=format_amount(resource, row.nominal),
+        own_nominal=format_amount(resource, row.own_nominal),
+        reserved=format_amount(resource, row.reserved),
+        borrowed=format_amount(resource, row.borrowed) if row.borrowed else formats.MISSING,
+        lent=format_amount(resource, row.lent) if row.lent else formats.MISSING,
+        borrowing_limit=format_amount(resource, row.borrowing_limit),
+        lending_limit=format_amount(resource, row.lending_limit),
+        pending=formats.format_number(node.pending_flavors.get(row.flavor.pk, 0))
         if node.pending_jobs
         else formats.MISSING,
         edit_url=links.edit(node, row.flavor),

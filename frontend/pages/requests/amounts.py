@@ -17,12 +17,12 @@ from quotas.services.quota_plan import QuotaAmount
 _FIELD = re.compile(r"(?:amounts|offer)\.([0-9]{1,9})\.(\w+)")
 
 
-def asked(typed: form.Typed, node: NodeQuota, pool: Flavor) -> list[dict[str, Any]]:
+def requested_items(typed: form.Typed, node: NodeQuota, pool: Flavor) -> list[dict[str, Any]]:
     """The limits that differ from what there is, as requests take them.
 
     Raises: Invalid that names each box that cannot be read.
     """
-    return [_item(amount) for amount in form.amounts(typed, form.shown(node, pool), pool)]
+    return [_item(amount) for amount in form.changed_amounts(typed, form.form_of(node, pool), pool)]
 
 
 def _item(amount: QuotaAmount) -> dict[str, Any]:
@@ -35,7 +35,9 @@ def _item(amount: QuotaAmount) -> dict[str, Any]:
     }
 
 
-def marked(typed: form.Typed, items: Sequence[Mapping[str, Any]], errors: Sequence[FieldError]) -> form.Typed:
+def mark_errors(
+    typed: form.Typed, items: Sequence[Mapping[str, Any]], errors: Sequence[FieldError]
+) -> form.Typed:
     """The grid with the errors of the items beside their boxes."""
     found = []
     for error in errors:
@@ -46,9 +48,9 @@ def marked(typed: form.Typed, items: Sequence[Mapping[str, Any]], errors: Sequen
     return typed.marked(found)
 
 
-def wished(node: NodeQuota, pool: Flavor, items: Sequence[Mapping[str, Any]]) -> form.Typed:
+def requested_form(node: NodeQuota, pool: Flavor, items: Sequence[Mapping[str, Any]]) -> form.Typed:
     """The grid with what somebody asked for typed into it."""
-    typed = form.shown(node, pool)
+    typed = form.form_of(node, pool)
     values = {
         f"{item['resource']}.{name}": "unlimited" if item[name] is None else str(item[name])
         for item in items

@@ -20,7 +20,7 @@ from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
 from foundation.core.numbers import read_whole
 from frontend.pages.requests import labels
-from frontend.shell.form_actions import done, version_of
+from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from frontend.texts import formats
 from quotas.models import Budget, BudgetAction
@@ -75,7 +75,7 @@ class NewBudgetForm(BudgetForm):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BudgetRow:
     """One budget in words, with the form that changes it for who may."""
 
     use: BudgetUse
@@ -89,19 +89,19 @@ class Row:
     form: BudgetForm | None = None
 
 
-def row(use: BudgetUse, *, form: BudgetForm | None = None) -> Row:
+def budget_table_row(use: BudgetUse, *, form: BudgetForm | None = None) -> BudgetRow:
     """What tables show of a budget."""
     budget = use.budget
     states = {"ok": _("OK"), "warning": _("Near limit"), "exhausted": _("Exhausted")}
-    return Row(
+    return BudgetRow(
         use=use,
         name=budget.tenant.name,
         pool=budget.flavor.name if budget.flavor else _("All pools"),
         action=str(labels.ACTIONS[budget.action]),
         state=states[use.state],
         tone=_TONES[use.state],
-        numbers=_("GPU-hours, %(percent)s") % {"percent": formats.percent(use.percent)},
-        steps=", ".join(formats.percent(step) for step in budget.thresholds) or formats.MISSING,
+        numbers=_("GPU-hours, %(percent)s") % {"percent": formats.format_percent(use.percent)},
+        steps=", ".join(formats.format_percent(step) for step in budget.thresholds) or formats.MISSING,
         form=form,
     )
 
@@ -129,7 +129,9 @@ def budgets(request: HttpRequest) -> HttpResponse:
     mine = {tenant.pk for tenant in tenants}
     uses = budget_list(who, now=clock.now())
     context: dict[str, Any] = {
-        "rows": [row(use, form=_filled(use) if use.budget.tenant_id in mine else None) for use in uses],
+        "rows": [
+            budget_table_row(use, form=_filled(use) if use.budget.tenant_id in mine else None) for use in uses
+        ],
         "form": form,
         "refusal": refusal,
         "may_set": bool(tenants),
@@ -180,14 +182,14 @@ def _act(request: HttpRequest, who: User, what: str) -> None:
     if what == "delete":
         word = _("Budget deleted")
         delete = partial(budget_delete, acting_user=who, budget=found, version=version_of(request))
-        done(request, delete, word, now=partial(_now, found))
+        run_change(request, delete, word, now=partial(_now, found))
         return
     form = BudgetForm(request.POST)
     if not form.is_valid():
         messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
         return
     changes = {name: form.cleaned_data[name] for name in ("gpu_hours", "action", "thresholds")}
-    done(
+    run_change(
         request,
         lambda: budget_change(acting_user=who, budget=found, changes=changes, version=version_of(request)),
         _("Budget updated"),
@@ -197,5 +199,8 @@ def _act(request: HttpRequest, who: User, what: str) -> None:
 
 def _now(budget: Budget) -> str:
     """A budget as somebody else has left it."""
-    words_of = {"hours": formats.number(budget.gpu_hours), "action": str(labels.ACTIONS[budget.action])}
+    words_of = {
+        "hours": formats.format_number(budget.gpu_hours),
+        "action": str(labels.ACTIONS[budget.action]),
+    }
     return _("Current: %(hours)s GPU-hours per month. When exhausted: %(action)s.") % words_of

@@ -18,7 +18,7 @@ from foundation.core.numbers import read_whole
 from frontend.components import view_models
 from frontend.pages.quotas import form
 from frontend.pages.requests import amounts, labels
-from frontend.pages.requests.own_requests import PER_PAGE, row
+from frontend.pages.requests.own_requests import PER_PAGE, request_row
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import QuotaRequest, RequestState
 from quotas.selectors.flavor import find_flavor_named
@@ -42,7 +42,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(state=RequestState.PENDING)
     page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
     chips = [view_models.Chip(label=_("Pending"), value=""), view_models.Chip(label=_("All"), value="all")]
-    found = [(row(who, each), service.may_decide_request(who, each)) for each in page]
+    found = [(request_row(who, each), service.may_decide_request(who, each)) for each in page]
     return render(request, "frontend/requests/inbox.html", {"page": page, "rows": found, "chips": chips})
 
 
@@ -88,8 +88,8 @@ def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpRespons
             return _show(request, who, found, refusal=_("Enter a reason. The requester sees it."), status=400)
         elif what == "counter":
             pool = _pool(found)
-            typed = form.read(request.POST.dict())
-            items = amounts.asked(typed, node_quota(who, found.node), pool)
+            typed = form.read_form(request.POST.dict())
+            items = amounts.requested_items(typed, node_quota(who, found.node), pool)
             service.quota_request_counter(
                 acting_user=who, request=found, offer=items, answer=answer, version=version
             )
@@ -99,7 +99,7 @@ def _decide(request: HttpRequest, who: User, found: QuotaRequest) -> HttpRespons
     except (NotFound, PermissionDenied):
         raise
     except AllotmentError as error:
-        marked = amounts.marked(typed, items, error.errors) if typed else None
+        marked = amounts.mark_errors(typed, items, error.errors) if typed else None
         return _show(request, who, found, refusal=error.detail, status=error.status, typed=marked)
     return redirect("frontend:ops-requests")
 
@@ -118,11 +118,11 @@ def _show(
     pending = found.state == RequestState.PENDING
     context: dict[str, Any] = {
         "found": found,
-        "row": row(who, found),
+        "row": request_row(who, found),
         "evidence": labels.evidence_facts(found.evidence),
         "evidence_at": found.created_at,
         "may_decide": pending and service.may_decide_request(who, found),
-        "typed": typed or amounts.wished(node, pool, found.asked),
+        "typed": typed or amounts.requested_form(node, pool, found.asked),
         "pool": pool,
         "refusal": refusal,
         "gpu_pool": False,

@@ -69,7 +69,7 @@ def wish_lines(items: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str
 def _amount(resource: Resource, value: int | None) -> str:
     """As elsewhere, but compute in GPUs: its line says already that it is compute."""
     if resource is Resource.GPU_CORES and value is not None:
-        return _("%(n)s GPUs") % {"n": formats.number(value / 100, 0 if value % 100 == 0 else 2)}
+        return _("%(n)s GPUs") % {"n": formats.format_number(value / 100, 0 if value % 100 == 0 else 2)}
     return format_amount(resource, value)
 
 
@@ -93,22 +93,22 @@ def evidence_facts(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
         used = _("No usage in the last %(days)s days") % {"days": days}
     else:
         hours = use["gpu_hours"].items()
-        by_flavor = ", ".join(f"{name} {formats.number(amount, 1)}" for name, amount in hours)
+        by_flavor = ", ".join(f"{name} {formats.format_number(amount, 1)}" for name, amount in hours)
         used = _("%(hours)s GPU-hours (%(parts)s), %(mean)s GPUs on average") % {
-            "hours": formats.number(use["total_gpu_hours"], 1),
+            "hours": formats.format_number(use["total_gpu_hours"], 1),
             "parts": by_flavor,
-            "mean": formats.number(use["mean_gpus"], 1),
+            "mean": formats.format_number(use["mean_gpus"], 1),
         }
     if "missing" in idle or not idle:
         idled = _("No metrics available")
     else:
         idled = _("%(idle)s of %(held)s measured GPU-hours were idle") % {
-            "idle": formats.number(idle["idle_gpu_hours"], 1),
-            "held": formats.number(idle["measured_gpu_hours"], 1),
+            "idle": formats.format_number(idle["idle_gpu_hours"], 1),
+            "held": formats.format_number(idle["measured_gpu_hours"], 1),
         }
     waits = _("Jobs: %(jobs)s, GPUs: %(cards)s") % {
-        "jobs": formats.number(pending.get("jobs", 0)),
-        "cards": formats.number(pending.get("cards", 0)),
+        "jobs": formats.format_number(pending.get("jobs", 0)),
+        "cards": formats.format_number(pending.get("cards", 0)),
     }
     return [
         (_("Usage, last %(days)s days") % {"days": days}, used),

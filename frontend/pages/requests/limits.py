@@ -19,8 +19,8 @@ from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
-from frontend.pages.requests.budgets import row as budget_row
-from frontend.shell.form_actions import done, version_of
+from frontend.pages.requests.budgets import budget_table_row as budget_row
+from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import UserLimit
 from quotas.selectors.budget import gpu_hours_by_month, workspace_budgets
@@ -62,7 +62,7 @@ class LimitForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LimitRow:
     """One limit in words."""
 
     limit: UserLimit
@@ -139,12 +139,12 @@ def _delete(request: HttpRequest, who: User, place: Tenant) -> None:
         return _("Limit is now %(amount)s.") % {"amount": amount}
 
     delete = partial(user_limit_delete, acting_user=who, limit=found, version=version_of(request))
-    done(request, delete, _("User limit deleted"), now=now)
+    run_change(request, delete, _("User limit deleted"), now=now)
 
 
-def _rows(limits: Sequence[UserLimit] | Any) -> list[Row]:
+def _rows(limits: Sequence[UserLimit] | Any) -> list[LimitRow]:
     return [
-        Row(
+        LimitRow(
             limit=limit,
             user=limit.user.username if limit.user else _("All users"),
             resource=str(TITLES[Resource(limit.resource)]),

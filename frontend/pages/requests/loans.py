@@ -22,7 +22,7 @@ from foundation.core.quantities import Resource
 from frontend.pages.quotas.form import TYPED
 from frontend.pages.quotas.rows import TITLES
 from frontend.pages.requests import labels
-from frontend.shell.form_actions import done, version_of
+from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import Override, OverrideState, QuotaNode
 from quotas.selectors.flavor import list_flavors
@@ -111,7 +111,7 @@ class EndForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LoanRow:
     """One loan in words."""
 
     loan: Override
@@ -206,7 +206,7 @@ def _move_end(request: HttpRequest, who: User) -> None:
     def now() -> str:
         return _("Current end time: %(time)s.") % {"time": f"{found.ends_at:%Y-%m-%d %H:%M} UTC"}
 
-    done(request, move, _("End time updated"), now=now)
+    run_change(request, move, _("End time updated"), now=now)
 
 
 def _end(request: HttpRequest, who: User) -> None:
@@ -217,15 +217,15 @@ def _end(request: HttpRequest, who: User) -> None:
         else _("Transfer canceled")
     )
     end = partial(override_end, acting_user=who, override=found, version=version_of(request))
-    done(request, end, word)
+    run_change(request, end, word)
 
 
 _ACTS: Final[Mapping[str, Callable[[HttpRequest, User], None]]] = {"end": _end, "move": _move_end}
 
 
-def _row(loan: Override) -> Row:
+def _row(loan: Override) -> LoanRow:
     state, tone = labels.LOANS[loan.state]
-    return Row(
+    return LoanRow(
         loan=loan,
         lender=labels.node_word(loan.lender),
         borrower=labels.node_word(loan.borrower),

@@ -23,7 +23,7 @@ from frontend.pages.quotas import form
 from frontend.pages.requests import amounts, labels
 from frontend.pages.requests.lack import Lack, fill_in, read_lack
 from frontend.pages.tenancy.tenant_tree import crumbs_to
-from frontend.shell.form_actions import done
+from frontend.shell.form_actions import run_change
 from frontend.shell.page_shell import frame, login_required, viewer
 from quotas.models import OPEN_STATES, QuotaNode, QuotaRequest, RequestState
 from quotas.selectors.flavor import list_flavors
@@ -56,7 +56,7 @@ class AskForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RequestRow:
     """One request in words, with what the viewer may do about it."""
 
     request: QuotaRequest
@@ -112,14 +112,14 @@ def _page(request: HttpRequest, who: User, place: Tenant) -> HttpResponse:
     subject = _subject(request, who, place)
     if request.method == "POST" and subject is not None:
         return _ask(request, who, place, subject)
-    typed = form.shown(subject.node, subject.pool) if subject else None
+    typed = form.form_of(subject.node, subject.pool) if subject else None
     if typed is not None and subject is not None and subject.lack is not None:
         typed = fill_in(typed, subject.lack)
     return _show(request, place, subject, typed, AskForm())
 
 
 def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> HttpResponse:
-    typed = form.read(request.POST.dict())
+    typed = form.read_form(request.POST.dict())
     asking = AskForm(request.POST if "fill" not in request.POST else None, initial=request.POST.dict())
     if "fill" in request.POST:
         return _fill(request, place, subject, typed, asking)
@@ -127,7 +127,7 @@ def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> Ht
         return _show(request, place, subject, typed, asking, status=400)
     items: list[dict[str, Any]] = []
     try:
-        items = amounts.asked(typed, subject.node, subject.pool)
+        items = amounts.requested_items(typed, subject.node, subject.pool)
         sent = service.quota_request_create(
             acting_user=who,
             node=subject.node.node,
@@ -138,7 +138,7 @@ def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> Ht
     except (NotFound, PermissionDenied):
         raise
     except AllotmentError as error:
-        typed = amounts.marked(typed, items, error.errors)
+        typed = amounts.mark_errors(typed, items, error.errors)
         for found in error.errors:
             if found.field in asking.fields:
                 asking.add_error(found.field, found.message)
@@ -174,7 +174,7 @@ def _answer(request: HttpRequest, who: User, place: Tenant, what: str) -> None:
     if what not in changes:
         raise NotFound
     change, word = changes[what]
-    done(request, lambda: change(acting_user=who, request=found), word)
+    run_change(request, lambda: change(acting_user=who, request=found), word)
 
 
 def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
@@ -227,7 +227,7 @@ def _show(
         "may_ask": permissions.has_permission(who, Permission.JOB_SUBMIT, place),
         "gpu_pool": bool(subject and subject.pool.card_model),
         "page": page,
-        "rows": [row(who, found, admin=admin) for found in page],
+        "rows": [request_row(who, found, admin=admin) for found in page],
     }
     if subject is not None:
         query = {"node": subject.node.node.pk, "flavor": subject.pool.pk}
@@ -253,11 +253,11 @@ def _links(place: Tenant, subject: Subject) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def row(who: User, found: QuotaRequest, *, admin: bool = False) -> Row:
+def request_row(who: User, found: QuotaRequest, *, admin: bool = False) -> RequestRow:
     """One request in words."""
     state, tone = labels.REQUESTS[found.state]
     mine = found.asker_id == who.pk
-    return Row(
+    return RequestRow(
         request=found,
         name=labels.node_word(found.node),
         state=str(state),

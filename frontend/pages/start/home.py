@@ -18,7 +18,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """Send the visitor to where their work is."""
     who = viewer(request)
     member = any(membership.tenant_id for membership in membership_list(viewer=who))
-    overview = navigation.address("frontend:ops-overview")
+    overview = navigation.find_address("frontend:ops-overview")
     if not member and overview and permissions.has_permission(who, Permission.CLUSTER_VIEW):
         return redirect(overview)
     slugs = [workspace.slug for workspace in workspace_list(viewer=who)]

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import AllotmentError
 from frontend.components import view_models
 from frontend.pages.tenancy.members import id_of
-from frontend.shell.form_actions import done, told, version_of
+from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from tenants.models import Group, User
 from tenants.selectors.account import group_get, group_list, group_people, user_get, user_named
@@ -45,7 +45,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         try:
             made = group_create(acting_user=who, **form.cleaned_data)
         except AllotmentError as error:
-            told(form, error)
+            show_refusal(form, error)
         else:
             messages.success(request, _("Group %(name)s created") % {"name": made.name})
             return redirect("frontend:ops-group", group=made.pk)
@@ -69,7 +69,7 @@ def group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
         elif what == "delete":
             word = _("Group %(name)s deleted") % {"name": found.name}
             remove = partial(group_delete, acting_user=who, group=found, expected=version_of(request))
-            gone = done(request, remove, word, now=partial(_now, found))
+            gone = run_change(request, remove, word, now=partial(_now, found))
             return redirect("frontend:ops-groups") if gone else redirect("frontend:ops-group", group=group)
         else:
             _people(request, who, found)
@@ -88,7 +88,7 @@ def _renamed(request: HttpRequest, who: User, found: Group, form: GroupForm) -> 
     try:
         group_update(acting_user=who, group=found, expected=version_of(request), **form.cleaned_data)
     except AllotmentError as error:
-        told(form, error, now=partial(_now, found))
+        show_refusal(form, error, now=partial(_now, found))
         return False
     messages.success(request, _("Group updated"))
     return True
@@ -107,9 +107,9 @@ def _people(request: HttpRequest, who: User, found: Group) -> None:
     if request.POST.get("do") == "add":
         name = request.POST.get("name", "").strip()
         word = _("%(name)s added to %(group)s") % {"name": name, "group": found.name}
-        done(request, lambda: group_add(acting_user=who, group=found, user=user_named(name)), word)
+        run_change(request, lambda: group_add(acting_user=who, group=found, user=user_named(name)), word)
         return
     person = user_get(viewer=who, user_id=id_of(request.POST.get("user", "")))
     word = _("%(name)s removed from %(group)s")
     words = {"name": person.username, "group": found.name}
-    done(request, lambda: group_remove(acting_user=who, group=found, user=person), word % words)
+    run_change(request, lambda: group_remove(acting_user=who, group=found, user=person), word % words)

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from foundation.core.errors import NotFound
-from frontend.shell.form_actions import done, version_of
+from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from frontend.texts.labels import role_word
 from tenants.access import permissions
@@ -29,7 +29,7 @@ from tenants.services.member import member_remove, member_set
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MemberLine:
     """One role that counts here. `own` is one that was given here and may be changed here."""
 
     member: Member
@@ -54,7 +54,7 @@ def workspace_members(request: HttpRequest, workspace: str) -> HttpResponse:
     who = viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     if request.method == "POST":
-        act(request, who, place)
+        apply_form(request, who, place)
         return redirect("frontend:workspace-members", workspace=workspace)
     frame(request, place)
     page = card_of(who, place, reverse("frontend:workspace-members", args=[workspace]))
@@ -73,14 +73,14 @@ def card_of(who: User, place: Tenant, url: str) -> dict[str, Any]:
     }
 
 
-def _line(member: Member, place: Tenant) -> Line:
+def _line(member: Member, place: Tenant) -> MemberLine:
     if member.group is not None:
         kind = _("Group")
     else:
         kind = _("Service account") if member.user and member.user.is_service else _("User")
     own = member.tenant_id == place.pk
     origin = _("Direct") if own else _("Inherited from %(tenant)s") % {"tenant": member.tenant}
-    return Line(member, kind, role_word(member.role_name), origin, own)
+    return MemberLine(member, kind, role_word(member.role_name), origin, own)
 
 
 def _person(found: EffectiveRights) -> Person:
@@ -103,12 +103,12 @@ def id_of(text: str) -> uuid.UUID:
         raise NotFound from error
 
 
-def act(request: HttpRequest, who: User, place: Tenant) -> None:
+def apply_form(request: HttpRequest, who: User, place: Tenant) -> None:
     """Add, change or remove a member as the form says."""
     asked, what = request.POST, request.POST.get("do")
     if what == "add":
         name = asked.get("name", "").strip()
-        done(
+        run_change(
             request,
             lambda: member_set(
                 acting_user=who,
@@ -132,9 +132,9 @@ def act(request: HttpRequest, who: User, place: Tenant) -> None:
     if what == "remove":
         word = _("%(name)s removed") % {"name": member.subject_name}
         remove = partial(member_remove, acting_user=who, member=member, expected=version)
-        done(request, remove, word, now=now)
+        run_change(request, remove, word, now=now)
     else:
-        done(
+        run_change(
             request,
             lambda: member_set(
                 acting_user=who,

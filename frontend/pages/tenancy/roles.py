@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import AllotmentError
 from frontend.pages.tenancy.members import id_of
 from frontend.pages.tenancy.tenant_tree import crumbs_to
-from frontend.shell.form_actions import done, told, version_of
+from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from frontend.texts.labels import role_word
 from tenants.access import permissions
@@ -50,7 +50,7 @@ POINTS: Final[dict[Permission, str | Promise]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RoleLine:
     """A role in the list: what it may do, and whether it can be changed here."""
 
     name: str
@@ -92,7 +92,7 @@ def roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse
     if request.method == "POST" and request.POST.get("do") == "remove" and opened is not None:
         word = _("Role %(name)s deleted") % {"name": opened.name}
         remove = partial(role_delete, acting_user=who, role=opened, expected=version_of(request))
-        done(request, remove, word, now=partial(_now, opened))
+        run_change(request, remove, word, now=partial(_now, opened))
         return redirect(_address(place))
     offered = [point for point in Permission if place is None or point not in PLATFORM_POINTS]
     form = RoleForm(
@@ -144,7 +144,7 @@ def _saved(
                 expected=version_of(request),
             )
     except AllotmentError as error:
-        told(form, error, now=partial(_now, opened) if opened else None)
+        show_refusal(form, error, now=partial(_now, opened) if opened else None)
         return False
     messages.success(request, _("Role %(name)s saved") % {"name": values["name"]})
     return True
@@ -156,16 +156,16 @@ def _now(role: CustomRole) -> str:
     return _("Current name: %(name)s. Permissions: %(points)s.") % {"name": role.name, "points": points}
 
 
-def _lines(who: User, place: Tenant | None) -> list[Line]:
+def _lines(who: User, place: Tenant | None) -> list[RoleLine]:
     lines = [
-        Line(role_word(one.name), _("Built-in"), sorted(one.points), None, "", "")
+        RoleLine(role_word(one.name), _("Built-in"), sorted(one.points), None, "", "")
         for one in built_in_list(place)
     ]
     for role in role_list(viewer=who, tenant=place):
         own = role.tenant_id == (place.pk if place else None)
         origin = _("Custom") if own else _("Inherited from %(tenant)s") % {"tenant": role.tenant}
         url = f"{_address(place)}?role={role.pk}" if own else ""
-        lines.append(Line(role.name, role.description, role.points, role, url, origin))
+        lines.append(RoleLine(role.name, role.description, role.points, role, url, origin))
     return lines
 
 

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
 from frontend.pages.tenancy import members
-from frontend.shell.form_actions import done, version_of
+from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from frontend.texts import formats
 from tenants.access import permissions
@@ -35,7 +35,7 @@ _DEEPEST: Final = 3  # the style sheet indents this far; deeper levels line up b
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TenantTreeRow:
     """One line of the tree. `folders` and `workspaces` count what is below it."""
 
     tenant: Tenant
@@ -83,7 +83,7 @@ def tree(request: HttpRequest) -> HttpResponse:
     return render(request, "frontend/tenancy/tree.html", page)
 
 
-def _rows(shown: list[Tenant]) -> list[Row]:
+def _rows(shown: list[Tenant]) -> list[TenantTreeRow]:
     depth: dict[uuid.UUID, int] = {}
     for tenant in shown:
         depth[tenant.pk] = depth[tenant.parent_id] + 1 if tenant.parent_id in depth else 0
@@ -93,7 +93,7 @@ def _rows(shown: list[Tenant]) -> list[Row]:
         if not tenant.is_workspace
     }
     return [
-        Row(
+        TenantTreeRow(
             tenant,
             min(depth[tenant.pk], _DEEPEST),
             _address(tenant),
@@ -204,7 +204,7 @@ def _quota_line(effect: Effect) -> dict[str, Any]:
     def word(amount: int | None) -> str:
         if amount is None:
             return _("unlimited")
-        return formats.memory(amount) if resource.endswith("memory") else formats.number(amount)
+        return formats.format_memory(amount) if resource.endswith("memory") else formats.format_number(amount)
 
     return {
         "flavor": numbers["flavor"],
@@ -225,20 +225,20 @@ def _act(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None
     if what == "rename":
         name = asked.get("name", "").strip()
         rename = partial(tenant_rename, acting_user=who, tenant=place, name=name, expected=version)
-        done(request, rename, _("Renamed to %(name)s") % {"name": name}, now=now)
+        run_change(request, rename, _("Renamed to %(name)s") % {"name": name}, now=now)
     elif what == "move":
         parent = tenant_get(viewer=who, tenant_id=members.id_of(asked.get("to", "")))
         move = partial(tenant_move, acting_user=who, tenant=place, parent=parent, expected=version)
         words["parent"] = parent.name
-        done(request, move, _("%(name)s moved to %(parent)s") % words, now=now)
+        run_change(request, move, _("%(name)s moved to %(parent)s") % words, now=now)
     elif what == "archive":
         archive = partial(tenant_archive, acting_user=who, tenant=place, expected=version)
-        done(request, archive, _("%(name)s archived") % words, now=now)
+        run_change(request, archive, _("%(name)s archived") % words, now=now)
     elif what == "restore":
         restore = partial(tenant_restore, acting_user=who, tenant=place, expected=version)
-        done(request, restore, _("%(name)s restored") % words, now=now)
+        run_change(request, restore, _("%(name)s restored") % words, now=now)
     else:
-        members.act(request, who, place)
+        members.apply_form(request, who, place)
     return None
 
 

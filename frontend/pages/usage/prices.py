@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy
 from clusters.models import Flavor
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
-from frontend.shell.form_actions import done
+from frontend.shell.form_actions import run_change
 from frontend.shell.page_shell import frame, operator_required, viewer
 from quotas.selectors.flavor import list_flavors
 from telemetry.models import Price
@@ -131,7 +131,9 @@ def _delete(request: HttpRequest, who: User) -> None:
     except ValueError as error:
         raise NotFound from error
     found = price_get(who, pk)
-    done(request, partial(price_delete, acting_user=who, price=found, now=clock.now()), _("Price deleted"))
+    run_change(
+        request, partial(price_delete, acting_user=who, price=found, now=clock.now()), _("Price deleted")
+    )
 
 
 def _rows(found: Sequence[Price]) -> list[Row]:

@@ -175,7 +175,7 @@ def _hours(core_ms: int) -> str:
     value = hours(core_ms)
     if 0 < value < Decimal("0.005"):
         return "< 0.01"
-    return formats.number(float(value), 0 if not value else 2 if value < 1 else 1)
+    return formats.format_number(float(value), 0 if not value else 2 if value < 1 else 1)
 
 
 def money(amount: Decimal | None, digits: int) -> str:
@@ -187,7 +187,7 @@ def _shares(total: Figures) -> dict[str, str]:
     """Percent of the reserved time, and of the measured time for use."""
 
     def share(part: int, whole: int) -> str:
-        return formats.percent(100 * part / whole, 1) if whole else formats.MISSING
+        return formats.format_percent(100 * part / whole, 1) if whole else formats.MISSING
 
     return {
         "used": share(total.used, total.measured),

@@ -14,7 +14,7 @@ GAP = charts.Gap(START + timedelta(minutes=3), START + timedelta(minutes=6), "ag
 
 
 def test_a_figure_is_json_with_tokens_and_utc_times() -> None:
-    chart = charts.time_series("k", [charts.Line(name="used", points=SAMPLES)], unit="%", title="Use")
+    chart = charts.time_series("k", [charts.ChartLine(name="used", points=SAMPLES)], unit="%", title="Use")
     text = json.dumps(chart.as_json())
     assert "var(--series-1)" in text
     assert "2026-03-01T00:00:00Z" in text
@@ -24,19 +24,23 @@ def test_a_figure_is_json_with_tokens_and_utc_times() -> None:
 def test_a_line_breaks_at_a_gap_and_names_its_cause() -> None:
     points = with_gaps(SAMPLES, [GAP])
     assert [point.value for point in points] == [0, 1, 2, 3, None, 6, 7, 8, 9]
-    chart = charts.time_series("k", [charts.Line(name="a", points=SAMPLES)], unit="", title="T", gaps=[GAP])
+    chart = charts.time_series(
+        "k", [charts.ChartLine(name="a", points=SAMPLES)], unit="", title="T", gaps=[GAP]
+    )
     assert chart.figure["layout"]["meta"]["gaps"][0][2] == "agent not answering"
     assert chart.summary == "T: a 9; gaps without data: 1"
 
 
 def test_allocation_and_utilisation_are_never_stacked() -> None:
-    chart = charts.allocation("k", allocated=SAMPLES, used=SAMPLES, unit="%", title="Both")
+    chart = charts.draw_allocation("k", allocated=SAMPLES, used=SAMPLES, unit="%", title="Both")
     assert not any("stackgroup" in trace for trace in chart.figure["data"])
 
 
 def test_the_borrowed_band_tells_the_borrowed_amount() -> None:
     borrowed = [(at, 2.0) for at, _value in SAMPLES]
-    chart = charts.allocation("k", allocated=SAMPLES, used=SAMPLES, borrowed=borrowed, unit="GPUs", title="Q")
+    chart = charts.draw_allocation(
+        "k", allocated=SAMPLES, used=SAMPLES, borrowed=borrowed, unit="GPUs", title="Q"
+    )
     band = next(trace for trace in chart.figure["data"] if trace.get("name") == "borrowed")
     assert band["customdata"] == [2.0] * 10
     assert band["fillpattern"]["shape"] == "/"
@@ -49,5 +53,5 @@ def test_cards_beyond_eight_are_told_apart_by_dashes() -> None:
 
 
 def test_a_chart_without_samples_says_so() -> None:
-    chart = charts.stacked("k", [charts.Line(name="a", points=[])], unit="", title="Pending")
+    chart = charts.draw_stacked("k", [charts.ChartLine(name="a", points=[])], unit="", title="Pending")
     assert chart.summary == "Pending: no data"

@@ -20,7 +20,7 @@ from frontend import charts
 from frontend.components import view_models
 from frontend.components.capacity import GpuTile, Meter, NodeTiles
 from frontend.shell import context
-from frontend.shell.navigation import product_of, sections
+from frontend.shell.navigation import navigation_sections, product_of
 
 LOAD = "{% load ui amounts capacity %}"
 TEMPLATES = Path(frontend.__file__).parent / "templates"
@@ -89,7 +89,7 @@ def test_a_confirmation_says_what_will_be_lost() -> None:
 
 
 def test_a_chart_brings_its_figure_and_its_words() -> None:
-    line = charts.Line(name="used", points=[(datetime(2026, 3, 1, tzinfo=UTC), 61.0)])
+    line = charts.ChartLine(name="used", points=[(datetime(2026, 3, 1, tzinfo=UTC), 61.0)])
     chart = charts.time_series("use", [line], unit="%", title="Use")
     html = render("{% chart chart %}", chart=chart)
     assert 'aria-label="Use: used 61 %"' in html
@@ -127,7 +127,7 @@ def test_the_frame_survives_a_broken_address() -> None:
 def test_products_and_sections_come_from_the_address() -> None:
     assert product_of("frontend:ops-node") == "operations"
     assert product_of("frontend:job-detail") == "workspace"
-    shown = sections("frontend:job-new", "speech-lab", {"jobs": 14})
+    shown = navigation_sections("frontend:job-new", "speech-lab", {"jobs": 14})
     assert [link.key for section in shown for link in section.links if link.current] == ["jobs"]
 
 

@@ -26,16 +26,16 @@ from frontend.texts import formats
     ],
 )
 def test_a_duration_has_at_most_two_units(seconds: float | None, text: str) -> None:
-    assert formats.duration(seconds) == text
+    assert formats.format_duration(seconds) == text
 
 
 def test_a_moment_is_seen_from_now() -> None:
     now = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-    assert formats.relative(now - timedelta(minutes=41, seconds=30), now) == "41 min ago"
-    assert formats.relative(now + timedelta(hours=3), now) == "in 3 h"
-    assert formats.relative(now, now) == "just now"
+    assert formats.format_relative(now - timedelta(minutes=41, seconds=30), now) == "41 min ago"
+    assert formats.format_relative(now + timedelta(hours=3), now) == "in 3 h"
+    assert formats.format_relative(now, now) == "just now"
     with translation.override("zh-hans"):
-        assert formats.relative(now - timedelta(minutes=41), now) == "41 分钟前"
+        assert formats.format_relative(now - timedelta(minutes=41), now) == "41 分钟前"
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_a_moment_is_seen_from_now() -> None:
     ],
 )
 def test_memory_is_written_in_gib(mebibytes: int | None, text: str) -> None:
-    assert formats.memory(mebibytes) == text
+    assert formats.format_memory(mebibytes) == text
 
 
 def test_signs_and_limits() -> None:
-    assert [formats.signed(value) for value in (8, -20, 0, None)] == ["+8", "−20", "–", "–"]
-    assert [formats.limit(value) for value in (None, 0, 1234)] == ["unlimited", "0", "1,234"]
+    assert [formats.format_signed(value) for value in (8, -20, 0, None)] == ["+8", "−20", "–", "–"]
+    assert [formats.format_limit(value) for value in (None, 0, 1234)] == ["unlimited", "0", "1,234"]
 
 
 def test_a_clock_time_names_the_day_when_it_is_not_today() -> None:

@@ -104,7 +104,7 @@ def test_every_step_has_its_sentence_in_both_languages(stage: Stage) -> None:
         told = []
         for language in ("en", "zh-hans"):
             with translation.override(language):
-                (row,) = event_rows.rows([event])
+                (row,) = event_rows.job_event_rows([event])
                 told.append(str(row.text))
                 assert "512 MiB" in told[-1]
         assert told[0] != told[1]
@@ -121,7 +121,7 @@ def test_the_story_says_why_it_was_refused(stage: Stage, why: dict[str, str], sa
     job = Job.unscoped.get()
     numbers = {"role": "main", "index": 0, "from": 8192, "to": 512, **why}
     event = JobEvent.unscoped.create(job=job, at=job.submitted_at, code="resize_refused", numbers=numbers)
-    (row,) = event_rows.rows([event])
+    (row,) = event_rows.job_event_rows([event])
     assert str(row.text).endswith(said)
 
 

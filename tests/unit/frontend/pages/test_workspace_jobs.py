@@ -240,7 +240,7 @@ def test_every_event_has_its_sentence(w: World) -> None:
             events = [
                 JobEvent(job=job, at=clock.now(), code=code, actor=actor, numbers=numbers) for code in codes
             ]
-            rows = event_rows.rows(events)
+            rows = event_rows.job_event_rows(events)
             assert [row.text for row in rows if not row.text[0].isupper() or "%" in row.text] == []
 
 
@@ -248,7 +248,7 @@ def test_every_event_has_its_sentence(w: World) -> None:
 def test_an_eviction_is_explained_in_words_and_names_own_jobs_only(w: World, rule: EvictRule) -> None:
     def told(**numbers: Any) -> str:
         event = JobEvent(job=job, at=clock.now(), code="evicting", numbers={"rule": rule.value, **numbers})
-        return str(event_rows.rows([event])[0].text)
+        return str(event_rows.job_event_rows([event])[0].text)
 
     job = waiting(w)
     assert ": " in told()
