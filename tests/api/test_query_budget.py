@@ -11,6 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from alerts.models import Alert, AlertRule, NotificationChannel, Silence
 from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
@@ -19,7 +20,7 @@ from foundation.core.quantities import Resource
 from quotas.models import Budget, GpuUse, Override, OverrideAmount, QuotaRequest, UserLimit
 from quotas.services.quota import QuotaAmount, quota_set
 from scheduling.models import GpuRequestMode, JobEvent, PriorityGrant, WorkspacePolicy
-from telemetry.models import Price, SourceNode, SourceStatus, TelemetrySource
+from telemetry.models import AgentKey, Price, SourceNode, SourceStatus, TelemetrySource
 from tenants.models import GroupMember, Member, Role
 from tests.api.conftest import As
 from tests.builders import clusters, jobs, quotas, tenancy
@@ -55,6 +56,7 @@ class Filled:
             self._accounts(self.number)
             self._quotas(self.number)
             self._work(self.number)
+            self._alerts(self.number)
 
     def _accounts(self, n: int) -> None:
         w = self.w
@@ -125,6 +127,22 @@ class Filled:
         role.tasks.create(job=self.job, index=n)
         for job in (self.job, made):
             JobEvent.unscoped.create(job=job, code="queued", at=clock.now())
+
+    def _alerts(self, n: int) -> None:
+        w, now = self.w, clock.now()
+        for tenant in (w.workspace, None):
+            facts = {"tenant": tenant, "metric": "job.pending_s", "threshold": n}
+            rule = AlertRule.unscoped.create(name=f"rule-{n}", **facts)
+            channel = NotificationChannel.unscoped.create(tenant=tenant, name=f"hook-{n}", kind="webhook")
+            rule.channels.add(channel)
+            seen = {"subject": str(n), "label": f"job-{n}", "state": "firing", "started_at": now}
+            Alert.unscoped.create(
+                rule=rule, rule_name="r", comparison="above", severity="info", **facts, **seen
+            )
+            Silence.unscoped.create(
+                tenant=tenant, rule=rule, starts_at=now, ends_at=now + timedelta(hours=1), created_by=w.admin
+            )
+        AgentKey.unscoped.create(node=w.nodes[0], prefix=f"key-{n}", secret_hash="x", expires_at=now)
 
 
 def lists() -> list[str]:

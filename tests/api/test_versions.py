@@ -9,9 +9,11 @@ from typing import Any, Final
 import pytest
 from drf_spectacular.generators import SchemaGenerator
 
+from alerts.models import AlertRule, NotificationChannel
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from quotas.models import Budget, Override, UserLimit
+from telemetry.models import TelemetrySource
 from tests.api.conftest import As
 from tests.api.refusals import everything
 from tests.builders import jobs, quotas, tenancy
@@ -25,6 +27,9 @@ UNVERSIONED: Final = {
     ("delete", "/admin/groups/{group}/people/{user}"): "a bare pair: it is there or not",
     ("delete", "/admin/priority-grants/{grant}"): "a bare pair: it is there or not",
     ("delete", "/admin/prices/{price}"): "a price never changes",
+    ("delete", "/admin/silences/{silence}"): "nothing of it changes but that it ends",
+    ("delete", "/workspaces/{ws}/silences/{silence}"): "nothing of it changes but that it ends",
+    ("delete", "/admin/agent-keys/{key}"): "a key that leaked is ended at once",
 }
 BODIES: Final[dict[str, Any]] = {
     "/tenants/{tenant}": {"name": "Team Z"},
@@ -45,6 +50,11 @@ BODIES: Final[dict[str, Any]] = {
     "/admin/budgets/{budget}": {"gpu_hours": 7},
     "/admin/overrides/{override}": {"ends_at": (clock.now() + timedelta(hours=1)).isoformat()},
     "/workspaces/{ws}/user-limits/{limit}": {"amount": 7},
+    "/admin/alert-rules/{rule}": {"threshold": 7.0},
+    "/workspaces/{ws}/alert-rules/{rule}": {"threshold": 7.0},
+    "/admin/notification-channels/{channel}": {"enabled": False},
+    "/workspaces/{ws}/notification-channels/{channel}": {"enabled": False},
+    "/admin/telemetry-sources/{source}": {"enabled": False},
 }
 
 
@@ -100,6 +110,18 @@ def _address(path: str, w: World, places: dict[str, str]) -> str:
     values = places | {"member": str(own.memberships.get().pk)}
     if "{role}" in path:
         values["role"] = str(tenancy.custom_role(None if platform else w.workspace, "Helper", "job.view").pk)
+    tenant = None if platform else w.workspace
+    if "{rule}" in path:
+        rule = AlertRule.unscoped.create(tenant=tenant, name="load", metric="job.pending_s", threshold=1.0)
+        values["rule"] = str(rule.pk)
+    if "{channel}" in path:
+        made = NotificationChannel.unscoped.create(tenant=tenant, name="hook", kind="webhook")
+        values["channel"] = str(made.pk)
+    if "{source}" in path:
+        source = TelemetrySource.unscoped.create(
+            cluster=w.cluster, name="dcgm", kind="dcgm", address="http://10.0.0.1/metrics"
+        )
+        values["source"] = str(source.pk)
     return "/api/v1" + path.format(**values)
 
 
