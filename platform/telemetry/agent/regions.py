@@ -6,7 +6,8 @@ The library looks at `limit` on every allocation, so a changed number holds from
 The folder is mounted writable into the container, so whatever lies there may be the doing of a tenant. No
 link is followed, nothing is made or made longer, and a file that is not exactly what is known is left alone.
 It is read and written by calls and not by a mapping: a mapped file that its owner cuts short would end this
-program.
+program. The number of files and names is bounded, files are read one after another, and of their processes
+only sums are kept: a container cannot make this program use much memory or many descriptors.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from errno import ELOOP, ENOENT, ENOTDIR, ENXIO
@@ -28,6 +29,10 @@ MAJOR: Final = 1
 SIZES: Final = (2_008_952, 2_008_953)
 """Of the structure; the library makes its file one byte longer."""
 CARDS_MOST: Final = 16
+FILES_MOST: Final = 16
+"""Files of limits in one folder; the library makes one for each container."""
+NAMES_MOST: Final = 1024
+"""Names in one folder, of whatever kind."""
 _MAJOR, _CARDS, _UUIDS, _LIMITS = 4, 56, 64, 1600
 _UUID_BYTES: Final = 96
 _PROCESSES, _PROCESS_BYTES, _USED, _USED_BYTES = 1856, 1960, 40, 64
@@ -52,33 +57,22 @@ class Unusable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class RegionProcess:
-    """One process in a file: memory in bytes and SM utilization in percent, by the uuid of the card.
-
-    `host_pid` is 0 where the library does not know it.
-    """
-
-    host_pid: int
-    used: Mapping[str, int]
-    sm: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class Region:
-    """One file: bytes by the uuid of the card; a limit of 0 is none.
+    """One file, by the uuid of the card: limits in bytes, where 0 is none, and the sums over its processes.
 
+    `used` is memory in bytes, `sm` SM utilization in percent of each process, added up.
     `last_kernel`: the time at which a kernel was last started, in seconds since 1970, 0 for never.
     """
 
     name: str
     limits: Mapping[str, int]
-    processes: tuple[RegionProcess, ...] = ()
+    used: Mapping[str, int]
+    sm: Mapping[str, int]
     last_kernel: int = 0
 
-    @property
-    def used(self) -> Mapping[str, int]:
-        """The memory that all processes together say they use."""
-        return {uuid: sum(process.used[uuid] for process in self.processes) for uuid in self.limits}
+
+def _count_all(_host_pid: int) -> bool:
+    return True
 
 
 def folder_of(root: Path, pod_uid: str, container: str) -> Path:
@@ -88,10 +82,18 @@ def folder_of(root: Path, pod_uid: str, container: str) -> Path:
     return root / f"{pod_uid}_{container}"
 
 
-def read_regions(folder: Path) -> list[Region]:
-    """All files of a container. Raises: Absent, NotReady, Unusable."""
-    with _opened(folder, os.O_RDONLY) as files:
-        return [_region(name, file) for name, file in files.items()]
+def read_regions(folder: Path, counts: Callable[[int], bool] = _count_all) -> list[Region]:
+    """All files of a container.
+
+    `counts` tells whether a process is part of the sums, by its pid on the host, which is 0 where the library
+    does not know it. Raises: Absent, NotReady, Unusable.
+    """
+    found = []
+    with _open_folder(folder) as place:
+        for name in _list_names(place, folder.name):
+            with _open_file(place, name, os.O_RDONLY) as file:
+                found.append(_region(name, file, counts))
+    return found
 
 
 def write_limits(folder: Path, memory_mib: Mapping[str, int]) -> None:
@@ -100,7 +102,10 @@ def write_limits(folder: Path, memory_mib: Mapping[str, int]) -> None:
     All files are looked at before the first is written.
     Raises: Absent, NotReady, Unusable.
     """
-    with _opened(folder, os.O_RDWR) as files:
+    with ExitStack() as stack:
+        place = stack.enter_context(_open_folder(folder))
+        names = _list_names(place, folder.name)
+        files = {name: stack.enter_context(_open_file(place, name, os.O_RDWR)) for name in names}
         places = {file: _places(name, file, memory_mib) for name, file in files.items()}
         for file, limits in places.items():
             for offset, limit in limits.items():
@@ -113,29 +118,48 @@ def write_limits(folder: Path, memory_mib: Mapping[str, int]) -> None:
 
 
 @contextmanager
-def _opened(folder: Path, access: int) -> Iterator[dict[str, int]]:
-    """Descriptors of the files by name, each of the known kind."""
-    with ExitStack() as stack:
-        try:
-            place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError as error:
-            raise Absent(f"there is no {folder.name}") from error
-        except OSError as error:
-            raise _open_failure(folder.name, error) from error
-        stack.callback(os.close, place)
-        files: dict[str, int] = {}
-        names = os.listdir(place)  # noqa: PTH208 (of the folder that was opened: its path may lead elsewhere)
-        for name in sorted(item for item in names if item.endswith(_FILE)):
-            try:
-                files[name] = os.open(name, _FLAGS | access, dir_fd=place)
-            except OSError as error:
-                raise _open_failure(name, error) from error
-            stack.callback(os.close, files[name])
-            _check_kind(name, files[name])
-            _check_head(name, files[name])
-        if not files:
-            raise Absent(f"there is no file of limits in {folder.name}")
-        yield files
+def _open_folder(folder: Path) -> Iterator[int]:
+    try:
+        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise Absent(f"there is no {folder.name}") from error
+    except OSError as error:
+        raise _open_failure(folder.name, error) from error
+    try:
+        yield place
+    finally:
+        os.close(place)
+
+
+def _list_names(place: int, folder: str) -> list[str]:
+    """The names of the files of limits, sorted. Raises: Absent; Unusable for more than a library makes."""
+    names = []
+    with os.scandir(place) as entries:  # of the folder that was opened: its path may lead elsewhere
+        for number, entry in enumerate(entries, start=1):
+            if entry.name.endswith(_FILE):
+                names.append(entry.name)
+            if len(names) > FILES_MOST:
+                raise Unusable(f"{folder} has more than {FILES_MOST} files of limits")
+            if number > NAMES_MOST:
+                raise Unusable(f"{folder} has more than {NAMES_MOST} files")
+    if not names:
+        raise Absent(f"there is no file of limits in {folder}")
+    return sorted(names)
+
+
+@contextmanager
+def _open_file(place: int, name: str, access: int) -> Iterator[int]:
+    """A descriptor of a file of the known kind."""
+    try:
+        file = os.open(name, _FLAGS | access, dir_fd=place)
+    except OSError as error:
+        raise _open_failure(name, error) from error
+    try:
+        _check_kind(name, file)
+        _check_head(name, file)
+        yield file
+    finally:
+        os.close(file)
 
 
 def _open_failure(name: str, error: OSError) -> Exception:
@@ -170,22 +194,21 @@ def _check_head(name: str, file: int) -> None:
         raise Unusable(f"{name} claims {cards} cards")
 
 
-def _region(name: str, file: int) -> Region:
+def _region(name: str, file: int, counts: Callable[[int], bool]) -> Region:
     uuids = _uuids(name, file)
-    count = max(0, min(_number("i", file, _PROCESS_COUNT), _PROCESSES_MOST))
-    data = _bytes(file, count * _PROCESS_BYTES, _PROCESSES)
-    processes = tuple(_process(data, number * _PROCESS_BYTES, uuids) for number in range(count))
     limits = struct.unpack(f"<{len(uuids)}Q", _bytes(file, 8 * len(uuids), _LIMITS))
-    return Region(name, dict(zip(uuids, limits, strict=True)), processes, _number("q", file, _LAST_KERNEL))
-
-
-def _process(data: bytes, start: int, uuids: list[str]) -> RegionProcess:
-    (host_pid,) = struct.unpack_from("<i", data, start + _HOST_PID)
-    used, sm = {}, {}
-    for column, uuid in enumerate(uuids):
-        (used[uuid],) = struct.unpack_from("<Q", data, start + _USED + column * _USED_BYTES)
-        (sm[uuid],) = struct.unpack_from("<Q", data, start + _SM + column * _SM_BYTES)
-    return RegionProcess(host_pid, used, sm)
+    used, sm = dict.fromkeys(uuids, 0), dict.fromkeys(uuids, 0)
+    count = max(0, min(_number("i", file, _PROCESS_COUNT), _PROCESSES_MOST))
+    for number in range(count):
+        data = _bytes(file, _PROCESS_BYTES, _PROCESSES + number * _PROCESS_BYTES)
+        (host_pid,) = struct.unpack_from("<i", data, _HOST_PID)
+        if not counts(host_pid):
+            continue
+        for column, uuid in enumerate(uuids):
+            used[uuid] += struct.unpack_from("<Q", data, _USED + column * _USED_BYTES)[0]
+            sm[uuid] += struct.unpack_from("<Q", data, _SM + column * _SM_BYTES)[0]
+    last_kernel = _number("q", file, _LAST_KERNEL)
+    return Region(name, dict(zip(uuids, limits, strict=True)), used, sm, last_kernel)
 
 
 def _uuids(name: str, file: int) -> list[str]:

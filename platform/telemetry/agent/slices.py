@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -86,7 +87,7 @@ class SliceReader:
 
     def _read_regions(self, pod: PodView, container: str) -> list[Region] | None:
         try:
-            regions = read_regions(folder_of(self.root, pod.uid, container))
+            return read_regions(folder_of(self.root, pod.uid, container), partial(self._runs, pod))
         except Absent:
             return None
         except NotReady:
@@ -95,14 +96,9 @@ class SliceReader:
         except Unusable:
             self.problems["unusable"] += 1
             return []
-        return [self._drop_ended(region, pod) for region in regions]
 
-    def _drop_ended(self, region: Region, pod: PodView) -> Region:
-        """The file without processes that have ended: a killed one does not clear its place."""
-        running = tuple(each for each in region.processes if self._runs(each.host_pid, pod))
-        return Region(region.name, region.limits, running, region.last_kernel)
-
-    def _runs(self, host_pid: int, pod: PodView) -> bool:
+    def _runs(self, pod: PodView, host_pid: int) -> bool:
+        """Return whether a process of a file may run: a killed one does not clear its place there."""
         if host_pid <= 0 or not self.sees_host:
             return True
         owner = self.table.find_owner(host_pid)
@@ -185,5 +181,5 @@ def _utilization(found: _Found, regions: list[Region], device: Values) -> float 
         return device[_UTILIZATION]
     if not regions:
         return None
-    claimed = sum(process.sm[found.device] for region in regions for process in region.processes)
+    claimed = sum(region.sm[found.device] for region in regions)
     return float(min(claimed, 100))

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from telemetry.agent import regions
-from telemetry.agent.regions import Absent, NotReady, Unusable, folder_of, read_regions, write_limits
+from telemetry.agent.regions import (
+    FILES_MOST,
+    Absent,
+    NotReady,
+    Unusable,
+    folder_of,
+    read_regions,
+    write_limits,
+)
 from tests.builders.regions import MIB, SIZE, limits_mib, put_region, region
 
 POD = "4a1f6c1e-7f5b-4a51-9f0e-6d1b1d8f0c55"
@@ -123,9 +133,70 @@ def test_a_file_that_goes_away_between_name_and_opening(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_region(tmp_path, POD, region(TWO))
-    monkeypatch.setattr(regions.os, "listdir", lambda _: ["went.cache"])
+    monkeypatch.setattr(regions, "_list_names", lambda *_: ["went.cache"])
     with pytest.raises(NotReady, match="went away"):
         read_regions(folder)
+
+
+def change(folder: Path) -> None:
+    write_limits(folder, {"GPU-a": 4096})
+
+
+def count_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@contextmanager
+def bounded(monkeypatch: pytest.MonkeyPatch, memory: int, descriptors: int) -> Iterator[None]:
+    """Check that the block uses at most so many bytes and so many open files at once."""
+    most, real = 0, os.pread
+    before = count_descriptors()
+
+    def count(*arguments: int) -> bytes:
+        nonlocal most
+        most = max(most, count_descriptors() - before)
+        return real(*arguments)
+
+    monkeypatch.setattr(regions.os, "pread", count)
+    tracemalloc.start()
+    try:
+        yield
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < memory
+    assert most <= descriptors
+    assert count_descriptors() == before
+
+
+@pytest.mark.parametrize("act", [read_regions, change])
+@pytest.mark.parametrize(("ending", "count"), [(".cache", 17), (".cache", 10_000), (".txt", 10_000)])
+def test_a_folder_with_many_files_is_left_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], object], ending: str, count: int
+) -> None:
+    folder.mkdir()
+    (folder / "own.cache").write_bytes(region(TWO))
+    for number in range(count - 1 if ending == ".cache" else count):
+        os.close(os.open(folder / f"{number}{ending}", os.O_CREAT | os.O_WRONLY))
+    with bounded(monkeypatch, 1 << 20, 0), pytest.raises(Unusable, match="has more than"):
+        act(folder)
+    assert limits_mib(folder / "own.cache", 2) == [3000, 5000]
+
+
+def test_full_files_are_read_in_little_memory_one_at_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = region(TWO)
+    struct.pack_into("<i", data, 2_008_896, 1024)
+    for number in range(1024):
+        struct.pack_into("<i", data, 1856 + 1960 * number + 4, number + 1)
+        struct.pack_into("<Q", data, 1856 + 1960 * number + 40, MIB)
+    folder.mkdir()
+    for number in range(FILES_MOST):
+        (folder / f"{number}.cache").write_bytes(data)
+    with bounded(monkeypatch, 1 << 20, 2):
+        found = read_regions(folder, lambda host_pid: host_pid % 2 == 0)
+    assert [each.used["GPU-a"] for each in found] == [512 * MIB] * FILES_MOST
 
 
 @pytest.mark.parametrize("count", [-1, 5000])
