@@ -28,6 +28,12 @@ ANSWER_MAX: Final = 64 * 2**10
 TIMEOUT_S: Final = 10.0
 _PORTS: Final = {"http": 80, "https": 443}
 _CHUNK: Final = 16 * 2**10
+_IPV6_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+"""The only part of IPv6 from which global unicast addresses are assigned (RFC 4291, IANA)."""
+_IPV4_IN_IPV6: Final = tuple(
+    ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "::/96", "::ffff:0:0:0/96")
+)
+"""IPv4 in the last 32 bits: NAT64 (RFC 6052), IPv4-compatible (RFC 4291) and SIIT (RFC 2765)."""
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -65,13 +71,24 @@ def check_url(url: str) -> SplitResult:
 
 
 def _is_allowed(address: Address) -> bool:
-    mapped = getattr(address, "ipv4_mapped", None)
-    if mapped is not None:
-        address = mapped
+    address = _unwrap_address(address)
     networks = [ipaddress.ip_network(text, strict=False) for text in settings.ALLOTMENT_OUTGOING_NETWORKS]
     if any(address in network for network in networks if network.version == address.version):
         return True
+    if address.version == 6 and address not in _IPV6_UNICAST:
+        return False
     return address.is_global and not address.is_multicast
+
+
+def _unwrap_address(address: Address) -> Address:
+    """The IPv4 address to which an IPv6 address leads by translation or a tunnel, else the address itself."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    inner = address.ipv4_mapped or address.sixtofour
+    # :: and ::1 are addresses of their own.
+    if inner is None and int(address) > 1 and any(address in network for network in _IPV4_IN_IPV6):
+        inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return inner or address
 
 
 def resolve_url(url: str) -> list[str]:
@@ -178,6 +195,8 @@ def _read_body(answer: http.client.HTTPResponse, most: int) -> bytes:
         if size > most:
             raise OutgoingError(f"the answer is larger than {most} bytes")
         parts.append(chunk)
+    if answer.length:
+        raise http.client.IncompleteRead(b"", answer.length)
     return b"".join(parts)
 
 
@@ -191,8 +210,11 @@ def _worded(host: str) -> Iterator[None]:
         raise OutgoingError(f"the certificate of {host} is not valid: {error.verify_message}") from error
     except TimeoutError as error:
         raise OutgoingError(f"{host} did not answer in time") from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise OutgoingError(f"{host}: {error}") from error
+    except (http.client.HTTPException, ValueError) as error:
+        # Their texts repeat what the server sent, such as the banner of a service that is not HTTP.
+        raise OutgoingError(f"{host} gave no valid HTTP answer") from error
+    except OSError as error:
+        raise OutgoingError(f"{host}: {error.strerror or 'connection failed'}") from error
 
 
 def send_request(
@@ -221,7 +243,10 @@ def send_request(
             connection = http.client.HTTPConnection(parts.hostname or "", parts.port or _PORTS[parts.scheme])
             connection.sock = _TimedSocket(raw, deadline)
             sent = {"User-Agent": "Allotment", "Accept-Encoding": "identity", **(headers or {})}
-            connection.request(method, path, body, sent)
+            try:
+                connection.request(method, path, body, sent)
+            except (http.client.InvalidURL, ValueError) as error:
+                raise OutgoingError("the URL or a header contains characters that HTTP forbids") from error
             answer = connection.getresponse()
             content = _read_body(answer, answer_max)
             return OutgoingAnswer(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from foundation.web.outgoing import AddressNotAllowed, OutgoingError, check_url, resolve_url, send_request
+from telemetry.sources.fetch import Access, SourceFailed, SourceProblem, fetch_exposition
 from tests.fixtures.http_receiver import Receiver, run_receiver
 
 
@@ -38,12 +39,74 @@ def _resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
         *("127.0.0.1", "127.8.8.8", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "100.64.0.1"),
         *("169.254.169.254", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "ff02::1"),
         *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "fe80::1%eth0"),
+        *("64:ff9b::a9fe:a9fe", "64:ff9b::10.0.0.1", "64:ff9b:1::a00:1", "2002:a00:1::", "2002:7f00:1::1"),
+        *("::10.0.0.1", "::169.254.169.254", "::ffff:0:10.0.0.1", "fec0::1", "2001:db8::1", "4000::1"),
+        *("2001:0:a00:1::1", "fe00::1", "100::1"),
     ],
 )
 def test_an_address_that_is_not_public_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     _resolve_to(monkeypatch, address)
     with pytest.raises(AddressNotAllowed, match="not public"):
         send_request("POST", "https://hooks.example.org/")
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        *(("64:ff9b::10.0.0.1", "10.0.0.0/8"), ("2002:a00:1::", "10.0.0.0/8"), ("::10.0.0.1", "10.0.0.0/8")),
+        *(("::ffff:10.0.0.1", "10.0.0.0/8"), ("fec0::1", "fec0::/10"), ("::1", "::1/128")),
+        *(
+            ("64:ff9b::5db8:d822", ""),
+            ("2002:5db8:d822::", ""),
+            ("2606:4700::1111", ""),
+            ("::93.184.216.34", ""),
+        ),
+    ],
+)
+def test_an_address_is_allowed_by_the_one_it_leads_to(
+    monkeypatch: pytest.MonkeyPatch, settings: Any, address: str, network: str
+) -> None:
+    settings.ALLOTMENT_OUTGOING_NETWORKS = [network] if network else []
+    _resolve_to(monkeypatch, address)
+    assert resolve_url("https://hooks.example.org/") == [address]
+
+
+@pytest.mark.parametrize(
+    "banner",
+    [
+        b"SSH-2.0-x\r\n",
+        b"-NOAUTH x\r\n",
+        b"HTTP/1.1 x secret\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nSSH-2.0-x\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nSSH-2.0-x",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000,
+    ],
+)
+def test_an_error_repeats_nothing_that_the_server_sent(settings: Any, banner: bytes) -> None:
+    settings.ALLOTMENT_OUTGOING_NETWORKS = ["127.0.0.0/8"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            peer, _ = server.accept()
+            with peer, suppress(OSError):
+                peer.recv(4096)
+                peer.sendall(banner)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        with pytest.raises(SourceFailed) as failed:
+            fetch_exposition(url, Access())
+        thread.join()
+    assert failed.value.problem == SourceProblem.UNREACHABLE
+    assert failed.value.detail == "127.0.0.1 gave no valid HTTP answer"
+
+
+def test_a_header_that_cannot_be_sent_is_not_repeated(receiver: Receiver) -> None:
+    for value in ("secret\r\nX: y", "密"):
+        with pytest.raises(OutgoingError) as failed:
+            send_request("GET", receiver.url, headers={"Authorization": value})
+        assert str(failed.value) == "the URL or a header contains characters that HTTP forbids"
 
 
 def test_one_bad_address_among_good_ones_refuses_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
