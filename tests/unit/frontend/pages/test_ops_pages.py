@@ -409,7 +409,7 @@ def test_a_chart_begins_with_the_first_reading(there: World, operator: Client) -
             temperature_c=50.0,
             temperature_max_c=60.0,
         )
-    figure = json.loads(operator.get("/ops/overview/charts/allocation?range=6h").content)["figure"]
+    figure = json.loads(operator.get("/ops/overview/charts/allocation?range=1h").content)["figure"]
     start = datetime.fromisoformat(figure["layout"]["xaxis"]["range"][0])
     assert abs(start - began) < timedelta(minutes=2)
     assert figure["layout"]["meta"]["gaps"] == []
