@@ -50,7 +50,7 @@ def run() -> Report:
 def _measure(viewer: Any, bounds: dict[str, Any], home: Path) -> Iterator[ReportRow]:
     from telemetry.models import MeasuredUse  # noqa: PLC0415 (Django is set up by now)
     from telemetry.usage.export import csv_file, xlsx_file  # noqa: PLC0415 (as above)
-    from telemetry.usage.names import GroupBy  # noqa: PLC0415 (as above)
+    from telemetry.usage.grouping import GroupBy  # noqa: PLC0415 (as above)
     from telemetry.usage.periods import month_period  # noqa: PLC0415 (as above)
     from telemetry.usage.report import usage_report  # noqa: PLC0415 (as above)
     from tenants.models import Tenant  # noqa: PLC0415 (as above)

@@ -43,6 +43,8 @@ TO_TENANT: Final = {
     "quotas.UserLimit": "workspace",
     **{f"quotas.{name}": "node__tenant" for name in _OF_NODE},
     "scheduling.Job": "workspace",
+    "scheduling.UsageInterval": "workspace_id",
+    "telemetry.MeasuredUse": "workspace_id",
     "scheduling.PriorityGrant": "tenant",
     "scheduling.WorkspacePolicy": "tenant",
     "scheduling.UserUsage": "queue__workspace",

@@ -90,6 +90,8 @@ def test_an_unknown_command_costs_one_line(tmp_path: Path) -> None:
         ("packing-quality", "--seeds"),
         ("pipeline", "--shape"),
         ("replay", "--json"),
+        ("telemetry", "--json"),
+        ("usage", "--json"),
     ],
 )
 def test_bench_knows_each_benchmark_and_its_options(tmp_path: Path, name: str, option: str) -> None:

@@ -23,8 +23,11 @@ from tests.truth.worlds import KINDS, World, world_of
 
 HERE = Path(__file__).parent
 DATA = "scheduling.engine.model"
-# The type of a key of quota, with its packages; it computes nothing.
-KEY_TYPE = ("foundation", "foundation.core", "foundation.core.flavor_resource")
+# The type of a key of quota, with its packages, and the names of resources and reasons; they decide nothing.
+KEY_TYPE = (
+    *("foundation", "foundation.core", "foundation.core.flavor_resource"),
+    *("foundation.core.quantities", "foundation.core.reasons"),
+)
 
 
 def _imported(file: Path) -> set[str]:

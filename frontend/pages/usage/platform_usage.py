@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from frontend.pages.usage.report_page import read_query, report_context
 from frontend.shell.page_shell import frame, login_required, viewer
-from telemetry.usage.names import GroupBy
+from telemetry.usage.grouping import GroupBy
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 

@@ -26,7 +26,7 @@ from frontend.charts.model import Chart
 from frontend.shell.page_shell import viewer
 from frontend.texts import formats
 from telemetry.usage.figures import Figures, hours
-from telemetry.usage.names import GroupBy
+from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import Choice, ReportRow, UsageReport, report_period, usage_report
 from tenants.models import Tenant
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from telemetry.usage.names import GroupBy
+from telemetry.usage.grouping import GroupBy
 from telemetry.usage.prices import PRICE_DIGITS, PRICE_MAX
 from tenants.api.bodies import StrictSerializer
 from tenants.api.query import PAGE, PAGE_MAX, QuerySerializer

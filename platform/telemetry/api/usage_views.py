@@ -21,7 +21,7 @@ from telemetry.api.usage_serializers import (
 )
 from telemetry.usage.export import COLUMNS, csv_file, xlsx_file
 from telemetry.usage.figures import Figures
-from telemetry.usage.names import GroupBy
+from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import Choice, UsageReport, report_period, report_tenant, usage_report
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.web.spreadsheet_cells import text_cell
 from telemetry.usage.figures import Figures, hours
-from telemetry.usage.names import GroupBy
+from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import ReportRow, UsageReport
 
 Cell = str | Decimal | None
@@ -114,8 +114,8 @@ class _Sheet:
     def __init__(self, book: Any, name: str, report: UsageReport) -> None:
         self.sheet, self.at = book.add_worksheet(name), 0
         self.bold = book.add_format({"bold": True})
-        self.number = book.add_format({"num_format": "#,##0.00"})
-        self.bold_number = book.add_format({"num_format": "#,##0.00", "bold": True})
+        self._book = book
+        self._formats: dict[tuple[int, bool], Any] = {}
         self.sheet.set_column(0, 1, 24)
         self.sheet.set_column(2, len(COLUMNS) + 2, 16)
         facts = (
@@ -137,7 +137,16 @@ class _Sheet:
         """Write the next row: numbers as numbers, everything else as a text, nothing for None."""
         for column, cell in enumerate(cells):
             if isinstance(cell, Decimal):
-                self.sheet.write_number(self.at, column, cell, self.bold_number if bold else self.number)
+                self.sheet.write_number(self.at, column, cell, self._number_format(cell, bold))
             elif cell is not None:
                 self.sheet.write_string(self.at, column, cell, self.bold if bold else None)
         self.at += 1
+
+    def _number_format(self, cell: Decimal, bold: bool) -> Any:
+        """Return a format with as many decimals as the number has: an amount has those of the currency."""
+        exponent = cell.as_tuple().exponent
+        places = max(0, -exponent) if isinstance(exponent, int) else 0
+        if (places, bold) not in self._formats:
+            shown = "#,##0" + ("." + "0" * places if places else "")
+            self._formats[places, bold] = self._book.add_format({"num_format": shown, "bold": bold})
+        return self._formats[places, bold]

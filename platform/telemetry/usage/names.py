@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import NamedTuple
 
 from clusters.models import Flavor
 from quotas.models import Queue
 from telemetry.usage.accounting import Line
+from telemetry.usage.grouping import GroupBy
 from tenants.models import Tenant, User
-
-
-class GroupBy(StrEnum):
-    """What a row of a report stands for."""
-
-    TENANT = "tenant"
-    USER = "user"
-    QUEUE = "queue"
-    POOL = "pool"
-    JOB = "job"
 
 
 class RowName(NamedTuple):

@@ -47,7 +47,8 @@ def month_period(month: date, zone: ZoneInfo) -> Period:
     count = (following - month).days
     starts = [month + timedelta(days=n) for n in range(count)] + [following]
     bounds = tuple(to_ms(datetime(day.year, day.month, day.day, tzinfo=zone)) for day in starts)
-    assert all(first < second for first, second in pairwise(bounds))  # noqa: S101
+    # A zone that skipped a day has an empty one, such as 30 December 2011 in Apia.
+    assert all(first <= second for first, second in pairwise(bounds))  # noqa: S101
     return Period(month, zone, bounds)
 
 

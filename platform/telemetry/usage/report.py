@@ -20,7 +20,8 @@ from scheduling.metering.usage_rows import usage_rows
 from telemetry.models import MeasuredUse
 from telemetry.usage.accounting import DAY_MS, Account, Line, MeasuredDay, account
 from telemetry.usage.figures import Figures
-from telemetry.usage.names import GroupBy, row_names
+from telemetry.usage.grouping import GroupBy
+from telemetry.usage.names import row_names
 from telemetry.usage.periods import Period, month_period, read_month, read_zone
 from telemetry.usage.prices import read_rates
 from telemetry.usage.record_measured import measured_until

@@ -11,7 +11,7 @@ import time_machine
 from scheduling.metering.record_usage import record_usage
 from scheduling.models import Allocation, UsageInterval
 from telemetry.models import Channel, MeasuredUse, Reading, Scope
-from telemetry.usage.names import GroupBy
+from telemetry.usage.grouping import GroupBy
 from telemetry.usage.periods import month_period
 from telemetry.usage.record_measured import record_measured
 from telemetry.usage.report import Choice, load_account, usage_report

@@ -18,7 +18,7 @@ from scheduling.metering.record_usage import record_usage
 from scheduling.metering.usage_rows import unmetered, usage_rows
 from scheduling.models import Job, UsageInterval
 from telemetry.usage.figures import Figures, hours
-from telemetry.usage.names import GroupBy
+from telemetry.usage.grouping import GroupBy
 from telemetry.usage.periods import month_period
 from telemetry.usage.report import Choice, UsageReport, load_account, usage_report
 from tests.builders import tenancy

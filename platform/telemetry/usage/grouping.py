@@ -1,0 +1,15 @@
+"""By what the rows of a usage report are grouped. Nothing heavy: the command line lists the choices."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class GroupBy(StrEnum):
+    """What a row of a report stands for."""
+
+    TENANT = "tenant"
+    USER = "user"
+    QUEUE = "queue"
+    POOL = "pool"
+    JOB = "job"
