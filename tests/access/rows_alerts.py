@@ -12,7 +12,7 @@ from tests.access.table import SIGHT, Ask, Need, inside, must, need
 _JOB: Final = "job.view"
 _EDIT: Final = "tenant.edit"
 _READ: Final = inside(_JOB)
-_CHANGE: Final = inside(_EDIT)
+_CHANGE: Final = SIGHT + need(_JOB) + need(_EDIT)
 _LOOK: Final = need("cluster.view", "platform")
 _OPERATE: Final = must(("cluster.view", "platform")) + must(("cluster.edit", "platform"))
 _RULE: Final = {"name": "load", "metric": "job.pending_s", "threshold": 60}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -48,16 +49,17 @@ class Preview:
 
     sentence: str
     examples: list[tuple[str, str]]
-    error: str
+    unreadable: bool
 
 
 def show_rules(request: HttpRequest, place: Place) -> HttpResponse:
     """Render the rules; POST changes one."""
-    form, preview = _make_form(place), None
+    make_form = _form_maker(place)
+    form, preview = make_form(), None
     if request.method == "POST":
         what = request.POST.get("do", "")
         if what in ("create", "preview"):
-            form = _make_form(place, data=request.POST)
+            form = make_form(request.POST)
             if form.is_valid() and what == "preview":
                 preview = _preview(place, form)
             elif _create(place, form):
@@ -71,18 +73,26 @@ def show_rules(request: HttpRequest, place: Place) -> HttpResponse:
             _act(request, place, what)
             return redirect(place.url)
     rows = list_rules(place.who, place.tenant)
-    context = place.make_context(rows=[_make_row(place, rule) for rule in rows], form=form, preview=preview)
+    context = place.make_context(
+        rows=[_make_row(rule, make_form if place.may_edit else None) for rule in rows],
+        form=form,
+        preview=preview,
+    )
     status = 400 if request.method == "POST" and preview is None else 200
     return render(request, "frontend/alerts/rules.html", context, status=status)
 
 
-def _make_form(place: Place, *, data: object = None, rule: AlertRule | None = None) -> RuleForm:
-    clusters = cluster_list(viewer=place.who) if place.tenant is None else []
+FormMaker = Callable[..., RuleForm]
+
+
+def _form_maker(place: Place) -> FormMaker:
+    """Return what makes forms; clusters and channels are read once for all of a page."""
+    clusters = list(cluster_list(viewer=place.who)) if place.tenant is None else []
     channels = list(list_channels(place.who, place.tenant))
-    return RuleForm(data, tenant=place.tenant, clusters=list(clusters), channels=channels, rule=rule)
+    return partial(RuleForm, tenant=place.tenant, clusters=clusters, channels=channels)
 
 
-def _make_row(place: Place, rule: AlertRule) -> AlertRuleRow:
+def _make_row(rule: AlertRule, make_form: FormMaker | None) -> AlertRuleRow:
     tones = {Severity.CRITICAL: "failed", Severity.WARNING: "waiting", Severity.INFO: "info"}
     as_alert = Alert(metric=rule.metric, comparison=rule.comparison, threshold=rule.threshold)
     return AlertRuleRow(
@@ -92,7 +102,7 @@ def _make_row(place: Place, rule: AlertRule) -> AlertRuleRow:
         severity=str(Severity(rule.severity).label),
         severity_tone=tones[Severity(rule.severity)],
         channels=", ".join(sorted(channel.name for channel in rule.channels.all())),
-        form=_make_form(place, rule=rule) if place.may_edit else None,
+        form=make_form(rule=rule) if make_form is not None else None,
     )
 
 
@@ -105,7 +115,7 @@ def _preview(place: Place, form: RuleForm) -> Preview:
     if found.unknown:
         sentence += " " + _("%(unknown)d have no current value.") % words
     examples = [(each.label, format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]]
-    return Preview(sentence, examples, found.error)
+    return Preview(sentence, examples, found.unreadable)
 
 
 def _create(place: Place, form: RuleForm) -> bool:
@@ -137,7 +147,7 @@ def _act(request: HttpRequest, place: Place, what: str) -> None:
     values: dict[str, Any] = {"enabled": what == "enable"}
     channels = None
     if what == "change":
-        form = _make_form(place, data=request.POST, rule=rule)
+        form = _form_maker(place)(request.POST, rule=rule)
         if not form.is_valid():
             for name, texts in form.errors.items():
                 messages.error(request, f"{form.fields[name].label}: {' '.join(map(str, texts))}")

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -47,7 +48,6 @@ class SilenceForm(forms.Form):
     hours = forms.TypedChoiceField(
         label=gettext_lazy("Duration"),
         coerce=int,
-        choices=[(hours, format_seconds(hours * 3600)) for hours in _HOURS],
     )
     comment = forms.CharField(label=gettext_lazy("Comment"), required=False, max_length=300)
 
@@ -56,9 +56,10 @@ class SilenceForm(forms.Form):
     ) -> None:
         super().__init__(data, initial=initial)  # type: ignore[arg-type]
         self.rules = {str(rule.pk): rule for rule in rules}
-        chosen = self.fields["rule"]
-        assert isinstance(chosen, forms.ChoiceField)  # noqa: S101 (declared above)
+        chosen: Any = self.fields["rule"]
         chosen.choices = [("", _("All rules")), *((pk, rule.name) for pk, rule in self.rules.items())]
+        durations: Any = self.fields["hours"]
+        durations.choices = [(hours, format_seconds(hours * 3600)) for hours in _HOURS]
 
 
 def show_silences(request: HttpRequest, place: Place) -> HttpResponse:

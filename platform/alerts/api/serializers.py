@@ -8,7 +8,7 @@ from django.conf import settings
 from rest_framework import serializers
 
 from alerts.metrics.catalogue import METRICS
-from alerts.models import AlertState, ChannelKind, Comparison, Severity
+from alerts.models import AlertState, ChannelKind, Comparison, RuleError, Severity
 from alerts.models.rule import DURATION_MAX_S
 from alerts.services.channel import ADDRESS_MAX
 from alerts.services.rule import REPEAT_MIN_S
@@ -66,7 +66,9 @@ class RuleSerializer(serializers.Serializer[Any]):
     firing = serializers.IntegerField(help_text="Alerts that fire.")
     pending = serializers.IntegerField(help_text="Alerts whose condition holds, but not for long enough.")
     evaluated_at = serializers.DateTimeField(allow_null=True)
-    error = serializers.CharField(help_text="Why the metric could not be read last time.")
+    error = serializers.ChoiceField(
+        choices=["", *RuleError.values], help_text="What went wrong at the last evaluation."
+    )
 
     def get_channels(self, rule: Any) -> list[str]:
         """Return the names of the channels."""

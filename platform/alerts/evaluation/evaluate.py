@@ -10,13 +10,12 @@ from typing import Final
 import structlog
 from django.db import transaction
 
-from alerts.evaluation.transitions import REOPEN_WITHIN, Standing, Step, choose_step
+from alerts.evaluation.transitions import Standing, Step, choose_step
 from alerts.metrics.base import Observation
 from alerts.metrics.catalogue import BY_NAME
-from alerts.models import Alert, AlertRule, AlertState
+from alerts.models import Alert, AlertRule, AlertState, RuleError
 
 log = structlog.get_logger(__name__)
-_ERROR_MAX: Final = 300
 _LABEL_MAX: Final = 300
 _BATCH: Final = 200
 ALERTS_MAX: Final = 1_000
@@ -33,7 +32,7 @@ _CHANGING: Final = (
         "label",
         "path",
     ),
-    *("value", "state", "episode", "started_at", "fired_at", "resolved_at", "clear_since"),
+    *("value", "state", "fired_at", "resolved_at", "clear_since"),
 )
 
 
@@ -49,10 +48,11 @@ def evaluate_rules(now: datetime) -> int:
         of_metric = [rule for rule in rules if rule.metric == name]
         try:
             observations = BY_NAME[name].read(now)
-        except Exception as error:
+        except Exception:
+            # What went wrong names hosts and accounts: it is for the log, and not for the owners of rules.
             log.exception("alert metric not read", metric=name)
-            message = f"{type(error).__name__}: {error}"[:_ERROR_MAX]
-            AlertRule.unscoped.filter(pk__in=[rule.pk for rule in of_metric]).update(error=message)
+            ids = [rule.pk for rule in of_metric]
+            AlertRule.unscoped.filter(pk__in=ids).update(error=RuleError.UNREADABLE)
             continue
         changed += sum(_evaluate_rule(rule, observations, now) for rule in of_metric)
     changed += _resolve_disabled(now)
@@ -82,7 +82,7 @@ def _evaluate_rule(rule: AlertRule, observations: Sequence[Observation], now: da
         _move(rule, alert, found.get(subject), now, moved)
     _begin_alerts(rule, [each for each in found.values() if each.subject not in live], now, moved, len(live))
     moved.save()
-    AlertRule.unscoped.filter(pk=rule.pk).update(evaluated_at=now, error=moved.note)
+    AlertRule.unscoped.filter(pk=rule.pk).update(evaluated_at=now, error=moved.error)
     return moved.changes
 
 
@@ -94,7 +94,7 @@ class _Moved:
     updated: list[Alert] = field(default_factory=list)
     dropped: list[Alert] = field(default_factory=list)
     changes: int = 0
-    note: str = ""
+    error: str = ""
 
     def save(self) -> None:
         Alert.unscoped.filter(pk__in=[alert.pk for alert in self.dropped]).delete()
@@ -135,30 +135,18 @@ def _begin_alerts(
     ]
     room = max(0, ALERTS_MAX - live)
     if len(begins) > room:
-        moved.note = f"More than {ALERTS_MAX} subjects meet the condition; the others have no alert."
-    begun = begins[:room]
-    again = rule.alerts.filter(
-        state=AlertState.RESOLVED,
-        resolved_at__gt=now - REOPEN_WITHIN,
-        subject__in=[each.subject for each, _ in begun],
-    )
-    # The last of a subject stays.
-    known = {alert.subject: alert for alert in again.order_by("resolved_at")}
-    for each, step in begun:
-        alert = known.get(each.subject)
-        (moved.created if alert is None else moved.updated).append(
-            alert := alert or Alert(rule=rule, subject=each.subject)
-        )
-        alert.state, alert.started_at = AlertState.PENDING, now
-        alert.resolved_at = alert.clear_since = None
+        moved.error = RuleError.TOO_MANY
+    for each, step in begins[:room]:
+        alert = Alert(rule=rule, subject=each.subject, state=AlertState.PENDING, started_at=now)
         _note_facts(alert, rule, each)
         if step is Step.FIRE:
             _fire(alert, now)
+        moved.created.append(alert)
         moved.changes += 1
 
 
 def _fire(alert: Alert, now: datetime) -> None:
-    alert.state, alert.fired_at, alert.episode = AlertState.FIRING, now, alert.episode + 1
+    alert.state, alert.fired_at = AlertState.FIRING, now
 
 
 def _changing(alert: Alert) -> tuple[object, ...]:

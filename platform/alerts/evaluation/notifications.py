@@ -1,21 +1,21 @@
 """Decides which notifications have to be sent.
 
-Each run creates what is missing, so a run that fails loses nothing.
+Each run creates what is missing, so a run that fails delays notifications of what still fires.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Count, Exists, Max, OuterRef, Q
 
-from alerts.evaluation.transitions import REOPEN_WITHIN
+from alerts.evaluation.transitions import SEND_AGAIN_AFTER
 from alerts.metrics.catalogue import CLUSTER_UNREACHABLE
 from alerts.models import (
     Alert,
@@ -32,135 +32,152 @@ _RESOLVED_WITHIN: Final = timedelta(days=1)
 """A resolution that nobody could create for so long is no longer news."""
 SILENCED: Final = "silenced"
 INHIBITED: Final = "inhibited"
+_BATCH: Final = 200
 _RANK: Final = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Sent:
-    """What one channel has of one alert."""
+    """The last firing notification or reminder that one channel has of one alert."""
 
-    firing: list[Notification] = field(default_factory=list)
-    resolved: set[int] = field(default_factory=set)
-
-    @property
-    def last(self) -> Notification | None:
-        return self.firing[-1] if self.firing else None
+    at: datetime
+    number: int
+    unsent: int
 
 
 @transaction.atomic
 def create_notifications(now: datetime) -> int:
     """Create the notifications that firing and resolved alerts lack and return how many.
 
-    Suppressed alerts create none; when a silence ends, an alert that still fires creates one. An alert
-    creates at most one notification of its firing in `REOPEN_WITHIN`.
+    Suppressed alerts create none; when a silence ends, an alert that still fires creates one. Of one subject
+    of a rule, a channel gets at most one firing notification in `SEND_AGAIN_AFTER`. A resolution is sent to
+    the channels that were told of the firing.
     """
-    firing = list(_with_channels(Alert.unscoped.filter(state=AlertState.FIRING)))
-    note_suppression(firing, now)
-    resolved = _with_channels(
-        Alert.unscoped.filter(state=AlertState.RESOLVED, resolved_at__gt=now - _RESOLVED_WITHIN)
+    firing = list(
+        Alert.unscoped.filter(state=AlertState.FIRING)
+        .select_related("rule__tenant")
+        .prefetch_related("rule__channels")
+        .order_by("pk")
     )
-    alerts = [*firing, *resolved]
-    sent = _read_sent(alerts)
+    note_suppression(firing, now)
+    sent, lately = _read_sent(), _read_subjects_sent(now)
     wanted = [
         notification
-        for alert in alerts
-        for channel in _channels(alert)
-        for notification in _choose(alert, channel, sent[channel.pk, alert.pk], now)
+        for alert in firing
+        if not alert.suppressed
+        for channel in get_channels(alert)
+        for notification in _choose(alert, channel, sent.get((channel.pk, alert.pk)), lately, now)
     ]
+    wanted += _choose_resolved(now)
     Notification.unscoped.bulk_create(wanted, ignore_conflicts=True)
     return len(wanted)
 
 
-def _with_channels(alerts: QuerySet[Alert]) -> QuerySet[Alert]:
-    return alerts.select_related("rule__tenant").prefetch_related("rule__channels").order_by("pk")
+def get_channels(alert: Alert) -> list[NotificationChannel]:
+    """Return the enabled channels of an alert's rule."""
+    return [] if alert.rule is None else [each for each in alert.rule.channels.all() if each.enabled]
 
 
-def _channels(alert: Alert) -> Iterator[NotificationChannel]:
-    if alert.rule is not None:
-        yield from (channel for channel in alert.rule.channels.all() if channel.enabled)
-
-
-def _read_sent(alerts: Iterable[Alert]) -> defaultdict[tuple[object, object], _Sent]:
-    found: defaultdict[tuple[object, object], _Sent] = defaultdict(_Sent)
-    rows = Notification.unscoped.filter(alert__in=[alert.pk for alert in alerts]).order_by("created_at", "pk")
-    for row in rows:
-        of = found[row.channel_id, row.alert_id]
-        if row.event == NotificationEvent.RESOLVED:
-            of.resolved.add(row.episode)
-        else:
-            of.firing.append(row)
-    return found
-
-
-def _choose(alert: Alert, channel: NotificationChannel, sent: _Sent, now: datetime) -> Iterator[Notification]:
-    last = sent.last
-    of_episode = last is not None and last.episode == alert.episode
-    if alert.state == AlertState.RESOLVED:
-        if of_episode and alert.episode not in sent.resolved:
-            yield _make(alert, channel, NotificationEvent.RESOLVED)
-    elif alert.suppressed:
-        return
-    elif not of_episode:
-        if last is None or now - last.created_at >= REOPEN_WITHIN:
-            yield _make(alert, channel, NotificationEvent.FIRING)
-    elif last is not None and _is_reminder_due(alert, last, now):
-        yield _make(alert, channel, NotificationEvent.REMINDER, number=last.number + 1)
-
-
-def _is_reminder_due(alert: Alert, last: Notification, now: datetime) -> bool:
-    """Tell whether the repeat interval is over; what was not sent yet is not repeated."""
-    repeat_s = alert.rule.repeat_s if alert.rule is not None else None
-    if repeat_s is None or last.state != NotificationState.SENT:
-        return False
-    return now - last.created_at >= timedelta(seconds=repeat_s)
-
-
-def _make(
-    alert: Alert, channel: NotificationChannel, event: NotificationEvent, *, number: int = 0
-) -> Notification:
-    return Notification(
-        channel=channel, alert=alert, event=event, episode=alert.episode, number=number, value=alert.value
+def _read_sent() -> dict[tuple[uuid.UUID, uuid.UUID], _Sent]:
+    """Read one row for each channel and firing alert, however often it was repeated."""
+    rows = (
+        Notification.unscoped.filter(alert__state=AlertState.FIRING)
+        .exclude(event=NotificationEvent.RESOLVED)
+        .order_by()
+        .values_list("channel_id", "alert_id")
+        .annotate(
+            last=Max("created_at"),
+            highest=Max("number"),
+            unsent=Count("pk", filter=Q(state=NotificationState.PENDING)),
+        )
     )
+    return {(channel, alert): _Sent(*facts) for channel, alert, *facts in rows}
 
 
-def note_suppression(firing: Iterable[Alert], now: datetime) -> None:
+def _read_subjects_sent(now: datetime) -> set[tuple[uuid.UUID, uuid.UUID | None, str]]:
+    rows = Notification.unscoped.filter(event=NotificationEvent.FIRING, created_at__gt=now - SEND_AGAIN_AFTER)
+    return set(rows.order_by().values_list("channel_id", "alert__rule_id", "alert__subject"))
+
+
+def _choose(
+    alert: Alert,
+    channel: NotificationChannel,
+    sent: _Sent | None,
+    lately: set[tuple[uuid.UUID, uuid.UUID | None, str]],
+    now: datetime,
+) -> Iterator[Notification]:
+    if sent is None:
+        if (channel.pk, alert.rule_id, alert.subject) not in lately:
+            yield _make(alert, channel.pk, NotificationEvent.FIRING)
+        return
+    repeat_s = alert.rule.repeat_s if alert.rule is not None else None
+    # What was not sent yet is not repeated.
+    if repeat_s is not None and not sent.unsent and now - sent.at >= timedelta(seconds=repeat_s):
+        yield _make(alert, channel.pk, NotificationEvent.REMINDER, number=sent.number + 1)
+
+
+def _choose_resolved(now: datetime) -> list[Notification]:
+    told = Notification.unscoped.filter(
+        event=NotificationEvent.FIRING,
+        channel__enabled=True,
+        alert__state=AlertState.RESOLVED,
+        alert__resolved_at__gt=now - _RESOLVED_WITHIN,
+    )
+    known = Notification.unscoped.filter(
+        event=NotificationEvent.RESOLVED, alert=OuterRef("alert"), channel=OuterRef("channel")
+    )
+    lacking = told.filter(~Exists(known)).select_related("alert").order_by("pk")
+    return [_make(row.alert, row.channel_id, NotificationEvent.RESOLVED) for row in lacking]
+
+
+def _make(alert: Alert, channel_id: uuid.UUID, event: NotificationEvent, *, number: int = 0) -> Notification:
+    return Notification(channel_id=channel_id, alert=alert, event=event, number=number, value=alert.value)
+
+
+def note_suppression(firing: Sequence[Alert], now: datetime) -> None:
     """Store for each firing alert whether it is silenced or inhibited."""
-    alerts = list(firing)
     silences = list(
         Silence.unscoped.filter(starts_at__lte=now, ends_at__gt=now).select_related("tenant").order_by("pk")
     )
     paths = dict(
-        Alert.unscoped.filter(pk__in=[alert.pk for alert in alerts], tenant__isnull=False).values_list(
-            "pk", "tenant__path"
-        )
+        Alert.unscoped.filter(state=AlertState.FIRING, tenant__isnull=False).values_list("pk", "tenant__path")
     )
-    down = {alert.cluster_id for alert in alerts if alert.metric == CLUSTER_UNREACHABLE}
-    worst: dict[tuple[str, str], int] = {}
-    for alert in alerts:
-        key = (alert.metric, alert.subject)
-        worst[key] = max(worst.get(key, 0), _RANK[Severity(alert.severity)])
+    down = {alert.cluster_id for alert in firing if alert.metric == CLUSTER_UNREACHABLE}
+    silenced = {
+        alert.pk
+        for alert in firing
+        if any(matches_silence(silence, alert, paths.get(alert.pk, "")) for silence in silences)
+    }
+    louder: defaultdict[tuple[object, ...], list[Alert]] = defaultdict(list)
+    for alert in firing:
+        if alert.pk not in silenced:
+            louder[_key(alert)].append(alert)
     changed = []
-    for alert in alerts:
-        found = _suppression(alert, paths.get(alert.pk, ""), silences, down, worst)
+    for alert in firing:
+        found = SILENCED if alert.pk in silenced else ""
+        if not found and _is_inhibited(alert, down, louder[_key(alert)]):
+            found = INHIBITED
         if found != alert.suppressed:
             alert.suppressed = found
             changed.append(alert)
-    Alert.unscoped.bulk_update(changed, ["suppressed"])
+    Alert.unscoped.bulk_update(changed, ["suppressed"], batch_size=_BATCH)
 
 
-def _suppression(
-    alert: Alert,
-    path: str,
-    silences: list[Silence],
-    down: set[uuid.UUID | None],
-    worst: dict[tuple[str, str], int],
-) -> str:
-    if any(matches_silence(silence, alert, path) for silence in silences):
-        return SILENCED
+def _key(alert: Alert) -> tuple[object, ...]:
+    """Alerts inhibit each other only within one owner: nobody mutes what another wants to know."""
+    return (alert.rule.tenant_id if alert.rule is not None else None, alert.metric, alert.subject)
+
+
+def _is_inhibited(alert: Alert, down: set[uuid.UUID | None], others: Sequence[Alert]) -> bool:
+    """Tell whether the cluster is down, or every channel of the alert is told of a more severe one."""
     if alert.metric != CLUSTER_UNREACHABLE and alert.cluster_id is not None and alert.cluster_id in down:
-        return INHIBITED
-    lower = _RANK[Severity(alert.severity)] < worst[alert.metric, alert.subject]
-    return INHIBITED if lower else ""
+        return True
+    own = {channel.pk for channel in get_channels(alert)}
+    return any(
+        _RANK[Severity(other.severity)] > _RANK[Severity(alert.severity)]
+        and own <= {channel.pk for channel in get_channels(other)}
+        for other in others
+    )
 
 
 def matches_silence(silence: Silence, alert: Alert, path: str) -> bool:

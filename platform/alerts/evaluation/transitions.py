@@ -10,8 +10,8 @@ from typing import Final, Protocol
 from alerts.models.alert import AlertState
 from alerts.models.rule import Comparison
 
-REOPEN_WITHIN: Final = timedelta(minutes=10)
-"""An alert that fires again so soon after it was resolved is the same one, and is sent once in that time."""
+SEND_AGAIN_AFTER: Final = timedelta(minutes=10)
+"""A subject of which an alert was sent so lately is not sent again."""
 
 
 class Condition(Protocol):

@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from tenants.access.permissions import Permission
+
 
 class Unit(StrEnum):
     """In what the values and thresholds of a metric are given."""
@@ -44,7 +46,8 @@ class AlertMetric:
 
     `name` is `<kind of subject>.<what>`. `for_tenants` says whether the subjects belong to tenants, so
     that their rules may use it. `of_cluster` says whether they belong to clusters. `suggested` is the
-    threshold that a new rule begins with.
+    threshold that a new rule begins with. Who has a rule or sees an alert about a tenant needs
+    `permission` there.
     """
 
     name: str
@@ -55,3 +58,4 @@ class AlertMetric:
     suggested: float
     for_tenants: bool = False
     of_cluster: bool = False
+    permission: Permission = Permission.JOB_VIEW

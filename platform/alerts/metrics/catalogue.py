@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from alerts.metrics import agents, hardware, jobs, platform, quotas
 from alerts.metrics.base import AlertMetric, Unit
+from tenants.access.permissions import Permission
 
 CLUSTER_UNREACHABLE: Final = "cluster.unreachable_s"
 """While an alert of this metric fires, it inhibits the notifications of all others of its cluster."""
@@ -15,8 +16,8 @@ CLUSTER_UNREACHABLE: Final = "cluster.unreachable_s"
 METRICS: Final = (
     AlertMetric(
         "job.pending_s",
-        _("Time since submission of a pending job"),
-        _("Suspended jobs aren't counted."),
+        _("Waiting time of a pending job"),
+        _("Since its submission, its last run or its resume. Suspended jobs aren't counted."),
         Unit.SECONDS,
         jobs.read_pending_times,
         suggested=3600,
@@ -48,6 +49,7 @@ METRICS: Final = (
         quotas.read_quota_shares,
         suggested=90,
         for_tenants=True,
+        permission=Permission.QUOTA_VIEW,
         of_cluster=True,
     ),
     AlertMetric(
@@ -58,6 +60,7 @@ METRICS: Final = (
         quotas.read_budget_shares,
         suggested=80,
         for_tenants=True,
+        permission=Permission.QUOTA_VIEW,
     ),
     AlertMetric(
         "gpu.utilization_percent",

@@ -72,14 +72,19 @@ def read_unreachable_times(now: datetime) -> list[Observation]:
         Observation(
             subject=str(cluster.pk),
             label=cluster.name,
-            value=None
-            if cluster.health == ClusterHealth.UNKNOWN
-            else _seconds(now, None if cluster.health == ClusterHealth.HEALTHY else cluster.health_since),
+            value=_unreachable_s(cluster, now),
             cluster_id=cluster.pk,
             path="/ops/overview",
         )
         for cluster in Cluster.unscoped.order_by("pk")
     ]
+
+
+def _unreachable_s(cluster: Cluster, now: datetime) -> float | None:
+    """Return None for a cluster that never answered, or that another installation runs now."""
+    if cluster.health in (ClusterHealth.UNKNOWN, ClusterHealth.DISOWNED):
+        return None
+    return _seconds(now, cluster.health_since if cluster.health == ClusterHealth.UNREACHABLE else None)
 
 
 def read_sample_gaps(now: datetime) -> list[Observation]:

@@ -8,9 +8,10 @@ from typing import Final
 
 from alerts.metrics.base import Observation
 from clusters.models import Cell
+from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from foundation.core.quantities import Resource
 from quotas.models import Budget
-from quotas.selectors.budget import budget_uses
+from quotas.selectors.budget import BudgetUse, budget_uses
 from quotas.selectors.quota_table import QuotaTable
 from tenants.models import Tenant
 
@@ -47,6 +48,12 @@ def _read_cell(cell: Cell) -> Iterator[Observation]:
                 )
 
 
+def _share(use: BudgetUse) -> float:
+    """Return the used percentage of a budget; a budget of nothing is used up from the start."""
+    limit = use.budget.gpu_hours * CORE_MS_PER_GPU_HOUR
+    return 100 * use.core_ms / limit if limit else 100.0
+
+
 def read_budget_shares(now: datetime) -> list[Observation]:
     """Compute the share of each budget that was used in this calendar month (UTC), in percent."""
     budgets = Budget.unscoped.filter(tenant__archived_at__isnull=True).select_related("tenant", "flavor")
@@ -56,7 +63,7 @@ def read_budget_shares(now: datetime) -> list[Observation]:
             label=f"{use.budget.tenant.name}, {use.budget.flavor.name}"
             if use.budget.flavor
             else use.budget.tenant.name,
-            value=float(use.percent),
+            value=_share(use),
             tenant_id=use.budget.tenant_id,
             tenant_path=use.budget.tenant.path,
             path=f"/w/{use.budget.tenant.slug}/quota"

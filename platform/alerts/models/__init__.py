@@ -1,7 +1,7 @@
 from alerts.models.alert import Alert, AlertState, Silence
 from alerts.models.channel import ChannelKind, NotificationChannel
 from alerts.models.notification import Notification, NotificationEvent, NotificationState
-from alerts.models.rule import AlertRule, Comparison, RuleChannel, Severity
+from alerts.models.rule import AlertRule, Comparison, RuleChannel, RuleError, Severity
 
 __all__ = [
     "Alert",
@@ -14,6 +14,7 @@ __all__ = [
     "NotificationEvent",
     "NotificationState",
     "RuleChannel",
+    "RuleError",
     "Severity",
     "Silence",
 ]

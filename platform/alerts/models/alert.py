@@ -26,7 +26,7 @@ class Alert(BaseModel):
     The facts of the rule are those of the last evaluation, so that history stays true when the rule changes
     or is deleted. `subject` is the key of the subject within its metric. `tenant` is the workspace of the
     subject, empty for nodes, GPUs, clusters and the platform. `clear_since`: the condition has not held
-    since then. `episode` counts how often the alert fired before it stayed resolved.
+    since then. A row that is resolved never changes again.
     """
 
     rule = models.ForeignKey(AlertRule, on_delete=models.SET_NULL, null=True, related_name="alerts")
@@ -42,7 +42,6 @@ class Alert(BaseModel):
     path = models.CharField(max_length=300, blank=True, default="")
     value = models.FloatField(null=True)
     state = models.CharField(max_length=10, choices=AlertState.choices, default=AlertState.PENDING)
-    episode = models.PositiveIntegerField(default=0)
     started_at = models.DateTimeField()
     fired_at = models.DateTimeField(null=True, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)

@@ -26,14 +26,13 @@ class NotificationState(models.TextChoices):
 class Notification(BaseModel):
     """One event of one alert for one channel; it stays pending until the channel has accepted it.
 
-    `number` counts the reminders of an episode. `message_id` names the message that carried it, and
+    `number` counts the reminders. `message_id` names the message that carried it, and
     stays the same when that message is sent again after a crash.
     """
 
     channel = models.ForeignKey(NotificationChannel, on_delete=models.CASCADE, related_name="notifications")
     alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="notifications")
     event = models.CharField(max_length=10, choices=NotificationEvent.choices)
-    episode = models.PositiveIntegerField()
     number = models.PositiveIntegerField(default=0)
     value = models.FloatField(null=True)
     state = models.CharField(
@@ -44,9 +43,7 @@ class Notification(BaseModel):
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["channel", "alert", "event", "episode", "number"], name="notification_once"
-            )
+            models.UniqueConstraint(fields=["channel", "alert", "event", "number"], name="notification_once")
         ]
         indexes: ClassVar = [
             models.Index(

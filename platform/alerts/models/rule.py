@@ -28,13 +28,18 @@ class Comparison(models.TextChoices):
     BELOW = "below", _("below")
 
 
+class RuleError(models.TextChoices):
+    UNREADABLE = "unreadable", _("The metric couldn't be read.")
+    TOO_MANY = "too-many", _("More than 1,000 subjects meet the condition. The others have no alert.")
+
+
 class AlertRule(Versioned, BaseModel):
     """A condition on a metric of `alerts.metrics`, checked for every subject that the metric has.
 
     Without a tenant the rule belongs to the platform and covers all subjects; with one it covers the subjects
     of that tenant and of those below. `hold_s`: so long the condition must hold before the alert fires;
     `resolve_s`: so long it must not hold before the alert is resolved. `repeat_s`: a firing alert is sent
-    again after that time (None: never). `error` says why the metric could not be read last time.
+    again after that time (None: never). `error` is what went wrong at the last evaluation.
     """
 
     tenant = models.ForeignKey(
@@ -58,7 +63,7 @@ class AlertRule(Versioned, BaseModel):
         NotificationChannel, through="alerts.RuleChannel", blank=True, related_name="rules"
     )
     evaluated_at = models.DateTimeField(null=True, blank=True)
-    error = models.CharField(max_length=300, blank=True, default="")
+    error = models.CharField(max_length=20, choices=RuleError.choices, blank=True, default="")
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [

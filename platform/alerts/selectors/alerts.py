@@ -8,10 +8,12 @@ from typing import TypeVar
 from django.db.models import Count, Model, Q, QuerySet
 from django.utils.translation import gettext as _
 
+from alerts.metrics.catalogue import METRICS
 from alerts.models import Alert, AlertRule, AlertState, NotificationChannel, Silence
 from alerts.services.access import require_alert_view, require_view
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from tenants.access import permissions
 from tenants.models import Tenant
 
 Row = TypeVar("Row", bound=Model)
@@ -20,11 +22,15 @@ Row = TypeVar("Row", bound=Model)
 def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
     """Alerts of a tenant's subjects, or without a tenant all alerts; newest first. Pending ones included.
 
-    Raises: NotFound, PermissionDenied.
+    Those about quota are left out for who may not see quota. Raises: NotFound, PermissionDenied.
     """
     require_alert_view(viewer, tenant)
     rows = Alert.unscoped.select_related("rule", "tenant").order_by("-started_at", "-pk")
-    return rows if tenant is None else rows.filter(tenant__path__startswith=tenant.path)
+    if tenant is None:
+        return rows
+    seen = permissions.granted_permissions(viewer, tenant)
+    hidden = [metric.name for metric in METRICS if metric.permission not in seen]
+    return rows.filter(tenant__path__startswith=tenant.path).exclude(metric__in=hidden)
 
 
 def list_rules(viewer: Actor, tenant: Tenant | None) -> QuerySet[AlertRule]:

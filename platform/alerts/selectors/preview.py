@@ -27,7 +27,7 @@ class RulePreview:
     subjects: int
     unknown: int
     meeting: Sequence[Observation]
-    error: str = ""
+    unreadable: bool = False
 
 
 def preview_rule(viewer: Actor, rule: AlertRule, *, now: datetime) -> RulePreview:
@@ -40,9 +40,9 @@ def preview_rule(viewer: Actor, rule: AlertRule, *, now: datetime) -> RulePrevie
     try:
         with row_scope.whole():
             observations = BY_NAME[rule.metric].read(now)
-    except Exception as error:
+    except Exception:
         log.exception("alert metric not read", metric=rule.metric)
-        return RulePreview(0, 0, (), f"{type(error).__name__}: {error}")
+        return RulePreview(0, 0, (), unreadable=True)
     covered = select_observations(rule, observations).values()
     known = [each for each in covered if each.value is not None]
     meeting = [each for each in known if compare_value(rule, each.value or 0.0)]

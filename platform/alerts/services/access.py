@@ -31,13 +31,14 @@ def require_edit(actor: Actor, tenant: Tenant | None) -> None:
 
     Raises: NotFound, PermissionDenied.
     """
-    require_view(actor, tenant)
+    require_alert_view(actor, tenant)  # who chooses rules and channels chooses who is told about jobs
     permissions.require_permission(actor, _edit_point(tenant), tenant)
 
 
 def may_edit(actor: Actor, tenant: Tenant | None) -> bool:
-    """Tell whether somebody who may see them may change rules, channels and silences as well."""
-    return permissions.has_permission(actor, _edit_point(tenant), tenant)
+    """Tell whether `require_edit` would pass."""
+    needed = {_edit_point(tenant), Permission.CLUSTER_VIEW if tenant is None else Permission.JOB_VIEW}
+    return needed <= permissions.granted_permissions(actor, tenant)
 
 
 def _edit_point(tenant: Tenant | None) -> Permission:

@@ -19,6 +19,7 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.sql.versions import advance_version
+from tenants.access import permissions
 from tenants.models import Tenant
 
 RULES_MAX: Final = 100
@@ -46,6 +47,7 @@ def create_rule(
     require_edit(acting_user, tenant)
     rule = AlertRule(tenant=tenant, **values)
     _check(rule, channels)
+    _require_metric(acting_user, rule)
     if AlertRule.unscoped.filter(tenant=tenant).count() >= RULES_MAX:
         raise Conflict(_("There are already %(count)d rules.") % {"count": RULES_MAX}, code="TOO_MANY_RULES")
     rule.save()
@@ -74,6 +76,7 @@ def change_rule(
     for name, value in values.items():
         setattr(rule, name, value)
     _check(rule, list(rule.channels.all()) if channels is None else channels)
+    _require_metric(acting_user, rule)
     rule.save(update_fields=list(values))
     if channels is not None:
         rule.channels.set(channels)
@@ -94,6 +97,12 @@ def delete_rule(*, acting_user: Actor, rule: AlertRule, version: int | None = No
     _close_alerts(rule)
     _record(acting_user, "alert-rule.delete", rule, before=rule_facts(rule), after={})
     rule.delete()
+
+
+def _require_metric(acting_user: Actor, rule: AlertRule) -> None:
+    """Check that whoever has a rule of a tenant may see what its metric measures."""
+    if rule.tenant is not None:
+        permissions.require_permission(acting_user, BY_NAME[rule.metric].permission, rule.tenant)
 
 
 def _close_alerts(rule: AlertRule) -> None:

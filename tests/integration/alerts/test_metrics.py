@@ -12,7 +12,7 @@ from alerts.metrics.catalogue import BY_NAME, METRICS
 from clusters.models import Cluster, Device, Node
 from foundation.core import clock
 from foundation.core.quantities import Resource
-from scheduling.models import Allocation, Job
+from scheduling.models import Allocation, Attempt, Job, JobEvent
 from telemetry.models import GpuEvent, GpuProcess, NodeAgent, TelemetryGap
 from telemetry.store.times import to_ms
 from tests.builders import quotas
@@ -87,6 +87,15 @@ def test_a_pending_job_waits_since_its_submission(bench: Bench) -> None:
     assert _read("job.pending_s") == {"team-b/whole": 420.0}
 
 
+def test_a_preempted_job_waits_since_its_run_and_a_resumed_one_since_its_resume(bench: Bench) -> None:
+    now = clock.now()
+    Job.unscoped.update(state="queued", submitted_at=now - timedelta(days=5))
+    attempt = bench.whole.attempts.get()
+    Attempt.unscoped.filter(pk=attempt.pk).update(ended_at=now - timedelta(seconds=40))
+    JobEvent.unscoped.create(job=bench.sliced, code="resumed", at=now - timedelta(seconds=20))
+    assert _read("job.pending_s") == {"team-a/sliced": 20.0, "team-b/whole": 40.0}
+
+
 def test_quota_is_the_reserved_share_of_the_nominal(bench: Bench) -> None:
     w = bench.world
     name = "Team A, a100, gpu.cards"
@@ -112,6 +121,8 @@ def test_nodes_clusters_and_gaps_count_seconds_since_they_failed(bench: Bench) -
     TelemetryGap.unscoped.create(cluster=cluster, started_at=now - timedelta(seconds=45), cause="unreachable")
     assert _read("cluster.no_samples_s") == {"sim": 45.0}
     Cluster.unscoped.filter(pk=cluster.pk).update(health="unknown")
+    assert _read("cluster.unreachable_s") == {"sim": None}
+    Cluster.unscoped.filter(pk=cluster.pk).update(health="disowned")
     assert _read("cluster.unreachable_s") == {"sim": None}
 
 
