@@ -16,7 +16,6 @@ from clusters.gpu.measures import BY_NAME, MEASURES, Kind
 _NUMBER: Final = {measure.name: number for number, measure in enumerate(MEASURES)}
 _NAMES: Final = tuple(measure.name for measure in MEASURES)
 _KINDS: Final = tuple(measure.kind for measure in MEASURES)
-_LARGEST_FLOAT: Final = 3.4e38
 
 
 class Stat(NamedTuple):
@@ -179,8 +178,3 @@ def unpack_stats(packed: bytes | memoryview | None) -> Stats:
         else:
             found[_NAMES[number]] = Stat(count, next(fields), next(fields), next(fields), next(fields))
     return found
-
-
-def storable(value: float) -> bool:
-    """Whether a value fits into what is stored of it."""
-    return 0 <= value <= _LARGEST_FLOAT
