@@ -132,7 +132,7 @@ def _rolled(
         values = [_values(dice, measures, at_ms + second) for second in range(4)]
         row = {"cores_used": 40.5, "memory_used_mib": 4_000, "temperature_c": 61.2, "power_w": 411.0}
         fold.add(row | {"cores_allocated": 100, "memory_allocated_mib": 80_000}, 4, step_ms, stats_of(values))
-        rows.append(fold.row(model, channel, at_ms))
+        rows.append(fold.row(model, channel, at_ms, step_ms))
     return rows
 
 
@@ -172,7 +172,7 @@ def _page_ms(cluster: Cluster, measures: int) -> float:
                "cards_allocated": 900.0,
                "memory_capacity_mib": 8e7}  # fmt: skip
         fold.add(row, 40, 600_000, packed)
-        rows.append(fold.row(RolledTenMinutes, channel.pk, at_ms))
+        rows.append(fold.row(RolledTenMinutes, channel.pk, at_ms, TEN_MINUTES_MS))
     RolledTenMinutes.unscoped.bulk_create(rows, ignore_conflicts=True)  # type: ignore[arg-type]
     taken = []
     for _ in range(5):

@@ -27,6 +27,7 @@ from clusters.gpu.measures import BY_NAME, Level
 VERSION: Final = 1
 AHEAD_MS: Final = 5 * 60_000
 """How far the clock of a node may be ahead."""
+INTERVAL_MOST_MS: Final = 300_000
 MOST_BATCHES: Final = 1_000
 _MOST_DEVICES, _MOST_PARTS, _MOST_EVENTS, _MOST_LINKS = 256, 4_096, 1_000, 256
 _LARGEST: Final = 1e15
@@ -158,7 +159,7 @@ def _batch(fields: _Fields, node: str, latest: int) -> Batch:
     return Batch(
         node=node,
         at_ms=fields.integer("at_ms", 0, latest),
-        interval_ms=fields.integer("interval_ms", 1_000, 300_000),
+        interval_ms=fields.integer("interval_ms", 1_000, INTERVAL_MOST_MS),
         devices=fields.items("devices", _MOST_DEVICES, _device),
         slices=fields.items("slices", _MOST_PARTS, _slice),
         processes=fields.items("processes", _MOST_PARTS, _process),

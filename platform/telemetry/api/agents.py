@@ -53,8 +53,11 @@ class AgentReportSerializer(serializers.Serializer[Any]):
 
 class AgentReportStoredSerializer(serializers.Serializer[Any]):
     stored = serializers.IntegerField(help_text="Devices, slices and processes stored, per time.")
-    duplicates = serializers.IntegerField(help_text="Those that were stored before.")
+    duplicates = serializers.IntegerField(help_text="Those whose time another reading has.")
     expired = serializers.IntegerField(help_text="Batches older than two hours.")
+    dropped_events = serializers.IntegerField(
+        help_text="Events older than two hours, or beyond the newest 256 of a report."
+    )
     unknown_devices = serializers.ListField(child=serializers.CharField())
     unknown_pods = serializers.ListField(child=serializers.CharField())
     interval_s = serializers.IntegerField(help_text="Seconds between two batches.")
@@ -134,6 +137,7 @@ class AgentReportsView(APIView):
                 "stored": found.stored.stored,
                 "duplicates": found.stored.duplicates,
                 "expired": found.expired,
+                "dropped_events": found.dropped_events,
                 "unknown_devices": found.stored.unknown_devices[:_NAMED],
                 "unknown_pods": found.stored.unknown_pods[:_NAMED],
                 "interval_s": _INTERVAL_S,

@@ -69,7 +69,10 @@ class SourceFieldsSerializer(StrictSerializer):
         ),
     )
     every_s = serializers.IntegerField(
-        min_value=EVERY_S_MIN, max_value=EVERY_S_MAX, required=False, help_text="Seconds between two reads."
+        min_value=EVERY_S_MIN,
+        max_value=EVERY_S_MAX,
+        required=False,
+        help_text="Seconds between two reads, 15 to 60.",
     )
     enabled = serializers.BooleanField(required=False)
     matchers = serializers.DictField(

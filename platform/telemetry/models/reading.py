@@ -194,7 +194,7 @@ class PendingBucket(models.Model):
 
     `token` is another one after each write into the interval: who rolls it up removes the row only while the
     token is the one that was read before, so that no reading is missed. `sums`: its ticks are still to be
-    summed from readings.
+    summed from readings. `failures`: how often rolling it up failed.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -203,6 +203,7 @@ class PendingBucket(models.Model):
     at_ms = models.BigIntegerField()
     token = models.BigIntegerField()
     sums = models.BooleanField(default=False)
+    failures = models.SmallIntegerField(default=0, db_default=0)
 
     unscoped: ClassVar[models.Manager[Self]] = models.Manager()
 

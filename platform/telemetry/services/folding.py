@@ -40,6 +40,7 @@ class Fold:
 
     count: int = 0
     covered_ms: int = 0
+    longest_ms: int = 0
     sums: dict[str, float] = field(default_factory=dict)
     weights: dict[str, int] = field(default_factory=dict)
     extremes: dict[str, float] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Fold:
         """Add the next row in time; extremes that it has no column for are its values."""
         self.count += count
         self.covered_ms += covered_ms
+        self.longest_ms = max(self.longest_ms, covered_ms)
         for name in MEANS:
             value = row.get(name)
             if value is not None:
@@ -62,14 +64,14 @@ class Fold:
                     self.extremes[name] = value if known is None else pick(known, value)
         add_following(self.stats, stats)
 
-    def row(self, model: type[Rolled], channel_id: int, at_ms: int) -> Rolled:
-        """Return the row to store."""
+    def row(self, model: type[Rolled], channel_id: int, at_ms: int, grain_ms: int) -> Rolled:
+        """Return the row to store. It covers no more than its grain, or than one reading of a longer time."""
         means = {name: self.sums[name] / self.weights[name] for name in self.sums}
         return model(
             channel_id=channel_id,
             at_ms=at_ms,
             count=self.count,
-            covered_ms=self.covered_ms,
+            covered_ms=min(self.covered_ms, max(grain_ms, self.longest_ms)),
             values=pack_stats(self.stats),
             **means,
             **self.extremes,

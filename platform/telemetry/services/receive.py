@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from clusters.gpu.batches import AgentReport
+from clusters.gpu.batches import AgentReport, Batch
 from clusters.models import Node
 from foundation.core import clock
 from foundation.sql import row_scope
@@ -16,14 +16,17 @@ from telemetry.store.times import span_ms, to_ms
 
 ACCEPTED_FOR: Final = timedelta(hours=2)
 """How long an agent keeps what it could not deliver; what is older is left out."""
+MOST_EVENTS: Final = 256
+"""So many events of a report are stored, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What was stored, and how many batches were too old."""
+    """What was stored, how many batches were too old, and how many events too old or too many."""
 
     stored: StoredBatches
     expired: int
+    dropped_events: int
 
 
 @row_scope.whole()
@@ -31,7 +34,7 @@ def report_store(*, node: Node, report: AgentReport) -> Received:
     """Store the batches of a node's agent, its inventory, and that it was heard of."""
     now = clock.now()
     oldest = to_ms(now) - span_ms(ACCEPTED_FOR)
-    fresh = [batch for batch in report.batches if batch.at_ms >= oldest]
+    fresh, dropped = _drop_events([batch for batch in report.batches if batch.at_ms >= oldest], oldest)
     stored = store_batches(node.cluster_id, fresh)
     intervals = [batch.interval_ms for batch in report.batches]
     told: dict[str, Any] = {"seen_at": now}
@@ -49,4 +52,16 @@ def report_store(*, node: Node, report: AgentReport) -> Received:
         told["unsupported"] = {uuid: list(names) for uuid, names in report.unsupported.items()}
     if not NodeAgent.unscoped.filter(node=node).update(**told):
         NodeAgent.unscoped.update_or_create(node=node, defaults=told)
-    return Received(stored, len(report.batches) - len(fresh))
+    return Received(stored, len(report.batches) - len(fresh), dropped)
+
+
+def _drop_events(batches: list[Batch], oldest_ms: int) -> tuple[list[Batch], int]:
+    """Return batches with the newest events since `oldest_ms`, and how many were left out."""
+    told = sum(len(batch.events) for batch in batches)
+    room, kept = MOST_EVENTS, []
+    for batch in sorted(batches, key=lambda batch: batch.at_ms, reverse=True):
+        newest = sorted(batch.events, key=lambda event: event.at_ms, reverse=True)
+        events = tuple(event for event in newest if event.at_ms >= oldest_ms)[:room]
+        room -= len(events)
+        kept.append(replace(batch, events=events))
+    return kept, told - (MOST_EVENTS - room)

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Window
+from django.db.models.functions import RowNumber
 
 from clusters.gpu.measures import Kind
 from foundation.core import clock
@@ -43,6 +45,7 @@ _FINER: Final = {coarse: fine for fine, coarse in _COARSER.items()}
 _GRACE_MS: Final = {MINUTE_MS: 30_000, TEN_MINUTES_MS: 90_000, TWO_HOURS_MS: 150_000}
 # Of one run. After an absence of two hours the minutes of one cluster are done in one run.
 _AT_ONCE: Final = {MINUTE_MS: 130, TEN_MINUTES_MS: 30, TWO_HOURS_MS: 12}
+_MOST_FAILURES: Final = 1_000
 _READ: Final = ("cores_used", "cores_allocated", "memory_used_mib", "memory_allocated_mib", "temperature_c",
                 "power_w")  # fmt: skip
 _TICK: Final = (*MEANS, "temperature_max_c")
@@ -63,15 +66,26 @@ def roll_up() -> int:
             except Exception as error:  # raised below, together with the others
                 error.add_note(f"while rolling up {bucket} of cluster {bucket.cluster_id}")
                 failures.append(error)
+                PendingBucket.unscoped.filter(pk=bucket.pk, failures__lt=_MOST_FAILURES).update(
+                    failures=F("failures") + 1
+                )
     if failures:
         raise ExceptionGroup("some measurements could not be rolled up", failures)
     return written
 
 
 def _due(grain_ms: int) -> list[PendingBucket]:
+    """Return what is to be rolled up now: clusters take turns, and what failed comes last in its cluster."""
     ended = to_ms(clock.now()) - grain_ms - _GRACE_MS[grain_ms]
-    rows = PendingBucket.unscoped.filter(grain_ms=grain_ms, at_ms__lte=ended).order_by("at_ms", "id")
-    return list(rows[: _AT_ONCE[grain_ms]])
+    turn = Window(RowNumber(), partition_by=["cluster_id"], order_by=["failures", "at_ms", "id"])
+    waits = PendingBucket.unscoped.filter(
+        cluster_id=OuterRef("cluster_id"),
+        grain_ms__lt=grain_ms,
+        at_ms__gte=OuterRef("at_ms"),
+        at_ms__lt=OuterRef("at_ms") + grain_ms,
+    )
+    rows = PendingBucket.unscoped.filter(~Exists(waits), grain_ms=grain_ms, at_ms__lte=ended)
+    return list(rows.annotate(turn=turn).order_by("turn", "at_ms", "id")[: _AT_ONCE[grain_ms]])
 
 
 def _roll(bucket: PendingBucket) -> int:
@@ -81,11 +95,6 @@ def _roll(bucket: PendingBucket) -> int:
             sum_slots(bucket.cluster_id, bucket.at_ms, until)
         folds = _fold_minute(bucket.cluster_id, bucket.at_ms, until)
     else:
-        inside = PendingBucket.unscoped.filter(
-            cluster_id=bucket.cluster_id, grain_ms__lt=grain_ms, at_ms__gte=bucket.at_ms, at_ms__lt=until
-        )
-        if inside.exists():
-            return 0
         folds = _fold_rolled(ROLLED[_FINER[grain_ms]], bucket.cluster_id, bucket.at_ms, until)
     return _store(bucket, folds)
 
@@ -95,7 +104,7 @@ def _store(bucket: PendingBucket, folds: Folds) -> int:
     if not PendingBucket.unscoped.filter(pk=bucket.pk, token=bucket.token).delete()[0]:
         return 0  # written into since it was read: the next run's
     model = ROLLED[bucket.grain_ms]
-    rows = [fold.row(model, channel, bucket.at_ms) for channel, fold in folds.items()]
+    rows = [fold.row(model, channel, bucket.at_ms, bucket.grain_ms) for channel, fold in folds.items()]
     model.unscoped.bulk_create(
         rows, update_conflicts=True, unique_fields=["channel", "at_ms"], update_fields=FIELDS
     )

@@ -7,7 +7,7 @@ the cluster; sums over a cluster are made afterwards by `telemetry.services.summ
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,7 @@ from telemetry.store.channels import resolve_channels
 from telemetry.store.database import new_reading
 from telemetry.store.matching import ChannelKey
 from telemetry.store.node_holds import load_node_holds
+from telemetry.store.overlap import leave_out_overlaps
 from telemetry.store.pending import mark_pending
 from telemetry.store.times import MINUTE_MS, floor_ms
 
@@ -32,7 +33,10 @@ _PROCESS_FIELDS: Final = ["last_seen_ms", "allocation_id", "job_id", "workspace_
 
 @dataclass(frozen=True, slots=True)
 class StoredBatches:
-    """What became of batches. `stored` and `duplicates` count devices, slices and processes per time."""
+    """What became of batches. `stored` and `duplicates` count devices, slices and processes per time.
+
+    A duplicate is also what stands for a time that another reading stands for.
+    """
 
     stored: int = 0
     duplicates: int = 0
@@ -43,8 +47,8 @@ class StoredBatches:
 def store_batches(cluster_id: uuid.UUID, batches: Sequence[Batch]) -> StoredBatches:
     """Store what was measured on nodes of one cluster; safe to repeat and to run beside itself.
 
-    The first row per device, slice or process and time stays. Devices that no node of the cluster has, by
-    name, and pods that hold nothing of theirs are left out and named in the answer.
+    The first reading of a time stays, per device, slice or process. Devices that no node of the cluster
+    has, by name, and pods that hold nothing of theirs are left out and named in the answer.
     """
     names = {batch.node for batch in batches}
     rows = Node.unscoped.filter(cluster_id=cluster_id, name__in=names, present=True)
@@ -91,8 +95,7 @@ def _write(
     channels: dict[ChannelKey, int],
 ) -> int:
     drafts = [draft for draft in found.drafts.values() if draft.key in channels]
-    known = _stored({channels[draft.key] for draft in drafts}, {draft.at_ms for draft in drafts})
-    new = [draft for draft in drafts if (channels[draft.key], draft.at_ms) not in known]
+    new = leave_out_overlaps(drafts, channels)
     events = [
         GpuEvent(
             cluster_id=cluster_id,
@@ -132,12 +135,3 @@ def _commit_later() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL synchronous_commit TO OFF")
-
-
-def _stored(channels: Collection[int], times: Collection[int]) -> set[tuple[int, int]]:
-    if not times:
-        return set()
-    rows = Reading.unscoped.filter(
-        channel__in=channels, at_ms__gte=min(times), at_ms__lte=max(times)
-    ).values_list("channel_id", "at_ms")
-    return set(rows)

@@ -124,8 +124,8 @@ def test_a_report_is_stored_and_answered(bench: Bench, cluster: Vouching) -> Non
     key = made(bench, cluster)
     answer = send(key, report(bench))
     assert answer.json() == {
-        "stored": 1, "duplicates": 0, "expired": 0, "unknown_devices": [], "unknown_pods": [],
-        "interval_s": 15,
+        "stored": 1, "duplicates": 0, "expired": 0, "dropped_events": 0,
+        "unknown_devices": [], "unknown_pods": [], "interval_s": 15,
     }  # fmt: skip
     assert send(key, report(bench)).json()["duplicates"] == 1
     assert Reading.unscoped.get().cores_used == 37.5
@@ -256,3 +256,18 @@ def test_inventory_and_events_are_kept(bench: Bench, cluster: Vouching) -> None:
     assert (agent.driver, agent.cuda, agent.unsupported) == ("550.54", "12.4", {uuid: ["encoder_percent"]})
     assert (agent.devices[0]["numa_node"], agent.devices[0]["links"][0]["count"]) == (1, 12)
     assert GpuEvent.unscoped.get().code == 79
+
+
+def test_events_that_are_too_old_or_too_many_are_counted(bench: Bench, cluster: Vouching) -> None:
+    events = [
+        {"device": bench.device(0).uuid, "kind": "xid", "code": 31, "at_ms": AT - number}
+        for number in range(300)
+    ]
+    old = {**events[0], "at_ms": AT - 2 * 3_600_000 - 1}
+    batches = [
+        {"at_ms": AT - 15_000 * number, "interval_ms": 15_000, "events": [*events[number::2], old]}
+        for number in range(2)
+    ]
+    found = send(made(bench, cluster), report(bench, *batches)).json()
+    assert (found["dropped_events"], GpuEvent.unscoped.count()) == (46, 256)
+    assert not GpuEvent.unscoped.filter(at_ms=old["at_ms"]).exists()

@@ -164,3 +164,36 @@ def test_events_are_stored_once(named: Bench) -> None:
     rows = GpuEvent.unscoped.order_by("id").values_list("device_uuid", "kind", "code", "node_id")
     node = named.world.nodes[0].pk
     assert list(rows) == [(named.device(0).uuid, "xid", 79, node), ("", "enumerated", -1, node)]
+
+
+def of_card(bench: Bench, at_ms: int, interval_ms: int = 15_000, **values: float) -> Batch:
+    card = DeviceValues(bench.device(0).uuid, values or {"utilization_percent": 50.0})
+    return Batch("node-1", at_ms, interval_ms=interval_ms, devices=(card,))
+
+
+@pytest.mark.parametrize(("there", "late"), [(15_000, 15_000), (60_000, 15_000), (15_000, 60_000)])
+@pytest.mark.parametrize("shift_ms", [1, 3_333, 7_500, 14_999])
+def test_a_time_that_another_reading_stands_for_is_not_counted_again(
+    bench: Bench, there: int, late: int, shift_ms: int
+) -> None:
+    cluster = bench.world.cluster.pk
+    known = [of_card(bench, AT + at, there) for at in range(0, 240_000, there)]
+    assert store_batches(cluster, known).stored == len(known)
+    backlog = [of_card(bench, AT + shift_ms + at, late) for at in range(0, 180_000, late)]
+    found = store_batches(cluster, backlog)
+    assert (found.stored, found.duplicates) == (0, len(backlog))
+    hole = [of_card(bench, AT + 240_000 + at) for at in (0, 15_000)]
+    assert store_batches(cluster, hole).stored == 2, "a time that nobody stands for"
+
+
+def test_readings_that_jitter_and_parts_of_two_sources_are_all_stored(bench: Bench) -> None:
+    cluster = bench.world.cluster.pk
+    times = [AT + 15_000 * number + (-1) ** number * 3_000 for number in range(20)]
+    assert sum(store_batches(cluster, [of_card(bench, at)]).stored for at in times) == 20
+    parts = [of_card(bench, at + 5_000, temperature_c=40.0) for at in times]
+    assert store_batches(cluster, parts).stored == 20
+
+
+def test_a_node_cannot_store_more_than_its_interval_allows(bench: Bench) -> None:
+    flood = [of_card(bench, AT + number, 1_000) for number in range(2_000)]
+    assert store_batches(bench.world.cluster.pk, flood).stored == 4

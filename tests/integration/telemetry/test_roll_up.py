@@ -26,7 +26,9 @@ from telemetry.services.prune import prune_rows
 from telemetry.services.roll_up import roll_up
 from telemetry.store.ingest import store_batches
 from telemetry.store.packing import unpack_stats
-from telemetry.store.times import to_ms
+from telemetry.store.pending import mark_pending
+from telemetry.store.times import MINUTE_MS, to_ms
+from tests.builders import clusters
 from tests.integration.telemetry.conftest import START, Bench
 
 HOUR = timedelta(hours=1)
@@ -157,6 +159,46 @@ def test_an_interval_that_fails_does_not_keep_the_others_waiting(
     assert RolledMinute.unscoped.get(channel__scope="card").cores_used == 40.0
     monkeypatch.setattr(rolling, "_fold_minute", fold)
     assert roll_up() == 3
+
+
+def test_a_cluster_whose_minutes_fail_keeps_no_other_waiting(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(bench, START + timedelta(minutes=5), utilization_percent=40.0)
+    other = clusters.cluster(bench.world.cell, "beta")
+    mark_pending(other.pk, MINUTE_MS, [to_ms(START) + MINUTE_MS * number for number in range(3)])
+    monkeypatch.setattr(rolling, "_AT_ONCE", dict.fromkeys(rolling._AT_ONCE, 2))
+    fold, tried = rolling._fold_minute, []
+
+    def failing(cluster_id: Any, since_ms: int, until_ms: int) -> Any:
+        if cluster_id == other.pk:
+            tried.append((since_ms - to_ms(START)) // MINUTE_MS)
+            raise ValueError("unreadable")
+        return fold(cluster_id, since_ms, until_ms)
+
+    monkeypatch.setattr(rolling, "_fold_minute", failing)
+    bench.clock.move_to(START + timedelta(minutes=8))
+    with pytest.raises(ExceptionGroup):
+        roll_up()
+    assert RolledMinute.unscoped.get(channel__scope="card").cores_used == 40.0
+    with pytest.raises(ExceptionGroup):
+        roll_up()
+    assert tried == [0, 1, 2], "what failed comes after what did not"
+
+
+def test_a_minute_covers_no_more_than_its_time(bench: Bench) -> None:
+    key = {"channel": Channel.unscoped.create(scope="cluster", cluster_id=bench.world.cluster.pk)}
+    Reading.unscoped.bulk_create(
+        Reading(**key, at_ms=to_ms(START) + number, interval_ms=60_000, cores_used=50.0,
+                cores_allocated=0, memory_allocated_mib=0)
+        for number in range(40)
+    )  # fmt: skip
+    mark_pending(bench.world.cluster.pk, MINUTE_MS, [to_ms(START)])
+    bench.clock.move_to(START + timedelta(hours=3))
+    roll_up()
+    models: tuple[Any, ...] = (RolledMinute, RolledTenMinutes, RolledTwoHours)
+    assert [model.unscoped.get().covered_ms for model in models] == [60_000] * 3
+    assert {model.unscoped.get().cores_used for model in models} == {50.0}
 
 
 def test_a_minute_without_a_measure_has_none(bench: Bench) -> None:
