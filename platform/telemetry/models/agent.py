@@ -30,11 +30,14 @@ class NodeAgent(BaseModel):
     """What the agent of a node told last.
 
     `devices` and `unsupported` as in the agent's report: facts of each GPU with its links to others, and the
-    measures that a GPU cannot tell, by UUID.
+    measures that a GPU cannot tell, by UUID. `devices_at` and `slices_at` are when it last measured a GPU of
+    the node, and a slice of a pod that is known.
     """
 
     node = models.OneToOneField(Node, on_delete=models.CASCADE, related_name="agent")
     seen_at = models.DateTimeField()
+    devices_at = models.DateTimeField(null=True, blank=True)
+    slices_at = models.DateTimeField(null=True, blank=True)
     interval_ms = models.IntegerField(default=15_000)
     inventory_at = models.DateTimeField(null=True, blank=True)
     driver = models.CharField(max_length=80, blank=True, default="")

@@ -12,7 +12,7 @@ from foundation.core import clock
 from foundation.sql import row_scope
 from telemetry.models import NodeAgent
 from telemetry.store.ingest import StoredBatches, store_batches
-from telemetry.store.times import span_ms, to_ms
+from telemetry.store.times import from_ms, span_ms, to_ms
 
 ACCEPTED_FOR: Final = timedelta(hours=2)
 """How long an agent keeps what it could not deliver; what is older is left out."""
@@ -38,6 +38,8 @@ def report_store(*, node: Node, report: AgentReport) -> Received:
     stored = store_batches(node.cluster_id, fresh)
     intervals = [batch.interval_ms for batch in report.batches]
     told: dict[str, Any] = {"seen_at": now}
+    measured = {"devices_at": stored.devices_at_ms, "slices_at": stored.slices_at_ms}
+    told |= {name: min(now, from_ms(at_ms)) for name, at_ms in measured.items() if at_ms is not None}
     if intervals:
         told["interval_ms"] = intervals[-1]
     if report.inventory is not None:

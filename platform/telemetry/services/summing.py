@@ -33,6 +33,7 @@ class _Row(NamedTuple):
     scope: str
     node_id: uuid.UUID
     device_id: uuid.UUID
+    allocation_id: uuid.UUID | None
     workspace_id: uuid.UUID | None
     channel_id: int
     at_ms: int
@@ -99,7 +100,7 @@ def sum_slots(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> int:
     for slot in slots:
         cards = _cards_at(holds, slot.at_ms)
         rows += tick_rows(cluster_id, slot.at_ms, cards, slot.of_cards(), channels)
-        rows += _workspace_rows(slot, channels)
+        rows += _workspace_rows(slot, holds, channels)
     for row in rows:
         row.interval_ms = SLOT_MS
     Tick.unscoped.bulk_create(
@@ -118,7 +119,7 @@ def _slots(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> list[_Slot]:
         channel__cluster_id=cluster_id,
         channel__scope__in=[Scope.CARD, Scope.SLICE],
     ).order_by("at_ms")
-    of_channel = ("scope", "node_id", "device_id", "workspace_id")
+    of_channel = ("scope", "node_id", "device_id", "allocation_id", "workspace_id")
     columns = [f"channel__{name}" for name in of_channel] + list(_Row._fields[len(of_channel) :])
     slots = [_Slot(at) for at in range(since_ms, until_ms, SLOT_MS)]
     for values in rows.values_list(*columns):
@@ -144,9 +145,19 @@ def _cards_at(holds: NodeHolds, at_ms: int) -> Iterable[Card]:
         )
 
 
-def _workspace_rows(slot: _Slot, channels: dict[ChannelKey, int]) -> Iterable[Tick]:
+def _workspace_rows(slot: _Slot, holds: NodeHolds, channels: dict[ChannelKey, int]) -> Iterable[Tick]:
+    """Sum the slices of each workspace that has a reading: those that were read, and those held without."""
+    silent: dict[uuid.UUID, list[Card]] = {}
+    read = {(row.allocation_id, row.device_id) for row in slot.latest.values() if row.scope == Scope.SLICE}
+    for held in holds.of_card.values():
+        for hold in held:
+            if hold.held_at(slot.at_ms) and (hold.allocation_id, hold.device_id) not in read:
+                card = Card(hold.device_id, hold.node_id, hold.memory_mib, hold.cores, hold.memory_mib, 1)
+                silent.setdefault(hold.workspace_id, []).append(card)
     for workspace, rows in slot.of_workspaces().items():
         totals = TickTotals()
+        for card in silent.get(workspace, ()):
+            totals.add(card, None)
         for row in rows:
             card = Card(
                 row.device_id, row.node_id, row.memory_allocated_mib, row.cores_allocated,

@@ -34,7 +34,10 @@ _EARLY: Final = timedelta(seconds=1)
 """A source may be asked this much before its time: beat is not exact to the millisecond."""
 _NODES_KEPT_MS: Final = 7 * 24 * 3600 * 1000
 _UNKNOWN_NAMED: Final = 20
-AGENT_SAID: Final = frozenset((level, measure.name) for measure in MEASURES for level in measure.levels)
+_AGENT_SAYS: Final = {
+    level: frozenset((level, measure.name) for measure in MEASURES if level in measure.levels)
+    for level in (Level.DEVICE, Level.SLICE)
+}
 _STATUS_FIELDS: Final = [
     field.name for field in SourceStatus._meta.concrete_fields if field.name not in ("source", "attempted_at")
 ]
@@ -149,10 +152,14 @@ def _coverage(row: SourceNode, period_ms: int) -> Iterable[Coverage]:
 
 
 def _agent_coverage(cluster_id: uuid.UUID) -> Iterable[Coverage]:
-    """What node agents tell of their nodes."""
+    """What node agents tell of their nodes: of GPUs or slices only while they measured some."""
     agents = NodeAgent.unscoped.filter(node__cluster_id=cluster_id, node__present=True)
-    for node, seen_at, interval_ms in agents.values_list("node__name", "seen_at", "interval_ms"):
-        yield Coverage(Origin.AGENT.value, Origin.AGENT, node, AGENT_SAID, to_ms(seen_at), interval_ms)
+    rows = agents.values_list("node__name", "interval_ms", "devices_at", "slices_at")
+    for node, interval_ms, devices_at, slices_at in rows:
+        for level, at in ((Level.DEVICE, devices_at), (Level.SLICE, slices_at)):
+            if at is not None:
+                said = _AGENT_SAYS[level]
+                yield Coverage(Origin.AGENT.value, Origin.AGENT, node, said, to_ms(at), interval_ms)
 
 
 @transaction.atomic

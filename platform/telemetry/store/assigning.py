@@ -26,13 +26,21 @@ _LONGEST_NAME: Final = 128
 
 @dataclass(slots=True)
 class Assigned:
-    """Drafts, once per key and time; whose slices and which processes they are of; and what is unknown."""
+    """Drafts, once per key and time; whose slices and which processes they are of; and what is unknown.
+
+    `measured` is the last time at which GPUs, and slices of pods, were told of.
+    """
 
     drafts: dict[tuple[ChannelKey, int], Draft] = field(default_factory=dict)
     holds: dict[ChannelKey, DeviceHold] = field(default_factory=dict)
     processes: dict[uuid.UUID, GpuProcess] = field(default_factory=dict)
+    measured: dict[Scope, int] = field(default_factory=dict)
     unknown_devices: set[str] = field(default_factory=set)
     unknown_pods: set[str] = field(default_factory=set)
+
+
+def _note_measured(found: Assigned, scope: Scope, batch: Batch) -> None:
+    found.measured[scope] = max(batch.at_ms, found.measured.get(scope, 0))
 
 
 def _add(
@@ -80,7 +88,10 @@ def _add_slices(found: Assigned, holds: NodeHolds, batch: Batch) -> None:
         parts.setdefault(key, []).append(part)
     for key, of_pod in parts.items():
         hold = found.holds[key]
-        _add(found, key, batch, _slice_values(of_pod), Granted(hold.cores, hold.memory_mib))
+        values = _slice_values(of_pod)
+        _add(found, key, batch, values, Granted(hold.cores, hold.memory_mib))
+        if values:
+            _note_measured(found, Scope.SLICE, batch)
 
 
 def _add_devices(found: Assigned, holds: NodeHolds, batch: Batch) -> None:
@@ -90,6 +101,8 @@ def _add_devices(found: Assigned, holds: NodeHolds, batch: Batch) -> None:
             found.unknown_devices.add(device.uuid)
             continue
         _add(found, card_key(card), batch, device.values, holds.granted(card, batch.at_ms))
+        if device.values:
+            _note_measured(found, Scope.CARD, batch)
         sole = holds.sole(card, batch.at_ms)
         if sole is not None:
             # Where nobody reads the pod itself: all that its own card does is done by it.

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 
 from clusters.gpu.batches import Batch
 from clusters.models import Node
-from telemetry.models import GpuEvent, GpuProcess, Reading
+from telemetry.models import GpuEvent, GpuProcess, Reading, Scope
 from telemetry.store.assigning import Assigned, assign_batch
 from telemetry.store.channels import resolve_channels
 from telemetry.store.database import new_reading
@@ -35,13 +35,16 @@ _PROCESS_FIELDS: Final = ["last_seen_ms", "allocation_id", "job_id", "workspace_
 class StoredBatches:
     """What became of batches. `stored` and `duplicates` count devices, slices and processes per time.
 
-    A duplicate is also what stands for a time that another reading stands for.
+    A duplicate is also what stands for a time that another reading stands for. The times are the last at
+    which GPUs, and slices of pods, were measured.
     """
 
     stored: int = 0
     duplicates: int = 0
     unknown_devices: tuple[str, ...] = ()
     unknown_pods: tuple[str, ...] = ()
+    devices_at_ms: int | None = None
+    slices_at_ms: int | None = None
 
 
 def store_batches(cluster_id: uuid.UUID, batches: Sequence[Batch]) -> StoredBatches:
@@ -83,7 +86,12 @@ def store_batches(cluster_id: uuid.UUID, batches: Sequence[Batch]) -> StoredBatc
             examples=sorted(found.unknown_devices | found.unknown_pods)[:_NAMED],
         )
     return StoredBatches(
-        stored, duplicates, tuple(sorted(found.unknown_devices)), tuple(sorted(found.unknown_pods))
+        stored,
+        duplicates,
+        tuple(sorted(found.unknown_devices)),
+        tuple(sorted(found.unknown_pods)),
+        devices_at_ms=found.measured.get(Scope.CARD),
+        slices_at_ms=found.measured.get(Scope.SLICE),
     )
 
 

@@ -17,7 +17,8 @@ from clusters.gpu.batches import (
 )
 from foundation.core import clock
 from scheduling.models import Allocation, DeviceSlice
-from telemetry.models import Channel, GpuEvent, GpuProcess, PendingBucket, Reading, Scope
+from telemetry.models import Channel, GpuEvent, GpuProcess, PendingBucket, Reading, Scope, Tick
+from telemetry.services.summing import sum_slots
 from telemetry.store.ingest import StoredBatches, store_batches
 from telemetry.store.packing import unpack_values
 from telemetry.store.times import to_ms
@@ -64,7 +65,9 @@ def named(bench: Bench) -> Bench:
 
 
 def test_everything_of_a_node_is_stored(named: Bench) -> None:
-    assert store_batches(named.world.cluster.pk, [full_batch(named)]) == StoredBatches(stored=4)
+    assert store_batches(named.world.cluster.pk, [full_batch(named)]) == StoredBatches(
+        stored=4, devices_at_ms=AT, slices_at_ms=AT
+    )
     card = Reading.unscoped.get(channel__scope=Scope.CARD)
     assert (card.cores_used, card.memory_used_mib, card.temperature_c, card.power_w) == (
         30.0,
@@ -99,7 +102,9 @@ def test_repeating_a_batch_changes_nothing(named: Bench) -> None:
     assert store_batches(named.world.cluster.pk, batches).stored == 8
     rows = list(Reading.unscoped.order_by("id").values())
     PendingBucket.unscoped.all().delete()
-    assert store_batches(named.world.cluster.pk, batches) == StoredBatches(duplicates=8)
+    assert store_batches(named.world.cluster.pk, batches) == StoredBatches(
+        duplicates=8, devices_at_ms=AT + 15_000, slices_at_ms=AT + 15_000
+    )
     assert list(Reading.unscoped.order_by("id").values()) == rows
     assert not PendingBucket.unscoped.exists()
 
@@ -197,3 +202,22 @@ def test_readings_that_jitter_and_parts_of_two_sources_are_all_stored(bench: Ben
 def test_a_node_cannot_store_more_than_its_interval_allows(bench: Bench) -> None:
     flood = [of_card(bench, AT + number, 1_000) for number in range(2_000)]
     assert store_batches(bench.world.cluster.pk, flood).stored == 4
+
+
+def test_a_workspace_keeps_its_slices_while_one_of_them_is_silent(named: Bench) -> None:
+    card = named.device(0).uuid
+    for at_ms, tasks in ((AT, (0, 1)), (AT + 45_000, (1,))):
+        parts = [
+            SliceValues(card, {"utilization_percent": 10.0, "memory_used_mib": 5.0}, pod_uid=uid(named, task))
+            for task in tasks
+        ]
+        store_batches(named.world.cluster.pk, [Batch("node-1", at_ms, slices=tuple(parts))])
+    sum_slots(named.world.cluster.pk, AT, AT + 60_000)
+    rows = Tick.unscoped.filter(channel__scope=Scope.WORKSPACE).order_by("at_ms")
+    told = ("channel__workspace_id", "at_ms", "cards", "cards_sampled", "cores_allocated", "cores_used")
+    mine = named.world.workspace.pk
+    assert list(rows.values_list(*told)) == [
+        (mine, AT, 2, 2, 60, 20.0),
+        (mine, AT + 45_000, 2, 1, 60, 10.0),
+    ], "and none where no slice was read"
+    assert {row.memory_allocated_mib for row in rows} == {40_000}

@@ -15,6 +15,8 @@ from urllib.parse import parse_qs
 import pytest
 
 from clusters.gpu.batches import Batch
+from clusters.gpu.measures import Level
+from clusters.gpu.report import read_report
 from clusters.models import Node
 from foundation.core import clock
 from foundation.core.sealed_text import seal_text
@@ -30,10 +32,12 @@ from telemetry.models import (
     SourceStatus,
     TelemetrySource,
 )
+from telemetry.services.receive import report_store
 from telemetry.sources import fetch
-from telemetry.sources.collect import collect_sources
+from telemetry.sources.collect import _agent_coverage, collect_sources
 from telemetry.sources.overview import NodeState, SourceState, describe_agents, describe_sources
 from telemetry.store.packing import unpack_values
+from telemetry.store.times import to_ms
 from tests.builders import expositions as exp
 from tests.fixtures.http_receiver import Receiver, run_receiver
 from tests.integration.telemetry.conftest import START, Bench
@@ -392,7 +396,9 @@ def test_the_state_of_a_source_follows_its_answers(sources: Sources) -> None:
 
 
 def test_what_the_agent_of_a_node_measures_is_not_taken_from_an_exporter(sources: Sources) -> None:
-    agent = NodeAgent.unscoped.create(node=sources.bench.world.nodes[0], seen_at=clock.now())
+    agent = NodeAgent.unscoped.create(
+        node=sources.bench.world.nodes[0], seen_at=clock.now(), devices_at=clock.now()
+    )
     card = {"DEV_GPU_UTIL": 50, "DEV_GPU_TEMP": 60}
     own, other = exp.dcgm(card, gpu=sources.gpu()), exp.dcgm(card, gpu=sources.gpu(0, 1))
     sources.add(body=exp.text(*own, *other))
@@ -413,3 +419,42 @@ def test_what_the_agent_of_a_node_measures_is_not_taken_from_an_exporter(sources
     NodeAgent.unscoped.filter(pk=agent.pk).update(seen_at=clock.now())
     lines = {line.node: line.state for line in describe_agents(sources.bench.world.platform_admin)}
     assert lines == {"node-2": NodeState.MISSING, "node-1": NodeState.FRESH}
+
+
+def reported(sources: Sources, **parts: Any) -> NodeAgent:
+    """Deliver a report of the agent of node-1."""
+    node, at_ms = sources.bench.world.nodes[0], to_ms(clock.now())
+    batch = {"at_ms": at_ms, "interval_ms": 15_000, **parts}
+    told = {"version": 1, "node": node.name, "sent_at_ms": at_ms, "batches": [batch]}
+    report_store(node=node, report=read_report(told, at_ms))
+    return NodeAgent.unscoped.get(node=node)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "empty values", "a GPU of nobody", "a pod of nobody"])
+def test_an_agent_that_measures_nothing_silences_no_exporter(sources: Sources, kind: str) -> None:
+    sources.add(body=exp.text(*exp.dcgm({"DEV_GPU_UTIL": 50}, gpu=sources.gpu())))
+    parts: dict[str, dict[str, Any]] = {
+        "nothing": {},
+        "empty values": {"devices": [{"uuid": sources.gpu(), "values": {}}]},
+        "a GPU of nobody": {"devices": [{"uuid": "GPU-none", "values": {"power_w": 1}}]},
+        "a pod of nobody": {
+            "slices": [{"device": sources.gpu(), "pod_uid": "none", "values": {"utilization_percent": 1}}]
+        },
+    }
+    agent = reported(sources, **parts[kind])
+    assert (agent.devices_at, agent.slices_at) == (None, None)
+    collect_sources()
+    assert Reading.unscoped.filter(channel__scope=Scope.CARD).get().cores_used == 50.0
+
+
+def test_an_agent_speaks_for_gpus_and_slices_apart(sources: Sources) -> None:
+    start_pods()
+    agent = reported(sources, devices=[{"uuid": sources.gpu(), "values": {"power_w": 7}}])
+    assert (agent.devices_at, agent.slices_at) == (clock.now(), None)
+    pod = Allocation.unscoped.filter(task__job=sources.bench.sliced).earliest("pod_name")
+    part = {"device": sources.gpu(), "pod_uid": pod.pod_uid, "values": {"memory_used_mib": 1}}
+    sources.later()
+    then = reported(sources, slices=[part])
+    assert (then.devices_at, then.slices_at) == (agent.devices_at, clock.now())
+    levels = [{level for level, _ in cover.said} for cover in _agent_coverage(sources.bench.world.cluster.pk)]
+    assert levels == [{Level.DEVICE}, {Level.SLICE}]
