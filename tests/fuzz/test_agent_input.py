@@ -62,7 +62,7 @@ def test_a_file_with_any_content_gives_bounded_values_or_none(
         read_regions(root / f"{UID}_main")
     share = {"main": {GPU: CardShare(GPU, 3000, 30)}}
     pod = PodView(UID, "team", "job-0", share, {}, {"main": 100.0})
-    reader = SliceReader(root, ProcessTable(root / "proc"))
+    reader = SliceReader(root, ProcessTable(root / "proc"), sees_host=False)
     (sample,) = reader.read({UID: pod}, [GpuSample(GPU, None, 0, {})], [], {GPU: TOTAL}, 1000.0)
     values = sample.values
     assert 0 <= values.get("memory_used_mib", 0) <= TOTAL

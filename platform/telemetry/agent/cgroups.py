@@ -63,10 +63,6 @@ class ProcessTable:
         """The name of a process, as it chose it itself; "" if it has ended."""
         return "".join(_printable(self._read(pid, "comm").strip()[:_NAME_LONGEST]))
 
-    def exists(self, pid: int) -> bool:
-        """Return whether a process is there."""
-        return (self.root / str(pid)).is_dir()
-
     def _read(self, pid: int, name: str) -> str:
         try:
             with (self.root / str(pid) / name).open("rb") as file:

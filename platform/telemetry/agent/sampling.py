@@ -148,7 +148,7 @@ class Sampler:
             values["xid_errors"] = float(count)
             if count:
                 values["xid"] = float(code)
-        return GpuSample(uuid, row["parent"], row["index"], values)
+        return GpuSample(uuid, row["parent"], row["index"], values, row["lists_processes"])
 
     def _process(self, row: Mapping[str, Any]) -> ProcessSample:
         owner = self.table.find_owner(row["pid"])

@@ -2,13 +2,15 @@
 
 The files are written by the containers themselves, so they are never believed beyond what is possible: what
 NVML measures comes first, and what a file says is held within the size of the card, 100 percent, and the time
-since the container was started. The granted limit is what the platform wrote on the pod.
+since the container was started. A container without a process on a device does not use it, whatever its file
+says. Of a device that NVML did not measure only limits are told. The granted limit is what the platform wrote
+on the pod.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,6 +27,8 @@ _MEMORY, _UTILIZATION = "memory_used_mib", "utilization_percent"
 SLICE_MEASURES: Final = (_UTILIZATION, _MEMORY, "memory_limit_mib", "memory_enforced_mib", "idle_s")
 _WHOLE: Final = 100
 """Percent points of compute of a card that one container holds alone."""
+_GAP_S: Final = 300.0
+"""A device that was not measured for so long counts as in use until then."""
 
 Key = tuple[str, str, str]
 """The pod's uid, the container's name, the device's uuid."""
@@ -32,7 +36,11 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The findings about one container on one device. `regions` is None where it has no file."""
+    """The findings about one container on one device.
+
+    `regions` is None where it has no file, `sample` where NVML did not measure the device. `is_empty`: it is
+    certain that the container has no process there.
+    """
 
     pod: PodView
     container: str
@@ -40,6 +48,12 @@ class _Found:
     share: CardShare | None
     processes: list[ProcessSample]
     regions: list[Region] | None
+    sample: GpuSample | None
+    is_empty: bool
+
+    @property
+    def key(self) -> Key:
+        return (self.pod.uid, self.container, self.device)
 
 
 @dataclass(slots=True)
@@ -55,12 +69,14 @@ class SliceReader:
     sees_host: bool = True
     problems: Counter[str] = field(default_factory=Counter)
     _active: dict[Key, float] = field(default_factory=dict)
+    _measured: dict[str, float] = field(default_factory=dict)
+    """When each device was last measured."""
 
     def read(
         self,
         pods: Mapping[str, PodView],
         devices: Iterable[GpuSample],
-        processes: Iterable[ProcessSample],
+        processes: Collection[ProcessSample],
         totals_mib: Mapping[str, float],
         now: float,
     ) -> list[SliceSample]:
@@ -68,22 +84,47 @@ class SliceReader:
 
         `totals_mib`: the memory of devices; `now`: seconds since 1970.
         """
-        by_uuid = {device.uuid: device.values for device in devices}
+        by_uuid = {device.uuid: device for device in devices}
+        self._note_gaps(by_uuid.keys(), now)
         mapped = _by_container(pods, processes)
+        # A process that is not there for this program may be anybody's.
+        hidden = {process.device for process in processes if process.pod_uid is None and not process.name}
         samples, seen = [], set()
         for pod in pods.values():
-            for container in sorted({*pod.shares, *(key[1] for key in mapped if key[0] == pod.uid)}):
+            for container in sorted(
+                {*pod.shares, *(key[1] for key in mapped if key[0] == pod.uid and key[1])}
+            ):
                 shares = pod.shares.get(container, {})
                 regions = self._read_regions(pod, container) if shares else None
                 used = {key[2] for key in mapped if key[:2] == (pod.uid, container)}
                 for uuid in sorted({*shares, *used}):
                     key = (pod.uid, container, uuid)
                     seen.add(key)
-                    found = _Found(pod, container, uuid, shares.get(uuid), mapped.get(key, []), regions)
-                    values = self._measure(found, by_uuid.get(uuid, {}), totals_mib.get(uuid), now)
+                    here, sample = mapped.get(key, []), by_uuid.get(uuid)
+                    # A process of the pod whose container is not known yet may be of this one.
+                    is_empty = (
+                        self._sees_processes(sample, hidden)
+                        and not here
+                        and (pod.uid, "", uuid) not in mapped
+                    )
+                    found = _Found(pod, container, uuid, shares.get(uuid), here, regions, sample, is_empty)
+                    values = self._measure(found, totals_mib.get(uuid), now)
                     samples.append(SliceSample(uuid, pod.uid, pod.namespace, pod.name, container, values))
-        self._active = {key: at for key, at in self._active.items() if key in seen}
+        self._active = {
+            key: at
+            for key, at in self._active.items()
+            if key in seen or (key[0] in pods and key[2] not in by_uuid)
+        }
         return samples
+
+    def _sees_processes(self, sample: GpuSample | None, hidden: set[str]) -> bool:
+        return sample is not None and sample.lists_processes and self.sees_host and sample.uuid not in hidden
+
+    def _note_gaps(self, measured: Collection[str], now: float) -> None:
+        """Forget since when containers are idle on devices that were not measured for long."""
+        late = {uuid for uuid in measured if now - self._measured.get(uuid, now) > _GAP_S}
+        self._active = {key: now if key[2] in late else at for key, at in self._active.items()}
+        self._measured.update(dict.fromkeys(measured, now))
 
     def _read_regions(self, pod: PodView, container: str) -> list[Region] | None:
         try:
@@ -104,56 +145,78 @@ class SliceReader:
         owner = self.table.find_owner(host_pid)
         return owner is not None and owner.pod_uid == pod.uid
 
-    def _measure(
-        self, found: _Found, device: Values, total_mib: float | None, now: float
-    ) -> dict[str, float]:
+    def _measure(self, found: _Found, total_mib: float | None, now: float) -> dict[str, float]:
         values: dict[str, float] = {}
         if found.share is not None and found.share.memory_mib:
             values["memory_limit_mib"] = float(found.share.memory_mib)
         regions = [region for region in found.regions or () if found.device in region.limits]
-        if (used := _memory_used(found, regions, total_mib)) is not None:
-            values[_MEMORY] = used
         if (enforced := _memory_enforced(found, regions, total_mib)) is not None:
             values["memory_enforced_mib"] = enforced
-        if (utilization := _utilization(found, regions, device)) is not None:
+        if found.sample is None:
+            return values
+        if (used := _memory_used(found, regions, total_mib)) is not None:
+            values[_MEMORY] = used
+        if (utilization := _utilization(found, regions, found.sample.values)) is not None:
             values[_UTILIZATION] = utilization
         if (idle_s := self._idle_s(found, regions, now)) is not None:
             values["idle_s"] = idle_s
         return values
 
     def _idle_s(self, found: _Found, regions: list[Region], now: float) -> float | None:
-        started = min(found.pod.started_at.get(found.container, now), now)
+        started = found.pod.started_at.get(found.container)
+        age = max(now - started, 0.0) if started is not None else None
+        if found.is_empty:
+            return self._idle_without_process(found, regions, age, now)
         if regions:
-            last = max(region.last_kernel for region in regions)
-            return min(max(now - last, 0.0), now - started) if last > 0 else now - started
+            self._active[found.key] = now
+            return _idle_by_file(regions, age, now)
         if found.regions is None and found.share is not None and not found.processes:
             # HAMi's library makes the file when a process first uses the card.
-            return now - started if found.container in found.pod.started_at else None
+            return age
         if not found.processes:
             return None
-        key = (found.pod.uid, found.container, found.device)
         busy = [process.values.get(_UTILIZATION) for process in found.processes]
         if all(each is None for each in busy):
+            self._active[found.key] = now
             return None
-        if any(busy) or key not in self._active:
+        if any(busy) or found.key not in self._active:
             # Before it was first looked at nobody knows, so it counts as active until then.
-            self._active[key] = now
-        return max(now - self._active[key], 0.0)
+            self._active[found.key] = now
+        return max(now - self._active[found.key], 0.0)
+
+    def _idle_without_process(
+        self, found: _Found, regions: list[Region], age: float | None, now: float
+    ) -> float | None:
+        """At least the time since a process was last seen: a kernel started later is not to be believed."""
+        if found.regions is None and found.key not in self._active:
+            return age
+        unused = max(now - self._active.setdefault(found.key, now), 0.0)
+        told = _idle_by_file(regions, age, now) if regions else 0.0
+        return max(unused if age is None else min(unused, age), told)
+
+
+def _idle_by_file(regions: list[Region], age: float | None, now: float) -> float:
+    last = max(region.last_kernel for region in regions)
+    most = age or 0.0
+    return min(max(now - last, 0.0), most) if last > 0 else most
 
 
 def _by_container(
     pods: Mapping[str, PodView], processes: Iterable[ProcessSample]
 ) -> dict[Key, list[ProcessSample]]:
+    """The processes of pods; the container is "" where it is not known."""
     found: dict[Key, list[ProcessSample]] = defaultdict(list)
     for process in processes:
         pod = pods.get(process.pod_uid or "")
-        container = pod.containers.get(process.container_id or "") if pod else None
-        if pod is not None and container:
+        if pod is not None:
+            container = pod.containers.get(process.container_id or "", "")
             found[(pod.uid, container, process.device)].append(process)
     return found
 
 
 def _memory_used(found: _Found, regions: list[Region], total_mib: float | None) -> float | None:
+    if found.is_empty:
+        return 0.0
     known = [process.values.get(_MEMORY) for process in found.processes]
     if known and all(each is not None for each in known):
         return sum(each for each in known if each is not None)
@@ -174,6 +237,8 @@ def _memory_enforced(found: _Found, regions: list[Region], total_mib: float | No
 
 
 def _utilization(found: _Found, regions: list[Region], device: Values) -> float | None:
+    if found.is_empty:
+        return 0.0
     known = [process.values.get(_UTILIZATION) for process in found.processes]
     if known and all(each is not None for each in known):
         return min(sum(each for each in known if each is not None), 100.0)

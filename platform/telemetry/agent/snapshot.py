@@ -12,12 +12,16 @@ Values = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """A GPU or a MIG instance; `parent` is the GPU of an instance."""
+    """A GPU or a MIG instance; `parent` is the GPU of an instance.
+
+    `lists_processes`: whether the processes on it are known, all of them.
+    """
 
     uuid: str
     parent: str | None
     index: int
     values: Values
+    lists_processes: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from telemetry.agent.nvml.calls import Calls
 from telemetry.agent.nvml.inventory import Device
 
 MIB: Final = 1 << 20
+_COMPUTE: Final = "nvmlDeviceGetComputeRunningProcesses"
 _LISTS: Final = (
-    "nvmlDeviceGetComputeRunningProcesses",
+    _COMPUTE,
     "nvmlDeviceGetGraphicsRunningProcesses",
     "nvmlDeviceGetMPSComputeRunningProcesses",
 )
@@ -37,12 +38,15 @@ class ProcessReader:
         self._seen_us: dict[str, int] = {}
         self._measuring: set[str] = set()
 
-    def read(self, device: Device, utilization: float | None) -> list[Process]:
-        """Return the processes on a device. `utilization`: the device's, in percent. Raises: DeviceDown."""
-        found = self._list_processes(device)
+    def read(self, device: Device, utilization: float | None) -> tuple[list[Process], bool]:
+        """Return the processes on a device, and whether these are all of them.
+
+        `utilization`: the device's, in percent. Raises: DeviceDown.
+        """
+        found, are_all = self._list_processes(device)
         samples = self._read_samples(device)
         if samples is None:
-            return list(found.values())
+            return list(found.values()), are_all
         if any(sample["utilization_percent"] for sample in samples.values()):
             self._measuring.add(device.uuid)
         # Some drivers know the call and give no sample ever. Then a missing sample says nothing, unless the
@@ -54,19 +58,25 @@ class ProcessReader:
                 process.values.update(sample)
             elif is_zero_known:
                 process.values["utilization_percent"] = 0.0
-        return list(found.values())
+        return list(found.values()), are_all
 
-    def _list_processes(self, device: Device) -> dict[tuple[int, str], Process]:
+    def _list_processes(self, device: Device) -> tuple[dict[tuple[int, str], Process], bool]:
         uuids = {(each.gpu, each.compute): each.uuid for each in device.instances}
         found: dict[tuple[int, str], Process] = {}
+        are_all = True
         for name in _LISTS:
-            for row in self._calls.call(device.uuid, name, device.handle) or []:
+            rows = self._calls.call(device.uuid, name, device.handle)
+            if rows is None and (name == _COMPUTE or not self._calls.is_refused(device.uuid, name)):
+                are_all = False
+            for row in rows or []:
                 uuid = uuids.get((row.gpuInstanceId, row.computeInstanceId), device.uuid)
+                if device.instances and uuid == device.uuid:  # of an instance that is not known
+                    are_all = False
                 process = found.setdefault((row.pid, uuid), Process(uuid, int(row.pid)))
                 if row.usedGpuMemory is not None and row.usedGpuMemory // MIB < _MOST_MIB:
                     used = max(row.usedGpuMemory / MIB, process.values.get("memory_used_mib", 0.0))
                     process.values["memory_used_mib"] = used
-        return found
+        return found, are_all
 
     def _read_samples(self, device: Device) -> dict[int, dict[str, float]] | None:
         """The newest sample of each process since the last call; None where the call is not supported."""

@@ -88,9 +88,10 @@ class NvmlSession:
         values.update(self._gpm.read(uuid, handle))
         if "pcie_tx_mib_s" not in values:
             values.update(read_values(calls, uuid, handle, PCIE_READERS))
-        rows = [{"uuid": uuid, "parent": None, "index": device.index, "values": values}]
+        rows: list[dict[str, Any]] = [{"uuid": uuid, "parent": None, "index": device.index, "values": values}]
         rows.extend(self._poll_instance(device, instance) for instance in device.instances)
-        return rows, self._processes.read(device, values.get("utilization_percent"))
+        found, are_all = self._processes.read(device, values.get("utilization_percent"))
+        return [{**row, "lists_processes": are_all} for row in rows], found
 
     def _poll_instance(self, device: Device, instance: Instance) -> dict[str, Any]:
         values = read_values(self._calls, instance.uuid, instance.handle, INSTANCE_READERS)

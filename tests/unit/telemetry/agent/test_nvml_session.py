@@ -286,6 +286,23 @@ def test_processes_have_memory_and_utilization(driver: Driver, worker: Worker) -
     assert found[12]["memory_used_mib"] == 50
 
 
+@pytest.mark.parametrize(
+    ("call", "code", "complete"),
+    [
+        ("nvmlDeviceGetComputeRunningProcesses", 3, False),
+        ("nvmlDeviceGetComputeRunningProcesses", 999, False),
+        ("nvmlDeviceGetGraphicsRunningProcesses", 999, False),
+        ("nvmlDeviceGetMPSComputeRunningProcesses", 3, True),
+    ],
+)
+def test_a_device_tells_whether_its_processes_are_all_known(
+    driver: Driver, worker: Worker, call: str, code: int, complete: bool
+) -> None:
+    driver.put({f"error.{call}_v3.0": code})
+    told = {row["uuid"]: row["lists_processes"] for row in worker.poll()["devices"]}
+    assert told == {FIRST: complete, SECOND: True}
+
+
 @pytest.mark.parametrize("empty_success", [None, 1])
 def test_no_sample_of_a_process_is_no_failure(
     driver: Driver, worker: Worker, empty_success: int | None

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from clusters.gpu.hami import CardShare
 from telemetry.agent.cgroups import ProcessTable
 from telemetry.agent.nvml.process import Outcome, PollState
-from telemetry.agent.pods import PodTable
+from telemetry.agent.pods import PodTable, PodView
 from telemetry.agent.sampling import Sampler
 from telemetry.agent.slices import SliceReader
 from telemetry.agent.snapshot import AgentEvent, NodeSnapshot
@@ -42,7 +43,10 @@ def sampler(script: Script, tmp_path: Path) -> Sampler:
 
 def answer(*uuids: str, **more: Any) -> Outcome:
     values = {"power_w": 1.23456}
-    devices = [{"uuid": uuid, "parent": None, "index": int(uuid[-1]), "values": values} for uuid in uuids]
+    devices = [
+        {"uuid": uuid, "parent": None, "index": int(uuid[-1]), "values": values, "lists_processes": True}
+        for uuid in uuids
+    ]
     empty: dict[str, Any] = {
         "monotonic_s": 42.0, "devices": devices, "processes": [], "fallen": {}, "down": {}, "xids": [],
         "unsupported": {}, "errors": {}, "inventory": None,
@@ -134,6 +138,20 @@ def test_processes_get_their_pod_and_their_name(sampler: Sampler, script: Script
     found = take(sampler, script, answer("GPU-0", processes=rows)).processes
     told = [(row.name, row.pod_uid, row.container_id) for row in found]
     assert told == [("train", UID, CONTAINER), ("miner", None, None), ("", None, None)]
+
+
+@pytest.mark.parametrize("state", [each for each in PollState if each is not PollState.OK])
+def test_a_poll_without_an_answer_tells_limits_and_neither_use_nor_idleness(
+    sampler: Sampler, script: Script, state: PollState
+) -> None:
+    share = {"main": {"GPU-0": CardShare("GPU-0", 3000, 30)}}
+    sampler.pods.pods = {UID: PodView(UID, "team", "job-0", share, {CONTAINER: "main"}, {"main": 1.0})}
+    put_process(sampler.table.root, 10, cgroup_path(UID))
+    row = {"device": "GPU-0", "pid": 10, "values": {"memory_used_mib": 9.0, "utilization_percent": 80.0}}
+    (busy,) = take(sampler, script, answer("GPU-0", processes=[row])).slices
+    assert (busy.values["idle_s"], busy.values["utilization_percent"]) == (0, 80)
+    (silent,) = take(sampler, script, Outcome(state)).slices
+    assert silent.values == {"memory_limit_mib": 3000}
 
 
 def test_a_new_inventory_is_told_once(sampler: Sampler, script: Script) -> None:
