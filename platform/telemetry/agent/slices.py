@@ -187,12 +187,12 @@ class SliceReader:
     def _idle_without_process(
         self, found: _Found, regions: list[Region], age: float | None, now: float
     ) -> float | None:
-        """At least the time since a process was last seen: a kernel started later is not to be believed."""
+        """Return the time since a process was last seen, or since the last kernel of the file if longer."""
         if found.regions is None and found.key not in self._active:
             return age
         unused = max(now - self._active.setdefault(found.key, now), 0.0)
-        told = _idle_by_file(regions, age, now) if regions else 0.0
-        return max(unused if age is None else min(unused, age), told)
+        idle_s = _idle_by_file(regions, age, now) if regions else 0.0
+        return max(unused if age is None else min(unused, age), idle_s)
 
 
 def _idle_by_file(regions: list[Region], age: float | None, now: float) -> float:
