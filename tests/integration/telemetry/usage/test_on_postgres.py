@@ -6,6 +6,7 @@ import random
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+import pytest
 import time_machine
 
 from scheduling.metering.record_usage import record_usage
@@ -42,6 +43,7 @@ def read_for_an_hour(hold: Allocation) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.server
 def test_reports_are_the_same_on_postgres(on_postgres: PostgresServer) -> None:
     dice = random.Random(4)
     period = month_period(date(2026, 4, 1), ZoneInfo("Asia/Kathmandu"))
