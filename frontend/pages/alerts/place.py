@@ -59,7 +59,7 @@ def enter_place(request: HttpRequest, workspace: str | None, section: str) -> Pl
     tenant = workspace_get(viewer=who, slug=workspace) if workspace is not None else None
     (require_alert_view if section == "alerts" else require_view)(who, tenant)
     if tenant is None:
-        frame(request, label=_("Alerts"))
+        frame(request, label=_("Alerts"), trail=_("Operations"))
     else:
         frame(request, tenant)
     return Place(who, tenant, section, may_edit(who, tenant))
