@@ -149,7 +149,7 @@ def _tenant(parent: Any, slug: str) -> Any:
 
 
 def _held(day: int, begin: int, end: int, cores: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """What is held in each quarter of a day."""
+    """Return the core milliseconds held in each quarter of an hour of a day."""
     starts = day * _DAY_MS + np.arange(96, dtype=np.int64) * 900_000
     lengths = np.minimum(starts + 900_000, end) - np.maximum(starts, begin)
     found: np.ndarray[tuple[int], np.dtype[np.int64]] = (np.maximum(lengths, 0) * cores).astype("<i8")

@@ -62,7 +62,9 @@ class Crumb:
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemBox:
-    """What went wrong, what was kept, what to do; `code` is what support asks for."""
+    """A problem as the console shows it: what went wrong, what was kept, what to do; support asks for
+    `code`.
+    """
 
     title: str
     detail: str = ""

@@ -101,7 +101,7 @@ def banner(
 
 @register.inclusion_tag("frontend/components/banner.html")
 def problem(problem: view_models.ProblemBox | None, *, url: str = "", action: str = "") -> dict[str, object]:
-    """What happened, what was kept, what to do; nothing is drawn for None."""
+    """Render a problem: what happened, what was kept, what to do; nothing for None."""
     return {"problem": problem, "url": url, "action": action}
 
 
@@ -135,7 +135,7 @@ def checks(items: Iterable[view_models.Check]) -> dict[str, object]:
 
 @register.inclusion_tag("frontend/components/helps.html")
 def helps(items: Iterable[view_models.HelpItem]) -> dict[str, object]:
-    """What would help, best first."""
+    """Render recommendations, best first."""
     return {"items": items}
 
 

@@ -99,7 +99,9 @@ def commit_reasons(
 
 
 def _news(taken: CellSnapshot, outcome: em.JobOutcome, foreign: Mapping[str, int]) -> Wait | None:
-    """What a job is to be told; None where it was told so before, as most were: they must cost little."""
+    """Return the new explanation of a job; None where it is stored already, as for most: they must cost
+    little.
+    """
     job = taken.jobs.get(outcome.job)
     if job is None or outcome.reason is None:
         return None
@@ -120,7 +122,7 @@ def _news(taken: CellSnapshot, outcome: em.JobOutcome, foreign: Mapping[str, int
 
 
 def _alike(told: em.JobOutcome, outcome: em.JobOutcome) -> bool:
-    """Whether both are stored as the same; in doubt no."""
+    """Tell whether both are stored as the same; in doubt no."""
     if told.reason is not outcome.reason or told.help != outcome.help:
         return False
     known, numbers = told.numbers, outcome.numbers

@@ -36,7 +36,7 @@ class Hold:
 
 
 class Interval(NamedTuple):
-    """What one run of a job held of a flavor from `begin_ms` until before `end_ms`.
+    """The amount that one run of a job held of a flavor from `begin_ms` until before `end_ms`.
 
     `borrowed` is the part of `cores` beyond the own quota at admission, `lost` the part whose work was thrown
     away by a preemption.

@@ -125,7 +125,7 @@ def test_a_changed_password_does_not_expire(newcomer: User) -> None:
 
 def test_a_date_left_by_an_older_version_ends_no_password_that_was_chosen(w: World) -> None:
     User.objects.filter(pk=w.editor.pk).update(password_expires_at=datetime(2020, 1, 1).astimezone())
-    signed_in("ed", OLD)
+    assert signed_in("ed", OLD).get("/api/v1/workspaces").status_code == 200
 
 
 def test_a_stream_ends_for_a_session_of_a_one_time_password(newcomer: User) -> None:

@@ -45,7 +45,7 @@ class AlertRuleRow:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a rule would find now, in words."""
+    """The subjects that a rule would find now, in words."""
 
     sentence: str
     examples: list[tuple[str, str]]

@@ -31,7 +31,7 @@ _HOURS = (1, 2, 4, 8, 24, 72, 168)
 
 
 class SilenceForm(forms.Form):
-    """Which alerts are silenced, and for how long from now."""
+    """The form of a new silence: the alerts that it covers, and how long it lasts from now."""
 
     rule = forms.ChoiceField(label=gettext_lazy("Rule"), required=False)
     severity = forms.ChoiceField(

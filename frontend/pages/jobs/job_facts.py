@@ -71,12 +71,12 @@ def cards_of(job: Job) -> float:
 
 
 def waiting_time(job: Job, now: datetime) -> timedelta:
-    """From submission to admission, or until now, or until it ended without one."""
+    """Return the time from submission to admission, or until now, or until the job ended without one."""
     return (job.admitted_at or job.finished_at or now) - job.submitted_at
 
 
 def run_time(job: Job, now: datetime) -> timedelta | None:
-    """How long the present or last attempt has run; a very short one was never seen to start."""
+    """Return the run time of the present or last attempt; a very short one was never seen to start."""
     began = job.started_at or (job.admitted_at if job.finished_at else None)
     return None if began is None else (job.finished_at or now) - began
 
@@ -103,7 +103,7 @@ def cards_asked(job: Job) -> int:
 
 
 def list_losses(job: Job, now: datetime) -> list[str]:
-    """What ends with the present attempt: work in GPU-hours, and the place in the queue."""
+    """List what ends with the present attempt: work in GPU-hours, and the place in the queue."""
     time = run_time(job, now)
     if not job.holds:
         return [
@@ -123,7 +123,7 @@ def list_losses(job: Job, now: datetime) -> list[str]:
 
 
 def describe_saved_work(job: Job) -> str:
-    """What stays after the present attempt ends."""
+    """Describe what stays after the present attempt ends."""
     if job.checkpoint_interval_s and job.holds:
         numbers = {"span": formats.format_duration(job.checkpoint_interval_s)}
         return _("Checkpoints (every %(span)s, as declared) are kept.") % numbers

@@ -76,7 +76,7 @@ def _places(indices: Sequence[int]) -> str:
 
 
 def allocation_facts(job: Job, rows: Sequence[TaskRow], now: datetime) -> Facts:
-    """What a job that was admitted has on the nodes."""
+    """Return what an admitted job has on the nodes."""
     live = [row for row in rows if row.allocation is not None]
     nodes = sorted({row.allocation.node.name for row in live if row.allocation})
     pools = sorted({row.allocation.flavor.name for row in live if row.allocation})
@@ -121,7 +121,7 @@ def _preemption(job: Job, now: datetime) -> object:
 
 
 def measured_facts(job: Job, now: UseNow | None) -> Facts:
-    """What was measured last."""
+    """Return the last measurements of a job."""
     if now is None:
         return []
     amounts = {
@@ -135,7 +135,7 @@ def measured_facts(job: Job, now: UseNow | None) -> Facts:
 
 
 def end_facts(job: Job, now: datetime, cause: Mapping[str, Any]) -> Facts:
-    """What became of a job that has ended; `cause` is what the cluster said about that."""
+    """Return how a job ended; `cause` is the cluster's own explanation."""
     time = run_time(job, now)
     hours = job_core_ms(job.pk, now=now) / CORE_MS_PER_GPU_HOUR
     facts: Facts = []

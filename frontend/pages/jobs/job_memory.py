@@ -45,7 +45,7 @@ class Offer:
 
 
 def list_offers(job: Job, rows: Sequence[TaskRow], rights: Rights) -> Mapping[uuid.UUID, Offer]:
-    """By task, for those that run in parts of cards where this is switched on. Two queries at most."""
+    """Return the resizes on offer by task, for tasks in slices of GPUs that allow it. Two queries at most."""
     parts = [row for row in rows if _in_parts(row)]
     clusters = resizing_clusters() if parts and job.holds else frozenset()
     live = {row.allocation.pk: row for row in parts if row.allocation and _cluster(row) in clusters}

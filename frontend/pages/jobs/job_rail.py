@@ -40,7 +40,7 @@ class PoolAfter:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionPreview:
-    """What would happen. `tone` is running, waiting or failed."""
+    """The outcome that submitting would have. `tone` is running, waiting or failed."""
 
     tone: str
     title: str

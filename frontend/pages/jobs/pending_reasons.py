@@ -114,7 +114,7 @@ def _quota_line(row: QuotaRow, resource: str) -> str:
 
 
 def list_help(job: Job, workspace: str) -> Sequence[view_models.HelpItem]:
-    """What would help, best first: a change leads to a changed copy of the job, more quota to the request."""
+    """List recommendations, best first: a change opens a changed copy of the job, more quota the request."""
     found = find_recommendations(job.reason_help)
     if not found:
         sentence = reasons.help_sentence(job.reason, job.reason_numbers)

@@ -61,7 +61,7 @@ def build_address(path: str, query: dict[str, str]) -> str:
 
 
 def remove_null_characters(text: str) -> str:
-    """What is typed into an address, less the character that PostgreSQL refuses to compare with."""
+    """Return a text from an address without the character that PostgreSQL refuses to compare with."""
     return text.replace("\x00", "")
 
 

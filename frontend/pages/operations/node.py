@@ -133,7 +133,7 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
 
 
 def _trouble(found: Node) -> view_models.ProblemBox | None:
-    """What keeps the node from taking work."""
+    """Return why the node takes no work."""
     if not found.ready:
         since = formats.format_relative(found.not_ready_since, clock.now()) if found.not_ready_since else ""
         return view_models.ProblemBox(

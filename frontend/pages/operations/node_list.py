@@ -81,7 +81,7 @@ def nodes_live(request: HttpRequest) -> HttpResponse:
 
 
 def node_query(request: HttpRequest, scope: ClusterScope) -> NodeQuery:
-    """What the address asks for; a state that does not exist asks for all."""
+    """Return the query that the address asks for; a state that does not exist asks for all."""
     state = request.GET.get("state", "")
     return NodeQuery(
         cluster=scope.cluster_name,

@@ -114,7 +114,7 @@ class SourceForm(forms.Form):
         return found
 
     def fields_of(self) -> dict[str, Any]:
-        """What the service takes; a blank credential stays as it is."""
+        """Return the values that the service takes; a blank credential stays as it is."""
         fields = dict(self.cleaned_data)
         secret, forget = fields.pop("secret"), fields.pop("forget")
         return fields | ({"secret": ""} if forget and not secret else {"secret": secret or None})

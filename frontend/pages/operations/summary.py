@@ -228,7 +228,7 @@ def describe_foreign_holdings(found: Iterable[ForeignHolding]) -> list[str]:
 
 
 def _used_by_workspace(who: User, slices: Iterable[LiveSlice]) -> dict[uuid.UUID, tenants_table.TenantUse]:
-    """What is measured of the jobs that hold something; a job that has just ended counts no more.
+    """Return the measured use of the jobs that hold something; a job that has just ended counts no more.
 
     A job never spans clusters, so this is also right for one cluster.
     """

@@ -54,7 +54,7 @@ class HistoryEntry:
 
 
 def history_entry(who: User, revision: QuotaRevision) -> HistoryEntry:
-    """What the history shows of a revision whose `changes` and `reverted_by` are at hand."""
+    """Return what the history shows of a revision whose `changes` and `reverted_by` are loaded."""
     changes = list(revision.changes.all())
     lines = [line for change in changes for line in change_lines(change)]
     reverted = bool(revision.reverted_by.all())

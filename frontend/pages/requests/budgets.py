@@ -90,7 +90,7 @@ class BudgetRow:
 
 
 def budget_table_row(use: BudgetUse, *, form: BudgetForm | None = None) -> BudgetRow:
-    """What tables show of a budget."""
+    """Return what tables show of a budget."""
     budget = use.budget
     states = {"ok": _("OK"), "warning": _("Near limit"), "exhausted": _("Exhausted")}
     return BudgetRow(

@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What the report is narrowed to, with the address without that."""
+    """A condition that narrows the report, with the address without it."""
 
     label: str
     name: str
@@ -74,7 +74,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What the address asks for; what nobody can read is as if it were not there."""
+    """The report that the address asks for; values that cannot be read are left out."""
 
     month: str
     zone: str

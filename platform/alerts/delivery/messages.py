@@ -48,7 +48,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one request to a channel carries."""
+    """The content of one request to a channel."""
 
     message_id: str
     title: str

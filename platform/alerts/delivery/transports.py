@@ -35,7 +35,7 @@ class DeliveryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a kind of channel takes: bytes of one body, and the time from one message to the next."""
+    """The limits of a kind of channel: bytes of one body, and the time from one message to the next."""
 
     body_bytes: int
     interval: timedelta

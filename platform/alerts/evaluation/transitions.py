@@ -24,7 +24,7 @@ class Condition(Protocol):
 
 
 class Step(Enum):
-    """What becomes of the alert of one subject."""
+    """A change of the alert of one subject."""
 
     NOTHING = "nothing"
     """There is no alert, and none begins."""
@@ -40,7 +40,7 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where an alert stands; times as in the model."""
+    """The present state of an alert; times as in the model."""
 
     state: str
     started_at: datetime

@@ -13,7 +13,7 @@ from tenants.access.permissions import Permission
 
 
 class Unit(StrEnum):
-    """In what the values and thresholds of a metric are given."""
+    """The unit of the values and thresholds of a metric."""
 
     PERCENT = "%"
     SECONDS = "s"

@@ -127,7 +127,7 @@ def read_address(variable: str, *, schemes: tuple[str, ...], default: str | None
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """Where mail is handed in; without a host no mail can be sent."""
+    """The server to which mail is submitted; without a host no mail can be sent."""
 
     host: str
     port: int

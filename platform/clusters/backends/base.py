@@ -514,7 +514,7 @@ class ClusterBackend(Protocol):
     def read_samples(self) -> Iterable[DeviceSample]: ...
 
     def verify_agent(self, token: str, node: str) -> bool:
-        """Whether the cluster confirms that a token, made out for the platform, is that of the node agent's
+        """Tell whether the cluster confirms that a token for the platform is that of the node agent's
         account, bound to a pod that runs on the node. Raises: BackendUnavailable.
         """
         return False

@@ -16,7 +16,7 @@ Values = Mapping[str, float]
 
 
 class EventKind(StrEnum):
-    """What may happen to a GPU. `enumerated`: the agent listed the GPUs of its node anew."""
+    """An incident of a GPU. `enumerated`: the agent listed the GPUs of its node anew."""
 
     XID = "xid"
     LOST = "lost"
@@ -36,7 +36,7 @@ class DeviceValues:
 
 @dataclass(frozen=True, slots=True)
 class SliceValues:
-    """What one container of a pod uses of a GPU. A pod is named by its uid, or by namespace and name where
+    """The use of a GPU by one container of a pod. A pod is named by its uid, or by namespace and name where
     the source does not know the uid."""
 
     device: str
@@ -93,7 +93,7 @@ class DeviceLink:
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """What a GPU is. None where the driver does not tell."""
+    """The facts of a GPU; None where the driver does not report one."""
 
     uuid: str
     name: str = ""

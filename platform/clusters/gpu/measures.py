@@ -14,7 +14,7 @@ from typing import Final
 
 
 class Level(StrEnum):
-    """What one sample is about."""
+    """The kind of thing that one sample is about."""
 
     DEVICE = "device"
     """A physical GPU, or one MIG instance of it."""
@@ -25,7 +25,7 @@ class Level(StrEnum):
 
 
 class Kind(StrEnum):
-    """How values of one measure are combined over time."""
+    """The way in which values of one measure are combined over time."""
 
     GAUGE = "gauge"
     """Minimum, mean, maximum and last value are all meaningful."""

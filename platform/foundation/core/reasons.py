@@ -17,7 +17,7 @@ PAGE: Final = "docs/reasons.md"
 
 
 class Severity(StrEnum):
-    """How much a reason matters to the owner of the job."""
+    """The weight of a reason for the owner of the job."""
 
     ERROR = "error"
     """The job, or what it depends on, has to be changed or repaired."""

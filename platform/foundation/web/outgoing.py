@@ -140,7 +140,7 @@ class _TimedReader(io.RawIOBase):
 
 
 class _TimedSocket:
-    """What `http.client` uses of a socket. Its own time-out holds for one byte, and headers have many.
+    """The part of a socket that `http.client` uses. Its own time-out is for each byte.
 
     The connection is closed by `http.client` before an answer that ends with it is read, so `close` waits.
     """

@@ -46,7 +46,7 @@ class AgentKeyAuthentication(BaseAuthentication):
 
 
 class AgentKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the schema describes it."""
+    """The description of node keys in the schema."""
 
     target_class = "telemetry.api.agent_access.AgentKeyAuthentication"
     name = "agentKey"

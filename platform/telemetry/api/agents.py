@@ -104,7 +104,7 @@ class AgentKeysQuery(ListQuery):
 
 
 class AgentReportsView(APIView):
-    """What the agent of a node measured."""
+    """Reports of node agents."""
 
     authentication_classes = (AgentKeyAuthentication,)
     permission_classes = (HasAgentKey,)

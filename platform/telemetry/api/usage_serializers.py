@@ -15,7 +15,7 @@ _BOTH = "of the reserved GPU-hours while metrics arrived; null: no metrics"
 
 
 class ReportQuery(QuerySerializer):
-    """What a report is about."""
+    """The month, zone and conditions of a report."""
 
     month = serializers.CharField(
         required=False, default="", max_length=7, help_text="YYYY-MM; default: the current month."
@@ -47,7 +47,7 @@ class ExportQuery(ReportQuery):
 
 
 class PlatformReportPageQuery(ReportPageQuery):
-    """As `ReportPageQuery`, of all tenants or of one."""
+    """The query of a page of a report on all tenants or on one."""
 
     tenant = serializers.CharField(
         required=False, max_length=63, help_text="Only this tenant and its children."
@@ -56,7 +56,7 @@ class PlatformReportPageQuery(ReportPageQuery):
 
 
 class PlatformExportQuery(ExportQuery):
-    """As `ExportQuery`, of all tenants or of one."""
+    """The query of a file with a report on all tenants or on one."""
 
     tenant = serializers.CharField(
         required=False, max_length=63, help_text="Only this tenant and its children."

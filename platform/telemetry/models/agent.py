@@ -27,7 +27,7 @@ class AgentKey(BaseModel):
 
 
 class NodeAgent(BaseModel):
-    """What the agent of a node told last.
+    """The last report of the agent of a node.
 
     `devices` and `unsupported` as in the agent's report: facts of each GPU with its links to others, and the
     measures that a GPU cannot tell, by UUID. `devices_at` and `slices_at` are when it last measured a GPU of

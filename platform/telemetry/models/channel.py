@@ -23,7 +23,7 @@ class Scope(models.TextChoices):
 
 
 def _matching_ids() -> Q:
-    """Which ids a channel of each scope has; those that are not named may or may not be there."""
+    """Return the condition on the ids of a channel, by scope; ids that are not named may be set or not."""
     ids = ("node_id", "device_id", "allocation_id", "process_id")
     has: dict[Scope, tuple[str, ...]] = {
         Scope.CLUSTER: (),

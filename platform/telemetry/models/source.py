@@ -12,7 +12,7 @@ from foundation.models import BaseModel, Versioned
 
 
 class SourceKind(models.TextChoices):
-    """What answers at the address. `prometheus` has scraped any of the others."""
+    """The program that answers at the address. `prometheus` has scraped any of the others."""
 
     PROMETHEUS = "prometheus", _("Prometheus server")
     DCGM = "dcgm", "dcgm-exporter"
@@ -52,7 +52,7 @@ class TelemetrySource(BaseModel, Versioned):
 
 
 class SourceStatus(models.Model):
-    """What came of asking a source: times, the last failure, and how much was read.
+    """The result of reading a source: times, the last failure, and how much was read.
 
     `failed_since` is set while it fails. `samples` and `values` are of the last answer, `refused` counts
     what could be no value. `unknown` names GPUs of the answer that no node of the cluster has.
@@ -84,7 +84,7 @@ class SourceStatus(models.Model):
 
 
 class SourceNode(models.Model):
-    """What a source last told of one node: when, of how many GPUs, and which measures.
+    """The last samples of a source from one node: when, of how many GPUs, and which measures.
 
     `said` lists `level.measure` by who measured it; `xids` the last XID code of GPUs that had an error.
     """

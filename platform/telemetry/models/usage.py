@@ -65,7 +65,9 @@ class MeasuredUse(models.Model):
 
 
 class MeasuredProgress(models.Model):
-    """How far `MeasuredUse` has come: one row. Quarters before `final_until_ms` are not written again."""
+    """The end of what `MeasuredUse` covers: one row. Quarters before `final_until_ms` are not written
+    again.
+    """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     final_until_ms = models.BigIntegerField()

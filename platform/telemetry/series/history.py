@@ -36,7 +36,7 @@ _SETTLED_MS: Final = 120_000
 
 @dataclass(frozen=True, slots=True)
 class _Hold:
-    """What a slice was granted, in percent points and MiB, of which GPU, and from when until when."""
+    """The allocation of a slice: percent points and MiB, of which GPU, and from when until when."""
 
     key: SliceKey
     cores: int

@@ -18,7 +18,7 @@ from tenants.models import Tenant
 
 @dataclass(frozen=True, slots=True)
 class MeasuredThing:
-    """What series are about. `level`: cluster, node, gpu, workspace or job; without an id all clusters."""
+    """The subject of series. `level`: cluster, node, gpu, workspace or job; without an id all clusters."""
 
     level: str
     pk: uuid.UUID | None = None

@@ -45,7 +45,7 @@ def samples_collect(sink: SampleSink | None = None) -> int:
 
 
 def _note_absence() -> None:
-    """Where nobody has collected for a minute, note the gap: the platform itself did not run.
+    """Note a gap for a time in which nobody collected for a minute: the platform itself did not run.
 
     Agents keep their measurements for two hours; of clusters that have some, only what is before is lost.
     """
@@ -64,7 +64,7 @@ def _note_absence() -> None:
 
 
 def is_pushed(cluster: Cluster) -> bool:
-    """Whether somebody pushed measurements of the cluster in the last two minutes."""
+    """Tell whether measurements of the cluster were pushed in the last two minutes."""
     since = floor_ms(to_ms(clock.now()), MINUTE_MS) - MINUTE_MS
     return PendingBucket.unscoped.filter(
         cluster_id=cluster.pk, grain_ms=MINUTE_MS, sums=True, at_ms__gte=since

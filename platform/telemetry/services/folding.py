@@ -36,7 +36,7 @@ FIELDS: Final = [*MEANS, *LOWEST, *HIGHEST, "count", "covered_ms", "values"]
 
 @dataclass(slots=True)
 class Fold:
-    """What a channel's rows come to so far. A column that no row knows stays unknown."""
+    """The sum of a channel's rows so far. A column that no row knows stays unknown."""
 
     count: int = 0
     covered_ms: int = 0

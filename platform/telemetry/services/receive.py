@@ -22,7 +22,7 @@ MOST_EVENTS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What was stored, how many batches were too old, and how many events too old or too many."""
+    """The stored measurements, the number of batches that were too old, and of events too old or too many."""
 
     stored: StoredBatches
     expired: int

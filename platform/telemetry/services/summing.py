@@ -50,7 +50,9 @@ class _Row(NamedTuple):
         return CardValues(self.cores_used, self.memory_used_mib, self.temperature_c, self.power_w)
 
     def valid_in(self, slot: int) -> bool:
-        """Whether it tells of a slot: taken in it, or so late before that the next one is not overdue."""
+        """Tell whether a reading counts for a slot: taken in it, or so late before that the next is not
+        overdue.
+        """
         return slot + SLOT_MS - 1.5 * self.interval_ms < self.at_ms < slot + SLOT_MS
 
 

@@ -42,7 +42,7 @@ class _Refused(ValueError):
 
 
 def read_samples(origin: Origin, samples: Iterable[RawSample]) -> Readings:
-    """What the samples of one exporter say; those of others are ignored."""
+    """Return what the samples of one exporter measure; those of other exporters are ignored."""
     exporter = EXPORTERS[origin]
     declared = {metric.name: metric for metric in exporter.metrics}
     readings, found = Readings(), _Samples(exporter)
@@ -209,7 +209,7 @@ def _split_pods(exporter: Exporter, found: Found) -> Found:
 
 
 def _all_zero(pods: Mapping[MeasuredTarget, RawSample]) -> bool:
-    """Whether no pod used anything, which means the same in both ways of telling it."""
+    """Tell whether no pod used anything, which both ways of reporting show alike."""
     return all(sample.value == 0 for sample in pods.values())
 
 

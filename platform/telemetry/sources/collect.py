@@ -76,7 +76,7 @@ def collect_sources(sink: Sink = store_batches) -> int:
 
 
 def make_plan(source: TelemetrySource) -> SourcePlan:
-    """What is to be asked of a source, with its secret opened. Raises: SourceFailed."""
+    """Return the requests for a source, with its secret opened. Raises: SourceFailed."""
     try:
         secret = open_text(source.secret)
     except CannotOpen as error:
@@ -152,7 +152,7 @@ def _coverage(row: SourceNode, period_ms: int) -> Iterable[Coverage]:
 
 
 def _agent_coverage(cluster_id: uuid.UUID) -> Iterable[Coverage]:
-    """What node agents tell of their nodes: of GPUs or slices only while they measured some."""
+    """Return what node agents cover of their nodes: GPUs or slices only while they measured some."""
     agents = NodeAgent.unscoped.filter(node__cluster_id=cluster_id, node__present=True)
     rows = agents.values_list("node__name", "interval_ms", "devices_at", "slices_at")
     for node, interval_ms, devices_at, slices_at in rows:

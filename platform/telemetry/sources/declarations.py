@@ -19,7 +19,7 @@ _THOUSAND: Final = 1000
 
 
 class Origin(StrEnum):
-    """Who measured a value. The order is that of precedence: the first that is fresh wins."""
+    """The program that measured a value. The order is that of precedence: the first that is fresh wins."""
 
     AGENT = "agent"
     DCGM = "dcgm"
@@ -71,7 +71,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Exporter:
-    """What one exporter tells, in all its versions.
+    """The metrics of one exporter, in all its versions.
 
     `xid` is the metric of the last XID code. `instances` are metrics whose labels name MIG instances.
     `pods_of_devices`: values of GPUs carry the pod that holds the GPU. `idle_until_seen`: a container has no
@@ -255,7 +255,7 @@ def most_of(measure: Measure) -> float:
 
 
 def is_whole(measure: Measure) -> bool:
-    """Whether only whole numbers can be true: codes, masks and counts."""
+    """Tell whether only whole numbers can be true: codes, masks and counts."""
     return measure.kind is Kind.STATE
 
 

@@ -36,7 +36,7 @@ _IN_TIME: Final = "in time"
 
 
 class SourceProblem(StrEnum):
-    """Why a source gave nothing. Values are stored and part of the REST API."""
+    """The reason why a source gave nothing. Values are stored and part of the REST API."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
@@ -88,7 +88,7 @@ class SourceFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a source is asked: a bearer token, or user and password; a certificate authority as PEM text."""
+    """The credentials for a source: a bearer token, or user and password; a certificate authority as PEM."""
 
     token: str = ""
     user: str = ""

@@ -45,7 +45,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """What is known of a cluster: the node of each GPU, the pods that hold one, and uids of pods."""
+    """The known facts of a cluster: the node of each GPU, the pods that hold one, and uids of pods."""
 
     nodes: Mapping[str, str]
     holds: tuple[Hold, ...] = ()
@@ -61,7 +61,7 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one source said in this pass, as one exporter; `at_ms` is when it was asked."""
+    """The samples of one source in this pass, as one exporter; `at_ms` is when it was asked."""
 
     source: str
     origin: Origin
@@ -72,7 +72,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """That a source told these measures of a node at `at_ms`, in this pass or an earlier one."""
+    """A claim that a source measured these measures of a node at `at_ms`, in this pass or an earlier one."""
 
     source: str
     origin: Origin
@@ -82,7 +82,7 @@ class Coverage:
     period_ms: int
 
     def covers(self, level: Level) -> bool:
-        """Whether the source told anything of GPUs, or of slices."""
+        """Tell whether the source measured any GPUs, or slices."""
         return any(said == level for said, _ in self.said)
 
     def is_fresh(self, now_ms: int) -> bool:
@@ -91,7 +91,7 @@ class Coverage:
 
 @dataclass(slots=True)
 class NodeAnswer:
-    """What one source said of one node: for the page of sources, and for `Coverage`."""
+    """The samples of one source from one node: for the page of sources, and for `Coverage`."""
 
     said: dict[Origin, set[Said]] = field(default_factory=dict)
     devices: set[str] = field(default_factory=set)
@@ -170,7 +170,7 @@ def merge_answers(
 def _fresh_by_node(
     covered: Iterable[Coverage], told: set[tuple[str, str | None]], now_ms: int
 ) -> dict[str, list[tuple[int, Coverage]]]:
-    """What was said earlier and still holds, by node; not of a source that told of the node in this pass."""
+    """Return the earlier claims that still hold, by node; not of a source that measured it in this pass."""
     found: dict[str, list[tuple[int, Coverage]]] = defaultdict(list)
     for entry in covered:
         if entry.is_fresh(now_ms) and (entry.source, entry.node) not in told:

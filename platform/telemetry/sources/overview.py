@@ -38,7 +38,7 @@ class SourceState(StrEnum):
 
 
 class NodeState(StrEnum):
-    """Of one node, by one source. `missing`: the source never told of it."""
+    """The state of one node in one source. `missing`: the source never measured it."""
 
     FRESH = "fresh"
     STALE = "stale"
@@ -47,7 +47,7 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """What a source says of one node; `at` is None where it never said anything."""
+    """One node of a source; `at` is None where the source never measured it."""
 
     node: str
     state: NodeState
@@ -72,7 +72,7 @@ class SourceLine:
     measures: tuple[str, ...]
 
     def count(self, state: NodeState) -> int:
-        """How many nodes are in a state."""
+        """Return how many nodes are in a state."""
         return sum(line.state == state for line in self.nodes)
 
 
@@ -107,7 +107,9 @@ def source_get(*, viewer: Actor, pk: uuid.UUID) -> TelemetrySource:
 
 
 def describe_sources(sources: Iterable[TelemetrySource]) -> list[SourceLine]:
-    """How these sources do now, in two queries for all of them. The caller has checked who may see them."""
+    """Return the state of sources, in two queries for all of them. The caller has checked who may see
+    them.
+    """
     listed, now = list(sources), clock.now()
     clusters = {source.cluster_id for source in listed}
     expected: dict[uuid.UUID, set[str]] = defaultdict(set)
@@ -142,7 +144,7 @@ def _agent_line(node: Node, now: datetime) -> AgentLine:
 
 
 def fresh_for(source: TelemetrySource) -> timedelta:
-    """How old the newest sample of a fresh source may be; a Prometheus server scrapes by its own clock."""
+    """Return the greatest age of a fresh source's newest sample; Prometheus scrapes by its own clock."""
     seconds = FRESH_PERIODS * source.every_s + _GRACE_S
     return timedelta(seconds=max(seconds, WINDOW_S) if source.kind == SourceKind.PROMETHEUS else seconds)
 
@@ -192,7 +194,7 @@ def _state(
 
 
 def describe_result(result: SourceResult) -> dict[str, Any]:
-    """What a test came to, for the API and the console."""
+    """Return the result of a test, for the API and the console."""
     failed: SourceFailed | None = result.failed
     measures = {said for readings in result.readings.values() for said in readings.measures()}
     return {

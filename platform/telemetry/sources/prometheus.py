@@ -36,7 +36,7 @@ def quote_pattern(text: str) -> str:
 
 
 def is_label(name: str) -> bool:
-    """Whether a matcher may name this label; `__name__` is the query's own."""
+    """Tell whether a matcher may name this label; `__name__` is the query's own."""
     return _LABEL.fullmatch(name) is not None and not name.startswith("__")
 
 

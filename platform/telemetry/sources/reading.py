@@ -34,7 +34,7 @@ _SCRAPED: Final = tuple(origin for origin in EXPORTERS if origin != Origin.VOLCA
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """What is to be asked. `nodes` are the names that `{node}` in the address stands for."""
+    """The requests for a source. `nodes` are the names that `{node}` in the address stands for."""
 
     key: str
     kind: SourceKind
@@ -48,7 +48,7 @@ class SourcePlan:
 
 @dataclass(slots=True)
 class SourceResult:
-    """What came of one source. `failed` is the first failure of one of its endpoints.
+    """The result of reading one source. `failed` is the first failure of one of its endpoints.
 
     `samples` counts declared metrics that were read, `unreadable` those that could not be.
     """
@@ -62,7 +62,7 @@ class SourceResult:
     scraped_ms: int = 0
 
     def period_ms(self, every_s: int) -> int:
-        """How long a sample stands for: until the next is read, or scraped by a Prometheus server."""
+        """Return how long a sample counts: until the next is read, or scraped by a Prometheus server."""
         return max(1000 * every_s, self.scraped_ms)
 
     @property
@@ -76,7 +76,7 @@ class SourceResult:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one endpoint of a source said; `scraped_ms` is the interval at which Prometheus scrapes."""
+    """The answer of one endpoint of a source; `scraped_ms` is the interval at which Prometheus scrapes."""
 
     samples: list[RawSample]
     unreadable: int = 0
@@ -113,7 +113,7 @@ def read_sources(
 
 
 def _settled(future: Future[Value], result: SourceResult) -> Value | None:
-    """What a thread came to; None, and the failure noted, if it came to nothing."""
+    """Return the result of a thread; None, with the failure noted, if it has none."""
     if not future.done():
         result.failed = result.failed or SourceFailed(SourceProblem.TIMEOUT)
         return None

@@ -23,7 +23,7 @@ class RawSample:
 
 @dataclass(frozen=True, slots=True, order=True)
 class MeasuredTarget:
-    """What a value is about.
+    """The GPU, slice or process that a value belongs to.
 
     `instance` is the id of a MIG GPU instance on the GPU `device`, where the exporter does not tell the UUID
     of the instance. A slice has a pod by namespace and name, or by uid where that is told; `namespace` is ""
@@ -41,7 +41,7 @@ class MeasuredTarget:
 
 @dataclass(slots=True)
 class Readings:
-    """What one answer of one source came to.
+    """The readings in one answer of one source.
 
     `values` by target and measure; `xids` is the last XID code of each GPU, 0 for none; `instances` names the
     UUID of a MIG instance by its GPU and instance id; `monitored` holds the GPUs of whose containers the

@@ -43,7 +43,7 @@ class DeviceHold:
     until_ms: int | None = None
 
     def held_at(self, at_ms: int) -> bool:
-        """Whether it was held at that moment."""
+        """Tell whether it was held at that moment."""
         return self.since_ms <= at_ms and (self.until_ms is None or at_ms < self.until_ms)
 
 

@@ -33,7 +33,7 @@ _PROCESS_FIELDS: Final = ["last_seen_ms", "allocation_id", "job_id", "workspace_
 
 @dataclass(frozen=True, slots=True)
 class StoredBatches:
-    """What became of batches. `stored` and `duplicates` count devices, slices and processes per time.
+    """The result of storing batches. `stored` and `duplicates` count devices, slices and processes per time.
 
     A duplicate is also what stands for a time that another reading stands for. The times are the last at
     which GPUs, and slices of pods, were measured.

@@ -21,7 +21,7 @@ from telemetry.store.times import from_ms, to_ms
 
 
 class Granted(NamedTuple):
-    """What was given out of a card. Cores in percent points, memory in MiB."""
+    """The allocated part of a GPU. Cores in percent points, memory in MiB."""
 
     cores: int = 0
     memory_mib: int = 0

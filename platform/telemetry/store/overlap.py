@@ -34,7 +34,7 @@ class _Spans:
         self._longest = max(self._longest, interval_ms)
 
     def has(self, channel: int, compute: bool, at_ms: int, interval_ms: int) -> bool:
-        """Whether a known reading shares half of the time of the shorter of the two, or its start."""
+        """Tell whether a known reading shares half of the time of the shorter of the two, or its start."""
         if (channel, at_ms) in self._times:
             return True
         spans, until = self._spans[channel, compute], at_ms + interval_ms

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class GroupBy(StrEnum):
-    """What a row of a report stands for."""
+    """The kind of thing that each row of a report stands for."""
 
     TENANT = "tenant"
     USER = "user"

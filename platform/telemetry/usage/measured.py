@@ -22,7 +22,9 @@ LATE: Final = READINGS_KEPT_FOR - timedelta(minutes=30)
 
 
 class MeasuredQuarter(NamedTuple):
-    """What readings cover of an allocation in a quarter of an hour, in percent points of a GPU x ms."""
+    """The part of a quarter of an hour of an allocation that readings cover, in percent points of a GPU x
+    ms.
+    """
 
     allocation_id: uuid.UUID
     quarter: int

@@ -26,7 +26,7 @@ Key = tuple[uuid.UUID, uuid.UUID, int]
 
 @dataclass(slots=True)
 class _Held:
-    """What a job held on a flavor in a quarter, and what of it was measured and used."""
+    """The amounts that a job held on a flavor in a quarter, and what of it was measured and used."""
 
     workspace_id: uuid.UUID
     held: int = 0

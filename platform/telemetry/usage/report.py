@@ -40,7 +40,7 @@ _KEYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a report is narrowed to: ids of one workspace, user, queue, pool and job, or None."""
+    """The conditions of a report: ids of one workspace, user, queue, pool and job, or None."""
 
     workspace: uuid.UUID | None = None
     user: uuid.UUID | None = None

@@ -20,7 +20,7 @@ _POD: Final = "authentication.kubernetes.io/pod-"
 
 
 def verify_agent(api: KubernetesApi, token: str, node: str) -> bool:
-    """As `ClusterBackend.verify_agent`."""
+    """Implement `ClusterBackend.verify_agent` by a TokenReview."""
     review = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenReview",
