@@ -12,7 +12,7 @@ import argparse
 import csv
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -154,8 +154,9 @@ class _State:
                 job = _Job(line.job, line.tenant, line.gpus, at, len(self._jobs))
                 self._jobs[line.job] = self._waiting[line.tenant][line.job] = job
         decided = [line for line in lines if line.event in ("start", "evict")]
-        before, running = dict(self._free), {line.tenant: self._used(line.tenant) for line in decided}
+        before = dict(self._free)
         vacated = {line.job: self._jobs[line.job].nodes for line in decided if line.event == "evict"}
+        kept = {line.tenant: self._used(line.tenant, vacated) for line in decided}
         for line in decided:
             if line.event == "start":
                 self._start(at, line)
@@ -165,7 +166,7 @@ class _State:
             line.event == "start" and any(self._free[node] < 0 for node in line.nodes) for line in decided
         )
         if vacated:
-            self._judge(at, vacated, [line for line in decided if line.event == "start"], before, running)
+            self._judge(at, vacated, [line for line in decided if line.event == "start"], before, kept)
         for tenant in {line.tenant for line in lines}:
             self._watch(at, tenant)
 
@@ -197,8 +198,8 @@ class _State:
         for node, cards in zip(job.nodes, self._pool.list_node_shares(job.gpus), strict=True):
             self._free[node] -= sign * cards
 
-    def _used(self, tenant: str) -> int:
-        return sum(job.gpus for job in self._running[tenant].values())
+    def _used(self, tenant: str, without: Container[str]) -> int:
+        return sum(job.gpus for job in self._running[tenant].values() if job.name not in without)
 
     # Metric 1a
 
@@ -254,18 +255,20 @@ class _State:
     ) -> None:
         """Hold each eviction against the places that were free when the instant began.
 
-        Who started inside its tenant's nominal, and stands on no node that somebody was evicted from,
-        keeps its place; what borrowers got is free.
+        `used` are the cards of each tenant's running jobs less those evicted in this instant. A job that
+        started inside its tenant's nominal keeps those of its places that were free; what borrowers and
+        moved jobs got counts as free.
         """
         left = {node for nodes in vacated.values() for node in nodes}
         owners: set[str] = set()
         for line in starts:
             used[line.tenant] += line.gpus
-            if used[line.tenant] <= self._pool.count_nominal(line.tenant):
-                owners.add(line.job)
-                if left.isdisjoint(line.nodes):
-                    for node, cards in zip(line.nodes, self._pool.list_node_shares(line.gpus), strict=True):
-                        before[node] -= cards
+            if used[line.tenant] > self._pool.count_nominal(line.tenant):
+                continue
+            owners.add(line.job)
+            if line.job not in vacated:
+                for node, cards in zip(line.nodes, self._pool.list_node_shares(line.gpus), strict=True):
+                    before[node] -= 0 if node in left else cards
         for victim, nodes in vacated.items():
             takers = [line for line in starts if line.job != victim and not set(nodes).isdisjoint(line.nodes)]
             takers = [line for line in takers if line.job in owners] or takers

@@ -64,6 +64,34 @@ def test_an_eviction_for_which_nothing_else_was_free_is_not() -> None:
     assert found(*EVICTED[:4], *full, *EVICTED[4:], *end).needless == []
 
 
+def test_a_move_to_a_place_that_the_other_job_could_have_had_is_needless() -> None:
+    start = [(0, "submit", "b0", 4, ""), (0, "start", "b0", 4, "node-0000"), (50, "submit", "a0", 8, "")]
+    end = [(50, "evict", "b0", 4, "node-0000"), (50, "start", "a0", 8, "node-0000")]
+    moved = found(*start, *end, (50, "start", "b0", 4, "node-0001"))
+    assert [(each.victim, each.taker) for each in moved.needless] == [("b0", "a0")]
+
+
+def test_a_free_node_that_an_owners_gang_needed_as_well_was_not_free_for_another() -> None:
+    start = [(0, "submit", "b0", 4, ""), (0, "submit", "b1", 4, ""), (0, "start", "b0", 4, "node-0000")]
+    start += [(0, "start", "b1", 4, "node-0001"), (0, "submit", "b2", 8, ""), (50, "submit", "a0", 16, "")]
+    end = [(50, "evict", "b0", 4, "node-0000"), (50, "start", "a0", 16, "node-0000 node-0002")]
+    end += [(50, "evict", "b1", 4, "node-0001"), (50, "start", "b2", 8, "node-0001")]
+    assert found(*start, *end).needless == []
+
+
+def test_a_start_is_inside_the_nominal_if_evictions_of_the_instant_made_room_in_it() -> None:
+    start = [(0, "submit", f"b{n}", 4, "") for n in range(4)] + [(0, "submit", "a0", 8, "")]
+    start += [(0, "start", "b0", 4, "node-0000"), (0, "start", "b1", 4, "node-0000")]
+    start += [(0, "submit", "a1", 4, ""), (0, "start", "a1", 4, "node-0001")]
+    # The evicted jobs leave their queue 8 cards of its own, of which the first start takes the free half node.
+    end = [(50, "evict", "b0", 4, "node-0000"), (50, "evict", "b1", 4, "node-0000")]
+    end += [(50, "start", "a0", 8, "node-0000"), (50, "start", "b2", 4, "node-0002")]
+    end += [(50, "evict", "a1", 4, "node-0001"), (50, "start", "b3", 4, "node-0001")]
+    full = [(0, "submit", "a2", 4, ""), (0, "start", "a2", 4, "node-0002")]
+    full += [(0, "submit", "a3", 4, ""), (0, "start", "a3", 4, "node-0001")]
+    assert [each.victim for each in found(*start, *full, *end).needless] == []
+
+
 def test_a_node_that_is_too_full_is_told() -> None:
     script = [(0, "submit", "a0", 8, ""), (0, "submit", "a1", 1, ""), (0, "start", "a0", 8, "node-0000")]
     assert found(*script, (0, "start", "a1", 1, "node-0000")).misplaced == 2
