@@ -83,7 +83,7 @@ def test_a_start_is_inside_the_nominal_if_evictions_of_the_instant_made_room_in_
     start = [(0, "submit", f"b{n}", 4, "") for n in range(4)] + [(0, "submit", "a0", 8, "")]
     start += [(0, "start", "b0", 4, "node-0000"), (0, "start", "b1", 4, "node-0000")]
     start += [(0, "submit", "a1", 4, ""), (0, "start", "a1", 4, "node-0001")]
-    # The evicted jobs leave their queue 8 cards of its own, of which the first start takes the free half node.
+    # The evictions leave 8 cards of the nominal; the first start takes the free half node.
     end = [(50, "evict", "b0", 4, "node-0000"), (50, "evict", "b1", 4, "node-0000")]
     end += [(50, "start", "a0", 8, "node-0000"), (50, "start", "b2", 4, "node-0002")]
     end += [(50, "evict", "a1", 4, "node-0001"), (50, "start", "b3", 4, "node-0001")]
