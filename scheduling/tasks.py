@@ -75,7 +75,7 @@ def govern_clusters() -> None:
 @shared_task(name="scheduling.tasks.prune")
 def prune() -> None:
     """Forget idempotency keys, sign-ins and sessions that nobody can rely on any more."""
-    idempotency.idempotency_prune(before=clock.now() - idempotency.KEPT)
+    idempotency.idempotency_prune(before=clock.now() - idempotency.RETENTION)
     sign_in_limits.sign_ins_prune(now=clock.now())
 
 

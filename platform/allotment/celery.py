@@ -154,8 +154,8 @@ def _queue_of(task: str) -> str:
 @task_prerun.connect
 def _replace_dead_connections(**_: Any) -> None:
     # One that is kept may have died meanwhile. Asking it costs a fraction of what a new one does.
-    kept: Sequence[Any] = connections.all(initialized_only=True)
-    for connection in kept:
+    open_connections: Sequence[Any] = connections.all(initialized_only=True)
+    for connection in open_connections:
         if not connection.in_atomic_block:
             connection.health_check_done = False
             connection.close_if_health_check_failed()

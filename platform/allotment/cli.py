@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from allotment.processes.startup import USAGE_ERROR, choose_settings, fail, load_settings
+from allotment.processes.startup import USAGE_ERROR, choose_settings, exit_with_error, load_settings
 
 OFFLINE: Final = {
     "pack": "Simulate pod placement from a trace",
@@ -76,7 +76,7 @@ def _offline(name: str, arguments: list[str]) -> int:
     try:
         commands = importlib.import_module(OFFLINE_MODULES.get(name, "scheduling.simulation.cli"))
     except ModuleNotFoundError as error:
-        fail(f"{name} requires the module {error.name}, which isn't installed")
+        exit_with_error(f"{name} requires the module {error.name}, which isn't installed")
     parser = argparse.ArgumentParser(prog=f"allotment {name}", description=OFFLINE[name])
     getattr(commands, f"add_{name}_arguments")(parser)
     return int(getattr(commands, f"{name}_command")(parser.parse_args(arguments)) or 0)
@@ -99,14 +99,14 @@ def _up(arguments: list[str]) -> int:
 def _bench(arguments: list[str]) -> int:
     _require_server("bench")
     if importlib.util.find_spec("benchmarks") is None:
-        fail("bench: the benchmarks are part of the source checkout, not of an installed package")
+        exit_with_error("bench: the benchmarks are part of the source checkout, not of an installed package")
     # Imported by name: the package does not depend on the folder that measures it.
     return int(importlib.import_module("benchmarks.__main__").main(arguments))
 
 
 def _require_server(name: str) -> None:
     if importlib.util.find_spec("django") is None:
-        fail(f"{name} requires the server, which isn't installed: pip install 'allotment[server]'")
+        exit_with_error(f"{name} requires the server, which isn't installed: pip install 'allotment[server]'")
 
 
 def _manage(name: str, arguments: list[str]) -> None:
@@ -125,7 +125,7 @@ def _manage(name: str, arguments: list[str]) -> None:
     if module_name not in known:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        fail(f"unknown command {name!r}; {hint}see allotment --help")
+        exit_with_error(f"unknown command {name!r}; {hint}see allotment --help")
     argv = ["allotment", module_name, *arguments[1:]]
     app = management.get_commands().get(module_name, "")
     if not isinstance(app, str) or app.partition(".")[0] not in OWN_PACKAGES:

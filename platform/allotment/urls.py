@@ -10,8 +10,8 @@ from foundation.monitoring import health, metrics
 API = "api/v1/"
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("livez", health.livez, name="livez"),
-    path("readyz", health.readyz, name="readyz"),
+    path("livez", health.answer_liveness, name="livez"),
+    path("readyz", health.answer_readiness, name="readyz"),
     path("readyz/platform", health.platform_readyz, name="readyz-platform"),
     path("metrics", metrics.metrics_view, name="metrics"),
     path("i18n/", include("django.conf.urls.i18n")),

@@ -10,7 +10,7 @@ from foundation.monitoring import health
 
 
 @shared_task(name="foundation.tasks.heartbeat")
-def heartbeat() -> None:
+def record_worker_heartbeat() -> None:
     """Note that a worker has finished a task."""
     health.record_heartbeat("worker")
 

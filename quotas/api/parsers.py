@@ -15,7 +15,7 @@ from quotas.files import FILE_BOUNDS
 class _FileParser(BodyParser):
     bounds: ClassVar[ParseBounds] = FILE_BOUNDS
 
-    def read(self, body: bytes) -> Any:
+    def read_body(self, body: bytes) -> Any:
         """The text of the file. Raises: Invalid with code ENCODING."""
         try:
             return body.decode("utf-8-sig")

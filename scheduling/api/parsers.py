@@ -21,7 +21,7 @@ class JobYamlParser(BodyParser):
     media_type = "application/yaml"
     bounds: ClassVar[ParseBounds] = JOB_BOUNDS
 
-    def read(self, body: bytes) -> Any:
+    def read_body(self, body: bytes) -> Any:
         """The mapping that the text is."""
         return load_text(body)
 

@@ -141,7 +141,7 @@ def _tell(waits: Sequence[Wait], now: datetime) -> None:
         for wait in waits
         if current.get(wait.job.pk) == wait.job.version
     ]
-    update_rows(Job, ("reason", "reason_numbers", "reason_help"), rows, alike={"reason_at": now})
+    update_rows(Job, ("reason", "reason_numbers", "reason_help"), rows, constants={"reason_at": now})
 
 
 def _foreign(cell_id: uuid.UUID, outcomes: Iterable[em.JobOutcome]) -> Mapping[str, int]:

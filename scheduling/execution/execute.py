@@ -147,7 +147,7 @@ def _ensure(cluster: Cluster, backend: ClusterBackend) -> int:
         if backend.capabilities.gangs:
             gangs.note_gathered(zip(wanted, specs, strict=True))
         faults.fault_point("execute.before_ensure")
-        with counters.EXECUTION.timed(cluster=cluster.name, step="ensure"):
+        with counters.EXECUTION.time_block(cluster=cluster.name, step="ensure"):
             outcomes = backend.ensure_many(specs)
         faults.fault_point("execute.after_ensure")
         pairs = list(zip(wanted, outcomes, strict=True))
@@ -191,7 +191,7 @@ def _remove(cluster: Cluster, backend: ClusterBackend, unwanted: Sequence[Any], 
     for allocation in unwanted:
         asked_s = GRACE_S if allocation.grace is None else int(allocation.grace)
         by_grace[0 if _is_given_up(allocation) else asked_s].append(allocation)
-    with counters.EXECUTION.timed(cluster=cluster.name, step="remove"):
+    with counters.EXECUTION.time_block(cluster=cluster.name, step="remove"):
         done = [pk for grace_s, some in sorted(by_grace.items()) for pk in _removed(backend, some, grace_s)]
     faults.fault_point("execute.after_remove")
     with transaction.atomic():

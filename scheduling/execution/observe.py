@@ -88,7 +88,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
             now = clock.now()
             listing = cluster.listed_at is None or not cluster.cursor or now - cluster.listed_at > _LIST_EVERY
             everything = not cluster.cursor or _others_are_old(cluster, now)
-            with counters.EXECUTION.timed(cluster=cluster.name, step="observe"):
+            with counters.EXECUTION.time_block(cluster=cluster.name, step="observe"):
                 batch = backend.observe_pods(
                     None if listing and everything else cluster.cursor, whole=listing
                 )

@@ -224,4 +224,4 @@ def end_attempts(reasons: Mapping[Job, str], *, now: datetime) -> None:
     """Close the live attempts of jobs, each for its reason."""
     rows = [(job.pk, reason) for job, reason in reasons.items()]
     live = Guard(where={"ended_at": None})
-    update_rows(Attempt, ("end_reason",), rows, key="job", alike={"ended_at": now}, guard=live)
+    update_rows(Attempt, ("end_reason",), rows, key="job", constants={"ended_at": now}, guard=live)

@@ -124,7 +124,7 @@ def _write(names: Sequence[str], moves: Sequence[StateMove]) -> None:
             (m.job.pk, m.to, m.job.version + 1, *(m.fields[name] for name in own), m.job.version, m.job.state)
             for m in moves
         ],
-        alike={name: first[name] for name in shared},
+        constants={name: first[name] for name in shared},
         guard=unchanged,
     )
     for move in moves:
@@ -166,7 +166,7 @@ def admit(jobs: Iterable[Job], *, now: datetime) -> set[uuid.UUID]:
         Job,
         ("version", "attempt_number"),
         [(job.pk, job.version + 1, job.attempt_number + 1, job.version) for job in jobs],
-        alike={
+        constants={
             "state": JobState.ADMITTED,
             "admitted_at": now,
             "reason": "",

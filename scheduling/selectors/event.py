@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from foundation.core.actor import Actor
-from foundation.web.listing import Column, ColumnKind, Condition, filter_rows
+from foundation.web.listing import Column, ColumnCondition, ColumnKind, filter_rows
 from scheduling.models import Job, JobEvent
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -29,7 +29,7 @@ class EventPage:
 
 
 def job_events(
-    *, viewer: Actor, job: Job, after: int = 0, limit: int = 100, conditions: Sequence[Condition] = ()
+    *, viewer: Actor, job: Job, after: int = 0, limit: int = 100, conditions: Sequence[ColumnCondition] = ()
 ) -> EventPage:
     """The events of a job whose id is above `after`, and that meet the conditions on `COLUMNS`.
 

@@ -16,7 +16,7 @@ from foundation.core.errors import NotFound
 from foundation.core.reasons import Reason
 from foundation.sql import keyset
 from foundation.sql.prepared import PreparedQuery
-from foundation.web.listing import Column, ColumnKind, Condition
+from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from quotas.models import Queue
 from scheduling.models import Claim, Job, JobRole, JobState, PriorityClass
 from scheduling.selectors.name_search import jobs_named
@@ -100,7 +100,7 @@ class JobFilter:
     name: str = ""
     submitted_by: str = ""
     mine: bool = False
-    conditions: Sequence[Condition] = ()
+    conditions: Sequence[ColumnCondition] = ()
 
 
 class JobRow(NamedTuple):
@@ -235,9 +235,9 @@ def job_get(*, viewer: Actor, workspace: Tenant, ref: str) -> Job:
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     pk = _as_uuid(ref)
-    job = _BY_ID.first(workspace.pk, pk) if pk is not None else None
+    job = _BY_ID.fetch_first(workspace.pk, pk) if pk is not None else None
     if job is None:
-        job = _BY_NAME.first(workspace.pk, ref)
+        job = _BY_NAME.fetch_first(workspace.pk, ref)
     if job is None:
         raise NotFound(_("Job %(name)s not found.") % {"name": ref})
     job.workspace = workspace

@@ -62,14 +62,14 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         faults.fault_point("cycle.leased")
         begun = time.monotonic()
         others, cell = read_delegated(cell_id), _name(cell_id)
-        with counters.SNAPSHOT.timed(cell=cell):
+        with counters.SNAPSHOT.time_block(cell=cell):
             taken, kept = checkout(cell_id, but=others, briefly=briefly)
         config = brief_config(taken.sharing) if briefly else engine_config(taken.sharing)
-        with counters.DECISION.timed(cell=cell):
+        with counters.DECISION.time_block(cell=cell):
             result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
         faults.fault_point("cycle.before_commit")
         try:
-            with counters.COMMIT.timed(cell=cell):
+            with counters.COMMIT.time_block(cell=cell):
                 done = commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
         except leases.LeaseLost as error:
             log.warning("cycle abandoned", cell=str(cell_id), why=str(error))

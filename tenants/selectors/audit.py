@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from foundation.core.actor import Actor
 from foundation.models import AuditRecord
 from foundation.sql import keyset
-from foundation.web.listing import Column, ColumnKind, Condition, filter_rows
+from foundation.web.listing import Column, ColumnCondition, ColumnKind, filter_rows
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
@@ -41,7 +41,7 @@ class AuditFilter:
     since: datetime | None = None
     until: datetime | None = None
     text: str = ""
-    conditions: Sequence[Condition] = ()
+    conditions: Sequence[ColumnCondition] = ()
 
 
 def audit_query(

@@ -33,7 +33,7 @@ def workspace_get(*, viewer: Actor, slug: str) -> Tenant:
 
     Raises: NotFound when there is none in the viewer's sight.
     """
-    workspace = _WORKSPACE.first(slug)
+    workspace = _WORKSPACE.fetch_first(slug)
     if workspace is None or not permissions.has_permission(viewer, Permission.TENANT_VIEW, workspace):
         raise NotFound(_("Workspace %(name)s not found.") % {"name": slug})
     return workspace

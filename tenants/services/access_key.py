@@ -148,7 +148,7 @@ def access_key_check(token: str) -> AccessKey | None:
     prefix, _mark, secret = rest.partition("_")
     if mark != _MARK or not secret:
         return None
-    key = _LIVE.first(prefix)
+    key = _LIVE.fetch_first(prefix)
     if key is None or not hmac.compare_digest(key.secret_hash, _hash(secret)):
         return None
     now = clock.now()

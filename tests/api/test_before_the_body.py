@@ -18,14 +18,14 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the bodies that a parser of any kind got to read."""
     sizes: list[int] = []
     for kind in _kinds(BodyParser):
-        if "read" in vars(kind):
-            original = kind.read
+        if "read_body" in vars(kind):
+            original = kind.read_body
 
             def read(self: BodyParser, body: bytes, original: object = original) -> object:
                 sizes.append(len(body))
                 return original(self, body)  # type: ignore[operator]
 
-            monkeypatch.setattr(kind, "read", read)
+            monkeypatch.setattr(kind, "read_body", read)
     return sizes
 
 

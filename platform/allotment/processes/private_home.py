@@ -24,7 +24,7 @@ def make_home_private(home: Path) -> None:
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if _is_own(home):
         _close(home)
-    for path in _kept_in(home):
+    for path in _files_of(home):
         _close(path)
 
 
@@ -33,7 +33,7 @@ def _is_own(home: Path) -> bool:
     return not shared and ((home / "secret-key").exists() or not any(home.iterdir()))
 
 
-def _kept_in(home: Path) -> Iterator[Path]:
+def _files_of(home: Path) -> Iterator[Path]:
     for pattern in _FILES:
         yield from home.glob(pattern)
     for name in _FOLDERS:

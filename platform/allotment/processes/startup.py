@@ -10,7 +10,7 @@ DEFAULT_SETTINGS: Final = "allotment.settings.embedded"
 USAGE_ERROR: Final = 2
 
 
-def fail(message: str, status: int = USAGE_ERROR) -> NoReturn:
+def exit_with_error(message: str, status: int = USAGE_ERROR) -> NoReturn:
     """Ends the process with one line on standard error."""
     sys.stderr.write(f"allotment: {message}\n")
     raise SystemExit(status)
@@ -31,8 +31,10 @@ def load_settings() -> None:
     try:
         settings.INSTALLED_APPS  # noqa: B018 - the first access reads the module
     except ImproperlyConfigured as error:
-        fail(str(error))
+        exit_with_error(str(error))
     except ModuleNotFoundError as error:
         if error.name and os.environ["DJANGO_SETTINGS_MODULE"].startswith(error.name):
-            fail(f"DJANGO_SETTINGS_MODULE: there is no module {os.environ['DJANGO_SETTINGS_MODULE']}")
+            exit_with_error(
+                f"DJANGO_SETTINGS_MODULE: there is no module {os.environ['DJANGO_SETTINGS_MODULE']}"
+            )
         raise

@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 _ALWAYS: Final = frozenset({401, 403})
 _NAMES: Final = ("ws", "workspace", "tenant")
 _ENTITY_ID_MAX: Final = 64
-NOBODY: Final = SystemActor("anonymous")
+ANONYMOUS: Final = SystemActor("anonymous")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class DenialMiddleware:
             return
         match = request.resolver_match
         audit_log.record_denial(
-            actor or NOBODY,
+            actor or ANONYMOUS,
             entity="route",
             entity_id=(match.view_name if match else "")[:_ENTITY_ID_MAX],
             tenant_id=tenant.pk if tenant else None,
@@ -103,7 +103,7 @@ def _note_repeated(repeated: Repeated) -> None:
     token = origin.set(Origin(address=caller.address))
     try:
         audit_log.record_denial(
-            _Known(caller.user_id, caller.username) if caller.user_id else NOBODY,
+            _Known(caller.user_id, caller.username) if caller.user_id else ANONYMOUS,
             entity="route",
             entity_id="",
             tenant_id=None,

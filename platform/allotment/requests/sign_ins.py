@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.signals import user_logged_in, user_login_failed
 from django.http import HttpRequest
 
-from allotment.requests.denials import NOBODY, is_untried
+from allotment.requests.denials import ANONYMOUS, is_untried
 from foundation.audit import audit_log
 from tenants.models import User
 
@@ -27,7 +27,7 @@ def _note(
     # Only a name that exists is written: people type passwords where the name belongs.
     user = User.objects.filter(username=str(credentials.get("username", "")).replace("\x00", "")).first()
     audit_log.record_denial(
-        NOBODY,
+        ANONYMOUS,
         entity="user",
         entity_id=user.pk if user else "",
         tenant_id=None,

@@ -62,7 +62,7 @@ class _Look:
 def deep_checks() -> list[CheckResult]:
     """Every check of the books and of each cluster; a look that finds something is repeated once."""
     with row_scope.whole():
-        looks: list[Callable[[], _Look]] = [_books]
+        looks: list[Callable[[], _Look]] = [_compare_sums]
         results = []
         for cluster in Cluster.unscoped.order_by("name"):
             try:
@@ -107,7 +107,7 @@ def _result(check: str, looked_at: str, faults: Iterable[Fault]) -> CheckResult:
 # The books: what the rows that hold something add up to, against the sums that stand on other rows.
 
 
-def _books() -> _Look:
+def _compare_sums() -> _Look:
     ledger: Counter[tuple[uuid.UUID, uuid.UUID, str]] = Counter()
     cpu: Counter[uuid.UUID] = Counter()
     memory: Counter[uuid.UUID] = Counter()
@@ -145,21 +145,21 @@ def _ledger(sums: Counter[tuple[uuid.UUID, uuid.UUID, str]]) -> Iterator[Fault]:
 
 def _nodes(cpu: Counter[uuid.UUID], memory: Counter[uuid.UUID]) -> Iterator[Fault]:
     for node in Node.unscoped.select_related("cluster"):
-        for title, stands, held in (
+        for title, recorded, held in (
             ("CPU", node.cpu_granted, cpu[node.pk]),
             ("memory", node.memory_granted, memory[node.pk]),
         ):
-            if stands != held:
-                yield Fault("books: nodes", f"{node.cluster}/{node}: {title} {stands} granted, {held} held")
+            if recorded != held:
+                yield Fault("books: nodes", f"{node.cluster}/{node}: {title} {recorded} granted, {held} held")
 
 
 def _cards(sums: Mapping[uuid.UUID, Counter[str]]) -> Iterator[Fault]:
     for card in Device.unscoped.all():
         held = sums.get(card.pk, Counter())
-        stands = (card.cores_granted, card.memory_granted, card.holders)
-        if stands != (held["cores"], held["memory"], held["holders"]):
-            told = f"{held['cores']} %, {held['memory']} MiB, {held['holders']} holders"
-            yield Fault("books: cards", f"{card.uuid}: granted {stands}, held {told}")
+        recorded = (card.cores_granted, card.memory_granted, card.holders)
+        if recorded != (held["cores"], held["memory"], held["holders"]):
+            amounts = f"{held['cores']} %, {held['memory']} MiB, {held['holders']} holders"
+            yield Fault("books: cards", f"{card.uuid}: granted {recorded}, held {amounts}")
 
 
 # The cluster: what its objects add up to.

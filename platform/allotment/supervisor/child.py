@@ -76,7 +76,7 @@ class ChildProcess:
         self._started_at = time.monotonic()
         self._process = spawn_process(self.program, self.log)
 
-    def reap(self) -> int | None:
+    def reap_exit_status(self) -> int | None:
         """The exit status, once, of a process that has ended; plans the next start with growing delays."""
         status = self._process.poll() if self._process else None
         if status is None:

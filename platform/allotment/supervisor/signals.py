@@ -20,7 +20,7 @@ class Signals:
         self._wake_end = wake_end
         self.stop_requests = 0
 
-    def sleep(self, seconds: float) -> None:
+    def sleep_until_signal(self, seconds: float) -> None:
         """Sleeps, but wakes for a signal: a child that ended, or a request to stop."""
         select.select([self._wake_end], [], [], max(0.0, seconds))
         # Taken out, or the next sleep would return at once.

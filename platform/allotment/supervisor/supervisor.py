@@ -15,7 +15,7 @@ from allotment.supervisor.readiness import Readiness
 from allotment.supervisor.signals import Signals
 
 BROKER_START_S: Final = 30.0  # a large append-only file takes a while to load
-PATIENCE_S: Final = 60.0  # then the terminal hears what is missing
+COMPLAIN_AFTER_S: Final = 60.0  # then the terminal hears what is missing
 CRASHES_BEFORE_READY: Final = 5
 ROTATE_EVERY_S: Final = 10.0
 ASK_EVERY_S: Final = 0.5
@@ -55,7 +55,7 @@ class Supervisor:
             self._start()
             while not self._signals.stop_requests:
                 self._turn()
-                self._signals.sleep(ASK_EVERY_S)
+                self._signals.sleep_until_signal(ASK_EVERY_S)
         except StopRequest:
             self._say("Stopped before the platform was ready.")
         finally:
@@ -72,7 +72,7 @@ class Supervisor:
         for program in self._plan.services:
             self._add(program)
         self._say("Starting " + ", ".join(program.name for program in self._plan.services) + " …")
-        self._complain_at = time.monotonic() + PATIENCE_S
+        self._complain_at = time.monotonic() + COMPLAIN_AFTER_S
 
     def _add(self, program: Program) -> None:
         child = ChildProcess(program, self._logs / f"{program.name}.log")
@@ -101,7 +101,7 @@ class Supervisor:
             self._give_up(console.describe_exit(step.name, status), step.name, log)
 
     def _pause(self) -> None:
-        self._signals.sleep(0.05)
+        self._signals.sleep_until_signal(0.05)
         if self._signals.stop_requests:
             raise StopRequest
 
@@ -122,7 +122,7 @@ class Supervisor:
             self._ask(now)
 
     def _look_after(self, child: ChildProcess, now: float) -> None:
-        status = child.reap()
+        status = child.reap_exit_status()
         if status is not None and child.restart_at is not None:
             ending = console.describe_exit(child.program.name, status)
             if not self._was_ready and child.crashes >= CRASHES_BEFORE_READY:
@@ -143,7 +143,7 @@ class Supervisor:
         elif self._is_ready and not answer.ready:
             self._say("Not working: " + "; ".join(answer.problems))
         elif not answer.ready and not self._was_ready and now >= self._complain_at:
-            self._complain_at = now + PATIENCE_S
+            self._complain_at = now + COMPLAIN_AFTER_S
             self._say("Still waiting for " + "; ".join(answer.problems))
         self._is_ready = answer.ready
         self._was_ready = self._was_ready or answer.ready
@@ -168,7 +168,7 @@ class Supervisor:
         while waiting and self._signals.stop_requests <= requests:  # a second Ctrl-C ends the patience
             waited = time.monotonic() - started
             waiting = [child for child in waiting if child.running and waited < child.program.stop_s]
-            self._signals.sleep(0.1)
+            self._signals.sleep_until_signal(0.1)
         for child in children:
             if child.running:
                 self._say(f"{child.program.name} did not stop in time and was killed (log: {child.log})")

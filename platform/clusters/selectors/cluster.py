@@ -13,7 +13,7 @@ _BY_KEY: Final = PreparedQuery(lambda pk: Cluster.unscoped.filter(pk=pk).order_b
 
 def cluster_by_key(pk: uuid.UUID) -> Cluster:
     """The cluster of that key. Raises: Cluster.DoesNotExist."""
-    found = _BY_KEY.first(pk)
+    found = _BY_KEY.fetch_first(pk)
     if found is None:
         raise Cluster.DoesNotExist
     return found

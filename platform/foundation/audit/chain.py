@@ -75,8 +75,10 @@ def seal_digest(key: bytes, before: str, number: int, record: AuditRecord) -> st
 def _content(record: AuditRecord) -> dict[str, Any]:
     fields = {field.attname: getattr(record, field.attname) for field in AuditRecord._meta.concrete_fields}
     at = record.created_at.astimezone(UTC).isoformat(timespec="microseconds")
-    kept = {"before", "after"}
-    plain = {name: value if name in kept or value is None else str(value) for name, value in fields.items()}
+    structured = {"before", "after"}
+    plain = {
+        name: value if name in structured or value is None else str(value) for name, value in fields.items()
+    }
     return plain | {"created_at": at}
 
 

@@ -100,7 +100,7 @@ def read_yaml(content: str | bytes, bounds: ParseBounds) -> Node | None:
     builder = _Builder(bounds)
     try:
         for event in yaml.parse(text, Loader=_Parser):
-            builder.take(event)
+            builder.add_event(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or type(error).__name__
@@ -149,7 +149,7 @@ class _Builder:
         self._open: list[Listing | YamlMapping] = []
         self._nodes = self._documents = 0
 
-    def take(self, event: Any) -> None:
+    def add_event(self, event: Any) -> None:
         """Add one event. Raises: TextError."""
         line = event.start_mark.line + 1
         if isinstance(event, yaml.ScalarEvent):

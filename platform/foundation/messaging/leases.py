@@ -126,7 +126,7 @@ def hold_lease(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
         yield None
         return
     # Only while the row still names us: after a pause the epoch may be a successor's.
-    (epoch,) = rows.epoch.first(pk, holder) or (None,)
+    (epoch,) = rows.epoch.fetch_first(pk, holder) or (None,)
     before = _hold.set(hold)
     try:
         with _renewed(model, pk, holder, seconds, hold):

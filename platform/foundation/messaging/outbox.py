@@ -192,7 +192,7 @@ def due_soon(topics: Sequence[Topic], within: timedelta) -> datetime | None:
 
     For the next cycle of a cell nobody waits: what comes back meanwhile would wait for them.
     """
-    first, now = _DUE.first(_names(topics)), clock.now()
+    first, now = _DUE.fetch_first(_names(topics)), clock.now()
     if not first:
         return None
     due, name = first

@@ -70,9 +70,9 @@ class _Client(RedisCacheClient):
 
 
 def _client(servers: list[str], **options: Any) -> _Client:
-    return _kept(tuple(servers), tuple(sorted(options.items())))
+    return _shared_client(tuple(servers), tuple(sorted(options.items())))
 
 
 @cache
-def _kept(servers: tuple[str, ...], options: tuple[tuple[str, Any], ...]) -> _Client:
+def _shared_client(servers: tuple[str, ...], options: tuple[tuple[str, Any], ...]) -> _Client:
     return _Client([*servers], **dict(options))

@@ -85,7 +85,7 @@ class Histogram(_Named):
         """Add one duration. `labels` come in the order in which they were declared."""
         self._count(_LES[bisect_left(BOUNDS_S, seconds)], seconds, labels)
 
-    def timed(self, **labels: str) -> _Timer:
+    def time_block(self, **labels: str) -> _Timer:
         """Add the duration of the block, however it ends."""
         return _Timer(self, labels)
 

@@ -113,12 +113,12 @@ def run_checks() -> list[CheckResult]:
 
 
 @require_safe
-def livez(request: HttpRequest) -> HttpResponse:
+def answer_liveness(request: HttpRequest) -> HttpResponse:
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 @require_safe
-def readyz(request: HttpRequest) -> JsonResponse:
+def answer_readiness(request: HttpRequest) -> JsonResponse:
     """Answers 200 when this process can serve; `degraded` names every check that fails."""
     results = run_checks()
     return _answer(results, ready=all(result.ok for result in results if result.name in OWN))

@@ -17,7 +17,7 @@ from foundation.core.errors import AllotmentError
 
 _DISK_FULL: Final = frozenset({"53100"})
 _READ_ONLY: Final = frozenset({"25006"})
-_GONE: Final = ("08", "57P0", "53300")
+_UNREACHABLE: Final = ("08", "57P0", "53300")
 """Beginnings of SQLSTATEs: no connection, shut down or starting, too many connections."""
 _FULL_ERRNO: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 # The index of a write-ahead log cannot grow either; SQLite calls that an error of its memory map.
@@ -56,7 +56,7 @@ def find_outage(error: BaseException | None) -> AllotmentError | None:
             return StorageFull()
         if sqlstate in _READ_ONLY:
             return DatabaseReadOnly()
-        if sqlstate.startswith(_GONE) or _is_unreachable(each):
+        if sqlstate.startswith(_UNREACHABLE) or _is_unreachable(each):
             return DatabaseUnavailable()
     return None
 

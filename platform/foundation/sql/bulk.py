@@ -69,14 +69,14 @@ def update_rows(
     *,
     key: str = "id",
     add: bool = False,
-    alike: Mapping[str, Any] = NOTHING,
+    constants: Mapping[str, Any] = NOTHING,
     guard: Guard = ALWAYS,
 ) -> set[Any]:
     """Write `fields` of many rows; returns the keys of those that were written, because the guard held.
 
     A row is its key, the values of `fields`, then those of `guard.same`. With `add`, values are added to
-    what is there. `alike`: more fields, and the value that each gets in every row. Where others change the
-    same rows, lock them first with `lock_in_order`: within one statement the database chooses the order.
+    what is there. `constants`: more fields, and the value that each gets in every row. Where others change
+    the same rows, lock them first with `lock_in_order`: within one statement the database chooses the order.
     Raises: ValueError when a key comes twice.
     """
     given = list(rows)
@@ -87,12 +87,12 @@ def update_rows(
     absent = frozenset(name for name, value in guard.where.items() if value is None)
     limits = tuple((name, *sides) for name, sides in guard.within.items())
     conditions = _Conditions(tuple(guard.same), tuple(guard.where), absent, limits)
-    plan = _Plan(connection.vendor, model, (key, *fields), add, tuple(alike), conditions)
+    plan = _Plan(connection.vendor, model, (key, *fields), add, tuple(constants), conditions)
     written: set[Any] = set()
     with preparing_cursor() as cursor:
         for start in range(0, len(given), plan.rows_most):
             chunk = given[start : start + plan.rows_most]
-            cursor.execute(*plan.statement(chunk, alike, guard.where))
+            cursor.execute(*plan.build_statement(chunk, constants, guard.where))
             found = {key for (key,) in cursor.fetchall()}
             written.update(row[0] for row in chunk if plan.stored_key(row[0]) in found)
     return written
@@ -214,7 +214,7 @@ class _Plan:
         model: type[Model],
         names: tuple[str, ...],
         add: bool,
-        alike: tuple[str, ...],
+        constants: tuple[str, ...],
         conditions: _Conditions,
     ) -> None:
         same, where, absent, within = conditions
@@ -226,13 +226,15 @@ class _Plan:
 
         self._model = model
         self._fields: list[Any] = [field_of(name) for name in (*names, *same)]
-        bare = [quote(item.column) for item in self._fields]
-        own = [f"{table}.{column}" for column in bare]
+        columns_alone = [quote(item.column) for item in self._fields]
+        own = [f"{table}.{column}" for column in columns_alone]
         given = [f"given.column{place}" for place in range(1, 1 + len(own))]
         written = range(1, len(names))
         sums = {names[place]: f"{own[place]} + {given[place]}" for place in written}
-        assigned = [f"{bare[place]} = {sums[names[place]] if add else given[place]}" for place in written]
-        assigned += [f"{quote(_column(field_of(name)))} = %s" for name in alike]
+        assigned = [
+            f"{columns_alone[place]} = {sums[names[place]] if add else given[place]}" for place in written
+        ]
+        assigned += [f"{quote(_column(field_of(name)))} = %s" for name in constants]
         required = [f"{own[place]} = {given[place]}" for place in range(len(own)) if place not in written]
         required += [f"{column_of(name)} {'IS NULL' if name in absent else '= %s'}" for name in where]
         required += [
@@ -246,20 +248,20 @@ class _Plan:
         # Names of the models' columns only; every value is a parameter.
         self._head = f"UPDATE {table} SET {', '.join(assigned)} FROM "  # noqa: S608
         self._row = f"({', '.join(['%s'] * len(own))})"
-        self._where = f" WHERE {' AND '.join(required)} RETURNING {bare[0]}"
+        self._where = f" WHERE {' AND '.join(required)} RETURNING {columns_alone[0]}"
         self._names = [f"column{place}" for place in range(1, 1 + len(own))]
         if self._one_text:
             columns = zip(self._names, map(_type, self._fields), strict=True)
             self._given = f"json_to_recordset(%s) AS given({', '.join(map(' '.join, columns))})"
-        most, fixed = connection.features.max_query_params, len(alike) + len(where)
+        most, fixed = connection.features.max_query_params, len(constants) + len(where)
         self.rows_most = min(_ROWS, (most - fixed) // len(own)) if most else _ROWS
 
-    def statement(
-        self, rows: Sequence[Sequence[Any]], alike: Mapping[str, Any], where: Mapping[str, Any]
+    def build_statement(
+        self, rows: Sequence[Sequence[Any]], constants: Mapping[str, Any], where: Mapping[str, Any]
     ) -> tuple[str, list[Any]]:
         """The statement for some rows, and its parameters."""
         field_of = self._model._meta.get_field
-        first = [_ready(field_of(name), value) for name, value in alike.items()]
+        first = [_ready(field_of(name), value) for name, value in constants.items()]
         last = [_ready(field_of(name), value) for name, value in where.items() if value is not None]
         if not self._one_text:
             text = f"{self._head}(VALUES {', '.join([self._row] * len(rows))}) AS given{self._where}"

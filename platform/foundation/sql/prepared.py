@@ -82,7 +82,7 @@ class PreparedQuery(Generic[T]):
             rows = _converted(rows, written.converters)
         return written.build(rows)
 
-    def first(self, *values: Value) -> T | None:
+    def fetch_first(self, *values: Value) -> T | None:
         """The first row for these values, None without any."""
         return next(iter(self(*values)), None)
 

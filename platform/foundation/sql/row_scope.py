@@ -34,7 +34,7 @@ from foundation.sql.postgres import notice_lost_primary, prepare_connection
 SCOPE: Final = "allotment.scope"
 USER: Final = "allotment.user"
 _ALL: Final = "all"
-_TELL: Final = sql.SQL("SET LOCAL {} = {}; SET LOCAL {} = {}")
+_SET_LOCAL: Final = sql.SQL("SET LOCAL {} = {}; SET LOCAL {} = {}")
 _prepared: Final[WeakSet[Any]] = WeakSet()
 """Connections that were told what holds for as long as they last; pools hand them out many times."""
 
@@ -141,24 +141,24 @@ def _scoped(execute: Callable[..., Any], query: Any, params: Any, many: bool, co
     raw = wrapper.connection
     status = raw.info.transaction_status
     if status == TransactionStatus.IDLE:
-        wrapper.row_scope_told = _Process.default
+        wrapper.row_scope_sent = _Process.default
         if wanted == _Process.default:
             return execute(query, params, many, context)
         if raw.autocommit:
             return _in_transaction(wrapper, wanted, lambda: execute(query, params, many, context))
-    if status in (TransactionStatus.IDLE, TransactionStatus.INTRANS) and wrapper.row_scope_told != wanted:
+    if status in (TransactionStatus.IDLE, TransactionStatus.INTRANS) and wrapper.row_scope_sent != wanted:
         begin = b"BEGIN; " if status == TransactionStatus.IDLE else b""
-        _send(wrapper, begin + _telling(wanted))
-        wrapper.row_scope_told = wanted
+        _send(wrapper, begin + _scope_statement(wanted))
+        wrapper.row_scope_sent = wanted
     try:
         return execute(query, params, many, context)
     finally:
         if isinstance(query, str) and query.startswith("ROLLBACK"):
-            wrapper.row_scope_told = None  # what was told since the savepoint is undone
+            wrapper.row_scope_sent = None  # what was told since the savepoint is undone
 
 
 def _in_transaction(wrapper: Any, wanted: RowScope, execute: Callable[[], Any]) -> Any:
-    _send(wrapper, b"BEGIN; " + _telling(wanted))
+    _send(wrapper, b"BEGIN; " + _scope_statement(wanted))
     try:
         answer = execute()
     except BaseException:
@@ -181,7 +181,7 @@ def _send(wrapper: Any, statements: bytes) -> None:
 
 
 @lru_cache(maxsize=256)
-def _telling(wanted: RowScope) -> bytes:
+def _scope_statement(wanted: RowScope) -> bytes:
     names = (sql.Identifier(*SCOPE.split(".")), sql.Identifier(*USER.split(".")))
     values = (sql.Literal(wanted.scope), sql.Literal(wanted.user))
-    return _TELL.format(names[0], values[0], names[1], values[1]).as_bytes()
+    return _SET_LOCAL.format(names[0], values[0], names[1], values[1]).as_bytes()

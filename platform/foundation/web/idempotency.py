@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from foundation.core.errors import Conflict, FieldError, Invalid, Refused
 from foundation.models import IdempotencyKey
 
-KEPT: Final = timedelta(hours=48)
+RETENTION: Final = timedelta(hours=48)
 WAIT_MS: Final = 2000
 """How long a repetition waits for the first to be done, before it is told that it still runs."""
 _LOCK_NOT_AVAILABLE: Final = "55P03"

@@ -81,7 +81,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ColumnCondition:
     """One condition on one column; `value` is of the column's kind."""
 
     column: Column
@@ -94,7 +94,7 @@ class Condition:
         query = Q(**{f"{self.column.lookup}__{lookup}": self.value})
         return ~query if negated else query
 
-    def matches(self, row: Any) -> bool:
+    def matches_row(self, row: Any) -> bool:
         """The condition for an object at hand."""
         lookup, negated = _LOOKUPS[self.operator]
         return _COMPARE[lookup](value_of(row, self.column), self.value) != negated
@@ -110,7 +110,7 @@ def value_of(row: Any, column: Column) -> Any:
     return value
 
 
-def parse_condition(text: str, columns: Columns) -> Condition:
+def parse_condition(text: str, columns: Columns) -> ColumnCondition:
     """Read `<column><operator><value>`. Raises: Invalid, naming `filterBy`."""
     found = _CONDITION.fullmatch(text)
     if found is None:
@@ -124,20 +124,22 @@ def parse_condition(text: str, columns: Columns) -> Condition:
         message = _("Operator %(operator)s isn't supported for %(name)s.")
         raise _invalid("OPERATOR", message % {"name": name, "operator": operator})
     try:
-        return Condition(column, operator, _READERS[column.kind](value))
+        return ColumnCondition(column, operator, _READERS[column.kind](value))
     except ValueError as error:
         message = _("%(value)s isn't a valid value for %(name)s.")
         raise _invalid("VALUE", message % {"value": value[:80], "name": name}) from error
 
 
-def filter_rows(rows: QuerySet[Any] | Sequence[T], conditions: Iterable[Condition]) -> Any:
+def filter_rows(rows: QuerySet[Any] | Sequence[T], conditions: Iterable[ColumnCondition]) -> Any:
     """The rows that meet every condition."""
     wanted = list(conditions)
     if isinstance(rows, QuerySet):
         for condition in wanted:
             rows = rows.filter(condition.as_query())
         return rows
-    return [row for row in rows if all(condition.matches(row) for condition in wanted)] if wanted else rows
+    return (
+        [row for row in rows if all(condition.matches_row(row) for condition in wanted)] if wanted else rows
+    )
 
 
 def sort_rows(rows: QuerySet[Any] | Sequence[T], sort: str, columns: Columns) -> Any:

@@ -19,7 +19,7 @@ BODY_BOUNDS: Final = ParseBounds(size=2**20, nodes=10_000)
 
 
 class BodyParser(BaseParser):
-    """Reads no more than its `bounds` allow; what the bytes mean is for `read` to say."""
+    """Reads no more than its `bounds` allow; what the bytes mean is for `read_body` to say."""
 
     bounds: ClassVar[ParseBounds] = BODY_BOUNDS
 
@@ -36,9 +36,9 @@ class BodyParser(BaseParser):
         before = getattr((parser_context or {}).get("view"), "before_body", None)
         if before is not None:
             before()
-        return self.read(_read_body(stream, self.bounds.size))
+        return self.read_body(_read_body(stream, self.bounds.size))
 
-    def read(self, body: bytes) -> Any:
+    def read_body(self, body: bytes) -> Any:
         """The body as values. Raises: Invalid."""
         raise NotImplementedError
 
@@ -48,7 +48,7 @@ class BoundedJsonParser(BodyParser):
 
     media_type = "application/json"
 
-    def read(self, body: bytes) -> Any:
+    def read_body(self, body: bytes) -> Any:
         """The values of a JSON text. Raises: Invalid with code JSON_INVALID or TOO_DEEP."""
         try:
             return load_json(body, self.bounds)

@@ -47,7 +47,7 @@ class RateUsage:
     def exceeded(self) -> bool:
         return self.used > self.limit
 
-    def headers(self) -> dict[str, str]:
+    def build_headers(self) -> dict[str, str]:
         """As in draft-ietf-httpapi-ratelimit-headers-07."""
         values = {
             "RateLimit-Limit": str(self.limit),
@@ -64,7 +64,7 @@ class _Counter:
     def __init__(self) -> None:
         self._paused_until = 0.0
 
-    def count(self, bucket: str, who: str, by: int) -> RateUsage | None:
+    def count_requests(self, bucket: str, who: str, by: int) -> RateUsage | None:
         """Add `by` to what `who` has used of the bucket; None without a limit or without a cache."""
         limit = settings.ALLOTMENT_RATES.get(bucket, 0)
         if not limit or time.monotonic() < self._paused_until:
@@ -103,16 +103,16 @@ counter = _Counter()
 class CallerRate(BaseThrottle):
     """Counts the requests of an access key, a user or an address; reads and writes apart."""
 
-    standing: RateUsage | None = None
+    usage: RateUsage | None = None
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         bucket = "read" if request.method in SAFE_METHODS else "write"
-        self.standing = counter.count(bucket, _caller(request), 1)
-        request._request.rate_standing = self.standing  # type: ignore[attr-defined]
-        return self.standing is None or not self.standing.exceeded
+        self.usage = counter.count_requests(bucket, _caller(request), 1)
+        request._request.rate_usage = self.usage  # type: ignore[attr-defined]
+        return self.usage is None or not self.usage.exceeded
 
     def wait(self) -> float | None:
-        return self.standing.reset_s if self.standing else None
+        return self.usage.reset_s if self.usage else None
 
 
 def _caller(request: Request) -> str:

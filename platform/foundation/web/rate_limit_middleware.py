@@ -41,14 +41,14 @@ class RateLimitMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path.startswith(_KEYED):
             return self._page(request)
-        failures = rate_limit.counter.count("sign-in", address_of(request), 0)
+        failures = rate_limit.counter.count_requests("sign-in", address_of(request), 0)
         if failures is not None and failures.used >= failures.limit:
             return _turned_away(failures)
         response = self.get_response(request)
         if response.status_code == 401:
-            rate_limit.counter.count("sign-in", address_of(request), 1)
-        standing: RateUsage | None = getattr(request, "rate_standing", None)
-        for name, value in (standing.headers() if standing else {}).items():
+            rate_limit.counter.count_requests("sign-in", address_of(request), 1)
+        usage: RateUsage | None = getattr(request, "rate_standing", None)
+        for name, value in (usage.build_headers() if usage else {}).items():
             response[name] = value
         return response
 
@@ -59,17 +59,17 @@ class RateLimitMiddleware:
         # Without the cookie there is no session to read.
         known = request.user.pk if settings.SESSION_COOKIE_NAME in request.COOKIES else None
         bucket, caller = (kind, f"page:{known}") if known else (f"stranger-{kind}", address_of(request))
-        standing = rate_limit.counter.count(bucket, caller, 1)
-        if standing is None or not standing.exceeded:
+        usage = rate_limit.counter.count_requests(bucket, caller, 1)
+        if usage is None or not usage.exceeded:
             return self.get_response(request)
-        text = _("Too many requests. Try again in %(seconds)s s.") % {"seconds": standing.reset_s}
+        text = _("Too many requests. Try again in %(seconds)s s.") % {"seconds": usage.reset_s}
         response = HttpResponse(text, status=TooManyRequests.status, content_type="text/plain; charset=utf-8")
-        response["Retry-After"] = str(standing.reset_s)
+        response["Retry-After"] = str(usage.reset_s)
         return response
 
 
-def _turned_away(standing: RateUsage) -> HttpResponse:
+def _turned_away(usage: RateUsage) -> HttpResponse:
     error = TooManyRequests(_("Too many requests without a valid sign-in. Try again later."))
     response = JsonResponse(problems.of_error(error), status=error.status, content_type=problems.CONTENT_TYPE)
-    response["Retry-After"] = str(standing.reset_s)
+    response["Retry-After"] = str(usage.reset_s)
     return response

@@ -65,16 +65,16 @@ class HasAgentKey(BasePermission):
 class AgentRate(BaseThrottle):
     """Counts the reports of each node, whichever of its keys is used."""
 
-    standing: RateUsage | None = None
+    usage: RateUsage | None = None
 
     def allow_request(self, request: Request, view: object) -> bool:
         node = getattr(request.auth, "node_id", "")
-        self.standing = counter.count("agent", f"node:{node}", 1)
-        request._request.rate_standing = self.standing  # type: ignore[attr-defined]
-        return self.standing is None or not self.standing.exceeded
+        self.usage = counter.count_requests("agent", f"node:{node}", 1)
+        request._request.rate_usage = self.usage  # type: ignore[attr-defined]
+        return self.usage is None or not self.usage.exceeded
 
     def wait(self) -> float | None:
-        return self.standing.reset_s if self.standing else None
+        return self.usage.reset_s if self.usage else None
 
 
 class AgentReportParser(BoundedJsonParser):
@@ -96,7 +96,7 @@ class AgentReportParser(BoundedJsonParser):
         packed = stream.read(self.bounds.size + 1)
         if coding.lower() != "gzip":
             raise _unreadable()
-        return self.read(_unpacked(packed, self.bounds.size))
+        return self.read_body(_unpacked(packed, self.bounds.size))
 
 
 def _unreadable() -> Invalid:

@@ -165,7 +165,7 @@ class Checks:
         if asked <= _FEW_TASKS:
             return
         if self._waiting_tasks is None:
-            counted = _PENDING_TASKS.first(self._workspace.pk)
+            counted = _PENDING_TASKS.fetch_first(self._workspace.pk)
             self._waiting_tasks = int(counted[0] or 0) if counted else 0
         waiting = self._waiting_tasks + ahead
         if waiting + asked > PENDING_TASKS_MAX:
@@ -189,7 +189,7 @@ def job_check(
 
 
 def _queue(workspace: Tenant, name: str) -> Queue:
-    queue = _QUEUE.first(workspace.pk, name)
+    queue = _QUEUE.fetch_first(workspace.pk, name)
     if queue is None:
         message = _("Queue %(name)s not found in the workspace.") % {"name": name}
         raise Invalid(message, code="QUEUE_UNKNOWN", errors=[FieldError("queue", "UNKNOWN", message)])
@@ -201,7 +201,7 @@ def granted_priority(workspace: Tenant, name: str) -> PriorityClass:
 
     Raises: Invalid when there is none; Refused when it is retired or not granted.
     """
-    found = _PRIORITY.first(name)
+    found = _PRIORITY.fetch_first(name)
     if found is None:
         message = _("Priority class %(name)s not found.") % {"name": name}
         errors = [FieldError("priority_class", "UNKNOWN", message)]
@@ -240,5 +240,5 @@ def _protection(spec: JobSpec, policy: EffectivePolicy) -> int:
 
 def _room(workspace: Tenant) -> int:
     """How many more jobs may wait."""
-    counted = _PENDING.first(workspace.pk)
+    counted = _PENDING.fetch_first(workspace.pk)
     return PENDING_MAX - (counted[0] if counted else 0)

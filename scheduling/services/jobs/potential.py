@@ -57,7 +57,7 @@ def find_misfit(spec: JobSpec, queue: Queue) -> JobMisfit | None:
 
 
 def _known(cell_id: uuid.UUID) -> _Cached:
-    version: Version | None = _VERSION.first(cell_id)
+    version: Version | None = _VERSION.fetch_first(cell_id)
     if version is None:
         raise Cell.DoesNotExist
     cached = _cache.get(cell_id)

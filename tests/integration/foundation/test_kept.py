@@ -52,10 +52,10 @@ def test_models_come_with_what_they_refer_to(w: World) -> None:
         assert len(asked) == 1
     again = _of_workspace(w.workspace.pk, "alpha").get()
     fields = [field.attname for field in Job._meta.concrete_fields]
-    kept_job = kept.first(w.workspace.pk, "alpha")
+    kept_job = kept.fetch_first(w.workspace.pk, "alpha")
     assert kept_job is not None
     assert [getattr(kept_job, name) for name in fields] == [getattr(again, name) for name in fields]
-    assert kept.first(w.workspace.pk, "gamma") is None
+    assert kept.fetch_first(w.workspace.pk, "gamma") is None
 
 
 def test_tuples_of_a_union(w: World) -> None:

@@ -33,7 +33,7 @@ from datetime import UTC, datetime
 from foundation.core import clock
 from foundation.web.rate_limit import counter
 clock.now = lambda: datetime(2026, 11, 21, 12, tzinfo=UTC)  # both in one window
-print(sum(not counter.count("read", "key:1", 1).exceeded for _ in range(30)))
+print(sum(not counter.count_requests("read", "key:1", 1).exceeded for _ in range(30)))
 """
 
 
@@ -50,7 +50,7 @@ def test_threads_together_get_no_more_than_the_limit(shared: ValkeyServer) -> No
     counter = _Counter()
 
     def ask(_: int) -> bool:
-        standing = counter.count("read", "key:1", 1)
+        standing = counter.count_requests("read", "key:1", 1)
         assert standing is not None
         return not standing.exceeded
 
@@ -70,11 +70,11 @@ def test_processes_count_together(shared: ValkeyServer) -> None:
 
 def test_a_broker_that_is_gone_stops_nobody(shared: ValkeyServer) -> None:
     counter = _Counter()
-    assert counter.count("read", "key:1", 1) is not None
+    assert counter.count_requests("read", "key:1", 1) is not None
     shared.process.kill()
     shared.process.wait()
 
-    assert [counter.count("read", "key:1", 1) for _ in range(3)] == [None] * 3
+    assert [counter.count_requests("read", "key:1", 1) for _ in range(3)] == [None] * 3
 
 
 def test_requests_share_one_connection(shared: ValkeyServer) -> None:
@@ -83,6 +83,8 @@ def test_requests_share_one_connection(shared: ValkeyServer) -> None:
         before = asking.info("stats")["total_connections_received"]
 
         for _ in range(5):  # each request is answered in a context of its own
-            contextvars.copy_context().run(lambda: (counter.count("read", "key:1", 1), cache.get("other")))
+            contextvars.copy_context().run(
+                lambda: (counter.count_requests("read", "key:1", 1), cache.get("other"))
+            )
 
         assert asking.info("stats")["total_connections_received"] - before <= 1

@@ -17,10 +17,10 @@ pytestmark = pytest.mark.server
 def test_a_primary_that_became_a_standby_is_not_ready(on_postgres: PostgresServer) -> None:
     """A session that is read-only stands for it: the setting that is read is the same one."""
     request = RequestFactory().get("/readyz")
-    assert health.readyz(request).status_code == 200
+    assert health.answer_readiness(request).status_code == 200
     with connection.cursor() as cursor:
         cursor.execute("SET default_transaction_read_only = on")
-    answer = health.readyz(request)
+    answer = health.answer_readiness(request)
     body = json.loads(answer.content)
     assert (answer.status_code, body["degraded"][:1]) == (503, ["database"])
     assert body["checks"][0]["message"] == "read-only"

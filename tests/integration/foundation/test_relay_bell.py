@@ -23,9 +23,9 @@ def test_a_committed_hint_ends_the_wait(on_postgres: PostgresServer) -> None:
     def relay() -> int:
         try:
             bell = Bell(threading.Event(), poll=_LONG_S)
-            bell.listen()
+            bell.listen_for_hints()
             listening.set()
-            bell.wait()
+            bell.wait_for_hints()
             return len(outbox.Hint.unscoped.all())
         finally:
             connection.close()
@@ -40,13 +40,13 @@ def test_a_committed_hint_ends_the_wait(on_postgres: PostgresServer) -> None:
 
 def test_a_connection_that_is_lost_is_made_anew(on_postgres: PostgresServer) -> None:
     bell = Bell(threading.Event(), poll=0.05)
-    bell.listen()
+    bell.listen_for_hints()
     with on_postgres.connect() as other:
         other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
                       " AND datname LIKE 'test%'")  # fmt: skip
 
-    bell.wait()
-    bell.listen()
+    bell.wait_for_hints()
+    bell.listen_for_hints()
 
     outbox.add_hint(Topic.CYCLE, "cell-1")
     assert outbox.Hint.unscoped.count() == 1

@@ -48,10 +48,10 @@ class Command(BaseCommand):
         with report_refusals(), transaction.atomic():
             found = installation_init(wanted=wanted)
             if options["json"]:
-                write_json(options["json"], _told(found), secret=True)
+                write_json(options["json"], _as_json(found), secret=True)
             if options["json"] != "-":
-                kept = wanted.password and not found.admin.created
-                self.stdout.write(_text(found) + ("\nthe password was not changed" if kept else ""))
+                unchanged = wanted.password and not found.admin.created
+                self.stdout.write(_text(found) + ("\nthe password was not changed" if unchanged else ""))
 
 
 def _wanted(options: dict[str, Any]) -> FirstUse:
@@ -75,14 +75,14 @@ def _wanted(options: dict[str, Any]) -> FirstUse:
     )
 
 
-def _told(found: SetupInstallation) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _as_json(found: SetupInstallation) -> dict[str, Any]:
+    values: dict[str, Any] = {
         name: {"names": list(part.names), "created": part.created}
         for name, part in (("admin", found.admin), ("cell", found.cell), ("tenant", found.tenant))
     }
     if found.admin.password:
-        told["admin"]["password"] = found.admin.password
-    return told
+        values["admin"]["password"] = found.admin.password
+    return values
 
 
 def _text(found: SetupInstallation) -> str:

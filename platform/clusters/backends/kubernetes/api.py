@@ -190,7 +190,7 @@ class KubernetesApi:
         if not reads:
             _require_held(call)
         try:
-            with _CALLS.timed(cluster=self.cluster, method=method):
+            with _CALLS.time_block(cluster=self.cluster, method=method):
                 answer = self._open(method, path, query, body, answer_s)
                 data = answer.data
         except (NewConnectionError, ConnectTimeoutError, ApiException) as error:

@@ -69,7 +69,7 @@ def advance_locked(moment: ClusterState) -> None:
 
 def next_in_s(moment: ClusterState) -> float | None:
     """Real seconds until the next transition is due, `SOONEST_S` at least; None when none is to come."""
-    found = _NEXT.first(moment.row.pk)
+    found = _NEXT.fetch_first(moment.row.pk)
     if found is None:
         return None
     (next_ms,) = found

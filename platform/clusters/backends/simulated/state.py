@@ -53,7 +53,7 @@ _LOCKED_ROW: Final = PreparedQuery(lambda cluster: _rows(cluster).select_for_upd
 
 def read_state(cluster_id: uuid.UUID) -> ClusterState:
     """Read the cluster without locking it. Raises `BackendUnavailable` if it does not answer."""
-    row = _ROW.first(cluster_id)
+    row = _ROW.fetch_first(cluster_id)
     return ClusterState.from_row(_answering(row))
 
 
@@ -64,7 +64,7 @@ def lock_state(cluster_id: uuid.UUID, *, even_unreachable: bool = False) -> Iter
     Raises `BackendUnavailable` if the cluster does not answer, unless `even_unreachable`.
     """
     with transaction.atomic():
-        row = _LOCKED_ROW.first(cluster_id)
+        row = _LOCKED_ROW.fetch_first(cluster_id)
         if row is None or not even_unreachable:
             row = _answering(row)
         before = (row.last_change, row.pruned_at, row.reachable, row.anchors)

@@ -53,13 +53,13 @@ class Command(BaseCommand):
                 self._beat()
                 beaten_at = time.monotonic()
             if not published:
-                bell.wait()
+                bell.wait_for_hints()
         if beat is not None:
             beat.stop()
 
     def _publish(self, bell: Bell) -> int:
         try:
-            bell.listen()  # before the look: what is committed after it rings
+            bell.listen_for_hints()  # before the look: what is committed after it rings
             published = outbox.publish_due()
             bell.due_in = outbox.due_in()
         except (KombuError, OSError, DatabaseError) as error:
@@ -105,7 +105,7 @@ class Bell:
         self._listening: object | None = None
         self.due_in: float | None = None
 
-    def listen(self) -> None:
+    def listen_for_hints(self) -> None:
         """Have the present connection told of hints. Raises: DatabaseError."""
         if connection.vendor != "postgresql":
             return
@@ -115,13 +115,13 @@ class Bell:
                 cursor.execute(f"LISTEN {outbox.CHANNEL}")
             self._listening = connection.connection
 
-    def wait(self) -> None:
+    def wait_for_hints(self) -> None:
         """Return when there may be something to publish, or the relay is told to stop."""
         own = connection.connection
-        told = own is not None and own is self._listening
-        longest = max(self._poll, _NOTIFIED_POLL_S) if told else self._poll
+        subscribed = own is not None and own is self._listening
+        longest = max(self._poll, _NOTIFIED_POLL_S) if subscribed else self._poll
         seconds = longest if self.due_in is None else min(max(self.due_in, 0.0), longest)
-        if not told:
+        if not subscribed:
             self._stop.wait(seconds)
             return
         try:
