@@ -50,6 +50,30 @@ def test_every_file_and_folder_that_is_named_exists(document: Path) -> None:
     assert missing == []
 
 
+def test_each_variable_has_one_row() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    names = [name for row in re.findall(r"^\| (`.*?) \|", page, re.M) for name in re.findall(r"`(\w+)`", row)]
+    assert len(names) > 40
+    assert sorted(names) == sorted(set(names))
+
+
+def find_anchors(document: Path) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_to_headings_lead_to_one(document: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|mailto:)([^)#]*\.md)?#([^)]+)\)", document.read_text())
+    missing = [
+        f"{target}#{anchor}"
+        for target, anchor in links
+        if anchor not in find_anchors(document.parent / target if target else document)
+    ]
+    assert missing == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_between_documents_lead_somewhere(document: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", document.read_text())
