@@ -106,7 +106,28 @@ def reference_texts() -> Iterator[tuple[str, str]]:
     yield from walk(yaml.load(document, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), "")
 
 
-SOURCES: Final = {"catalogues": catalogue_texts, "helps": help_texts, "API reference": reference_texts}
+# Written for readers of the code: their words for code may be those that the console must not use.
+OF_THE_CODE: Final = frozenset({"architecture.md", "glossary.md", "reasons.md"})
+# A document may use the long form, a pronoun for the subject of its paragraph, and "gone" of confirmed pods;
+# "lends it" is Kueue's lending limit, and a "card" is also a kind of chat message.
+IN_DOCUMENTS: Final = re.compile(r"\b(cannot|gone|It is|It has|lends it|robot \| card|guaranteed to any)\b")
+
+
+def document_texts() -> Iterator[tuple[str, str]]:
+    """Yield each line of the documents for users outside code blocks."""
+    for path in [*ROOT.glob("README*.md"), ROOT / "client" / "README.md", *(ROOT / "docs").glob("*.md")]:
+        text = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.S)
+        for number, line in enumerate(text.splitlines()):
+            if path.name not in OF_THE_CODE:
+                yield f"{path.relative_to(ROOT)} {number}", IN_DOCUMENTS.sub("…", line)
+
+
+SOURCES: Final = {
+    "catalogues": catalogue_texts,
+    "helps": help_texts,
+    "API reference": reference_texts,
+    "documents": document_texts,
+}
 
 
 @pytest.mark.parametrize("source", SOURCES)
