@@ -303,7 +303,7 @@ MEASURES: Final = (
         "memory_enforced_mib",
         "MiB",
         "allotment_gpu_memory_enforced_bytes",
-        "Memory limit that is in force in the container; it differs from the limit if it was changed in the container.",
+        "Memory limit in force in the container; it differs from the limit if the container changed it.",
         factor=_MIB,
         levels=_SLICE,
     ),
