@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import (
     BigIntegerField,
@@ -41,6 +41,20 @@ Buckets = dict[int, dict[int, Values]]
 """Channel id, then bucket number, then column: value. What has no reading is absent."""
 
 
+class TimeSum(NamedTuple):
+    """A column over a bucket: the sum of its values times the milliseconds that they stand for, and these.
+
+    Of a peak `total` is the largest value.
+    """
+
+    total: float
+    measured_ms: int
+
+
+Sums = dict[int, dict[int, dict[str, TimeSum]]]
+"""Channel id, then bucket number, then column. What has no reading is absent."""
+
+
 def _bucket(window: Window) -> ExpressionWrapper[Any]:
     return ExpressionWrapper(F("at_ms") / window.step_ms, output_field=BigIntegerField())
 
@@ -55,7 +69,7 @@ def _terms(measures: Sequence[ColumnMeasure], weight: str) -> dict[str, Any]:
     return terms
 
 
-class _Means:
+class _Adder:
     """Adds up values and weights from either source."""
 
     def __init__(self, measures: Sequence[ColumnMeasure]) -> None:
@@ -74,23 +88,47 @@ class _Means:
                 total = max(before, value) if measure.peak else before + value
                 self.sums[key] = (total, so_far + weight)
 
-    def buckets(self) -> Buckets:
-        found: Buckets = {}
+    def buckets(self) -> Sums:
+        found: Sums = {}
         for (channel, bucket, number), (total, weight) in self.sums.items():
-            measure = self.measures[number]
-            value = total if measure.peak else total / weight
-            found.setdefault(channel, {}).setdefault(bucket, {})[measure.column] = value
+            column = self.measures[number].column
+            found.setdefault(channel, {}).setdefault(bucket, {})[column] = TimeSum(total, weight)
         return found
 
 
 def bucket_means(
     window: Window, channels: QuerySet[Channel], fine: Fine, measures: Sequence[ColumnMeasure]
 ) -> Buckets:
-    """Mean of each measure per channel and bucket, from the coarsest grain that the window allows."""
-    means = _Means(measures)
+    """Return the mean of each measure per channel and bucket over the time in which it was measured."""
+    return means_of(bucket_sums(window, channels, fine, measures), measures)
+
+
+def means_of(sums: Sums, measures: Sequence[ColumnMeasure]) -> Buckets:
+    """Return the means of sums over the time in which each was measured; a peak stays as it is.
+
+    Compute that cards used together stays in proportion to the number of cards that it was read of.
+    """
+    peaks = {measure.column for measure in measures if measure.peak}
+    found: Buckets = {}
+    for channel, by_bucket in sums.items():
+        for bucket, columns in by_bucket.items():
+            cell = found.setdefault(channel, {}).setdefault(bucket, {})
+            for column, one in columns.items():
+                length = one.measured_ms
+                if column == "cores_used" and "cards_sampled" in columns:
+                    length = columns["cards_sampled"].measured_ms
+                cell[column] = one.total if column in peaks else one.total / length
+    return found
+
+
+def bucket_sums(
+    window: Window, channels: QuerySet[Channel], fine: Fine, measures: Sequence[ColumnMeasure]
+) -> Sums:
+    """Return the sum of each measure over time per channel and bucket, from the coarsest grain allowed."""
+    adder = _Adder(measures)
     channel_ids = channels.order_by().values("id")
     for source, since_ms, until_ms in sources_of(window, fine):
         rows = source.unscoped.filter(channel__in=channel_ids, at_ms__gte=since_ms, at_ms__lt=until_ms)
         weight = "covered_ms" if issubclass(source, Rolled) else "interval_ms"
-        means.add(rows, window, _terms(measures, weight))
-    return means.buckets()
+        adder.add(rows, window, _terms(measures, weight))
+    return adder.buckets()

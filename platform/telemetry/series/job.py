@@ -15,7 +15,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from scheduling.models import Job, Task
 from telemetry.models import Channel, Reading
-from telemetry.series.buckets import Buckets, ColumnMeasure, Values, bucket_means
+from telemetry.series.buckets import Buckets, ColumnMeasure, Sums, TimeSum, Values, bucket_sums, means_of
 from telemetry.series.gaps import gaps_in
 from telemetry.series.history import fill_from_history
 from telemetry.series.types import Series, SeriesSet
@@ -33,6 +33,11 @@ _MEASURES: Final = (
     ColumnMeasure("memory_used_mib"),
     ColumnMeasure("memory_allocated_mib"),
 )
+_SAMPLING_MS: Final = 45_000
+Times = dict[int, dict[int, int]]
+"""Channel id, then bucket number: milliseconds that were measured."""
+Shares = dict[int, dict[int, float]]
+"""Channel id, then bucket number: a part of the time of the job."""
 _SLICE_LINES: Final = (
     ("utilisation", "percent"),
     ("utilisation_of_grant", "percent"),
@@ -62,20 +67,24 @@ class _Line:
         return f"{self.task_id}/{self.device_id}"
 
 
-def _measures(parts: Sequence[Values], cards: int) -> dict[str, float | None]:
-    """Put slices together; utilisation is the mean over `cards`, all else is a sum or a ratio of sums."""
+def _measures(parts: Sequence[tuple[Values, float]]) -> dict[str, float | None]:
+    """Put slices together, each for its part of the time.
+
+    Utilisation is the mean over cards, all else is a sum or a ratio of sums.
+    """
     if not parts:
         return {}
-    used = [part["cores_used"] for part in parts if "cores_used" in part]
-    memory = [part["memory_used_mib"] for part in parts if "memory_used_mib" in part]
-    granted = sum(part["cores_allocated"] for part in parts)
+    used = [(part["cores_used"], share) for part, share in parts if "cores_used" in part]
+    memory = [part["memory_used_mib"] * share for part, share in parts if "memory_used_mib" in part]
+    granted = sum(part["cores_allocated"] * share for part, share in parts)
+    busy = sum(value * share for value, share in used)
     complete = len(used) == len(parts)  # else what was granted is not of the same slices
     return {
-        "utilisation": sum(used) / (cards if complete else len(used)) if used else None,
-        "utilisation_of_grant": 100 * sum(used) / granted if granted and complete else None,
-        "cores_granted": granted / cards,
+        "utilisation": busy / sum(share for _, share in used) if used else None,
+        "utilisation_of_grant": 100 * busy / granted if granted and complete else None,
+        "cores_granted": granted / sum(share for _, share in parts),
         "memory_used": sum(memory) if memory else None,
-        "memory_granted": sum(part["memory_allocated_mib"] for part in parts),
+        "memory_granted": sum(part["memory_allocated_mib"] * share for part, share in parts),
     }
 
 
@@ -105,29 +114,53 @@ def _lines(job: Job, channels: Sequence[Channel]) -> list[_Line]:
     return lines
 
 
-def _latest_attempts(means: Buckets, channels: Sequence[Channel]) -> Buckets:
-    """Keep the last attempt of each task in a bucket: it follows the one before, and adding the two up
-    would show more cards than the task ever had at once."""
-    last: dict[tuple[uuid.UUID | None, int], uuid.UUID | None] = {}
-    for channel in channels:  # in order of their keys, hence of the attempts
-        for bucket in means.get(channel.pk, ()):
-            last[channel.task_id, bucket] = channel.allocation_id
+def _measured_times(window: Window, means: Buckets, sums: Sums) -> Times:
+    """Return how long each slice was measured in each bucket; what another store filled in counts in full."""
+    full = {"cores_allocated": TimeSum(0.0, window.step_ms)}
     return {
-        channel.pk: {
-            bucket: values
-            for bucket, values in means[channel.pk].items()
-            if last[channel.task_id, bucket] == channel.allocation_id
+        channel: {
+            bucket: sums.get(channel, {}).get(bucket, full)["cores_allocated"].measured_ms for bucket in found
         }
-        for channel in channels
-        if channel.pk in means
+        for channel, found in means.items()
     }
 
 
-def _slice_series(window: Window, means: Buckets, line: _Line) -> list[Series]:
+def _shares(channels: Sequence[Channel], times: Times) -> Shares:
+    """Return for which part of the time of the job in a bucket each slice stands.
+
+    Attempts of a task follow one another: adding them up would show more cards than it ever had at once.
+    The time of the job is that of the task which was measured longest. Tasks and cards that began or ended
+    within the bucket count for their part; a difference of a few readings is one of sampling alone.
+    """
+    attempts: dict[tuple[int, uuid.UUID | None], dict[uuid.UUID | None, int]] = {}
+    for channel in channels:
+        for bucket, length in times.get(channel.pk, {}).items():
+            of_task = attempts.setdefault((bucket, channel.task_id), {})
+            of_task[channel.allocation_id] = max(length, of_task.get(channel.allocation_id, 0))
+    of_tasks = {key: sum(lengths.values()) for key, lengths in attempts.items()}
+    of_job: dict[int, int] = {}
+    for (bucket, _task), length in of_tasks.items():
+        of_job[bucket] = max(length, of_job.get(bucket, 0))
+    found: Shares = {}
+    for channel in channels:
+        for bucket, length in times.get(channel.pk, {}).items():
+            task, attempt = of_tasks[bucket, channel.task_id], attempts[bucket, channel.task_id]
+            own = attempt[channel.allocation_id]
+            share = _part(task, of_job[bucket]) * own / task * _part(length, own)
+            found.setdefault(channel.pk, {})[bucket] = share
+    return found
+
+
+def _part(length_ms: int, of_ms: int) -> float:
+    return 1.0 if of_ms - length_ms <= _SAMPLING_MS else length_ms / of_ms
+
+
+def _slice_series(window: Window, means: Buckets, line: _Line, times: Times) -> list[Series]:
     found: dict[int, dict[str, float | None]] = {}
     for bucket, _at in window.bucket_times():
-        parts = [means[c][bucket] for c in line.channels if c in means and bucket in means[c]]
-        found[bucket] = _measures(parts, 1)
+        own = [channel for channel in line.channels if bucket in means.get(channel, {})]
+        whole = sum(times[channel][bucket] for channel in own)
+        found[bucket] = _measures([(means[c][bucket], times[c][bucket] / whole) for c in own])
     return [
         Series(
             measure,
@@ -140,12 +173,12 @@ def _slice_series(window: Window, means: Buckets, line: _Line) -> list[Series]:
     ]
 
 
-def _sum_series(window: Window, means: Buckets) -> list[Series]:
-    by_bucket: dict[int, list[Values]] = {}
-    for found in means.values():
+def _sum_series(window: Window, means: Buckets, shares: Shares) -> list[Series]:
+    by_bucket: dict[int, list[tuple[Values, float]]] = {}
+    for channel, found in means.items():
         for bucket, values in found.items():
-            by_bucket.setdefault(bucket, []).append(values)
-    sums = {bucket: _measures(parts, len(parts)) for bucket, parts in by_bucket.items()}
+            by_bucket.setdefault(bucket, []).append((values, shares[channel][bucket]))
+    sums = {bucket: _measures(parts) for bucket, parts in by_bucket.items()}
     return [
         Series(
             measure,
@@ -179,14 +212,15 @@ def job_series(
     window = window_of(start, end, step, kept=READINGS_KEPT_FOR, points=points)
     rows = Channel.unscoped.filter(job_id=job.pk)
     channels = list(rows.order_by("id"))
-    means = bucket_means(window, rows, Reading, _MEASURES)
+    sums = bucket_sums(window, rows, Reading, _MEASURES)
+    means = means_of(sums, _MEASURES)
     fill_from_history(window, channels, means)
-    means = _latest_attempts(means, channels)
+    times = _measured_times(window, means, sums)
     # A line without a single reading in the window belongs to an attempt of another time.
     lines = [line for line in _lines(job, channels) if any(c in means for c in line.channels)]
-    series = _sum_series(window, means)
+    series = _sum_series(window, means, _shares(channels, times))
     for line in lines[:MAX_LINES]:
-        series += _slice_series(window, means, line)
+        series += _slice_series(window, means, line, times)
     return SeriesSet(
         window.start,
         window.end,

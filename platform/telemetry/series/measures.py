@@ -64,6 +64,7 @@ _COLUMNS: Final = (
     "temperature_c",
     "power_w",
     "values",
+    "interval_ms",
 )
 Buckets = dict[int, Stats]
 
@@ -293,10 +294,10 @@ def _rows(
             stats = unpack_stats(packed)
             yield channel, at_ms, {name: stats[name] for name in measures if name in stats}
         return
-    for channel, at_ms, use, memory, heat, power, packed in ordered.values_list(*_COLUMNS):
+    for channel, at_ms, use, memory, heat, power, packed, interval in ordered.values_list(*_COLUMNS):
         values: dict[str, float | None] = {
             **unpack_values(packed), "utilization_percent": use, "memory_used_mib": memory,
             "temperature_c": heat, "power_w": power,
         }  # fmt: skip
         known = {name: values.get(name) for name in measures}
-        yield channel, at_ms, {n: first_stat(n, v) for n, v in known.items() if v is not None}
+        yield channel, at_ms, {n: first_stat(n, v, interval) for n, v in known.items() if v is not None}

@@ -51,8 +51,11 @@ class Fold:
         self.count += count
         self.covered_ms += covered_ms
         self.longest_ms = max(self.longest_ms, covered_ms)
+        summed = row.get("cards_sampled") is not None
         for name in MEANS:
             value = row.get(name)
+            if value is None and summed and name == "cores_used":
+                value = 0.0  # the sum over no card, so that it stays in proportion to `cards_sampled`
             if value is not None:
                 self.sums[name] = self.sums.get(name, 0.0) + value * covered_ms
                 self.weights[name] = self.weights.get(name, 0) + covered_ms
@@ -67,6 +70,8 @@ class Fold:
     def row(self, model: type[Rolled], channel_id: int, at_ms: int, grain_ms: int) -> Rolled:
         """Return the row to store. It covers no more than its grain, or than one reading of a longer time."""
         means = {name: self.sums[name] / self.weights[name] for name in self.sums}
+        if means.get("cards_sampled") == 0:
+            means.pop("cores_used", None)
         return model(
             channel_id=channel_id,
             at_ms=at_ms,

@@ -128,7 +128,7 @@ def _fold_minute(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> Folds:
         values = unpack_values(row.pop("values"))
         typed = (row["cores_used"], row["memory_used_mib"], row["temperature_c"], row["power_w"])
         values.update((name, value) for name, value in zip(TYPED, typed, strict=True) if value is not None)
-        stats = {name: first_stat(name, value) for name, value in values.items()}
+        stats = {name: first_stat(name, value, interval) for name, value in values.items()}
         folds.setdefault(channel, Fold()).add(row, 1, interval, stats)
         if scope == Scope.CARD:
             of_group[channel] = [(Scope.NODE, node), (Scope.CLUSTER, None)]

@@ -16,10 +16,10 @@ from django.db.models import Max
 from foundation.core import clock
 from telemetry.models import PendingBucket, Reading, Scope, Tick
 from telemetry.store.channels import resolve_channels
-from telemetry.store.holdings import Card
+from telemetry.store.holdings import Card, DeviceHold
 from telemetry.store.matching import ChannelKey
 from telemetry.store.node_holds import NodeHolds, load_node_holds
-from telemetry.store.ticks import CardValues, TickTotals, tick_rows
+from telemetry.store.ticks import CardValues, slice_card, tick_rows, workspace_rows
 from telemetry.store.times import MINUTE_MS, SLOT_MS, floor_ms, to_ms
 
 _LAG_MS: Final = 3_000
@@ -49,6 +49,16 @@ class _Row(NamedTuple):
     def values(self) -> CardValues:
         return CardValues(self.cores_used, self.memory_used_mib, self.temperature_c, self.power_w)
 
+    def as_slice(self, hold: DeviceHold) -> tuple[uuid.UUID, Card, CardValues]:
+        """Return the workspace and the amounts that the slice had when it was read, with what was read."""
+        amounts = replace(
+            slice_card(hold),
+            cores_granted=self.cores_allocated,
+            memory_mib=self.memory_allocated_mib,
+            memory_granted_mib=self.memory_allocated_mib,
+        )
+        return hold.workspace_id, amounts, self.values
+
     def valid_in(self, slot: int) -> bool:
         """Tell whether a reading counts for a slot: taken in it, or so late before that the next is not
         overdue.
@@ -66,13 +76,6 @@ class _Slot:
     def of_cards(self) -> dict[tuple[uuid.UUID, uuid.UUID], CardValues]:
         rows = (row for row in self.latest.values() if row.scope == Scope.CARD)
         return {(row.node_id, row.device_id): row.values for row in rows}
-
-    def of_workspaces(self) -> dict[uuid.UUID, list[_Row]]:
-        found: dict[uuid.UUID, list[_Row]] = {}
-        for row in self.latest.values():
-            if row.scope == Scope.SLICE and row.workspace_id is not None:
-                found.setdefault(row.workspace_id, []).append(row)
-        return found
 
 
 def sum_live() -> int:
@@ -95,14 +98,15 @@ def sum_slots(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> int:
     holds = load_node_holds(cluster_id, None, since_ms)
     keys: list[ChannelKey] = [(Scope.CLUSTER, cluster_id, None)]
     keys += [(Scope.NODE, node, None) for node in {card.node_id for card in holds.cards.values()}]
-    workspaces = {workspace for slot in slots for workspace in slot.of_workspaces()}
+    slices = {slot.at_ms: _slices_at(slot, holds) for slot in slots}
+    workspaces = {workspace for held in slices.values() for workspace, _card, _values in held}
     keys += [(Scope.WORKSPACE, workspace, None) for workspace in workspaces]
     channels = resolve_channels(cluster_id, keys, {})
     rows: list[Tick] = []
     for slot in slots:
         cards = _cards_at(holds, slot.at_ms)
         rows += tick_rows(cluster_id, slot.at_ms, cards, slot.of_cards(), channels)
-        rows += _workspace_rows(slot, holds, channels)
+        rows += workspace_rows(slot.at_ms, slices[slot.at_ms], channels)
     for row in rows:
         row.interval_ms = SLOT_MS
     Tick.unscoped.bulk_create(
@@ -147,23 +151,21 @@ def _cards_at(holds: NodeHolds, at_ms: int) -> Iterable[Card]:
         )
 
 
-def _workspace_rows(slot: _Slot, holds: NodeHolds, channels: dict[ChannelKey, int]) -> Iterable[Tick]:
-    """Sum the slices of each workspace that has a reading: those that were read, and those held without."""
-    silent: dict[uuid.UUID, list[Card]] = {}
-    read = {(row.allocation_id, row.device_id) for row in slot.latest.values() if row.scope == Scope.SLICE}
+def _slices_at(slot: _Slot, holds: NodeHolds) -> list[tuple[uuid.UUID, Card, CardValues | None]]:
+    """Return the slices that workspaces held at the start of the slot, with what was read of them.
+
+    A workspace all of whose slices are silent still holds them. A reading from before the end of a hold says
+    nothing of the slots after it.
+    """
+    read = {
+        (row.allocation_id, row.device_id): row for row in slot.latest.values() if row.scope == Scope.SLICE
+    }
+    found: list[tuple[uuid.UUID, Card, CardValues | None]] = []
     for held in holds.of_card.values():
         for hold in held:
-            if hold.held_at(slot.at_ms) and (hold.allocation_id, hold.device_id) not in read:
-                card = Card(hold.device_id, hold.node_id, hold.memory_mib, hold.cores, hold.memory_mib, 1)
-                silent.setdefault(hold.workspace_id, []).append(card)
-    for workspace, rows in slot.of_workspaces().items():
-        totals = TickTotals()
-        for card in silent.get(workspace, ()):
-            totals.add(card, None)
-        for row in rows:
-            card = Card(
-                row.device_id, row.node_id, row.memory_allocated_mib, row.cores_allocated,
-                row.memory_allocated_mib, 1,
-            )  # fmt: skip
-            totals.add(card, row.values)
-        yield totals.row(channels[Scope.WORKSPACE, workspace, None], slot.at_ms)
+            if hold.held_at(slot.at_ms):
+                row = read.get((hold.allocation_id, hold.device_id))
+                found.append(
+                    (hold.workspace_id, slice_card(hold), None) if row is None else row.as_slice(hold)
+                )
+    return found

@@ -113,5 +113,5 @@ def resolve_channels(
     if missing:
         rows = [_new(cluster_id, key, holds.get(key), (processes or {}).get(key[1])) for key in missing]
         Channel.unscoped.bulk_create(rows, ignore_conflicts=True)
-        known = _known(cluster_id, nodes, named, slices=slices) | _past(missing)
+        known |= _known(cluster_id, nodes, named, slices=slices) | _past(missing)
     return {key: known[key] for key in wanted if key in known}

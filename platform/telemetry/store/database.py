@@ -1,6 +1,7 @@
 """The store that needs nothing but the platform's own database.
 
-One batch of samples becomes readings per card and per pod, and one tick per node and for the cluster.
+One batch of samples becomes readings per card and per pod, and one tick per node, per workspace and for the
+cluster.
 The number of queries does not depend on the number of samples (rows are inserted in as many statements
 as the database's limit on parameters asks for).
 """
@@ -20,7 +21,7 @@ from telemetry.store.channels import resolve_channels
 from telemetry.store.holdings import Holdings, load_holdings
 from telemetry.store.matching import ChannelKey, Draft, Matched, card_key, match_samples
 from telemetry.store.pending import mark_pending
-from telemetry.store.ticks import CardValues, tick_rows
+from telemetry.store.ticks import CardValues, slice_card, tick_rows, workspace_rows
 from telemetry.store.times import MINUTE_MS, TICK_MS, floor_ms
 
 log = structlog.get_logger(__name__)
@@ -61,6 +62,7 @@ def _keys(cluster: uuid.UUID, holdings: Holdings, found: Matched) -> list[Channe
     keys: list[ChannelKey] = [(Scope.CLUSTER, cluster, None)]
     keys += [(Scope.NODE, node_id, None) for node_id in nodes]
     keys += [card_key(card) for card in holdings.cards.values()]
+    keys += [(Scope.WORKSPACE, hold.workspace_id, None) for hold in holdings.holds.values()]
     keys += list(found.holds)
     return keys
 
@@ -87,12 +89,17 @@ def _store(cluster: uuid.UUID, holdings: Holdings, found: Matched, channels: dic
     if not new:
         return 0
     Reading.unscoped.bulk_create([new_reading(draft, channels) for draft in new], ignore_conflicts=True)
-    by_channel = {channels[key]: key for key in channels if key[0] == Scope.CARD}
-    stored.update({(channels[d.key], d.at_ms): _values(d) for d in new if d.key[0] == Scope.CARD})
+    by_channel = {channels[key]: key for key in channels if key[0] in (Scope.CARD, Scope.SLICE)}
+    stored.update({(channels[d.key], d.at_ms): _values(d) for d in new})
     rows: list[Tick] = []
     for slot in sorted({floor_ms(draft.at_ms, TICK_MS) for draft in new}):
         values = _latest(stored, by_channel, slot)
         rows += tick_rows(cluster, slot, holdings.cards.values(), values, channels)
+        slices = (
+            (hold.workspace_id, slice_card(hold), values.get((hold.allocation_id, hold.device_id)))
+            for hold in holdings.holds.values()
+        )
+        rows += workspace_rows(slot, slices, channels)
     # The allocation of a slot is what the ledger held when its last new reading came in.
     Tick.unscoped.bulk_create(
         rows, update_conflicts=True, unique_fields=["channel", "at_ms"], update_fields=_TICK_FIELDS
@@ -131,7 +138,8 @@ def _values(draft: Draft) -> CardValues:
 def _latest(
     stored: dict[tuple[int, int], CardValues], by_channel: dict[int, ChannelKey], slot: int
 ) -> dict[tuple[uuid.UUID, uuid.UUID], CardValues]:
-    """Values of each card in one slot. A card read twice in ten seconds counts once, as last read."""
+    """Values in one slot, of cards by node and device and of slices by allocation and device. What was read
+    twice in ten seconds counts once, as last read."""
     latest: dict[tuple[uuid.UUID, uuid.UUID], CardValues] = {}
     for (channel, at_ms), values in sorted(stored.items(), key=lambda item: (item[0][1], item[0][0])):
         key = by_channel.get(channel)

@@ -19,10 +19,13 @@ _KINDS: Final = tuple(measure.kind for measure in MEASURES)
 
 
 class Stat(NamedTuple):
-    """A measure over an interval. Of a gauge `mean` is over so many `values`; of a counter `low` is its first
-    value and `mean` the increase; of a state `high` are the bits that were seen."""
+    """A measure over an interval, over `seconds` of measured time; those of several things add up.
 
-    values: int
+    Of a gauge `mean` is weighted by them; of a counter `low` is its first value and `mean` the increase; of a
+    state `high` are the bits that were seen.
+    """
+
+    seconds: int
     mean: float
     low: float
     high: float
@@ -63,10 +66,11 @@ def unpack_values(packed: bytes | memoryview | None) -> dict[str, float]:
     return dict(zip(names, form.unpack_from(packed, 8), strict=True))
 
 
-def first_stat(name: str, value: float) -> Stat:
-    """Return the statistics of a single value."""
+def first_stat(name: str, value: float, interval_ms: int) -> Stat:
+    """Return the statistics of a single value that stands for `interval_ms`, counted in whole seconds."""
     kind = kind_of(name)
-    return Stat(1, 0.0 if kind is Kind.COUNTER else value, 0.0 if kind is Kind.STATE else value, value, value)
+    mean, low = 0.0 if kind is Kind.COUNTER else value, 0.0 if kind is Kind.STATE else value
+    return Stat(max(1, round(interval_ms / 1000)), mean, low, value, value)
 
 
 def follow(name: str, before: Stat, after: Stat) -> Stat:
@@ -74,13 +78,13 @@ def follow(name: str, before: Stat, after: Stat) -> Stat:
 
     A counter that is less than it was has begun anew at 0.
     """
-    count, kind = before.values + after.values, kind_of(name)
+    count, kind = before.seconds + after.seconds, kind_of(name)
     if kind is Kind.COUNTER:
         step = after.low - before.last if after.low >= before.last else after.low
         return Stat(count, before.mean + step + after.mean, before.low, after.last, after.last)
     if kind is Kind.STATE:
         return Stat(count, after.last, 0.0, float(int(before.high) | int(after.high)), after.last)
-    mean = (before.mean * before.values + after.mean * after.values) / count
+    mean = (before.mean * before.seconds + after.mean * after.seconds) / count
     return Stat(count, mean, min(before.low, after.low), max(before.high, after.high), after.last)
 
 
@@ -89,15 +93,15 @@ def beside(name: str, one: Stat, other: Stat) -> Stat:
 
     `last` is the mean of the last values of gauges.
     """
-    count, kind = one.values + other.values, kind_of(name)
+    count, kind = one.seconds + other.seconds, kind_of(name)
     if kind is Kind.COUNTER:
         return Stat(count, one.mean + other.mean, one.low + other.low, one.high + other.high,
                     one.last + other.last)  # fmt: skip
     if kind is Kind.STATE:
         bits = float(int(one.high) | int(other.high))
         return Stat(count, bits, 0.0, bits, bits)
-    mean = (one.mean * one.values + other.mean * other.values) / count
-    last = (one.last * one.values + other.last * other.values) / count
+    mean = (one.mean * one.seconds + other.mean * other.seconds) / count
+    last = (one.last * one.seconds + other.last * other.seconds) / count
     return Stat(count, mean, min(one.low, other.low), max(one.high, other.high), last)
 
 
@@ -115,11 +119,11 @@ def add_beside(into: Stats, more: Mapping[str, Stat]) -> None:
         into[name] = stat if known is None else beside(name, known, stat)
 
 
-def stats_of(readings: Iterable[Mapping[str, float]]) -> Stats:
-    """Return the statistics of readings of one series, in order of time."""
+def stats_of(readings: Iterable[Mapping[str, float]], interval_ms: int = 15_000) -> Stats:
+    """Return the statistics of readings of one series, in order of time, each of the same interval."""
     found: Stats = {}
     for values in readings:
-        add_following(found, {name: first_stat(name, value) for name, value in values.items()})
+        add_following(found, {name: first_stat(name, value, interval_ms) for name, value in values.items()})
     return found
 
 
@@ -146,15 +150,15 @@ def pack_stats(stats: Mapping[str, Stat]) -> bytes | None:
     """Pack statistics; of a measure that did not change one value. None for none."""
     if not stats:
         return None
-    common = max(stat.values for stat in stats.values())
+    common = max(stat.seconds for stat in stats.values())
     bits = same = uneven = 0
     fields: list[float] = []
     for name in sorted(stats, key=_NUMBER.__getitem__):
         number, stat = _NUMBER[name], stats[name]
         bits |= 1 << number
-        if stat.values != common:
+        if stat.seconds != common:
             uneven |= 1 << number
-            fields.append(stat.values)
+            fields.append(stat.seconds)
         if _unchanged(_KINDS[number], stat):
             same |= 1 << number
             fields.append(stat.last)
@@ -174,7 +178,7 @@ def unpack_stats(packed: bytes | memoryview | None) -> Stats:
     for number in numbers:
         count = int(next(fields)) if uneven >> number & 1 else common
         if same >> number & 1:
-            found[_NAMES[number]] = first_stat(_NAMES[number], next(fields))._replace(values=count)
+            found[_NAMES[number]] = first_stat(_NAMES[number], next(fields), 1000 * count)
         else:
             found[_NAMES[number]] = Stat(count, next(fields), next(fields), next(fields), next(fields))
     return found

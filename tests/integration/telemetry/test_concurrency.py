@@ -27,7 +27,7 @@ def test_agents_that_write_at_once_add_up(on_postgres: PostgresServer) -> None:
         assert Reading.unscoped.filter(channel__scope="card").count() == 8
         whole = Tick.unscoped.get(channel__scope="cluster")
         assert (whole.cards_sampled, whole.cores_used, whole.memory_used_mib) == (8, 80.0, 800)
-        assert Channel.unscoped.filter(allocation_id__isnull=True).count() == 19
+        assert Channel.unscoped.filter(allocation_id__isnull=True).count() == 21
 
 
 def test_roll_ups_and_gaps_beside_themselves(on_postgres: PostgresServer) -> None:
@@ -38,7 +38,7 @@ def test_roll_ups_and_gaps_beside_themselves(on_postgres: PostgresServer) -> Non
             list(pool.map(lambda _: _closing(roll_up), range(4)))
             cluster = bench.world.cluster.pk
             list(pool.map(lambda _: _closing(lambda: gap_open(cluster, GapCause.EMPTY, "")), range(4)))
-        assert RolledMinute.unscoped.count() == 9 * 5
+        assert RolledMinute.unscoped.count() == 11 * 5
         assert not PendingBucket.unscoped.filter(grain_ms=60_000).exists()
         assert TelemetryGap.unscoped.count() == 1
 

@@ -22,7 +22,7 @@ from telemetry.services.summing import sum_slots
 from telemetry.store.ingest import StoredBatches, store_batches
 from telemetry.store.packing import unpack_values
 from telemetry.store.times import to_ms
-from tests.builders import clusters
+from tests.builders import clusters, jobs
 from tests.integration.telemetry.conftest import START, Bench
 
 AT = to_ms(START)
@@ -153,6 +153,31 @@ def test_a_late_reading_belongs_to_who_held_the_card_then(named: Bench) -> None:
     assert (after.cores_allocated, after.memory_allocated_mib) == (0, 0)
 
 
+def test_late_readings_of_an_ended_slice_are_kept_beside_the_first_of_a_new_one(named: Bench) -> None:
+    """An agent delivers what it kept over the restart of a job: both of its holds are in one report."""
+    first = Allocation.unscoped.get(task__job=named.whole)
+    ended = START + timedelta(minutes=10)
+    store_batches(named.world.cluster.pk, [of_pod(named, first, AT)])
+    Allocation.unscoped.filter(pk=first.pk).update(released_at=ended)
+    DeviceSlice.unscoped.filter(allocation=first).update(released=True)
+    named.clock.move_to(ended)
+    named.whole.attempts.update(ended_at=ended)
+    jobs.allocate(named.whole, named.world.nodes[1])
+    name_pods(named)
+    second = Allocation.unscoped.get(task__job=named.whole, released_at__isnull=True)
+    card = DeviceValues(second.slices.get().device.uuid, {"utilization_percent": 7.0})
+    batches = [of_pod(named, first, AT + 15_000), Batch("node-2", to_ms(ended), devices=(card,))]
+    assert store_batches(named.world.cluster.pk, batches).stored == 3
+    assert Reading.unscoped.filter(channel__allocation_id=first.pk).count() == 2
+
+
+def of_pod(bench: Bench, hold: Allocation, at_ms: int) -> Batch:
+    part = SliceValues(
+        hold.slices.get().device.uuid, {"utilization_percent": 5.0}, pod_uid=f"uid-{hold.pod_name}"
+    )
+    return Batch(hold.node.name, at_ms, slices=(part,))
+
+
 def test_what_is_not_known_is_not_nought(named: Bench) -> None:
     batch = Batch("node-1", AT, devices=(DeviceValues(named.device(0).uuid, {"temperature_c": 41.0}),))
     assert store_batches(named.world.cluster.pk, [batch]).stored == 1
@@ -215,9 +240,14 @@ def test_a_workspace_keeps_its_slices_while_one_of_them_is_silent(named: Bench) 
     sum_slots(named.world.cluster.pk, AT, AT + 60_000)
     rows = Tick.unscoped.filter(channel__scope=Scope.WORKSPACE).order_by("at_ms")
     told = ("channel__workspace_id", "at_ms", "cards", "cards_sampled", "cores_allocated", "cores_used")
-    mine = named.world.workspace.pk
-    assert list(rows.values_list(*told)) == [
+    mine, theirs = named.world.workspace.pk, named.world.other_workspace.pk
+    found = rows.values_list(*told)
+    assert list(found.filter(channel__workspace_id=mine)) == [
         (mine, AT, 2, 2, 60, 20.0),
         (mine, AT + 45_000, 2, 1, 60, 10.0),
-    ], "and none where no slice was read"
-    assert {row.memory_allocated_mib for row in rows} == {40_000}
+    ], "and none where nothing was read"
+    assert list(found.filter(channel__workspace_id=theirs)) == [
+        (theirs, AT, 1, 0, 100, None),
+        (theirs, AT + 45_000, 1, 0, 100, None),
+    ], "nothing of it was read, and it holds its GPU all the same"
+    assert {row.memory_allocated_mib for row in rows.filter(channel__workspace_id=mine)} == {40_000}

@@ -51,19 +51,19 @@ def test_means_and_extremes_are_exact(bench: Bench) -> None:
     at = bench.ticks(3)
     bench.ticks(3, at, load=6.0)
     bench.clock.move_to(START + timedelta(minutes=2))
-    assert roll_up() == 9  # one cluster, two nodes, three cards, three slices
+    assert roll_up() == 11  # one cluster, two nodes, two workspaces, three cards, three slices
     row = of_slice(bench, RolledMinute, 0)
     assert (row.at_ms, row.count, row.covered_ms) == (to_ms(START), 6, 60_000)
     assert (row.cores_used, row.cores_used_min, row.cores_used_max) == (13.0, 10.0, 16.0)
     assert (row.cores_allocated, row.memory_used_mib, row.memory_allocated_mib) == (30.0, 5_000.0, 20_000.0)
     assert (row.power_w, row.cards) == (None, None)
     stats = unpack_stats(row.values)["utilization_percent"]
-    assert (stats.values, stats.mean, stats.low, stats.high, stats.last) == (6, 13.0, 10.0, 16.0, 16.0)
+    assert (stats.seconds, stats.mean, stats.low, stats.high, stats.last) == (60, 13.0, 10.0, 16.0, 16.0)
     whole = RolledMinute.unscoped.get(channel__scope="cluster")
     assert (whole.cards, whole.cards_sampled, whole.cards_allocated) == (16.0, 3.0, 2.0)
     assert (whole.cores_used, whole.power_w, whole.temperature_max_c) == (126.0, 300.0, 41.0)
     over_cards = unpack_stats(whole.values)["temperature_c"]
-    assert (over_cards.values, over_cards.low, over_cards.high) == (18, 40.0, 41.0)
+    assert (over_cards.seconds, over_cards.low, over_cards.high) == (180, 40.0, 41.0)
 
 
 def test_a_minute_waits_for_late_readings(bench: Bench) -> None:
@@ -71,7 +71,7 @@ def test_a_minute_waits_for_late_readings(bench: Bench) -> None:
     bench.clock.move_to(START + timedelta(seconds=89))
     assert roll_up() == 0
     bench.clock.move_to(START + timedelta(seconds=90))
-    assert roll_up() == 9
+    assert roll_up() == 11
     assert roll_up() == 0
 
 
@@ -80,7 +80,7 @@ def test_a_long_silence_does_not_stop_the_work(bench: Bench) -> None:
     later = START + 20 * HOUR
     bench.ticks(6, later)
     bench.clock.move_to(later + timedelta(minutes=3))
-    assert roll_up() == 9 + 9 + 9 + 9  # both minutes, and of the first one ten minutes and two hours
+    assert roll_up() == 11 + 11 + 11 + 11  # both minutes, and of the first one ten minutes and two hours
     assert set(RolledMinute.unscoped.values_list("at_ms", flat=True)) == {to_ms(START), to_ms(later)}
 
 
@@ -136,7 +136,7 @@ def test_what_is_written_while_it_is_rolled_up_is_not_missed(
     bench.clock.move_to(START + timedelta(minutes=2))
     assert roll_up() == 0
     monkeypatch.setattr(rolling, "_fold_minute", fold)
-    assert roll_up() == 3
+    assert roll_up() == 5
     assert RolledMinute.unscoped.get(channel__scope="card").cores_used == 30.0
 
 
@@ -158,7 +158,7 @@ def test_an_interval_that_fails_does_not_keep_the_others_waiting(
         roll_up()
     assert RolledMinute.unscoped.get(channel__scope="card").cores_used == 40.0
     monkeypatch.setattr(rolling, "_fold_minute", fold)
-    assert roll_up() == 3
+    assert roll_up() == 5
 
 
 def test_a_cluster_whose_minutes_fail_keeps_no_other_waiting(
@@ -221,14 +221,14 @@ def test_each_grain_is_kept_for_its_time(bench: Bench) -> None:
     bench.ticks(30)
     bench.clock.move_to(START + 2 * HOUR + timedelta(minutes=4))
     tasks.roll_up()
-    assert counts() == (180, 90, 45, 9, 9)
+    assert counts() == (180, 150, 55, 11, 11)
     bench.clock.move_to(START + 2 * HOUR + timedelta(minutes=5, seconds=100))
     tasks.roll_up()
-    assert counts() == (120, 90, 45, 9, 9)
+    assert counts() == (120, 150, 55, 11, 11)
     for age, left in (
-        (timedelta(hours=24, seconds=100), (0, 60, 45, 9, 9)),
-        (timedelta(days=2, seconds=100), (0, 0, 27, 9, 9)),
-        (timedelta(days=30, seconds=1), (0, 0, 0, 0, 9)),
+        (timedelta(hours=24, seconds=100), (0, 100, 55, 11, 11)),
+        (timedelta(days=2, seconds=100), (0, 0, 33, 11, 11)),
+        (timedelta(days=30, seconds=1), (0, 0, 0, 0, 11)),
         (timedelta(days=400, seconds=1), (0, 0, 0, 0, 0)),
     ):
         bench.clock.move_to(START + age)

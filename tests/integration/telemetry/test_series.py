@@ -11,7 +11,7 @@ from clusters.backends.base import DeviceSample
 from foundation.core.errors import NotFound, PermissionDenied
 from scheduling.models import Allocation, DeviceSlice
 from telemetry.models import Channel, Reading, TelemetryGap
-from telemetry.series import SeriesSet, cluster_series, job_series, node_series
+from telemetry.series import SeriesSet, cluster_series, job_series, node_series, workspace_series
 from telemetry.services.roll_up import roll_up
 from tenants.models import Role
 from tests.builders import clusters, jobs, tenancy
@@ -130,8 +130,31 @@ def test_a_second_attempt_is_not_added_to_the_first(bench: Bench) -> None:
     bench.write(bench.pod(at, bench.sliced, 0, 25.0, 7_000), bench.pod(at, bench.sliced, 1, 25.0, 7_000))
     bench.clock.move_to(at + timedelta(seconds=10))
     found = job_series(bench.world.viewer, bench.sliced, START, START + timedelta(seconds=20), 20)
-    assert values(found, "memory_used", "total") == [14_000.0]
-    assert values(found, "utilisation", "average") == [25.0]
+    assert values(found, "memory_used", "total") == [12_500.0], "half of the time each"
+    assert values(found, "memory_granted", "total") == [40_000.0]
+    assert values(found, "utilisation", "average") == [20.0]
+
+
+def test_a_workspace_that_holds_nothing_has_none_while_its_cluster_is_measured(bench: Bench) -> None:
+    at = bench.ticks(6)
+    Allocation.unscoped.filter(task__job=bench.whole).update(released_at=at)
+    DeviceSlice.unscoped.filter(allocation__task__job=bench.whole).update(released=True)
+    for _ in range(6):
+        bench.clock.move_to(at)
+        bench.write(bench.card(at, 1, 0.0, 4))
+        at += timedelta(seconds=10)
+    bench.clock.move_to(at + timedelta(minutes=1))
+    found = workspace_series(
+        bench.world.outsider, bench.world.other_workspace.pk, START, bench.clock_now(), 60
+    )
+    assert values(found, "cards_allocated") == [1.0, 0.0, None]
+    assert values(found, "memory_used") == [30_000.0, 0.0, None]
+    assert values(found, "utilisation") == [90.0, None, None]
+    two = workspace_series(
+        bench.world.outsider, bench.world.other_workspace.pk, START, bench.clock_now(), 120
+    )
+    assert values(two, "cards_allocated")[0] == 0.5
+    assert values(two, "utilisation")[0] == 90.0
 
 
 def test_lines_are_limited_but_averages_are_not(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_roll_ups_of_roll_ups_say_the_same(readings: list[dict[str, float]], dat
 
 def test_a_counter_that_begins_anew_counts_from_nought() -> None:
     (stat,) = stats_of([{"energy_j": value} for value in (100.0, 150.0, 10.0, 40.0)]).values()
-    assert (stat.mean, stat.low, stat.last, stat.values) == (90.0, 100.0, 40.0, 4)
+    assert (stat.mean, stat.low, stat.last, stat.seconds) == (90.0, 100.0, 40.0, 60)
 
 
 def test_states_keep_the_last_value_and_the_bits_that_were_seen() -> None:
@@ -84,7 +84,7 @@ def test_things_beside_each_other_are_a_distribution() -> None:
     merged = stats_of([{"temperature_c": 40.0, "energy_j": 5.0}, {"temperature_c": 60.0, "energy_j": 9.0}])
     add_beside(merged, stats_of([{"temperature_c": 80.0, "energy_j": 1.0}, {"energy_j": 7.0}]))
     heat = merged["temperature_c"]
-    assert (heat.values, heat.mean, heat.low, heat.high) == (3, 60.0, 40.0, 80.0)
+    assert (heat.seconds, heat.mean, heat.low, heat.high) == (45, 60.0, 40.0, 80.0)
     assert merged["energy_j"].mean == 10.0
 
 
