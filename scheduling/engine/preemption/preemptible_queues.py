@@ -7,8 +7,9 @@ and sort all running jobs first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import takewhile
 
 from quotas.tree import DominantResourceShare, is_at_least
@@ -86,9 +87,10 @@ class _QueueSurvey:
             if reclaims:
                 mine = None if self._reclaims_nominal or self._fair is None else self._lowest_share(below)
                 found: list[str] = []
+                loss_bound = _LossBound(self._context, self._found.freeable, below)
                 for rival in self._tree.children(node):
                     if rival != below and (mine is None or self._may_yield(rival, mine)):
-                        found.extend(self._cached_borrowers(rival))
+                        found.extend(loss_bound.filter_queues(rival, self._cached_borrowers(rival)))
                 self._add(found, rules.reclaim)
             self._found.freeable[node] = dict(self._sum)
             below = node
@@ -137,3 +139,50 @@ class _QueueSurvey:
             return False
         between = takewhile(lambda above: above != node, self._tree.path(leaf))
         return any(map(self._context.borrows_nothing, between))
+
+
+class _LossBound:
+    """Whether `PreemptionContext.max_loss` bounds the loss of the queues beside one node of the preemptor's
+    path.
+
+    The bound of a queue holds from the moment when its candidates are first examined: it may be lifted if
+    victims on the preemptor's side were removed before and that side then fits in its quota.
+    """
+
+    def __init__(
+        self, context: PreemptionContext, freeable: Mapping[str, Mapping[FlavorResource, int]], side: str
+    ) -> None:
+        """`side` is the node of the path, `freeable` what could be released below it and the nodes before."""
+        self._context, self._tree, self._side = context, context.tree, side
+        above = self._tree.parent(side)
+        self._path = list(takewhile(lambda node: node != above, self._tree.path(context.leaf)))
+        self._freeable = freeable
+        self._applies = context.max_loss_s != float("inf") and not self._fits_inside({})
+
+    def filter_queues(self, rival: str, queues: Sequence[str]) -> Sequence[str]:
+        """Return the queues below a rival of the side that may have candidates within the bound."""
+        if not self._applies or not queues:
+            return queues
+        index, limit = self._context.index, self._context.max_loss_s
+        within = [name for name in queues if index.min_loss_per_card(name) <= limit]
+        if self._never_lifted or (not within and self._is_examined_first(rival)):
+            return within
+        return queues
+
+    @cached_property
+    def _never_lifted(self) -> bool:
+        return not self._fits_inside(self._freeable)
+
+    def _is_examined_first(self, rival: str) -> bool:
+        """Return whether fair sharing examines all queues of a rival before it takes any victim below the
+        side.
+        """
+        return self._tree.share(rival) > self._tree.share(self._side)
+
+    def _fits_inside(self, freed: Mapping[str, Mapping[FlavorResource, int]]) -> bool:
+        """Return whether any node of the side fits in its quota without what is freed below it."""
+        contested = self._context.preemptor.contested
+        return any(
+            not any(self._tree.borrows(node, key, -freed.get(node, {}).get(key, 0)) for key in contested)
+            for node in self._path
+        )

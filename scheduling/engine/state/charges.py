@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from foundation.core.quantities import Resource
 from scheduling.engine.model import (
+    Allocation,
     Charge,
     Extended,
     Flavor,
@@ -111,6 +113,16 @@ def sum_charges(charges: Iterable[Charge]) -> dict[FlavorResource, int]:
 def sum_charges_cached(charges: tuple[Charge, ...]) -> Mapping[FlavorResource, int]:
     """Return what `sum_charges` returns, the same object for equal charges; callers must not write to it."""
     return sum_charges(charges)
+
+
+def sum_charges_by_queue(tasks: Iterable[Allocation]) -> defaultdict[str, Counter[FlavorResource]]:
+    """Return the total per flavor and resource that is charged to each queue; empty for other queues."""
+    total: defaultdict[str, Counter[FlavorResource]] = defaultdict(Counter)
+    for (queue, charges), count in Counter((task.queue, task.charges) for task in tasks).items():
+        amounts = total[queue]
+        for key, amount in sum_charges_cached(charges).items():
+            amounts[key] += amount * count
+    return total
 
 
 def add_totals(parts: Iterable[Mapping[FlavorResource, int]]) -> dict[FlavorResource, int]:

@@ -13,7 +13,6 @@ and the waiting job would not, because a nominal quota belongs to its queue.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -26,7 +25,7 @@ from scheduling.engine.model import Allocation, FlavorResource, Help, HelpCode, 
 from scheduling.engine.placement.index.question import member_rows
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.charges import sum_charges, sum_charges_cached
+from scheduling.engine.state.charges import sum_charges, sum_charges_by_queue
 
 # The most reservations that one cycle makes.
 MAX_RESERVATIONS = 32
@@ -193,15 +192,14 @@ class Backfill:
     @contextmanager
     def _uncharged(self, tasks: Iterable[Allocation]) -> Iterator[None]:
         """Remove the charges of these tasks from the quota tree until the block ends."""
-        tree, freed = self._snapshot.quota, defaultdict[str, Counter[FlavorResource]](Counter)
-        for task in tasks:
-            freed[self._snapshot.queues[task.queue].quota_node].update(sum_charges_cached(task.charges))
-        for leaf, amounts in freed.items():
+        tree, queues = self._snapshot.quota, self._snapshot.queues
+        freed = [(queues[name].quota_node, sums) for name, sums in sum_charges_by_queue(tasks).items()]
+        for leaf, amounts in freed:
             tree.remove_usages(leaf, amounts)
         try:
             yield
         finally:
-            for leaf, amounts in freed.items():
+            for leaf, amounts in freed:
                 tree.add_usages(leaf, amounts)
 
     def _refuse_reserved(self, reservation: StartReservation, nominated: NominatedJob) -> Refusal:

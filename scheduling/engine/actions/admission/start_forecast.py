@@ -24,7 +24,7 @@ from scheduling.engine.gang import RefusalCache
 from scheduling.engine.gang.bounds import FreedAmounts, SlotBounds, WantedSlots
 from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, Queue
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.charges import compute_job_demand
+from scheduling.engine.state.charges import compute_job_demand, sum_charges_by_queue
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Mark, Statement
 
@@ -246,11 +246,7 @@ class StartForecast:
 
     @cached_property
     def _freed_of_queue(self) -> defaultdict[str, Counter[FlavorResource]]:
-        found: defaultdict[str, Counter[FlavorResource]] = defaultdict(Counter)
-        for task in self._ending:
-            for charge in task.charges:
-                found[task.queue][charge.key] += charge.amount
-        return found
+        return sum_charges_by_queue(self._ending)
 
     def may_place(self, reservation: StartReservation, ended: Iterable[Allocation]) -> bool:
         """Return False if slots are too few for a reservation even with these tasks ended; True is only an

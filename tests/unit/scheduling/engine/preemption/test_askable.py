@@ -107,6 +107,30 @@ def test_a_policy_that_lets_nobody_go_asks_nobody(policy: PreemptionPolicy, queu
         assert "".join(sorted(found.policies)) == queues
 
 
+@pytest.mark.parametrize(
+    ("used", "cards", "max_loss_s", "queues"),
+    [
+        # The preemptor borrows whatever ends, and every job of b and c has run for 1,000 s.
+        ({"b": 7, "c": 6}, 4, 0, "a"),
+        ({"b": 7, "c": 6}, 4, 999, "a"),
+        ({"b": 7, "c": 6}, 4, 1_000, "abc"),
+        ({"b": 7, "c": 6}, 4, None, "abc"),
+        ({"b": 7, "c": 6}, 3, 0, "abc"),  # It asks for what its queue owns, so that any job may be lost.
+        # Its own jobs could end first, after which it would borrow no more: b, with the higher share, is
+        # examined before they are, and c after them.
+        ({"a": 2, "b": 8, "c": 4}, 3, 0, "ac"),
+    ],
+)
+def test_a_borrower_looks_for_victims_only_where_it_may_lose_their_work(
+    used: Mapping[str, int], cards: int, max_loss_s: int | None, queues: str
+) -> None:
+    snapshot = cell(used, {})
+    contest = contest_of(snapshot, wants(snapshot, "a", cards, priority=1))
+    contest.max_loss_s = float("inf") if max_loss_s is None else max_loss_s
+    found = find_preemptible_queues(contest, BY_SHARES, FreeableQuota(contest.index))
+    assert "".join(sorted(found.policies)) == queues
+
+
 def test_what_could_be_freed_adds_up_on_the_way_to_the_root() -> None:
     snapshot = cell({"a": 2, "b": 4, "c": 5, "d": 4}, SIDES)
     found, _ = asked(snapshot, None, 3, priority=1)

@@ -30,7 +30,14 @@ POLICIES = st.builds(
     while_borrowing=st.sampled_from((PreemptOthers.NEVER, PreemptOthers.LOWER_PRIORITY)),
     max_priority=st.none() | st.integers(0, 2),
 )
-OPTIONS = st.sampled_from((PLATFORM, NORMATIVE, replace(NORMATIVE, final_check=True)))
+OPTIONS = st.sampled_from(
+    (
+        PLATFORM,
+        replace(PLATFORM, max_loss_s=900),
+        NORMATIVE,
+        replace(NORMATIVE, final_check=True),
+    )
+)
 World = tuple[dict[str, int], list[Job], PreemptionPolicy, dict[str, str]]
 
 
