@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from scheduling.engine.quota.partial_admission import RoleCounts, find_largest_size, full_counts
     from scheduling.engine.session.config import EngineConfig, ExplainScope
     from scheduling.engine.session.plugin_sets import Action, PluginSet
+    from scheduling.engine.session.session import DeadlineExceededError
     from scheduling.engine.state.allocation_ledger import SnapshotError
     from scheduling.engine.state.charges import charges_in_flavors, compute_demand
     from scheduling.engine.state.codec import CodecError, decode, encode, to_canonical_json
@@ -106,6 +107,7 @@ __all__ = [
     "CodecError",
     "ConfigError",
     "ConsolidationOptions",
+    "DeadlineExceededError",
     "Delta",
     "DevicePicker",
     "EngineConfig",
@@ -220,6 +222,7 @@ _MODULES: Final = {
     "quota.partial_admission": "RoleCounts find_largest_size full_counts",
     "session.config": "EngineConfig ExplainScope",
     "session.plugin_sets": "Action PluginSet",
+    "session.session": "DeadlineExceededError",
     "state.allocation_ledger": "SnapshotError",
     "state.charges": "charges_in_flavors compute_demand",
     "state.codec": "CodecError decode encode to_canonical_json",

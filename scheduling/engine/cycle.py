@@ -30,11 +30,13 @@ def run_cycle(snapshot: Snapshot, config: EngineConfig, now: Instant) -> CycleRe
 
     Raises:
         ConfigError: when the configuration, a queue or a flavor names what is not configured.
+        DeadlineExceededError: when the configured deadline is over; the snapshot is left as it was.
     """
     session = start_session(snapshot, config, now)
     timings: dict[str, float] = {}
     with snapshot.statement():
         for action in session.tools.actions:
+            session.check_deadline()
             _timed(config.stopwatch, timings, action.name, lambda run=action.run: run(session))  # type: ignore[misc]
         if config.explain is ExplainScope.ALL:
             _timed(config.stopwatch, timings, "explain", lambda: explain_waiting_jobs(session))

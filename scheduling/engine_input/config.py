@@ -6,6 +6,7 @@ queue that is emptied is the business of the admission, which then already count
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -29,6 +30,9 @@ _USER_WEIGHTS: Final = (
     (Resource.GPU_MEMORY.value, 0),
 )
 USER_SHARES: Final = engine.UserShares(resource_weights=_USER_WEIGHTS)
+
+PREVIEW_S: Final = 10.0
+"""The time that somebody who asked for a preview waits for its cycles together, in seconds."""
 
 
 @cache
@@ -66,4 +70,19 @@ def brief_config(sharing: str = FAIR) -> engine.EngineConfig:
         actions=actions,
         stop_without_free_capacity=True,
         explain=engine.ExplainScope.CONSIDERED,
+    )
+
+
+def preview_config(sharing: str = FAIR, *, advise_for: str = "") -> engine.EngineConfig:
+    """Return the configuration of the cycles of one preview, which from now on raise DeadlineExceededError
+    after `PREVIEW_S`.
+
+    Recommendations are tried for the job `advise_for` only.
+    Raises: ConfigError, as `engine_config`.
+    """
+    return replace(
+        engine_config(sharing),
+        advise_for=advise_for,
+        stopwatch=time.monotonic,
+        deadline=time.monotonic() + PREVIEW_S,
     )

@@ -1,16 +1,15 @@
 """What a change of quota would do to jobs: one engine cycle as things are, and one with the change.
 
 The difference is the effect. Nothing is written, and the number of waiting jobs that are looked at is
-bounded, so that a preview answers in about the time of two cycles however long the lines are. Somebody waits
-for it: beyond `LONGEST_S` it says that it does not know, at the latest when the running action ends.
+bounded, so that a preview answers in about the time of two cycles however long the queues are. Where the
+cycles take longer than the deadline of `preview_config`, the preview says that it does not know.
 """
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -21,18 +20,12 @@ from quotas.models import QuotaKey, QuotaNode
 from quotas.tree import NodeLimits
 from scheduling import engine
 from scheduling.engine import model as em
-from scheduling.engine_input.config import engine_config
+from scheduling.engine_input.config import preview_config
 from scheduling.models import Job
 from scheduling.snapshots import CellSnapshot, read_cell
 
 WAITING_MAX: Final = 1000
 """So many waiting jobs are looked at: those of the highest priority, the oldest first."""
-LONGEST_S: Final = 10.0
-"""So long the visitor of a page waits for an answer."""
-
-
-class _TooLate(Exception):
-    """The time that a visitor waits is over."""
 
 
 @row_scope.whole()
@@ -40,31 +33,19 @@ def preview_quota_change(
     cell_id: uuid.UUID, rows: Mapping[QuotaKey, NodeLimits], over_quota: Sequence[OverQuota]
 ) -> JobsPreview:
     """Compute the difference that new limits make to the next cycle; `over_quota` are drained at once."""
-    until = time.monotonic() + LONGEST_S
-
-    def watch() -> float:
-        """The engine looks at it around each of its actions."""
-        at = time.monotonic()
-        if at > until:
-            raise _TooLate
-        return at
-
     try:
-        return _preview_within(cell_id, rows, over_quota, watch)
-    except _TooLate:
+        return _compare_cycles(cell_id, rows, over_quota)
+    except engine.DeadlineExceededError:
         return JobsPreview(timed_out=True)
 
 
-def _preview_within(
-    cell_id: uuid.UUID,
-    rows: Mapping[QuotaKey, NodeLimits],
-    over_quota: Sequence[OverQuota],
-    watch: Callable[[], float],
+def _compare_cycles(
+    cell_id: uuid.UUID, rows: Mapping[QuotaKey, NodeLimits], over_quota: Sequence[OverQuota]
 ) -> JobsPreview:
     # Both cycles start from one reading: what happens between two readings is no effect of the change.
     reading = read_cell(cell_id)
     taken, changed = reading.build_snapshot(), reading.build_snapshot()
-    config = replace(engine_config(reading.sharing), stopwatch=watch, advise_for="")
+    config = preview_config(reading.sharing)
     now = em.Instant(clock.now().timestamp())
     left_out = _shorten(taken.snapshot)
     _shorten(changed.snapshot)

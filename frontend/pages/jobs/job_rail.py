@@ -63,6 +63,9 @@ def preview_job(
         return preview_refusal(error)
     after = _after(who, workspace, spec, pools)
     seen = preview_submission(submission)
+    if seen.timed_out:
+        text = _("The start couldn't be predicted in 10 s. You can submit the job all the same.")
+        return SubmissionPreview("waiting", _("Start unknown"), text, after=after, filled=reading.filled)
     if seen.starts:
         text = _("Quota and GPUs are available.")
         title = _("Starts immediately")

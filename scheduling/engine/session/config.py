@@ -68,7 +68,8 @@ class EngineConfig:
 
     `advise_for` is the id of the only job for which recommendations are tried (None: all jobs; empty: no
     job). `trace` adds every evaluation to the result. `stopwatch`, if given, returns seconds and is read
-    around each action; results do not depend on it.
+    around each action; results do not depend on it. A cycle that has not ended at `deadline`, in seconds of
+    the stopwatch (None: no limit), raises `DeadlineExceededError` at the next job that it would evaluate.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -92,6 +93,7 @@ class EngineConfig:
     trace: bool = False
     plugins: PluginSet | None = None
     stopwatch: Callable[[], float] | None = None
+    deadline: float | None = None
 
 
 def resolve_plugins(config: EngineConfig, plugins: PluginSet) -> ResolvedPlugins:
@@ -100,6 +102,8 @@ def resolve_plugins(config: EngineConfig, plugins: PluginSet) -> ResolvedPlugins
     Raises:
         ConfigError: naming what is missing, doubled or out of range.
     """
+    if config.deadline is not None and config.stopwatch is None:
+        raise ConfigError("a deadline needs a stopwatch")
     if config.heads_per_queue is not None and config.heads_per_queue < 1:
         raise ConfigError(f"heads_per_queue is {config.heads_per_queue}; it is at least 1, or None for all")
     for what, names in (

@@ -43,6 +43,10 @@ FlavorUsage = Mapping[FlavorResource, int]
 MemoTable = dict[tuple[Hashable, ...], T]
 
 
+class DeadlineExceededError(Exception):
+    """The cycle has not ended at the configured deadline; nothing was decided."""
+
+
 class Session:
     """One cycle in progress. Actions read it, decide inside statements, and record their decisions here."""
 
@@ -87,6 +91,14 @@ class Session:
         self._victims: VictimSearch | None = None
         # The job at which admission stopped, and the moves that will make it fit.
         self.planned_moves: tuple[Queue, Job, ConsolidationGain] | None = None
+
+    def check_deadline(self) -> None:
+        """Raise DeadlineExceededError if the configured deadline is over."""
+        config = self.config
+        if config.deadline is None or config.stopwatch is None:
+            return
+        if config.stopwatch() > config.deadline:
+            raise DeadlineExceededError
 
     def sorted_queues(self) -> Iterator[Queue]:
         """Yield all queues by id."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from foundation.core import clock
 from scheduling import engine
 from scheduling.engine.model import Instant
 from scheduling.engine_input.allowances import AllowanceReader
-from scheduling.engine_input.config import engine_config
+from scheduling.engine_input.config import preview_config
 from scheduling.engine_input.jobs import ASKED, asked_job
 from scheduling.services.jobs.job_check import Submission
 from scheduling.snapshots import cell_snapshot, with_names
@@ -18,15 +18,19 @@ from scheduling.snapshots import cell_snapshot, with_names
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """`reason` is empty when the job would start in the next cycle, else why it would wait."""
+    """`reason` is empty when the job would start in the next cycle, else why it would wait.
+
+    `timed_out`: the cycle took longer than the deadline of `preview_config`, so nothing is known.
+    """
 
     reason: str
     numbers: Mapping[str, Any]
     help: Sequence[Mapping[str, Any]]
+    timed_out: bool = False
 
     @property
     def starts(self) -> bool:
-        return not self.reason
+        return not self.reason and not self.timed_out
 
 
 def preview_submission(submission: Submission) -> Preview:
@@ -42,9 +46,11 @@ def preview_submission(submission: Submission) -> Preview:
     limits = AllowanceReader([queue.workspace], now=now)
     job = limits.apply_limits(job, workspace_id=queue.workspace_id, user_id=submission.submitted_by.pk)
     taken.snapshot.apply_delta(engine.Delta((engine.JobPut(job),)))
-    result = engine.run_cycle(
-        taken.snapshot, replace(engine_config(taken.sharing), advise_for=ASKED), Instant(now.timestamp())
-    )
+    config = preview_config(taken.sharing, advise_for=ASKED)
+    try:
+        result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
+    except engine.DeadlineExceededError:
+        return Preview("", {}, [], timed_out=True)
     outcome = next(item for item in result.outcomes if item.job == ASKED)
     helps = [{"code": h.code.value, "numbers": with_names(h.numbers, taken.names)} for h in outcome.help]
     reason = outcome.reason.value if outcome.reason else ""

@@ -16,7 +16,6 @@ from quotas.services.quota import Keep, NodeAmounts, QuotaAmount, Shrink, quota_
 from quotas.services.quota_preview import quota_preview
 from quotas.services.quota_revert import quota_revert
 from scheduling.models import Job, JobState
-from scheduling.services import quota_effect
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
 
@@ -317,7 +316,7 @@ def amounts(node: NodeQuota) -> tuple[int | None, int, int]:
 
 def test_a_preview_that_takes_too_long_says_so(here: Department, monkeypatch: pytest.MonkeyPatch) -> None:
     running(here, "important", clusters.nodes(here.flavor, 1)[0], priority=5)
-    monkeypatch.setattr(quota_effect, "LONGEST_S", -1.0)
+    monkeypatch.setattr("scheduling.engine_input.config.PREVIEW_S", -1.0)
     found = quota_preview(
         acting_user=here.anna,
         cell_id=here.cell.pk,

@@ -81,3 +81,12 @@ def test_those_who_wait_come_first() -> None:
 
     assert not told.starts  # the sixteen cards go to the job that waits already
     assert Job.unscoped.get() == first
+
+
+def test_a_preview_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = world()
+    submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(8))
+    assert preview_submission(submission).starts
+    monkeypatch.setattr("scheduling.engine_input.config.PREVIEW_S", -1.0)
+    told = preview_submission(submission)
+    assert told.timed_out and not told.starts

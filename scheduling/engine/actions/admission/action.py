@@ -73,8 +73,10 @@ class AdmissionRound:
             for queue in session.sorted_queues()
             if queue.stop_policy is StopPolicy.NONE
         }
-        self.process_heads(cursors)
-        self._future_view.show_present()
+        try:
+            self.process_heads(cursors)
+        finally:
+            self._future_view.show_present()
         for job_id in self._claims.lost_claims():
             self._processor.recorder.withdraw_claim(session.get_job(job_id))
             session.outcomes.pop(job_id, None)
@@ -106,6 +108,7 @@ class AdmissionRound:
         if self._is_over(cursors):
             return
         while iterator_of_heads:
+            self._session.check_deadline()
             decided = len(self._session.decisions)
             estimate = iterator_of_heads.pop_next()
             self._process(cursors[estimate.queue], estimate.job)

@@ -67,6 +67,7 @@ class Consolidation:
         failed: set[Hashable] = set()
         consolidation, options = ConsolidationSearch(session), session.config.consolidation
         for queue, job in self._waiting(session):
+            session.check_deadline()
             class_key = (
                 queue.id,
                 session.equivalence.class_of(job),

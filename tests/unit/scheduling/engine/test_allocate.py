@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from foundation.core.quantities import Resource
-from scheduling.engine import EngineConfig
+from scheduling.engine import ConfigError, DeadlineExceededError, EngineConfig
 from scheduling.engine.model import (
     AllocationMode,
     Charge,
@@ -211,6 +212,24 @@ def test_a_stopwatch_times_actions_without_changing_the_result() -> None:
     timed = cycle(snapshot, EngineConfig(stopwatch=lambda: float(next(ticks))))
     assert timed.timings == {"allocate": 1.0, "explain": 1.0, "advise": 1.0}
     assert timed == cycle(snapshot)
+
+
+@pytest.mark.parametrize("jobs_before", range(3))
+def test_a_cycle_ends_at_its_deadline_and_leaves_the_snapshot_as_it_was(jobs_before: int) -> None:
+    snapshot = world([node("n1"), node("n2")], [job(f"j{n}") for n in range(3)])
+    before, seconds = snapshot.to_json(), count()
+    # Read before and around the action, and before each job.
+    config = EngineConfig(stopwatch=lambda: float(next(seconds)), deadline=float(1 + jobs_before))
+    with pytest.raises(DeadlineExceededError):
+        cycle(snapshot, config)
+    assert next(seconds) == 3 + jobs_before
+    assert snapshot.to_json() == before
+    assert len(started(cycle(snapshot))) == 3
+
+
+def test_a_deadline_needs_a_stopwatch() -> None:
+    with pytest.raises(ConfigError, match="stopwatch"):
+        cycle(world([node("n1")], []), EngineConfig(deadline=1.0))
 
 
 def test_what_had_no_room_is_not_tried_again_for_another_queue() -> None:
