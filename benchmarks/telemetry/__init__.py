@@ -1,7 +1,8 @@
 """`allotment bench telemetry`: storing, rolling up, reading and keeping the measurements of 1,000 GPUs.
 
 On SQLite and on PostgreSQL: reports of agents are parsed and stored node by node as the API does, a minute is
-rolled up, the cluster page is read over 30 days, and rows of a GPU's day are weighed in each grain.
+rolled up, the cluster page is read over 30 days, rows of a GPU's day are weighed in each grain, and alert
+rules are evaluated.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def run() -> Report:
         found = _measured(limits, server.database_url(_DATABASE), limits["postgres_processes"])
     rows += _rows("PostgreSQL", found, limits, limits["postgres_round_s"])
     size = {name: limits[name] for name in ("nodes", "cards_per_node", "measures", "rounds")}
+    size |= {name: limits[name] for name in ("alert_rules", "alert_subjects")}
     seconds = time.monotonic() - begun
     return Report(name="telemetry", size=size, rows=rows, seconds=seconds, rate=found["samples_per_s"])
 
@@ -42,6 +44,7 @@ def _rows(
     return [
         ReportRow(f"{name}: store one round of all GPUs, s", found["round_s"], round_s, rate),
         ReportRow(f"{name}: sum and roll up a minute, s", found["roll_up_s"], limits["roll_up_s"]),
+        ReportRow(f"{name}: evaluate all alert rules, s", found["alert_s"], limits["alert_s"]),
         ReportRow(f"{name}: cluster page over 30 days, ms", found["page_ms"], limits["page_ms"]),
         ReportRow(f"{name}: a GPU's day in ten minutes and two hours, MB", found["day_mb"], limits["day_mb"]),
         ReportRow(
@@ -63,7 +66,7 @@ def _measured(limits: Mapping[str, Any], database: str | None, processes: int) -
         migrate = [sys.executable, "-m", "allotment.cli", "migrate", "--no-input", "--verbosity", "0"]
         subprocess.run(migrate, env=environment, check=True)
         numbers = [str(limits[name]) for name in ("nodes", "cards_per_node", "measures", "rounds")]
-        numbers.append(str(processes))
+        numbers += [str(processes), str(limits["alert_rules"]), str(limits["alert_subjects"])]
         command = [sys.executable, "-m", "benchmarks.telemetry.measure", *numbers]
         made = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
     found: dict[str, float] = json.loads(made.stdout.splitlines()[-1])

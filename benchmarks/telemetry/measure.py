@@ -1,4 +1,7 @@
-"""Measures the store in the environment's database: `NODES CARDS MEASURES ROUNDS PROCESSES`; prints JSON."""
+"""Measures the store in the environment's database and prints JSON.
+
+Arguments: `NODES CARDS MEASURES ROUNDS PROCESSES ALERT_RULES ALERT_SUBJECTS`.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ django.setup()
 
 from django.db import connection  # noqa: E402 (models load only after the set-up)
 
+from benchmarks.telemetry.alert_rules import evaluation_s  # noqa: E402
 from clusters.gpu.measures import MEASURES, Kind, Level  # noqa: E402
 from clusters.gpu.report import read_report  # noqa: E402
 from clusters.models import Cell, Cluster, Device, Flavor, Node  # noqa: E402
@@ -185,7 +189,9 @@ def _page_ms(cluster: Cluster, measures: int) -> float:
     return sorted(taken)[len(taken) // 2]
 
 
-def main(nodes: int, cards: int, measures: int, rounds: int, processes: int) -> None:
+def main(
+    nodes: int, cards: int, measures: int, rounds: int, processes: int, rules: int, subjects: int
+) -> None:
     """Build, measure, and print."""
     cluster = _build(nodes, cards)
     start = floor_ms(to_ms(clock.now()), MINUTE_MS) - 30 * MINUTE_MS
@@ -209,9 +215,10 @@ def main(nodes: int, cards: int, measures: int, rounds: int, processes: int) -> 
         "minutes_mb": weights[MINUTE_MS] / 1e6,
         "day_mb": (weights[TEN_MINUTES_MS] + weights[TWO_HOURS_MS]) / 1e6,
         "page_ms": _page_ms(cluster, measures),
+        "alert_s": evaluation_s(rules, subjects),
     }
     sys.stdout.write(json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:6]))
+    main(*map(int, sys.argv[1:8]))

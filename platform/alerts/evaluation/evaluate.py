@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 from django.db import transaction
 
+from alerts.evaluation.observation_index import ObservationIndex
 from alerts.evaluation.transitions import Standing, Step, choose_step
 from alerts.metrics.base import Observation
 from alerts.metrics.catalogue import BY_NAME
@@ -47,40 +48,44 @@ def evaluate_rules(now: datetime) -> int:
     for name in dict.fromkeys(rule.metric for rule in rules):
         of_metric = [rule for rule in rules if rule.metric == name]
         try:
-            observations = BY_NAME[name].read(now)
+            observations = ObservationIndex(BY_NAME[name].read(now))
         except Exception:
             # What went wrong names hosts and accounts: it is for the log, and not for the owners of rules.
             log.exception("alert metric not read", metric=name)
             ids = [rule.pk for rule in of_metric]
             AlertRule.unscoped.filter(pk__in=ids).update(error=RuleError.UNREADABLE)
             continue
-        changed += sum(_evaluate_rule(rule, observations, now) for rule in of_metric)
+        changed += _evaluate_metric(of_metric, observations, now)
     changed += _resolve_disabled(now)
     return changed
 
 
-def select_observations(rule: AlertRule, observations: Iterable[Observation]) -> dict[str, Observation]:
-    """Return the observations that a rule covers, by subject."""
-    path = rule.tenant.path if rule.tenant is not None else ""
-    return {
-        each.subject: each
-        for each in observations
-        if (not path or each.tenant_path.startswith(path))
-        and (rule.cluster_id is None or each.cluster_id == rule.cluster_id)
-    }
+def _evaluate_metric(rules: Sequence[AlertRule], observations: ObservationIndex, now: datetime) -> int:
+    """Evaluate the rules of one metric; those that nothing meets and that have no alert in one statement."""
+    live = Alert.unscoped.filter(rule__in=rules).exclude(state=AlertState.RESOLVED).order_by()
+    alerting = set(live.values_list("rule_id", flat=True))
+    quiet, changed = [], 0
+    for rule in rules:
+        if rule.pk in alerting or observations.cover(rule).meeting(rule):
+            changed += _evaluate_rule(rule, observations, now)
+        else:
+            quiet.append(rule.pk)
+    AlertRule.unscoped.filter(pk__in=quiet, enabled=True).update(evaluated_at=now, error="")
+    return changed
 
 
 @transaction.atomic
-def _evaluate_rule(rule: AlertRule, observations: Sequence[Observation], now: datetime) -> int:
+def _evaluate_rule(rule: AlertRule, observations: ObservationIndex, now: datetime) -> int:
     locked = AlertRule.unscoped.select_for_update().filter(pk=rule.pk, enabled=True, version=rule.version)
     if locked.first() is None:
         return 0  # changed or deleted since it was read; the next run evaluates it as it is now
-    found = select_observations(rule, observations)
+    covered = observations.cover(rule)
     live = {alert.subject: alert for alert in rule.alerts.exclude(state=AlertState.RESOLVED)}
     moved = _Moved()
     for subject, alert in live.items():
-        _move(rule, alert, found.get(subject), now, moved)
-    _begin_alerts(rule, [each for each in found.values() if each.subject not in live], now, moved, len(live))
+        _move(rule, alert, covered.by_subject.get(subject), now, moved)
+    new = [each for each in covered.meeting(rule) if each.subject not in live]
+    _begin_alerts(rule, new, now, moved, len(live))
     moved.save()
     AlertRule.unscoped.filter(pk=rule.pk).update(evaluated_at=now, error=moved.error)
     return moved.changes
@@ -127,16 +132,12 @@ def _move(rule: AlertRule, alert: Alert, seen: Observation | None, now: datetime
 def _begin_alerts(
     rule: AlertRule, seen: Sequence[Observation], now: datetime, moved: _Moved, live: int
 ) -> None:
-    """Create alerts for subjects without one, as far as the limit of the rule allows."""
-    begins = [
-        (each, step)
-        for each in seen
-        if (step := choose_step(rule, None, present=True, value=each.value, now=now)[0]) is not Step.NOTHING
-    ]
+    """Create alerts for subjects that meet the condition and have none, as far as the rule's limit allows."""
     room = max(0, ALERTS_MAX - live)
-    if len(begins) > room:
+    if len(seen) > room:
         moved.error = RuleError.TOO_MANY
-    for each, step in begins[:room]:
+    for each in seen[:room]:
+        step, _clear_since = choose_step(rule, None, present=True, value=each.value, now=now)
         alert = Alert(rule=rule, subject=each.subject, state=AlertState.PENDING, started_at=now)
         _note_facts(alert, rule, each)
         if step is Step.FIRE:

@@ -8,8 +8,7 @@ from datetime import datetime
 
 import structlog
 
-from alerts.evaluation.evaluate import select_observations
-from alerts.evaluation.transitions import compare_value
+from alerts.evaluation.observation_index import ObservationIndex
 from alerts.metrics.base import Observation
 from alerts.metrics.catalogue import BY_NAME
 from alerts.models import AlertRule
@@ -39,12 +38,9 @@ def preview_rule(viewer: Actor, rule: AlertRule, *, now: datetime) -> RulePrevie
     require_alert_view(viewer, rule.tenant)
     try:
         with row_scope.whole():
-            observations = BY_NAME[rule.metric].read(now)
+            covered = ObservationIndex(BY_NAME[rule.metric].read(now)).cover(rule)
     except Exception:
         log.exception("alert metric not read", metric=rule.metric)
         return RulePreview(0, 0, (), unreadable=True)
-    covered = select_observations(rule, observations).values()
-    known = [each for each in covered if each.value is not None]
-    meeting = [each for each in known if compare_value(rule, each.value or 0.0)]
-    meeting.sort(key=lambda each: each.value or 0.0, reverse=rule.comparison == "above")
-    return RulePreview(len(covered), len(covered) - len(known), meeting)
+    subjects = len(covered.by_subject)
+    return RulePreview(subjects, subjects - len(covered.ordered), covered.meeting(rule))

@@ -1,0 +1,62 @@
+"""Finds the observations that a rule covers, and those that meet its condition, without reading all of them.
+
+The observations of a metric are sorted once for all rules that use it. A rule then costs as much as what
+meets it: many rules on one metric, such as one in each tenant, cost no more than a few.
+"""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from alerts.evaluation.transitions import Condition
+from alerts.metrics.base import Observation
+from alerts.models import AlertRule, Comparison
+
+_AFTER_ALL = chr(0x10FFFF)
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredObservations:
+    """The observations in the scope of a rule: by subject, and those with a value in order of it."""
+
+    by_subject: dict[str, Observation]
+    ordered: Sequence[Observation]
+    values: Sequence[float]
+
+    def meeting(self, condition: Condition) -> Sequence[Observation]:
+        """Return what meets the condition, the value that is furthest beyond the threshold first."""
+        if condition.comparison == Comparison.ABOVE:
+            return self.ordered[bisect_right(self.values, condition.threshold) :][::-1]
+        return self.ordered[: bisect_left(self.values, condition.threshold)]
+
+
+class ObservationIndex:
+    """The observations of one metric at one time, by tenant and cluster."""
+
+    def __init__(self, observations: Iterable[Observation]) -> None:
+        self._by_path = sorted(observations, key=attrgetter("tenant_path"))
+        self._paths = [each.tenant_path for each in self._by_path]
+        self._scopes: dict[tuple[str, uuid.UUID | None], CoveredObservations] = {}
+
+    def cover(self, rule: AlertRule) -> CoveredObservations:
+        """Return the observations that a rule covers: those of its tenant and below, and of its cluster."""
+        scope = (rule.tenant.path if rule.tenant is not None else "", rule.cluster_id)
+        found = self._scopes.get(scope)
+        if found is None:
+            found = self._scopes[scope] = self._gather(*scope)
+        return found
+
+    def _gather(self, path: str, cluster_id: uuid.UUID | None) -> CoveredObservations:
+        first, last = bisect_left(self._paths, path), bisect_left(self._paths, path + _AFTER_ALL)
+        by_subject = {
+            each.subject: each
+            for each in self._by_path[first:last]
+            if cluster_id is None or each.cluster_id == cluster_id
+        }
+        known = ((each.value, each) for each in by_subject.values() if each.value is not None)
+        pairs = sorted(known, key=lambda pair: pair[0])
+        return CoveredObservations(by_subject, [each for _, each in pairs], [value for value, _ in pairs])
