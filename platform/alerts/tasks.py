@@ -5,6 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from alerts.delivery.deliver import deliver_notifications
+from alerts.delivery.idle_mail import mail_idle_owners
 from alerts.evaluation.evaluate import evaluate_rules
 from alerts.evaluation.notifications import create_notifications
 from alerts.services.prune import prune_alerts
@@ -20,8 +21,9 @@ def evaluate() -> None:
 
 @shared_task(name="alerts.tasks.deliver")
 def deliver() -> None:
-    """Send one message to each channel that has something to send."""
+    """Send one message to each channel that has something to send, and email to owners of idle jobs."""
     deliver_notifications(clock.now())
+    mail_idle_owners(clock.now())
 
 
 @shared_task(name="alerts.tasks.prune")

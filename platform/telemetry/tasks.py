@@ -32,7 +32,7 @@ def collect_sources() -> None:
 
 @shared_task(name="telemetry.tasks.report_idle")
 def report_idle() -> None:
-    """Suspend jobs that were idle for longer than their workspace's policy allows."""
+    """Tell scheduling which jobs use their GPUs and which are idle."""
     idle_report()
 
 

@@ -11,6 +11,8 @@ from rest_framework.response import Response
 
 from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column, ColumnKind
+from scheduling.models.idle_stretch import IdleAction
+from scheduling.models.workspace_policy import IDLE_WARN_S
 from scheduling.policy import EffectivePolicy
 from scheduling.policy.allowed import CHOICES
 from scheduling.policy.fields import LIMITED
@@ -49,7 +51,15 @@ class StatementSerializer(StrictSerializer):
         help_text="Patterns of the values that a field may have, by field: " + ", ".join(CHOICES) + ".",
     )
     idle_timeout_s = serializers.IntegerField(
-        default=None, allow_null=True, help_text=("Jobs with idle GPUs are suspended after this time.")
+        default=None, allow_null=True, help_text="After this time with idle GPUs `idle_action` is taken."
+    )
+    idle_action = serializers.ChoiceField(
+        choices=IdleAction.choices,
+        default=IdleAction.SUSPEND,
+        help_text="What happens to an idle job. The strictest of all tenants with an idle timeout applies.",
+    )
+    idle_warn_s = serializers.IntegerField(
+        default=IDLE_WARN_S, help_text="The owner is warned this long before. At most half of the timeout."
     )
     start_limit_s = serializers.IntegerField(
         default=None,
@@ -79,6 +89,8 @@ class EffectivePolicySerializer(serializers.Serializer[Any]):
     images = ImagesSerializer(many=True)
     allowed = serializers.DictField(child=ImagesSerializer(many=True))
     idle_timeout_s = LimitSerializer(allow_null=True)
+    idle_action = serializers.CharField()
+    idle_warn_s = serializers.IntegerField()
     start_limit_s = LimitSerializer(allow_null=True, help_text="null: not set; the default of 600 applies.")
 
 
@@ -92,6 +104,8 @@ class PolicySerializer(serializers.Serializer[Any]):
     images = serializers.ListField(child=serializers.CharField(), allow_null=True)
     allowed = serializers.DictField(child=serializers.ListField(child=serializers.CharField()))
     idle_timeout_s = serializers.IntegerField(allow_null=True)
+    idle_action = serializers.CharField()
+    idle_warn_s = serializers.IntegerField()
     start_limit_s = serializers.IntegerField(allow_null=True)
 
 
@@ -107,6 +121,8 @@ class PoliciesQuery(ListQuery):
     columns: ClassVar = {
         "tenant": Column("tenant.slug"),
         "idle_timeout_s": Column("idle_timeout_s", ColumnKind.NUMBER),
+        "idle_action": Column("idle_action"),
+        "idle_warn_s": Column("idle_warn_s", ColumnKind.NUMBER),
         "start_limit_s": Column("start_limit_s", ColumnKind.NUMBER),
     }
 

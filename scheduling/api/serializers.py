@@ -12,7 +12,8 @@ from rest_framework import serializers
 from foundation.core.reasons import Reason
 from scheduling.api.job_file import JobFileSerializer
 from scheduling.job_file import to_mapping
-from scheduling.models import DecisionKind, Job, JobKind, JobState, ResizeState, TaskState
+from scheduling.models import DecisionKind, IdleAction, Job, JobKind, JobState, ResizeState, TaskState
+from scheduling.selectors.idle import find_idle_stretch
 from scheduling.selectors.job import JobRow, job_cards, job_position, job_row, job_tasks_asked
 from tenants.api.bodies import StrictSerializer
 from tenants.api.schema import ProblemSerializer
@@ -130,8 +131,31 @@ class PositionSerializer(serializers.Serializer[Any]):
     cards_ahead = serializers.IntegerField()
 
 
+class IdleSerializer(serializers.Serializer[Any]):
+    """How long all GPUs of a running job have been idle, and what the workspace's policy does about it."""
+
+    since = serializers.DateTimeField()
+    seen_at = serializers.DateTimeField(help_text="Latest measurement that showed it.")
+    limit_s = serializers.IntegerField(allow_null=True, help_text="Idle timeout; null: nothing is done.")
+    action = serializers.ChoiceField(choices=IdleAction.choices)
+    warned_at = serializers.DateTimeField(allow_null=True)
+    act_at = serializers.DateTimeField(allow_null=True, help_text="Earliest time of the action.")
+    extended_until = serializers.DateTimeField(allow_null=True)
+    extensions = serializers.IntegerField()
+    acted_at = serializers.DateTimeField(allow_null=True)
+
+
+class ExtensionRequestSerializer(StrictSerializer):
+    """By how long the action on an idle job is put off."""
+
+    seconds = serializers.IntegerField(
+        default=None, allow_null=True, min_value=1, max_value=2**31 - 1, help_text="null: the idle timeout."
+    )
+
+
 class JobDetailSerializer(JobSerializer):
     position = serializers.SerializerMethodField(help_text="null if the job isn't pending.")
+    idle = serializers.SerializerMethodField(help_text="null if the job is in use or unmeasured.")
     spec = serializers.SerializerMethodField(help_text="Can be resubmitted unchanged.")
 
     @extend_schema_field(PositionSerializer(allow_null=True))
@@ -139,12 +163,21 @@ class JobDetailSerializer(JobSerializer):
         position = job_position(job=job)
         return PositionSerializer(position).data if position else None
 
+    @extend_schema_field(IdleSerializer(allow_null=True))
+    def get_idle(self, job: Job) -> Any:
+        stretch = find_idle_stretch(job)
+        return IdleSerializer(stretch).data if stretch else None
+
     @extend_schema_field(JobFileSerializer)
     def get_spec(self, job: Job) -> dict[str, Any]:
         return to_mapping(job)
 
     def to_representation(self, instance: Job) -> dict[str, Any]:
-        own = {"position": self.get_position(instance), "spec": self.get_spec(instance)}
+        own = {
+            "position": self.get_position(instance),
+            "idle": self.get_idle(instance),
+            "spec": self.get_spec(instance),
+        }
         return super().to_representation(instance) | own
 
 

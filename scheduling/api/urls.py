@@ -9,6 +9,7 @@ from django.urls import path
 from scheduling.api import (
     actions,
     explain,
+    idle,
     logs,
     operator,
     pod_events,
@@ -35,6 +36,7 @@ urlpatterns = [
     path(f"{_JOB}/resume", actions.JobResumeView.as_view(), name="job-resume"),
     path(f"{_JOB}/priority", actions.JobPriorityView.as_view(), name="job-priority"),
     path(f"{_JOB}/resize", resize.JobResizeView.as_view(), name="job-resize"),
+    path(f"{_JOB}/extend", idle.JobExtendView.as_view(), name="job-extend"),
     path(f"{_JOB}/clone", actions.JobCloneView.as_view(), name="job-clone"),
     path(f"{_JOB}/explain", explain.JobExplainView.as_view(), name="job-explain"),
     path("events", stream.EventStreamView.as_view(), name="events"),

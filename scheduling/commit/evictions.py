@@ -23,7 +23,7 @@ from scheduling.engine_input.config import engine_config
 from scheduling.lifecycle.job_lifecycle import mark_evicting, note_removal
 from scheduling.lifecycle.retry import after_eviction
 from scheduling.lifecycle.transitions import advance
-from scheduling.models import Claim, DecisionKind, Job, JobState
+from scheduling.models import Claim, DecisionKind, IdleStretch, Job, JobState
 from scheduling.snapshots import with_names
 
 LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
@@ -78,6 +78,8 @@ def _evict(batch: Batch, job: Job, decision: em.Decision) -> None:
     rule, numbers = _rule(decision), _numbers(batch, job, decision)
     then = _THEN.get(decision.rule, JobState.QUEUED) if decision.rule else JobState.QUEUED
     mark_evicting(job=job, rule=rule, then=then, now=batch.now, numbers=numbers)
+    if decision.rule is em.EvictRule.IDLE:
+        IdleStretch.unscoped.filter(job=job).update(acted_at=batch.now)
     batch.evicted.append(job)
     batch.add_decision(job, _KINDS[decision.kind], rule, numbers, decision.beneficiary)
     _record(job, "job.evict", rule, numbers)
@@ -86,6 +88,8 @@ def _evict(batch: Batch, job: Job, decision: em.Decision) -> None:
 def _shrink(batch: Batch, job: Job, decision: em.Decision) -> None:
     rule, numbers = _rule(decision), _numbers(batch, job, decision)
     advance(job, code="shrunk", now=batch.now, numbers={"rule": rule, **numbers})
+    if decision.rule is em.EvictRule.IDLE:
+        IdleStretch.unscoped.filter(job=job).update(acted_at=batch.now)
     batch.given_up.append((job, decision.released))
     batch.add_decision(job, DecisionKind.SHRINK, rule, numbers, decision.beneficiary)
     _record(job, "job.shrink", rule, numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -10,17 +11,19 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
-from django.db.models import Count, Max, QuerySet
+from django.db.models import Count, F, Max, QuerySet
 
 from foundation.core import clock
 from foundation.sql.prepared import PreparedQuery
 from scheduling import engine
 from scheduling.engine import model as em
-from scheduling.engine_input.jobs import Past, RoleRow
+from scheduling.engine_input.jobs import Idleness, Past, RoleRow
 from scheduling.models import (
     HOLDING_STATES,
     Attempt,
     Claim,
+    IdleAction,
+    IdleStretch,
     Job,
     JobRole,
     JobState,
@@ -28,6 +31,7 @@ from scheduling.models import (
     TaskState,
     UserUsage,
 )
+from scheduling.models.idle_stretch import STALE_AFTER
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +75,11 @@ _EVICTIONS: Final = PreparedQuery(_evictions)
 _EMPTIED: Final = PreparedQuery(_emptied)
 _FINISHED: Final = PreparedQuery(_finished)
 # Few, of all cells together; a cell's jobs are many.
+_IDLE: Final = PreparedQuery(
+    lambda seen_after: IdleStretch.unscoped.filter(
+        seen_at__gte=seen_after, job__state=JobState.RUNNING, attempt_number=F("job__attempt_number")
+    ).order_by()
+)
 _PROMISED: Final = PreparedQuery(lambda: Claim.unscoped.order_by().values_list("job_id"))
 _CLAIMS: Final = PreparedQuery(
     lambda jobs, cell: Claim.unscoped.filter(
@@ -134,8 +143,11 @@ def has_parts(job: Job, roles: Iterable[JobRole | RoleRow]) -> bool:
 def pasts_of(
     promised: frozenset[str], *, left: Collection[uuid.UUID], in_parts: Collection[uuid.UUID]
 ) -> Mapping[uuid.UUID, Past]:
-    """Evictions, drains, finished tasks and promises of the jobs that have any; `left` are those of which an
-    attempt has ended, `in_parts` at least those that `has_parts` tells. Three queries at most."""
+    """Evictions, drains, finished tasks, idle times and promises of the jobs that have any.
+
+    `left` are those of which an attempt has ended, `in_parts` at least those that `has_parts` tells. Four
+    queries at most.
+    """
     again = sorted(left)
     evictions = {pk: (count, last) for pk, count, last in _EVICTIONS.for_any(again)}
     emptied = _EMPTIED.for_any(again, clock.now() - DRAINED_FOR)
@@ -144,7 +156,9 @@ def pasts_of(
     ended: defaultdict[uuid.UUID, dict[uuid.UUID, int]] = defaultdict(dict)
     for job_id, role_id, count in _FINISHED.for_any(sorted(in_parts)):
         ended[job_id][role_id] = count
-    jobs = {*evictions, *drained, *ended, *(uuid.UUID(job_id) for job_id in promised)}
+    now = clock.now()
+    idle = {row.job_id: _idleness(row, now) for row in _IDLE(now - STALE_AFTER)}
+    jobs = {*evictions, *drained, *ended, *idle, *(uuid.UUID(job_id) for job_id in promised)}
     return {
         pk: Past(
             evictions=evictions[pk][0] if pk in evictions else 0,
@@ -152,9 +166,22 @@ def pasts_of(
             ended=ended.get(pk, {}),
             promised=str(pk) in promised,
             drained_until=drained.get(pk),
+            idle=idle.get(pk),
         )
         for pk in jobs
     }
+
+
+def _idleness(row: IdleStretch, now: datetime) -> Idleness:
+    """What an idle time means to the engine. Only a job whose owner was warned is acted upon."""
+    preemptible = row.action == IdleAction.PREEMPTIBLE
+    after = row.act_at - row.since if row.act_at is not None and row.is_due(now) and not preemptible else None
+    return Idleness(
+        since=row.since,
+        act_after_s=None if after is None else math.ceil(after.total_seconds()),
+        shrinks=row.action == IdleAction.SHRINK,
+        preemptible=preemptible and row.acted_at is not None,
+    )
 
 
 def usage_of(cell_id: uuid.UUID) -> list[em.UserUsage]:

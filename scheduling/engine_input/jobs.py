@@ -21,12 +21,27 @@ ASKED: Final = "asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Idleness:
+    """How long the GPUs of a running job have been idle, and what its policy does about it.
+
+    `act_after_s` is None while nothing is to be done; then the job is evicted, or with `shrinks` scaled down
+    to its minimum. `preemptible`: other jobs may preempt it as long as it is idle.
+    """
+
+    since: datetime
+    act_after_s: int | None = None
+    shrinks: bool = False
+    preemptible: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """What became of a job so far, where its own row does not say.
 
     `evictions` counts attempts that others put an end to, `evicted_at` is when the last of them ended,
     `ended` the tasks per role that have finished. `promised`: others were told to leave for it;
     `drained_until`: it was told so lately because its queue has too much, and borrows no more until then.
+    `idle`: all its GPUs are measured idle.
     """
 
     evictions: int = 0
@@ -34,6 +49,7 @@ class Past:
     ended: Mapping[uuid.UUID, int] = field(default_factory=dict)
     promised: bool = False
     drained_until: datetime | None = None
+    idle: Idleness | None = None
 
 
 class RoleRow(NamedTuple):
@@ -87,6 +103,9 @@ def engine_job(
     """
     name = name or str(job.pk)
     namespace = str(job.workspace_id) if job.workspace_id in watched else ""
+    of_file = dict(zip(_OF_FILE, _values_of_file(job), strict=True))
+    if past.idle is not None:
+        of_file |= _idle_fields(past.idle)
     return em.Job(
         id=name,
         queue=str(job.queue_id),
@@ -94,7 +113,7 @@ def engine_job(
         submitted_at=em.Instant(job.submitted_at.timestamp()),
         user=str(job.submitted_by_id),
         priority=job.priority,
-        **dict(zip(_OF_FILE, _values_of_file(job), strict=True)),
+        **of_file,
         rules=placement_rules(job.placement, namespace=namespace, group=name),
         topology=topology_rule(job.placement),
         backoff_until=_instant(job.backoff_until),
@@ -109,6 +128,16 @@ def engine_job(
         # One that asks to end when it is evicted would not come back to its new place.
         movable=not any(rule["on"] == "task_evicted" for rule in job.lifecycle),
     )
+
+
+def _idle_fields(idle: Idleness) -> dict[str, Any]:
+    """Return what the engine is told of an idle job; one that was made preemptible is not protected."""
+    fields: dict[str, Any] = {
+        "idle_since": _instant(idle.since),
+        "max_idle_s": -1 if idle.act_after_s is None else idle.act_after_s,
+        "shrinks_when_idle": idle.shrinks,
+    }
+    return fields | ({"preemptible": True, "min_run_s": 0} if idle.preemptible else {})
 
 
 def _instant(moment: datetime | None) -> em.Instant | None:

@@ -7,6 +7,7 @@ from scheduling.models.allocation import (
     ResizeState,
 )
 from scheduling.models.history import Decision, DecisionKind, JobEvent
+from scheduling.models.idle_stretch import IdleAction, IdleStretch
 from scheduling.models.job import (
     HOLDING_STATES,
     TERMINAL_STATES,
@@ -36,6 +37,8 @@ __all__ = [
     "DecisionKind",
     "DeviceSlice",
     "GpuRequestMode",
+    "IdleAction",
+    "IdleStretch",
     "Job",
     "JobEvent",
     "JobKind",

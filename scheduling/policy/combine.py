@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, Protocol
 
+from scheduling.models.idle_stretch import IdleAction
+from scheduling.models.workspace_policy import IDLE_WARN_S
 from scheduling.policy.fields import amount_of
 from scheduling.policy.trees import merge_trees, put_value, value_at
 from tenants.models import Tenant
 
 START_LIMIT_S: Final = 600
 """Counts where no tenant names another limit."""
+_STRICTEST_FIRST: Final = tuple(IdleAction)
 
 
 class Stated(Protocol):
@@ -34,6 +37,10 @@ class Stated(Protocol):
     def allowed(self) -> dict[str, list[str]]: ...
     @property
     def idle_timeout_s(self) -> int | None: ...
+    @property
+    def idle_action(self) -> str: ...
+    @property
+    def idle_warn_s(self) -> int: ...
     @property
     def start_limit_s(self) -> int | None: ...
 
@@ -68,6 +75,8 @@ class EffectivePolicy:
     allowed: Mapping[str, Sequence[Patterns]] = field(default_factory=dict)
     idle_timeout_s: PolicyLimit | None = None
     start_limit_s: PolicyLimit | None = None
+    idle_action: IdleAction = IdleAction.SUSPEND
+    idle_warn_s: int = IDLE_WARN_S
 
     @property
     def start_within_s(self) -> int | None:
@@ -104,9 +113,29 @@ def combine_policies(policies: Sequence[Stated]) -> EffectivePolicy:
         limit_s = policy.start_limit_s
         if limit_s is not None and (start is None or (limit_s and limit_s < (start.amount or inf))):
             start = PolicyLimit(limit_s, limit_s, policy.tenant)
-    filled = _within(defaults, minimum, maximum)
+    action, warn_s = _idle_rule(policies)
     return EffectivePolicy(
-        filled, minimum, maximum, tuple(images), dict(sorted(allowed.items())), idle, start
+        defaults=_within(defaults, minimum, maximum),
+        minimum=minimum,
+        maximum=maximum,
+        images=tuple(images),
+        allowed=dict(sorted(allowed.items())),
+        idle_timeout_s=idle,
+        start_limit_s=start,
+        idle_action=action,
+        idle_warn_s=warn_s,
+    )
+
+
+def _idle_rule(policies: Sequence[Stated]) -> tuple[IdleAction, int]:
+    """Return the strictest action and the longest warning of the tenants that set an idle timeout."""
+    setting = [policy for policy in policies if policy.idle_timeout_s is not None]
+    if not setting:
+        return IdleAction.SUSPEND, IDLE_WARN_S
+    actions = {IdleAction(policy.idle_action) for policy in setting}
+    return (
+        next(action for action in _STRICTEST_FIRST if action in actions),
+        max(policy.idle_warn_s for policy in setting),
     )
 
 

@@ -12,6 +12,8 @@ from django.utils.translation import gettext as _
 from foundation.core.errors import FieldError, Invalid
 from foundation.core.quantities import QuantityError
 from scheduling.job_file import parse_job
+from scheduling.models.idle_stretch import IdleAction
+from scheduling.models.workspace_policy import IDLE_WARN_S
 from scheduling.policy.allowed import CHOICES, unknown_choice
 from scheduling.policy.combine import Stated, combine_policies
 from scheduling.policy.fields import LIMITED, amount_of, unknown_field
@@ -19,8 +21,9 @@ from scheduling.policy.trees import put_value, value_at
 from tenants.models import Tenant
 
 IDLE_LEAST_S: Final = 300
-IDLE_MOST_S: Final = 6600
-"""What a card did is known this far back in full detail, and a job is not idle by guess."""
+IDLE_MOST_S: Final = 604_800
+WARN_LEAST_S: Final = 60
+WARN_MOST_S: Final = 86_400
 START_LEAST_S: Final = 60
 START_MOST_S: Final = 86_400
 PATTERNS_MAX: Final = 100
@@ -42,6 +45,8 @@ class PolicyStatement:
     images: Sequence[str] | None = None
     allowed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     idle_timeout_s: int | None = None
+    idle_action: str = IdleAction.SUSPEND
+    idle_warn_s: int = IDLE_WARN_S
     start_limit_s: int | None = None
 
     def values(self) -> dict[str, Any]:
@@ -53,6 +58,8 @@ class PolicyStatement:
             "images": None if self.images is None else list(self.images),
             "allowed": {name: list(patterns) for name, patterns in self.allowed.items()},
             "idle_timeout_s": self.idle_timeout_s,
+            "idle_action": self.idle_action,
+            "idle_warn_s": self.idle_warn_s,
             "start_limit_s": self.start_limit_s,
         }
 
@@ -68,6 +75,8 @@ class _Own:
     images: list[str] | None
     allowed: dict[str, list[str]]
     idle_timeout_s: int | None
+    idle_action: str
+    idle_warn_s: int
     start_limit_s: int | None
 
 
@@ -90,6 +99,12 @@ def _times(statement: PolicyStatement) -> Iterator[FieldError]:
     if idle is not None and not IDLE_LEAST_S <= idle <= IDLE_MOST_S:
         limits = {"low": IDLE_LEAST_S, "high": IDLE_MOST_S}
         yield FieldError("idle_timeout_s", "RANGE", _("Must be from %(low)s to %(high)s.") % limits)
+    if statement.idle_action not in IdleAction:
+        message = _("Valid values: %(values)s.") % {"values": ", ".join(IdleAction)}
+        yield FieldError("idle_action", "UNKNOWN", message)
+    if not WARN_LEAST_S <= statement.idle_warn_s <= WARN_MOST_S:
+        limits = {"low": WARN_LEAST_S, "high": WARN_MOST_S}
+        yield FieldError("idle_warn_s", "RANGE", _("Must be from %(low)s to %(high)s.") % limits)
     if start is not None and start and not START_LEAST_S <= start <= START_MOST_S:
         limits = {"low": START_LEAST_S, "high": START_MOST_S}
         message = _("Must be from %(low)s to %(high)s, or 0 for no limit.") % limits

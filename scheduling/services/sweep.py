@@ -29,6 +29,7 @@ from scheduling.models import (
     ResizeState,
 )
 from scheduling.services import unusable
+from scheduling.services.idle import enforce_idle_rules
 from scheduling.services.obstacles import obstacles_note
 from scheduling.services.resizing.resize_settle import resize_give_up
 from scheduling.services.start_limit import end_slow_starts
@@ -109,11 +110,13 @@ def sweep_cells() -> None:
 
 
 def watch_starts() -> None:
-    """End starts that take too long, and have running jobs say which task does not start.
+    """End starts that take too long, have running jobs say which task does not start, and keep the rules of
+    idle jobs.
 
     Less often than the sweep: it looks at everything that runs.
     """
     now = clock.now()
+    enforce_idle_rules(now)
     end_slow_starts(now=now)
     obstacles_note(now=now, running=True)
 

@@ -128,6 +128,13 @@ WORK: Final = (
             (_READ + _OWN, f"own-{state or 'job'}", "one's own"),
         )
     ),
+    *(
+        form(f"{_JOBS}/{{job}}/extend", wanted, "", case, quiet=False, arrange=arrange)
+        for wanted, arrange, case in (
+            (_READ + need(_ANY), "", "of another"),
+            (_READ + _OWN, "own-job", "one's own"),
+        )
+    ),
     page(f"{_JOBS}/{{held}}/tasks/{{task}}/memory", _READ + need(_ANY)),
     form(
         f"{_JOBS}/{{held}}/tasks/{{task}}/memory",

@@ -144,6 +144,18 @@ ACTIONS: Final = (
         body={"role": "main", "index": 0, "memory": "4Gi"},
         case="one's own",
     ),
+    # The job of the table is not idle: whoever may is told that there is nothing to extend.
+    api(f"{_JOB}/extend", "POST", _READ + need(_ANY), f"{_OWN} {_ANY}", ok=409, body={}, case="of another"),
+    api(
+        f"{_JOB}/extend",
+        "POST",
+        _READ + _STOP_OWN,
+        _OWN,
+        ok=409,
+        arrange="own-job",
+        body={},
+        case="one's own",
+    ),
     api(
         "workspaces/{ws}/job-actions",
         "POST",

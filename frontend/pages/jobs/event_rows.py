@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from frontend.components import view_models
 from frontend.pages.jobs.eviction import explain_rule
 from frontend.texts import formats, labels, reasons
-from scheduling.models import JobEvent
+from scheduling.models import IdleAction, JobEvent
 from scheduling.services.resizing.resize_settle import NOT_CONFIRMED
 
 Numbers = Mapping[str, Any]
@@ -21,6 +21,8 @@ Numbers = Mapping[str, Any]
 _TAGS: Final[dict[str, tuple[str | Promise, str]]] = {
     "evicting": (gettext_lazy("Evicted"), "waiting"),
     "shrunk": (gettext_lazy("Scaled down"), "waiting"),
+    "grown": (gettext_lazy("Scaled up"), "running"),
+    "idle_warned": (gettext_lazy("Idle"), "waiting"),
     "succeeded": (gettext_lazy("Succeeded"), "running"),
     "failed": (gettext_lazy("Failed"), "failed"),
     "stopping": (gettext_lazy("Stopping"), "waiting"),
@@ -202,6 +204,39 @@ def _priority(actor: str, numbers: Numbers) -> str:
     return _("%(user)s changed the priority from %(from)s to %(to)s") % names
 
 
+_IDLE_ACTIONS: Final[dict[str, str | Promise]] = {
+    IdleAction.SUSPEND: gettext_lazy("suspended"),
+    IdleAction.SHRINK: gettext_lazy("scaled down"),
+    IdleAction.PREEMPTIBLE: gettext_lazy("made preemptible"),
+}
+
+
+def _idle_warned(actor: str, numbers: Numbers) -> str:
+    return _("GPUs idle for %(idle)s; will be %(action)s in %(left)s unless they are used or extended") % {
+        "idle": formats.format_duration(numbers.get("idle_s")),
+        "left": formats.format_duration(numbers.get("left_s")),
+        "action": _IDLE_ACTIONS.get(str(numbers.get("action", "")), ""),
+    }
+
+
+def _idle_ended(actor: str, numbers: Numbers) -> str:
+    return _("GPUs are no longer idle, or weren't measured for a while")
+
+
+def _idle_extended(actor: str, numbers: Numbers) -> str:
+    told = {"user": actor, "span": formats.format_duration(numbers.get("by_s"))}
+    return _("%(user)s extended the idle time by %(span)s") % told
+
+
+def _idle_preemptible(actor: str, numbers: Numbers) -> str:
+    told = {"idle": formats.format_duration(numbers.get("idle_s"))}
+    return _("Preemptible until its GPUs are used again (idle for %(idle)s)") % told
+
+
+def _grown(actor: str, numbers: Numbers) -> str:
+    return _("Scaled up by tasks: %(tasks)s") % {"tasks": numbers.get("tasks", 1)}
+
+
 def _sizes(numbers: Numbers) -> dict[str, Any]:
     named = {name: numbers.get(name, "") for name in ("role", "index")}
     return named | {name: formats.format_memory(numbers.get(name)) for name in ("from", "to")}
@@ -247,6 +282,11 @@ _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "evicting": _evicting,
     "held_up": _held_up,
     "shrunk": _shrunk,
+    "grown": _grown,
+    "idle_warned": _idle_warned,
+    "idle_ended": _idle_ended,
+    "idle_extended": _idle_extended,
+    "idle_preemptible": _idle_preemptible,
     "requeued": _requeued,
     "succeeded": _succeeded,
     "failed": _failed,

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core import clock
 from frontend.components import view_models
-from frontend.pages.jobs import event_rows, job_facts, job_holding, job_memory, pending_reasons
+from frontend.pages.jobs import event_rows, job_facts, job_holding, job_idle, job_memory, pending_reasons
 from frontend.pages.jobs.addresses import job_address, jobs_address
 from frontend.pages.jobs.job_charts import chart_of, span_of
 from frontend.pages.jobs.spec_text import job_text
@@ -79,6 +79,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "roles": " + ".join(f"{role.replicas} {role.name}" for role in job.roles.all()),
         "size": job_facts.format_size(job),
         "actions": job_facts.actions_of(job, rights),
+        "idle": job_idle.describe_idle_job(job, rights, now),
         "losses": job_facts.list_losses(job, now),
         "kept": job_facts.describe_saved_work(job),
         "back": {"next": job_address(place.slug, job.pk)},

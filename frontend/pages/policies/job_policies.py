@@ -23,10 +23,18 @@ from frontend.components import view_models
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from scheduling.job_file import FIELDS, load_text
-from scheduling.models import WorkspacePolicy
+from scheduling.models import IdleAction, WorkspacePolicy
+from scheduling.models.workspace_policy import IDLE_WARN_S
 from scheduling.policy import EffectivePolicy, PolicyLimit
 from scheduling.policy.fields import LIMITED
-from scheduling.policy.stating import IDLE_LEAST_S, IDLE_MOST_S, START_MOST_S, PolicyStatement
+from scheduling.policy.stating import (
+    IDLE_LEAST_S,
+    IDLE_MOST_S,
+    START_MOST_S,
+    WARN_LEAST_S,
+    WARN_MOST_S,
+    PolicyStatement,
+)
 from scheduling.selectors.workspace_policy import policy_effective, policy_list, policy_own
 from scheduling.services.jobs.workspace_policy import policy_delete, policy_set
 from tenants.access import permissions
@@ -85,10 +93,21 @@ class PolicyForm(forms.Form):
         help_text=gettext_lazy("One pattern per line. * matches any text, for example pytorch/*"),
     )
     idle_timeout_s = forms.IntegerField(
-        label=gettext_lazy("Suspend idle jobs after (seconds)"),
+        label=gettext_lazy("Idle timeout (seconds)"),
         required=False,
         min_value=IDLE_LEAST_S,
         max_value=IDLE_MOST_S,
+        help_text=gettext_lazy("All GPUs of a job below 3%. GPUs without metrics aren't idle."),
+    )
+    idle_action = forms.ChoiceField(
+        label=gettext_lazy("When a job is idle too long"), choices=IdleAction.choices, required=False
+    )
+    idle_warn_s = forms.IntegerField(
+        label=gettext_lazy("Warn the owner before (seconds)"),
+        required=False,
+        min_value=WARN_LEAST_S,
+        max_value=WARN_MOST_S,
+        help_text=gettext_lazy("At most half of the timeout. Default: 600"),
     )
     start_limit_s = forms.IntegerField(
         label=gettext_lazy("Pod start timeout (seconds)"),
@@ -148,6 +167,8 @@ class PolicyForm(forms.Form):
             images=None if values["any_image"] else images,
             allowed=values["allowed"],
             idle_timeout_s=values["idle_timeout_s"],
+            idle_action=values["idle_action"] or IdleAction.SUSPEND,
+            idle_warn_s=IDLE_WARN_S if values["idle_warn_s"] is None else values["idle_warn_s"],
             start_limit_s=values["start_limit_s"],
         )
 
@@ -168,6 +189,8 @@ def _initial(policy: WorkspacePolicy) -> dict[str, Any]:
         "any_image": policy.images is None,
         "images": "\n".join(policy.images or ()),
         "idle_timeout_s": policy.idle_timeout_s,
+        "idle_action": policy.idle_action,
+        "idle_warn_s": policy.idle_warn_s,
         "start_limit_s": policy.start_limit_s,
         "defaults": _yaml(policy.defaults),
         "allowed": _yaml(policy.allowed, flow=None),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from smtplib import SMTPException
@@ -113,14 +113,24 @@ def _require_success(answer: OutgoingAnswer) -> None:
 def _send_email(
     _channel: NotificationChannel, message: Message, address: str, _secret: str, _now: datetime
 ) -> None:
+    blocks = ["\n".join([item.title, *item.lines, item.url]).rstrip() for item in message.items]
+    send_email(
+        [recipient.strip() for recipient in address.split(",")],
+        message.title,
+        "\n\n".join(blocks) or message.title,
+        message_id=message.message_id,
+    )
+
+
+def send_email(recipients: Sequence[str], subject: str, body: str, *, message_id: str) -> None:
+    """Send plain text by the installation's mail server. Raises: DeliveryError."""
     if not is_email_configured():
         raise DeliveryError("ALLOTMENT_SMTP_URL is not set")
-    blocks = ["\n".join([item.title, *item.lines, item.url]).rstrip() for item in message.items]
     mail = EmailMessage(
-        subject=message.title[:200],
-        body="\n\n".join(blocks) or message.title,
-        to=[recipient.strip() for recipient in address.split(",")],
-        headers={"Message-ID": f"<{message.message_id}@allotment>"},
+        subject=subject[:200],
+        body=body,
+        to=list(recipients),
+        headers={"Message-ID": f"<{message_id}@allotment>"},
         connection=get_connection(fail_silently=False),
     )
     try:

@@ -33,6 +33,15 @@ METRICS: Final = (
         for_tenants=True,
     ),
     AlertMetric(
+        "job.idle_warning",
+        _("Idle warning of a running job"),
+        _("1 while the idle policy is about to suspend the job, scale it down or make it preemptible."),
+        Unit.COUNT,
+        jobs.read_idle_warnings,
+        suggested=0,
+        for_tenants=True,
+    ),
+    AlertMetric(
         "job.memory_percent",
         _("GPU memory usage of a running job"),
         _("Percentage of the GPU memory that the job was allocated."),

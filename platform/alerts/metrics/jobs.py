@@ -12,7 +12,7 @@ from django.db.models import Max
 
 from alerts.metrics.base import Observation
 from foundation.core.actor import SYSTEM
-from scheduling.models import Attempt, Job, JobEvent, JobState
+from scheduling.models import Attempt, IdleStretch, Job, JobEvent, JobState
 from telemetry.series.idle import idle_allocated
 from telemetry.series.now import jobs_now
 
@@ -44,6 +44,14 @@ def read_idle_gpus(now: datetime) -> list[Observation]:
     idle = Counter(part.job_id for part in idle_allocated(SYSTEM, _IDLE_S).slices)
     measured = jobs_now(SYSTEM, running)
     return list(_observe({pk: float(idle[pk]) if pk in measured else None for pk in running}))
+
+
+def read_idle_warnings(now: datetime) -> list[Observation]:
+    """1 for each running job whose owner was warned that the idle policy is about to act."""
+    warned = IdleStretch.unscoped.filter(
+        job__state=JobState.RUNNING, warned_at__isnull=False, acted_at__isnull=True
+    )
+    return list(_observe({row.job_id: 1.0 if row.is_fresh(now) else None for row in warned}))
 
 
 def read_memory_shares(now: datetime) -> list[Observation]:

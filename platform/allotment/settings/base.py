@@ -251,6 +251,7 @@ SPECTACULAR_SETTINGS = {
         "PermissionEnum": "tenants.api.shapes.POINTS",
         "JobKindEnum": "scheduling.models.job.JobKind",
         "JobStateEnum": "scheduling.models.job.JobState",
+        "IdleActionEnum": "scheduling.models.idle_stretch.IdleAction",
         "TaskStateEnum": "scheduling.models.job.TaskState",
         "GpuModeEnum": "clusters.models.cluster.GpuMode",
         "JobFileGpuModeEnum": ["whole", "slice", "mig"],

@@ -1,23 +1,83 @@
-"""Tells scheduling which jobs hold cards that do nothing, where a policy sets a time-out for that."""
+"""Tells scheduling which jobs use their GPUs and which are idle."""
 
 from __future__ import annotations
 
-from collections import Counter
+import uuid
+from collections import defaultdict
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from django.db.models import Max, Min
 
 from foundation.core import clock
-from foundation.core.actor import SYSTEM
-from scheduling.services.idle import idle_limits, suspend_idle
-from telemetry.series.idle import idle_allocated
+from scheduling.models import DeviceSlice, JobState
+from scheduling.services.idle import UseReport, record_use
+from telemetry.models import Reading
+from telemetry.series.idle import IDLE_BELOW_PERCENT
+from telemetry.series.now import FRESH_FOR
+from telemetry.store.times import from_ms, to_ms
+
+WINDOW: Final = timedelta(seconds=90)
+"""Use within this time counts as use now: work comes in bursts."""
+
+
+class _Measured(NamedTuple):
+    """What was measured of one held GPU, or slice of one, in the window."""
+
+    peak_percent: float
+    first_at: datetime
+    last_at: datetime
 
 
 def idle_report() -> int:
-    """Have the jobs suspended that were idle for too long; returns how many.
+    """Report the use of running jobs that is known; returns how many jobs are idle.
 
-    A job that nobody measured is not idle; one that runs for less than its time-out never is.
+    A job is idle when each of its GPUs was measured just now and did nothing in the last 90 seconds. A job
+    of which a GPU has no recent reading is neither idle nor in use, unless another GPU of it is in use.
     """
-    suspended = 0
-    for limit_s, workspaces in sorted(idle_limits().items()):
-        found = idle_allocated(SYSTEM, limit_s).slices
-        idle = Counter(part.job_id for part in found if part.workspace_id in workspaces)
-        suspended += suspend_idle(idle, limit_s=limit_s, now=clock.now())
-    return suspended
+    now = clock.now()
+    measured = _read_slices(now)
+    held: defaultdict[uuid.UUID, list[_Measured | None]] = defaultdict(list)
+    rows = DeviceSlice.unscoped.filter(released=False, allocation__task__job__state=JobState.RUNNING)
+    for job_id, *key in rows.order_by().values_list("allocation__task__job_id", "allocation_id", "device_id"):
+        held[job_id].append(measured.get((key[0], key[1])))
+    found = {job_id: report for job_id, parts in held.items() if (report := _judge(parts)) is not None}
+    record_use(found, now=now)
+    return sum(report.idle for report in found.values())
+
+
+def _judge(parts: list[_Measured | None]) -> UseReport | None:
+    """Return what is known of a job; None when it is unknown whether it is idle."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    used = any(part.peak_percent >= IDLE_BELOW_PERCENT for part in known)
+    if not used and len(known) < len(parts):
+        return None
+    return UseReport(
+        idle=not used,
+        first_at=max(part.first_at for part in known),
+        last_at=min(part.last_at for part in known),
+    )
+
+
+def _read_slices(now: datetime) -> dict[tuple[uuid.UUID, uuid.UUID], _Measured]:
+    """Return what the window knows of held GPUs by allocation and device; only those with a fresh reading."""
+    rows = (
+        Reading.unscoped.filter(
+            at_ms__gt=to_ms(now - WINDOW),
+            at_ms__lte=to_ms(now),
+            cores_used__isnull=False,
+            channel__allocation_id__isnull=False,
+        )
+        .order_by()
+        .values("channel__allocation_id", "channel__device_id")
+        .annotate(peak=Max("cores_used"), first=Min("at_ms"), last=Max("at_ms"))
+        .filter(last__gte=to_ms(now - FRESH_FOR))
+    )
+    columns = rows.values_list("channel__allocation_id", "channel__device_id", "peak", "first", "last")
+    return {
+        (allocation, device): _Measured(peak, from_ms(first), from_ms(last))
+        for allocation, device, peak, first, last in columns
+        if allocation and device
+    }

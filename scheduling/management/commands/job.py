@@ -1,4 +1,4 @@
-"""`allotment job submit|list|get|cancel|fields|reasons`: jobs from a shell, through the same services."""
+"""`allotment job …`: jobs from a shell, through the same services."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from scheduling.api.serializers import JobDetailSerializer, JobSerializer, list_
 from scheduling.job_file import load_text
 from scheduling.job_file.describing import fields_page
 from scheduling.selectors.job import JobFilter, job_get, job_list
+from scheduling.services.jobs.idle_extension import extend_idle_job
 from scheduling.services.jobs.job import job_cancel, job_submit
 from scheduling.services.jobs.job_read import job_read
 from tenants.management.results import USAGE, acting_user, report_refusals, write_json
@@ -26,11 +27,13 @@ _PAGES: Final = {"fields": fields_page, "reasons": reasons_page}
 
 
 class Command(BaseCommand):
-    help = "Submit, list, show or cancel jobs of a workspace; print the job file fields or reason codes"
+    help = (
+        "Submit, list, show, cancel or extend jobs of a workspace; print the job file fields or reason codes"
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(
-            dest="verb", required=True, metavar="submit|list|get|cancel|fields|reasons"
+            dest="verb", required=True, metavar="submit|list|get|cancel|extend|fields|reasons"
         )
         submit = verbs.add_parser("submit", help="submit a job file")
         submit.add_argument(
@@ -42,6 +45,9 @@ class Command(BaseCommand):
         for verb in ("get", "cancel"):
             one = verbs.add_parser(verb, help=f"{verb} one job")
             one.add_argument("job", metavar="JOB", help="job ID or name")
+        extend = verbs.add_parser("extend", help="put off what the idle policy announced for a job")
+        extend.add_argument("job", metavar="JOB", help="job ID or name")
+        extend.add_argument("--seconds", type=int, help="at most the idle timeout; default: all of it")
         pages = {
             verbs.add_parser("fields", help="print the fields of a job file as Markdown"),
             verbs.add_parser("reasons", help="print the reason codes as Markdown"),
@@ -91,6 +97,11 @@ class Command(BaseCommand):
         job = job_get(viewer=user, workspace=workspace, ref=options["job"])
         job_cancel(acting_user=user, job=job)
         return JobSerializer(job).data
+
+    def _extend(self, user: User, workspace: Tenant, options: dict[str, Any]) -> Any:
+        job = job_get(viewer=user, workspace=workspace, ref=options["job"])
+        extend_idle_job(acting_user=user, job=job, seconds=options["seconds"])
+        return JobDetailSerializer(job).data
 
 
 def _read(file: str) -> str:

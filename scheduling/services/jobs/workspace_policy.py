@@ -67,8 +67,7 @@ def policy_delete(*, acting_user: Actor, tenant: Tenant, expected: int | None = 
 
 
 def _described(policy: WorkspacePolicy) -> dict[str, Any]:
-    names = ("defaults", "minimum", "maximum", "images", "allowed", "idle_timeout_s", "start_limit_s")
-    return {name: getattr(policy, name) for name in names}
+    return {name: getattr(policy, name) for name in PolicyStatement().values()}
 
 
 def _note(

@@ -123,7 +123,10 @@ def _growable_index_of(session: Session) -> GrowableJobIndex:
 
 
 def _growable_job(job: Job, held: Sequence[Allocation]) -> GrowableJob | None:
-    """Return the job with its missing tasks; None also while a task of the job is terminating."""
+    """Return the job with its missing tasks; None also while a task of the job is terminating, or while its
+    cards are idle."""
+    if job.idle_since is not None:
+        return None
     full = len(held) + sum(role.ended for role in job.roles) >= sum(role.replicas for role in job.roles)
     return None if full or any(task.leaving for task in held) else GrowableJob.of_job(job, held)
 

@@ -1,14 +1,15 @@
-"""This module evicts jobs whose cards are idle."""
+"""This module evicts and scales down jobs whose cards are idle."""
 
 from __future__ import annotations
 
-from scheduling.engine.actions.eviction import evict_job, find_running_among
+from scheduling.engine.actions.eviction import evict_job, evict_tasks, find_running_among
+from scheduling.engine.gang.task_counts import find_surplus_tasks
 from scheduling.engine.model import EvictRule
 from scheduling.engine.session.session import Session
 
 
 class IdleEviction:
-    """Evicts jobs whose cards were measured idle for longer than their limit.
+    """Evicts jobs whose cards were measured idle for longer than their limit, or scales them down.
 
     A job without measurements is not idle, and one without cards never is.
     """
@@ -25,4 +26,8 @@ class IdleEviction:
             idle_for = session.now - job.idle_since
             if idle_for >= limit:
                 numbers = {"cards": cards, "idle_s": int(idle_for), "limit_s": limit}
-                evict_job(session, job, EvictRule.IDLE, numbers)
+                surplus = find_surplus_tasks(job, running) if job.shrinks_when_idle else ()
+                if surplus:
+                    evict_tasks(session, job, surplus, EvictRule.IDLE, numbers=numbers)
+                else:
+                    evict_job(session, job, EvictRule.IDLE, numbers)
