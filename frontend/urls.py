@@ -10,7 +10,6 @@ from frontend.pages.alerts import alert_list, channels, rules, silences
 from frontend.pages.jobs import (
     job_actions,
     job_cluster,
-    job_idle,
     job_list,
     job_memory,
     job_new,
@@ -45,7 +44,7 @@ _WORKSPACE = [
     path("jobs/<str:job>/charts/<slug:measure>", job_page.job_chart, name="job-chart"),
     path("jobs/<str:job>/cancel", job_actions.cancel, name="job-cancel"),
     path("jobs/<str:job>/suspend", job_actions.suspend, name="job-suspend"),
-    path("jobs/<str:job>/extend", job_idle.extend, name="job-extend"),
+    path("jobs/<str:job>/extend", job_actions.extend, name="job-extend"),
     path("jobs/<str:job>/tasks/<uuid:task>/memory", job_memory.job_memory, name="job-memory"),
     path("jobs/<str:job>/resume", job_actions.resume, name="job-resume"),
     path("members", members.workspace_members, name="workspace-members"),

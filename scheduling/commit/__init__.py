@@ -138,6 +138,8 @@ class _Commit:
         first = bundle.decisions[0]
         if first.kind is em.DecisionKind.ADMIT:
             return admission.admit_job(batch, first, tasks)
+        if first.kind is em.DecisionKind.GROW:
+            return admission.grow_job(batch, first)
         known = (*evictions.GIVING, em.DecisionKind.PARK)
         if not all(d.kind in known and evictions.holds_still(batch, d) for d in bundle.decisions):
             return False
@@ -151,7 +153,8 @@ def _lock_jobs(bundles: Iterable[Bundle]) -> dict[str, Job]:
 
 
 def _admitted(bundles: Iterable[Bundle], jobs: Mapping[str, Job]) -> list[Job]:
-    starting = (d.job for bundle in bundles for d in bundle.decisions if d.kind is em.DecisionKind.ADMIT)
+    kinds = (em.DecisionKind.ADMIT, em.DecisionKind.GROW)
+    starting = (d.job for bundle in bundles for d in bundle.decisions if d.kind in kinds)
     return [jobs[job] for job in starting if job in jobs]
 
 

@@ -6,6 +6,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from quotas.services.ledger import ledger_reserve
 from quotas.tree import QuotaTree, is_at_least
 from scheduling.commit.batch import CHUNK, Batch, task_key
 from scheduling.engine import model as em
-from scheduling.lifecycle.transitions import admit
+from scheduling.lifecycle.transitions import admit, advance
 from scheduling.models import (
     Allocation,
     Attempt,
@@ -54,8 +55,10 @@ _ALLOCATION: Final = (
     "charge",
     "namespace",
     "pod_name",
+    "granted_at",
 )
 _SLICE: Final = ("allocation_id", "device_id", "cores", "memory_mib", "exclusive")
+_LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 TaskIds = Mapping[str, Mapping[tuple[str, int], uuid.UUID]]
 
 
@@ -104,6 +107,54 @@ def amounts_of(decision: em.Decision) -> dict[em.FlavorResource, int]:
     return dict(sorted(amounts.items()))
 
 
+def grow_job(batch: Batch, decision: em.Decision) -> bool:
+    """Give a running job more tasks if the quota of this moment allows it; returns whether it did."""
+    job, amounts = batch.jobs[decision.job], amounts_of(decision)
+    attempt = Attempt.unscoped.filter(job=job, ended_at__isnull=True).first()
+    if job.state not in _LIVE or attempt is None or attempt.number != job.attempt_number:
+        return False
+    places = _places_to_grow(job, decision)
+    if places is None or not _fits(batch, job, amounts) or not batch.limits.allow_job(job, amounts):
+        return False
+    loans = with_loans(decision, batch.tree, str(job.queue.node_id)).borrowed
+    for key, amount in amounts.items():
+        batch.tree.add_usage(str(job.queue.node_id), key, amount)
+        batch.ledger[QuotaKey.at_node(job.queue.node_id, key)] += amount
+    earlier = Counter(Allocation.unscoped.filter(attempt=attempt).values_list("task_id", flat=True))
+    for item, task in places:
+        batch.bound.append(task.pk)
+        name = pod_name(job, attempt.number, item.role, task.index, earlier[task.pk])
+        _hold(batch, item, (attempt.pk, task.pk), job.workspace.slug, name, batch.now)
+    _note_growth(batch, attempt, decision, loans)
+    return True
+
+
+def _places_to_grow(job: Job, decision: em.Decision) -> list[tuple[em.Allocation, Task]] | None:
+    """Return which task each place is for; None where the job has not so many that could begin."""
+    free: defaultdict[str, dict[int, Task]] = defaultdict(dict)
+    waiting = Task.unscoped.filter(job=job, state=TaskState.WAITING).select_related("role")
+    for task in waiting.order_by("index"):
+        free[task.role.name][task.index] = task
+    found = []
+    for item in decision.allocations:
+        tasks = free[item.role]
+        if not tasks:
+            return None
+        index = item.index if item.index in tasks else min(tasks)
+        found.append((item, tasks.pop(index)))
+    return found
+
+
+def _note_growth(batch: Batch, attempt: Attempt, decision: em.Decision, loans: Iterable[em.Charge]) -> None:
+    job, borrowed = batch.jobs[decision.job], Counter(attempt.borrowed)
+    for loan in loans:
+        borrowed[f"{loan.flavor}/{loan.resource}"] += loan.amount
+    Attempt.unscoped.filter(pk=attempt.pk).update(borrowed=dict(borrowed), scaled_at=batch.now)
+    numbers = _summary(decision, attempt.number)
+    advance(job, code="grown", now=batch.now, numbers=numbers)
+    batch.add_decision(job, DecisionKind.GROW, "", numbers)
+
+
 def fits_quota(batch: Batch, decision: em.Decision) -> bool:
     """Return whether the tree allows the admission at this moment."""
     return _fits(batch, batch.jobs[decision.job], amounts_of(decision))
@@ -133,12 +184,17 @@ def _collect(
 
 
 def _hold(
-    batch: Batch, item: em.Allocation, whose: tuple[uuid.UUID, uuid.UUID], namespace: str, pod: str
+    batch: Batch,
+    item: em.Allocation,
+    whose: tuple[uuid.UUID, uuid.UUID],
+    namespace: str,
+    pod: str,
+    granted_at: datetime | None = None,
 ) -> None:
-    """A place for a task; `whose` are the attempt and the task."""
+    """A place for a task; `whose` are the attempt and the task, `granted_at` is set for a running job."""
     allocation, node = new_id(), uuid.UUID(item.node)
     charge = {charge.resource: charge.amount for charge in item.charges}
-    of = (node, uuid.UUID(item.flavor), item.cpu, item.memory, charge, namespace, pod)
+    of = (node, uuid.UUID(item.flavor), item.cpu, item.memory, charge, namespace, pod, granted_at)
     batch.allocations.append((allocation, *whose, *of))
     batch.nodes[node] += NodeAmount(item.cpu, item.memory)
     for part in item.slices:
@@ -177,7 +233,7 @@ def write_admissions(batch: Batch, *, in_use: bool = False) -> None:
 
     `in_use`: pods hold the nodes and cards already. Raises: NoLongerFree; IntegrityError.
     """
-    if not batch.admitted:
+    if not batch.allocations:
         return
     if refused := batch.admitted.keys() - admit(batch.admitted.values(), now=batch.now):
         raise NoLongerFree(f"job {min(refused)} has moved on")

@@ -20,7 +20,7 @@ from scheduling.commit.bundles import Bundle
 from scheduling.engine import model as em
 from scheduling.engine_input import job_history
 from scheduling.engine_input.config import engine_config
-from scheduling.lifecycle.job_lifecycle import mark_evicting, note_removal
+from scheduling.lifecycle.job_lifecycle import mark_evicting, note_removal, note_shrink
 from scheduling.lifecycle.retry import after_eviction
 from scheduling.lifecycle.transitions import advance
 from scheduling.models import Claim, DecisionKind, IdleStretch, Job, JobState
@@ -88,6 +88,7 @@ def _evict(batch: Batch, job: Job, decision: em.Decision) -> None:
 def _shrink(batch: Batch, job: Job, decision: em.Decision) -> None:
     rule, numbers = _rule(decision), _numbers(batch, job, decision)
     advance(job, code="shrunk", now=batch.now, numbers={"rule": rule, **numbers})
+    note_shrink(job, batch.now)
     if decision.rule is em.EvictRule.IDLE:
         IdleStretch.unscoped.filter(job=job).update(acted_at=batch.now)
     batch.given_up.append((job, decision.released))

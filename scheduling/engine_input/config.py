@@ -18,8 +18,8 @@ from scheduling import engine
 
 FAIR, CLASSICAL = "fair", "classical"
 """The values of `clusters.models.Sharing`; saved cycles are replayed without Django, which models need."""
-ACTIONS: Final = ("pressure", "stale_gang", "idle", "admit", "consolidate")
-"""In the order in which they run. Without `elastic`: a job that lost surplus does not grow again yet."""
+ACTIONS: Final = ("pressure", "stale_gang", "idle", "admit", "consolidate", "elastic")
+"""In the order in which they run."""
 
 # A card counts as much as 16 CPUs or about 100 GiB of memory; its own memory comes with it.
 _USER_WEIGHTS: Final = (
@@ -64,7 +64,7 @@ def brief_config(sharing: str = FAIR) -> engine.EngineConfig:
 
     Raises: ConfigError, as `engine_config`.
     """
-    actions = tuple(name for name in ACTIONS if name != "consolidate")
+    actions = tuple(name for name in ACTIONS if name not in ("consolidate", "elastic"))
     return replace(
         engine_config(sharing),
         actions=actions,

@@ -75,6 +75,13 @@ _EVICTIONS: Final = PreparedQuery(_evictions)
 _EMPTIED: Final = PreparedQuery(_emptied)
 _FINISHED: Final = PreparedQuery(_finished)
 # Few, of all cells together; a cell's jobs are many.
+_SCALED: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
+    lambda: (
+        Attempt.unscoped.filter(ended_at__isnull=True, scaled_at__isnull=False)
+        .order_by()
+        .values_list("job_id", "scaled_at", "shrinks")
+    )
+)
 _IDLE: Final = PreparedQuery(
     lambda seen_after: IdleStretch.unscoped.filter(
         seen_at__gte=seen_after, job__state=JobState.RUNNING, attempt_number=F("job__attempt_number")
@@ -145,7 +152,7 @@ def pasts_of(
 ) -> Mapping[uuid.UUID, Past]:
     """Evictions, drains, finished tasks, idle times and promises of the jobs that have any.
 
-    `left` are those of which an attempt has ended, `in_parts` at least those that `has_parts` tells. Four
+    `left` are those of which an attempt has ended, `in_parts` at least those that `has_parts` tells. Five
     queries at most.
     """
     again = sorted(left)
@@ -158,7 +165,8 @@ def pasts_of(
         ended[job_id][role_id] = count
     now = clock.now()
     idle = {row.job_id: _idleness(row, now) for row in _IDLE(now - STALE_AFTER)}
-    jobs = {*evictions, *drained, *ended, *idle, *(uuid.UUID(job_id) for job_id in promised)}
+    scaled = {pk: (at, shrinks) for pk, at, shrinks in _SCALED()}
+    jobs = {*evictions, *drained, *ended, *idle, *scaled, *(uuid.UUID(job_id) for job_id in promised)}
     return {
         pk: Past(
             evictions=evictions[pk][0] if pk in evictions else 0,
@@ -167,6 +175,8 @@ def pasts_of(
             promised=str(pk) in promised,
             drained_until=drained.get(pk),
             idle=idle.get(pk),
+            scaled_at=scaled[pk][0] if pk in scaled else None,
+            shrinks=scaled[pk][1] if pk in scaled else 0,
         )
         for pk in jobs
     }

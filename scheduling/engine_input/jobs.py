@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -14,7 +14,7 @@ from quotas.models import Queue
 from scheduling.engine import model as em
 from scheduling.job_file import JobSpec, job_columns, level_label, role_columns
 from scheduling.job_file.fields import ALL
-from scheduling.models import GpuRequestMode, Job, JobRole, JobState
+from scheduling.models import NO_GROWTH, GpuRequestMode, Job, JobKind, JobRole, JobState
 
 ASKED: Final = "asked"
 """The id of a job that only a specification describes."""
@@ -41,7 +41,8 @@ class Past:
     `evictions` counts attempts that others put an end to, `evicted_at` is when the last of them ended,
     `ended` the tasks per role that have finished. `promised`: others were told to leave for it;
     `drained_until`: it was told so lately because its queue has too much, and borrows no more until then.
-    `idle`: all its GPUs are measured idle.
+    `idle`: all its GPUs are measured idle. `scaled_at` is when the present attempt last grew or shrank,
+    `shrinks` how often it has shrunk.
     """
 
     evictions: int = 0
@@ -50,6 +51,8 @@ class Past:
     promised: bool = False
     drained_until: datetime | None = None
     idle: Idleness | None = None
+    scaled_at: datetime | None = None
+    shrinks: int = 0
 
 
 class RoleRow(NamedTuple):
@@ -74,6 +77,11 @@ class RoleRow(NamedTuple):
 
 _NEW: Final = Past()
 _ANYWHERE: Final = em.PlacementRules()
+_GROWING_KINDS: Final = (JobKind.BATCH, JobKind.PYTORCH, JobKind.SERVICE)
+"""Tasks of other kinds know their peers from the beginning, and cannot take in more."""
+_GROWTH_STEP_S: Final = 60
+_GROWTH_PAUSE_S: Final = 300
+_GROWTH_PAUSE_MOST_S: Final = 3600
 _STATES: Final = {
     JobState.QUEUED: em.JobState.QUEUED,
     JobState.ADMITTED: em.JobState.LIVE,
@@ -125,9 +133,21 @@ def engine_job(
         preempting=past.promised,
         drained=past.drained_until is not None,
         drained_until=_instant(past.drained_until),
+        grows=JobKind(job.kind) in _GROWING_KINDS and past.shrinks < NO_GROWTH,
+        grow_after=_grow_after(job, past),
         # One that asks to end when it is evicted would not come back to its new place.
         movable=not any(rule["on"] == "task_evicted" for rule in job.lifecycle),
     )
+
+
+def _grow_after(job: Job, past: Past) -> em.Instant | None:
+    """Return when a job may grow again. Members that come or go cost it the work since its last checkpoint,
+    and who shrinks again and again waits longer each time, so that nothing goes to and fro."""
+    if past.scaled_at is None or past.shrinks >= NO_GROWTH:
+        return None
+    after_shrink = min(_GROWTH_PAUSE_S * 2 ** (past.shrinks - 1), _GROWTH_PAUSE_MOST_S) if past.shrinks else 0
+    pause = max(after_shrink, job.checkpoint_interval_s or 0, _GROWTH_STEP_S)
+    return _instant(past.scaled_at + timedelta(seconds=pause))
 
 
 def _idle_fields(idle: Idleness) -> dict[str, Any]:

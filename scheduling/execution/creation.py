@@ -25,6 +25,7 @@ from scheduling.lifecycle.job_lifecycle import begin_eviction
 from scheduling.lifecycle.transitions import StaleJob
 from scheduling.models import Allocation, Job, JobState, Task, TaskState
 from scheduling.monitoring import counters
+from scheduling.services.start_limit import can_spare, give_up_task
 
 log = structlog.get_logger(__name__)
 ASKED_AT_MOST: Final = 10
@@ -96,6 +97,7 @@ def _pause(failures: int) -> timedelta:
 def send_back(allocation: Allocation, outcome: PodOutcome, now: datetime) -> bool:
     """Evict the job of a pod that cannot be made, with its whole gang, to be tried again after a pause.
 
+    A job that runs with enough other tasks goes on without the one of this pod.
     Returns False for a job that is not live, which keeps its state.
     """
     job = Job.unscoped.select_related("queue").get(pk=allocation.attempt.job_id)
@@ -104,6 +106,11 @@ def send_back(allocation: Allocation, outcome: PodOutcome, now: datetime) -> boo
     counters.STARTS_REFUSED.add(cluster=allocation.node.cluster.name, code=outcome.code)
     try:
         with transaction.atomic():
+            spare = job.state == JobState.RUNNING and can_spare(allocation.task)
+            if spare and outcome.code not in _OF_OTHERS:
+                told = {"rule": "NOT_READY", "code": outcome.code, "message": outcome.message[:300]}
+                give_up_task(allocation, job, told, now)
+                return True
             begin_eviction(
                 job=job,
                 rule=outcome.code if outcome.code in _OWN_RULES else "NOT_READY",

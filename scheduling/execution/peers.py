@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from clusters.backends.base import GANG_FOLDER
@@ -53,12 +54,14 @@ class Peers:
         return self.launched.task_environment(own, self.ranks[own.pk])
 
 
-def peers_of(job: Job, attempt: int, gang: Sequence[Task]) -> Peers:
-    """The peers of a gang, given in rank order.
+def peers_of(
+    job: Job, attempt: int, gang: Sequence[Task], pods: Mapping[uuid.UUID, str] = MappingProxyType({})
+) -> Peers:
+    """The peers of a gang, given in rank order; `pods` are names of pods by task, where they are known.
 
     Each is found at `<pod>.<gang>` in its own namespace, and one alone by its own name.
     """
-    hosts = [pod_name(job, attempt, task.role.name, task.index) for task in gang]
+    hosts = [pods.get(task.pk) or pod_name(job, attempt, task.role.name, task.index) for task in gang]
     service = gang_name(job, attempt)
     if len(hosts) > 1:
         hosts = [f"{host}.{service}" for host in hosts]

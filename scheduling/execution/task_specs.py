@@ -31,8 +31,8 @@ _MEMBERS: Final = PreparedQuery(
     lambda attempts: (
         Allocation.unscoped.filter(attempt__pk__any_of=attempts)
         .select_related("task__role")
-        .only("attempt_id", "task__index", "task__job_id", *_OF_ROLE)
-        .order_by("attempt_id", "task__role__position", "task__index")
+        .only("attempt_id", "pod_name", "task__index", "task__job_id", *_OF_ROLE)
+        .order_by("attempt_id", "task__role__position", "task__index", "created_at", "pk")
     )
 )
 
@@ -45,8 +45,8 @@ def task_specs(allocations: Sequence[Allocation]) -> list[TaskSpec]:
     grants = _grants(allocations)
     attempts = {allocation.attempt_id: allocation.attempt for allocation in allocations}
     gangs = {
-        key: peers_of(attempts[key].job, attempts[key].number, tasks)
-        for key, tasks in _gangs(set(attempts)).items()
+        key: peers_of(attempts[key].job, attempts[key].number, tasks, pods)
+        for key, (tasks, pods) in _gangs(set(attempts)).items()
     }
     return [
         _spec(allocation, grants.get(allocation.pk, ()), gangs[allocation.attempt_id])
@@ -61,14 +61,19 @@ def _grants(allocations: Sequence[Allocation]) -> dict[uuid.UUID, list[DeviceGra
     return dict(by_allocation)
 
 
-def _gangs(attempt_ids: set[uuid.UUID]) -> dict[uuid.UUID, list[Task]]:
-    """The tasks that each attempt started, in rank order: by role as written, then by index.
+def _gangs(attempt_ids: set[uuid.UUID]) -> dict[uuid.UUID, tuple[list[Task], dict[uuid.UUID, str]]]:
+    """The tasks that each attempt started, in rank order: by role as written, then by index; and the names
+    of their latest pods.
 
     An elastic role may have more; whoever waited for those would wait for ever.
     """
-    gangs: defaultdict[uuid.UUID, list[Task]] = defaultdict(list)
+    gangs: defaultdict[uuid.UUID, tuple[list[Task], dict[uuid.UUID, str]]]
+    gangs = defaultdict(lambda: ([], {}))
     for member in _MEMBERS.for_any(sorted(attempt_ids)):
-        gangs[member.attempt_id].append(member.task)
+        tasks, pods = gangs[member.attempt_id]
+        if member.task_id not in pods:
+            tasks.append(member.task)
+        pods[member.task_id] = member.pod_name
     return dict(gangs)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from foundation.core.reasons import Reason
 from foundation.messaging import outbox
@@ -20,6 +20,7 @@ from foundation.sql.bulk import Guard, update_rows
 from scheduling.lifecycle.retry import after_eviction
 from scheduling.lifecycle.transitions import StateMove, change_state, transition_all
 from scheduling.models import (
+    NO_GROWTH,
     TERMINAL_STATES,
     Allocation,
     Attempt,
@@ -142,6 +143,15 @@ def note_removal(which: Q, now: datetime) -> set[uuid.UUID]:
     clusters = set(live.values_list("node__cluster_id", flat=True))
     live.update(removal_asked_at=now)
     return clusters
+
+
+def note_shrink(job: Job, now: datetime, *, for_good: bool = False) -> None:
+    """Note that the running attempt gave up tasks; the more often it did, the later it grows again.
+
+    `for_good`: these tasks do not start, so the attempt grows no more.
+    """
+    live = Attempt.unscoped.filter(job=job, ended_at__isnull=True)
+    live.update(scaled_at=now, shrinks=NO_GROWTH if for_good else F("shrinks") + 1)
 
 
 def settle_jobs(jobs: Iterable[Job], *, now: datetime) -> list[Job]:

@@ -52,6 +52,7 @@ _COLUMNS: Final = (
     "charge",
     "past_charges",
     "released_at",
+    "granted_at",
 )
 
 
@@ -122,7 +123,8 @@ def rows_of_attempts(
         run = runs.get(attempt_id)
         if run is None:
             run = runs[attempt_id] = _run_of(of_run)
-        run.holds += _holds(to_ms(of_run[0]), now_ms, *of_hold)
+        *of_hold, granted = of_hold
+        run.holds += _holds(to_ms(granted or of_run[0]), now_ms, *of_hold)
     for attempt_id, run in runs.items():
         for one in attempt_intervals(run.holds, borrowed=run.borrowed, lost=run.lost):
             yield attempt_id, UsageRow._make((*run.owner, *one))

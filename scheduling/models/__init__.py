@@ -1,4 +1,5 @@
 from scheduling.models.allocation import (
+    NO_GROWTH,
     Allocation,
     Attempt,
     Claim,
@@ -28,6 +29,7 @@ from scheduling.models.workspace_policy import WorkspacePolicy
 
 __all__ = [
     "HOLDING_STATES",
+    "NO_GROWTH",
     "TERMINAL_STATES",
     "WAITING_STATES",
     "Allocation",

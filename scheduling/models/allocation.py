@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from django.db import models
 from django.db.models import Q
@@ -10,6 +10,9 @@ from django.db.models import Q
 from clusters.models import Device, Flavor, Node
 from foundation.models import BaseModel
 from scheduling.models.job import Job, Task
+
+NO_GROWTH: Final = 32_767
+"""For `Attempt.shrinks`: the attempt grows no more."""
 
 
 class Attempt(BaseModel):
@@ -25,6 +28,9 @@ class Attempt(BaseModel):
     borrowed = models.JSONField(default=dict, blank=True)
     # Its pods may have something in common in the cluster: set before it is made, unset when it is gone.
     gathered_at = models.DateTimeField(null=True, blank=True)
+    # When it last grew or shrank, and how often it has shrunk.
+    scaled_at = models.DateTimeField(null=True, blank=True)
+    shrinks = models.PositiveSmallIntegerField(default=0, db_default=0)
     # Set once the intervals of an ended attempt are written down.
     metered_at = models.DateTimeField(null=True, blank=True)
 
@@ -63,6 +69,8 @@ class Allocation(BaseModel):
     cpu_millicores = models.PositiveIntegerField()
     memory_mib = models.PositiveIntegerField()
     charge = models.JSONField(help_text="resource -> amount taken from the ledger")
+    # When it was given to a job that ran already; without it, it was held since the attempt's admission.
+    granted_at = models.DateTimeField(null=True, blank=True)
     # What was charged before: [[milliseconds since 1970 at which it ended, charge], …], oldest first.
     past_charges = models.JSONField(null=True, blank=True)
     # Raised with every change of what is held, so that what is kept of it elsewhere is known to be old.

@@ -15,6 +15,7 @@ class DecisionKind(models.TextChoices):
     ADMIT = "admit", "Admit"
     EVICT = "evict", "Evict"
     SHRINK = "shrink", "Shrink"
+    GROW = "grow", "Grow"
     MIGRATE = "migrate", "Migrate"
     PARK = "park", "Park"
 

@@ -21,7 +21,12 @@ def gang_name(job: Job, attempt: int) -> str:
     return name if name[0].isalpha() else f"j{name}"
 
 
-def pod_name(job: Job, attempt: int, role: str, index: int) -> str:
-    """`<name>-<id>-<attempt>-<role>-<index>`, a DNS label; the id as in `gang_name`."""
+def pod_name(job: Job, attempt: int, role: str, index: int, before: int = 0) -> str:
+    """`<name>-<id>-<attempt>-<role>-<index>`, a DNS label; the id as in `gang_name`.
+
+    `before` counts the pods that the task already had in this attempt: one that comes back after its job
+    shrank has a name of its own.
+    """
     head = dns_label(job.name, _JOB_PART)
-    return f"{head}-{job.pk.hex[-8:]}-{attempt}-{dns_label(role, _ROLE_PART)}-{index}"
+    name = f"{head}-{job.pk.hex[-8:]}-{attempt}-{dns_label(role, _ROLE_PART)}-{index}"
+    return f"{name}-{before}" if before else name

@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce
 from clusters.models import ClusterHealth
 from foundation.messaging import outbox
 from foundation.sql.prepared import PreparedQuery
-from scheduling.lifecycle.job_lifecycle import begin_eviction, note_removal
+from scheduling.lifecycle.job_lifecycle import begin_eviction, note_removal, note_shrink
 from scheduling.lifecycle.transitions import StaleJob, advance
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.policy import combine_policies
@@ -91,18 +91,24 @@ def end_slow_starts(*, now: datetime) -> int:
 
 def _end(held: Allocation, job: Job, limit_s: int, now: datetime) -> None:
     numbers = {"limit_s": limit_s, "pod": held.pod_name, "message": held.task.message[:300]}
-    if job.state == JobState.RUNNING and _can_spare(held.task):
-        advance(job, code="shrunk", now=now, numbers={"rule": RULE, "tasks": 1, **numbers})
-        given_up_note(job=job, now=now)
-        for cluster_id in note_removal(Q(pk=held.pk), now):
-            outbox.add_hint(outbox.Topic.EXECUTE, cluster_id)
+    if job.state == JobState.RUNNING and can_spare(held.task):
+        give_up_task(held, job, {"rule": RULE, **numbers}, now)
         return
     before = Attempt.unscoped.filter(job=job, end_reason=RULE).count()
     then = JobState.QUEUED if before + 1 < TRIES else JobState.FAILED
     begin_eviction(job=job, rule=RULE, then=then, now=now, numbers=numbers, backoff=then is JobState.QUEUED)
 
 
-def _can_spare(task: Task) -> bool:
+def give_up_task(held: Allocation, job: Job, numbers: dict[str, Any], now: datetime) -> None:
+    """Let a running job go on without a task that does not start. Raises: StaleJob."""
+    advance(job, code="shrunk", now=now, numbers={"tasks": 1, **numbers})
+    note_shrink(job, now, for_good=True)
+    given_up_note(job=job, now=now)
+    for cluster_id in note_removal(Q(pk=held.pk), now):
+        outbox.add_hint(outbox.Topic.EXECUTE, cluster_id)
+
+
+def can_spare(task: Task) -> bool:
     """Whether enough tasks of the same role run without it."""
     others = Task.unscoped.filter(role=task.role_id, state__in=(TaskState.RUNNING, TaskState.SUCCEEDED))
     return others.count() >= task.role.min_replicas

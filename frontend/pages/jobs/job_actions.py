@@ -1,4 +1,4 @@
-"""Cancel, suspend, resume: a POST each, back to where it came from with a word about what happened."""
+"""Cancel, suspend, resume, extend: a POST each, back to where it came from with a word on what happened."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from django.views.decorators.http import require_POST
 from foundation.core.errors import Conflict
 from frontend.pages.jobs.addresses import job_address
 from frontend.shell.page_shell import login_required, problem_of, viewer
-from scheduling.models import Job
 from scheduling.selectors.job import job_get
 from scheduling.services.jobs import job as service
+from scheduling.services.jobs.idle_extension import extend_idle_job
 from tenants.selectors.tenant import workspace_get
 
 
@@ -41,8 +41,15 @@ def resume(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     return _act(request, workspace, job, service.job_resume, _("%(name)s resumed"))
 
 
+@require_POST
+@login_required
+def extend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+    """Put off what the idle policy announced for the job."""
+    return _act(request, workspace, job, extend_idle_job, _("%(name)s can stay idle longer"))
+
+
 def _act(
-    request: HttpRequest, workspace: str, ref: str, change: Callable[..., Job], done: str
+    request: HttpRequest, workspace: str, ref: str, change: Callable[..., object], done: str
 ) -> HttpResponse:
     who = viewer(request)
     found = job_get(viewer=who, workspace=workspace_get(viewer=who, slug=workspace), ref=ref)

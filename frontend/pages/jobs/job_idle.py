@@ -1,4 +1,4 @@
-"""What the idle policy has announced for a job or done to it, and the button that puts it off."""
+"""What the idle policy has announced for a job or done to it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_POST
 
-from frontend.pages.jobs.addresses import job_address
 from frontend.pages.jobs.job_facts import Rights
-from frontend.shell.form_actions import run_change
-from frontend.shell.page_shell import login_required, viewer
 from frontend.texts import formats
 from scheduling.models import IdleAction, IdleStretch, Job
 from scheduling.selectors.idle import find_idle_stretch
-from scheduling.selectors.job import job_get
-from scheduling.services.jobs.idle_extension import extend_idle_job
-from tenants.selectors.tenant import workspace_get
 
 _ANNOUNCED: Final[dict[str, str | Promise]] = {
     IdleAction.SUSPEND: gettext_lazy("Idle GPUs: the job will be suspended in %(span)s"),
@@ -79,17 +70,3 @@ def _extended(stretch: IdleStretch, now: datetime) -> IdleNotice | None:
     left = formats.format_duration((stretch.extended_until - now).total_seconds())
     title = _("Idle GPUs: extended, %(span)s left") % {"span": left}
     return IdleNotice(title, _("The owner is warned again before the idle policy acts."), "info")
-
-
-@require_POST
-@login_required
-def extend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """Put off what was announced by the idle timeout."""
-    who = viewer(request)
-    found = job_get(viewer=who, workspace=workspace_get(viewer=who, slug=workspace), ref=job)
-    run_change(
-        request,
-        lambda: extend_idle_job(acting_user=who, job=found),
-        _("%(name)s can stay idle longer") % {"name": found.name},
-    )
-    return redirect(job_address(workspace, found.pk))

@@ -244,7 +244,8 @@ class Job:
     allocations and quota this one takes over. `stale_grace_s` is how long the gang may stay below its
     minimum, `max_idle_s` how long its cards may be idle, which they are since `idle_since`; None is the value
     of the configuration, negative is never. One that `shrinks_when_idle` gives up its surplus then, if it has
-    any, and is evicted otherwise; idle jobs do not grow. A job that is not `movable` may be evicted, but
+    any, and is evicted otherwise; idle jobs do not grow, nor those without `grows`, and others not before
+    `grow_after` beyond their minimum. A job that is not `movable` may be evicted, but
     consolidation does not move it. `allowances` are the caps that it counts against, `barred` the flavors
     whose budget does not let it start. A job that was `drained` does not borrow again, until `drained_until`
     if that is known.
@@ -276,6 +277,8 @@ class Job:
     idle_since: Instant | None = None
     max_idle_s: int | None = None
     shrinks_when_idle: bool = False
+    grows: bool = True
+    grow_after: Instant | None = None
     topology: TopologyRule | None = None
     sub_gangs: tuple[SubGang, ...] = ()
     movable: bool = True

@@ -71,7 +71,12 @@ def test_a_dead_mail_server_loses_nothing(bench: Bench, settings: Any) -> None:
 
 @pytest.mark.parametrize(
     ("account", "stretch"),
-    [({"email": ""}, {}), ({"is_active": False}, {}), ({}, {"warned_at": None}), ({}, {"acted_at": clock.now()})],
+    [
+        ({"email": ""}, {}),
+        ({"is_active": False}, {}),
+        ({}, {"warned_at": None}),
+        ({}, {"acted_at": clock.now()}),
+    ],
 )
 def test_nobody_else_gets_one(
     bench: Bench, settings: Any, account: dict[str, Any], stretch: dict[str, Any]

@@ -123,9 +123,9 @@ def _growable_index_of(session: Session) -> GrowableJobIndex:
 
 
 def _growable_job(job: Job, held: Sequence[Allocation]) -> GrowableJob | None:
-    """Return the job with its missing tasks; None also while a task of the job is terminating, or while its
-    cards are idle."""
-    if job.idle_since is not None:
+    """Return the job with its missing tasks; None also while a task of the job is terminating, while its
+    cards are idle, and for a job whose kind does not grow."""
+    if job.idle_since is not None or not job.grows:
         return None
     full = len(held) + sum(role.ended for role in job.roles) >= sum(role.replicas for role in job.roles)
     return None if full or any(task.leaving for task in held) else GrowableJob.of_job(job, held)
@@ -174,8 +174,13 @@ class JobGrowth:
                 yield from group_key
 
     def _may_grow(self, growable: GrowableJob) -> bool:
-        """Return whether no pending job comes first; a gang below its minimum waits for none."""
-        return growable.size == BROKEN or self._reserved_flavors.isdisjoint(growable.flavors)
+        """Return whether no pending job comes first and the job's pause is over; a gang below its minimum
+        waits for neither."""
+        if growable.size == BROKEN:
+            return True
+        after = growable.job.grow_after
+        rested = after is None or after <= self._session.now
+        return rested and self._reserved_flavors.isdisjoint(growable.flavors)
 
     def _has_slots(self, growable: GrowableJob) -> bool:
         queue = self._session.snapshot.queues[growable.job.queue]
