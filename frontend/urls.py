@@ -17,6 +17,7 @@ from frontend.pages.jobs import (
     workspace_overview,
 )
 from frontend.pages.operations import audit
+from frontend.pages.people import choices, invitation
 from frontend.pages.policies import job_policies
 from frontend.pages.quotas import page as quota_page
 from frontend.pages.requests import limits, own_requests
@@ -64,6 +65,8 @@ urlpatterns = [
     path("account", profile.account, name="account"),
     path("account/keys", access_keys.own_keys, name="account-keys"),
     path("search", search.search, name="search"),
+    path("people", choices.people, name="people"),
+    path("invitation/<uuid:user>/<str:token>", invitation.invitation, name="invitation"),
     path("w/<slug:workspace>", workspace_overview.start, name="workspace"),
     path("w/<slug:workspace>/", include(_WORKSPACE)),
     path("ops/", include("frontend.urls_operations")),

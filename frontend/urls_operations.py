@@ -6,6 +6,7 @@ from django.urls import path
 
 from frontend.pages.alerts import alert_list, channels, rules, silences
 from frontend.pages.operations import audit, node, node_list, overview, sources
+from frontend.pages.people import users
 from frontend.pages.policies import cells, job_policies, priorities, queues
 from frontend.pages.quotas import edit, file, history, page
 from frontend.pages.requests import budgets, inbox, loans, own_requests
@@ -31,6 +32,8 @@ urlpatterns = [
     path("tenants/<uuid:tenant>/requests", own_requests.folder_requests, name="ops-tenant-requests"),
     path("tenants/<uuid:tenant>/roles", roles.roles, name="ops-tenant-roles"),
     path("roles", roles.roles, name="ops-roles"),
+    path("users", users.users, name="ops-users"),
+    path("users/<uuid:user>", users.user, name="ops-user"),
     path("groups", groups.groups, name="ops-groups"),
     path("groups/<uuid:group>", groups.group, name="ops-group"),
     path("policies", job_policies.policies, name="ops-policies"),

@@ -172,6 +172,14 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
             _("Access"),
             (
                 NavigationEntry(
+                    "users",
+                    _("Users"),
+                    "user",
+                    "frontend:ops-users",
+                    covers=("frontend:ops-user",),
+                    operator=True,
+                ),
+                NavigationEntry(
                     "groups",
                     _("Groups"),
                     "users",

@@ -27,9 +27,11 @@ from tenants.api.shapes import (
     ServiceAccountSerializer,
     UserChangeSerializer,
     UserCreateSerializer,
+    UserDetailSerializer,
     UserSerializer,
 )
 from tenants.api.tenants import body_of
+from tenants.models import User
 from tenants.selectors.account import (
     group_get,
     group_list,
@@ -40,6 +42,7 @@ from tenants.selectors.account import (
     user_list,
     user_named,
 )
+from tenants.selectors.user import user_overviews
 from tenants.services.account import password_set, user_create, user_set_active, user_unlock
 from tenants.services.group import group_add, group_create, group_delete, group_remove, group_update
 from tenants.services.service_account import service_account_close, service_account_create
@@ -95,14 +98,14 @@ class UserView(PlatformView):
 
     @extend_schema(
         operation_id="user_get", summary="Get an account",
-        responses={200: UserSerializer, **problem_responses(400, 404)},
+        responses={200: UserDetailSerializer, **problem_responses(400, 404)},
         tags=["accounts"],
     )  # fmt: skip
     def get(self, request: Request, **kwargs: Any) -> Response:
-        """Return the account."""
+        """Return the account with its state, roles and groups."""
         read_query(request, NoQuery)
         user = user_get(viewer=self.viewer, user_id=kwargs["user"])
-        return Response(UserSerializer(user).data, headers=version_header(user))
+        return Response(UserDetailSerializer(_detail(self.viewer, user)).data, headers=version_header(user))
 
     @extend_schema(
         operation_id="user_update",
@@ -165,6 +168,28 @@ class UserPasswordView(PlatformView):
         values = body_of(request, PasswordSetSerializer)
         reset = password_set(acting_user=self.viewer, user=user, **values)
         return Response(PasswordResetSerializer(reset).data)
+
+
+def _detail(viewer: User, user: User) -> dict[str, Any]:
+    """Describe one account for its admin."""
+    overview = user_overviews(viewer=viewer, users=[user])[0]
+    fields = ("id", "username", "email", "is_active", "is_invited", "must_change_password",
+              "password_expires_at", "last_login")  # fmt: skip
+    return {
+        **{name: getattr(user, name) for name in fields},
+        "state": overview.state,
+        "identity_providers": overview.providers,
+        "access_keys": overview.keys,
+        "groups": [group.name for group in overview.groups],
+        "roles": [
+            {
+                "role": role.role_name,
+                "tenant": role.tenant,
+                "group": role.group.name if role.group else "",
+            }
+            for role in overview.roles
+        ],
+    }
 
 
 class GroupsQuery(ListQuery):

@@ -9,6 +9,7 @@ from rest_framework import serializers
 from tenants.access.permissions import Permission
 from tenants.api.bodies import StrictSerializer
 from tenants.models import TenantKind
+from tenants.selectors.user import UserState
 
 POINTS = [permission.value for permission in Permission]
 
@@ -152,6 +153,43 @@ class UserCreateSerializer(StrictSerializer):
         trim_whitespace=False,
         help_text=("Initial password; must be changed at the first sign-in."),
     )
+
+
+class UserDetailSerializer(UserSerializer):
+    invited = serializers.BooleanField(
+        source="is_invited", help_text="The invitation has not been accepted yet."
+    )
+    state = serializers.ChoiceField(choices=[state.value for state in UserState])
+    identity_providers = serializers.ListField(
+        child=serializers.CharField(), help_text="Identity providers by which the person signed in."
+    )
+    access_keys = serializers.IntegerField(help_text="Number of valid access keys.")
+    groups = serializers.ListField(child=serializers.CharField())
+    roles = RightSerializer(many=True)
+
+
+class InvitationCreateSerializer(StrictSerializer):
+    username = serializers.CharField(max_length=150)
+    email = serializers.EmailField(required=False, default="", allow_blank=True)
+
+
+class InvitationSerializer(serializers.Serializer[Any]):
+    user = UserSerializer()
+    path = serializers.CharField(
+        allow_null=True, help_text="Page of the console that sets the first password. Shown once."
+    )
+    expires_at = serializers.DateTimeField()
+    emailed = serializers.BooleanField(help_text="The link is sent to the email address too.")
+
+
+class AccessEndSerializer(StrictSerializer):
+    sessions = serializers.BooleanField(default=True, help_text="End all sessions.")
+    keys = serializers.BooleanField(default=True, help_text="Revoke all access keys.")
+
+
+class AccessEndedSerializer(serializers.Serializer[Any]):
+    sessions_ended = serializers.BooleanField()
+    keys_revoked = serializers.IntegerField()
 
 
 class UserChangeSerializer(StrictSerializer):

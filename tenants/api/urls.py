@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from tenants.api import accounts, audit, keys, members, tenants, views
+from tenants.api import accounts, audit, invitations, keys, members, tenants, views
 
 _WORKSPACES = [
     path("workspaces", views.WorkspacesView.as_view(), name="workspaces"),
@@ -50,6 +50,9 @@ _ADMIN = [
     path("admin/users/<uuid:user>", accounts.UserView.as_view()),
     path("admin/users/<uuid:user>/unlock", accounts.UserUnlockView.as_view()),
     path("admin/users/<uuid:user>/password", accounts.UserPasswordView.as_view()),
+    path("admin/users/<uuid:user>/invitation", invitations.UserInvitationView.as_view()),
+    path("admin/users/<uuid:user>/end-access", invitations.UserEndAccessView.as_view()),
+    path("admin/invitations", invitations.InvitationsView.as_view()),
     path("admin/groups", accounts.GroupsView.as_view()),
     path("admin/groups/<uuid:group>", accounts.GroupView.as_view()),
     path("admin/groups/<uuid:group>/people", accounts.GroupPeopleView.as_view()),

@@ -22,8 +22,9 @@ class User(Versioned, AbstractUser):
     """A person or a service account. What it may do comes from its memberships alone.
 
     A one-time password (`must_change_password`) is good until `password_expires_at`, for nothing but to
-    choose another one. A service account belongs to a tenant (`home`), has no password, and acts by access
-    keys only.
+    choose another one; an account that has no password yet is an invitation until then. Sessions carry the
+    number `sessions_ended`, so that a higher one ends them all. A service account belongs to a tenant
+    (`home`), has no password, and acts by access keys only.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -33,6 +34,7 @@ class User(Versioned, AbstractUser):
     )
     must_change_password = models.BooleanField(default=False)
     password_expires_at = models.DateTimeField(null=True, blank=True)
+    sessions_ended = models.PositiveIntegerField(default=0, db_default=0)
 
     REQUIRED_FIELDS: ClassVar[list[str]] = []  # nothing here is sent by e-mail
 
@@ -53,6 +55,16 @@ class User(Versioned, AbstractUser):
         """Whether the one-time password was not changed in time."""
         end = self.password_expires_at
         return self.must_change_password and end is not None and end <= clock.now()
+
+    @property
+    def is_invited(self) -> bool:
+        """Whether the account waits for its person to choose a first password."""
+        return self.must_change_password and not self.has_usable_password()
+
+    def _get_session_auth_hash(self, secret: str | None = None) -> str:
+        found: str = super()._get_session_auth_hash(secret=secret)  # type: ignore[misc]
+        # Zero adds nothing, so that sessions of the version before stay open over an upgrade.
+        return f"{found}{self.sessions_ended}" if self.sessions_ended else found
 
     @property
     def is_service(self) -> bool:

@@ -30,6 +30,15 @@ class WrongPassword(Invalid):
 
 
 @dataclass(frozen=True, slots=True)
+class AccessEnd:
+    """How much access of an account was ended: whether its sessions, and how many keys."""
+
+    user: User
+    sessions_ended: bool
+    keys_revoked: int
+
+
+@dataclass(frozen=True, slots=True)
 class PasswordReset:
     """What a new one-time password did: when it expires, and what became of the account's access keys."""
 
@@ -56,15 +65,11 @@ def user_create(
     is taken.
     """
     permissions.require_permission(acting_user, Permission.MEMBER_EDIT)
-    user = User(username=username, email=email)
-    _check_fields(user)
-    _check_password(password, user)
-    if User.objects.filter(username__iexact=username).exists():
-        message = _("User %(name)s already exists.") % {"name": username}
-        raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("username", "taken", message)])
+    require_free_username(username, email)
+    require_good_password(password, User(username=username, email=email))
     user = User.objects.create_user(username=username, password=password, email=email)
     user.must_change_password = must_change_password
-    user.password_expires_at = _one_time_end() if must_change_password and expires else None
+    user.password_expires_at = one_time_end() if must_change_password and expires else None
     user.save(update_fields=["must_change_password", "password_expires_at"])
     _note(acting_user, "create", user, after={"username": username})
     return user
@@ -75,7 +80,7 @@ def user_set_active(*, acting_user: Actor, user: User, active: bool, expected: i
 
     Raises: PermissionDenied; PreconditionFailed; Conflict for the last admin of the platform.
     """
-    _require_over(acting_user, user)
+    require_account(acting_user, user)
     with last_admin_kept():
         require_current(user, expected)
         if user.is_active != active:
@@ -92,10 +97,31 @@ def user_unlock(*, acting_user: Actor, user: User) -> int:
 
     Raises: PermissionDenied.
     """
-    _require_over(acting_user, user)
+    require_account(acting_user, user)
     found = int(axes_reset(username=user.username))
     _note(acting_user, "unlock", user)
     return found
+
+
+@transaction.atomic
+def user_end_access(
+    *, acting_user: Actor, user: User, sessions: bool = True, keys: bool = True, expected: int | None = None
+) -> AccessEnd:
+    """End the sessions of an account, revoke its access keys, or both; its password and roles stay.
+
+    Raises: PermissionDenied; PreconditionFailed; Conflict for one's own sessions, which signing out ends.
+    """
+    require_account(acting_user, user)
+    if sessions and acting_user.pk == user.pk:
+        raise Conflict(_("Sign out to end your own session."), code="OWN_SESSIONS")
+    advance_version(user, expected=expected)
+    if sessions:
+        user.sessions_ended += 1
+        user.save(update_fields=["sessions_ended"])
+    live = AccessKey.unscoped.filter(user=user, revoked_at__isnull=True)
+    revoked = live.update(revoked_at=clock.now()) if keys else 0
+    _note(acting_user, "end-access", user, after={"sessions_ended": sessions, "keys_revoked": revoked})
+    return AccessEnd(user, sessions, revoked)
 
 
 @transaction.atomic
@@ -106,16 +132,16 @@ def password_set(*, acting_user: Actor, user: User, password: str, keep_keys: bo
     Raises: PermissionDenied; Conflict for one's own password, which is changed by who knows it; Invalid
     against the rules, or for an account that has no password.
     """
-    _require_over(acting_user, user)
+    require_account(acting_user, user)
     if user.is_service:
         message = _("Service accounts have no password. Use access keys.")
         raise Invalid(message, errors=[FieldError("user", "service", message)])
     if acting_user.pk == user.pk:
         raise Conflict(_("Use your current password to change your own password."), code="OWN_PASSWORD")
-    _check_password(password, user)
+    require_good_password(password, user)
     advance_version(user, expected=None)
     user.must_change_password = True
-    user.password_expires_at = end = _one_time_end()
+    user.password_expires_at = end = one_time_end()
     _set(user, password)
     keys = AccessKey.unscoped.filter(user=user, revoked_at__isnull=True)
     revoked = 0 if keep_keys else keys.update(revoked_at=clock.now())
@@ -141,7 +167,7 @@ def password_change(*, acting_user: User, old_password: str, new_password: str) 
     if new_password == old_password:
         message = _("The new password must differ from the current one.")
         raise Invalid(message, errors=[FieldError("new", "same", message)])
-    _check_password(new_password, acting_user, field="new")
+    require_good_password(new_password, acting_user, field="new")
     advance_version(acting_user, expected=None)
     acting_user.must_change_password = False
     acting_user.password_expires_at = None
@@ -151,7 +177,8 @@ def password_change(*, acting_user: User, old_password: str, new_password: str) 
     transaction.on_commit(lambda: password_changed.send(User, username=username))
 
 
-def _require_over(actor: Actor, user: User) -> None:
+def require_account(actor: Actor, user: User) -> None:
+    """Check that `actor` may change the account. Raises: PermissionDenied."""
     permissions.require_permission(actor, Permission.MEMBER_EDIT)
     permissions.require_over(actor, user)
 
@@ -162,11 +189,13 @@ def _set(user: User, password: str) -> None:
     user.save(update_fields=["password", "must_change_password", "password_expires_at"])
 
 
-def _one_time_end() -> datetime:
+def one_time_end() -> datetime:
+    """The moment until which a one-time password or an invitation of now can be used."""
     return clock.now() + timedelta(hours=settings.ALLOTMENT_ONE_TIME_PASSWORD_HOURS)
 
 
-def _check_password(password: str, user: User, *, field: str = "password") -> None:
+def require_good_password(password: str, user: User, *, field: str = "password") -> None:
+    """Check a new password against the rules. Raises: Invalid naming `field`."""
     try:
         validate_password(password, user)
     except ValidationError as error:
@@ -174,9 +203,13 @@ def _check_password(password: str, user: User, *, field: str = "password") -> No
         raise Invalid(" ".join(e.message for e in found), errors=found) from error
 
 
-def _check_fields(user: User) -> None:
+def require_free_username(username: str, email: str) -> None:
+    """Check the fields of an account to be.
+
+    Raises: Invalid for a name or an address against the rules; Conflict with code NAME_TAKEN.
+    """
     try:
-        user.clean_fields(exclude=["password"])
+        User(username=username, email=email).clean_fields(exclude=["password"])
     except ValidationError as error:
         found = [
             FieldError(field, str(e.code or "invalid"), str(e.messages[0]))
@@ -184,6 +217,9 @@ def _check_fields(user: User) -> None:
             for e in errors
         ]
         raise Invalid(" ".join(e.message for e in found), errors=found) from error
+    if User.objects.filter(username__iexact=username).exists():
+        message = _("User %(name)s already exists.") % {"name": username}
+        raise Conflict(message, code="NAME_TAKEN", errors=[FieldError("username", "taken", message)])
 
 
 def _note(actor: Actor, verb: str, user: User, **change: Any) -> None:

@@ -38,7 +38,7 @@ REFUSING: Final = frozenset(
     {
         "require_permission", "require_cover", "require_over",
         "require_decider", "require_edit", "require_view", "require_stop", "require_manage",
-        "scope_require", "require_password_chosen", "_require", "_require_over", "_require_owner",
+        "scope_require", "require_password_chosen", "_require", "require_account", "_require_owner",
         "_require_above", "_require_all", "_require_one", "_require_claim",
     }
 )  # fmt: skip

@@ -227,6 +227,7 @@ TENANTS: Final = (
 )
 
 _ADMINS: Final = must((EDIT, "platform"))
+_OVER_USER: Final = _ADMINS + cover(VIEW, place="platform")
 ACCOUNTS: Final = (
     page("ops/roles", _ADMINS, shows=(("platform-hand", _ADMINS),)),
     form(
@@ -236,6 +237,23 @@ ACCOUNTS: Final = (
         "make",
         body={"name": "Helper", "points": [VIEW]},
     ),
+    page("ops/users", _ADMINS),
+    form("ops/users", _ADMINS, "tenants_user", "invite", ok=200, body={"do": "invite", "username": "fresh"}),
+    form("ops/users", _ADMINS, "tenants_user", "create", ok=200, body={"do": "create", "username": "fresh"}),
+    page("ops/users/{user}", _ADMINS, shows=(('value="disable"', _OVER_USER),)),
+    form(
+        "ops/users/{user}",
+        _OVER_USER,
+        "tenants_user",
+        body={"do": "disable", "version": "{user.version}"},
+    ),
+    form(
+        "ops/users/{user}",
+        _OVER_USER,
+        "tenants_user",
+        body={"do": "end-access", "sessions": "on", "version": "{user.version}"},
+    ),
+    form("ops/users/{user}", _OVER_USER, "tenants_user", ok=200, body={"do": "password"}),
     page("ops/groups", _ADMINS, shows=(("crowd", _ADMINS),)),
     form("ops/groups", _ADMINS, "tenants_group", "make", body={"name": "Fresh"}),
     page("ops/groups/{group}", _ADMINS),

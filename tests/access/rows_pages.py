@@ -64,6 +64,16 @@ ACCOUNT: Final = (
         body={"do": "revoke", "key": "{own_key}"},
     ),
     form("account/keys", NOBODY, "", "of another", body={"do": "revoke", "key": "{prefix}"}),
+    page("people", EVERYBODY, query="?q=e"),
+    page("invitation/{invited}/{invitation}", EVERYBODY, open=True),
+    form(
+        "invitation/{invited}/{invitation}",
+        EVERYBODY,
+        "tenants_user",
+        "accept",
+        open=True,
+        body={"new": "quite another 22", "again": "quite another 22"},
+    ),
     page("search", EVERYBODY, query="?q=train", case="of a job", lists="train", listed=need(JOB), ok=0),
     page(
         "search",

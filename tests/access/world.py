@@ -41,6 +41,7 @@ from scheduling.models import Job, JobState, PriorityGrant, WorkspacePolicy
 from telemetry.models import Price, TelemetrySource
 from tenants.models import AccessKey, Member, Role, Tenant, User
 from tenants.services.access_key import access_key_create
+from tenants.services.invitation import user_invite
 from tenants.services.tenant import tenant_archive
 from tests.access.actors import ACTORS, VIEW, Actor
 from tests.builders import clusters, jobs, quotas, tenancy
@@ -384,6 +385,7 @@ def _platform(w: AccessWorld) -> None:
         **_alert_things(None, "summit", pat),
     }
     steep = jobs.priority_class("steep")
+    invitation = user_invite(acting_user=SYSTEM, username="ivy")
     w.shared = (
         versions(rows | {"class": steep, "cell": w.cell})
         | {name: str(row.pk) for name, row in rows.items()}
@@ -397,6 +399,8 @@ def _platform(w: AccessWorld) -> None:
             "name": w.nodes[0].name,
             "uuid": w.nodes[0].devices.order_by("index")[0].uuid,
             "class": "steep",
+            "invited": str(invitation.user.pk),
+            "invitation": invitation.path.rpartition("/")[2],
         }
     )
 

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError
 from frontend.components import view_models
+from frontend.components.people_field import PeopleInput
 from frontend.pages.tenancy.members import id_of
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
@@ -33,6 +34,12 @@ class GroupForm(forms.Form):
         required=False,
         help_text=gettext_lazy("Membership is synced at each sign-in."),
     )
+
+
+class AddPersonForm(forms.Form):
+    """A user who joins a group."""
+
+    name = forms.CharField(label=gettext_lazy("Username"), max_length=150, widget=PeopleInput())
 
 
 @login_required
@@ -60,6 +67,7 @@ def group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
     who = viewer(request)
     found = group_get(viewer=who, group_id=group)
     form = GroupForm(initial={"name": found.name, "claim": found.claim or ""})
+    adding = AddPersonForm()
     if request.method == "POST":
         what = request.POST.get("do")
         if what == "rename":
@@ -71,17 +79,23 @@ def group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
             remove = partial(group_delete, acting_user=who, group=found, expected=version_of(request))
             gone = run_change(request, remove, word, now=partial(_now, found))
             return redirect("frontend:ops-groups") if gone else redirect("frontend:ops-group", group=group)
+        elif what == "add":
+            adding = AddPersonForm(request.POST)
+            if adding.is_valid() and _added(request, who, found, adding):
+                return redirect("frontend:ops-group", group=found.pk)
         else:
-            _people(request, who, found)
+            _remove(request, who, found)
             return redirect("frontend:ops-group", group=found.pk)
     frame(request, label=_("Groups"), trail=found.name)
     page = {
         "group": found,
         "people": group_people(viewer=who, group=found),
         "form": form,
+        "adding": adding,
         "crumbs": [view_models.Crumb(label=_("Groups"), url=reverse("frontend:ops-groups"))],
     }
-    return render(request, "frontend/tenancy/group.html", page, status=400 if form.errors else 200)
+    status = 400 if form.errors or adding.errors else 200
+    return render(request, "frontend/tenancy/group.html", page, status=status)
 
 
 def _renamed(request: HttpRequest, who: User, found: Group, form: GroupForm) -> bool:
@@ -102,13 +116,18 @@ def _now(found: Group) -> str:
     return _("Current name: %(name)s. Membership source: local.") % {"name": found.name}
 
 
-def _people(request: HttpRequest, who: User, found: Group) -> None:
-    """Put somebody in, or take them out."""
-    if request.POST.get("do") == "add":
-        name = request.POST.get("name", "").strip()
-        word = _("%(name)s added to %(group)s") % {"name": name, "group": found.name}
-        run_change(request, lambda: group_add(acting_user=who, group=found, user=user_named(name)), word)
-        return
+def _added(request: HttpRequest, who: User, found: Group, form: AddPersonForm) -> bool:
+    name = form.cleaned_data["name"].strip()
+    try:
+        group_add(acting_user=who, group=found, user=user_named(name, "name"))
+    except AllotmentError as error:
+        show_refusal(form, error)
+        return False
+    messages.success(request, _("%(name)s added to %(group)s") % {"name": name, "group": found.name})
+    return True
+
+
+def _remove(request: HttpRequest, who: User, found: Group) -> None:
     person = user_get(viewer=who, user_id=id_of(request.POST.get("user", "")))
     word = _("%(name)s removed from %(group)s")
     words = {"name": person.username, "group": found.name}

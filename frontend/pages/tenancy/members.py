@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from django import forms
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from foundation.core.errors import NotFound
-from frontend.shell.form_actions import run_change, version_of
+from foundation.core.errors import AllotmentError, NotFound
+from frontend.components.people_field import PeopleInput
+from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from frontend.texts.labels import role_word
 from tenants.access import permissions
@@ -48,26 +52,57 @@ class Person:
     points: Sequence[str]
 
 
+class AddMemberForm(forms.Form):
+    """A user or group that gets a role."""
+
+    kind = forms.ChoiceField(
+        label=gettext_lazy("Type"),
+        required=False,
+        initial="user",
+        choices=[("user", gettext_lazy("User")), ("group", gettext_lazy("Group"))],
+    )
+    name = forms.CharField(
+        label=gettext_lazy("User or group name"), max_length=150, widget=PeopleInput(kind_from="kind")
+    )
+    role = forms.ChoiceField(label=gettext_lazy("Role"), initial="viewer")
+    use_required_attribute = False
+
+    def __init__(self, data: object = None, *, roles: Sequence[tuple[str, str]]) -> None:
+        super().__init__(data)  # type: ignore[arg-type]
+        field = self.fields["role"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101
+        field.choices = roles
+
+
 @login_required
 def workspace_members(request: HttpRequest, workspace: str) -> HttpResponse:
     """The members of a workspace; POST adds, changes or removes one."""
     who = viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
+    form: AddMemberForm | None = None
     if request.method == "POST":
-        apply_form(request, who, place)
-        return redirect("frontend:workspace-members", workspace=workspace)
+        form = apply_form(request, who, place)
+        if form is None:
+            return redirect("frontend:workspace-members", workspace=workspace)
     frame(request, place)
-    page = card_of(who, place, reverse("frontend:workspace-members", args=[workspace]))
-    return render(request, "frontend/tenancy/members.html", page | {"workspace": place})
+    page = card_of(who, place, reverse("frontend:workspace-members", args=[workspace]), form)
+    status = 400 if form else 200
+    return render(request, "frontend/tenancy/members.html", page | {"workspace": place}, status=status)
 
 
-def card_of(who: User, place: Tenant, url: str) -> dict[str, Any]:
-    """What the card of members shows; its forms post to `url`."""
+def _roles(who: User, place: Tenant) -> list[tuple[str, str]]:
     custom = [(role.name, role.name) for role in role_list(viewer=who, tenant=place)]
+    return [(role.name, role_word(role.name)) for role in built_in_list(place)] + custom
+
+
+def card_of(who: User, place: Tenant, url: str, form: AddMemberForm | None = None) -> dict[str, Any]:
+    """What the card of members shows; its forms post to `url`. `form` is one that was refused."""
+    roles = _roles(who, place)
     return {
+        "member_form": form or AddMemberForm(roles=roles),
         "members": [_line(member, place) for member in member_list(viewer=who, tenant=place, inherited=True)],
         "people": [_person(found) for found in effective_list(viewer=who, tenant=place)],
-        "roles": [(role.name, role_word(role.name)) for role in built_in_list(place)] + custom,
+        "roles": roles,
         "may_edit": permissions.has_permission(who, Permission.MEMBER_EDIT, place) and not place.is_archived,
         "members_url": url,
     }
@@ -103,26 +138,11 @@ def id_of(text: str) -> uuid.UUID:
         raise NotFound from error
 
 
-def apply_form(request: HttpRequest, who: User, place: Tenant) -> None:
-    """Add, change or remove a member as the form says."""
+def apply_form(request: HttpRequest, who: User, place: Tenant) -> AddMemberForm | None:
+    """Add, change or remove a member as the form says; the form of a new member again where it is wrong."""
     asked, what = request.POST, request.POST.get("do")
     if what == "add":
-        name = asked.get("name", "").strip()
-        run_change(
-            request,
-            lambda: member_set(
-                acting_user=who,
-                tenant=place,
-                role=role_named(viewer=who, tenant=place, name=asked.get("role", "")),
-                **(
-                    {"group": group_named(name)}
-                    if asked.get("kind") == "group"
-                    else {"user": user_named(name)}
-                ),
-            ),
-            _("%(name)s added") % {"name": name},
-        )
-        return
+        return _add(request, who, place)
     member = member_get(viewer=who, tenant=place, member_id=id_of(asked.get("member", "")))
     role, version = role_word(member.role_name), version_of(request)
 
@@ -147,3 +167,26 @@ def apply_form(request: HttpRequest, who: User, place: Tenant) -> None:
             _("Role of %(name)s updated") % {"name": member.subject_name},
             now=now,
         )
+    return None
+
+
+def _add(request: HttpRequest, who: User, place: Tenant) -> AddMemberForm | None:
+    form = AddMemberForm(request.POST, roles=_roles(who, place))
+    if not form.is_valid():
+        return form
+    values = form.cleaned_data
+    name = values["name"].strip()
+    by_group = values["kind"] == "group"
+    try:
+        member_set(
+            acting_user=who,
+            tenant=place,
+            role=role_named(viewer=who, tenant=place, name=values["role"]),
+            user=None if by_group else user_named(name, "name"),
+            group=group_named(name, "name") if by_group else None,
+        )
+    except AllotmentError as error:
+        show_refusal(form, error)
+        return form
+    messages.success(request, _("%(name)s added") % {"name": name})
+    return None

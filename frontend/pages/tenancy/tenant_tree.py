@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
 from frontend.pages.tenancy import members
-from frontend.shell.form_actions import run_change, version_of
+from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from frontend.texts import formats
 from tenants.access import permissions
@@ -52,6 +52,7 @@ class NewTenantForm(forms.Form):
     kind = forms.ChoiceField(
         label=gettext_lazy("Type"),
         choices=[
+            ("", gettext_lazy("Select a type")),
             (TenantKind.WORKSPACE, gettext_lazy("Workspace (runs jobs)")),
             (TenantKind.FOLDER, gettext_lazy("Folder (contains tenants)")),
         ],
@@ -114,15 +115,17 @@ def tenant(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
     who = viewer(request)
     place = tenant_get(viewer=who, tenant_id=tenant)
     if request.method == "POST":
-        form = _act(request, who, place)
-        if form is None:
+        answer = _act(request, who, place)
+        if answer is None:
             return redirect(_address(place))
-        return _show(request, who, place, form, status=400)
-    return _show(request, who, place, NewTenantForm())
+        if isinstance(answer, Tenant):
+            return redirect(_address(answer))
+        return _show(request, who, place, answer)
+    return _show(request, who, place, None)
 
 
 def _show(
-    request: HttpRequest, who: User, place: Tenant, form: NewTenantForm, status: int = 200
+    request: HttpRequest, who: User, place: Tenant, refused: NewTenantForm | members.AddMemberForm | None
 ) -> HttpResponse:
     above = place.parent
     decides = above is not None and permissions.has_permission(who, Permission.TENANT_EDIT, above)
@@ -131,7 +134,8 @@ def _show(
     page: dict[str, Any] = {
         "place": place,
         "crumbs": _crumbs(who, place),
-        "form": form,
+        "form": refused if isinstance(refused, NewTenantForm) else NewTenantForm(),
+        "children": [row for row in _rows(tenant_list(viewer=who)) if row.tenant.parent_id == place.pk],
         "may_add": edits and not place.is_workspace and not place.is_archived,
         "may_rename": edits and not place.is_archived,
         "may_move": decides and not place.is_archived,
@@ -141,9 +145,11 @@ def _show(
         "effects": tenant_archive_preview(viewer=who, tenant=place) if decides else [],
         "asked": request.GET.get("to", ""),
         **_previewed(_preview(request, who, place)),
-        **members.card_of(who, place, _address(place)),
+        **members.card_of(
+            who, place, _address(place), refused if isinstance(refused, members.AddMemberForm) else None
+        ),
     }
-    return render(request, "frontend/tenancy/tenant.html", page, status=status)
+    return render(request, "frontend/tenancy/tenant.html", page, status=400 if refused else 200)
 
 
 def _crumbs(who: User, place: Tenant) -> list[view_models.Crumb]:
@@ -215,8 +221,10 @@ def _quota_line(effect: Effect) -> dict[str, Any]:
     }
 
 
-def _act(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None:
-    """Do what the form asks for; the form of a new tenant again where it is wrong, else nothing."""
+def _act(
+    request: HttpRequest, who: User, place: Tenant
+) -> Tenant | NewTenantForm | members.AddMemberForm | None:
+    """Do what the form asks for; the form again where it is wrong, or the tenant that was created."""
     asked, what = request.POST, request.POST.get("do")
     words, version = {"name": place.name}, version_of(request)
     now = partial(_now, place)
@@ -238,7 +246,7 @@ def _act(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None
         restore = partial(tenant_restore, acting_user=who, tenant=place, expected=version)
         run_change(request, restore, _("%(name)s restored") % words, now=now)
     else:
-        members.apply_form(request, who, place)
+        return members.apply_form(request, who, place)
     return None
 
 
@@ -250,7 +258,7 @@ def _now(place: Tenant) -> str:
     return _("Current name: %(name)s. Parent: %(parent)s.") % words
 
 
-def _new(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None:
+def _new(request: HttpRequest, who: User, place: Tenant) -> Tenant | NewTenantForm:
     form = NewTenantForm(request.POST)
     if not form.is_valid():
         return form
@@ -263,13 +271,10 @@ def _new(request: HttpRequest, who: User, place: Tenant) -> NewTenantForm | None
             slug=values["slug"],
             name=values["name"],
         )
-    except (NotFound, PermissionDenied):
+    except PermissionDenied:
         raise
     except AllotmentError as error:
-        for wrong in error.errors:
-            form.add_error(wrong.field if wrong.field in form.fields else None, wrong.message)
-        if not error.errors:
-            form.add_error(None, error.detail)
+        show_refusal(form, error)
         return form
     messages.success(request, _("%(name)s created") % {"name": made.name})
-    return None
+    return made

@@ -18,6 +18,7 @@ OPEN: Final = frozenset(
     {
         _ACCOUNT,
         "frontend:login",
+        "frontend:invitation",
         "frontend:logout",
         "set_language",
         "livez",

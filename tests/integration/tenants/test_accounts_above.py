@@ -21,7 +21,7 @@ import telemetry.services
 import tenants.services
 from foundation.core.errors import PermissionDenied
 from tenants.models import AccessKey, Group, Role, User
-from tenants.services import access_key, account, group, service_account
+from tenants.services import access_key, account, group, invitation, service_account
 from tests.builders import tenancy
 from tests.builders.world import World, world
 
@@ -35,10 +35,20 @@ def key_of(user: User) -> AccessKey:
     return AccessKey.unscoped.filter(user=user, revoked_at__isnull=True).latest("created_at")
 
 
+def invited(user: User) -> User:
+    user.set_unusable_password()
+    user.must_change_password = True  # in memory: the renewal asks no more of it
+    return user
+
+
 RULED: Final[dict[str, Callable[[User, User], object]]] = {
     "account.user_set_active": lambda by, of: account.user_set_active(acting_user=by, user=of, active=False),
     "account.user_unlock": lambda by, of: account.user_unlock(acting_user=by, user=of),
     "account.password_set": lambda by, of: account.password_set(acting_user=by, user=of, password=PASSWORD),
+    "account.user_end_access": lambda by, of: account.user_end_access(acting_user=by, user=of),
+    "invitation.invitation_renew": lambda by, of: invitation.invitation_renew(
+        acting_user=by, user=invited(of)
+    ),
     "access_key.access_key_create": lambda by, of: access_key.access_key_create(
         acting_user=by, user=of, name="mine"
     ),
@@ -218,6 +228,8 @@ ROUTES: Final = {
     ("admin/users/{user}", "patch"): {"is_active": False},
     ("admin/users/{user}/unlock", "post"): {},
     ("admin/users/{user}/password", "post"): {"password": PASSWORD},
+    ("admin/users/{user}/end-access", "post"): {},
+    ("admin/users/{user}/invitation", "post"): {},
 }
 """The routes that name another person's account, with a body of each."""
 OTHER_ROUTES: Final = {

@@ -54,7 +54,7 @@ def test_a_group_is_made_filled_and_removed(w: World) -> None:
     assert "already" in post(boss, "/ops/groups", status=400, name="ML")
     place = f"/ops/groups/{Group.unscoped.get().pk}"
     assert "ed added to ML" in post(boss, place, do="add", name="ed")
-    assert "User nobody not found." in post(boss, place, do="add", name="nobody")
+    assert "User nobody not found." in post(boss, place, status=400, do="add", name="nobody")
     assert "removed from ML" in post(boss, place, do="take", user=str(w.editor.pk))
     assert "Group updated" in post(boss, place, do="rename", name="ML team", version="0")
     assert "The resource changed since you loaded it." in post(
