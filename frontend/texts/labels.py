@@ -135,6 +135,7 @@ RULES: dict[str, str | Promise] = {
     "STALE_GANG": _("Gang below minimum size"),
     "BUDGET": _("Budget exhausted"),
     "IDLE": _("Idle timeout"),
+    "SLICE_RETURNED": _("Lent GPU memory returned"),
     "OVERRIDE_ENDED": _("Temporary quota expired"),
     "QUEUE_DRAINED": _("Queue drained"),
     "CONSOLIDATION": _("Defragmentation"),

@@ -10,6 +10,7 @@ from telemetry.services.idle import idle_report
 from telemetry.services.old_grain import move_old_rows
 from telemetry.services.prune import prune_rows
 from telemetry.services.roll_up import roll_up as condense
+from telemetry.services.slice_use import report_slice_use
 from telemetry.services.summing import sum_live
 from telemetry.sources.collect import collect_sources as read_due
 from telemetry.usage.record_measured import record_measured
@@ -32,8 +33,9 @@ def collect_sources() -> None:
 
 @shared_task(name="telemetry.tasks.report_idle")
 def report_idle() -> None:
-    """Tell scheduling which jobs use their GPUs and which are idle."""
+    """Tell scheduling which jobs are idle, and how much memory slices use."""
     idle_report()
+    report_slice_use()
 
 
 @shared_task(name="telemetry.tasks.roll_up")

@@ -77,7 +77,9 @@ def commit_cycle(
 
     Raises: LeaseLost when another process has taken the cell over; then nothing is written.
     """
-    commit, bundles, done = _Commit(cell_id, epoch, taken, now), bundles_of(result.decisions), Committed()
+    # Changes of slices have transactions of their own.
+    others = [made for made in result.decisions if made.kind is not em.DecisionKind.RESIZE]
+    commit, bundles, done = _Commit(cell_id, epoch, taken, now), bundles_of(others), Committed()
     try:
         if bundles:
             done.add(commit.together(bundles))

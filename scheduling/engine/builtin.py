@@ -10,6 +10,7 @@ from scheduling.engine.actions.housekeeping.idle import IdleEviction
 from scheduling.engine.actions.housekeeping.node_pressure import NodePressureEviction
 from scheduling.engine.actions.housekeeping.stale_gang import StaleGangEviction
 from scheduling.engine.actions.housekeeping.time_limit import TimeLimitEviction
+from scheduling.engine.actions.slice_resize import SliceResize
 from scheduling.engine.model.registry import Registry
 from scheduling.engine.order.orders import ORDERS
 from scheduling.engine.order.protocols import Order
@@ -35,6 +36,7 @@ HOUSEKEEPING: tuple[Action[Session], ...] = (
     TimeLimitEviction(),
     IdleEviction(),
     ElasticResize(),
+    SliceResize(),
     Consolidation(),
 )
 

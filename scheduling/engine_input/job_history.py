@@ -41,6 +41,7 @@ PREEMPTED: Final = (
     em.EvictRule.RECLAIM_WHILE_BORROWING,
     em.EvictRule.FAIR_SHARE,
     em.EvictRule.CONSOLIDATION,
+    em.EvictRule.SLICE_RETURNED,
 )
 """Rules by which a job loses its place for another: what its cap on evictions counts."""
 

@@ -23,6 +23,7 @@ from scheduling.models.job import (
     TaskState,
 )
 from scheduling.models.priority_grant import PriorityGrant
+from scheduling.models.slice_use import SliceUse
 from scheduling.models.usage_interval import UsageInterval
 from scheduling.models.user_usage import UserUsage
 from scheduling.models.workspace_policy import WorkspacePolicy
@@ -50,6 +51,7 @@ __all__ = [
     "PriorityClass",
     "PriorityGrant",
     "ResizeState",
+    "SliceUse",
     "Task",
     "TaskState",
     "UsageInterval",

@@ -19,9 +19,11 @@ from foundation.monitoring import health
 from foundation.sql.prepared import PreparedQuery
 from scheduling import commit, engine
 from scheduling.commit import Committed
-from scheduling.engine.model import Instant
+from scheduling.engine.model import CycleResult, DecisionKind, Instant
 from scheduling.engine_input.config import brief_config, engine_config
 from scheduling.monitoring import counters
+from scheduling.services.resizing.by_use import resize_by_use
+from scheduling.snapshots import CellSnapshot
 from scheduling.snapshots.cached_jobs import TRUSTED_FOR
 from scheduling.snapshots.delegated import read_delegated
 from scheduling.snapshots.snapshot_cache import checkin, checkout, is_trusted
@@ -70,7 +72,7 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         faults.fault_point("cycle.before_commit")
         try:
             with counters.COMMIT.time_block(cell=cell):
-                done = commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
+                done = _commit(cell_id, epoch, taken, result, now)
         except leases.LeaseLost as error:
             log.warning("cycle abandoned", cell=str(cell_id), why=str(error))
             outbox.add_hint(outbox.Topic.CYCLE, cell_id, delay_s=_RETRY_S)
@@ -100,6 +102,17 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
             jobs=len(taken.jobs),
         )
     return done
+
+
+def _commit(
+    cell_id: uuid.UUID, epoch: int, taken: CellSnapshot, result: CycleResult, now: datetime
+) -> Committed:
+    """Begin the changes of slices, before others take the room that one of them needs back; then write the
+    rest. Raises: LeaseLost."""
+    for decision in result.decisions:
+        if decision.kind is DecisionKind.RESIZE:
+            resize_by_use(cell_id=cell_id, epoch=epoch, decision=decision, now=now)
+    return commit.commit_cycle(cell_id=cell_id, epoch=epoch, taken=taken, result=result, now=now)
 
 
 @lru_cache

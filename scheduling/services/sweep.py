@@ -31,6 +31,7 @@ from scheduling.models import (
 from scheduling.services import unusable
 from scheduling.services.idle import enforce_idle_rules
 from scheduling.services.obstacles import obstacles_note
+from scheduling.services.resizing.by_use import forget_stale_use
 from scheduling.services.resizing.resize_settle import resize_give_up
 from scheduling.services.start_limit import end_slow_starts
 
@@ -117,6 +118,7 @@ def watch_starts() -> None:
     """
     now = clock.now()
     enforce_idle_rules(now)
+    forget_stale_use(now)
     end_slow_starts(now=now)
     obstacles_note(now=now, running=True)
 

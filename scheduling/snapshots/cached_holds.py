@@ -32,18 +32,18 @@ _PARTS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
     )
 )
 _MARKS: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
-    lambda cell: _live(cell).values_list("pk", _LEAVING, "revision")
+    lambda cell: _live(cell).values_list("pk", _LEAVING, "revision", "slice_use__wanted_mib")
 )
 
 
 @dataclass(slots=True)
 class CachedHolds:
-    """Allocations by the key of their row. All that can change of one is whether it is leaving, and with its
-    revision what it holds."""
+    """Allocations by the key of their row. All that can change of one is whether it is leaving, with its
+    revision what it holds, and what memory it should have by its use."""
 
     cell_id: uuid.UUID
     known: dict[uuid.UUID, em.Allocation] = field(default_factory=dict)
-    _marks: dict[uuid.UUID, tuple[bool, int]] = field(default_factory=dict)
+    _marks: dict[uuid.UUID, tuple[bool, int, int | None]] = field(default_factory=dict)
 
     def read_changes(
         self, watched: Collection[uuid.UUID], turned: Collection[uuid.UUID]
@@ -53,7 +53,8 @@ class CachedHolds:
         `watched` are the workspaces in which jobs meet each other, `turned` those in which that is new, or
         no longer so.
         """
-        marks = {pk: (bool(leaving), revision) for pk, leaving, revision in _MARKS(self.cell_id)}
+        rows = _MARKS(self.cell_id)
+        marks = {pk: (bool(leaving), revision, wanted) for pk, leaving, revision, wanted in rows}
         known = self.known
         changed = {pk for pk, mark in marks.items() if pk not in known or self._marks.get(pk) != mark}
         if turned:

@@ -30,6 +30,8 @@ HOLD: Final = (
     "charge",
     "removal_asked_at",
     "restarting",
+    "slice_use__wanted_mib",
+    "slice_use__lent_at",
 )
 """What is read of an allocation."""
 PART: Final = ("allocation_id", "device__uuid", "cores", "memory_mib", "exclusive")
@@ -56,7 +58,8 @@ def holds_of(
 
 
 def _allocation(row: Row, slices: tuple[em.DeviceSlice, ...], watched: Container[uuid.UUID]) -> em.Allocation:
-    _, job, queue, workspace, placement, role, index, flavor, node, cpu, memory, charge, asked, again = row
+    _, job, queue, workspace, placement, role, index, flavor, node, cpu, memory, charge, *rest = row
+    asked, again, wanted, lent_at = rest
     return em.Allocation(
         job=str(job),
         queue=str(queue),
@@ -70,6 +73,8 @@ def _allocation(row: Row, slices: tuple[em.DeviceSlice, ...], watched: Container
         charges=_charges(str(flavor), tuple(sorted(charge.items()))),
         # A task that is started again where it was is removed, and stays.
         leaving=asked is not None and not again,
+        wanted_memory=wanted,
+        lent_at=None if lent_at is None else em.Instant(lent_at.timestamp()),
         # What the tasks of a running job mean to others, where they may mean anything.
         rules=placement_rules(placement, namespace=str(workspace), group=str(job))
         if workspace in watched

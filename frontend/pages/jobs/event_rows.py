@@ -13,6 +13,7 @@ from frontend.components import view_models
 from frontend.pages.jobs.eviction import explain_rule
 from frontend.texts import formats, labels, reasons
 from scheduling.models import IdleAction, JobEvent
+from scheduling.services.resizing.by_use import RULE as MEASURED_USE
 from scheduling.services.resizing.resize_settle import NOT_CONFIRMED
 
 Numbers = Mapping[str, Any]
@@ -244,6 +245,20 @@ def _sizes(numbers: Numbers) -> dict[str, Any]:
 
 def _resizing(actor: str, numbers: Numbers) -> str:
     told = _sizes(numbers) | {"user": actor or _("Allotment")}
+    if numbers.get("rule") == MEASURED_USE:
+        told["peak"] = formats.format_memory(numbers.get("peak"))
+        if numbers.get("to", 0) < numbers.get("from", 0):
+            return (
+                _(
+                    "Lending GPU memory of %(role)s-%(index)s that it doesn't use: %(from)s → %(to)s per GPU "
+                    "(at most %(peak)s used in 10 minutes)"
+                )
+                % told
+            )
+        return (
+            _("Returning GPU memory to %(role)s-%(index)s: %(from)s → %(to)s per GPU (up to %(peak)s used)")
+            % told
+        )
     return _("%(user)s requested %(to)s per GPU for %(role)s-%(index)s (now %(from)s)") % told
 
 

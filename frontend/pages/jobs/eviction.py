@@ -40,6 +40,7 @@ _WHY: Final[dict[str, str | Promise]] = {
     "STALE_GANG": gettext_lazy("Fewer tasks than the gang minimum were left"),
     "BUDGET": gettext_lazy("Budget exhausted"),
     "IDLE": gettext_lazy("GPUs were idle longer than the idle timeout"),
+    "SLICE_RETURNED": gettext_lazy("Used GPU memory that another job had lent and needs again"),
     "OVERRIDE_ENDED": gettext_lazy("The temporary quota it used expired"),
     "QUEUE_DRAINED": gettext_lazy("The queue is draining"),
     "CONSOLIDATION": gettext_lazy("Moved to defragment GPUs; its new nodes are reserved"),

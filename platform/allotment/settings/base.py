@@ -129,6 +129,7 @@ ALLOTMENT_ONE_TIME_PASSWORD_HOURS = env.read_number(
 
 # Seconds after which the first job of a queue that does not fit is kept a start; 0 is never.
 ALLOTMENT_HOLD_AFTER_S = env.read_number("ALLOTMENT_HOLD_AFTER_S", default=3600, low=0, high=30 * 24 * 3600)
+ALLOTMENT_RESIZE_BY_USE = env.read_flag("ALLOTMENT_RESIZE_BY_USE", default=False)
 # How much of its GPU time a cell may lose to preemption, in thousandths; 0 is any amount.
 ALLOTMENT_PREEMPTION_LOSS_PERMILLE = env.read_number(
     "ALLOTMENT_PREEMPTION_LOSS_PERMILLE", default=10, low=0, high=1000

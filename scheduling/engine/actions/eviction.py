@@ -55,12 +55,26 @@ def _running_tasks(snapshot: Snapshot, job_id: str) -> tuple[Allocation, ...]:
     return tuple(task for task in snapshot.allocations_of(job_id) if not task.leaving)
 
 
-def evict_job(session: Session, job: Job, rule: EvictRule, numbers: Numbers | None = None) -> None:
+def evict_job(
+    session: Session,
+    job: Job,
+    rule: EvictRule,
+    numbers: Numbers | None = None,
+    *,
+    beneficiary: str | None = None,
+) -> None:
     """Evict all tasks of a job."""
     marked = mark_for_eviction(session.snapshot, session.snapshot.allocations_of(job.id))
     session.counters["evicted"] += 1
     session.decisions.append(
-        Decision(kind=DecisionKind.EVICT, job=job.id, rule=rule, released=marked, numbers=numbers or {})
+        Decision(
+            kind=DecisionKind.EVICT,
+            job=job.id,
+            rule=rule,
+            beneficiary=beneficiary,
+            released=marked,
+            numbers=numbers or {},
+        )
     )
 
 
@@ -79,7 +93,7 @@ def evict_tasks(
     for task in tasks:
         counts[task.role] -= 1
     if rule is not None and not GangRules(job).is_satisfied(counts):
-        evict_job(session, job, rule, numbers)
+        evict_job(session, job, rule, numbers, beneficiary=beneficiary)
         return
     marked = mark_for_eviction(session.snapshot, tasks)
     session.counters["shrunk"] += 1

@@ -342,8 +342,9 @@ class Allocation:
     allocation: its id is `<job>/<role>/<index>`. `leaving` marks a task that was marked for eviction or stop
     and still holds all of it. `node` is empty if the flavor is not placed. `zones` is the part of the node's
     NUMA zones that an aligned task has. `measured_memory` is the last measured memory in MiB, None if there
-    is no measurement. `rules`, if given, replace those of its job, which the snapshot then need not list for
-    the affinity of others to the task.
+    is no measurement. `wanted_memory` is the MiB of each card that it should have by its measured use, None
+    for no change; it lent memory at `lent_at`. `rules`, if given, replace those of its job, which the
+    snapshot then need not list for the affinity of others to the task.
     """
 
     job: str
@@ -360,6 +361,8 @@ class Allocation:
     leaving: bool = False
     zones: tuple[ZoneShare, ...] = ()
     measured_memory: int | None = None
+    wanted_memory: int | None = None
+    lent_at: Instant | None = None
     rules: PlacementRules | None = None
     # The id is read far more often than allocations are created, so it is computed once.
     id: str = field(init=False, repr=False, compare=False)

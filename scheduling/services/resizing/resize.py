@@ -7,7 +7,7 @@ locked in the order that admissions keep.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -78,7 +78,7 @@ def get_resizable(task: Task) -> Resizable:
     """Return what a task could be given; the caller may see its job. Raises: Conflict, when it cannot be
     changed.
     """
-    allocation, slices = _held(task)
+    allocation, slices = held_slices(task)
     under_way = _under_way(allocation)
     used = memory_in_use(allocation.pk)
     return Resizable(
@@ -96,11 +96,42 @@ def _ask(user: User, task: Task, mib: int) -> MemoryResize:
     # Whoever admits jobs of this cell, or lets another task grow, waits.
     Cell.unscoped.select_for_update(no_key=True).get(pk=job.queue.cell_id)
     _lock_job(job)
-    allocation, slices = _held(task, locked=True)
+    allocation, slices = held_slices(task, locked=True)
     if _under_way(allocation) is not None:
         raise Conflict(_("A resize is already in progress."), code="RESIZE_UNDER_WAY")
     before = slices[0].memory_mib
     _check_amount(job, allocation, slices, mib)
+    made = begin_resize(task, allocation, slices, mib, asked_by=user.get_username(), told={}, now=now)
+    audit_log.record_action(
+        user,
+        "job.resize",
+        entity="job",
+        entity_id=job.pk,
+        tenant_id=job.workspace_id,
+        before={"memory_mib": before},
+        after={"role": task.role.name, "index": task.index, "memory_mib": mib},
+    )
+    outbox.add_hint(outbox.Topic.EXECUTE, allocation.node.cluster_id)
+    return made
+
+
+def begin_resize(
+    task: Task,
+    allocation: Allocation,
+    slices: Sequence[DeviceSlice],
+    mib: int,
+    *,
+    asked_by: str,
+    told: Mapping[str, int | str],
+    now: datetime,
+) -> MemoryResize:
+    """Charge more, if it is more, and have the cluster asked for it; `told` is added to the job's event.
+
+    The caller has locked the cell, the job and the allocation. Raises: Conflict, Refused, StaleJob.
+    """
+    job, before = task.job, slices[0].memory_mib
+    if _under_way(allocation) is not None:
+        raise Conflict(_("A resize is already in progress."), code="RESIZE_UNDER_WAY")
     if mib > before:
         require_room(job, allocation, slices, mib, now=now)
         try:
@@ -109,29 +140,11 @@ def _ask(user: User, task: Task, mib: int) -> MemoryResize:
             raise resize_refusal("CARD_FULL", _("No free GPU memory on this GPU.")) from error
     DeviceSlice.unscoped.filter(allocation=allocation).update(wanted_mib=mib)
     made = MemoryResize.unscoped.create(
-        allocation=allocation,
-        asked_by=user.get_username(),
-        from_mib=before,
-        to_mib=mib,
-        deadline_at=now + WITHIN,
+        allocation=allocation, asked_by=asked_by, from_mib=before, to_mib=mib, deadline_at=now + WITHIN
     )
-    _tell(user, job, task, made, now)
-    outbox.add_hint(outbox.Topic.EXECUTE, allocation.node.cluster_id)
+    numbers = {"role": task.role.name, "index": task.index, "from": before, "to": mib, **told}
+    advance(job, code="resizing", now=now, actor=asked_by, numbers=numbers)
     return made
-
-
-def _tell(user: User, job: Job, task: Task, made: MemoryResize, now: datetime) -> None:
-    told = {"role": task.role.name, "index": task.index, "from": made.from_mib, "to": made.to_mib}
-    advance(job, code="resizing", now=now, actor=made.asked_by, numbers=told)
-    audit_log.record_action(
-        user,
-        "job.resize",
-        entity="job",
-        entity_id=job.pk,
-        tenant_id=job.workspace_id,
-        before={"memory_mib": made.from_mib},
-        after={"role": task.role.name, "index": task.index, "memory_mib": made.to_mib},
-    )
 
 
 def _lock_job(job: Job) -> None:
@@ -141,8 +154,8 @@ def _lock_job(job: Job) -> None:
         raise StaleJob(_("Job %(name)s was changed at the same time.") % {"name": job.name})
 
 
-def _held(task: Task, *, locked: bool = False) -> tuple[Allocation, list[DeviceSlice]]:
-    """What a running task holds. Raises: Conflict, when it does not run, or not in parts of cards."""
+def held_slices(task: Task, *, locked: bool = False) -> tuple[Allocation, list[DeviceSlice]]:
+    """Return what a running task holds. Raises: Conflict, when it does not run, or not in parts of cards."""
     rows = Allocation.unscoped.filter(task=task, released_at__isnull=True)
     if locked:
         rows = rows.select_for_update(of=("self",), no_key=True)
