@@ -32,6 +32,7 @@ class Peers:
     ranks: Mapping[uuid.UUID, int]
     files: Mapping[str, str]
     launched: frameworks.LauncherSetup
+    size: int
 
     def task_environment(self, own: Task) -> dict[str, str]:
         """The variables of the task `own` that a job file cannot set; the first task of the first role is the
@@ -54,19 +55,26 @@ class Peers:
         return self.launched.task_environment(own, self.ranks[own.pk])
 
 
+def gang_size(gang: Sequence[Task]) -> int:
+    """Return how many tasks a gang has; an elastic one may get more, and is told of as two at least."""
+    elastic = any(task.role.min_replicas < task.role.replicas for task in gang)
+    return max(len(gang), 2) if elastic else len(gang)
+
+
 def peers_of(
     job: Job, attempt: int, gang: Sequence[Task], pods: Mapping[uuid.UUID, str] = MappingProxyType({})
 ) -> Peers:
     """The peers of a gang, given in rank order; `pods` are names of pods by task, where they are known.
 
-    Each is found at `<pod>.<gang>` in its own namespace, and one alone by its own name.
+    Each is found at `<pod>.<gang>` in its own namespace, and one that stays alone by its own name.
     """
     hosts = [pods.get(task.pk) or pod_name(job, attempt, task.role.name, task.index) for task in gang]
     service = gang_name(job, attempt)
-    if len(hosts) > 1:
+    if gang_size(gang) > 1:
         hosts = [f"{host}.{service}" for host in hosts]
     launched = frameworks.launcher_setup(job, service, hosts, gang)
     files = launched.gang_files()
     if sum(len(host) + 1 for host in hosts) > _IN_VARIABLE:
         files[PEERS] = "".join(f"{host}\n" for host in hosts)
-    return Peers(job, hosts, {task.pk: rank for rank, task in enumerate(gang)}, files, launched)
+    ranks = {task.pk: rank for rank, task in enumerate(gang)}
+    return Peers(job, hosts, ranks, files, launched, gang_size(gang))

@@ -97,7 +97,7 @@ def _spec(allocation: Allocation, grants: Sequence[DeviceGrant], peers: Peers) -
         },
         workspace=str(job.workspace_id),
         labels={**(job.placement.get("labels") or {}), **labels, **of_hold},
-        gang=GangSpec(gang_name(job, attempt.number), len(peers.hosts), labels, peers.files),
+        gang=GangSpec(gang_name(job, attempt.number), peers.size, labels, peers.files),
         options={**job.runtime, **role.container, "volumes": job.volumes, "tolerations": tolerations},
         simulate=job.simulate,
     )

@@ -110,7 +110,8 @@ def _describe(row: SliceUse, held: int, now: datetime) -> SliceMemory:
 
 
 def forget_stale_use(now: datetime) -> None:
-    """Have slices want nothing that are not measured any more, or may not be changed any more."""
+    """Have slices want nothing that are not measured any more, or may not be changed; forget ended ones."""
+    SliceUse.unscoped.filter(allocation__released_at__isnull=False).delete()
     stale = Q(seen_at__lt=now - STALE_AFTER) | ~Q(allocation__in=find_resizable())
     SliceUse.unscoped.filter(stale, wanted_mib__isnull=False).update(wanted_mib=None)
 

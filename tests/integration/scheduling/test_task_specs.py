@@ -102,18 +102,19 @@ def test_an_elastic_job_of_torchrun_meets_at_a_rendezvous_whatever_its_size() ->
     """What is told before and after growth differs in nothing that the agents have to agree on."""
     told = []
     job = Job(name="grows", kind=JobKind.PYTORCH)
-    role = JobRole(job=job, name="worker", gpu_cards=1, replicas=4, min_replicas=2)
+    role = JobRole(job=job, name="worker", gpu_cards=1, replicas=4, min_replicas=1)
     every = [Task(job=job, role=role, index=index) for index in range(4)]
-    for size in (2, 4):
+    for size in (1, 2, 4):
         peers = peers_of(job, 1, every[:size])
         options = [torchrun_options(peers.launcher_environment(task)) for task in every[:size]]
         conf = [own.pop("rdzv_conf") for own in options]
         assert conf == ["is_host=true", *["is_host=false"] * (size - 1)], "the first task hosts it"
         assert all(own == options[0] for own in options)
+        assert peers.size == max(size, 2), "one that may get peers is found by them"
         told.append(options[0])
         assert not {"RANK", "WORLD_SIZE"} & peers.task_environment(every[0]).keys(), "these would change"
-    assert told[0] == told[1]
-    assert (told[0]["nnodes"], told[0]["rdzv_backend"]) == ("2:4", "c10d")
+    assert told[0] == told[1] == told[2]
+    assert (told[0]["nnodes"], told[0]["rdzv_backend"]) == ("1:4", "c10d")
     assert told[0]["rdzv_endpoint"] == f"{peers.hosts[0]}:29400"
     assert peers_of(job, 2, every[:2]).launcher_environment(every[0])["PET_RDZV_ID"] != told[0]["rdzv_id"]
 
