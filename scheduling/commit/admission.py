@@ -233,7 +233,7 @@ def write_admissions(batch: Batch, *, in_use: bool = False) -> None:
 
     `in_use`: pods hold the nodes and cards already. Raises: NoLongerFree; IntegrityError.
     """
-    if not batch.allocations:
+    if not batch.admitted and not batch.allocations:
         return
     if refused := batch.admitted.keys() - admit(batch.admitted.values(), now=batch.now):
         raise NoLongerFree(f"job {min(refused)} has moved on")

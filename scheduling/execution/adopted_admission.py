@@ -203,7 +203,7 @@ def _note_pods(
 ) -> None:
     """Note which pod each hold has, and the holds of those that have ended and hold nothing."""
     ((attempt, *_),) = batch.attempts
-    of_names = {name: pk for pk, *_, name in batch.allocations}
+    of_names = {name: pk for pk, *_, name, _granted_at in batch.allocations}
     made = [(of_names[one.pod.ref.name], now, one.pod.ref.uid) for one in found if one.held is not None]
     update_rows(Allocation, ("ensured_at", "pod_uid"), made)
     Allocation.unscoped.bulk_create(
