@@ -30,6 +30,7 @@ app_name = "frontend"
 _WORKSPACE = [
     path("overview", workspace_overview.overview, name="workspace-overview"),
     path("overview/live", workspace_overview.overview_live, name="workspace-overview-live"),
+    path("overview/charts/<slug:kind>", workspace_overview.overview_chart, name="workspace-overview-chart"),
     path("quota", quota_page.workspace_quota, name="workspace-quota"),
     path("requests", own_requests.requests, name="workspace-requests"),
     path("limits", limits.limits, name="workspace-limits"),

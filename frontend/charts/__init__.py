@@ -4,7 +4,7 @@ A figure names colours by their CSS tokens and times in UTC; the browser resolve
 figure serves both themes and every time zone.
 """
 
-from frontend.charts.figures import draw_allocation, draw_stacked, per_card, time_series
+from frontend.charts.figures import time_series
 from frontend.charts.model import Chart, ChartLine, Gap
 
-__all__ = ["Chart", "ChartLine", "Gap", "draw_allocation", "draw_stacked", "per_card", "time_series"]
+__all__ = ["Chart", "ChartLine", "Gap", "time_series"]

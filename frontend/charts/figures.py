@@ -1,19 +1,21 @@
-"""The kinds of chart the console draws."""
+"""The chart of series over time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from itertools import groupby
+from typing import Any, Final
 
 import plotly.graph_objects as go
 from django.utils.translation import gettext as _
 
-from frontend.charts.model import Chart, ChartLine, Gap, format_utc, with_gaps
+from frontend.charts.model import Chart, ChartLine, Gap, Point, format_utc, with_gaps
 from frontend.charts.theme import THEME, css_variable, time_axis, value_axis
 
 Samples = Sequence[tuple[datetime, float | None]]
 Span = tuple[datetime, datetime]
+_EARLIER_OPACITY: Final = 0.6
 
 
 def time_series(
@@ -26,163 +28,18 @@ def time_series(
     span: Span | None = None,
     top: float | None = None,
 ) -> Chart:
-    """Lines over one time axis. `unit` is written behind values, `top` fixes the value axis."""
-    traces = [_line(line, unit, gaps) for line in lines]
-    return _chart(key, traces, lines, unit=unit, title=title, gaps=gaps, span=span, top=top)
+    """Draw lines, and areas below those that have one, over one time axis from `span[0]` to `span[1]`.
 
-
-def draw_allocation(
-    key: str,
-    *,
-    allocated: Samples,
-    used: Samples,
-    unit: str,
-    title: str,
-    borrowed: Samples = (),
-    capacity: float | None = None,
-    gaps: Sequence[Gap] = (),
-    span: Span | None = None,
-) -> Chart:
-    """Allocation as an area, utilisation as a line over it: two facts that are never added.
-
-    `allocated` includes `borrowed`, which is drawn as the striped top of the area.
+    `unit` is written behind values, `top` fixes the value axis. Where a line has no value, neither the line
+    nor its area is drawn.
     """
-    lines = [
-        ChartLine(name=_("allocated"), points=allocated, color="allocated"),
-        ChartLine(name=_("used"), points=used, color="used"),
-    ]
-    own = _without(allocated, borrowed)
-    traces = [_area(ChartLine(name=_("allocated"), points=allocated, color="allocated"), unit, gaps)]
-    if borrowed:
-        lines.insert(1, ChartLine(name=_("borrowed"), points=borrowed, color="borrowed"))
-        traces = [_base(own, gaps), _borrowed_band(allocated, borrowed, unit, gaps)]
-        traces.append(_line(lines[0], unit, gaps))
-    traces.append(_line(lines[-1], unit, gaps))
-    return _chart(key, traces, lines, unit=unit, title=title, gaps=gaps, span=span, top=capacity)
-
-
-def draw_stacked(
-    key: str,
-    lines: Sequence[ChartLine],
-    *,
-    unit: str,
-    title: str,
-    gaps: Sequence[Gap] = (),
-    span: Span | None = None,
-    top: float | None = None,
-) -> Chart:
-    """Parts of one whole, stacked (waiting cards per flavor, for instance). Only for amounts that add up."""
-    traces = [_area(line, unit, gaps, stack="one") for line in lines]
-    return _chart(key, traces, lines, unit=unit, title=title, gaps=gaps, span=span, top=top)
-
-
-def per_card(
-    key: str,
-    cards: Mapping[str, Samples],
-    *,
-    unit: str,
-    title: str,
-    gaps: Sequence[Gap] = (),
-    span: Span | None = None,
-    top: float | None = None,
-) -> Chart:
-    """One thin line per card. After eight cards the colours repeat with dashes."""
-    dashes = ("solid", "dot", "dash", "dashdot")
-    lines = [
-        ChartLine(name=name, points=points, color=f"series-{i % 8 + 1}", dash=dashes[i // 8 % 4])
-        for i, (name, points) in enumerate(cards.items())
-    ]
-    return time_series(key, lines, unit=unit, title=title, gaps=gaps, span=span, top=top)
-
-
-def _hover(unit: str) -> str:
-    return "%{y:,.4~r}" + (f" {unit}" if unit else "")
-
-
-def _samples(points: Samples, gaps: Sequence[Gap]) -> dict[str, Any]:
-    broken = with_gaps(points, gaps)
-    return {"x": [format_utc(point.at) for point in broken], "y": [point.value for point in broken]}
-
-
-def _line(line: ChartLine, unit: str, gaps: Sequence[Gap]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": line.name,
-        **_samples(line.points, gaps),
-        "line": {"color": css_variable(line.color), "width": 1.75, "dash": line.dash},
-        "hovertemplate": _hover(unit),
-        "connectgaps": False,
-    }
-
-
-def _area(line: ChartLine, unit: str, gaps: Sequence[Gap], stack: str = "") -> dict[str, Any]:
-    trace = _line(line, unit, gaps)
-    if stack:
-        # Stacked traces cannot break; the opaque shape of the gap covers what is drawn across it.
-        return trace | {"stackgroup": stack, "stackgaps": "interpolate", "line": trace["line"] | {"width": 1}}
-    return trace | {"fill": "tozeroy", "fillcolor": css_variable(f"{line.color}-area")}
-
-
-def _base(own: Samples, gaps: Sequence[Gap]) -> dict[str, Any]:
-    """The area below the borrowed band; it has no entry of its own in legend and hover."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        **_samples(own, gaps),
-        "line": {"width": 0, "color": css_variable("allocated")},
-        "fill": "tozeroy",
-        "fillcolor": css_variable("allocated-area"),
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "meta": {"helper": True},
-    }
-
-
-def _borrowed_band(allocated: Samples, borrowed: Samples, unit: str, gaps: Sequence[Gap]) -> dict[str, Any]:
-    """The band from own allocation up to all of it; hover shows the borrowed amount, not the sum."""
-    amounts = dict(borrowed)
-    trace = _samples(allocated, gaps)
-    values = [amounts.get(at) for at, _value in with_gaps(allocated, gaps)]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": _("borrowed"),
-        **trace,
-        "customdata": values,
-        "line": {"width": 0, "color": css_variable("borrowed")},
-        "fill": "tonexty",
-        "fillcolor": "rgba(0,0,0,0)",
-        "fillpattern": {
-            "shape": "/",
-            "fgcolor": css_variable("borrowed"),
-            "bgcolor": css_variable("borrowed-stripe"),
-            "size": 7,
-        },
-        "hovertemplate": "%{customdata:,.4~r}" + (f" {unit}" if unit else ""),
-        "meta": {"values": "customdata"},
-    }
-
-
-def _without(allocated: Samples, borrowed: Samples) -> list[tuple[datetime, float | None]]:
-    amounts = {at: value or 0 for at, value in borrowed}
-    return [(at, None if value is None else value - amounts.get(at, 0)) for at, value in allocated]
-
-
-def _chart(
-    key: str,
-    traces: Sequence[dict[str, Any]],
-    lines: Sequence[ChartLine],
-    *,
-    unit: str,
-    title: str,
-    gaps: Sequence[Gap],
-    span: Span | None,
-    top: float | None,
-) -> Chart:
+    traces = [_area(line, gaps) for line in lines if line.area]
+    traces += [_line(line, unit, () if line.earlier else gaps) for line in lines]
+    if any(line.earlier for line in lines):
+        traces.append(_earlier_entry())
     axis = time_axis() | ({"range": [format_utc(span[0]), format_utc(span[1])]} if span else {})
     figure = go.Figure(
-        data=list(traces),
+        data=traces,
         layout={
             "template": THEME,
             "xaxis": axis,
@@ -201,6 +58,82 @@ def _chart(
     return Chart(key=key, figure=figure.to_plotly_json(), summary=_summary(title, lines, unit, gaps))
 
 
+def _hover(unit: str) -> str:
+    return "%{y:,.4~r}" + (f" {unit}" if unit else "")
+
+
+def _segments(points: Iterable[Point]) -> Iterator[list[Point]]:
+    """Split a line where it has no value."""
+    for known, run in groupby(points, key=lambda point: point.value is not None):
+        if known:
+            yield list(run)
+
+
+def _line(line: ChartLine, unit: str, gaps: Sequence[Gap]) -> dict[str, Any]:
+    points = with_gaps(line.points, gaps)
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": line.name,
+        "x": [format_utc(point.at) for point in points],
+        "y": [point.value for point in points],
+        "line": {"color": css_variable(line.color), "width": 1.75, "dash": line.dash},
+        "hovertemplate": _hover(unit),
+        "connectgaps": False,
+    }
+    alone = {segment[0].at for segment in _segments(points) if len(segment) == 1}
+    if alone:  # a value without neighbours has no line
+        sizes = [4 if point.at in alone and point.value is not None else 0 for point in points]
+        trace |= {"mode": "lines+markers", "marker": {"size": sizes, "color": css_variable(line.color)}}
+    if line.earlier:
+        trace |= {"opacity": _EARLIER_OPACITY, "showlegend": False}
+        trace["line"] |= {"dash": "dash", "width": 1.25}
+    return trace
+
+
+def _earlier_entry() -> dict[str, Any]:
+    """The one entry of the legend for all lines of the period before."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": _("previous period"),
+        "x": [None],
+        "y": [None],
+        "line": {"color": css_variable("ink-3"), "width": 1.25, "dash": "dash"},
+        "hoverinfo": "skip",
+        "meta": {"helper": True},
+    }
+
+
+def _area(line: ChartLine, gaps: Sequence[Gap]) -> dict[str, Any]:
+    """The area below a line: one closed shape per stretch with values.
+
+    `tozeroy` would do for a line without gaps; it joins the stretches on both sides of a gap.
+    """
+    at: list[str | None] = []
+    values: list[float | None] = []
+    for segment in _segments(with_gaps(line.points, gaps)):
+        if at:
+            at.append(at[-1])
+            values.append(None)
+        ends = (segment[0].at, *(point.at for point in segment), segment[-1].at)
+        at += [format_utc(moment) for moment in ends]
+        values += [0, *(point.value for point in segment), 0]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": at,
+        "y": values,
+        "fill": "toself",
+        "fillcolor": css_variable(f"{line.color}-area"),
+        "line": {"width": 0, "color": css_variable(line.color)},
+        "connectgaps": False,
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "meta": {"helper": True},
+    }
+
+
 def _gap_shape(gap: Gap) -> dict[str, Any]:
     return {
         "type": "rect",
@@ -210,7 +143,7 @@ def _gap_shape(gap: Gap) -> dict[str, Any]:
         "x1": format_utc(gap.end),
         "y0": 0,
         "y1": 1,
-        "layer": "above",
+        "layer": "below",
         "fillcolor": css_variable("no-data"),
         "line": {"width": 0},
     }
@@ -233,7 +166,7 @@ def _gap_note(gap: Gap) -> dict[str, Any]:
 def _summary(title: str, lines: Sequence[ChartLine], unit: str, gaps: Sequence[Gap]) -> str:
     """The chart in one sentence: the last value of each line, and how many gaps there are."""
     facts = []
-    for line in lines[:8]:
+    for line in [line for line in lines if not line.earlier][:8]:
         known = [value for _at, value in line.points if value is not None]
         if known:
             facts.append(f"{line.name} {known[-1]:,.4g} {unit}".rstrip())

@@ -25,25 +25,31 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ChartLine:
-    """A named series over time. `color` is a token (`used`, `allocated`, `series-3`); times are aware."""
+    """A named series over time. `color` is a token (`used`, `allocated`, `series-3`); times are aware.
+
+    `area`: what is below the line is filled. `earlier`: values of the period before, moved to this one.
+    """
 
     name: str
     points: Sequence[tuple[datetime, float | None]]
     color: str = "series-1"
     dash: str = "solid"
+    area: bool = False
+    earlier: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A figure ready for the page. `summary` is its text alternative."""
+    """A figure ready for the page. `summary` is its text alternative, `csv` the address of its numbers."""
 
     key: str
     figure: dict[str, Any]
     summary: str
+    csv: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The answer of a chart's address."""
-        return {"figure": self.figure, "summary": self.summary}
+        return {"figure": self.figure, "summary": self.summary, "csv": self.csv}
 
 
 def format_utc(moment: datetime) -> str:

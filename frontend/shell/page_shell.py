@@ -7,8 +7,6 @@ pages, so that a view only ever says what it does when all is well.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,11 +16,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
-from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
 from frontend.shell import context, navigation
-from frontend.texts import formats
 from quotas.services.requests.quota_request import requests_to_decide
 from scheduling.models import HOLDING_STATES, JobState
 from scheduling.selectors.job import job_counts
@@ -34,24 +30,7 @@ from tenants.selectors.tenant import workspace_list
 View = Callable[..., HttpResponse]
 
 REMEMBERED: Final = "workspace"
-RANGES: Final = {
-    "1h": timedelta(hours=1),
-    "6h": timedelta(hours=6),
-    "24h": timedelta(hours=24),
-    "7d": timedelta(days=7),
-    "30d": timedelta(days=30),
-}
 _LIVE: Final = (JobState.SUBMITTED, JobState.QUEUED, *HOLDING_STATES)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeRange:
-    """A stretch of time chosen in the address, with the choices to show: (key, label)."""
-
-    key: str
-    start: datetime
-    end: datetime
-    choices: Sequence[tuple[str, str]]
 
 
 def viewer(request: HttpRequest) -> User:
@@ -129,14 +108,6 @@ def frame(
     context.set_place(request, place)
 
 
-def time_range(request: HttpRequest, default: str = "24h") -> TimeRange:
-    """The stretch that `?range=` names, up to now; an unknown one is the default."""
-    key = request.GET.get("range", default)
-    key = key if key in RANGES else default
-    now = clock.now()
-    return TimeRange(key, now - RANGES[key], now, [(name, range_label(name)) for name in RANGES])
-
-
 def error_page(request: HttpRequest, error: AllotmentError) -> HttpResponse:
     """What happened and what to do, in the console's frame and with the error's own status."""
     frame(request)
@@ -174,12 +145,6 @@ def _return_address(request: HttpRequest) -> str:
         return request.get_full_path()
     parts_of = urlsplit(shown)
     return f"{parts_of.path}?{parts_of.query}" if parts_of.query else parts_of.path
-
-
-def range_label(key: str) -> str:
-    """A range in the reader's language: `6 h`."""
-    words = formats.unit_words()
-    return words[key[-1]] % {"n": key[:-1]}
 
 
 def _workspaces(who: User, current: Tenant) -> list[context.WorkspaceChoice]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC
+from urllib.parse import urlencode
 
 from django import template
+from django.http import QueryDict
 
 from frontend.charts import Chart
 from frontend.components.capacity import KIND_WORDS, Meter, NodeTiles
+from frontend.shell.time_range import TimeRange
 
 register = template.Library()
 
@@ -47,6 +51,34 @@ def gpu_grid(nodes: Iterable[NodeTiles]) -> dict[str, object]:
 def gpus(node: NodeTiles) -> dict[str, object]:
     """The cards of one node."""
     return {"gpus": node.gpus}
+
+
+@register.inclusion_tag("frontend/components/ranges.html", takes_context=True)
+def ranges(context: template.Context, shown: TimeRange) -> dict[str, object]:
+    """The presets of a page's charts, a stretch of one's own, and the comparison; other parameters stay."""
+    request = context.get("request")
+    kept = request.GET.copy() if request is not None else QueryDict(mutable=True)
+    for name in ("range", "from", "to", "compare", "page"):
+        kept.pop(name, None)
+    others = [(name, value) for name, values in kept.lists() for value in values]
+    comparing = [("compare", "1")] if shown.compare else []
+    toggled = {key: value for key, value in shown.query.items() if key != "compare"}
+    switched = [] if shown.compare else [("compare", "1")]
+    return {
+        "range": shown,
+        "kept": [*others, *comparing],
+        "choices": [
+            {
+                "label": label,
+                "current": key == shown.key,
+                "url": f"?{urlencode([*others, ('range', key), *comparing])}",
+            }
+            for key, label in shown.choices
+        ],
+        "compare_url": f"?{urlencode([*others, *toggled.items(), *switched], safe=':')}",
+        "from_text": f"{shown.start.astimezone(UTC):%Y-%m-%dT%H:%M}",
+        "to_text": f"{shown.end.astimezone(UTC):%Y-%m-%dT%H:%M}",
+    }
 
 
 @register.inclusion_tag("frontend/components/chart.html")

@@ -345,6 +345,15 @@ OPERATIONS: Final = (
     api("metrics/series", "GET", _LOOK, None, query="?level=cluster", case="of a cluster"),
     api("metrics/series", "GET", _LOOK, None, query="?level=node&id={node_id}", case="of a node"),
     api("metrics/series", "GET", see((_READS, "here")), None, query="?level=job&id={held}", case="of a job"),
+    api("metrics/series/export", "GET", _LOOK, None, query="?level=cluster", case="of a cluster"),
+    api(
+        "metrics/series/export",
+        "GET",
+        see((_READS, "here")),
+        None,
+        query="?level=job&id={held}",
+        case="of a job",
+    ),
 )
 
 _MANAGES: Final = need("cluster.edit", "platform")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from foundation.core import clock
 from frontend.components import view_models
+from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.jobs import event_rows, job_facts, job_holding, job_idle, job_memory, pending_reasons
 from frontend.pages.jobs.addresses import job_address, jobs_address
-from frontend.pages.jobs.job_charts import chart_of, span_of
+from frontend.pages.jobs.job_charts import job_range
 from frontend.pages.jobs.spec_text import job_text
 from frontend.shell.page_shell import frame, login_required, viewer
 from frontend.texts import labels
@@ -55,8 +58,7 @@ def job_live(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 def job_chart(request: HttpRequest, workspace: str, job: str, measure: str) -> HttpResponse:
     """The figure of one chart."""
     _place, found = find_job(request, workspace, job)
-    span = span_of(found, request.GET.get("range", ""))
-    return JsonResponse(chart_of(viewer(request), found, measure, span).as_json())
+    return chart_answer(viewer(request), "job", found.pk, measure, job_range(request, found))
 
 
 def find_job(request: HttpRequest, slug: str, ref: str) -> tuple[Tenant, Job]:
@@ -87,11 +89,18 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "task_lines": job_holding.task_lines(tasks.items, now, rights.operations, offers),
         "tasks_running": sum(row.task.state == "running" for row in tasks.items),
         "story": event_rows.job_event_rows(job_events(viewer=who, job=job, limit=_EVENTS).items),
-        "range": span_of(job, request.GET.get("range", "")),
-        "chart_every": 0 if job.is_terminal else 15,
+        **_charts(request, place, job),
         "ran": job_facts.run_time(job, now),
         "waited": job_facts.waiting_time(job, now),
     } | _answer(who, place, job, tasks)
+
+
+def _charts(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
+    shown, own = job_range(request, job), {"workspace": place.slug, "job": job.pk}
+    found = charts_context("job", "frontend:job-chart", own, {}, shown, name="measure")
+    address = reverse("frontend:job-live", kwargs=own)
+    every = {"chart_every": 0} if job.is_terminal else {}
+    return found | every | {"live_url": f"{address}?{urlencode(shown.query)}"}
 
 
 def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, Any]:

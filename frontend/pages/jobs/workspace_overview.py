@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -15,8 +15,10 @@ from django.shortcuts import redirect, render
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
+from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.jobs.job_facts import cards_of, format_size, rights_of, waiting_time
 from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.time_range import read_time_range
 from quotas.models import Queue
 from quotas.selectors.queue import queue_list
 from quotas.selectors.quota import workspace_quota
@@ -27,6 +29,7 @@ from telemetry.series import UseNow, jobs_now
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
+DEFAULT_RANGE: Final = "24h"
 _LATEST = 8
 _SHOWN = 6
 _NO_WORK = QueueWork(0, None, 0, 0)
@@ -78,7 +81,10 @@ def overview(request: HttpRequest, workspace: str) -> HttpResponse:
     """The whole page."""
     place = workspace_get(viewer=viewer(request), slug=workspace)
     frame(request, place)
-    return render(request, "frontend/jobs/overview.html", _page(viewer(request), place))
+    own = {"workspace": place.slug}
+    shown = read_time_range(request, DEFAULT_RANGE)
+    drawn = charts_context("workspace", "frontend:workspace-overview-chart", own, {}, shown)
+    return render(request, "frontend/jobs/overview.html", _page(viewer(request), place) | drawn)
 
 
 @login_required
@@ -86,6 +92,13 @@ def overview_live(request: HttpRequest, workspace: str) -> HttpResponse:
     """Only what changes."""
     place = workspace_get(viewer=viewer(request), slug=workspace)
     return render(request, "frontend/jobs/overview_body.html", _page(viewer(request), place))
+
+
+@login_required
+def overview_chart(request: HttpRequest, workspace: str, kind: str) -> HttpResponse:
+    """One chart of the workspace as data."""
+    place = workspace_get(viewer=viewer(request), slug=workspace)
+    return chart_answer(viewer(request), "workspace", place.pk, kind, read_time_range(request, DEFAULT_RANGE))
 
 
 @login_required

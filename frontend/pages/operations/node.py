@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -16,10 +16,11 @@ from clusters.selectors.grid import node_state
 from clusters.selectors.node import node_get, node_story
 from clusters.services.node_life import is_held
 from foundation.core import clock
-from foundation.core.errors import Invalid, NotFound
+from foundation.core.errors import Invalid
 from foundation.core.quantities import format_cpu
 from frontend.components import view_models
-from frontend.pages.operations import chart_figures, labels
+from frontend.pages.charts.responses import chart_answer, charts_context
+from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import (
     ClusterScope,
     build_address,
@@ -31,12 +32,13 @@ from frontend.pages.operations.cluster_scope import (
 from frontend.pages.operations.node_cards import card_views, foreign_rows, hold_rows
 from frontend.pages.operations.node_events import event_row, pressure_words
 from frontend.pages.operations.node_list import taint_text
-from frontend.pages.operations.overview import CHART_EVERY, DEFAULT_RANGE
-from frontend.shell.page_shell import operator_required, time_range, viewer
+from frontend.pages.operations.overview import DEFAULT_RANGE
+from frontend.shell.page_shell import operator_required, viewer
+from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
 from scheduling.selectors.holder import device_holds, node_holds
 from scheduling.selectors.holding import NodeEvent, node_events
-from telemetry.series import node_series, utilisation_now
+from telemetry.series import utilisation_now
 from tenants.models import User
 
 _LATEST = 20
@@ -52,16 +54,9 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     except Invalid:  # several clusters have one: the list of nodes tells them apart
         return redirect(build_address(reverse("frontend:ops-nodes"), {"name": remove_null_characters(name)}))
     ops_frame(request, scope, path=reverse("frontend:ops-nodes"))
-    chosen = time_range(request, DEFAULT_RANGE)
-    own = reverse("frontend:ops-node", kwargs={"name": found.name})
     context = {
         **_context(request, found),
         "crumbs": [view_models.Crumb(label=_("Nodes"), url=reverse("frontend:ops-nodes"))],
-        "range": chosen,
-        "ranges": [
-            (key, label, build_address(own, {"cluster": found.cluster.name, "range": key}))
-            for key, label in chosen.choices
-        ],
     }
     return render(request, "frontend/operations/node.html", context)
 
@@ -79,13 +74,9 @@ def node_live(request: HttpRequest, name: str) -> HttpResponse:
 @operator_required
 def node_chart(request: HttpRequest, name: str, kind: str) -> HttpResponse:
     """One chart of the node as data."""
-    figure = chart_figures.NODE_FIGURES.get(kind)
-    if figure is None:
-        raise NotFound(f"no chart {kind!r}")
     found = _node(request, scope_of(request), name)
-    chosen = time_range(request, DEFAULT_RANGE)
-    series = node_series(viewer(request), found, chosen.start, chosen.end)
-    return JsonResponse(figure(series).as_json())
+    chosen = read_time_range(request, DEFAULT_RANGE)
+    return chart_answer(viewer(request), "node", found.pk, kind, chosen)
 
 
 def _node(request: HttpRequest, scope: ClusterScope, name: str) -> Node:
@@ -94,18 +85,11 @@ def _node(request: HttpRequest, scope: ClusterScope, name: str) -> Node:
 
 def _addresses(request: HttpRequest, found: Node) -> dict[str, Any]:
     """Where the page's live parts ask again, for the same cluster and range."""
-    chosen = time_range(request, DEFAULT_RANGE)
-    query = {"cluster": found.cluster.name, "range": chosen.key}
-    own = {"name": found.name}
+    chosen = read_time_range(request, DEFAULT_RANGE)
+    query, own = {"cluster": found.cluster.name}, {"name": found.name}
     return {
-        "live_url": build_address(reverse("frontend:ops-node-live", kwargs=own), query),
-        "chart_urls": {
-            kind.replace("-", "_"): build_address(
-                reverse("frontend:ops-node-chart", kwargs={**own, "kind": kind}), query
-            )
-            for kind in chart_figures.NODE_FIGURES
-        },
-        "chart_every": CHART_EVERY[chosen.key],
+        **charts_context("node", "frontend:ops-node-chart", own, query, chosen),
+        "live_url": build_address(reverse("frontend:ops-node-live", kwargs=own), query | chosen.query),
     }
 
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
-from foundation.core.errors import NotFound
-from frontend.pages.operations import chart_figures, summary
+from frontend.pages.charts.responses import chart_answer, charts_context
+from frontend.pages.operations import summary
 from frontend.pages.operations.cluster_scope import ClusterScope, build_address, ops_frame, scope_of
-from frontend.shell.page_shell import operator_required, time_range, viewer
+from frontend.shell.page_shell import operator_required, viewer
+from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
-from telemetry.series import cluster_series
 
 DEFAULT_RANGE: Final = "1h"
-# How often a chart asks again, in seconds: about once per point it can gain.
-CHART_EVERY: Final = {"1h": 20, "6h": 60, "24h": 300, "7d": 1800, "30d": 3600}
 
 
 @require_GET
@@ -43,33 +41,19 @@ def overview_live(request: HttpRequest) -> HttpResponse:
 @operator_required
 def overview_chart(request: HttpRequest, kind: str) -> HttpResponse:
     """One chart of the clusters as data."""
-    figure = chart_figures.CLUSTER_FIGURES.get(kind)
-    if figure is None:
-        raise NotFound(f"no chart {kind!r}")
-    chosen = time_range(request, DEFAULT_RANGE)
-    found = cluster_series(viewer(request), scope_of(request).cluster, chosen.start, chosen.end)
-    return JsonResponse(figure(found).as_json())
+    cluster = scope_of(request).cluster_id
+    return chart_answer(viewer(request), "cluster", cluster, kind, read_time_range(request, DEFAULT_RANGE))
 
 
 def _context(request: HttpRequest, scope: ClusterScope) -> dict[str, object]:
-    chosen = time_range(request, DEFAULT_RANGE)
-    query = {"cluster": scope.cluster_name, "range": chosen.key}
+    chosen, query = read_time_range(request, DEFAULT_RANGE), {"cluster": scope.cluster_name}
     found = summary.overview_context(viewer(request), scope)
     return {
         **found,
         "stale_clusters": scope.stale_clusters,
         "facts": _facts(scope, *found["size"]),
-        "range": chosen,
-        "ranges": [
-            (key, label, build_address(reverse("frontend:ops-overview"), {**query, "range": key}))
-            for key, label in chosen.choices
-        ],
-        "live_url": build_address(reverse("frontend:ops-overview-live"), query),
-        "chart_urls": {
-            kind: build_address(reverse("frontend:ops-overview-chart", kwargs={"kind": kind}), query)
-            for kind in chart_figures.CLUSTER_FIGURES
-        },
-        "chart_every": CHART_EVERY[chosen.key],
+        **charts_context("cluster", "frontend:ops-overview-chart", {}, query, chosen),
+        "live_url": build_address(reverse("frontend:ops-overview-live"), query | chosen.query),
     }
 
 

@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from clusters.gpu.measures import BY_NAME, MEASURES
 from telemetry.series.measures import ALLOWED_GROUPS, GROUPS, STATISTICS
+from telemetry.series.query import LINES
 from telemetry.series.window import MAX_POINTS, POINTS
 from tenants.api.query import QuerySerializer
 
@@ -41,11 +42,18 @@ class SeriesQuerySerializer(QuerySerializer):
         help_text=f"Approximate number of points; default {POINTS}.",
     )
 
+    lines = serializers.CharField(
+        required=False,
+        help_text=(
+            "Lines of the level, separated by commas, for example `utilisation,memory_used`. If omitted, all "
+            "lines. Can't be combined with `measure`."
+        ),
+    )
     measure = serializers.CharField(
         required=False,
         help_text=(
             "Measures of the catalog, separated by commas: one line per measure and group. If omitted, the "
-            "totals of the level. Required for level `gpu`."
+            "lines of the level."
         ),
     )
     statistic = serializers.ChoiceField(
@@ -57,8 +65,11 @@ class SeriesQuerySerializer(QuerySerializer):
         choices=GROUPS, required=False, help_text="With `measure`: one line per node, pool, …"
     )
 
+    def validate_lines(self, value: str) -> list[str]:
+        return _names(value)
+
     def validate_measure(self, value: str) -> list[str]:
-        names = list(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+        names = _names(value)
         unknown = [name for name in names if name not in BY_NAME]
         if unknown or not names:
             raise serializers.ValidationError(_("Unknown measure: %(name)s") % {"name": ", ".join(unknown)})
@@ -71,14 +82,22 @@ class SeriesQuerySerializer(QuerySerializer):
         if attrs["level"] != "cluster" and "id" not in attrs:
             message = _("Level %(level)s requires an id.") % {"level": attrs["level"]}
             raise serializers.ValidationError({"id": message})
-        if attrs["level"] == "gpu" and "measure" not in attrs:
-            raise serializers.ValidationError({"measure": _("Level gpu requires a measure.")})
+        unknown = [name for name in attrs.get("lines", ()) if name not in LINES[attrs["level"]]]
+        if unknown or attrs.get("lines") == []:
+            message = _("Unknown line: %(name)s") % {"name": ", ".join(unknown)}
+            raise serializers.ValidationError({"lines": message})
+        if "lines" in attrs and "measure" in attrs:
+            raise serializers.ValidationError({"lines": _("Specify either lines or measure.")})
         if attrs.get("groupBy", "") not in ("", *ALLOWED_GROUPS[attrs["level"]]):
             message = _("Level %(level)s can't be grouped this way.") % {"level": attrs["level"]}
             raise serializers.ValidationError({"groupBy": message})
         if "measure" not in attrs and ("groupBy" in attrs or "statistic" in attrs):
             raise serializers.ValidationError({"measure": _("groupBy and statistic require a measure.")})
         return attrs
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 class SeriesSerializer(serializers.Serializer[Any]):

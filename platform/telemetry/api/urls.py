@@ -6,10 +6,11 @@ from django.urls import path
 
 from telemetry.api import agents, usage_urls
 from telemetry.api.sources import SourcesView, SourceTestView, SourceView
-from telemetry.api.views import SeriesView
+from telemetry.api.views import SeriesFileView, SeriesView
 
 urlpatterns = [
     path("metrics/series", SeriesView.as_view(), name="metrics-series"),
+    path("metrics/series/export", SeriesFileView.as_view(), name="metrics-series-export"),
     path("agent/samples", agents.AgentReportsView.as_view(), name="agent-samples"),
     path("agent/keys", agents.AgentExchangeView.as_view(), name="agent-keys"),
     path("admin/agent-keys", agents.AgentKeysView.as_view(), name="admin-agent-keys"),

@@ -1,80 +1,48 @@
-"""`GET /metrics/series`: the series of a cluster, a node or a job."""
+"""`GET /metrics/series`: the series of a cluster, node, GPU, workspace or job, as JSON and as CSV."""
 
 from __future__ import annotations
 
-import uuid
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any, Final
 
-from django.utils.translation import gettext as _
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from clusters.models import Cluster, Node
 from foundation.core import clock
 from foundation.core.actor import Actor
-from foundation.core.errors import NotFound
-from scheduling.models import Job
 from telemetry.api.serializers import SeriesQuerySerializer, SeriesSetSerializer
-from telemetry.series import (
-    MeasuredThing,
-    SeriesSet,
-    cluster_series,
-    job_series,
-    measure_series,
-    node_series,
-    workspace_series,
-)
+from telemetry.series import SeriesQuery, SeriesSet, read_series
+from telemetry.series.csv_text import csv_pieces
 from telemetry.series.window import POINTS
-from tenants.access import permissions
-from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.query import read_query
 from tenants.api.schema import problem_responses
+from tenants.api.streams import AnyAccept, streaming_response
 
 _DEFAULT_RANGE: Final = timedelta(hours=1)
 
 
-def _job(pk: uuid.UUID) -> Job:
-    job = Job.unscoped.select_related("workspace").filter(pk=pk).first()
-    if job is None:
-        raise NotFound(_("Job not found."))
-    return job
-
-
-def _node(pk: uuid.UUID) -> Node:
-    node = Node.unscoped.filter(pk=pk).first()
-    if node is None:
-        raise NotFound(_("Node not found."))
-    return node
-
-
-def _cluster(pk: uuid.UUID) -> Cluster:
-    cluster = Cluster.unscoped.filter(pk=pk).first()
-    if cluster is None:
-        raise NotFound(_("Cluster not found."))
-    return cluster
-
-
-def _read(viewer: Actor, query: dict[str, Any], start: datetime, end: datetime) -> SeriesSet:
-    step: int | None = query.get("step")
-    points: int = query.get("numberOfSamples", POINTS)
-    if "measure" in query:
-        return measure_series(
-            viewer, MeasuredThing(query["level"], query.get("id")), query["measure"], start, end, step,
-            statistic=query.get("statistic"), group_by=query.get("groupBy"), points=points,
-        )  # fmt: skip
-    if query["level"] == "workspace":
-        return workspace_series(viewer, query["id"], start, end, step, points=points)
-    if query["level"] == "job":
-        return job_series(viewer, _job(query["id"]), start, end, step, points=points)
-    # Before anything is looked up: whether a node exists is not for everyone to know.
-    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    if query["level"] == "node":
-        return node_series(viewer, _node(query["id"]), start, end, step, points=points)
-    cluster = _cluster(query["id"]) if "id" in query else None
-    return cluster_series(viewer, cluster, start, end, step, points=points)
+def _read(viewer: Actor, query: dict[str, Any]) -> SeriesSet:
+    end = query.get("end", clock.now())
+    return read_series(
+        viewer,
+        SeriesQuery(
+            level=query["level"],
+            pk=query.get("id"),
+            start=query.get("start", end - _DEFAULT_RANGE),
+            end=end,
+            step=query.get("step"),
+            points=query.get("numberOfSamples", POINTS),
+            measures=tuple(query.get("measure", ())),
+            statistic=query.get("statistic"),
+            group_by=query.get("groupBy"),
+            lines=tuple(query.get("lines", ())),
+        ),
+    )
 
 
 def _body(found: SeriesSet) -> dict[str, Any]:
@@ -123,8 +91,37 @@ class SeriesView(PlatformView):
     )
     def get(self, request: Request) -> Response:
         """Return the series that the query asks for."""
-        query = read_query(request, SeriesQuerySerializer)
-        end = query.get("end", clock.now())
-        start = query.get("start", end - _DEFAULT_RANGE)
-        found = _read(self.viewer, query, start, end)
+        found = _read(self.viewer, read_query(request, SeriesQuerySerializer))
         return Response(SeriesSetSerializer(_body(found)).data)
+
+
+class SeriesFileView(PlatformView):
+    """The same series as a file."""
+
+    reads_together = False
+    content_negotiation_class = AnyAccept
+
+    @extend_schema(
+        operation_id="metrics_series_export",
+        summary="Metrics of a cluster, node, GPU, workspace or job as CSV",
+        description=(
+            "Takes the parameters of `metrics/series` and returns its values: one row per time (UTC), one "
+            "column per line with the unit in its head. An empty cell is a gap."
+        ),
+        parameters=[SeriesQuerySerializer],
+        responses={(200, "text/csv"): OpenApiTypes.STR, **problem_responses(400, 404)},
+        tags=["metrics"],
+    )
+    def get(self, request: Request) -> StreamingHttpResponse:
+        """Return the file, written piece by piece."""
+        query = read_query(request, SeriesQuerySerializer)
+        found = _read(self.viewer, query)
+        name = f"{query['level']}-{found.start:%Y%m%dT%H%M%SZ}-{found.end:%Y%m%dT%H%M%SZ}.csv"
+        return streaming_response(
+            _pieces(found), "text/csv; charset=utf-8", Content_Disposition=f'attachment; filename="{name}"'
+        )
+
+
+async def _pieces(found: SeriesSet) -> AsyncIterator[str]:
+    for piece in csv_pieces(found):
+        yield piece

@@ -1,11 +1,13 @@
 """What charts and lists read: always on behalf of a viewer, allocation and use always apart."""
 
 from telemetry.series.cluster import cluster_series
+from telemetry.series.gpu import gpu_series
 from telemetry.series.idle import IdleAllocated, IdleSlice, idle_allocated
 from telemetry.series.job import job_series
 from telemetry.series.measures import measure_series
 from telemetry.series.node import node_series
 from telemetry.series.now import CardNow, UseNow, jobs_now, utilisation_now
+from telemetry.series.query import SeriesQuery, read_series
 from telemetry.series.sight import MeasuredThing
 from telemetry.series.types import Point, Series, SeriesGap, SeriesSet
 from telemetry.series.workspace import workspace_series
@@ -18,14 +20,17 @@ __all__ = [
     "Point",
     "Series",
     "SeriesGap",
+    "SeriesQuery",
     "SeriesSet",
     "UseNow",
     "cluster_series",
+    "gpu_series",
     "idle_allocated",
     "job_series",
     "jobs_now",
     "measure_series",
     "node_series",
+    "read_series",
     "utilisation_now",
     "workspace_series",
 ]

@@ -31,10 +31,13 @@ MEASURES: Final = (
     ColumnMeasure("temperature_c"),
     ColumnMeasure("temperature_max_c", peak=True),
 )
-_LINES: Final = (
+_COMPLETE: Final = 0.95  # of the cards, in a mean over time
+TOTAL_LINES: Final = (
     ("cards_total", "GPUs", "cards"),
     ("cards_allocated", "GPUs allocated", "cards"),
     ("cores_allocated", "Compute allocated", "percent"),
+    ("compute_allocated", "Compute allocated, in GPUs", "cards"),
+    ("compute_used", "Compute used, in GPUs", "cards"),
     ("utilisation", "Compute used", "percent"),
     ("memory_total", "GPU memory", "MiB"),
     ("memory_allocated", "GPU memory allocated", "MiB"),
@@ -54,11 +57,17 @@ def _ratio(above: float | None, below: float | None) -> float | None:
     return None if above is None or not below else above / below
 
 
+def _is_complete(parts: list[Values]) -> bool:
+    """Whether the use of nearly every card was measured; a sum over some would look like less use."""
+    cards, sampled = _total(parts, "cards"), _total(parts, "cards_sampled")
+    return cards is not None and sampled is not None and sampled >= cards * _COMPLETE
+
+
 def sum_measures(parts: list[Values]) -> dict[str, float | None]:
     """Put several clusters' (or one node's) measures of one bucket together; no parts give gaps.
 
     `cores_allocated` is the percentage of the compute of all cards, `utilisation` that of the cards
-    that answered; the temperature's mean is weighted by cards.
+    that answered; `compute_used` is known where 95 % answered. The temperature's mean is weighted by cards.
     """
     heat = [part for part in parts if "temperature_c" in part]
     weighted = [part["temperature_c"] * part["cards_sampled"] for part in heat]
@@ -66,6 +75,8 @@ def sum_measures(parts: list[Values]) -> dict[str, float | None]:
         "cards_total": _total(parts, "cards"),
         "cards_allocated": _total(parts, "cards_allocated"),
         "cores_allocated": _ratio(_total(parts, "cores_allocated"), _total(parts, "cards")),
+        "compute_allocated": _ratio(_total(parts, "cores_allocated"), 100),
+        "compute_used": _ratio(_total(parts, "cores_used"), 100) if _is_complete(parts) else None,
         "utilisation": _ratio(_total(parts, "cores_used"), _total(parts, "cards_sampled")),
         "memory_total": _total(parts, "memory_capacity_mib"),
         "memory_allocated": _total(parts, "memory_allocated_mib"),
@@ -85,7 +96,7 @@ def total_lines(window: Window, by_bucket: dict[int, dict[str, float | None]]) -
             unit,
             tuple((at, by_bucket.get(bucket, {}).get(measure)) for bucket, at in window.bucket_times()),
         )
-        for measure, label, unit in _LINES
+        for measure, label, unit in TOTAL_LINES
     )
 
 

@@ -51,6 +51,7 @@ _SUM_LINES: Final = (
     ("memory_used", "total", "GPU memory used", "MiB"),
     ("memory_granted", "total", "GPU memory granted", "MiB"),
 )
+LINE_NAMES: Final = tuple(measure for measure, _unit in _SLICE_LINES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from telemetry.store.times import READINGS_KEPT_FOR
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
-_CARD_MEASURES: Final = (
+CARD_MEASURES: Final = (
     ColumnMeasure("cores_used"),
     ColumnMeasure("cores_allocated"),
     ColumnMeasure("memory_used_mib"),
@@ -27,14 +27,14 @@ _CARD_MEASURES: Final = (
     ColumnMeasure("temperature_c"),
     ColumnMeasure("power_w"),
 )
-# Measure, column, unit. Of one card, percent points are percent of the card.
-_CARD_LINES: Final = (
-    ("card_utilisation", "cores_used", "percent"),
-    ("card_cores_allocated", "cores_allocated", "percent"),
-    ("card_memory_used", "memory_used_mib", "MiB"),
-    ("card_memory_allocated", "memory_allocated_mib", "MiB"),
-    ("card_temperature", "temperature_c", "°C"),
-    ("card_power", "power_w", "W"),
+# Measure, column, unit, label. Of one card, percent points are percent of the card.
+CARD_LINES: Final = (
+    ("card_utilisation", "cores_used", "percent", "GPU utilization"),
+    ("card_cores_allocated", "cores_allocated", "percent", "Compute allocated"),
+    ("card_memory_used", "memory_used_mib", "MiB", "GPU memory used"),
+    ("card_memory_allocated", "memory_allocated_mib", "MiB", "GPU memory allocated"),
+    ("card_temperature", "temperature_c", "°C", "Temperature"),
+    ("card_power", "power_w", "W", "Power"),
 )
 
 
@@ -59,7 +59,7 @@ def node_series(
     of_cards = channels.filter(scope=Scope.CARD)
     sums = bucket_means(window, of_node, Tick, MEASURES)
     whole = {bucket: sum_measures([parts]) for found in sums.values() for bucket, parts in found.items()}
-    cards = bucket_means(window, of_cards, Reading, _CARD_MEASURES)
+    cards = bucket_means(window, of_cards, Reading, CARD_MEASURES)
     listed = list(of_cards)
     fill_from_history(window, listed, cards)
     devices = {channel.pk: channel.device_id for channel in listed if channel.device_id}
@@ -76,7 +76,7 @@ def _card_lines(window: Window, means: Buckets, devices: dict[int, uuid.UUID]) -
     indices = dict(Device.unscoped.filter(id__in=set(devices.values())).values_list("id", "index"))
     order = sorted(devices, key=lambda channel: (indices.get(devices[channel], 1_000), str(devices[channel])))
     lines: list[Series] = []
-    for measure, column, unit in _CARD_LINES:
+    for measure, column, unit, _label in CARD_LINES:
         for channel in order:
             found = means.get(channel, {})
             label = f"GPU {indices.get(devices[channel], '?')}"

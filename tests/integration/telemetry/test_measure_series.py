@@ -205,7 +205,7 @@ def test_the_api_reads_measures(day: Bench) -> None:
     refused: tuple[tuple[Any, dict[str, Any], int], ...] = (
         (day.world.viewer, {"level": "workspace", "id": day.world.other_workspace.pk}, 404),
         (day.world.viewer, {"level": "gpu", "id": day.device(1).pk, "measure": "power_w"}, 403),
-        (admin, {"level": "gpu", "id": day.device(1).pk}, 400),
+        (day.world.viewer, {"level": "gpu", "id": day.device(1).pk}, 403),
         (admin, {"level": "cluster", "measure": "flux"}, 400),
         (admin, {"level": "node", "id": day.world.nodes[0].pk, "measure": "power_w", "groupBy": "pool"}, 400),
         (admin, {"level": "cluster", "groupBy": "pool"}, 400),

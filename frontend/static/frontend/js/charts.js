@@ -77,7 +77,13 @@
     chart.plot.on("plotly_unhover", () => together(chart, (plot) => Plotly.Fx.unhover(plot)));
     chart.plot.on("plotly_relayout", (event) => {
       const moved = Object.keys(event).some((key) => key.startsWith("xaxis."));
-      if (moved) together(chart, (plot) => follow(plot, chart.plot));
+      if (!moved) return;
+      together(chart, (plot) => follow(plot, chart.plot));
+      // A reset restores the range of the figure.
+      const { range } = chart.plot.layout.xaxis;
+      const whole = window.allotment.resolveFigure(chart.raw.layout.xaxis.range || null);
+      const zoomed = range && String(range) !== String(whole) ? range : null;
+      document.dispatchEvent(new CustomEvent("allotment:zoomed", { detail: { range: zoomed } }));
     });
   }
 
@@ -100,6 +106,17 @@
     draw(chart);
   }
 
+  function offerNumbers(chart, address) {
+    const link = chart.element.querySelector("[data-chart-csv]");
+    link.hidden = !address;
+    if (address) link.href = address;
+  }
+
+  function saveImage(chart) {
+    const { chart: key, chartTitle } = chart.element.dataset;
+    if (chart.drawn) window.allotment.saveChart(chart.raw, chart.plot, key, chartTitle);
+  }
+
   async function fetchFigure(chart) {
     if (!chart.element.isConnected) return charts.delete(chart.element);
     const wait = chart.element.querySelector(".chart-wait");
@@ -107,8 +124,9 @@
       if (!document.hidden || !chart.raw) {
         const answer = await fetch(chart.element.dataset.chartUrl, { signal: AbortSignal.timeout(20000) });
         if (!answer.ok) throw new Error(String(answer.status));
-        const { figure, summary } = await answer.json();
+        const { figure, summary, csv } = await answer.json();
         chart.raw = figure;
+        offerNumbers(chart, csv);
         chart.plot.setAttribute("aria-label", summary);
         await draw(chart);
       }
@@ -127,6 +145,7 @@
         chart = { element, plot: element.querySelector(".chart-plot"), drawn: false };
         charts.set(element, chart);
         element.querySelector(".chart-table").addEventListener("toggle", () => chart.raw && fillTable(chart));
+        element.querySelector("[data-chart-png]").addEventListener("click", () => saveImage(charts.get(element)));
         if (element.dataset.chartUrl) fetchFigure(chart);
       }
       readInline(chart);

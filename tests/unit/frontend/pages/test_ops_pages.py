@@ -265,7 +265,7 @@ def test_an_unknown_range_is_the_usual_one(operator: Client) -> None:
 def test_charts_of_the_clusters_are_data(operator: Client, kind: str) -> None:
     answer = operator.get(f"/ops/overview/charts/{kind}?range=6h")
     assert answer.status_code == 200
-    assert set(json.loads(answer.content)) == {"figure", "summary"}
+    assert set(json.loads(answer.content)) == {"figure", "summary", "csv"}
 
 
 @pytest.mark.parametrize(
@@ -390,7 +390,7 @@ def test_time_before_the_first_reading_is_no_zero(operator: Client) -> None:
     assert cause == "Before the first sample"
 
 
-def test_a_chart_begins_with_the_first_reading(there: World, operator: Client) -> None:
+def test_the_axis_of_a_chart_is_the_chosen_range(there: World, operator: Client) -> None:
     channel = Channel.unscoped.create(scope=Scope.CLUSTER, cluster_id=there.cluster.pk)
     began = clock.now() - timedelta(minutes=30)
     for minutes in range(30):
@@ -410,6 +410,29 @@ def test_a_chart_begins_with_the_first_reading(there: World, operator: Client) -
             temperature_max_c=60.0,
         )
     figure = json.loads(operator.get("/ops/overview/charts/allocation?range=1h").content)["figure"]
-    start = datetime.fromisoformat(figure["layout"]["xaxis"]["range"][0])
-    assert abs(start - began) < timedelta(minutes=2)
-    assert figure["layout"]["meta"]["gaps"] == []
+    start, end = map(datetime.fromisoformat, figure["layout"]["xaxis"]["range"])
+    assert end - start == timedelta(hours=1)
+    ((_begin, until, cause),) = figure["layout"]["meta"]["gaps"]
+    assert cause == "Before the first sample"
+    assert abs(datetime.fromisoformat(until) - began) < timedelta(minutes=2)
+
+
+def test_a_custom_range_and_the_comparison_reach_every_chart(there: World, operator: Client) -> None:
+    chosen = "from=2026-03-01T10:00:00Z&to=2026-03-01T12:00:00Z&compare=1"
+    for address in ("/ops/overview", "/ops/nodes/node-1"):
+        html = operator.get(f"{address}?{chosen}").content.decode().replace("&amp;", "&")
+        addresses = re.findall(r'data-chart-url="([^"]*)"', html)
+        assert len(addresses) >= 4
+        assert all(chosen in one for one in addresses)
+        assert "data-chart-every" not in html, "a stretch that is over is not asked for again"
+        assert 'aria-checked="true"' in html
+    chart = json.loads(operator.get(addresses[0]).content)
+    assert chart["figure"]["layout"]["xaxis"]["range"] == ["2026-03-01T10:00:00Z", "2026-03-01T12:00:00Z"]
+    assert {trace.get("name") for trace in chart["figure"]["data"]} >= {"used", "used, previous period"}
+    file = operator.get(chart["csv"])
+    assert file.status_code == 200
+
+
+def test_a_range_that_cannot_be_shown_says_why(operator: Client) -> None:
+    html = operator.get("/ops/overview?from=2026-03-01T12:00&to=2026-03-01T11:00").content.decode()
+    assert "The end must be at least one minute after the start." in html

@@ -219,7 +219,8 @@ def test_charts_answer_figures(client: Client, w: World, measure: str, span: str
     client.force_login(w.viewer)
     answer = client.get(f"/w/team-a/jobs/{job.pk}/charts/{measure}?range={span}")
     assert answer.status_code == 200
-    assert set(answer.json()) == {"figure", "summary"}
+    assert set(answer.json()) == {"figure", "summary", "csv"}
+    assert answer.json()["csv"].startswith(f"/api/v1/metrics/series/export?level=job&id={job.pk}&")
 
 
 def test_an_unknown_chart_does_not_exist(client: Client, w: World) -> None:

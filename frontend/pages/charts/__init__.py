@@ -1,0 +1,1 @@
+"""Charts of measurements: which there are, how they are drawn, and their answers."""

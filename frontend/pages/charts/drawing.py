@@ -1,0 +1,126 @@
+"""Draws a chart from the series that were read for it.
+
+Allocation is what the ledger granted, utilisation what was measured. They share a chart as an area and
+a line, and are never put into one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from frontend.charts import Chart, ChartLine, Gap, time_series
+from frontend.pages.charts.definitions import ChartDefinition, LineDefinition
+from telemetry.series import Series, SeriesGap, SeriesSet
+
+Samples = tuple[tuple[datetime, float | None], ...]
+_DASHES: Final = ("solid", "dot", "dash", "dashdot")
+_COLORS: Final = 8
+
+
+def draw_chart(
+    chart: ChartDefinition,
+    found: SeriesSet,
+    span: tuple[datetime, datetime],
+    before: SeriesSet | None = None,
+) -> Chart:
+    """Draw a chart over `span`; the lines of `before`, the period just before it, are dashed."""
+    lines = _lines(chart, found)
+    if before is not None:
+        length = span[1] - span[0]
+        lines += [_earlier(line, length) for line in _lines(chart, before)]
+    return time_series(
+        chart.key,
+        lines,
+        unit=chart.unit,
+        title=str(chart.title),
+        gaps=describe_gaps(found, span),
+        span=span,
+        top=_peak(chart, found),
+    )
+
+
+def _lines(chart: ChartDefinition, found: SeriesSet) -> list[ChartLine]:
+    lines = [_line(chart, line, found) for line in chart.lines]
+    each = [one for one in found.series if one.measure == chart.each and _is_single(one)]
+    if len(each) > chart.each_most or (chart.lines and len(each) == 1):
+        return lines
+    return lines + [
+        ChartLine(
+            name=name,
+            points=_points(one, chart.per),
+            color=f"series-{place % _COLORS + 1}",
+            # Beside an average every line is dotted; alone, the first eight are told apart by colour.
+            dash="dot" if chart.lines else _DASHES[place // _COLORS % len(_DASHES)],
+        )
+        for place, (one, name) in enumerate(zip(each, _told_apart(each), strict=True))
+    ]
+
+
+def _is_single(one: Series) -> bool:
+    return one.subject not in ("average", "total")
+
+
+def _line(chart: ChartDefinition, line: LineDefinition, found: SeriesSet) -> ChartLine:
+    series = found.get(line.measure, line.subject)
+    points = _points(series, chart.per) if series else ()
+    return ChartLine(name=str(line.name), points=points, color=line.color, area=line.area)
+
+
+def _earlier(line: ChartLine, length: timedelta) -> ChartLine:
+    return ChartLine(
+        name=_("%(line)s, previous period") % {"line": line.name},
+        points=tuple((at + length, value) for at, value in line.points),
+        color=line.color,
+        earlier=True,
+    )
+
+
+def _points(series: Series, per: float) -> Samples:
+    return tuple((at, None if value is None else value / per) for at, value in series.points)
+
+
+def _peak(chart: ChartDefinition, found: SeriesSet) -> float | None:
+    series = found.get(chart.top) if chart.top else None
+    points = _points(series, chart.per) if series else ()
+    return max((value for _at, value in points if value), default=None)
+
+
+def _told_apart(each: Sequence[Series]) -> list[str]:
+    """Return the labels without the parts that all share: `GPU 3` where task and node are the same."""
+    split = [one.label.split(" · ") for one in each]
+    if len({len(parts) for parts in split}) > 1 or len(split) == 1:
+        return [one.label for one in each]
+    differs = [len(set(column)) > 1 for column in zip(*split, strict=True)]
+    return [" · ".join(part for part, told in zip(parts, differs, strict=True) if told) for parts in split]
+
+
+def describe_gaps(found: SeriesSet, span: tuple[datetime, datetime]) -> list[Gap]:
+    """Return the gaps inside the span with their cause in words; the time before all readings is one."""
+    start, end = span[0], min(span[1], found.end)
+    gaps = [
+        Gap(max(gap.start, start), min(gap.end or end, end), _cause(gap))
+        for gap in found.gaps
+        if (gap.end is None or gap.end > start) and gap.start < end
+    ]
+    first = min([*_known(found.series), *(gap.start for gap in found.gaps)], default=end)
+    # One missing bucket at the edge is the grid's doing.
+    if first - found.start > timedelta(seconds=2 * found.step_s):
+        gaps.insert(0, Gap(start, first, _("Before the first sample")))
+    return gaps
+
+
+def _known(series: Iterable[Series]) -> list[datetime]:
+    return [at for one in series for at, value in one.points if value is not None]
+
+
+def _cause(gap: SeriesGap) -> str:
+    if gap.cause == "unreachable":
+        said = _("Cluster %(cluster)s unreachable") % {"cluster": gap.cluster}
+        return f"{said}: {gap.message}" if gap.message else said
+    if gap.cause == "platform":
+        return _("Allotment was not running")
+    return _("Cluster %(cluster)s returned no metrics") % {"cluster": gap.cluster}
