@@ -47,7 +47,7 @@ class RateLimitMiddleware:
         response = self.get_response(request)
         if response.status_code == 401:
             rate_limit.counter.count_requests("sign-in", address_of(request), 1)
-        usage: RateUsage | None = getattr(request, "rate_standing", None)
+        usage: RateUsage | None = getattr(request, "rate_usage", None)
         for name, value in (usage.build_headers() if usage else {}).items():
             response[name] = value
         return response

@@ -142,8 +142,8 @@ class _QueueSurvey:
 
 
 class _LossBound:
-    """Whether `PreemptionContext.max_loss` bounds the loss of the queues beside one node of the preemptor's
-    path.
+    """Decides whether `PreemptionContext.max_loss` bounds the loss of the queues beside one node of the
+    preemptor's path.
 
     The bound of a queue holds from the moment when its candidates are first examined: it may be lifted if
     victims on the preemptor's side were removed before and that side then fits in its quota.
