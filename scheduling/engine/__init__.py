@@ -88,7 +88,6 @@ if TYPE_CHECKING:
     from scheduling.engine.state.snapshot import Snapshot
     from scheduling.engine.state.statement import Statement, StatementError
     from scheduling.engine.stream_learner import WorkloadLearner
-    from scheduling.engine.stream_moves import StreamMovePlan
 
 __all__ = [
     "BUILTIN",
@@ -151,7 +150,6 @@ __all__ = [
     "SnapshotError",
     "Statement",
     "StatementError",
-    "StreamMovePlan",
     "Target",
     "TargetSet",
     "TaskPlacement",
@@ -234,7 +232,6 @@ _MODULES: Final = {
     "state.snapshot": "Snapshot",
     "state.statement": "Statement StatementError",
     "stream_learner": "WorkloadLearner",
-    "stream_moves": "StreamMovePlan",
 }
 """Names by module, equal to the imports for type checkers above; `name=original` for a renamed import."""
 

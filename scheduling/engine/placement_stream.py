@@ -6,7 +6,7 @@ is no snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,6 @@ from scheduling.engine.placement.scores.devices import slices_of
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
-from scheduling.engine.stream_moves import MovableTask, StreamMovePlan, plan_moves
 
 NO_RULES = PlacementRules()
 
@@ -145,28 +144,11 @@ class PlacementStream:
             ),
         )
 
-    def move_task(self, prepared: PreparedRequest, placement: TaskPlacement, to: TaskPlacement) -> None:
-        """Move a task to another placement, which must have room."""
-        self.release_task(prepared, placement)
-        self._add_usage(prepared.task, to)
-
     def count_slots(self, request: Request) -> int:
         """Return an upper bound for the number of tasks of a request that can be placed now."""
         self.record_placements()
         board = self._placer.get_board(resolve_shape(request, NO_RULES, self._flavor), self._flavor)
         return int(count_slots(board.question)[board.feasible_rows()].sum())
-
-    def plan_moves(
-        self, placed: Mapping[str, tuple[PreparedRequest, TaskPlacement]], request: Request, *, moves: int
-    ) -> StreamMovePlan:
-        """Return the moves of placed tasks that make room for tasks of a request; nothing is moved."""
-        self.record_placements()
-        movables = [
-            MovableTask(name, prepared.task, self._flavor, placement)
-            for name, (prepared, placement) in placed.items()
-        ]
-        target = resolve_shape(request, NO_RULES, self._flavor)
-        return plan_moves(self._placer, movables, (target, self._flavor), moves=moves)
 
     def _prepare(self, task: TaskShape) -> PreparedRequest:
         if self._matrix is None or not self._uses_matrix(task):

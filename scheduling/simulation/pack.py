@@ -25,7 +25,7 @@ from scheduling.engine import (
     WorkloadLearner,
 )
 from scheduling.engine.model import Node
-from scheduling.simulation.departures import LOAD, Departed, Departures, depart_pods
+from scheduling.simulation.departures import LOAD, Departed, Departures, PlacedPod, depart_pods
 from scheduling.simulation.errors import UsageError
 from scheduling.simulation.openb import CARD, TracePod, packing_flavor
 from scheduling.simulation.published import published_config
@@ -174,8 +174,9 @@ class _Run:
         whole = TaskWorkload.count_tasks(pod.shape for pod in pods)
         # Drawing lots needs feasibility only, so any policy of the engine does.
         by = "bestfit" if policy == RANDOM else policy
+        self._cluster = nodes, packing_flavor(by)
         self._stream = PlacementStream(
-            nodes, packing_flavor(by), published_config(), None if policy == DEFAULT else whole
+            *self._cluster, published_config(), None if policy == DEFAULT else whole
         )
         self._learner = WorkloadLearner(self._stream) if policy == DEFAULT else None
         asked = self._stream.prepare_requests(pod.request for pod in pods)
@@ -229,11 +230,12 @@ class _Run:
 
     def depart(self, departures: Departures, seed: int) -> None:
         """Pods leave, and what stays is moved."""
-        held = {}
+        running = {}
         for step, (asked, place) in enumerate(zip(self._asked, self._log, strict=False)):
             if place is not None:
-                held[str(step)] = asked, self._stream.describe_placement(asked, place)
-        self._departed = depart_pods(self._stream, held, departures, seed=seed, card=CARD)
+                placement = self._stream.describe_placement(asked, place)
+                running[str(step)] = PlacedPod(self._pods[step].request, asked, placement)
+        self._departed = depart_pods(self._stream, self._cluster, running, departures, seed=seed)
 
     def report(self, policy: str, seed: int) -> PackReport:
         """What came of it."""

@@ -60,6 +60,17 @@ def test_moves_open_slots_and_are_counted() -> None:
     assert figures["moves"] == with_moves.departed.moves
 
 
+@pytest.mark.parametrize("moves", [1, 3, 20])
+def test_each_opened_slot_is_a_node_without_pods(moves: int) -> None:
+    departed = run(departures=Departures(60, moves)).departed
+    assert departed is not None
+    assert departed.moves <= moves
+    # Whole nodes are never opened without a move, and no more of them than there are nodes.
+    assert departed.gained <= departed.moves
+    assert departed.slots_with <= len(NODES)
+    assert departed.cards_moved <= departed.moves
+
+
 def test_who_leaves_depends_on_the_seed_alone() -> None:
     assert run(3, Departures(40, 20)).departed == run(3, Departures(40, 20)).departed
     assert len({run(seed, Departures(90)).departed for seed in range(3)}) > 1
