@@ -127,6 +127,9 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     operator=True,
                 ),
                 NavigationEntry(
+                    "gpus", _("GPUs"), "cpu", "frontend:ops-gpus", covers=("frontend:ops-gpu",), operator=True
+                ),
+                NavigationEntry(
                     "sources",
                     _("Data sources"),
                     "radio-tower",

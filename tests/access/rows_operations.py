@@ -373,6 +373,11 @@ _SHARES: Final = must(("cluster.edit", "platform"))
 NODES: Final = (
     *(page(route, _LOOK) for route in ("ops/overview", "ops/overview/live", "ops/nodes", "ops/nodes-live")),
     page("ops/overview/charts/{kind}", _LOOK, values={"kind": "allocation"}),
+    page("ops/gpus", _LOOK),
+    page("ops/gpus-live", _LOOK),
+    page("ops/gpus/{uuid}", _LOOK),
+    page("ops/gpus/{uuid}/live", _LOOK),
+    page("ops/gpus/{uuid}/charts/{kind}", _LOOK, values={"kind": "memory"}),
     page("ops/nodes/{name}", _LOOK),
     page("ops/nodes/{name}/live", _LOOK),
     page("ops/nodes/{name}/charts/{kind}", _LOOK, values={"kind": "memory"}),

@@ -13,6 +13,7 @@ from clusters.models import Device, ForeignOrigin, ForeignPod
 from foundation.core.quantities import format_cpu
 from frontend.components.capacity import Meter
 from frontend.pages.operations.summary import job_url
+from frontend.shell import navigation
 from frontend.texts import formats
 from scheduling.models import Allocation
 from scheduling.selectors.holder import DeviceHold
@@ -40,6 +41,7 @@ class CardView:
     key: str
     name: str
     uuid: str
+    url: str
     model: str
     state: str
     compute: Meter
@@ -99,6 +101,7 @@ def _card(device: Device, holds: Sequence[DeviceHold], now: CardNow | None) -> C
         key=f"gpu-{device.index}",
         name=f"GPU {device.index}",
         uuid=device.uuid,
+        url=navigation.find_address("frontend:ops-gpu", uuid=device.uuid),
         model=device.model,
         state="healthy" if device.healthy else "unhealthy",
         compute=Meter(

@@ -6,7 +6,7 @@ from telemetry.series.idle import IdleAllocated, IdleSlice, idle_allocated
 from telemetry.series.job import job_series
 from telemetry.series.measures import measure_series
 from telemetry.series.node import node_series
-from telemetry.series.now import CardNow, UseNow, jobs_now, utilisation_now
+from telemetry.series.now import CardNow, GpuNow, UseNow, jobs_now, measures_now, slices_now, utilisation_now
 from telemetry.series.query import SeriesQuery, read_series
 from telemetry.series.sight import MeasuredThing
 from telemetry.series.types import Point, Series, SeriesGap, SeriesSet
@@ -14,6 +14,7 @@ from telemetry.series.workspace import workspace_series
 
 __all__ = [
     "CardNow",
+    "GpuNow",
     "IdleAllocated",
     "IdleSlice",
     "MeasuredThing",
@@ -29,8 +30,10 @@ __all__ = [
     "job_series",
     "jobs_now",
     "measure_series",
+    "measures_now",
     "node_series",
     "read_series",
+    "slices_now",
     "utilisation_now",
     "workspace_series",
 ]

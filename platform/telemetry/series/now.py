@@ -14,6 +14,7 @@ from foundation.core import clock
 from foundation.core.actor import Actor
 from telemetry.models import Reading, Scope
 from telemetry.series.sight import job_tenants
+from telemetry.store.packing import unpack_values
 from telemetry.store.times import from_ms, to_ms
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -139,3 +140,42 @@ def memory_now(allocation_id: uuid.UUID) -> dict[uuid.UUID, int]:
     read = rows.values_list("channel__device_id", "memory_used_mib")
     # In order of time, so that the last one stays.
     return {device: used for device, used in read if device is not None and used is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class GpuNow:
+    """The latest reading of a GPU, by the names of the catalogue; what was not measured is absent."""
+
+    at: datetime
+    values: dict[str, float]
+
+
+def measures_now(viewer: Actor, device_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, GpuNow]:
+    """Device id → all measures of its latest reading; absent without one in the last 30 s.
+
+    Raises: PermissionDenied without `cluster.view`.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    rows = _fresh().filter(channel__scope=Scope.CARD, channel__device_id__in=list(device_ids))
+    columns = ("cores_used", "memory_used_mib", "temperature_c", "power_w")
+    names = ("utilization_percent", "memory_used_mib", "temperature_c", "power_w")
+    found: dict[uuid.UUID, GpuNow] = {}
+    # In order of time, so that the last one stays.
+    for device_id, at_ms, packed, *typed in rows.values_list(
+        "channel__device_id", "at_ms", "values", *columns
+    ):
+        known = {name: float(value) for name, value in zip(names, typed, strict=True) if value is not None}
+        found[device_id] = GpuNow(from_ms(at_ms), unpack_values(packed) | known)
+    return found
+
+
+def slices_now(viewer: Actor, device_id: uuid.UUID) -> dict[uuid.UUID, tuple[float | None, int | None]]:
+    """Allocation id → compute in percent of the GPU and MiB that it uses of it; absent without a reading.
+
+    Raises: PermissionDenied without `cluster.view`.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    rows = _fresh().filter(channel__scope=Scope.SLICE, channel__device_id=device_id)
+    read = rows.values_list("channel__allocation_id", "cores_used", "memory_used_mib")
+    # In order of time, so that the last one stays.
+    return {pk: (cores, memory) for pk, cores, memory in read if pk is not None}

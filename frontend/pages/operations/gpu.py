@@ -1,0 +1,252 @@
+"""One GPU: what it is, who holds it, what runs on it, what it measured, and what befell it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from clusters.gpu.measures import MEASURES, Level
+from clusters.models import Device
+from clusters.selectors.node import device_get
+from foundation.core import clock
+from frontend.components import view_models
+from frontend.pages.charts.responses import chart_answer, charts_context
+from frontend.pages.operations.cluster_scope import build_address, find_stale_clusters, ops_frame, scope_of
+from frontend.pages.operations.node_cards import CardView, card_views
+from frontend.pages.operations.overview import DEFAULT_RANGE
+from frontend.pages.operations.summary import job_url
+from frontend.shell import navigation
+from frontend.shell.page_shell import operator_required, viewer
+from frontend.shell.time_range import read_time_range
+from frontend.texts import formats
+from scheduling.selectors.holder import DeviceHold, device_holds
+from telemetry.models import NodeAgent
+from telemetry.series import measures_now, slices_now, utilisation_now
+from telemetry.series.agents import gpu_events, gpu_processes, node_agents
+from telemetry.store.times import from_ms, to_ms
+from tenants.models import User
+
+_EVENTS: Final = 50
+_PROCESSES: Final = 100
+_PROCESSES_WITHIN: Final = timedelta(minutes=10)
+_DEVICE_MEASURES: Final = [measure for measure in MEASURES if Level.DEVICE in measure.levels]
+# Bits of NVML's clock event reasons.
+_REASONS: Final = {
+    0x1: "gpu_idle",
+    0x2: "applications_clocks_setting",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+    0x100: "display_clock_setting",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldLine:
+    """What one task holds of the GPU and uses of that; None is not measured."""
+
+    job: str
+    url: str
+    workspace: str
+    cores: int
+    memory_mib: int
+    cores_used: float | None
+    memory_used: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessLine:
+    """A process seen on the GPU; `job` is empty where no live allocation is known for it."""
+
+    pid: int
+    name: str
+    job: str
+    url: str
+    allocated: bool
+    first: datetime
+    last: datetime
+
+
+@require_GET
+@operator_required
+def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
+    """The whole page."""
+    found = device_get(viewer=viewer(request), uuid=uuid)
+    ops_frame(request, scope_of(request), path=reverse("frontend:ops-gpus"))
+    node = navigation.find_address("frontend:ops-node", name=found.node.name)
+    crumbs = [
+        view_models.Crumb(label=_("GPUs"), url=reverse("frontend:ops-gpus")),
+        view_models.Crumb(
+            label=found.node.name, url=build_address(node, {"cluster": found.node.cluster.name})
+        ),
+    ]
+    return render(request, "frontend/operations/gpu.html", {**_context(request, found), "crumbs": crumbs})
+
+
+@require_GET
+@operator_required
+def gpu_live(request: HttpRequest, uuid: str) -> HttpResponse:
+    """Everything but the head, with fresh numbers."""
+    found = device_get(viewer=viewer(request), uuid=uuid)
+    return render(request, "frontend/operations/gpu_live.html", _context(request, found))
+
+
+@require_GET
+@operator_required
+def gpu_chart(request: HttpRequest, uuid: str, kind: str) -> HttpResponse:
+    """One chart of the GPU as data."""
+    found = device_get(viewer=viewer(request), uuid=uuid)
+    return chart_answer(viewer(request), "gpu", found.pk, kind, read_time_range(request, DEFAULT_RANGE))
+
+
+def _context(request: HttpRequest, found: Device) -> dict[str, Any]:
+    who, own = viewer(request), {"uuid": found.uuid}
+    chosen = read_time_range(request, DEFAULT_RANGE)
+    holds = device_holds(viewer=who, devices=[found]).get(found.pk, [])
+    agent = node_agents(who).filter(node=found.node_id).first()
+    facts = _told(agent, found.uuid)
+    unsupported = set(agent.unsupported.get(found.uuid, ())) if agent else set()
+    now = measures_now(who, [found.pk]).get(found.pk)
+    card: CardView
+    (card,) = card_views([found], {found.pk: holds}, utilisation_now(who, node_id=found.node_id))
+    return {
+        **charts_context("gpu", "frontend:ops-gpu-chart", own, {}, chosen),
+        "live_url": build_address(reverse("frontend:ops-gpu-live", kwargs=own), chosen.query),
+        "gpu": found,
+        "state": card.state,
+        "stale_clusters": find_stale_clusters([found.node.cluster]),
+        "facts": _facts(found, agent, facts),
+        "card": card,
+        "at": now.at if now else None,
+        "measures": _measures(now.values if now else {}, unsupported),
+        "holds": _holds(holds, slices_now(who, found.pk)),
+        "processes": _processes(who, found, holds),
+        "events": _events(who, found),
+        "links": _links(found, facts),
+        "instances": [one for one in (agent.devices if agent else ()) if one.get("parent") == found.uuid],
+    }
+
+
+def _told(agent: NodeAgent | None, uuid: str) -> dict[str, Any]:
+    """The facts that the agent of the node reported of the GPU; empty without any."""
+    return next((one for one in (agent.devices if agent else ()) if one.get("uuid") == uuid), {})
+
+
+def _facts(found: Device, agent: NodeAgent | None, told: dict[str, Any]) -> list[tuple[str, object]]:
+    missing = formats.MISSING
+    numa = told.get("numa_node")
+    return [
+        ("UUID", found.uuid),
+        (_("Model"), found.model),
+        (_("Pool"), found.node.flavor.name if found.node.flavor else missing),
+        (_("Allocation mode"), found.get_mode_display()),
+        (_("GPU memory"), formats.format_memory(found.memory_mib)),
+        (_("Serial number"), told.get("serial") or missing),
+        (_("PCI address"), told.get("pci_bus_id") or missing),
+        (_("NUMA node"), missing if numa is None else str(numa)),
+        (_("Driver"), (agent.driver if agent else "") or missing),
+        ("CUDA", (agent.cuda if agent else "") or missing),
+    ]
+
+
+def _measures(values: dict[str, float], unsupported: set[str]) -> list[tuple[str, str]]:
+    """Every measure with its last value; one that the GPU does not support says so."""
+    found = []
+    for measure in _DEVICE_MEASURES:
+        if measure.name in values:
+            text = _format(measure.name, values[measure.name], measure.unit)
+        else:
+            text = _("Not supported") if measure.name in unsupported else formats.MISSING
+        found.append((measure.name, text))
+    return found
+
+
+def _format(name: str, value: float, unit: str) -> str:
+    if name == "throttle_reasons":
+        bits = int(value)
+        return ", ".join(word for bit, word in _REASONS.items() if bits & bit) or _("None")
+    number = formats.format_number(value, 0 if value == int(value) else 1)
+    return f"{number} {unit}".rstrip()
+
+
+def _holds(holds: Sequence[DeviceHold], used: dict[Any, tuple[float | None, int | None]]) -> list[HoldLine]:
+    lines = []
+    for hold in holds:
+        job = hold.allocation.attempt.job
+        cores, memory = used.get(hold.allocation.pk, (None, None))
+        lines.append(
+            HoldLine(
+                job=job.name,
+                url=job_url(job.workspace.slug, job.pk),
+                workspace=job.workspace.name,
+                cores=hold.cores,
+                memory_mib=hold.memory_mib,
+                cores_used=cores,
+                memory_used=memory,
+            )
+        )
+    return lines
+
+
+def _processes(who: User, found: Device, holds: Sequence[DeviceHold]) -> list[ProcessLine]:
+    jobs = {hold.allocation.pk: hold.allocation.attempt.job for hold in holds}
+    since = to_ms(clock.now() - _PROCESSES_WITHIN)
+    rows = gpu_processes(who, node_id=found.node_id, since_ms=since).filter(device_id=found.pk)
+    lines = []
+    for row in rows[:_PROCESSES]:
+        job = jobs.get(row.allocation_id) if row.allocation_id else None
+        lines.append(
+            ProcessLine(
+                pid=row.pid,
+                name=row.name,
+                job=job.name if job else "",
+                url=job_url(job.workspace.slug, job.pk) if job else "",
+                allocated=row.allocation_id is not None,
+                first=from_ms(row.first_seen_ms),
+                last=from_ms(row.last_seen_ms),
+            )
+        )
+    return lines
+
+
+def _events(who: User, found: Device) -> list[view_models.StoryRow]:
+    words = {
+        "xid": _("XID error"),
+        "lost": _("GPU lost"),
+        "reset-required": _("Reset required"),
+        "driver-mismatch": _("Driver mismatch"),
+        "enumerated": _("GPUs enumerated"),
+    }
+    rows = gpu_events(who, node_id=found.node_id, device_uuid=found.uuid)[:_EVENTS]
+    return [
+        view_models.StoryRow(
+            at=from_ms(row.at_ms),
+            text=f"XID {row.code}" if row.kind == "xid" else words.get(row.kind, row.kind),
+            tag=words.get(row.kind, row.kind),
+            tone="done" if row.kind == "enumerated" else "failed",
+        )
+        for row in rows
+    ]
+
+
+def _links(found: Device, told: dict[str, Any]) -> list[tuple[str, str, str, int]]:
+    """Connections to other GPUs: name, address, kind and number of links."""
+    others = {device.uuid: device for device in found.node.devices.all()} if told.get("links") else {}
+    lines = []
+    for link in told.get("links") or ():
+        other = others.get(link["to"])
+        name = f"GPU {other.index}" if other else link["to"]
+        url = navigation.find_address("frontend:ops-gpu", uuid=other.uuid) if other else ""
+        lines.append((name, url, link["kind"], link.get("count", 1)))
+    return lines

@@ -1,0 +1,82 @@
+"""The operators' list of GPUs, narrowed and sorted by the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import Count, F, Q, QuerySet
+
+from clusters.models import Device
+from foundation.core.actor import Actor
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+
+_HELD: Final = Q(holders__gt=0) | Q(foreign_holders__gt=0)
+_FULL: Final = Q(cores_capacity__lte=F("cores_granted") + F("cores_foreign"))
+GPU_STATES: Final[Mapping[str, Q]] = {
+    "free": Q(healthy=True) & ~_HELD,
+    "partial": Q(healthy=True) & _HELD & ~_FULL,
+    "allocated": Q(healthy=True) & _HELD & _FULL,
+    "unhealthy": Q(healthy=False),
+}
+# What a column sorts by. Every order ends in cluster, node, index and id, so that pages never overlap.
+SORTS: Final[Mapping[str, str]] = {
+    "node": "node__name",
+    "model": "model",
+    "pool": "node__flavor__name",
+    "allocated": "cores_granted",
+    "memory": "memory_granted",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuQuery:
+    """What the list is narrowed to and sorted by; `text` matches anywhere in a UUID, the others exactly."""
+
+    cluster: str = ""
+    pool: str = ""
+    model: str = ""
+    node: str = ""
+    state: str = ""
+    text: str = ""
+    sort: str = "node"
+
+
+def _match(query: GpuQuery) -> Q:
+    exact = {
+        "node__cluster__name": query.cluster,
+        "node__flavor__name": query.pool,
+        "model": query.model,
+        "node__name": query.node,
+    }
+    match = Q(node__present=True, **{name: value for name, value in exact.items() if value})
+    return match & Q(uuid__icontains=query.text) if query.text else match
+
+
+def gpu_table(*, viewer: Actor, query: GpuQuery) -> QuerySet[Device]:
+    """GPUs with node, cluster and pool at hand; an unknown sort or state is ignored.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    rows = Device.unscoped.filter(_match(query) & GPU_STATES.get(query.state, Q()))
+    column = SORTS.get(query.sort.removeprefix("-"), "node__name")
+    sign = "-" if query.sort.startswith("-") else ""
+    rows = rows.select_related("node__cluster", "node__flavor")
+    return rows.order_by(f"{sign}{column}", "node__cluster__name", "node__name", "index", "pk")
+
+
+def gpu_state_counts(*, viewer: Actor, query: GpuQuery) -> dict[str, int]:
+    """How many GPUs are in each state under the other filters. Raises: PermissionDenied."""
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    counts = {state: Count("pk", filter=match) for state, match in GPU_STATES.items()}
+    return dict(Device.unscoped.filter(_match(query)).aggregate(**counts))
+
+
+def gpu_models(*, viewer: Actor, cluster: str = "") -> list[str]:
+    """Models of GPUs by name. Raises: PermissionDenied."""
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    rows = Device.unscoped.filter(_match(GpuQuery(cluster=cluster)))
+    return list(rows.order_by("model").values_list("model", flat=True).distinct())
