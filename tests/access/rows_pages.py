@@ -94,7 +94,7 @@ _OWN: Final = must(("job.stop-own", "here"), (_ANY, "here"))
 WORK: Final = (
     page(_W, EVERYBODY, ok=302),
     *(page(f"{_W}/{tail}", _READ + need(QUOTA)) for tail in ("overview", "overview/live")),
-    page(f"{_W}/overview/charts/{{kind}}", _READ, values={"kind": "compute"}),
+    page(f"{_W}/overview/charts/{{kind}}", SIGHT + see((JOB, "here")), values={"kind": "compute"}),
     page(
         _JOBS, _READ + need(QUOTA), shows=((_NEW, must((_SUBMIT, "here"))),), lists="train", listed=need(JOB)
     ),

@@ -13,6 +13,11 @@ def node_address(name: str, cluster: str) -> str:
     return f"{path}?{urlencode({'cluster': cluster})}" if path else ""
 
 
+def gpu_address(uuid: str) -> str:
+    """The operators' page of a GPU."""
+    return navigation.find_address("frontend:ops-gpu", uuid=uuid)
+
+
 def job_address(workspace: str, job: object) -> str:
     """The page of a job."""
     return navigation.find_address("frontend:job-detail", workspace=workspace, job=str(job))

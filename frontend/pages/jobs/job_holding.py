@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.months import CORE_MS_PER_GPU_HOUR
 from frontend.pages.jobs import event_rows
-from frontend.pages.jobs.addresses import node_address
+from frontend.pages.jobs.addresses import gpu_address, node_address
 from frontend.pages.jobs.job_facts import cards_of, run_time, waiting_time
 from frontend.pages.jobs.job_memory import Offer
 from frontend.texts import formats, labels
@@ -26,12 +26,13 @@ Facts = list[tuple[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class TaskLine:
-    """One task as the table shows it."""
+    """One task as the table shows it; `card_links`: index and address of each GPU that is a link."""
 
     row: TaskRow
     node: str
     node_url: str
     cards: str
+    card_links: Sequence[tuple[str, str]]
     cores: str
     memory: str
     ran: object
@@ -49,6 +50,7 @@ def _task_line(row: TaskRow, now: datetime, linked: bool, offer: Offer | None) -
     task, role, allocation = row.task, row.task.role, row.allocation
     node = allocation.node.name if allocation else ""
     url = node_address(node, allocation.node.cluster.name) if allocation and linked else ""
+    links = [(str(p.device.index), gpu_address(p.device.uuid)) for p in row.slices] if linked else []
     if row.slices:
         cards = _places([part.device.index for part in row.slices])
         cores = formats.format_percent(row.slices[0].cores)
@@ -61,7 +63,7 @@ def _task_line(row: TaskRow, now: datetime, linked: bool, offer: Offer | None) -
         cards = cores = memory = formats.MISSING
     end = task.finished_at or (now if task.state == TaskState.RUNNING else None)
     span = end - task.started_at if end and task.started_at else None
-    return TaskLine(row, node, url, cards, cores, memory, span, offer)
+    return TaskLine(row, node, url, cards, links, cores, memory, span, offer)
 
 
 def _places(indices: Sequence[int]) -> str:

@@ -201,8 +201,12 @@ def test_a_running_job_says_what_it_holds_and_what_ends_with_it(client: Client, 
     for part in ("Allocated resources", w.nodes[0].name, "(ed)", "chart-utilisation"):
         assert part in text
     assert "/ops/nodes/" not in text, "nodes are links for operators only"
+    assert "/ops/gpus/" not in text, "GPUs are links for operators only"
     client.force_login(w.platform_admin)
-    assert f"/ops/nodes/{w.nodes[0].name}" in page(client, f"/w/team-a/jobs/{job.pk}")
+    text = page(client, f"/w/team-a/jobs/{job.pk}")
+    assert f"/ops/nodes/{w.nodes[0].name}" in text
+    held = w.nodes[0].devices.filter(holders__gt=0)
+    assert held and all(f"/ops/gpus/{device.uuid}" in text for device in held)
 
 
 def test_the_page_of_an_ended_job_stops_asking(client: Client, w: World) -> None:
