@@ -41,6 +41,9 @@ class AddPersonForm(forms.Form):
 
     name = forms.CharField(label=gettext_lazy("Username"), max_length=150, widget=PeopleInput())
 
+    def __init__(self, data: object = None) -> None:
+        super().__init__(data, auto_id="id_person_%s")  # type: ignore[arg-type]
+
 
 @login_required
 def groups(request: HttpRequest) -> HttpResponse:

@@ -68,7 +68,8 @@ class AddMemberForm(forms.Form):
     use_required_attribute = False
 
     def __init__(self, data: object = None, *, roles: Sequence[tuple[str, str]]) -> None:
-        super().__init__(data)  # type: ignore[arg-type]
+        # Pages show it beside forms with a name of their own, and an id is unique in a page.
+        super().__init__(data, auto_id="id_member_%s")  # type: ignore[arg-type]
         field = self.fields["role"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101
         field.choices = roles

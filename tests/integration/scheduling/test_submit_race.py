@@ -11,6 +11,7 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from foundation.models import IdempotencyKey
+from foundation.web import idempotency
 from scheduling.models import Job, JobEvent
 from tenants.models import User
 from tests.builders.world import world
@@ -40,7 +41,11 @@ def at_once(user: User, headers: dict[str, str]) -> list[tuple[int, dict[str, An
         return list(pool.map(submit, range(AT_ONCE)))
 
 
-def test_one_key_makes_one_job_and_one_answer(on_postgres: PostgresServer) -> None:
+def test_one_key_makes_one_job_and_one_answer(
+    on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a busy machine the first of twenty may take longer than callers are made to wait.
+    monkeypatch.setattr(idempotency, "WAIT_MS", 60_000)
     answers = at_once(world().editor, {"Idempotency-Key": "once"})
 
     assert {status for status, _ in answers} == {202}
