@@ -193,7 +193,10 @@ class QuotaEffectSerializer(DifferenceSerializer):
 
     over_quota = serializers.SerializerMethodField()
     reclaimed = SeenSerializer(help_text="Running jobs that would be preempted.")
-    started = SeenSerializer(help_text="Pending jobs that would start.")
+    scaled_down = SeenSerializer(help_text="Running jobs that would lose tasks above their minimum.")
+    started = SeenSerializer(
+        help_text="Pending jobs that would start, at once or when the tasks they wait for have ended."
+    )
     spared = SeenSerializer(help_text="Running jobs that would no longer be preempted.")
     delayed = SeenSerializer(help_text="Pending jobs that would start only without the change.")
     warnings = serializers.SerializerMethodField(help_text="Warnings that don't prevent the change.")

@@ -39,12 +39,14 @@ class AffectedJob:
 class JobsPreview:
     """The difference that a change makes to the next cycle.
 
-    Only with the change `reclaimed` are preempted and `started` start; only without it `spared` would be
-    preempted and `delayed` would start. `left_out` is how many waiting jobs were not evaluated because there
-    are too many. `timed_out`: the effect could not be computed in time, so nothing is known of jobs.
+    Only with the change `reclaimed` are preempted, `scaled_down` lose tasks above their minimum, and
+    `started` start, at once or when tasks of others have ended; only without it `spared` would be preempted
+    and `delayed` would start. `left_out` is how many waiting jobs were not evaluated because there are too
+    many. `timed_out`: the effect could not be computed in time, so nothing is known of jobs.
     """
 
     reclaimed: Sequence[AffectedJob] = ()
+    scaled_down: Sequence[AffectedJob] = ()
     started: Sequence[AffectedJob] = ()
     spared: Sequence[AffectedJob] = ()
     delayed: Sequence[AffectedJob] = ()

@@ -28,7 +28,8 @@ class VisibleJobs:
 class QuotaPreview:
     """`names` are those of the nodes in `changes` and `over_quota`.
 
-    Compared with the next cycle without the change, `reclaimed` are preempted and `started` start, `spared`
+    Compared with the next cycle without the change, `reclaimed` are preempted, `scaled_down` lose tasks above
+    their minimum and `started` start, at once or when tasks of others have ended; `spared`
     are no longer preempted and `delayed` no longer start; `left_out` waiting jobs were not evaluated.
     `timed_out`: the effect on jobs could not be computed in time. `warnings` do not prevent the change.
     """
@@ -37,6 +38,7 @@ class QuotaPreview:
     changes: Sequence[PlannedQuota]
     over_quota: Sequence[OverQuota]
     reclaimed: VisibleJobs
+    scaled_down: VisibleJobs
     started: VisibleJobs
     spared: VisibleJobs
     delayed: VisibleJobs
@@ -67,6 +69,7 @@ def quota_preview(
         changes=plan.changes,
         over_quota=plan.over_quota,
         reclaimed=_seen(jobs.reclaimed, visible),
+        scaled_down=_seen(jobs.scaled_down, visible),
         started=_seen(jobs.started, visible),
         spared=_seen(jobs.spared, visible),
         delayed=_seen(jobs.delayed, visible),

@@ -54,9 +54,10 @@ def _compare_cycles(
     drained = jobs_to_drain(changed.snapshot, over_quota)
     then = engine.run_cycle(changed.snapshot, config, now)
     lost, lost_as_is = _evicted(then) | set(drained), _evicted(as_is)
-    begun, begun_as_is = _admitted(then), _admitted(as_is)
+    begun, begun_as_is = _starting(then), _starting(as_is)
     return JobsPreview(
         reclaimed=_jobs(changed, lost - lost_as_is),
+        scaled_down=_jobs(changed, _scaled_down(then) - _scaled_down(as_is) - lost),
         started=_jobs(changed, begun - begun_as_is),
         spared=_jobs(changed, lost_as_is - lost),
         delayed=_jobs(changed, begun_as_is - begun),
@@ -125,8 +126,14 @@ def _evicted(result: em.CycleResult) -> set[str]:
     return {d.job for d in result.decisions if d.kind is em.DecisionKind.EVICT}
 
 
-def _admitted(result: em.CycleResult) -> set[str]:
-    return {d.job for d in result.decisions if d.kind is em.DecisionKind.ADMIT}
+def _scaled_down(result: em.CycleResult) -> set[str]:
+    return {d.job for d in result.decisions if d.kind is em.DecisionKind.SHRINK}
+
+
+def _starting(result: em.CycleResult) -> set[str]:
+    """Return the jobs that start at once, and those that start when tasks of other jobs have ended."""
+    kinds = em.DecisionKind.ADMIT, em.DecisionKind.PARK
+    return {d.job for d in result.decisions if d.kind in kinds and d.allocations}
 
 
 def _jobs(taken: CellSnapshot, ids: Collection[str]) -> list[AffectedJob]:

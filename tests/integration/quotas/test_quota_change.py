@@ -261,10 +261,34 @@ def test_a_preview_names_whose_jobs_would_be_taken_back(here: Department) -> Non
         shrink=Shrink.LET_RUN,
     )
     assert [job.name for job in found.reclaimed.jobs] == ["first", "second"]
+    # It starts when both have ended: the cycle reserves their GPUs for it.
+    assert [job.name for job in found.started.jobs] == ["wide"]
     assert [(found.names[over.key.node_id], over.limit) for over in found.over_quota] == [
         ("Team A", 0),
         ("Team A / default", 0),
     ]
+
+
+def test_a_preview_names_jobs_that_lose_tasks_above_their_minimum(here: Department) -> None:
+    (node,) = clusters.nodes(here.flavor, 1)
+    for queue in (here.queue_a, here.queue_b):
+        for resource in (Resource.CPU, Resource.MEMORY, Resource.GPU_CORES, Resource.GPU_MEMORY):
+            quotas.quota(queue.node, here.flavor, resource, None)
+    elastic = jobs.job(here.queue_a, here.anna, "elastic", roles=[jobs.RoleOf(replicas=8, min_replicas=4)])
+    jobs.allocate(elastic, node)
+    quotas.reserve(here.queue_a, here.flavor, CARDS, 8)
+    jobs.job(here.queue_b, here.anna, "wide", roles=[jobs.RoleOf(cards=4)])
+    Quota.unscoped.filter(node=here.queue_b.node, resource=CARDS).update(borrowing_limit=0)
+    wanted = [(here.at(here.a), 4), (here.queue_a.node, 4), (here.at(here.b), 4), (here.queue_b.node, 4)]
+    found = quota_preview(
+        acting_user=here.anna,
+        cell_id=here.cell.pk,
+        changes=[NodeAmounts(node, here.cards(cards)) for node, cards in wanted],
+        shrink=Shrink.LET_RUN,
+    )
+    assert [job.name for job in found.scaled_down.jobs] == ["elastic"]
+    assert [job.name for job in found.started.jobs] == ["wide"]
+    assert not found.reclaimed.jobs
 
 
 def running(here: Department, name: str, node: Node, *, priority: int) -> Job:
