@@ -1,13 +1,15 @@
-"""The one task of the composition root: the demo's users."""
+"""The one task of the composition root: the demo's users and faults."""
 
 from __future__ import annotations
 
 from celery import shared_task
 
+from allotment.demo.faults import faults_tick
 from allotment.demo.workload import workload_tick
 
 
 @shared_task(name="allotment.tasks.demo_workload")
 def demo_workload() -> None:
-    """Submit the demo jobs that are due."""
+    """Submit the demo jobs and make the faults that are due."""
+    faults_tick()
     workload_tick()

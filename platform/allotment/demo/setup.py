@@ -9,23 +9,27 @@ import json
 import os
 import secrets
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
 from django.db import transaction
 
+from alerts.services.recommended import create_recommended_rules
 from allotment.setup.accounts import OPERATOR, SIGN_IN_FILE
 from clusters.backends.registry import backend_for
 from clusters.backends.simulated.seed import DEMO, build_cluster
 from clusters.gpu.nvidia import GPU_TAINT, PRODUCT_LABEL
 from clusters.models import BackendKind, Cell, Cluster, Flavor, GpuMode, PlacementPolicy
 from clusters.services.inventory import inventory_sync
+from foundation.core import clock
 from foundation.core.actor import SYSTEM
 from foundation.core.quantities import Resource
 from quotas.models import Queue
 from quotas.services.queues.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_node_ensure, quota_set
 from scheduling.models import PriorityClass, PriorityGrant
+from telemetry.usage.prices import price_create
 from tenants.models import Role, Tenant, TenantKind, User
 from tenants.services.account import user_create
 from tenants.services.member import member_set
@@ -58,11 +62,15 @@ WORKSPACES: Final = (
 )
 # Classes above zero are granted, not chosen freely; here one team has the right to `high`.
 MAY_USE_HIGH: Final = "search-ads"
+IDLE_TEAM: Final = "robotics"
+"""The team whose jobs hold GPUs and hardly use them."""
+_PRICES: Final = {"a100-40g": (Decimal("2.10"), None), "l40s": (Decimal("1.20"), Decimal("1.50"))}
 
 
 @transaction.atomic
 def demo_setup(*, home: Path) -> User:
     """Make whatever is missing; writes the operator's one-time password into `home` when it is new."""
+    operator_is_new = not User.objects.filter(username=OPERATOR).exists()
     operator = _operator(home)
     cell, _ = Cell.unscoped.get_or_create(name="default")
     flavors = _flavors(_cluster(cell))
@@ -72,6 +80,10 @@ def demo_setup(*, home: Path) -> User:
         workspace = _tenant(folders[plan.folder], TenantKind.WORKSPACE, plan.slug, plan.name)
         _people(plan, workspace)
         _queue(cell, plan, workspace, flavors)
+    if operator_is_new:
+        # Only once: what the operator deletes later stays deleted.
+        create_recommended_rules(acting_user=SYSTEM)
+        _prices(flavors)
     PriorityGrant.unscoped.get_or_create(
         tenant=Tenant.unscoped.get(slug=MAY_USE_HIGH),
         priority_class=PriorityClass.unscoped.get(name="high"),
@@ -125,6 +137,21 @@ def _flavors(cluster: Cluster) -> dict[str, Flavor]:
         )
     inventory_sync(cluster=cluster, inventory=backend_for(cluster).read_inventory())
     return flavors
+
+
+def _prices(flavors: dict[str, Flavor]) -> None:
+    """Set a price per pool from the beginning of the month on."""
+    now = clock.now()
+    since = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    for name, (gpu_hour, slice_hour) in _PRICES.items():
+        price_create(
+            acting_user=SYSTEM,
+            flavor=flavors[name],
+            gpu_hour=gpu_hour,
+            slice_hour=slice_hour,
+            effective_at=since,
+            now=now,
+        )
 
 
 def _tenant(parent: Tenant | None, kind: TenantKind, slug: str, name: str) -> Tenant:

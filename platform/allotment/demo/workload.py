@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import transaction
 
 from allotment.demo import philly
-from allotment.demo.setup import WORKSPACES
+from allotment.demo.setup import IDLE_TEAM, WORKSPACES
 from clusters.backends.simulated.timeline import Timeline
 from clusters.models import Device, SimulatedCluster
 from foundation.core import clock
@@ -96,10 +96,17 @@ def _mapping(chance: random.Random, number: int, slug: str, largest: int | None)
             # What is there at first has been running for a while: the short ones have already ended.
             "run_s": max(philly.draw_run_s(chance, gpus, 0.6 if number < _FIRST_BURST else 0.0), 60),
             "exit_code": 1 if chance.random() < 0.04 else 0,
-            "gpu_utilisation": round(min(0.98, max(0.03, chance.gauss(0.62, 0.24))), 2),
+            "gpu_utilisation": _utilisation(chance, slug),
         },
     }
     return body
+
+
+def _utilisation(chance: random.Random, slug: str) -> float:
+    """Draw the mean use of what a job holds; those of the idle team do next to nothing with it."""
+    if slug == IDLE_TEAM:
+        return round(chance.uniform(0.0, 0.02), 3)
+    return round(min(0.98, max(0.03, chance.gauss(0.62, 0.24))), 2)
 
 
 def _priority(chance: random.Random, slug: str) -> str:

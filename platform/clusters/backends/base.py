@@ -13,6 +13,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
+from clusters.gpu.batches import AgentReport
+
 GANG_FOLDER: Final = "/etc/allotment"
 EPOCH: Final = "allotment.io/epoch"
 """The label of a pod that tells under which lease of its cell it was admitted."""
@@ -387,7 +389,8 @@ class DeviceSample:
     """One reading of a card, or of one pod's slice of it when `pod` is set.
 
     utilisation: percent of the whole card's compute, 0..100; memory in MiB; temperature in °C; power
-    in W. Temperature and power belong to the card and are None on a slice's row.
+    in W. Temperature and power belong to the card and are None on a slice's row. `values` are further
+    measures of `clusters.gpu.measures`, in the units given there.
     """
 
     at: datetime
@@ -398,6 +401,7 @@ class DeviceSample:
     temperature_c: float | None = None
     power_w: float | None = None
     pod: TaskRef | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
 class SampleSink(Protocol):
@@ -512,6 +516,10 @@ class ClusterBackend(Protocol):
         return []
 
     def read_samples(self) -> Iterable[DeviceSample]: ...
+
+    def read_reports(self) -> Sequence[AgentReport]:
+        """Return facts, processes and events of GPUs, where the cluster tells what node agents report."""
+        return ()
 
     def verify_agent(self, token: str, node: str) -> bool:
         """Tell whether the cluster confirms that a token for the platform is that of the node agent's

@@ -35,7 +35,8 @@ class SimulatedCluster(BaseModel):
 
 
 class SimulatedNode(BaseModel):
-    """A machine. CPU in millicores, memory in MiB. `failed` nodes answer nothing until they recover."""
+    """A machine. CPU in millicores, memory in MiB. `failed` nodes answer nothing until they recover; of one
+    that is silent, only measurements are missing."""
 
     simulation = models.ForeignKey(SimulatedCluster, on_delete=models.CASCADE, related_name="nodes")
     name = models.CharField(max_length=253)
@@ -45,6 +46,7 @@ class SimulatedNode(BaseModel):
     memory_mib = models.PositiveIntegerField()
     failed = models.BooleanField(default=False)
     cordoned = models.BooleanField(default=False)
+    silent_until = models.DateTimeField(null=True, blank=True)
     change = models.PositiveBigIntegerField()
     changed_ms = models.BigIntegerField(default=0)
 
@@ -59,7 +61,11 @@ class SimulatedNode(BaseModel):
 
 
 class SimulatedDevice(BaseModel):
-    """One card, memory in MiB."""
+    """One card, memory in MiB.
+
+    `throttled`: it is too hot and runs with lower clocks. `stray_mib`: memory that a process without a pod
+    uses on it. `xid_code` and `xid_at`: its last XID error.
+    """
 
     node = models.ForeignKey(SimulatedNode, on_delete=models.CASCADE, related_name="devices")
     uuid = models.CharField(max_length=80, unique=True)
@@ -68,6 +74,10 @@ class SimulatedDevice(BaseModel):
     memory_mib = models.PositiveIntegerField()
     mode = models.CharField(max_length=10, choices=GpuMode.choices, default=GpuMode.WHOLE)
     healthy = models.BooleanField(default=True)
+    throttled = models.BooleanField(default=False, db_default=False)
+    stray_mib = models.PositiveIntegerField(default=0, db_default=0)
+    xid_code = models.PositiveSmallIntegerField(null=True, blank=True)
+    xid_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [

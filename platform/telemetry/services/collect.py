@@ -13,7 +13,7 @@ from clusters.models import Cluster, ClusterHealth, Device
 from foundation.core import clock
 from foundation.models import Heartbeat
 from telemetry.models import Channel, GapCause, NodeAgent, PendingBucket, Scope
-from telemetry.services.receive import ACCEPTED_FOR
+from telemetry.services.receive import ACCEPTED_FOR, cluster_reports_store
 from telemetry.store.database import DatabaseSink
 from telemetry.store.gaps import gap_close, gap_note, gap_open
 from telemetry.store.times import MINUTE_MS, floor_ms, to_ms
@@ -21,6 +21,7 @@ from telemetry.store.times import MINUTE_MS, floor_ms, to_ms
 log = structlog.get_logger(__name__)
 _MARK: Final = "samples"
 _ABSENT: Final = timedelta(seconds=60)
+_REPORTS_EVERY: Final = timedelta(seconds=25)
 
 
 def samples_collect(sink: SampleSink | None = None) -> int:
@@ -55,7 +56,7 @@ def _note_absence() -> None:
     if mark is None or now - mark.at <= _ABSENT:
         return
     known = Channel.unscoped.filter(scope=Scope.CLUSTER).values("cluster_id")
-    seen = NodeAgent.unscoped.filter(seen_at__gte=mark.at - _ABSENT).values("node__cluster")
+    seen = NodeAgent.unscoped.filter(devices_at__gte=mark.at - _ABSENT).values("node__cluster")
     for cluster in Cluster.unscoped.filter(pk__in=known):
         pushed = Cluster.unscoped.filter(pk=cluster.pk, pk__in=seen).exists()
         until = now - ACCEPTED_FOR if pushed else now
@@ -81,7 +82,9 @@ def _collect(cluster: Cluster, sink: SampleSink) -> int:
         return 0
     try:
         # A list: the backend may fail while it is read, and no network call happens in a transaction.
-        samples = list(backend_for(cluster).read_samples())
+        backend = backend_for(cluster)
+        samples = list(backend.read_samples())
+        reports = backend.read_reports() if _reports_due(cluster) else ()
     except (BackendUnavailable, BackendMissing) as error:
         gap_open(cluster.pk, GapCause.UNREACHABLE, str(error))
         log.warning("samples_unavailable", cluster=cluster.name, error=str(error))
@@ -92,5 +95,13 @@ def _collect(cluster: Cluster, sink: SampleSink) -> int:
             gap_open(cluster.pk, GapCause.EMPTY, "")
         return 0
     kept = sink.write(str(cluster.pk), samples)
+    if reports:
+        cluster_reports_store(cluster=cluster, reports=reports)
     gap_close(cluster.pk)
     return kept
+
+
+def _reports_due(cluster: Cluster) -> bool:
+    """Tell whether no node of the cluster was told of lately: facts and processes change slowly."""
+    since = clock.now() - _REPORTS_EVERY
+    return not NodeAgent.unscoped.filter(node__cluster=cluster, seen_at__gt=since).exists()

@@ -1,13 +1,14 @@
-"""Takes what a node agent sent."""
+"""Takes what a node agent sent, or what a cluster told in the place of agents."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
 from clusters.gpu.batches import AgentReport, Batch
-from clusters.models import Node
+from clusters.models import Cluster, Node
 from foundation.core import clock
 from foundation.sql import row_scope
 from telemetry.models import NodeAgent
@@ -36,15 +37,31 @@ def report_store(*, node: Node, report: AgentReport) -> Received:
     oldest = to_ms(now) - span_ms(ACCEPTED_FOR)
     fresh, dropped = _drop_events([batch for batch in report.batches if batch.at_ms >= oldest], oldest)
     stored = store_batches(node.cluster_id, fresh)
-    intervals = [batch.interval_ms for batch in report.batches]
     told: dict[str, Any] = {"seen_at": now}
     measured = {"devices_at": stored.devices_at_ms, "slices_at": stored.slices_at_ms}
     told |= {name: min(now, from_ms(at_ms)) for name, at_ms in measured.items() if at_ms is not None}
+    _note_agent(node, report, told)
+    return Received(stored, len(report.batches) - len(fresh), dropped)
+
+
+@row_scope.whole()
+def cluster_reports_store(*, cluster: Cluster, reports: Sequence[AgentReport]) -> None:
+    """Store what a cluster itself told of its nodes, in one transaction for the measurements of all."""
+    now = clock.now()
+    nodes = {node.name: node for node in Node.unscoped.filter(cluster=cluster, present=True)}
+    store_batches(cluster.pk, [batch for report in reports for batch in report.batches])
+    for report in reports:
+        if report.node in nodes:
+            _note_agent(nodes[report.node], report, {"seen_at": now})
+
+
+def _note_agent(node: Node, report: AgentReport, told: dict[str, Any]) -> None:
+    intervals = [batch.interval_ms for batch in report.batches]
     if intervals:
         told["interval_ms"] = intervals[-1]
     if report.inventory is not None:
         told |= {
-            "inventory_at": now,
+            "inventory_at": told["seen_at"],
             "driver": report.inventory.driver,
             "nvml": report.inventory.nvml,
             "cuda": report.inventory.cuda,
@@ -54,7 +71,6 @@ def report_store(*, node: Node, report: AgentReport) -> Received:
         told["unsupported"] = {uuid: list(names) for uuid, names in report.unsupported.items()}
     if not NodeAgent.unscoped.filter(node=node).update(**told):
         NodeAgent.unscoped.update_or_create(node=node, defaults=told)
-    return Received(stored, len(report.batches) - len(fresh), dropped)
 
 
 def _drop_events(batches: list[Batch], oldest_ms: int) -> tuple[list[Batch], int]:

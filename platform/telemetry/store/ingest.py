@@ -128,9 +128,10 @@ def _write(
         )
         if new:
             Reading.unscoped.bulk_create([new_reading(d, channels) for d in new], ignore_conflicts=True)
-            mark_pending(
-                cluster_id, MINUTE_MS, (floor_ms(draft.at_ms, MINUTE_MS) for draft in new), sums=True
-            )
+            # Processes alone are no part of the sums, and say nothing of what pushes the GPUs' own values.
+            measured = any(draft.key[0] != Scope.PROCESS for draft in new)
+            times = (floor_ms(draft.at_ms, MINUTE_MS) for draft in new)
+            mark_pending(cluster_id, MINUTE_MS, times, sums=measured)
     return len(new)
 
 

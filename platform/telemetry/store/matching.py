@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from clusters.backends.base import DeviceSample
 from telemetry.models import Scope
 from telemetry.store.holdings import Card, DeviceHold, Holdings
+from telemetry.store.packing import pack_values
 from telemetry.store.times import TICK_MS, to_ms
 
 ChannelKey = tuple[Scope, uuid.UUID, uuid.UUID | None]
@@ -64,6 +65,7 @@ def _card_draft(card: Card, sample: DeviceSample) -> Draft:
         memory_allocated_mib=card.memory_granted_mib,
         temperature_c=sample.temperature_c,
         power_w=sample.power_w,
+        values=pack_values(sample.values),
     )
 
 

@@ -12,14 +12,23 @@ from pathlib import Path
 import pytest
 import time_machine
 
+from alerts.evaluation.evaluate import evaluate_rules
+from alerts.models import Alert
+from allotment.demo import faults as demo_faults
 from allotment.demo import philly
-from allotment.demo.setup import demo_setup
-from allotment.demo.workload import workload_tick
+from allotment.demo.faults import faults_tick
+from allotment.demo.setup import IDLE_TEAM, demo_setup
+from allotment.demo.workload import _utilisation, workload_tick
 from allotment.setup.accounts import SIGN_IN_FILE
-from clusters.models import Device, Node
+from clusters.backends.simulated import faults
+from clusters.models import Cluster, ClusterHealth, Device, Node, SimulatedDevice, SimulatedNode
 from foundation.core import clock
+from foundation.core.actor import SYSTEM
 from quotas.models import Queue, Quota
 from scheduling.models import Job
+from telemetry.models import GpuProcess
+from telemetry.series import measures_now, node_series, utilisation_now
+from telemetry.services.collect import samples_collect
 from tenants.models import Tenant, User
 
 pytestmark = pytest.mark.django_db
@@ -66,6 +75,74 @@ def test_jobs_arrive_at_the_pace_of_the_clock_and_not_of_the_calls(tmp_path: Pat
         assert 20 < one_by_one < 200
         traveller.shift(3600)  # the laptop was asleep: no flood when it wakes up
         assert workload_tick() <= 8
+
+
+def test_the_faults_of_the_demo_are_seen_measured_and_alerted(tmp_path: Path) -> None:
+    """From the fault to the page, the alert and the gap, through the collection that the platform runs."""
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        demo_setup(home=tmp_path)
+        Cluster.unscoped.update(health=ClusterHealth.HEALTHY)
+        start = clock.now()
+
+        def pass_time(seconds: int) -> None:
+            for _ in range(seconds // 30):
+                traveller.shift(30)
+                faults_tick()
+                samples_collect()
+
+        pass_time(120)
+        cards = {(d.node.name, d.index): d for d in Device.unscoped.select_related("node")}
+        latest = measures_now(SYSTEM, [cards[demo_faults.THROTTLED].pk])
+        assert latest[cards[demo_faults.THROTTLED].pk].values["throttle_reasons"] == 0x40
+        strays = GpuProcess.unscoped.filter(allocation_id=None)
+        assert {row.device_id for row in strays} == {cards[demo_faults.STRAY].pk}
+        evaluate_rules(clock.now())
+        firing = set(Alert.unscoped.filter(state="firing").values_list("rule__metric", "subject"))
+        assert firing == {("gpu.xid_errors", cards[demo_faults.XID].uuid)}  # the others have to hold longer
+        pass_time(360)
+        evaluate_rules(clock.now())
+        pass_time(60)
+        evaluate_rules(clock.now())
+        assert {("gpu.unknown_processes", cards[demo_faults.STRAY].uuid),
+                ("gpu.temperature_c", cards[demo_faults.THROTTLED].uuid)} <= set(
+            Alert.unscoped.values_list("rule__metric", "subject")
+        )  # fmt: skip
+        silent = Node.unscoped.get(name=demo_faults.SILENT)
+        assert not utilisation_now(SYSTEM, node_id=silent.pk)
+        assert silent.ready
+        series = node_series(SYSTEM, silent, start, clock.now())
+        points = next(one.points for one in series.series if one.measure == "utilisation")
+        assert {value is None for _at, value in points} == {False, True}
+        traveller.shift(3600)
+        pass_time(30)
+        assert utilisation_now(SYSTEM, node_id=silent.pk)
+
+
+def test_what_an_operator_recovers_in_the_demo_stays_well(tmp_path: Path) -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        demo_setup(home=tmp_path)
+        traveller.shift(1)
+        faults_tick()
+        traveller.shift(400)
+        faults_tick()
+        cluster = Cluster.unscoped.get(name="demo")
+        for device in SimulatedDevice.unscoped.filter(throttled=True) | SimulatedDevice.unscoped.filter(
+            stray_mib__gt=0
+        ):
+            faults.device_recover(cluster.pk, device.uuid)
+        faults.node_recover(cluster.pk, demo_faults.SILENT)
+        traveller.shift(60)
+        faults_tick()
+        assert not SimulatedDevice.unscoped.filter(throttled=True).exists()
+        assert not SimulatedDevice.unscoped.filter(stray_mib__gt=0).exists()
+        assert not SimulatedNode.unscoped.filter(silent_until__gt=clock.now()).exists()
+
+
+def test_one_team_of_the_demo_holds_gpus_that_it_does_not_use() -> None:
+    chance = random.Random(3)
+    drawn = {slug: [_utilisation(chance, slug) for _ in range(200)] for slug in (IDLE_TEAM, "vision")}
+    assert max(drawn[IDLE_TEAM]) * 1.1 < 0.03  # idle is below 3 %
+    assert sum(drawn["vision"]) / 200 > 0.4
 
 
 def test_sizes_and_run_times_are_those_that_were_published() -> None:

@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import BackendUnavailable, DeviceGrant, NodeObservation, PodPhase, TaskRef
+from clusters.backends.base import (
+    BackendUnavailable,
+    DeviceGrant,
+    DeviceSample,
+    NodeObservation,
+    PodPhase,
+    TaskRef,
+)
 from clusters.backends.simulated import faults
+from clusters.gpu.batches import AgentReport, EventKind
 from foundation.core.errors import Invalid, NotFound
 
 GPU = "OutOfnvidia.com/gpu"
@@ -161,3 +169,75 @@ def test_faults_name_what_is_not_there(sim: Any) -> None:
     for speed in (0, -1, float("nan"), float("inf")):
         with pytest.raises(Invalid, match="speed must be"):
             faults.set_speed(sim.cluster.pk, speed)
+
+
+def reports(sim: Any) -> dict[str, AgentReport]:
+    return {report.node: report for report in sim.backend.read_reports()}
+
+
+def test_a_throttled_card_is_hot_and_slow_until_it_recovers(sim: Any) -> None:
+    uuid = sim.node("whole-01").devices[0].uuid
+
+    def look() -> DeviceSample:
+        return next(one for one in sim.backend.read_samples() if one.device_uuid == uuid and one.pod is None)
+
+    sim.backend.ensure_pod(sim.spec("a", simulate={"gpu_utilisation": 0.7}))
+    sim.until("a", PodPhase.RUNNING)
+    sim.pass_time(300)
+    cool = look()
+    assert cool.values["throttle_reasons"] == 0
+    faults.device_throttle(sim.cluster.pk, uuid)
+    hot = look()
+    assert hot.values["throttle_reasons"] == 0x40
+    assert hot.values["sm_clock_mhz"] < 0.7 * cool.values["sm_clock_mhz"]
+    assert (hot.temperature_c or 0) > 85 > (cool.temperature_c or 0)
+    faults.device_recover(sim.cluster.pk, uuid)
+    assert look() == cool
+    assert "sm_active_percent" in reports(sim)["whole-01"].unsupported[uuid]
+    assert "sm_active_percent" not in cool.values
+
+
+def test_processes_name_their_pods_and_a_stray_one_names_none(sim: Any) -> None:
+    sim.backend.ensure_pod(sim.spec("a"))
+    sim.until("a", PodPhase.RUNNING)
+    held, free = (device.uuid for device in sim.node("whole-01").devices[:2])
+    faults.device_stray(sim.cluster.pk, free)
+    (batch,) = reports(sim)["whole-01"].batches
+    pods = {part.device: part.pod_uid for part in batch.processes}
+    assert pods == {held: sim.look()["a"].ref.uid, free: None}
+    sample = next(one for one in sim.backend.read_samples() if one.device_uuid == free)
+    stray = next(part for part in batch.processes if part.device == free)
+    assert sample.memory_used_mib >= stray.values["memory_used_mib"] > 0
+    assert sample.utilisation_percent == stray.values["utilization_percent"] > 0
+    faults.device_recover(sim.cluster.pk, free)
+    assert [part.device for part in reports(sim)["whole-01"].batches[0].processes] == [held]
+
+
+def test_an_xid_error_is_an_event_at_its_time_and_the_card_goes_on(sim: Any) -> None:
+    uuid = sim.node("whole-02").devices[0].uuid
+    assert reports(sim)["whole-02"].batches[0].events == ()
+    faults.device_xid(sim.cluster.pk, uuid, 94)
+    first = reports(sim)["whole-02"].batches[0].events
+    sim.pass_time(600)
+    assert reports(sim)["whole-02"].batches[0].events == first
+    assert [(event.device, event.kind, event.code) for event in first] == [(uuid, EventKind.XID, 94)]
+    sample = next(one for one in sim.backend.read_samples() if one.device_uuid == uuid)
+    assert sample.values["ecc_uncorrected"] == 1
+    assert sim.node("whole-02").devices[0].healthy
+
+
+def test_a_silent_node_is_ready_and_gives_no_measurement_for_an_hour(sim: Any) -> None:
+    def measured() -> bool:
+        nodes = {sample.node for sample in sim.backend.read_samples()}
+        assert ("whole-01" in nodes) == ("whole-01" in reports(sim))
+        return "whole-01" in nodes
+
+    faults.node_silence(sim.cluster.pk, "whole-01")
+    assert (measured(), sim.node("whole-01").ready) == (False, True)
+    sim.pass_time(3599)
+    assert not measured()
+    sim.pass_time(2)
+    assert measured()
+    faults.node_silence(sim.cluster.pk, "whole-01")
+    faults.node_recover(sim.cluster.pk, "whole-01")
+    assert measured()

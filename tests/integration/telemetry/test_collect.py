@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from clusters.backends.base import BackendUnavailable, DeviceSample
-from clusters.gpu.batches import Batch, DeviceValues
+from clusters.gpu.batches import AgentReport, Batch, DeviceValues
 from clusters.models import Cluster, ClusterHealth
 from telemetry import tasks
 from telemetry.models import NodeAgent, Reading, TelemetryGap, Tick
@@ -35,6 +35,9 @@ class Scripted:
             yield sample
             if self.failing:
                 raise BackendUnavailable(self.failing)
+
+    def read_reports(self) -> tuple[AgentReport, ...]:
+        return ()
 
 
 @pytest.fixture
@@ -146,7 +149,7 @@ def test_an_absence_of_the_platform_is_a_gap(
 ) -> None:
     samples_collect()
     if agent:
-        NodeAgent.unscoped.create(node=bench.world.nodes[0], seen_at=START)
+        NodeAgent.unscoped.create(node=bench.world.nodes[0], seen_at=START, devices_at=START)
     bench.clock.move_to(START + timedelta(seconds=away))
     samples_collect()
     samples_collect()

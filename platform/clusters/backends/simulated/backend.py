@@ -17,7 +17,8 @@ from clusters.backends.base import (
     TaskRef,
     TaskSpec,
 )
-from clusters.backends.simulated import events, logs, pods, resizing, samples, watch
+from clusters.backends.simulated import events, logs, pods, reports, resizing, samples, watch
+from clusters.gpu.batches import AgentReport
 from clusters.models import Cluster
 
 
@@ -58,6 +59,9 @@ class SimulatedBackend(ClusterBackend):
 
     def read_samples(self) -> Iterable[DeviceSample]:
         return samples.read_samples(self._cluster_id)
+
+    def read_reports(self) -> Sequence[AgentReport]:
+        return reports.read_reports(self._cluster_id)
 
     def read_logs(
         self,

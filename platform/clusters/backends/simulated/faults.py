@@ -8,7 +8,8 @@ that was being removed is gone, and every other one was lost with its node.
 from __future__ import annotations
 
 import uuid
-from typing import Final
+from datetime import timedelta
+from typing import Any, Final
 
 from django.db.models import F
 
@@ -16,9 +17,13 @@ from clusters.backends.simulated import life
 from clusters.backends.simulated.pods import NODE_LOST
 from clusters.backends.simulated.state import ClusterState, lock_state
 from clusters.models import SimulatedDevice, SimulatedNode, SimulatedPhase, SimulatedPod
+from foundation.core import clock
 from foundation.core.errors import Invalid, NotFound
 
 DEVICE_LOST: Final = "DeviceUnhealthy"
+SILENT_FOR: Final = timedelta(hours=1)
+MOST_XID: Final = 999
+_STRAY_MIB: Final = 6_144
 _ABORTED: Final = 134  # SIGABRT: how CUDA programs end when their card is lost
 
 
@@ -42,11 +47,22 @@ def node_cordon(cluster_id: uuid.UUID, name: str) -> None:
             _mark(moment, node, cordoned=True)
 
 
+def node_silence(cluster_id: uuid.UUID, name: str) -> None:
+    """Let a node deliver no measurements for an hour; its pods go on. Raises `NotFound`."""
+    with lock_state(cluster_id) as moment:
+        node = _node(moment, name)
+        node.silent_until = moment.at + SILENT_FOR
+        node.save(update_fields=["silent_until"])
+
+
 def node_recover(cluster_id: uuid.UUID, name: str) -> None:
-    """Make a node ready and open again. Raises `NotFound`; a healthy node is left alone."""
+    """Make a node ready, open and measured again. Raises `NotFound`; a healthy node is left alone."""
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         node = _node(moment, name)
+        if node.silent_until is not None and node.silent_until > moment.at:
+            node.silent_until = moment.at
+            node.save(update_fields=["silent_until"])
         if not node.failed and not node.cordoned:
             return
         if node.failed:
@@ -80,11 +96,35 @@ def device_fail(cluster_id: uuid.UUID, device_uuid: str) -> None:
             )
 
 
+def device_throttle(cluster_id: uuid.UUID, device_uuid: str) -> None:
+    """Let a card get too hot and lower its clocks. Raises `NotFound`."""
+    _set_fault(cluster_id, device_uuid, throttled=True)
+
+
+def device_stray(cluster_id: uuid.UUID, device_uuid: str) -> None:
+    """Start a process that belongs to no pod on a card. Raises `NotFound`."""
+    _set_fault(cluster_id, device_uuid, stray_mib=_STRAY_MIB)
+
+
+def device_xid(cluster_id: uuid.UUID, device_uuid: str, code: int) -> None:
+    """Report an XID error of a card, which goes on. Raises `NotFound`, `Invalid`."""
+    if not 1 <= code <= MOST_XID:
+        raise Invalid(f"XID codes are from 1 to {MOST_XID}")
+    _set_fault(cluster_id, device_uuid, xid_code=code, xid_at=clock.now())
+
+
+def _set_fault(cluster_id: uuid.UUID, device_uuid: str, **values: Any) -> None:
+    with lock_state(cluster_id) as moment:
+        device = _device(moment, device_uuid)
+        SimulatedDevice.unscoped.filter(pk=device.pk).update(**values)
+
+
 def device_recover(cluster_id: uuid.UUID, device_uuid: str) -> None:
-    """Make a card healthy again. Raises `NotFound`."""
+    """Make a card healthy and cool again, without a process that belongs to no pod. Raises `NotFound`."""
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         device = _device(moment, device_uuid)
+        SimulatedDevice.unscoped.filter(pk=device.pk).update(throttled=False, stray_mib=0)
         if not device.healthy:
             _mark_device(moment, device, healthy=True)
 

@@ -1,7 +1,7 @@
 """Readings of the cards, as the node agent would take them.
 
-One row per card and one per pod on it. A failed node and an unhealthy card give none. Three queries,
-whatever the size of the cluster.
+One row per card and one per pod on it. A failed or silent node and an unhealthy card give none. Three
+queries, whatever the size of the cluster.
 """
 
 from __future__ import annotations
@@ -13,26 +13,18 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from clusters.backends.base import DeviceSample, TaskRef
 from clusters.backends.simulated import chance, life
+from clusters.backends.simulated.card_values import HOT_C, card_family, card_values
 from clusters.backends.simulated.load import HEAT_S, POWER_S, LoadCurve, has_cooled
+from clusters.backends.simulated.reports import STRAY_PERCENT
 from clusters.backends.simulated.state import ClusterState
 from clusters.models import SimulatedDevice, SimulatedPod
 
 _DRIVER_MIB: Final = 4
 _HOTTEST_RISE_C: Final = 44.0
-# Idle and highest power in W by the family of the card; the fallback is an A100 SXM.
-_POWER: Final = {
-    "H100": (70, 700),
-    "H200": (75, 700),
-    "A100": (55, 400),
-    "L40": (35, 350),
-    "L4": (16, 72),
-    "T4": (10, 70),
-}
-_FALLBACK_POWER: Final = (55, 400)
 
 
 class Slice(NamedTuple):
@@ -52,24 +44,34 @@ class _Load:
 
     slices: list[Slice] = field(default_factory=list)
 
-    def sample(
-        self, moment: ClusterState, node: str, device_uuid: str, model: str, memory_mib: int
-    ) -> DeviceSample:
-        idle_w, limit_w = _power(model)
+    def sample(self, moment: ClusterState, node: str, card: SimulatedDevice) -> DeviceSample:
+        family = card_family(card.model)
         heat = min(1.0, sum(part.heat for part in self.slices))
         power = min(1.0, sum(part.power for part in self.slices))
-        idle_c = chance.random_between(30.0, 35.0, device_uuid, "idle")
-        rise_c = chance.random_between(0.85, 1.0, device_uuid, "cooling") * _HOTTEST_RISE_C
         running = [part for part in self.slices if part.running]
+        stray = STRAY_PERCENT if card.stray_mib else 0.0
+        used = min(100.0, 100 * sum(part.utilisation for part in running) + stray)
+        memory = _DRIVER_MIB + sum(part.memory_mib for part in running) + card.stray_mib
         return DeviceSample(
             at=moment.at,
             node=node,
-            device_uuid=device_uuid,
-            utilisation_percent=round(min(100.0, 100 * sum(part.utilisation for part in running)), 2),
-            memory_used_mib=min(memory_mib, _DRIVER_MIB + sum(part.memory_mib for part in running)),
-            temperature_c=round(idle_c + rise_c * heat, 1),
-            power_w=round(idle_w + (limit_w - idle_w) * power, 1),
+            device_uuid=card.uuid,
+            utilisation_percent=round(used, 2),
+            memory_used_mib=min(card.memory_mib, memory),
+            temperature_c=HOT_C if card.throttled else _temperature_c(card.uuid, heat),
+            power_w=round(
+                family.idle_w + (family.limit_w - family.idle_w) * min(1.0, power + stray / 100), 1
+            ),
+            values=card_values(
+                card.model, card.memory_mib, used / 100, throttled=card.throttled, xid_code=card.xid_code
+            ),
         )
+
+
+def _temperature_c(device_uuid: str, heat: float) -> float:
+    idle_c = chance.random_between(30.0, 35.0, device_uuid, "idle")
+    rise_c = chance.random_between(0.85, 1.0, device_uuid, "cooling") * _HOTTEST_RISE_C
+    return round(idle_c + rise_c * heat, 1)
 
 
 def read_samples(cluster_id: uuid.UUID) -> list[DeviceSample]:
@@ -79,14 +81,16 @@ def read_samples(cluster_id: uuid.UUID) -> list[DeviceSample]:
 
 def _readings(moment: ClusterState) -> Iterator[DeviceSample]:
     loads = _loads(moment)
-    devices = SimulatedDevice.unscoped.filter(
-        node__simulation=moment.row, node__failed=False, healthy=True
-    ).order_by("node__name", "index")
-    for node, device_uuid, model, memory_mib in devices.values_list(
-        "node__name", "uuid", "model", "memory_mib"
-    ):
+    devices = (
+        SimulatedDevice.unscoped.filter(node__simulation=moment.row, node__failed=False, healthy=True)
+        .exclude(node__silent_until__gt=moment.at)
+        .annotate(node_name=F("node__name"))
+        .order_by("node__name", "index")
+    )
+    for card in devices:
+        node, device_uuid = card.node_name, card.uuid
         load = loads.get(device_uuid) or _Load()
-        yield load.sample(moment, node, device_uuid, model, memory_mib)
+        yield load.sample(moment, node, card)
         for part in load.slices:
             if part.running:
                 yield DeviceSample(
@@ -139,7 +143,3 @@ def _slice(
         heat=share * curve.lagged_share(now_s, age_s, ended_s, HEAT_S),
         power=share * curve.lagged_share(now_s, age_s, ended_s, POWER_S),
     )
-
-
-def _power(model: str) -> tuple[int, int]:
-    return next((watts for family, watts in _POWER.items() if family in model), _FALLBACK_POWER)

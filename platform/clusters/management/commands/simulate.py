@@ -14,10 +14,12 @@ from clusters.backends.base import BackendUnavailable
 from clusters.backends.simulated import faults
 from clusters.models import BackendKind, Cluster
 from foundation.core.errors import AllotmentError
+from foundation.core.numbers import read_whole
 
 _FORMS: Final = (
-    "node fail|cordon|recover NAME",
-    "device fail|recover UUID",
+    "node fail|cordon|silence|recover NAME",
+    "device fail|throttle|stray|recover UUID",
+    "device xid UUID CODE",
     "api fail|recover",
     "speed X",
 )
@@ -25,8 +27,11 @@ _USAGE: Final = 2
 _NAMED: Final[dict[tuple[str, str], tuple[Callable[[uuid.UUID, str], None], str]]] = {
     ("node", "fail"): (faults.node_fail, "Node {} failed"),
     ("node", "cordon"): (faults.node_cordon, "Node {} cordoned"),
+    ("node", "silence"): (faults.node_silence, "Node {} delivers no measurements for an hour"),
     ("node", "recover"): (faults.node_recover, "Node {} ready"),
     ("device", "fail"): (faults.device_fail, "GPU {} failed"),
+    ("device", "throttle"): (faults.device_throttle, "GPU {} throttled"),
+    ("device", "stray"): (faults.device_stray, "Process without a pod started on GPU {}"),
     ("device", "recover"): (faults.device_recover, "GPU {} healthy"),
 }
 
@@ -84,6 +89,9 @@ def _carry_out(cluster_id: uuid.UUID, words: list[str]) -> str:
             act, message = _NAMED[kind, verb]
             act(cluster_id, name)
             return message.format(name)
+        case ["device", "xid", name, code]:
+            faults.device_xid(cluster_id, name, _read_code(code))
+            return f"XID {code} reported for GPU {name}"
         case ["api", "fail" | "recover" as verb]:
             faults.set_reachable(cluster_id, verb == "recover")
             return "API server restored" if verb == "recover" else "API server stopped"
@@ -92,6 +100,13 @@ def _carry_out(cluster_id: uuid.UUID, words: list[str]) -> str:
             faults.set_speed(cluster_id, speed)
             return f"speed set to {speed:g}x"
     raise CommandError(f"{' '.join(words)!r} is none of: {'; '.join(_FORMS)}", returncode=_USAGE)
+
+
+def _read_code(text: str) -> int:
+    code = read_whole(text)
+    if code is None:
+        raise CommandError(f"XID code {text!r} is not a number", returncode=_USAGE)
+    return code
 
 
 def _speed(text: str) -> float:
