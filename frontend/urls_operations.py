@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from frontend.pages.alerts import alert_list, channels, rules, silences
-from frontend.pages.operations import audit, gpu, gpu_list, node, node_list, overview, sources
+from frontend.pages.operations import audit, efficiency, gpu, gpu_list, node, node_list, overview, sources
 from frontend.pages.people import users
 from frontend.pages.policies import cells, job_policies, priorities, queues
 from frontend.pages.quotas import edit, file, history, page
@@ -53,6 +53,8 @@ urlpatterns = [
     path("sources/live", sources.sources_live, name="ops-sources-live"),
     path("sources/<uuid:source>", sources.source, name="ops-source"),
     path("sources/<uuid:source>/live", sources.source_live, name="ops-source-live"),
+    path("efficiency", efficiency.efficiency, name="ops-efficiency"),
+    path("efficiency/live", efficiency.efficiency_live, name="ops-efficiency-live"),
     path("gpus", gpu_list.gpus, name="ops-gpus"),
     path("gpus-live", gpu_list.gpus_live, name="ops-gpus-live"),
     path("gpus/<str:uuid>", gpu.gpu, name="ops-gpu"),

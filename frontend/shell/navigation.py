@@ -130,6 +130,9 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     "gpus", _("GPUs"), "cpu", "frontend:ops-gpus", covers=("frontend:ops-gpu",), operator=True
                 ),
                 NavigationEntry(
+                    "efficiency", _("Efficiency"), "activity", "frontend:ops-efficiency", operator=True
+                ),
+                NavigationEntry(
                     "sources",
                     _("Data sources"),
                     "radio-tower",

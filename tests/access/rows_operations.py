@@ -373,6 +373,8 @@ _SHARES: Final = must(("cluster.edit", "platform"))
 NODES: Final = (
     *(page(route, _LOOK) for route in ("ops/overview", "ops/overview/live", "ops/nodes", "ops/nodes-live")),
     page("ops/overview/charts/{kind}", _LOOK, values={"kind": "allocation"}),
+    page("ops/efficiency", _LOOK),
+    page("ops/efficiency/live", _LOOK),
     page("ops/gpus", _LOOK),
     page("ops/gpus-live", _LOOK),
     page("ops/gpus/{uuid}", _LOOK),

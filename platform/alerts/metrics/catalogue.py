@@ -51,6 +51,15 @@ METRICS: Final = (
         for_tenants=True,
     ),
     AlertMetric(
+        "job.slices_over_allocation",
+        _("Slices of a job above their allocation"),
+        _("Slices that use more GPU memory or compute than allocated, or whose memory limit was changed."),
+        Unit.COUNT,
+        jobs.read_over_use,
+        suggested=0,
+        for_tenants=True,
+    ),
+    AlertMetric(
         "quota.reserved_percent",
         _("Reserved GPU quota of a tenant"),
         _("Percentage of the nominal quota in each pool. Above 100%, quota is borrowed."),

@@ -15,6 +15,7 @@ from foundation.core.actor import SYSTEM
 from scheduling.models import Attempt, IdleStretch, Job, JobEvent, JobState
 from telemetry.series.idle import idle_allocated
 from telemetry.series.now import jobs_now
+from telemetry.series.over_use import slice_lines
 
 _IDLE_S: Final = 300
 
@@ -61,6 +62,21 @@ def read_memory_shares(now: datetime) -> list[Observation]:
     for pk, use in jobs_now(SYSTEM, list(found)).items():
         if use.memory_granted_mib:
             found[pk] = 100 * use.memory_used_mib / use.memory_granted_mib
+    return list(_observe(found))
+
+
+def read_over_use(now: datetime) -> list[Observation]:
+    """Count the slices of each job that use more than they were allocated, or whose memory limit was changed.
+
+    None where no slice of the job was measured lately. Jobs of whole GPUs have none.
+    """
+    found: dict[uuid.UUID, float | None] = {}
+    for line in slice_lines(SYSTEM):
+        job = line.slice.allocation.attempt.job_id
+        if line.is_measured:
+            found[job] = (found.get(job) or 0.0) + bool(line.over)
+        else:
+            found.setdefault(job, None)
     return list(_observe(found))
 
 

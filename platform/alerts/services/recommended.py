@@ -23,6 +23,7 @@ _RECOMMENDED: Final[tuple[tuple[Any, str, float, int, Severity], ...]] = (
     (gettext_lazy("XID error"), "gpu.xid_errors", 0, 0, Severity.WARNING),
     (gettext_lazy("GPU lost or driver fault"), "gpu.faults", 0, 0, Severity.CRITICAL),
     (gettext_lazy("Process without allocation"), "gpu.unknown_processes", 0, 60, Severity.WARNING),
+    (gettext_lazy("Slice above its allocation"), "job.slices_over_allocation", 0, 60, Severity.WARNING),
     (gettext_lazy("Platform check failed"), "platform.failed_check", 0, 120, Severity.CRITICAL),
 )
 """Name, metric, threshold (above), seconds for which the condition must hold, severity."""

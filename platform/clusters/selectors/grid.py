@@ -180,12 +180,12 @@ def count_stranded(nodes: Iterable[GridNode]) -> Stranded:
     cards = fragment_cores = fragment_nodes = 0
     for node in nodes:
         free = sum(card.is_free for card in node.cards)
-        cause = _cause(node)
+        cause = find_cause(node)
         if cause:
             cards += free
             causes[cause] += bool(free)
             continue
-        left = sum(_left(card) for card in node.cards if _left(card) and not card.is_free)
+        left = sum(cards_left(card) for card in node.cards if cards_left(card) and not card.is_free)
         fragment_cores += left
         fragment_nodes += left > 0
     return Stranded(
@@ -199,12 +199,13 @@ def count_stranded(nodes: Iterable[GridNode]) -> Stranded:
     )
 
 
-def _cause(node: GridNode) -> str:
+def find_cause(node: GridNode) -> str:
+    """Return why a node takes no task: its state, or that its CPU is exhausted; empty for one that does."""
     if node.state != READY:
         return node.state
     return "cpu-full" if node.cpu_full else ""
 
 
-def _left(card: GridCard) -> int:
-    """Percent points of a card that can still be had, were its node open."""
+def cards_left(card: GridCard) -> int:
+    """Return the percent points of a card that can still be had, were its node open."""
     return max(card.cores_capacity - card.cores_granted - card.cores_foreign, 0) if card.healthy else 0

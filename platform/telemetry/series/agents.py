@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db.models import QuerySet
 
+from clusters.models import Device
+from foundation.core import clock
 from foundation.core.actor import Actor
-from telemetry.models import AgentKey, GpuEvent, GpuProcess, NodeAgent
+from telemetry.models import AgentKey, GpuEvent, GpuProcess, NodeAgent, Reading, Scope
 from telemetry.series.sight import job_tenants
+from telemetry.store.times import to_ms
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -54,3 +59,42 @@ def gpu_processes(
     if job_id is not None:
         rows = rows.filter(job_id=job_id)
     return rows.order_by("-last_seen_ms", "id")
+
+
+@dataclass(frozen=True, slots=True)
+class StrayProcess:
+    """A process that belongs to no allocation, and its last measured use of the GPU; None for unmeasured."""
+
+    process: GpuProcess
+    device: Device
+    utilization_percent: float | None
+    memory_used_mib: int | None
+
+
+def stray_processes(
+    viewer: Actor, *, cluster_id: uuid.UUID | None = None, within: timedelta = timedelta(minutes=10)
+) -> list[StrayProcess]:
+    """Return processes without an allocation that were seen lately, the last seen first.
+
+    Raises: PermissionDenied without `cluster.view`.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    since_ms = to_ms(clock.now() - within)
+    rows = gpu_processes(viewer, since_ms=since_ms).filter(allocation_id__isnull=True)
+    if cluster_id is not None:
+        rows = rows.filter(cluster_id=cluster_id)
+    processes = list(rows)
+    devices = Device.unscoped.select_related("node__cluster").in_bulk({row.device_id for row in processes})
+    readings = Reading.unscoped.filter(
+        at_ms__gte=since_ms,
+        channel__scope=Scope.PROCESS,
+        channel__process_id__in=[row.pk for row in processes],
+    )
+    columns = ("channel__process_id", "cores_used", "memory_used_mib")
+    # In order of time, so that the last one stays.
+    used = {pk: (cores, memory) for pk, cores, memory in readings.order_by("at_ms").values_list(*columns)}
+    return [
+        StrayProcess(row, devices[row.device_id], *used.get(row.pk, (None, None)))
+        for row in processes
+        if row.device_id in devices
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -146,3 +146,17 @@ def test_errors_and_unknown_processes_are_counted_where_an_agent_reports(bench: 
     assert _read("gpu.unknown_processes")["node-2, GPU 0"] is None
     bench.clock.shift(timedelta(minutes=5))
     assert set(_read("gpu.unknown_processes").values()) == {None}
+
+
+def test_slices_above_their_allocation_are_counted_by_job(bench: Bench) -> None:
+    def store(at: datetime, first: int, second: int) -> None:
+        bench.clock.move_to(at)
+        bench.write(bench.pod(at, bench.sliced, 0, 10.0, first), bench.pod(at, bench.sliced, 1, 20.0, second))
+
+    assert _read("job.slices_over_allocation") == {"team-a/sliced": None}
+    store(START, 20_000, 20_000)
+    assert _read("job.slices_over_allocation") == {"team-a/sliced": 0.0}
+    store(START + timedelta(seconds=10), 20_001, 20_000)
+    assert _read("job.slices_over_allocation") == {"team-a/sliced": 1.0}
+    bench.clock.shift(timedelta(minutes=5))
+    assert _read("job.slices_over_allocation") == {"team-a/sliced": None}

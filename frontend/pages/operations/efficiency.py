@@ -1,0 +1,307 @@
+"""Where GPUs are lost: idle allocations, slices beyond their share, processes without one, fragments; and
+when quota will be full.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_GET
+
+from clusters.models import Device
+from clusters.selectors.shapes import PoolRoom, pool_rooms
+from foundation.core import clock
+from frontend.pages.operations import labels
+from frontend.pages.operations.cluster_scope import build_address, ops_frame, scope_of
+from frontend.pages.operations.summary import Tile, job_url
+from frontend.shell import navigation
+from frontend.shell.page_shell import operator_required, viewer
+from frontend.texts import formats
+from scheduling.models import DeviceSlice
+from telemetry.series.agents import StrayProcess, stray_processes
+from telemetry.series.idle import IdleHold, idle_holds
+from telemetry.series.over_use import OverUse, SliceLine, slice_lines
+from telemetry.store.times import from_ms
+from telemetry.usage.forecast import Outlook, QuotaForecast, quota_forecasts
+
+SHOWN: Final = 50
+"""So many lines of a table; the longest idle and the most over-used come first."""
+_CAUSES: Final[dict[str, str | Promise]] = {
+    "unhealthy": gettext_lazy("Unhealthy GPUs"),
+    "not-ready": gettext_lazy("Node not ready"),
+    "cordoned": gettext_lazy("Node cordoned"),
+    "closed": gettext_lazy("Node closed to new jobs"),
+    "cpu-full": gettext_lazy("CPU of the node exhausted"),
+    "partly-allocated": gettext_lazy("Rest of partly allocated GPUs"),
+}
+_OVER: Final[dict[OverUse, str | Promise]] = {
+    OverUse.MEMORY: gettext_lazy("GPU memory above allocation"),
+    OverUse.COMPUTE: gettext_lazy("Compute above allocation"),
+    OverUse.LIMIT: gettext_lazy("Memory limit changed"),
+}
+_OUTLOOK: Final[dict[Outlook, tuple[str | Promise, str]]] = {
+    Outlook.FULL: (gettext_lazy("Full now"), "failed"),
+    Outlook.LATER: (gettext_lazy("In more than 90 days"), "done"),
+    Outlook.STEADY: (gettext_lazy("No clear growth"), "done"),
+    Outlook.SHORT: (gettext_lazy("Too little history"), "done"),
+    Outlook.UNLIMITED: (gettext_lazy("Unlimited"), "done"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuLine:
+    """A GPU with a job on it, and links to both."""
+
+    key: uuid.UUID
+    gpu: str
+    gpu_url: str
+    job: str
+    job_url: str
+    workspace: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleLine(GpuLine):
+    """`never`: it was not in use since it was allocated."""
+
+    allocated: str
+    since: datetime
+    never: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceUseLine(GpuLine):
+    """Compute in percent of the GPU, memory in MiB; None was not measured in the last 30 s."""
+
+    cores: int
+    cores_used: float | None
+    memory_mib: int
+    memory_used: int | None
+    over: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrayLine:
+    """A process without an allocation."""
+
+    key: uuid.UUID
+    gpu: str
+    gpu_url: str
+    name: str
+    pid: int
+    pod: str
+    utilization: float | None
+    memory: int | None
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastLine:
+    """The quota of a workspace in one pool; amounts in GPUs as texts. Either `fills_at` or `text` is told."""
+
+    key: str
+    workspace: str
+    url: str
+    pool: str
+    nominal: str
+    reserved: str
+    growth: str
+    fills_at: datetime | None
+    text: str
+    tone: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomLine:
+    """One pool: what fits of each shape, and what is out of reach."""
+
+    key: uuid.UUID
+    name: str
+    free: str
+    fragmented: float | None
+    shapes: Sequence[tuple[str, int, int]]
+    stranded: Sequence[tuple[str, str]]
+
+
+@require_GET
+@operator_required
+def efficiency(request: HttpRequest) -> HttpResponse:
+    """The whole page."""
+    ops_frame(request, scope_of(request))
+    return render(request, "frontend/operations/efficiency.html", _context(request))
+
+
+@require_GET
+@operator_required
+def efficiency_live(request: HttpRequest) -> HttpResponse:
+    """Everything but the head, with fresh numbers."""
+    return render(request, "frontend/operations/efficiency_live.html", _context(request))
+
+
+def _context(request: HttpRequest) -> dict[str, Any]:
+    who, scope = viewer(request), scope_of(request)
+    cluster_id = scope.cluster_id
+    rooms = pool_rooms(viewer=who, cluster_id=cluster_id)
+    idle = idle_holds(who, cluster_id=cluster_id)
+    slices = slice_lines(who, cluster_id=cluster_id)
+    stray = stray_processes(who, cluster_id=cluster_id)
+    forecasts = quota_forecasts(who, now=clock.now(), cluster_id=cluster_id)
+    return {
+        "stale_clusters": scope.stale_clusters,
+        "live_url": build_address(reverse("frontend:ops-efficiency-live"), {"cluster": scope.cluster_name}),
+        "tiles": _tiles(rooms, idle, slices, stray),
+        "rooms": [_room_line(room) for room in rooms],
+        "idle": [_idle_line(hold) for hold in idle[:SHOWN]],
+        "idle_omitted": max(0, len(idle) - SHOWN),
+        "slices": [_slice_line(line) for line in slices[:SHOWN]],
+        "slices_omitted": max(0, len(slices) - SHOWN),
+        "stray": [_stray_line(process) for process in stray[:SHOWN]],
+        "stray_omitted": max(0, len(stray) - SHOWN),
+        "forecasts": [_forecast_line(forecast) for forecast in forecasts],
+    }
+
+
+def _tiles(
+    rooms: Sequence[PoolRoom],
+    idle: Sequence[IdleHold],
+    slices: Sequence[SliceLine],
+    stray: Sequence[StrayProcess],
+) -> list[Tile]:
+    jobs = len({hold.slice.allocation.attempt.job_id for hold in idle})
+    over = sum(bool(line.over) for line in slices)
+    stranded = sum(sum(room.stranded.values()) for room in rooms)
+    return [
+        Tile(
+            label=_("Idle GPUs (allocated, > 5 min)"),
+            value=formats.format_number(len(idle)),
+            meaning=ngettext("%(n)s job", "%(n)s jobs", jobs) % {"n": jobs} if idle else _("None"),
+            tone="waiting" if idle else "",
+            url="#idle" if idle else "",
+        ),
+        Tile(
+            label=_("Slices above their allocation"),
+            value=formats.format_number(over),
+            meaning=ngettext("of %(n)s slice", "of %(n)s slices", len(slices)) % {"n": len(slices)},
+            tone="failed" if over else "",
+            url="#slices" if over else "",
+        ),
+        Tile(
+            label=_("Processes without an allocation"),
+            value=formats.format_number(len(stray)),
+            meaning=_("Seen in the last 10 minutes"),
+            tone="failed" if stray else "",
+            url="#stray" if stray else "",
+        ),
+        Tile(
+            label=_("Stranded GPUs"),
+            value=labels.format_cards(stranded),
+            meaning=_("Unallocated, but out of reach"),
+            tone="waiting" if stranded else "",
+            url="#room" if stranded else "",
+        ),
+    ]
+
+
+def _room_line(room: PoolRoom) -> RoomLine:
+    shapes = []
+    for shape in room.shapes:
+        if room.sliced:
+            name = _("%(n)s %% slice") % {"n": shape.size}
+        else:
+            name = ngettext("%(n)s GPU", "%(n)s GPUs", shape.size) % {"n": shape.size}
+        shapes.append((name, shape.tasks, shape.one_rack))
+    return RoomLine(
+        key=room.flavor.pk,
+        name=room.flavor.name,
+        free=labels.format_cards(room.free),
+        fragmented=room.fragmented_percent,
+        shapes=shapes,
+        stranded=[
+            (str(_CAUSES[cause]), labels.format_cards(points))
+            for cause, points in sorted(room.stranded.items(), key=lambda item: -item[1])
+        ],
+    )
+
+
+def _gpu(device: Device) -> dict[str, Any]:
+    return {
+        "gpu": f"{device.node.name} · GPU {device.index}",
+        "gpu_url": navigation.find_address("frontend:ops-gpu", uuid=device.uuid),
+    }
+
+
+def _owner(held: DeviceSlice) -> dict[str, Any]:
+    job = held.allocation.attempt.job
+    return {
+        **_gpu(held.device),
+        "key": held.pk,
+        "job": job.name,
+        "job_url": job_url(job.workspace.slug, job.pk),
+        "workspace": job.workspace.name,
+        "user": job.submitted_by.username,
+    }
+
+
+def _idle_line(hold: IdleHold) -> IdleLine:
+    held = hold.slice
+    return IdleLine(
+        **_owner(held),
+        allocated=_("Whole GPU") if held.exclusive else formats.format_percent(held.cores),
+        since=hold.since,
+        never=hold.used_at is None,
+    )
+
+
+def _slice_line(line: SliceLine) -> SliceUseLine:
+    return SliceUseLine(
+        **_owner(line.slice),
+        cores=line.slice.cores,
+        cores_used=line.cores_used,
+        memory_mib=line.slice.memory_mib,
+        memory_used=line.memory_used_mib,
+        over=[str(_OVER[kind]) for kind in line.over],
+    )
+
+
+def _stray_line(stray: StrayProcess) -> StrayLine:
+    row = stray.process
+    return StrayLine(
+        key=row.pk,
+        **_gpu(stray.device),
+        name=row.name,
+        pid=row.pid,
+        pod=row.pod_uid,
+        utilization=stray.utilization_percent,
+        memory=stray.memory_used_mib,
+        first=from_ms(row.first_seen_ms),
+        last=from_ms(row.last_seen_ms),
+    )
+
+
+def _forecast_line(forecast: QuotaForecast) -> ForecastLine:
+    text, tone = _OUTLOOK.get(forecast.outlook, ("", ""))
+    growth = forecast.growth_per_day
+    return ForecastLine(
+        key=f"{forecast.tenant.pk}-{forecast.flavor.pk}",
+        workspace=forecast.tenant.name,
+        url=navigation.find_address("frontend:workspace-quota", workspace=forecast.tenant.slug),
+        pool=forecast.flavor.name,
+        nominal=_("unlimited") if forecast.nominal is None else labels.format_cards(forecast.nominal),
+        reserved=labels.format_cards(forecast.reserved),
+        growth=formats.MISSING if growth is None else labels.signed_cards(growth / 100) or "0",
+        fills_at=forecast.fills_at,
+        text=str(text),
+        tone=tone,
+    )
