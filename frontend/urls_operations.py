@@ -10,6 +10,7 @@ from frontend.pages.people import users
 from frontend.pages.policies import cells, job_policies, priorities, queues
 from frontend.pages.quotas import edit, file, history, page
 from frontend.pages.requests import budgets, inbox, loans, own_requests
+from frontend.pages.teams import team_new
 from frontend.pages.tenancy import groups, roles, tenant_tree
 from frontend.pages.usage import platform_usage, prices
 
@@ -28,6 +29,8 @@ urlpatterns = [
     path("loans", loans.loans, name="ops-loans"),
     path("budgets", budgets.budgets, name="ops-budgets"),
     path("tenants", tenant_tree.tree, name="ops-tenants"),
+    path("teams/new", team_new.team_new, name="ops-team-new"),
+    path("teams/new/check", team_new.team_check, name="ops-team-check"),
     path("tenants/<uuid:tenant>", tenant_tree.tenant, name="ops-tenant"),
     path("tenants/<uuid:tenant>/requests", own_requests.folder_requests, name="ops-tenant-requests"),
     path("tenants/<uuid:tenant>/roles", roles.roles, name="ops-tenant-roles"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from quotas.api import queue_settings, quota_views, urls_asking, views
+from quotas.api import queue_settings, quota_views, team_views, urls_asking, views
 
 urlpatterns = [
     path("workspaces/<slug:ws>/queues", views.QueuesView.as_view(), name="queues"),
@@ -27,6 +27,7 @@ urlpatterns = [
         quota_views.QuotaRevertView.as_view(),
         name="admin-quota-revert",
     ),
+    path("admin/teams", team_views.TeamsView.as_view(), name="admin-teams"),
     path("admin/quota-file", quota_views.QuotaFileView.as_view(), name="admin-quota-file"),
     *urls_asking.urlpatterns,
 ]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foundation.core.actor import Actor
-from quotas.hooks.job_effects import AffectedJob, OverQuota, get_provider
+from quotas.hooks.job_effects import AffectedJob, JobsPreview, OverQuota, get_provider
 from quotas.selectors.node_names import node_names
 from quotas.services.quota import Shrink, quota_check
-from quotas.services.quota_plan import NodeAmounts, PlannedQuota
+from quotas.services.quota_plan import NodeAmounts, PlannedQuota, QuotaPlan
 from quotas.services.quota_warnings import QuotaWarning, plan_warnings
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -62,10 +62,22 @@ def quota_preview(
     plan = quota_check(acting_user=acting_user, cell_id=cell_id, changes=changes, on_top=on_top)
     drained = plan.over_quota if shrink is Shrink.DRAIN else ()
     jobs = get_provider().preview_change(cell_id, plan.rows, drained)
-    visible = set(permissions.tenants_with(acting_user, Permission.JOB_VIEW).values_list("pk", flat=True))
     nodes = {change.node.pk for change in plan.changes} | {over.key.node_id for over in plan.over_quota}
+    return describe_preview(acting_user, plan, jobs, names=node_names(nodes), warnings=plan_warnings(plan))
+
+
+def describe_preview(
+    acting_user: Actor,
+    plan: QuotaPlan,
+    jobs: JobsPreview,
+    *,
+    names: dict[uuid.UUID, str],
+    warnings: Sequence[QuotaWarning],
+) -> QuotaPreview:
+    """Return a plan with its effect, as far as the user may see the jobs."""
+    visible = set(permissions.tenants_with(acting_user, Permission.JOB_VIEW).values_list("pk", flat=True))
     return QuotaPreview(
-        names=node_names(nodes),
+        names=names,
         changes=plan.changes,
         over_quota=plan.over_quota,
         reclaimed=_seen(jobs.reclaimed, visible),
@@ -73,7 +85,7 @@ def quota_preview(
         started=_seen(jobs.started, visible),
         spared=_seen(jobs.spared, visible),
         delayed=_seen(jobs.delayed, visible),
-        warnings=plan_warnings(plan),
+        warnings=warnings,
         left_out=jobs.left_out,
         timed_out=jobs.timed_out,
     )

@@ -226,6 +226,31 @@ TENANTS: Final = (
     ),
 )
 
+_TEAM: Final = see((VIEW, "above")) + tuple(
+    clause for point in (QUOTA, _TREE, _EDITS, "queue.edit", EDIT) for clause in need(point, "above")
+)
+_TEAM_TYPED: Final = {
+    "do": "create",
+    "parent": "{folder}",
+    "name": "Fresh",
+    "people": "1",
+    "p0-username": "{username}",
+    "p0-role": "viewer",
+    "pool.sim.a100-gpus": "0",
+    "queue": "default",
+    "preset": "balanced",
+}
+TEAMS: Final = (
+    page("ops/teams/new", _TEAM, query="?parent={folder}"),
+    form(
+        "ops/teams/new",
+        _TEAM + cover(VIEW, QUOTA, "job.view", place="above"),
+        "tenants_tenant",
+        quiet=False,
+        body=_TEAM_TYPED,
+    ),
+    form("ops/teams/new/check", _TEAM, "", "check", ok=200, quiet=False, body=_TEAM_TYPED),
+)
 _ADMINS: Final = must((EDIT, "platform"))
 _OVER_USER: Final = _ADMINS + cover(VIEW, place="platform")
 ACCOUNTS: Final = (
@@ -436,5 +461,5 @@ PRICES: Final = (
     form("ops/prices", _PRICING, "telemetry_price", quiet=False, body={"do": "delete", "request": "{price}"}),
 )
 
-ROWS: Final = (*QUOTAS, *ASKING, *TENANTS, *ACCOUNTS, *RULES, *NODES, *SOURCES, *PRICES)
+ROWS: Final = (*QUOTAS, *ASKING, *TENANTS, *TEAMS, *ACCOUNTS, *RULES, *NODES, *SOURCES, *PRICES)
 __all__ = ["GPU_CARDS", "ROWS"]

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.access.actors import VIEW
 from tests.access.rows_tenancy import api
-from tests.access.table import EVERYBODY, NOT_SO, SIGHT, Clause, anywhere, inside, must, need, see
+from tests.access.table import EVERYBODY, NOT_SO, SIGHT, Clause, anywhere, cover, inside, must, need, see
 
 VIEWS: Final = "quota.view"
 EDITS: Final = "quota.edit"
@@ -84,6 +84,32 @@ QUEUES: Final = (
         writes="quotas_queue",
     ),
     api("workspaces/{ws}/quota", "GET", _READ, VIEWS),
+)
+
+_TEAM: Final = ("tenant.edit", VIEWS, EDITS, _QUEUE, "member.edit")
+TEAMS: Final = (
+    api(
+        "admin/teams",
+        "POST",
+        anywhere("tenant.edit")
+        + see((VIEW, "above"))
+        + tuple(
+            clause
+            for point in (VIEWS, "tenant.edit", EDITS, _QUEUE, "member.edit")
+            for clause in need(point, "above")
+        )
+        + cover(VIEW, VIEWS, "job.view", place="above"),
+        " ".join(_TEAM),
+        ok=201,
+        body={
+            "parent": "{folder}",
+            "name": "Fresh",
+            "members": [{"username": "{username}", "role": "viewer"}],
+            "pools": [{"flavor": "a100", "gpus": 0}],
+        },
+        writes="tenants_tenant",
+        has_dry_run=False,
+    ),
 )
 
 QUOTAS: Final = (
@@ -387,4 +413,4 @@ LIMITS: Final = (
     ),
 )
 
-ROWS: Final = (*QUEUES, *QUOTAS, *REQUESTS, *LOANS, *LIMITS)
+ROWS: Final = (*QUEUES, *TEAMS, *QUOTAS, *REQUESTS, *LOANS, *LIMITS)

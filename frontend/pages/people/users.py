@@ -22,6 +22,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError
 from frontend.components import view_models
+from frontend.pages.people.links import console_address
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from frontend.texts import formats
@@ -145,11 +146,6 @@ def user(request: HttpRequest, user: uuid.UUID) -> HttpResponse:
     }
     answer = render(request, "frontend/people/user.html", context)
     return _kept_nowhere(answer) if shown else answer
-
-
-def console_address(request: HttpRequest) -> str:
-    """The address of the console for links that leave it."""
-    return settings.ALLOTMENT_URL.rstrip("/") or request.build_absolute_uri("/").rstrip("/")
 
 
 def _kept_nowhere(answer: HttpResponse) -> HttpResponse:

@@ -91,14 +91,15 @@ def workspace_members(request: HttpRequest, workspace: str) -> HttpResponse:
     return render(request, "frontend/tenancy/members.html", page | {"workspace": place}, status=status)
 
 
-def _roles(who: User, place: Tenant) -> list[tuple[str, str]]:
+def role_choices(who: User, place: Tenant) -> list[tuple[str, str]]:
+    """The roles that may be given on a tenant, with their words."""
     custom = [(role.name, role.name) for role in role_list(viewer=who, tenant=place)]
     return [(role.name, role_word(role.name)) for role in built_in_list(place)] + custom
 
 
 def card_of(who: User, place: Tenant, url: str, form: AddMemberForm | None = None) -> dict[str, Any]:
     """What the card of members shows; its forms post to `url`. `form` is one that was refused."""
-    roles = _roles(who, place)
+    roles = role_choices(who, place)
     return {
         "member_form": form or AddMemberForm(roles=roles),
         "members": [_line(member, place) for member in member_list(viewer=who, tenant=place, inherited=True)],
@@ -172,7 +173,7 @@ def apply_form(request: HttpRequest, who: User, place: Tenant) -> AddMemberForm 
 
 
 def _add(request: HttpRequest, who: User, place: Tenant) -> AddMemberForm | None:
-    form = AddMemberForm(request.POST, roles=_roles(who, place))
+    form = AddMemberForm(request.POST, roles=role_choices(who, place))
     if not form.is_valid():
         return form
     values = form.cleaned_data

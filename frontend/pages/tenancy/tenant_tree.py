@@ -21,6 +21,7 @@ from frontend.pages.tenancy import members
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import frame, login_required, viewer
 from frontend.texts import formats
+from quotas.selectors.team import team_parents
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.hooks.tree_effects import Effect
@@ -76,6 +77,7 @@ def tree(request: HttpRequest) -> HttpResponse:
     frame(request, label=_("All tenants"), trail=_("Operations"))
     page = {
         "rows": _rows(shown),
+        "may_add_team": bool(team_parents(who)),
         "chips": [
             view_models.Chip(label=_("Active")),
             view_models.Chip(label=_("Include archived"), value="1"),
@@ -137,6 +139,7 @@ def _show(
         "form": refused if isinstance(refused, NewTenantForm) else NewTenantForm(),
         "children": [row for row in _rows(tenant_list(viewer=who)) if row.tenant.parent_id == place.pk],
         "may_add": edits and not place.is_workspace and not place.is_archived,
+        "may_add_team": any(folder.pk == place.pk for folder in team_parents(who)),
         "may_rename": edits and not place.is_archived,
         "may_move": decides and not place.is_archived,
         "may_archive": decides,

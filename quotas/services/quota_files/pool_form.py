@@ -47,17 +47,23 @@ def pool_amounts(
         yield node, _limits_of_pool(row, flavor, sizes[flavor.pk], unset, problems)
 
 
-def amounts_of_gpus(node: QuotaNode, flavor: Flavor, gpus: int) -> list[QuotaAmount]:
+def amounts_of_gpus(
+    node: QuotaNode, flavor: Flavor, gpus: int, *, cpu: Setting = Keep.AS_IS, memory: Setting = Keep.AS_IS
+) -> list[QuotaAmount]:
     """The nominals that so many GPUs of a pool come to, with the CPU and memory that belong to them.
 
-    CPU and memory that are unlimited stay so; they are unlimited too where the node has none of them yet and
-    the root is unlimited. Otherwise they are the part of the pool's nodes that belongs to the GPUs.
+    CPU and memory that are given are taken as they are. Unlimited ones stay so; they are unlimited too where
+    the node has none of them yet, the root is unlimited and the parent has no limit. Otherwise they are the
+    part of the pool's nodes that belongs to the GPUs.
     Raises: Invalid for a pool without GPUs, or one whose nodes are not known.
     """
     table, size, problems = _Totals(node.cell_id), pool_sizes([flavor])[flavor.pk], FileProblems("gpus")
-    cpu, memory = (
-        _unlimited_or_share(table.get_nominals(flavor, each), node.pk, table.root) for each in OF_NODES
-    )
+    of_nodes = [
+        _unlimited_or_share(table.get_nominals(flavor, each), node, table.root)
+        if asked is Keep.AS_IS
+        else asked
+        for each, asked in zip(OF_NODES, (cpu, memory), strict=True)
+    ]
     row = PoolRow(
         line=0,
         tenant=node.tenant.slug,
@@ -65,8 +71,8 @@ def amounts_of_gpus(node: QuotaNode, flavor: Flavor, gpus: int) -> list[QuotaAmo
         cluster=flavor.cluster.name,
         flavor=flavor.name,
         gpus=gpus,
-        cpu=cpu,
-        memory=memory,
+        cpu=of_nodes[0],
+        memory=of_nodes[1],
     )
     found = _limits_of_pool(row, flavor, size, {}, problems)
     try:
@@ -77,9 +83,11 @@ def amounts_of_gpus(node: QuotaNode, flavor: Flavor, gpus: int) -> list[QuotaAmo
 
 
 def _unlimited_or_share(
-    had: Mapping[uuid.UUID, Amount], node: uuid.UUID, root: uuid.UUID
+    had: Mapping[uuid.UUID, Amount], node: QuotaNode, root: uuid.UUID
 ) -> PoolShare | None:
-    unlimited = had[node] is None or (had[node] == 0 and had[root] is None)
+    # What is limited at the parent can't be unlimited below it.
+    unset = had[node.pk] == 0 and not (node.parent_id and had[node.parent_id])
+    unlimited = had[node.pk] is None or (unset and had[root] is None)
     return None if unlimited else PoolShare.OF_NODES
 
 

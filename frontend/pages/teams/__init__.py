@@ -1,0 +1,1 @@
+"""A new team on one page."""

@@ -1,0 +1,212 @@
+"""A new team on one page: typed, reviewed while it is typed, and created as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from foundation.audit import audit_log
+from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from foundation.core.identifiers import new_id
+from foundation.core.quantities import Resource
+from foundation.web.idempotency import (
+    KeyReused,
+    Repeatable,
+    StoredAnswer,
+    answer_once,
+    content_fingerprint,
+    route_of,
+)
+from frontend.components import view_models
+from frontend.pages.people.links import InvitationLink, console_address, links_of
+from frontend.pages.policies.queues import PRESETS
+from frontend.pages.teams.team_form import PEOPLE_MAX, TeamForms
+from frontend.pages.tenancy.members import id_of, role_choices
+from frontend.shell.page_shell import frame, login_required, viewer
+from quotas.selectors.team import TEAM_POINTS, divisible_pools, team_parents
+from quotas.services.quota_warnings import NO_JOB_STARTS
+from quotas.services.team import Team, TeamPoolResult, TeamPreview, team_create, team_preview
+from quotas.texts.amounts import format_amount, resource_label
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import tenant_get
+
+_MORE: Final = 3
+_SHOWN: Final = (Resource.GPU_MEMORY, Resource.CPU, Resource.MEMORY)
+
+
+@login_required
+def team_new(request: HttpRequest) -> HttpResponse:
+    """Show the form below the folder of `?parent=`; POST adds rows of people, or creates the team."""
+    who = viewer(request)
+    if request.method != "POST":
+        parent = _parent(who, request.GET.get("parent", ""))
+        return _show(request, _forms(who, parent, None))
+    parent = _parent(who, request.POST.get("parent", ""))
+    data = request.POST.copy()
+    typed = _forms(who, parent, data)
+    if request.POST.get("do") in ("add-people", "parent"):
+        more = _MORE if request.POST["do"] == "add-people" else 0
+        data["people"] = str(min(PEOPLE_MAX, len(typed.people) + more))
+        return _show(request, _forms(who, parent, data, check=False))
+    if not typed.is_valid():
+        return _show(request, typed, status=400)
+    try:
+        return _create(request, who, typed)
+    except (NotFound, PermissionDenied):
+        raise
+    except KeyReused:
+        typed.team.add_error(
+            None, _("This form was already submitted. Submit it again to create another team.")
+        )
+        return _show(request, typed, key=str(new_id()), status=409)
+    except AllotmentError as error:
+        typed.add_errors(error)
+        return _show(request, typed, idle=error.code == NO_JOB_STARTS, status=error.status)
+
+
+@require_POST
+@login_required
+def team_check(request: HttpRequest) -> HttpResponse:
+    """What creating the team would do, as typed so far; keeps nothing."""
+    who = viewer(request)
+    typed = _forms(who, _parent(who, request.POST.get("parent", "")), request.POST)
+    found: dict[str, Any] = {"empty": typed.is_empty}
+    if not typed.is_empty and typed.is_valid():
+        try:
+            found |= _reviewed(team_preview(acting_user=who, plan=typed.plan()))
+        except (NotFound, PermissionDenied):
+            raise
+        except AllotmentError as error:
+            found["refusals"] = [one.message for one in error.errors] or [error.detail]
+    elif not typed.is_empty:
+        found["refusals"] = _mistakes(typed)
+    return render(request, "frontend/teams/team_review.html", found)
+
+
+def _parent(who: User, text: str) -> Tenant:
+    """The folder that is named, or the first in which the user may create teams.
+
+    Raises: NotFound; PermissionDenied.
+    """
+    if text:
+        parent = tenant_get(viewer=who, tenant_id=id_of(text))
+        for point in TEAM_POINTS:
+            permissions.require_permission(who, point, parent)
+        return parent
+    for parent in team_parents(who):
+        return parent
+    raise PermissionDenied
+
+
+def _forms(who: User, parent: Tenant, data: Any, *, check: bool = True) -> TeamForms:
+    return TeamForms(
+        data,
+        parent=parent,
+        folders=team_parents(who),
+        roles=role_choices(who, parent),
+        pools=divisible_pools(who, parent),
+        check=check,
+    )
+
+
+def _create(request: HttpRequest, who: User, typed: TeamForms) -> HttpResponse:
+    """Create the team once, however often the form is sent. Raises: as `team_create`; KeyReused."""
+    made: list[Team] = []
+    address = console_address(request)
+
+    def make() -> StoredAnswer:
+        made.append(team_create(acting_user=who, plan=typed.plan(), address=address))
+        return StoredAnswer(201, {"workspace": made[0].workspace.slug})
+
+    sent = {name: values for name, values in request.POST.lists() if name != "csrfmiddlewaretoken"}
+    key = request.POST.get("key", "")[:64] or str(new_id())
+    with audit_log.outlive_rollback(), transaction.atomic():
+        request_of = Repeatable(who.pk, route_of("POST", request.path), key, content_fingerprint(sent))
+        answer, repeated = answer_once(request_of, make)
+    workspace = answer.body["workspace"]
+    if repeated:
+        messages.info(request, _("This team was already created. Invitation links are shown only once."))
+    else:
+        messages.success(request, _("Team %(name)s created") % {"name": made[0].workspace.name})
+    if repeated or not made[0].invitations:
+        return redirect("frontend:workspace-overview", workspace=workspace)
+    return _invited(request, made[0], links_of(made[0].invitations, address))
+
+
+def _invited(request: HttpRequest, team: Team, links: Sequence[InvitationLink]) -> HttpResponse:
+    frame(request, label=_("New team"), trail=_("Operations"))
+    page = {"team": team, "links": links, "crumbs": _crumbs()}
+    answer = render(request, "frontend/teams/team_created.html", page)
+    answer["Cache-Control"] = "no-store"  # the links are shown once
+    return answer
+
+
+def _show(
+    request: HttpRequest, typed: TeamForms, *, key: str = "", idle: bool = False, status: int = 200
+) -> HttpResponse:
+    frame(request, label=_("New team"), trail=_("Operations"))
+    page = {
+        "typed": typed,
+        "key": key or request.POST.get("key") or str(new_id()),
+        "may_invite": permissions.has_permission(viewer(request), Permission.MEMBER_EDIT),
+        "may_add": len(typed.people) < PEOPLE_MAX,
+        "presets": [(name, text) for name, text in PRESETS.values()],
+        "idle": idle or bool(request.POST.get("idle")),
+        "refused": status != 200,
+        "crumbs": _crumbs(),
+    }
+    return render(request, "frontend/teams/team.html", page, status=status)
+
+
+def _crumbs() -> list[view_models.Crumb]:
+    return [view_models.Crumb(label=_("Tenants"), url=reverse("frontend:ops-tenants"))]
+
+
+def _mistakes(typed: TeamForms) -> list[str]:
+    found: dict[str, None] = {}
+    for form in (typed.team, *typed.people, *typed.pools):
+        for name, errors in form.errors.items():
+            label = form.fields[name].label if name in form.fields else ""
+            found |= dict.fromkeys(f"{label}: {error}" if label else str(error) for error in errors)
+    return list(found)
+
+
+def _reviewed(preview: TeamPreview) -> dict[str, Any]:
+    return {
+        "preview": preview,
+        "checks": [_check(pool) for pool in preview.pools],
+        "over": (),
+    }
+
+
+def _check(pool: TeamPoolResult) -> view_models.Check:
+    words = [
+        _("%(label)s: %(amount)s")
+        % {"label": resource_label(resource), "amount": _amount_word(resource, pool.amounts[resource])}
+        for resource in _SHOWN
+    ]
+    gpus = _amount_word(Resource.GPU_CORES, pool.amounts[Resource.GPU_CORES])
+    title = _("%(pool)s: %(gpus)s GPUs") % {"pool": pool.flavor.name, "gpus": gpus}
+    if not pool.missing:
+        text = _("A job with 1 GPU can start.")
+    else:
+        missing = ", ".join(resource_label(resource) for resource in pool.missing)
+        text = _("No job with 1 GPU can start: quota missing for %(missing)s.") % {"missing": missing}
+    return view_models.Check(title=title, text=f"{text} {' · '.join(words)}", passed=not pool.missing)
+
+
+def _amount_word(resource: Resource, amount: int | None) -> str:
+    """Return an amount with its unit, but for GPUs, whose unit stands in the sentence."""
+    if resource is Resource.GPU_CORES and amount is not None:
+        return f"{amount / 100:g}"
+    return format_amount(resource, amount)

@@ -1,0 +1,66 @@
+"""Folders in which a viewer may create a team, and the quota that is there to be divided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from clusters.models import Flavor
+from foundation.core.actor import Actor
+from foundation.core.quantities import WHOLE_CARD, Resource
+from quotas.models import Quota
+from quotas.selectors.flavor import list_flavors
+from quotas.selectors.pool_size import pool_sizes
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, TenantKind
+
+TEAM_POINTS: Final = (
+    Permission.QUOTA_VIEW,
+    Permission.TENANT_EDIT,
+    Permission.QUOTA_EDIT,
+    Permission.QUEUE_EDIT,
+    Permission.MEMBER_EDIT,
+)
+"""What it takes at the folder of a new team with members."""
+
+
+@dataclass(frozen=True, slots=True)
+class DivisiblePool:
+    """A pool with the GPUs of the parent's quota that no child has; None is unlimited.
+
+    `gpus` are the healthy ones of the pool.
+    """
+
+    flavor: Flavor
+    unassigned: float | None
+    gpus: int
+
+
+def team_parents(viewer: Actor) -> list[Tenant]:
+    """Return the folders in which the viewer may create teams, parents first."""
+    found = permissions.tenants_with(viewer, TEAM_POINTS[0])
+    for point in TEAM_POINTS[1:]:
+        found = found.filter(pk__in=permissions.tenants_with(viewer, point).values("pk"))
+    folders = found.filter(kind=TenantKind.FOLDER, archived_at__isnull=True)
+    return list(folders.select_related("parent").order_by("path"))
+
+
+def divisible_pools(viewer: Actor, parent: Tenant) -> Sequence[DivisiblePool]:
+    """Return the pools with GPUs, by name. Raises: NotFound, PermissionDenied."""
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, parent)
+    flavors = [flavor for flavor in list_flavors() if flavor.card_model]
+    sizes = pool_sizes(flavors)
+    rows = Quota.unscoped.filter(
+        node__tenant=parent, node__is_queue=False, resource=Resource.GPU_CORES.value, flavor__in=flavors
+    )
+    left = dict(rows.values_list("flavor_id", "own_nominal"))
+    return [
+        DivisiblePool(
+            flavor,
+            None if (own := left.get(flavor.pk, 0)) is None else own / WHOLE_CARD,
+            sizes[flavor.pk].count,
+        )
+        for flavor in flavors
+    ]
