@@ -60,9 +60,10 @@ urlpatterns = [
     path("efficiency/live", efficiency.efficiency_live, name="ops-efficiency-live"),
     path("gpus", gpu_list.gpus, name="ops-gpus"),
     path("gpus-live", gpu_list.gpus_live, name="ops-gpus-live"),
-    path("gpus/<str:uuid>", gpu.gpu, name="ops-gpu"),
-    path("gpus/<str:uuid>/live", gpu.gpu_live, name="ops-gpu-live"),
-    path("gpus/<str:uuid>/charts/<slug:kind>", gpu.gpu_chart, name="ops-gpu-chart"),
+    # A GPU that its node only counts is named by a place, with slashes.
+    path("gpus/<path:uuid>/live", gpu.gpu_live, name="ops-gpu-live"),
+    path("gpus/<path:uuid>/charts/<slug:kind>", gpu.gpu_chart, name="ops-gpu-chart"),
+    path("gpus/<path:uuid>", gpu.gpu, name="ops-gpu"),
     path("nodes", node_list.nodes, name="ops-nodes"),
     path("nodes-live", node_list.nodes_live, name="ops-nodes-live"),
     path("nodes/<str:name>", node.node, name="ops-node"),

@@ -115,8 +115,8 @@ def _context(request: HttpRequest, found: Device) -> dict[str, Any]:
     chosen = read_time_range(request, DEFAULT_RANGE)
     holds = device_holds(viewer=who, devices=[found]).get(found.pk, [])
     agent = node_agents(who).filter(node=found.node_id).first()
-    facts = _told(agent, found.uuid)
-    unsupported = set(agent.unsupported.get(found.uuid, ())) if agent else set()
+    facts = _told(agent, found.gpu_uuid)
+    unsupported = set(agent.unsupported.get(found.gpu_uuid, ())) if agent else set()
     now = measures_now(who, [found.pk]).get(found.pk)
     card: CardView
     (card,) = card_views([found], {found.pk: holds}, utilisation_now(who, node_id=found.node_id))
@@ -134,7 +134,7 @@ def _context(request: HttpRequest, found: Device) -> dict[str, Any]:
         "processes": _processes(who, found, holds),
         "events": _events(who, found),
         "links": _links(found, facts),
-        "instances": [one for one in (agent.devices if agent else ()) if one.get("parent") == found.uuid],
+        "instances": [one for one in (agent.devices if agent else ()) if one.get("parent") == found.gpu_uuid],
     }
 
 
@@ -147,7 +147,7 @@ def _facts(found: Device, agent: NodeAgent | None, told: dict[str, Any]) -> list
     missing = formats.MISSING
     numa = told.get("numa_node")
     return [
-        ("UUID", found.uuid),
+        ("UUID", found.gpu_uuid),
         (_("Model"), found.model),
         (_("Pool"), found.node.flavor.name if found.node.flavor else missing),
         (_("Allocation mode"), found.get_mode_display()),
@@ -228,7 +228,7 @@ def _events(who: User, found: Device) -> list[view_models.StoryRow]:
         "driver-mismatch": _("Driver mismatch"),
         "enumerated": _("GPUs enumerated"),
     }
-    rows = gpu_events(who, node_id=found.node_id, device_uuid=found.uuid)[:_EVENTS]
+    rows = gpu_events(who, node_id=found.node_id, device_uuid=found.gpu_uuid)[:_EVENTS]
     return [
         view_models.StoryRow(
             at=from_ms(row.at_ms),
@@ -242,7 +242,7 @@ def _events(who: User, found: Device) -> list[view_models.StoryRow]:
 
 def _links(found: Device, told: dict[str, Any]) -> list[tuple[str, str, str, int]]:
     """Connections to other GPUs: name, address, kind and number of links."""
-    others = {device.uuid: device for device in found.node.devices.all()} if told.get("links") else {}
+    others = {device.gpu_uuid: device for device in found.node.devices.all()} if told.get("links") else {}
     lines = []
     for link in told.get("links") or ():
         other = others.get(link["to"])

@@ -46,7 +46,7 @@ def read_device_faults(now: datetime) -> list[Observation]:
 def _count_events(now: datetime, kinds: frozenset[EventKind]) -> list[Observation]:
     events = gpu_events(SYSTEM, since_ms=to_ms(now - ERRORS_WITHIN)).filter(kind__in=kinds)
     found = Counter(events.order_by().values_list("node_id", "device_uuid"))
-    return _observe(now, lambda device: found[device.node_id, device.uuid] + found[device.node_id, ""])
+    return _observe(now, lambda device: found[device.node_id, device.gpu_uuid] + found[device.node_id, ""])
 
 
 def read_unknown_processes(now: datetime) -> list[Observation]:

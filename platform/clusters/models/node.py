@@ -72,10 +72,12 @@ class Device(BaseModel):
     """One card. Capacity is physical times the over-commit factor; sums of grants never exceed it.
 
     `*_foreign` is what pods of others hold of it, by the cluster's word alone: nothing bounds that.
+    `hardware_uuid` is the GPU's own UUID where `uuid` names a place, as measurements told.
     """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
     uuid = models.CharField(max_length=80, unique=True)
+    hardware_uuid = models.CharField(max_length=80, blank=True, default="", db_default="")
     index = models.PositiveSmallIntegerField()
     model = models.CharField(max_length=80)
     memory_mib = models.PositiveIntegerField()
@@ -110,6 +112,11 @@ class Device(BaseModel):
 
     def __str__(self) -> str:
         return self.uuid
+
+    @property
+    def gpu_uuid(self) -> str:
+        """The UUID by which the driver names the GPU, as far as that is known."""
+        return self.hardware_uuid or self.uuid
 
 
 class NodeEvent(models.Model):

@@ -52,7 +52,11 @@ def _match(query: GpuQuery) -> Q:
         "node__name": query.node,
     }
     match = Q(node__present=True, **{name: value for name, value in exact.items() if value})
-    return match & Q(uuid__icontains=query.text) if query.text else match
+    return (
+        match & (Q(uuid__icontains=query.text) | Q(hardware_uuid__icontains=query.text))
+        if query.text
+        else match
+    )
 
 
 def gpu_table(*, viewer: Actor, query: GpuQuery) -> QuerySet[Device]:

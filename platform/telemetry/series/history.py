@@ -79,7 +79,7 @@ def _fill_cards(
     server: PrometheusHistory, window: Window, channels: Sequence[Channel], means: Buckets
 ) -> None:
     ids = {channel.device_id for channel in channels if channel.device_id is not None}
-    uuids = dict(Device.unscoped.filter(pk__in=ids).values_list("pk", "uuid")) if ids else {}
+    uuids = {d.pk: d.gpu_uuid for d in Device.unscoped.filter(pk__in=ids)} if ids else {}
     wanted = {c: uuids[c.device_id] for c in channels if c.device_id is not None and c.device_id in uuids}
     empty = {channel: set(_empty(window, means, channel)) for channel in wanted}
     for column, measure in _MEASURES.items():
@@ -127,7 +127,7 @@ def _load_holds(channels: Sequence[Channel]) -> dict[int, _Hold]:
         held = row.allocation
         if pk is not None:
             found[pk] = _Hold(
-                (row.device.uuid, held.namespace, held.pod_name),
+                (row.device.gpu_uuid, held.namespace, held.pod_name),
                 row.cores,
                 row.memory_mib,
                 row.exclusive,

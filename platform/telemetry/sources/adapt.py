@@ -54,6 +54,7 @@ def read_samples(origin: Origin, samples: Iterable[RawSample]) -> Readings:
                 _add_instance(readings, exporter.labels, sample)
             elif sample.name in declared:
                 found.add(declared[sample.name], sample)
+                _note_host(readings, exporter.labels, sample)
         except _Refused:
             readings.refused += 1
     for target, by_name in found.settle().items():
@@ -101,6 +102,14 @@ def _finite(sample: RawSample) -> float:
     if not math.isfinite(number) or number < 0:
         raise _Refused("value")
     return abs(number)  # of -0.0
+
+
+def _note_host(readings: Readings, labels: Labels, sample: RawSample) -> None:
+    """Note the node of a GPU; a label that is no name of a node tells nothing, and spoils no value."""
+    named = (sample.labels.get(name, "") for name in labels.node)
+    host = next((text for text in named if isinstance(text, str) and _NAME.fullmatch(text)), "")
+    if host:
+        readings.hosts[_device(sample, labels)] = host
 
 
 def _add_xid(readings: Readings, labels: Labels, sample: RawSample) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+from clusters.gpu.named import is_named_by_node
 from clusters.models import Device
 from scheduling.models import Allocation, DeviceSlice
 from scheduling.models.job import TaskState
@@ -16,10 +17,16 @@ def load_directory(cluster_id: uuid.UUID) -> Directory:
     devices = Device.unscoped.filter(node__cluster_id=cluster_id, node__present=True)
     live = Allocation.unscoped.filter(node__cluster_id=cluster_id, released_at__isnull=True)
     pods = live.values_list("namespace", "pod_name", "pod_uid", "ensured_at")
+    nodes, counting = {}, set()
+    for card, gpu, node in devices.values_list("uuid", "hardware_uuid", "node__name"):
+        nodes[gpu or card] = node
+        if is_named_by_node(card):
+            counting.add(node)
     return Directory(
-        dict(devices.values_list("uuid", "node__name")),
+        nodes,
         _load_holds(cluster_id),
         {(namespace, name): uid if ensured else "" for namespace, name, uid, ensured in pods},
+        frozenset(counting),
     )
 
 

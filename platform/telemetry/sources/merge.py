@@ -45,11 +45,25 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """The known facts of a cluster: the node of each GPU, the pods that hold one, and uids of pods."""
+    """The known facts of a cluster: the node of each GPU, the pods that hold one, and uids of pods.
+
+    `counting`: nodes whose GPUs the cluster only counts, so that an exporter's word tells where one is.
+    """
 
     nodes: Mapping[str, str]
     holds: tuple[Hold, ...] = ()
     uids: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    counting: frozenset[str] = frozenset()
+
+    def with_hosts(self, answers: Iterable[Answer]) -> Directory:
+        """Return the directory with the GPUs that exporters saw on nodes which only count theirs."""
+        hosts = {
+            device: host
+            for answer in answers
+            for device, host in answer.readings.hosts.items()
+            if host in self.counting
+        }
+        return replace(self, nodes={**hosts, **self.nodes})
 
     def namespaces_of(self) -> dict[str, set[str]]:
         """The namespaces in which a pod of a name is known."""
@@ -134,7 +148,7 @@ def merge_answers(
     `covered` is what sources said earlier, `known_xids` the last XID code of GPUs by source and node, where
     one was told before. Times are milliseconds since 1970.
     """
-    merged = Merged()
+    merged, directory = Merged(), directory.with_hosts(answers)
     chosen: dict[MeasuredTarget, dict[str, _Value]] = defaultdict(dict)
     instances = {key: uuid for answer in answers for key, uuid in answer.readings.instances.items()}
     namespaces = directory.namespaces_of()

@@ -46,7 +46,8 @@ class Readings:
     `values` by target and measure; `xids` is the last XID code of each GPU, 0 for none; `instances` names the
     UUID of a MIG instance by its GPU and instance id; `monitored` holds the GPUs of whose containers the
     source tells; `used` counts samples that a value was made of (twice if of a GPU and of its pod), `refused`
-    those that can be no value. `times` is when a target was measured, where that is told.
+    those that can be no value. `times` is when a target was measured, and `hosts` names the node of a GPU,
+    where that is told.
     """
 
     values: dict[MeasuredTarget, dict[str, float]] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class Readings:
     used: int = 0
     refused: int = 0
     times: dict[MeasuredTarget, int] = field(default_factory=dict)
+    hosts: dict[str, str] = field(default_factory=dict)
 
     def measures(self) -> set[tuple[Level, str]]:
         """Every measure that occurs, with its level."""

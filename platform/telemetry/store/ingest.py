@@ -19,6 +19,7 @@ from clusters.models import Node
 from telemetry.models import GpuEvent, GpuProcess, Reading, Scope
 from telemetry.store.assigning import Assigned, assign_batch
 from telemetry.store.channels import resolve_channels
+from telemetry.store.counted_gpus import name_counted_gpus
 from telemetry.store.database import new_reading
 from telemetry.store.matching import ChannelKey
 from telemetry.store.node_holds import load_node_holds
@@ -63,7 +64,8 @@ def store_batches(cluster_id: uuid.UUID, batches: Sequence[Batch]) -> StoredBatc
     # A batch speaks of its own node alone, whatever the node beside it has.
     for name, node_id in sorted(nodes.items()):
         holds = load_node_holds(cluster_id, [node_id], since)
-        for batch in sorted((b for b in batches if b.node == name), key=lambda b: b.at_ms):
+        of_node = sorted((b for b in batches if b.node == name), key=lambda b: b.at_ms)
+        for batch in name_counted_gpus(node_id, holds, of_node):
             assign_batch(found, holds, batch, cluster_id)
     for batch in batches:
         if batch.node not in nodes:
