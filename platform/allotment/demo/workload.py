@@ -33,6 +33,7 @@ _MOST_AT_ONCE: Final = 8
 _MOST_WAITING: Final = 60
 _MOST_LARGE_WAITING: Final = 8  # beyond that nobody asks for a whole node: the small ones keep it lively
 _WHOLE_NODE: Final = 8
+_IDLE_RUN_S: Final = 1_500_000  # forgotten jobs run for weeks; here that is most of an hour
 _SLICE_SHARE: Final = 0.35
 _WORDS: Final = ("llama-sft", "asr-train", "resnet", "ctr-rank", "diffusion", "policy-grad", "embed", "eval")
 
@@ -94,7 +95,10 @@ def _mapping(chance: random.Random, number: int, slug: str, largest: int | None)
         "roles": roles,
         "simulate": {
             # What is there at first has been running for a while: the short ones have already ended.
-            "run_s": max(philly.draw_run_s(chance, gpus, 0.6 if number < _FIRST_BURST else 0.0), 60),
+            "run_s": max(
+                philly.draw_run_s(chance, gpus, 0.6 if number < _FIRST_BURST else 0.0),
+                _IDLE_RUN_S if slug == IDLE_TEAM else 60,
+            ),
             "exit_code": 1 if chance.random() < 0.04 else 0,
             "gpu_utilisation": _utilisation(chance, slug),
         },
