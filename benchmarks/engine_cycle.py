@@ -28,7 +28,7 @@ from scheduling.engine import Delta, EngineConfig, FairSharing, UserShares, run_
 from scheduling.engine.model import CycleResult, Instant
 
 CONFIG = EngineConfig(
-    actions=("pressure", "stale_gang", "time_limit", "idle", "admit", "elastic", "consolidate"),
+    actions=("pressure", "stale_gang", "idle", "admit", "elastic", "consolidate"),
     fair_sharing=FairSharing(),
     stopwatch=time.perf_counter,
 )

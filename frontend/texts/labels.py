@@ -106,7 +106,6 @@ VETOES: dict[str, str | Promise] = {
     "extended": _("too little of an extended resource"),
     "card-cores": _("too few GPUs with enough free"),
     "card-memory": _("too little GPU memory"),
-    "port": _("port in use"),
     "numa": _("no NUMA zone is large enough"),
     "pod-affinity": _("pod affinity does not match"),
     "pod-anti-affinity": _("pod anti-affinity excludes it"),
@@ -117,7 +116,6 @@ PLACEMENT_RULES: dict[str, str | Promise] = {
     "node-name": _("node name"),
     "node-selector": _("node selector"),
     "node-affinity": _("required node affinity"),
-    "port": _("host port"),
     "pod-affinity": _("required pod affinity"),
     "pod-anti-affinity": _("required pod anti-affinity"),
 }

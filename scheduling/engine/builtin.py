@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from scheduling.engine.actions.admission.action import Admission
-from scheduling.engine.actions.admission.nominator import VictimScope
 from scheduling.engine.actions.consolidation.action import Consolidation
 from scheduling.engine.actions.elastic.action import ElasticResize
 from scheduling.engine.actions.housekeeping.idle import IdleEviction
 from scheduling.engine.actions.housekeeping.node_pressure import NodePressureEviction
 from scheduling.engine.actions.housekeeping.stale_gang import StaleGangEviction
-from scheduling.engine.actions.housekeeping.time_limit import TimeLimitEviction
 from scheduling.engine.actions.slice_resize import SliceResize
 from scheduling.engine.model.registry import Registry
 from scheduling.engine.order.orders import ORDERS
@@ -25,15 +23,13 @@ from scheduling.engine.session.plugin_sets import Action, PluginSet, ResolvedPlu
 from scheduling.engine.session.session import Session
 
 ADMISSIONS: tuple[Action[Session], ...] = (
-    Admission("admit", VictimScope.ALL),
-    Admission("preempt", VictimScope.OWN_QUEUE),
-    Admission("allocate", VictimScope.NONE),
+    Admission("admit", may_preempt=True),
+    Admission("allocate", may_preempt=False),
 )
 
 HOUSEKEEPING: tuple[Action[Session], ...] = (
     NodePressureEviction(),
     StaleGangEviction(),
-    TimeLimitEviction(),
     IdleEviction(),
     ElasticResize(),
     SliceResize(),

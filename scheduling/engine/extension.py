@@ -17,7 +17,6 @@ from scheduling.engine.actions.admission.nominator import (
     EvaluationRequest,
     Nominator,
     RequiredFlavors,
-    VictimScope,
 )
 from scheduling.engine.actions.head_estimate import HeadEstimate
 from scheduling.engine.actions.lasting_refusals import find_lasting_refusal
@@ -45,7 +44,6 @@ __all__ = [
     "Registry",
     "RequiredFlavors",
     "Session",
-    "VictimScope",
     "find_lasting_refusal",
     "matches_any_term",
     "requests_topology",

@@ -1,26 +1,41 @@
-"""The engine's public names are said twice: to type checkers, and to the import at first use."""
+"""The engine's public names: each is used by others, and none is imported before it is used."""
 
 from __future__ import annotations
 
-import ast
-import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 from scheduling import engine
+from scheduling.engine import public
 
-
-def test_both_lists_of_public_names_agree() -> None:
-    tree = ast.parse(inspect.getsource(engine))
-    checked = {
-        alias.asname or alias.name: (str(node.module).removeprefix("scheduling.engine."), alias.name)
-        for branch in tree.body
-        if isinstance(branch, ast.If)
-        for node in branch.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert checked == engine._SOURCES
-    assert sorted(checked) == sorted(engine.__all__)
+ROOT = Path(__file__).resolve().parents[2]
+WORD = re.compile(r"\w+")
+MODEL_ALONE = """
+import sys
+from scheduling.engine import model
+assert model.Job
+assert not [name for name in sys.modules if name == "numpy" or name.startswith("scheduling.engine.state")]
+"""
 
 
 def test_every_public_name_can_be_imported() -> None:
-    assert all(getattr(engine, name) is not None for name in engine.__all__)
+    assert all(getattr(engine, name) is getattr(public, name) for name in public.__all__)
+    assert not hasattr(engine, "place_anything")
+
+
+def test_every_public_name_is_used_outside_the_engine() -> None:
+    sources = [
+        path
+        for folder in ("scheduling", "benchmarks", "docs", "tests", "platform")
+        for path in (ROOT / folder).rglob("*.py")
+        if ROOT / "scheduling" / "engine" not in path.parents
+    ]
+    texts = [path.read_text() for path in (*sources, ROOT / "docs" / "plugins.md")]
+    used = {word for text in texts if "engine" in text for word in WORD.findall(text)}
+    assert sorted(set(public.__all__) - used) == []
+
+
+def test_the_data_model_is_imported_without_the_algorithms() -> None:
+    subprocess.run([sys.executable, "-c", MODEL_ALONE], check=True, cwd=ROOT, timeout=60)

@@ -106,7 +106,6 @@ class PlacementPolicy(models.TextChoices):
     SPREAD = "spread", "Spread"
     AFFINITY = "affinity", "Affinity"
     TOPOLOGY = "topology", "Topology"
-    REUSE = "reuse", "Reuse"
     BALANCE = "balance", "Balance"
 
     @property
@@ -121,7 +120,6 @@ _PLACEMENT_HELP: Final = {
     PlacementPolicy.SPREAD: _("Spread: keeps the load of all nodes even."),
     PlacementPolicy.AFFINITY: _("Node preferences first, then binpack."),
     PlacementPolicy.TOPOLOGY: _("Topology first, then binpack."),
-    PlacementPolicy.REUSE: _("Prefers nodes that have the image or ran the job before, then binpack."),
     PlacementPolicy.BALANCE: _("Balances CPU and GPU usage."),
 }
 

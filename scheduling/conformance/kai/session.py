@@ -39,7 +39,7 @@ ACTIONS = {
     "allocate": ("allocate", "elastic"),
     "consolidation": ("consolidate",),
     "reclaim": ("admit",),
-    "preempt": ("preempt",),
+    "preempt": ("admit",),
     "stalegangeviction": ("stale_gang",),
 }
 

@@ -19,10 +19,9 @@ from scheduling.engine import (
     PreemptionOptions,
     Preemptor,
     ShareStrategy,
-    TargetSet,
     VictimCandidate,
     VictimOrder,
-    find_targets,
+    VictimSearch,
     may_preempt,
     normative_order,
 )
@@ -96,13 +95,13 @@ def targets(case: Case, options: PreemptionOptions = NORMATIVE) -> dict[str, tup
     reading = _reading(case)
     setup, keys = by_uid(read_setup({**given, "workloads": given["admitted"]}, reading))
     queue = setup.get_queue(given["targetClusterQueue"])
-    found: TargetSet = find_targets(
+    search = VictimSearch(
         setup.build_snapshot(),
-        build_preemptor(given, queue, reading),
         options=options,
         now=reading.now,
         fair=read_fair_sharing(case) if given.get("fairSharing") else None,
     )
+    found = search.find_victims(build_preemptor(given, queue, reading))
     return {keys[target.job]: (REASONS[target.rule], target.already_leaving) for target in found.targets}
 
 

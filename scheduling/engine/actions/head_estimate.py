@@ -50,8 +50,6 @@ class OwnQuotaFit:
         self._session, self._queue = session, queue
         self._now: dict[FlavorResource, float] = {}
         self._max: dict[FlavorResource, float] = {}
-        # The quota that the last job lacked is usually what the next one lacks.
-        self._scarce: FlavorResource | None = None
 
     def refresh(self) -> bool:
         """Read the free quota, and return whether it is more than at any time before."""
@@ -72,14 +70,10 @@ class OwnQuotaFit:
 
     def _fits(self, job: Job, free_amounts: dict[FlavorResource, float]) -> bool:
         usage = _first_choice(self._session, self._queue, job)
-        scarce = self._scarce
-        if scarce is not None and scarce in usage and usage[scarce] > free_amounts[scarce]:
-            return False
         for key, amount in usage.items():
             if key not in free_amounts:
                 self._now[key] = self._max[key] = self._free_amount(key)
             if amount > free_amounts[key]:
-                self._scarce = key
                 return False
         return True
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from scheduling.engine.gang.attempt import StartAttempt
 from scheduling.engine.gang.task_counts import find_surplus_tasks
 from scheduling.engine.model import Allocation, Job, Queue
-from scheduling.engine.preemption.eviction_cost import count_cards, sum_charges
+from scheduling.engine.preemption.eviction_cost import count_cards
 from scheduling.engine.quota.assignment import Refusal
+from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Statement
@@ -42,7 +43,7 @@ class MovablePart:
             tasks[0].node if len({task.node for task in tasks}) == 1 else None,
             sum(len(task.slices) for task in tasks),
             sum(part.cores for task in tasks for part in task.slices),
-            count_cards(sum_charges(tasks)),
+            count_cards(sum_task_charges(tasks)),
         )
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from scheduling.engine.gang.attempt import StartAttempt
 from scheduling.engine.gang.bounds import assume_released, count_free_slots, count_needed_releases
 from scheduling.engine.model import Allocation, Job, Queue
-from scheduling.engine.preemption.eviction_cost import sum_charges
 from scheduling.engine.preemption.slot_counts import FreeSlotCounter
 from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
+from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.snapshot import Snapshot
 
 
@@ -108,7 +108,7 @@ class _ShrinkSearch:
         request, tree = self._request, self._snapshot.quota
         if request.slot_counters is None or any(task.queue != request.queue.id for task in ending):
             return True
-        freed = sum_charges(ending)
+        freed = sum_task_charges(ending)
         tree.remove_usages(request.queue.quota_node, freed)
         try:
             assigned = self._attempt.assign_quota(request.queue, request.job, request.missing)

@@ -88,21 +88,6 @@ class Extended:
     amount: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class HostPort:
-    """A port of the host. No address means all addresses, which conflicts with any one."""
-
-    port: int
-    protocol: str = "TCP"
-    address: str = ""
-
-    def conflicts_with(self, other: HostPort) -> bool:
-        """Return whether two tasks with these ports cannot run on one node."""
-        if (self.port, self.protocol) != (other.port, other.protocol):
-            return False
-        return self.address == other.address or not self.address or not other.address
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumaZone:
     """A NUMA zone of a node: millicores and MiB that it aligns, and the usage by aligned tasks.
@@ -123,8 +108,8 @@ class Device:
 
     Units: `cores` in core units (100 per card on a live platform), `memory` in MiB. `holders` counts
     the tasks that use a part of it; `exclusive` means that one task has the whole card. `numa`
-    is the id of its zone; cards with the same `clique` are joined by NVLink. A MIG instance is a
-    device of mode `mig` with its `profile`, its part of the card's cores, and its own memory.
+    is the id of its zone. A MIG instance is a device of mode `mig` with its `profile`, its part of the
+    card's cores, and its own memory.
     """
 
     uuid: str
@@ -139,7 +124,6 @@ class Device:
     holders: int = 0
     exclusive: bool = False
     numa: int | None = None
-    clique: str = ""
     profile: str = ""
 
 
@@ -149,8 +133,7 @@ class Node:
 
     `used_*` covers everything on the node, live allocations of the snapshot included. `rank` is
     the tie-break among equally good nodes: lower first, then the smaller id. `pods` is how many tasks
-    the node takes, None for no limit. `extended` are its named resources. `ports` are the
-    host ports in use by others than the snapshot's tasks, `images` the container images that it has.
+    the node takes, None for no limit. `extended` are its named resources.
     """
 
     id: str
@@ -170,8 +153,6 @@ class Node:
     used_pods: int = 0
     extended: tuple[Extended, ...] = ()
     used_extended: tuple[Extended, ...] = ()
-    ports: tuple[HostPort, ...] = ()
-    images: tuple[str, ...] = ()
     numa_policy: NumaPolicy = NumaPolicy.NONE
     numa: tuple[NumaZone, ...] = ()
     pressure: tuple[Pressure, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from foundation.core.flavor_resource import ResourceName
-from scheduling.engine.model.inventory import Extended, HostPort, Toleration
+from scheduling.engine.model.inventory import Extended, Toleration
 from scheduling.engine.model.kinds import GpuMode, Instant, JobState, QosClass, TopologyMode
 from scheduling.engine.model.profiles import parse_profile
 from scheduling.engine.model.quota import Charge
@@ -69,8 +69,7 @@ class PlacementRules:
     `node_affinity` has the required terms: at least one term must hold, and a term holds when all its
     expressions do. No terms means no restriction. All of `pod_affinity` must be met and none of
     `pod_anti_affinity`, neither by the tasks in the domain nor by this task for theirs. A task without a
-    `namespace` takes part in neither. `group` names tasks that prefer nodes near each other, `image` and
-    `last_nodes` (host names) what a node may have in its cache for the task.
+    `namespace` takes part in neither. `group` names tasks that prefer nodes near each other.
     """
 
     node_name: str | None = None
@@ -84,10 +83,7 @@ class PlacementRules:
     pod_anti_affinity: tuple[PodTerm, ...] = ()
     preferred_pods: tuple[PreferredPods, ...] = ()
     avoided_pods: tuple[PreferredPods, ...] = ()
-    ports: tuple[HostPort, ...] = ()
     group: str = ""
-    image: str = ""
-    last_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,10 +337,9 @@ class Allocation:
     `charges` are reserved in `queue` for this task until the allocation is released. A task has one live
     allocation: its id is `<job>/<role>/<index>`. `leaving` marks a task that was marked for eviction or stop
     and still holds all of it. `node` is empty if the flavor is not placed. `zones` is the part of the node's
-    NUMA zones that an aligned task has. `measured_memory` is the last measured memory in MiB, None if there
-    is no measurement. `wanted_memory` is the MiB of each card that it should have by its measured use, None
-    for no change; it lent memory at `lent_at`. `rules`, if given, replace those of its job, which the
-    snapshot then need not list for the affinity of others to the task.
+    NUMA zones that an aligned task has. `wanted_memory` is the MiB of each card that it should have by its
+    measured use, None for no change; it lent memory at `lent_at`. `rules`, if given, replace those of its
+    job, which the snapshot then need not list for the affinity of others to the task.
     """
 
     job: str
@@ -360,7 +355,6 @@ class Allocation:
     extended: tuple[Extended, ...] = ()
     leaving: bool = False
     zones: tuple[ZoneShare, ...] = ()
-    measured_memory: int | None = None
     wanted_memory: int | None = None
     lent_at: Instant | None = None
     rules: PlacementRules | None = None

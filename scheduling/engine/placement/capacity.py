@@ -45,8 +45,6 @@ def count_slots(question: Question, rows: Rows = ALL_ROWS, parts: Ints | None = 
         bounds = np.minimum(bounds, 0 if free is None else np.maximum(free[rows], 0) // item.amount)
     if fleet.pods is not None:
         bounds = np.minimum(bounds, np.maximum(fleet.pods[rows] - fleet.used_pods[rows], 0))
-    if task.ports:
-        bounds = np.minimum(bounds, 1)
     return bounds
 
 

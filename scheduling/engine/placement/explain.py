@@ -17,7 +17,7 @@ REFUSED = "refused."
 FLAVOR_TAINT = "flavor-taint"
 # The vetoes that the job itself requests, so that its user can loosen them.
 CHOSEN_BY_USER = (
-    "node-name", "node-selector", "node-affinity", "taint", "port", "pod-affinity", "pod-anti-affinity",
+    "node-name", "node-selector", "node-affinity", "taint", "pod-affinity", "pod-anti-affinity",
 )  # fmt: skip
 
 

@@ -7,15 +7,15 @@ on the preemptor stand here in arrays, so that a cycle computes the rest for all
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.model import Allocation, Charge, FlavorResource, Job, JobState
-from scheduling.engine.preemption.eviction_cost import count_cards, find_surplus, sum_charges
+from scheduling.engine.model import Allocation, FlavorResource, Job, JobState
+from scheduling.engine.preemption.eviction_cost import count_cards, find_surplus
+from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.fleet import Fleet, Ints
 from scheduling.engine.state.snapshot import Snapshot
 
@@ -24,16 +24,10 @@ Floats = NDArray[np.float64]
 NO_ROW = -1
 CHARGED_STATES = (JobState.LIVE, JobState.LEAVING)
 UNKNOWN = float("nan")
-# The number of distinct charges whose sums are cached.
-REMEMBERED = 16_384
 
 _JOB_INTS = ("queue", "priority", "leaving", "preemptible", "evictions", "tasks")
 _JOB_FLOATS = ("since", "checkpoint", "min_run", "cards")
 _TASK_INTS = ("owner", "row", "cards", "cores", "cpu", "memory", "card", "surplus")
-
-
-_ChargeTotals = tuple[Mapping[FlavorResource, int], float, list[int]]
-"""Charges, how many cards' worth of compute that is, and the numbers of the quotas."""
 
 
 class ChargedJob:
@@ -158,9 +152,9 @@ class AllocationTable:
         owner_numbers: list[int] = []
         key_numbers: list[int] = []
         amounts: list[int] = []
-        known_totals: dict[tuple[tuple[Charge, ...], int], _ChargeTotals] = {}
         for holding in coming:
-            holding.charges, cards, known = self._charge_totals(holding.tasks, known_totals)
+            holding.charges, cards = charges_and_cards(holding.tasks)
+            known = [self._keys.setdefault(key, len(self._keys)) for key in holding.charges]
             number = self._assign_numbers(holding)
             ints.append(self._job_row(holding))
             floats.append(_time_row(holding.job, cards))
@@ -174,20 +168,6 @@ class AllocationTable:
         self.task_columns.write_rows([place for holding in coming for place in holding.task_slots], places)
         self._charges = grow_table(self._charges, self.job_columns.size, len(self._keys))
         self._charges[key_numbers, owner_numbers] = amounts
-
-    def _charge_totals(
-        self, tasks: tuple[Allocation, ...], known_totals: dict[tuple[tuple[Charge, ...], int], _ChargeTotals]
-    ) -> _ChargeTotals:
-        """Return the charges of tasks, from a cache if all tasks have equal charges."""
-        first = tasks[0].charges
-        same = len(tasks) == 1 or all(task.charges is first for task in tasks)
-        known = known_totals.get((first, len(tasks))) if same else None
-        if known is None:
-            charges, cards = charges_and_cards(tasks)
-            known = (charges, cards, [self._keys.setdefault(key, len(self._keys)) for key in charges])
-            if same:
-                known_totals[first, len(tasks)] = known
-        return known
 
     def _assign_numbers(self, holding: ChargedJob) -> int:
         """Assign a number to a charged job, and task slots to its tasks."""
@@ -226,12 +206,9 @@ def get_allocation_table(snapshot: Snapshot) -> AllocationTable:
     return known
 
 
-def charges_and_cards(tasks: tuple[Allocation, ...]) -> tuple[Mapping[FlavorResource, int], float]:
+def charges_and_cards(tasks: Sequence[Allocation]) -> tuple[Mapping[FlavorResource, int], float]:
     """Return the sum of the charges of tasks, and their compute in cards."""
-    first = tasks[0].charges
-    if all(task.charges is first or task.charges == first for task in tasks):
-        return _multiply_charges(first, len(tasks))
-    charges = sum_charges(tasks)
+    charges = sum_task_charges(tasks)
     return charges, count_cards(charges)
 
 
@@ -291,11 +268,3 @@ def _task_rows(holding: ChargedJob, fleet: Fleet) -> list[tuple[int, ...]]:
         may_go = bool(going) and (task.role, task.index) in going
         found.append((owner, row, len(slices), cores, task.cpu, task.memory, card, may_go))
     return found
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _multiply_charges(charges: tuple[Charge, ...], count: int) -> tuple[Mapping[FlavorResource, int], float]:
-    total: dict[FlavorResource, int] = {}
-    for charge in charges:
-        total[charge.key] = total.get(charge.key, 0) + charge.amount * count
-    return total, count_cards(total)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from foundation.core.quantities import Resource
-from scheduling.engine.model import Allocation, Charge, FlavorResource, Instant, Job, Role
+from scheduling.engine.model import Allocation, FlavorResource, Instant, Job, Role
 
 _CORES_PER_CARD = 100
 _CORES, _CARDS = Resource.GPU_CORES.value, Resource.GPU_CARDS.value
@@ -21,28 +21,6 @@ def count_cards(charges: Mapping[FlavorResource, int]) -> float:
         elif resource == _CARDS:
             cards += amount
     return cores / _CORES_PER_CARD if cores else float(cards)
-
-
-def sum_charges(tasks: Sequence[Allocation]) -> dict[FlavorResource, int]:
-    """Sum the charges of tasks. Consecutive tasks mostly have equal charges and are summed in one step."""
-    if not tasks:
-        return {}
-    total: dict[FlavorResource, int] = {}
-    charges, count = tasks[0].charges, 0
-    for task in tasks:
-        if task.charges is charges or task.charges == charges:
-            count += 1
-            continue
-        _add(total, charges, count)
-        charges, count = task.charges, 1
-    _add(total, charges, count)
-    return total
-
-
-def _add(total: dict[FlavorResource, int], charges: Iterable[Charge], count: int) -> None:
-    for charge in charges:
-        key = charge.key
-        total[key] = total.get(key, 0) + charge.amount * count
 
 
 def running_seconds(job: Job, now: Instant) -> float:

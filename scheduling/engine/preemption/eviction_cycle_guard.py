@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from scheduling.engine.model import Allocation, Queue
 from scheduling.engine.preemption.candidates import VictimCandidate
 from scheduling.engine.preemption.context import PreemptionContext
-from scheduling.engine.preemption.eviction_cost import find_surplus, sum_charges
+from scheduling.engine.preemption.eviction_cost import find_surplus
 from scheduling.engine.preemption.policy import may_preempt
+from scheduling.engine.state.charges import sum_task_charges
 
 
 def can_reclaim_at_once(context: PreemptionContext, victim: VictimCandidate) -> bool:
@@ -36,8 +37,8 @@ def can_reclaim_at_once(context: PreemptionContext, victim: VictimCandidate) -> 
     path = tuple(tree.path(leaf))
     # An elastic job restarts with its minimum.
     spared = {task.id for task in find_surplus(victim.job, victim.tasks)}
-    least = sum_charges([task for task in victim.tasks if task.id not in spared])
-    weaker = sum_charges(tuple(_evictable_peers(context, queue, victim)))
+    least = sum_task_charges([task for task in victim.tasks if task.id not in spared])
+    weaker = sum_task_charges(_evictable_peers(context, queue, victim))
     tree.remove_usages(leaf, weaker)
     tree.add_usages(leaf, least)
     inside = any(tree.inside(node, context.preemptor.contested) for node in path[: path.index(rival) + 1])

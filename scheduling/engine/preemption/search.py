@@ -448,18 +448,3 @@ def _build_target_set(victims: list[Victim], effort: VictimSearchBudget) -> Targ
         exhausted=effort.exhausted,
         numbers={"gpu_seconds": round(lost)},
     )
-
-
-def find_targets(
-    snapshot: Snapshot,
-    preemptor: Preemptor,
-    *,
-    options: PreemptionOptions,
-    now: Instant,
-    fair: FairSharing | None = None,
-    placement_check: PlacementCheck | None = None,
-    user_load: UserLoad | None = None,
-) -> TargetSet:
-    """Run one search on its own; a cycle uses one `VictimSearch` for all jobs."""
-    search = VictimSearch(snapshot, options=options, now=now, fair=fair, user_load=user_load)
-    return search.find_victims(preemptor, placement_check)

@@ -33,7 +33,7 @@ def is_countable(board: ScoreBoard) -> bool:
     together.
     """
     task, fleet = board.question.task, board.question.fleet
-    plain = task.pod_affinities is None and not task.ports and not task.extended and not task.derived
+    plain = task.pod_affinities is None and not task.extended and not task.derived
     loose = fleet.zones is None or not task.aligned
     known = all(veto.fixed or veto.name in COUNTED_VETOES for veto in board.vetoes)
     return plain and loose and known and (task.whole or task.cards <= 1)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from scheduling.engine.model import Allocation, FlavorResource
 from scheduling.engine.preemption.candidates import VictimCandidate
-from scheduling.engine.preemption.eviction_cost import sum_charges
 from scheduling.engine.preemption.slot_counts import FreeSlotCounter
+from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.snapshot import Snapshot
 from scheduling.engine.state.statement import Statement
 
@@ -43,7 +43,7 @@ class RemovalTrial:
         present = self._snapshot.allocations
         tasks = tuple(task for task in candidate.tasks if task.id in present and task.id not in self._removed)
         whole = len(tasks) == len(candidate.tasks)
-        charges = candidate.charges if whole else sum_charges(tasks)
+        charges = candidate.charges if whole else sum_task_charges(tasks)
         removal = Removal(candidate.queue, tasks, charges)
         self.remove_again(removal)
         return removal

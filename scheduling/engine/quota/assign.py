@@ -42,9 +42,6 @@ from scheduling.engine.quota.shortage import Shortage, combine_shortages, is_evi
 from scheduling.engine.state.charges import compute_demand
 from scheduling.engine.state.snapshot import Snapshot
 
-LastTried = Mapping[str, Mapping[ResourceName, int]]
-"""By role and resource, the index at which an earlier search stopped (`Assignment.tried`)."""
-
 _Found = tuple[str, list[Fit]]
 
 
@@ -67,7 +64,6 @@ def assign_flavors(
     oracle: Oracle | None,
     fair: bool,
     counts: RoleCounts | None = None,
-    last_tried: LastTried | None = None,
     replaced: Mapping[str, ReplacedRole] | None = None,
     allowed: FlavorFilter | None = None,
     eviction_cap: int | None = None,
@@ -78,13 +74,12 @@ def assign_flavors(
 
     Args:
         oracle: the simulated preemption; None if nothing may be preempted. fair: whether preemption is by
-        fair sharing. counts: the size to try, by role; the full size otherwise. last_tried: where earlier
-        searches of this job stopped; this one continues after it. replaced: the flavors and amounts of the
-        job that this one replaces, by role. allowed: the flavors to be tried; all otherwise. One role of a
-        group is enough to allow it. eviction_cap: the number of evictions after which a job no longer
-        borrows. nominal_counts_non_preemptible_only: only non-preemptible jobs count against the nominal of
-        such a job. nominal_counts_unevictable_only: only jobs that cannot be evicted count against the
-        nominal of a job at its cap.
+        fair sharing. counts: the size to try, by role; the full size otherwise. replaced: the flavors and
+        amounts of the job that this one replaces, by role. allowed: the flavors to be tried; all otherwise.
+        One role of a group is enough to allow it. eviction_cap: the number of evictions after which a job no
+        longer borrows. nominal_counts_non_preemptible_only: only non-preemptible jobs count against the
+        nominal of such a job. nominal_counts_unevictable_only: only jobs that cannot be evicted count against
+        the nominal of a job at its cap.
     """
     alone = (
         nominal_counts_unevictable_only and is_eviction_capped(job, eviction_cap)
@@ -98,9 +93,7 @@ def assign_flavors(
     size = full_counts(job) if counts is None else counts
 
     def search(allowed: FlavorFilter | None) -> Assignment:
-        return _FlavorSearch(
-            snapshot, queue, job, terms, size, last_tried or {}, replaced or {}, allowed
-        ).run()
+        return _FlavorSearch(snapshot, queue, job, terms, size, replaced or {}, allowed).run()
 
     return assign_in_one_cluster(search, snapshot.flavors, queue, allowed)
 
@@ -115,12 +108,11 @@ class _FlavorSearch:
         job: Job,
         terms: QuotaTerms,
         size: RoleCounts,
-        last_tried: LastTried,
         replaced: Mapping[str, ReplacedRole],
         allowed: FlavorFilter | None,
     ) -> None:
         self._snapshot, self._queue, self._job, self._terms = snapshot, queue, job, terms
-        self._size, self._last_tried, self._replaced, self._allowed = size, last_tried, replaced, allowed
+        self._size, self._replaced, self._allowed = size, replaced, allowed
         self._usage: dict[FlavorResource, int] = {}
         self._demands: dict[tuple[str, str], Mapping[ResourceName, int]] = {}
         self._flavors = snapshot.flavors
@@ -195,8 +187,8 @@ class _FlavorSearch:
         names = [name for name in group.resources if not covered or name in covered]
         best: _Found | None = None
         best_rank, last, before = WORST, -1, len(group.tries)
-        for index in range(self._start_index(group, first, resources), len(resources.flavors)):
-            last, name = index, resources.flavors[index]
+        for index, name in enumerate(resources.flavors):
+            last = index
             if self._allowed is not None and not any(
                 self._allowed(role.name, first, name) for role in group.roles
             ):
@@ -323,11 +315,6 @@ class _FlavorSearch:
             if not group.resources or resource in group.resources:
                 return number, group
         return None
-
-    def _start_index(self, group: RoleGroup, resource: ResourceName, resources: ResourceGroup) -> int:
-        """Return the index after the last tried flavor, or 0 if the queue has fewer flavors since."""
-        start = self._last_tried.get(group.roles[0].name, {}).get(resource, -1) + 1
-        return start if start < len(resources.flavors) else 0
 
     # Refusals
 

@@ -184,10 +184,6 @@ class Assignment:
         found = [role.refusal for role in self.roles if role.refusal is not None]
         return max(found, key=lambda refusal: SEVERITY[refusal.reason], default=None)
 
-    def last_tried_indexes(self) -> dict[str, dict[ResourceName, int]]:
-        """Return by role and resource the index at which the search over flavors stopped; -1 at the end."""
-        return {role.role: {name: c.tried_index for name, c in role.choices.items()} for role in self.roles}
-
     @property
     def contested(self) -> frozenset[FlavorResource]:
         """The quotas of which some amount must be released first."""

@@ -41,7 +41,6 @@ DEFAULT_POLICIES = (
     ("default", (("foresight", 1), ("affinity", PREFERENCE_WEIGHT), ("topology", PREFERENCE_WEIGHT))),
     ("affinity", (("affinity", 10), ("compact", 1))),
     ("topology", (("topology", 10), ("affinity", 10), ("compact", 1))),
-    ("reuse", (("reuse", 10), ("affinity", 10), ("compact", 1))),
     ("balance", (("balance", 1), ("affinity", 10))),
 )
 DEFAULT_ORDERINGS = (

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from quotas.tree import QuotaTree
-from scheduling.engine.model import Allocation, Charge, Flavor, FlavorResource, Job, PlacementRules, Queue
+from scheduling.engine.model import Allocation, Flavor, FlavorResource, Job, PlacementRules, Queue
 from scheduling.engine.state.charges import sum_charges_cached
 from scheduling.engine.state.fleet import Fleet, TaskUsage
 from scheduling.engine.state.pod_index import PodInfo, find_pod_info
@@ -65,8 +65,6 @@ class AllocationLedger:
         self._removed: list[str] = []
         self._allocations_by_job: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
         self._sorted: dict[str, tuple[Allocation, ...]] = {}
-        # The tasks of a gang share one tuple of charges, and its hash costs more than the sum.
-        self._last_sum: tuple[tuple[Charge, ...], Mapping[FlavorResource, int]] = ((), {})
         self._jobs_by_queue: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._task_counts: Counter[tuple[str, str]] = Counter()
         for key in sorted(self.allocations):
@@ -79,7 +77,7 @@ class AllocationLedger:
         twin._jobs, twin._queues, twin._flavors = self._jobs, self._queues, self._flavors
         twin.fleet, twin.quota = self.fleet.copy(), self.quota.copy()
         twin.allocations, twin.log = dict(self.allocations), list(self.log)
-        twin._entries, twin._removed, twin._last_sum = self._entries, self._removed, self._last_sum
+        twin._entries, twin._removed = self._entries, self._removed
         twin.leaving, twin._sorted = dict(self.leaving), dict(self._sorted)
         twin._allocations_by_job = defaultdict(
             dict, {job: dict(held) for job, held in self._allocations_by_job.items()}
@@ -221,7 +219,7 @@ class AllocationLedger:
         known = self._entries.get(task)
         if known is not None and known.allocation is allocation:
             return known
-        leaf, usage = self._leaf_of(allocation), self._sum_charges(allocation.charges)
+        leaf, usage = self._leaf_of(allocation), sum_charges_cached(allocation.charges)
         row = self.fleet.row.get(allocation.node)
         if row is None:
             entry = AllocationEntry(allocation, leaf, usage)
@@ -230,11 +228,6 @@ class AllocationLedger:
             entry = AllocationEntry(allocation, leaf, usage, row, self._usage_of(row, allocation), pod)
         self._entries[task] = entry
         return entry
-
-    def _sum_charges(self, charges: tuple[Charge, ...]) -> Mapping[FlavorResource, int]:
-        if self._last_sum[0] is not charges:
-            self._last_sum = charges, sum_charges_cached(charges)
-        return self._last_sum[1]
 
     def _usage_of(self, row: int, allocation: Allocation) -> TaskUsage:
         return self.fleet.usage_of(

@@ -115,6 +115,11 @@ def sum_charges_cached(charges: tuple[Charge, ...]) -> Mapping[FlavorResource, i
     return sum_charges(charges)
 
 
+def sum_task_charges(tasks: Iterable[Allocation]) -> dict[FlavorResource, int]:
+    """Return what tasks are charged together."""
+    return add_totals(sum_charges_cached(task.charges) for task in tasks)
+
+
 def sum_charges_by_queue(tasks: Iterable[Allocation]) -> defaultdict[str, Counter[FlavorResource]]:
     """Return the total per flavor and resource that is charged to each queue; empty for other queues."""
     total: defaultdict[str, Counter[FlavorResource]] = defaultdict(Counter)

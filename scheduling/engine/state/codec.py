@@ -17,9 +17,12 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hi
 T = TypeVar("T")
 # Fields of snapshots that earlier versions saved. An empty one carries no information and is ignored.
 RETIRED: Final[Mapping[str, frozenset[str]]] = {
-    "Allocation": frozenset({"domains", "each"}),
+    "Allocation": frozenset({"domains", "each", "measured_memory"}),
+    "Device": frozenset({"clique"}),
     "Flavor": frozenset({"apart", "counted"}),
     "Job": frozenset({"lost_nodes", "unplaced"}),
+    "Node": frozenset({"images", "ports"}),
+    "PlacementRules": frozenset({"image", "last_nodes", "ports"}),
     "Queue": frozenset({"on_order"}),
     "Request": frozenset({"footprint"}),
     "TopologyRule": frozenset({"layers"}),

@@ -77,7 +77,7 @@ class Fleet:
     """The inventory of a snapshot. Arrays are `[nodes]` or `[nodes, cards]`, integers in model units.
 
     `extended` and `extended_free` have an array per named resource. `pods` is None if no node limits its
-    tasks, `zones` if no node aligns them, `profile` and `clique` (codes, -1 for none) if no card has one.
+    tasks, `zones` if no node aligns them, `profile` (codes, -1 for none) if no card has one.
     `classes` `[nodes, cards + 1]` counts the snapshot's tasks with cards: first those with parts of cards,
     then those with one whole card, with two, and so on. `memo` caches facts derived from the inventory until
     it changes; no result may depend on whether an entry exists. `hypothetical` marks a fleet without usage
@@ -357,16 +357,14 @@ class Fleet:
         self.zones = NumaZones(self.nodes, aligning, width) if aligning else None
         devices = [device for node in self.nodes for device in node.devices]
         self.profiles = sorted({device.profile for device in devices if device.profile})
-        self.cliques = sorted({device.clique for device in devices if device.clique})
-        self.profile = self._codes("profile", self.profiles)
-        self.clique = self._codes("clique", self.cliques)
+        self.profile = self._profile_codes()
 
-    def _codes(self, what: str, names: list[str]) -> Ints | None:
-        if not names:
+    def _profile_codes(self) -> Ints | None:
+        if not self.profiles:
             return None
-        code = {name: index for index, name in enumerate(names)}
+        code = {name: index for index, name in enumerate(self.profiles)}
         codes: Ints = np.full(self.present.shape, -1, np.int64)
         for row, node in enumerate(self.nodes):
             for column, device in enumerate(node.devices):
-                codes[row, column] = code.get(getattr(device, what), -1)
+                codes[row, column] = code.get(device.profile, -1)
         return codes

@@ -6,11 +6,11 @@ without a walk over all jobs.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from scheduling.engine.model import Instant, Job, JobState
+from scheduling.engine.model import Job, JobState
 
 
 class LiveJobIndex:
@@ -51,10 +51,6 @@ class LiveJobIndex:
             self._note(new)
             if (end := _run_time_end(new)) is not None:
                 insort(self._ends, (end, new.id))
-
-    def find_overdue_jobs(self, now: Instant) -> list[str]:
-        """Return the jobs that have exceeded their run-time limit."""
-        return [job_id for _, job_id in self._ends[: bisect_right(self._ends, (now, chr(0x10FFFF)))]]
 
     def run_time_ends(self) -> Iterator[tuple[float, str]]:
         """Return (end, job id) of started jobs with a run-time limit, the earliest end first."""

@@ -12,14 +12,14 @@ def sort_node_parts(node: Node) -> Node:
     """Return the node with its parts sorted: cards by index, everything else by name."""
     devices = _sort_devices(node.devices)
     extended, used = tuple(sorted(node.extended)), tuple(sorted(node.used_extended))
-    ports, numa = tuple(sorted(node.ports)), tuple(sorted(node.numa, key=lambda zone: zone.id))
+    numa = tuple(sorted(node.numa, key=lambda zone: zone.id))
     same = (
         devices is node.devices
-        and (extended, used, ports, numa) == (node.extended, node.used_extended, node.ports, node.numa)
+        and (extended, used, numa) == (node.extended, node.used_extended, node.numa)
     )  # fmt: skip
     if same:
         return node
-    return replace(node, devices=devices, extended=extended, used_extended=used, ports=ports, numa=numa)
+    return replace(node, devices=devices, extended=extended, used_extended=used, numa=numa)
 
 
 def select_layout_facts(node: Node) -> tuple[object, ...]:
@@ -35,15 +35,15 @@ def select_lasting_facts(node: Node) -> tuple[object, ...]:
     """Return the facts that lasting vetoes and derived tables read; no placement of a task changes them."""
     return (
         node.cluster, node.name, node.labels, node.taints, node.ready, node.schedulable, node.pressure,
-        node.images, tuple(device.healthy for device in node.devices),
+        tuple(device.healthy for device in node.devices),
     )  # fmt: skip
 
 
 def remove_faults(node: Node) -> Node:
-    """Return the node without faults, pressure and reserved host ports; its usage stays."""
-    if node.ready and node.schedulable and not node.pressure and not node.ports:
+    """Return the node without faults and pressure; its usage stays."""
+    if node.ready and node.schedulable and not node.pressure:
         return node
-    return replace(node, ready=True, schedulable=True, pressure=(), ports=())
+    return replace(node, ready=True, schedulable=True, pressure=())
 
 
 def empty_node(node: Node) -> Node:
@@ -65,7 +65,7 @@ def empty_node(node: Node) -> Node:
 def _select_fixed_facts(device: Device) -> tuple[object, ...]:
     return (
         device.uuid, device.index, device.model, device.mode, device.cores, device.memory, device.numa,
-        device.clique, device.profile,
+        device.profile,
     )  # fmt: skip
 
 

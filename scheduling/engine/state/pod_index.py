@@ -1,4 +1,4 @@
-"""The placed tasks by row with the facts that affect other tasks: labels, anti-affinity, host ports, groups.
+"""The placed tasks by row with the facts that affect other tasks: labels, anti-affinity, groups.
 
 Only tasks whose rules name such facts are indexed, so that a fleet without them costs nothing.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from scheduling.engine.model import Expression, HostPort, PlacementRules, PodTerm
+from scheduling.engine.model import Expression, PlacementRules, PodTerm
 from scheduling.engine.model.labels import matches_expression
 
 Key = TypeVar("Key")
@@ -39,11 +39,10 @@ class ResolvedPodTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodInfo:
-    """The facts of one task that affect others: identity, anti-affinity terms, host ports and group."""
+    """The facts of one task that affect others: identity, anti-affinity terms and group."""
 
     identity: PodIdentity | None = None
     anti_affinity: tuple[ResolvedPodTerm, ...] = ()
-    ports: tuple[HostPort, ...] = ()
     group: str = ""
 
 
@@ -64,11 +63,11 @@ def resolve_terms(terms: Iterable[PodTerm], namespace: str) -> tuple[ResolvedPod
 
 def find_pod_info(rules: PlacementRules) -> PodInfo | None:
     """Return the facts of a task with these rules that affect others; None if there are none."""
-    if not (rules.namespace or rules.ports or rules.group):
+    if not (rules.namespace or rules.group):
         return None
     identity = find_pod_identity(rules)
     terms = () if identity is None else resolve_terms(rules.pod_anti_affinity, identity.namespace)
-    return PodInfo(identity, terms, rules.ports, rules.group)
+    return PodInfo(identity, terms, rules.group)
 
 
 CountByRow = dict[int, int]
@@ -83,7 +82,6 @@ class PodIndex:
         self.identities: dict[PodIdentity, CountByRow] = {}
         self.anti_affinity: dict[ResolvedPodTerm, CountByRow] = {}
         self.groups: dict[str, CountByRow] = {}
-        self.ports: dict[int, list[HostPort]] = {}
         self._tasks: dict[str, tuple[int, PodInfo]] = {}
 
     def copy(self) -> PodIndex:
@@ -93,7 +91,6 @@ class PodIndex:
         twin.identities = {identity: dict(rows) for identity, rows in self.identities.items()}
         twin.anti_affinity = {term: dict(rows) for term, rows in self.anti_affinity.items()}
         twin.groups = {group: dict(rows) for group, rows in self.groups.items()}
-        twin.ports = {row: list(ports) for row, ports in self.ports.items()}
         twin._tasks = dict(self._tasks)
         return twin
 
@@ -101,8 +98,6 @@ class PodIndex:
         """Add a task to a row; its id must not be in the index."""
         self._tasks[task] = (row, pod)
         self._count(row, pod, 1)
-        if pod.ports:
-            self.ports.setdefault(row, []).extend(pod.ports)
 
     def remove_pod(self, task: str) -> int | None:
         """Remove a task, and return its row; None if it is not in the index."""
@@ -111,12 +106,6 @@ class PodIndex:
             return None
         row, pod = known
         self._count(row, pod, -1)
-        if pod.ports:
-            held = self.ports[row]
-            for port in pod.ports:
-                held.remove(port)
-            if not held:
-                del self.ports[row]
         return row
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:

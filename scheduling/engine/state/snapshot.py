@@ -30,7 +30,7 @@ from scheduling.engine.model import (
     UserUsage,
 )
 from scheduling.engine.state.allocation_ledger import AllocationLedger, SnapshotError
-from scheduling.engine.state.charges import sum_charges
+from scheduling.engine.state.charges import sum_task_charges
 from scheduling.engine.state.codec import CodecError, decode, to_canonical_json
 from scheduling.engine.state.delta import (
     AllocationPut,
@@ -163,7 +163,7 @@ class Snapshot:
 
     def charges_of(self, job_id: str) -> dict[FlavorResource, int]:
         """Return the sum of the charges of a job's tasks, by flavor and resource."""
-        return sum_charges(charge for held in self._ledger.allocations_of(job_id) for charge in held.charges)
+        return sum_task_charges(self._ledger.allocations_of(job_id))
 
     def jobs_charged_to(self, queue_id: str) -> tuple[str, ...]:
         """Return the ids of the jobs that are charged to a queue, sorted."""

@@ -18,7 +18,6 @@ from scheduling.engine.model import (
     Flavor,
     GpuMode,
     GpuRequest,
-    HostPort,
     PlacementRules,
     PreferredNodes,
     PreferredPods,
@@ -48,8 +47,6 @@ class PlacementPreferences(NamedTuple):
     anti_affinity: tuple[tuple[int, ResolvedPodTerm], ...] = ()
     group: str = ""
     levels: tuple[str, ...] = ()
-    image: str = ""
-    last_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,6 @@ class TaskShape:
     derived: bool = False
     profile: str = ""
     extended: tuple[Extended, ...] = ()
-    ports: tuple[HostPort, ...] = ()
     aligned: bool = True
     best_effort: bool = False
     pod_affinities: PodAffinities | None = None
@@ -114,7 +110,6 @@ def resolve_shape(request: Request, rules: PlacementRules, flavor: Flavor) -> Ta
         derived=part.derived,
         profile="" if gpu is None else gpu.profile,
         extended=_sum_extended(request.extended),
-        ports=rules.ports,
         aligned=request.qos is QosClass.GUARANTEED,
         best_effort=request.qos is QosClass.BEST_EFFORT,
         pod_affinities=_find_pod_affinities(rules),
@@ -179,7 +174,7 @@ def _find_pod_affinities(rules: PlacementRules) -> PodAffinities | None:
 
 def _find_preferences(rules: PlacementRules, flavor: Flavor) -> PlacementPreferences | None:
     pods = rules.preferred_pods or rules.avoided_pods
-    if not (rules.preferred_nodes or pods or rules.group or rules.image or rules.last_nodes):
+    if not (rules.preferred_nodes or pods or rules.group):
         return None
     return PlacementPreferences(
         rules.preferred_nodes,
@@ -187,8 +182,6 @@ def _find_preferences(rules: PlacementRules, flavor: Flavor) -> PlacementPrefere
         _resolve_weighted_terms(rules.avoided_pods, rules.namespace),
         rules.group,
         flavor.topology if rules.group else (),
-        rules.image,
-        rules.last_nodes,
     )
 
 

@@ -23,7 +23,6 @@ from scheduling.engine.extension import (
     QueueCursor,
     Registry,
     Session,
-    VictimScope,
     find_lasting_refusal,
 )
 from scheduling.engine.model import Job, JobOutcome, Queue
@@ -52,7 +51,7 @@ class _HeadsTogether(AdmissionRound):
 
     def __init__(self, session: Session, state: TopologyState, options: CycleOptions) -> None:
         self._state, self._options = state, options
-        super().__init__(session, VictimScope.ALL)
+        super().__init__(session, may_preempt=True)
 
     def new_nominator(self) -> Nominator:
         return KueueNominator(self._session, self._state)

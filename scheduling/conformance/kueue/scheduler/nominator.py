@@ -18,7 +18,6 @@ from scheduling.engine.extension import (
     Nominator,
     RefusalCache,
     Session,
-    VictimScope,
 )
 from scheduling.engine.model import Allocation, Queue
 
@@ -35,7 +34,7 @@ class KueueNominator(Nominator):
     """The engine's nominator, which finds domains for roles in topology-aware flavors."""
 
     def __init__(self, session: Session, state: TopologyState) -> None:
-        super().__init__(session, VictimScope.ALL)
+        super().__init__(session, may_preempt=True)
         self._state = state
 
     def place_nominated(

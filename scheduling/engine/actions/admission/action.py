@@ -1,7 +1,7 @@
 """This module runs the action that starts jobs: it orders the heads of queues and processes them one after
 the other.
 
-The same class serves three actions that differ in the victims that they may choose. Source of the cycle:
+The same class serves two actions: one may choose victims, the other may not. Source of the cycle:
 Kueue's scheduler, which orders one head of each queue and processes them one by one against the same state.
 Here each head is evaluated right before it is processed, and the next job of its queue follows at once.
 """
@@ -18,7 +18,7 @@ from scheduling.engine.actions.admission.drain import drain_queues
 from scheduling.engine.actions.admission.fair_sharing_iterator import FairSharingIterator
 from scheduling.engine.actions.admission.future_view import FutureView
 from scheduling.engine.actions.admission.job_processor import JobProcessor
-from scheduling.engine.actions.admission.nominator import Nominator, VictimScope
+from scheduling.engine.actions.admission.nominator import Nominator
 from scheduling.engine.actions.admission.readmission_headroom import must_leave_headroom
 from scheduling.engine.actions.head_estimate import HeadEstimate, OwnQuotaFit, Tree, estimate_head
 from scheduling.engine.actions.lasting_refusals import find_lasting_refusal
@@ -32,21 +32,21 @@ class Admission:
     """Starts the jobs that fit, claims capacity for which victims must end, and gives every evaluated job a
     reason."""
 
-    def __init__(self, name: str, victims: VictimScope) -> None:
+    def __init__(self, name: str, *, may_preempt: bool) -> None:
         self.name = name
-        self._victims = victims
+        self._may_preempt = may_preempt
 
     def run(self, session: Session) -> None:
         """Run one pass over the heads of all open queues."""
-        AdmissionRound(session, self._victims).run()
+        AdmissionRound(session, may_preempt=self._may_preempt).run()
 
 
 class AdmissionRound:
     """One pass of one action over one session."""
 
-    def __init__(self, session: Session, victims: VictimScope) -> None:
+    def __init__(self, session: Session, *, may_preempt: bool) -> None:
         self._session = session
-        self._victims = victims
+        self._may_preempt = may_preempt
         self._future_view = FutureView(session.snapshot)
         self._claims = ActiveClaims(session)
         self._own_quota_fits: dict[str, OwnQuotaFit] = {}
@@ -54,7 +54,7 @@ class AdmissionRound:
 
     def new_nominator(self) -> Nominator:
         """Return the nominator of this round. This is a hook."""
-        return Nominator(self._session, self._victims)
+        return Nominator(self._session, may_preempt=self._may_preempt)
 
     def new_processor(self, nominator: Nominator) -> JobProcessor:
         """Return the processor of this round. This is a hook."""
@@ -63,7 +63,7 @@ class AdmissionRound:
     def run(self) -> None:
         """Process claims of earlier cycles first, then the heads of all open queues."""
         session = self._session
-        if self._victims is VictimScope.ALL:
+        if self._may_preempt:
             drain_queues(session, self._future_view)
         self._process_claims()
         cursors = {

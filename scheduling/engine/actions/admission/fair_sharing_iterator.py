@@ -4,8 +4,8 @@ At each node the best head of its children wins. Children are compared by the us
 head included, so a job is compared at every level by that level's own usage. Source of the rule: Kueue's
 fair-sharing iterator (KEP-1714, fair sharing in the order of admission).
 
-A node keeps the winners of its children in a heap, and their shares until usage below it changes. So a step
-costs one comparison at each node of one path, not the whole tree.
+A node keeps the winners of its children in a heap. So a step costs one comparison at each node of one path,
+not the whole tree.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ _Entry = tuple[tuple[Any, ...], str]
 class _TreePoint:
     """One node of the tree on the path of some head.
 
-    `depth` is its distance from the root; `used` counts the changes of usage below it; `entry` is its present
-    entry in its parent's heap, where outdated ones may still be.
+    `depth` is its distance from the root; `entry` is its present entry in its parent's heap, where outdated
+    ones may still be.
     """
 
     depth: int
     above: _TreePoint | None
-    used: int = 0
     winner: HeadEstimate | None = None
     entry: _Entry | None = None
     heap: list[_Entry] = field(default_factory=list)
@@ -49,7 +48,6 @@ class FairSharingIterator:
         self._points: dict[str, _TreePoint] = {}
         self._roots: list[_TreePoint] = []
         self._paths: dict[str, tuple[str, ...]] = {}
-        self._known: dict[tuple[str, str], tuple[int, tuple[Any, ...]]] = {}
         # Leaves above which winners are outdated.
         self._open: dict[str, None] = {}
         for head in heads:
@@ -66,10 +64,7 @@ class FairSharingIterator:
         self._open[head.leaf] = None
 
     def update_leaf(self, leaf: str) -> None:
-        """Mark the shares above a leaf as outdated after its usage changed."""
-        path = self._paths.get(leaf) or tuple(self._tree.path(leaf))
-        for point in (self._points[node] for node in path if node in self._points):
-            point.used += 1
+        """Mark the winners above a leaf as outdated after its usage changed."""
         self._open[leaf] = None
 
     def pop_next(self) -> HeadEstimate:
@@ -130,14 +125,6 @@ class FairSharingIterator:
 
     def _place(self, node: str, head: HeadEstimate) -> tuple[Any, ...]:
         """Return the head's sort key among the children of the node's parent."""
-        used = self._points[node].used
-        key = (node, head.job.id)
-        known = self._known.get(key)
-        if known is None or known[0] != used:
-            known = self._known[key] = (used, self._compute_place(node, head))
-        return known[1]
-
-    def _compute_place(self, node: str, head: HeadEstimate) -> tuple[Any, ...]:
         more = self._tree.carried(head.leaf, node, head.usage)
         borrows = self._tree.borrows_any(node, head.usage, more)
         share = self._tree.share(node, more)

@@ -64,11 +64,14 @@ class JobProcessor:
             return self._refused_by_rules(queue, job, excluded)
         passed_claims, excluded_names = self._claims.claims_behind(queue, job), frozenset(excluded)
         with self._claims.without_claims(passed_claims):
-            now = self._try_now(queue, job, excluded_names, fresh=bool(passed_claims))
+            # Nothing starts now that does not fit once all terminations have ended.
+            self._future_view.show_present()
+            now = None
+            if not self._future_view:
+                now = self._start_now(queue, job, excluded_names, fresh=bool(passed_claims))
             if isinstance(now, JobOutcome):
                 return now
-            tried = None if self._future_view else now
-            nominated = tried or self._evaluate_future(queue, job, excluded_names, fresh=bool(passed_claims))
+            nominated = now or self._evaluate_future(queue, job, excluded_names, fresh=bool(passed_claims))
             if nominated.fits and now is None:
                 self._future_view.show_present()
                 now = self._start_now(queue, job, excluded_names, fresh=bool(passed_claims))
@@ -144,15 +147,6 @@ class JobProcessor:
         self, queue: Queue, job: Job, excluded: Mapping[str, Refusal], rest: Refusal | None
     ) -> Refusal | None:
         return least_severe_refusal(partial(self._nominator.assign_smallest, queue, job), excluded, rest)
-
-    def _try_now(
-        self, queue: Queue, job: Job, excluded_names: frozenset[str], *, fresh: bool
-    ) -> NominatedJob | JobOutcome | None:
-        """Return the same as `_start_now`, or None if the future view should be evaluated first."""
-        self._future_view.show_present()
-        if self._future_view and (fresh or not self._immediate_fit.has_room(queue, job)):
-            return None
-        return self._start_now(queue, job, excluded_names, fresh=fresh)
 
     def _start_now(
         self, queue: Queue, job: Job, excluded_names: frozenset[str], *, fresh: bool

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from scheduling.engine.actions.admission.nominated_job import NominatedJob, refuse_protected
 from scheduling.engine.actions.lasting_refusals import infeasible_flavors_of
@@ -18,7 +17,6 @@ from scheduling.engine.gang import GangPlacer, RefusalCache, find_uniform_minimu
 from scheduling.engine.model import (
     Allocation,
     Job,
-    PreemptionPolicy,
     Preference,
     Queue,
     Reason,
@@ -42,14 +40,6 @@ RoleFlavors = frozenset[tuple[str, str]]
 """Pairs of a role and a flavor that an evaluation skips."""
 
 
-class VictimScope(StrEnum):
-    """The jobs that may be victims."""
-
-    NONE = "none"
-    OWN_QUEUE = "own-queue"
-    ALL = "all"
-
-
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
     """The conditions of one evaluation.
@@ -69,11 +59,11 @@ class EvaluationRequest:
 class Nominator:
     """Evaluates jobs of one session. It changes nothing but what it places in a statement."""
 
-    def __init__(self, session: Session, victims: VictimScope) -> None:
+    def __init__(self, session: Session, *, may_preempt: bool) -> None:
         self._session = session
         self._snapshot = session.snapshot
-        self._victims = victims
-        self._oracle = None if victims is VictimScope.NONE else PreemptionOracle(session.victims)
+        self._may_preempt = may_preempt
+        self._oracle = PreemptionOracle(session.victims) if may_preempt else None
 
     def evaluate_job(
         self, statement: Statement, queue: Queue, job: Job, request: EvaluationRequest
@@ -275,7 +265,7 @@ class Nominator:
 
     def _stops_at_preemption(self, queue: Queue, request: EvaluationRequest) -> bool:
         """Return whether victims are chosen in a flavor before the next one is examined."""
-        asks = request.may_preempt and self._victims is not VictimScope.NONE
+        asks = request.may_preempt and self._may_preempt
         return asks and queue.fungibility.when_can_preempt is WhenCan.MAY_STOP_SEARCH
 
     def _assignment(
@@ -290,7 +280,7 @@ class Nominator:
         config = self._session.config
         return assign_flavors(
             self._snapshot,
-            _within(queue, self._victims),
+            queue,
             job,
             oracle=self._oracle if self._needs_oracle(queue, request) else None,
             fair=config.fair_sharing is not None,
@@ -339,7 +329,7 @@ class Nominator:
         nominated = self.prepare_victim_search(nominated)
         without_room = None if without_room is None else self.prepare_victim_search(without_room)
         refused = without_room or nominated
-        if not request.may_preempt or self._victims is VictimScope.NONE:
+        if not (request.may_preempt and self._may_preempt):
             return refused
         found = TargetSet()
         for candidate in (nominated, without_room):
@@ -364,7 +354,7 @@ class Nominator:
             contested = frozenset(key for key, amount in nominated.assignment.usage.items() if amount)
         preemptor = Preemptor(
             job=nominated.job,
-            queue=_within(nominated.queue, self._victims),
+            queue=nominated.queue,
             usage=nominated.assignment.usage,
             contested=contested,
         )
@@ -451,10 +441,3 @@ def _any_left(queue: Queue, job: Job, skipped: RoleFlavors) -> bool:
     return any(
         (job.roles[0].name, name) not in skipped for group in queue.effective_groups for name in group.flavors
     )
-
-
-def _within(queue: Queue, victims: VictimScope) -> Queue:
-    """Return the queue with no more rights than the action has."""
-    if victims is not VictimScope.OWN_QUEUE:
-        return queue
-    return replace(queue, preemption=PreemptionPolicy(within_queue=queue.preemption.within_queue))

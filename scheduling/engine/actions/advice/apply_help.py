@@ -24,7 +24,6 @@ _WITHOUT: dict[str, Callable[[PlacementRules], PlacementRules]] = {
     "node-selector": lambda rules: replace(rules, node_selector={}),
     "node-affinity": lambda rules: replace(rules, node_affinity=()),
     "taint": lambda rules: replace(rules, tolerations=(*rules.tolerations, _ANY_TAINT)),
-    "port": lambda rules: replace(rules, ports=()),
     "pod-affinity": lambda rules: replace(rules, pod_affinity=()),
     "pod-anti-affinity": lambda rules: replace(rules, pod_anti_affinity=()),
 }

@@ -11,7 +11,7 @@ from scheduling.engine.actions.admission.excluded_flavors import (
     find_excluded_flavors,
     least_severe_refusal,
 )
-from scheduling.engine.actions.admission.nominator import EvaluationRequest, Nominator, VictimScope
+from scheduling.engine.actions.admission.nominator import EvaluationRequest, Nominator
 from scheduling.engine.actions.admission.readmission_headroom import find_headroom_refusal
 from scheduling.engine.actions.lasting_refusals import find_beyond_limits, has_single_flavor_tasks
 from scheduling.engine.gang import RefusalCache
@@ -62,7 +62,7 @@ class StartTrial(FeasibilityTrial):
     def __init__(self, session: Session) -> None:
         super().__init__(session.snapshot, session.tools.rule)
         self._session = session
-        self._nominator = Nominator(session, VictimScope.NONE)
+        self._nominator = Nominator(session, may_preempt=False)
 
     def reason_to_wait(
         self, queue: Queue, job: Job, raised: Mapping[FlavorResource, int] | None = None

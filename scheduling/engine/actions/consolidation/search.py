@@ -29,11 +29,11 @@ from scheduling.engine.gang.moves import MovableUnit, MovePlan, MoveSearch, Sear
 from scheduling.engine.model import Flavor, FlavorResource, Job, Queue, Reason
 from scheduling.engine.placement.board import ScoreBoard
 from scheduling.engine.placement.index.question import member_rows
-from scheduling.engine.preemption.eviction_cost import count_cards, sum_charges, unsaved_seconds
+from scheduling.engine.preemption.eviction_cost import count_cards, unsaved_seconds
 from scheduling.engine.quota.assignment import AssignmentMode, Refusal
 from scheduling.engine.session.consolidation_gain import ConsolidationGain
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.charges import compute_job_demand
+from scheduling.engine.state.charges import compute_job_demand, sum_task_charges
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
 
 
@@ -262,7 +262,7 @@ def compute_gain(session: Session, plan: MovePlan) -> ConsolidationGain:
         tasks=len(plan.moves),
         jobs=len(jobs),
         gpu_seconds=sum(
-            count_cards(sum_charges((move.before,)))
+            count_cards(sum_task_charges((move.before,)))
             * unsaved_seconds(session.get_job(move.before.job), session.now)
             for move in plan.moves
         ),

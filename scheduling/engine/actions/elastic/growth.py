@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,14 +16,11 @@ from scheduling.engine.model import (
     DecisionKind,
     Job,
     JobState,
-    Queue,
     Reason,
     StopPolicy,
 )
 from scheduling.engine.quota.assignment import Refusal
-from scheduling.engine.session.equivalence import EquivalenceClasses
 from scheduling.engine.session.session import Session
-from scheduling.engine.state.snapshot import Snapshot
 
 # Capacity does not help jobs with these reasons, so they keep no job from growing.
 REASONS_ROOM_NEVER_HELPS = (
@@ -64,62 +62,23 @@ class GrowableJob(NamedTuple):
         return (-self.job.priority, self.size, self.job.submitted_at, self.job.id)
 
 
-class GrowableJobIndex:
-    """The running jobs of a snapshot that lack tasks, kept from cycle to cycle.
+def _group_growable_jobs(session: Session) -> Iterator[list[GrowableJob]]:
+    """Yield the running jobs that lack tasks, in groups.
 
-    They are grouped: jobs of one group lack the same tasks in the same flavors, so there are slots for all of
-    them or for none.
+    The jobs of one group lack the same tasks in the same flavors, so there are slots for all of them or for
+    none.
     """
-
-    def __init__(self, equivalence: EquivalenceClasses, queues: Sequence[Queue]) -> None:
-        self._equivalence, self._queues = equivalence, queues
-        self._groups: dict[Hashable, dict[str, GrowableJob]] = {}
-        self._group_of_job: dict[str, Hashable] = {}
-        self._seen = -1
-
-    def is_stale(self, equivalence: EquivalenceClasses, queues: Sequence[Queue]) -> bool:
-        """Return whether equivalence classes were numbered anew since, or queues changed."""
-        return equivalence is not self._equivalence or queues != self._queues
-
-    def follow_changes(self, snapshot: Snapshot) -> list[Sequence[GrowableJob]]:
-        """Return all groups as the snapshot shows them now."""
-        changed = None if self._seen < 0 else snapshot.job_changes.jobs_since(self._seen)
-        self._seen = snapshot.job_changes.number
-        if changed is None:
-            self._groups.clear()
-            self._group_of_job.clear()
-            changed = snapshot.find_incomplete_jobs()
-        for job_id in changed:
-            self._drop(job_id)
-            job = snapshot.jobs.get(job_id)
-            if job is None or job.state is not JobState.LIVE:
-                continue
-            held = snapshot.allocations_of(job_id)
-            growable = _growable_job(job, held) if any(task.queue == job.queue for task in held) else None
-            if growable is not None:
-                self._add(growable, snapshot.queues[job.queue])
-        return [tuple(group_key.values()) for group_key in self._groups.values()]
-
-    def _add(self, growable: GrowableJob, queue: Queue) -> None:
-        needs = (self._equivalence.class_of(growable.job), *growable.missing.items())
-        group_key = (needs, queue.flavors, queue.resource_groups)
-        self._groups.setdefault(group_key, {})[growable.job.id] = growable
-        self._group_of_job[growable.job.id] = group_key
-
-    def _drop(self, job_id: str) -> None:
-        group_key = self._group_of_job.pop(job_id, None)
-        if group_key is not None:
-            del self._groups[group_key][job_id]
-            if not self._groups[group_key]:
-                del self._groups[group_key]
-
-
-def _growable_index_of(session: Session) -> GrowableJobIndex:
-    queues, snapshot = list(session.snapshot.queues.values()), session.snapshot
-    known = snapshot.job_caches.get(GrowableJobIndex)
-    if not isinstance(known, GrowableJobIndex) or known.is_stale(session.equivalence, queues):
-        known = snapshot.job_caches[GrowableJobIndex] = GrowableJobIndex(session.equivalence, queues)
-    return known
+    snapshot, groups = session.snapshot, defaultdict[Hashable, list[GrowableJob]](list)
+    for job_id in snapshot.find_incomplete_jobs():
+        job, held = snapshot.jobs[job_id], snapshot.allocations_of(job_id)
+        if not any(task.queue == job.queue for task in held):
+            continue
+        growable = _growable_job(job, held)
+        if growable is not None:
+            queue, needs = snapshot.queues[job.queue], tuple(growable.missing.items())
+            key = session.equivalence.class_of(job), needs, queue.flavors, queue.resource_groups
+            groups[key].append(growable)
+    yield from groups.values()
 
 
 def _growable_job(job: Job, held: Sequence[Allocation]) -> GrowableJob | None:
@@ -168,10 +127,10 @@ class JobGrowth:
         found = (
             _growable_job(session.get_job(job_id), snapshot.allocations_of(job_id)) for job_id in admitted
         )
-        all_groups = _growable_index_of(session).follow_changes(snapshot)
-        for group_key in (*all_groups, *((growable,) for growable in found if growable is not None)):
-            if self._has_slots(group_key[0]):
-                yield from group_key
+        alone = ([growable] for growable in found if growable is not None)
+        for group in (*_group_growable_jobs(session), *alone):
+            if self._has_slots(group[0]):
+                yield from group
 
     def _may_grow(self, growable: GrowableJob) -> bool:
         """Return whether no pending job comes first and the job's pause is over; a gang below its minimum

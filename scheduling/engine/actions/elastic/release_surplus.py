@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from quotas.tree import is_at_least
-from scheduling.engine.actions.elastic.surplus_feasibility import SurplusFeasibility
-from scheduling.engine.actions.elastic.surplus_index import SurplusTasks, surplus_index_of
+from scheduling.engine.actions.elastic.surplus_index import SurplusIndex, SurplusTasks
 from scheduling.engine.actions.eviction import evict_tasks
 from scheduling.engine.gang.attempt import StartAttempt
 from scheduling.engine.gang.bounds import SlotBounds, WantedSlots
@@ -38,15 +37,10 @@ class SurplusRelease:
 
     def __init__(self, session: Session, attempt: StartAttempt, bounds: SlotBounds) -> None:
         self._session, self._attempt, self._bounds = session, attempt, bounds
-        self._surplus_index = surplus_index_of(session.snapshot)
+        self._surplus_index = SurplusIndex(session.snapshot)
         self._candidates_by_queue = {
             queue.id: jobs for queue in session.sorted_queues() if (jobs := self._candidates(queue))
         }
-        amounts = dict.fromkeys(
-            (name, job.priority) for name, jobs in self._candidates_by_queue.items() for job in jobs
-        )
-        self._amount_numbers = {lot: number for number, lot in enumerate(amounts)}
-        self._feasibility = SurplusFeasibility(bounds, [self._surplus(*lot).freed for lot in amounts])
 
     def release_surplus(self) -> None:
         """Examine the pending jobs of each queue in its order, at most `MAX_SHAPES_PER_QUEUE` shapes of
@@ -60,7 +54,7 @@ class SurplusRelease:
                     continue
                 tries -= 1
                 if self._release_for(queue, job):
-                    self._surplus_index.follow_changes(self._session.snapshot)
+                    self._surplus_index = SurplusIndex(self._session.snapshot)
                     failed.clear()
                 else:
                     failed.add(job_class)
@@ -83,13 +77,10 @@ class SurplusRelease:
                 break
         return found
 
-    def _surplus(self, queue_id: str, priority: int) -> SurplusTasks:
-        return self._surplus_index.find_surplus(self._session.snapshot, queue_id, priority)
-
     def _release_for(self, queue: Queue, job: Job) -> bool:
-        surplus = self._surplus(queue.id, job.priority)
+        surplus = self._surplus_index.find_surplus(queue.id, job.priority)
         missing, wanted = self._bounds.find_missing(queue, job) if surplus.tasks else ({}, None)
-        reachable = None if wanted is None else self._slots_in_reach(queue, job, wanted, surplus)
+        reachable = None if wanted is None else self._slots_in_reach(wanted, surplus)
         if not missing or (
             reachable is not None and not self._any_affordable(queue, job, missing, reachable, surplus)
         ):
@@ -103,13 +94,9 @@ class SurplusRelease:
         self._carry_out(job, found)
         return True
 
-    def _slots_in_reach(
-        self, queue: Queue, job: Job, wanted: WantedSlots, surplus: SurplusTasks
-    ) -> WantedSlots:
+    def _slots_in_reach(self, wanted: WantedSlots, surplus: SurplusTasks) -> WantedSlots:
         """Return the flavors with enough slots for a job once all of the surplus has ended."""
-        lot = self._amount_numbers[queue.id, job.priority]
-        feasible = (each for each in wanted if self._feasibility.may_suffice(*each, lot))
-        return tuple(each for each in feasible if self._bounds.may_fit_after((each,), surplus.freed))
+        return tuple(each for each in wanted if self._bounds.may_fit_after((each,), surplus.freed))
 
     def _any_affordable(
         self, queue: Queue, job: Job, missing: dict[str, int], reachable: WantedSlots, surplus: SurplusTasks

@@ -10,18 +10,15 @@ from scheduling.engine.actions.eviction import evict_tasks, find_running_among
 from scheduling.engine.model import Allocation, EvictRule, Job, QosClass
 from scheduling.engine.session.session import Session
 
-BEST_EFFORT, ABOVE_REQUEST, UNMEASURED, WITHIN_REQUEST = range(4)
-CLASSES = ("best-effort", "above-request", "unmeasured", "within-request")
+CLASSES = (QosClass.BEST_EFFORT, QosClass.BURSTABLE, QosClass.GUARANTEED)
 
 
 class NodePressureEviction:
     """Evicts one task on each node under pressure, in the order of Kubernetes' quality-of-service classes.
 
-    Best effort comes first, then burstable tasks above their request, then tasks without measurements, then
-    burstable ones within their request and guaranteed ones. Among equals lower priority comes first, then the
-    furthest above its request, then the newest. Only memory counts, because CPU is compressible. The next
-    task of the node is evicted only after this one has ended and the pressure has not. A task without which
-    its gang would be too small takes the gang with it.
+    Best effort comes first, then burstable tasks, then guaranteed ones. Among equals lower priority comes
+    first, then the newest. The next task of the node is evicted only after this one has ended and the
+    pressure has not. A task without which its gang would be too small takes the gang with it.
     """
 
     name = "pressure"
@@ -47,22 +44,15 @@ class NodePressureEviction:
             numbers: dict[str, int | str] = {
                 "node": node_id,
                 "pressure": ",".join(sorted(under_pressure[node_id].pressure)),
-                "class": CLASSES[_quality_class(job, task)],
+                "class": _quality_class(job, task).value,
             }
             evict_tasks(session, job, (task,), EvictRule.NODE_PRESSURE, numbers=numbers)
 
 
-def _quality_class(job: Job, task: Allocation) -> int:
-    qos = next((role.request.qos for role in job.roles if role.name == task.role), QosClass.GUARANTEED)
-    if qos is QosClass.BEST_EFFORT:
-        return BEST_EFFORT
-    if qos is QosClass.GUARANTEED:
-        return WITHIN_REQUEST
-    if task.measured_memory is None:
-        return UNMEASURED
-    return ABOVE_REQUEST if task.measured_memory > task.memory else WITHIN_REQUEST
+def _quality_class(job: Job, task: Allocation) -> QosClass:
+    return next((role.request.qos for role in job.roles if role.name == task.role), QosClass.GUARANTEED)
 
 
 def _eviction_order(job: Job, task: Allocation) -> tuple[object, ...]:
-    above = 0 if task.measured_memory is None else task.measured_memory - task.memory
-    return (_quality_class(job, task), job.priority, -above, -(job.attempt_started_at or 0.0), task.id)
+    quality = CLASSES.index(_quality_class(job, task))
+    return (quality, job.priority, -(job.attempt_started_at or 0.0), task.id)

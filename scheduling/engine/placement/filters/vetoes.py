@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scheduling.engine.model import GpuMode, HostPort, Node, Pressure
+from scheduling.engine.model import GpuMode, Node, Pressure
 from scheduling.engine.model.labels import has_labels, matches_any_term
 from scheduling.engine.placement.index import numa, relations
 from scheduling.engine.placement.index.node_facts import marked_rows
@@ -258,26 +258,6 @@ class CardMemoryVeto:
         return question.has_enough_cards(question.fitting(rows))
 
 
-class PortVeto:
-    """None of the host ports that the task wants is in use."""
-
-    name, fixed = "port", False
-
-    def applies(self, question: Question) -> bool:
-        return bool(question.task.ports)
-
-    def allows(self, question: Question, rows: Rows) -> Bools:
-        fleet, wanted = question.fleet, question.task.ports
-
-        def free_ports(ports: tuple[HostPort, ...] | list[HostPort]) -> bool:
-            return not any(port.conflicts_with(other) for port in wanted for other in ports)
-
-        allowed = _each_node(question, rows, lambda node: free_ports(node.ports))
-        busy = np.zeros(len(fleet), np.bool_)
-        busy[[row for row, ports in fleet.pod_index.ports.items() if not free_ports(ports)]] = True
-        return allowed & ~busy[rows]
-
-
 class NumaVeto:
     """The node's NUMA policy admits the task."""
 
@@ -333,5 +313,5 @@ VETOES = (
     CardCountVeto(), GpuModeVeto(), MigProfileVeto(), CardModel(),
     NodeReady(), CordonVeto(), NodePressureVeto(), CardHealth(),
     PodCountVeto(), CpuVeto(), MemoryVeto(), ExtendedResources(), CardCores(), CardMemoryVeto(),
-    PortVeto(), NumaVeto(), PodAffinity(), PodAntiAffinity(),
+    NumaVeto(), PodAffinity(), PodAntiAffinity(),
 )  # fmt: skip

@@ -62,16 +62,16 @@ class AffinityScore:
 
 
 class TopologyScore:
-    """Scores closeness: cards in one NVLink clique, all in few NUMA zones, a group's tasks near each other.
+    """Scores closeness: a task in few NUMA zones, and a group's tasks near each other.
 
-    It is the mean of those that are relevant to the task. A clique with too few cards counts for its cards,
-    two zones half as much as one, and nearness by the finest level shared with a task of the group.
+    It is the mean of those that are relevant to the task. Two zones count half as much as one, and nearness
+    by the finest level shared with a task of the group.
     """
 
     name, normalised = "topology", False
 
     def applies(self, question: Question) -> bool:
-        """Return whether cliques, zones or a group are relevant to the task."""
+        """Return whether zones or a group are relevant to the task."""
         return bool(self._parts(question))
 
     def score(self, question: Question, rows: Rows) -> Ints:
@@ -85,39 +85,11 @@ class TopologyScore:
     def _parts(self, question: Question) -> Sequence[Callable[[Question, Rows], Ints]]:
         liking = question.task.preferences
         parts: list[Callable[[Question, Rows], Ints]] = []
-        if question.fleet.clique is not None and question.task.cards > 1:
-            parts.append(_clique_part)
         if numa.is_numa_relevant(question):
             parts.append(_zones_part)
         if liking is not None and liking.group:
             parts.append(_group_part)
         return parts
-
-
-class ReuseScore:
-    """Scores what the node already has: the task's image, or data of its last attempt."""
-
-    name, normalised = "reuse", False
-
-    def applies(self, question: Question) -> bool:
-        """Return whether the task names an image or earlier nodes."""
-        liking = question.task.preferences
-        return liking is not None and bool(liking.image or liking.last_nodes)
-
-    def score(self, question: Question, rows: Rows) -> Ints:
-        """Return the part of both that the node has, of those that the task names."""
-        fleet, liking = question.fleet, question.task.preferences
-        satisfied = np.zeros(fleet.cpu[rows].shape, np.int64)
-        named = 0
-        if liking is not None and liking.image:
-            image = liking.image
-            satisfied += _marked(fleet, ("image", image), lambda node: image in node.images)[rows]
-            named += 1
-        if liking is not None and liking.last_nodes:
-            last = frozenset(liking.last_nodes)
-            satisfied += _marked(fleet, ("last", last), lambda node: node.hostname in last)[rows]
-            named += 1
-        return FULL * satisfied // max(named, 1)
 
 
 class BalanceScore:
@@ -145,19 +117,6 @@ class BalanceScore:
         # Rounding comes first: two nodes with the same share of their size free must tie.
         score: Ints = np.clip(np.round(FULL * cosine, 6).astype(np.int64), 0, FULL)
         return score
-
-
-def _clique_part(question: Question, rows: Rows) -> Ints:
-    clique = question.fleet.clique
-    if clique is None:
-        return np.zeros(question.fleet.cpu[rows].shape, np.int64)
-    codes, fitting = clique[rows], question.fitting(rows)
-    largest = np.zeros(len(codes), np.int64)
-    for column in range(codes.shape[1]):
-        code = codes[:, column]
-        members = (fitting & (codes == code[:, None])).sum(axis=1)
-        largest = np.maximum(largest, np.where(code >= 0, members, 1))
-    return FULL * np.minimum(largest, question.task.cards) // question.task.cards
 
 
 def _zones_part(question: Question, rows: Rows) -> Ints:
@@ -196,4 +155,4 @@ def _marked(fleet: Fleet, key: tuple[object, ...], marks: Callable[[Node], bool]
     return mask
 
 
-PREFERENCES = (AffinityScore(), TopologyScore(), ReuseScore(), BalanceScore())
+PREFERENCES = (AffinityScore(), TopologyScore(), BalanceScore())

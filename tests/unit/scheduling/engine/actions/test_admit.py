@@ -199,7 +199,7 @@ def test_nobody_is_evicted_when_room_would_still_be_missing() -> None:
     assert stage.outcome("big").reason is Reason.NO_ROOM
 
 
-@pytest.mark.parametrize(("action", "evicts"), [("admit", True), ("preempt", False), ("allocate", False)])
+@pytest.mark.parametrize(("action", "evicts"), [("admit", True), ("allocate", False)])
 def test_actions_differ_in_whom_they_ask(action: str, evicts: bool) -> None:
     stage = lent()
     stage.config = EngineConfig(actions=(action,))

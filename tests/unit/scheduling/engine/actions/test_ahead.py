@@ -9,7 +9,7 @@ import pytest
 from scheduling.engine import Snapshot
 from scheduling.engine.actions.admission.future_view import FutureView
 from scheduling.engine.actions.admission.nominated_job import NominatedJob
-from scheduling.engine.actions.admission.nominator import EvaluationRequest, Nominator, VictimScope
+from scheduling.engine.actions.admission.nominator import EvaluationRequest, Nominator
 from scheduling.engine.actions.admission.start_forecast import StartForecast
 from scheduling.engine.cycle import start_session
 from scheduling.engine.gang import RefusalCache
@@ -68,7 +68,7 @@ def test_together_as_one_by_one(seed: int, flavors: int) -> None:
     snapshot = crowd(seed, flavors=flavors)
     session = start_session(snapshot, EngineConfig(), Instant(NOW))
     with snapshot.statement():
-        nominator, outlook = Nominator(session, VictimScope.NONE), FutureView(snapshot)
+        nominator, outlook = Nominator(session, may_preempt=False), FutureView(snapshot)
         jobs = [entry for entry in snapshot.jobs.values() if entry.state is JobState.QUEUED]
         queues, none = snapshot.queues, Assignment(roles=())
         waiting = [NominatedJob(job=one, queue=queues[one.queue], assignment=none) for one in jobs]

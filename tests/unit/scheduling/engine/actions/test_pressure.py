@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import AllocationPut, AllocationRemoved, Delta, NodePut, Snapshot
+from scheduling.engine import Delta, NodePut, Snapshot
 from scheduling.engine.model import Job, Pressure, QosClass
 from tests.unit.scheduling.engine.actions.worlds import act, live, running_world, settle, told
 from tests.unit.scheduling.engine.builders import job, node, role
@@ -29,28 +29,18 @@ def pressed(snapshot: Snapshot, **flags: Pressure) -> Snapshot:
     return snapshot
 
 
-def measured(snapshot: Snapshot, **mib: int) -> Snapshot:
-    for task in list(snapshot.allocations.values()):
-        if task.job in mib:
-            seen = replace(task, measured_memory=mib[task.job])
-            snapshot.apply_delta(Delta((AllocationRemoved(task.id), AllocationPut(seen))))
-    return snapshot
-
-
 @pytest.mark.parametrize(
-    ("jobs", "mib", "victim"),
+    ("jobs", "victim"),
     [
-        ([entry("g", G), entry("u", U), entry("b", B)], {"u": 900}, "b"),
-        ([entry("g", G), entry("u", U)], {"u": 101}, "u"),
-        ([entry("u", U), entry("v", U)], {"u": 150, "v": 200}, "v"),
-        ([entry("u", U, priority=1), entry("v", U, priority=2)], {"u": 150, "v": 200}, "u"),
-        ([entry("within", U), entry("unknown", U)], {"within": 50}, "unknown"),
-        ([entry("g", G, priority=9), entry("h", G)], {}, "h"),
-        ([entry("old", B, running_since=1), entry("new", B, running_since=2)], {}, "new"),
+        ([entry("g", G), entry("u", U), entry("b", B)], "b"),
+        ([entry("g", G), entry("u", U)], "u"),
+        ([entry("u", U, priority=1), entry("v", U, priority=2)], "u"),
+        ([entry("g", G, priority=9), entry("h", G)], "h"),
+        ([entry("old", B, running_since=1), entry("new", B, running_since=2)], "new"),
     ],
 )
-def test_quality_classes_give_way_in_order(jobs: list[Job], mib: dict[str, int], victim: str) -> None:
-    snapshot = pressed(measured(running_world([N1], {}, jobs), **mib), n1=Pressure.MEMORY)
+def test_quality_classes_give_way_in_order(jobs: list[Job], victim: str) -> None:
+    snapshot = pressed(running_world([N1], {}, jobs), n1=Pressure.MEMORY)
     assert told(act(snapshot, "pressure")) == [("evict", victim, "NODE_PRESSURE")]
 
 

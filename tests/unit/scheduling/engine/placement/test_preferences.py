@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from scheduling.engine import Delta, NodePut, run_cycle
@@ -30,11 +29,9 @@ from scheduling.engine.model import (
 )
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.placer import Placer
-from scheduling.engine.placement.scores.alignment import choose_clique
 from scheduling.engine.placement.scores.preferences import (
     AffinityScore,
     BalanceScore,
-    ReuseScore,
     TopologyScore,
 )
 from scheduling.engine.session.config import EngineConfig
@@ -102,61 +99,6 @@ def test_preferred_and_avoided_neighbours() -> None:
         assert AffinityScore().score(question, ALL_ROWS).tolist() == after
 
 
-def cliqued(name: str, *cliques: str, used: int = 0) -> Node:
-    bare = node(name, len(cliques))
-    cards = (
-        replace(
-            card, clique=clique, used_cores=100 if card.index < used else 0, holders=int(card.index < used)
-        )
-        for card, clique in zip(bare.devices, cliques, strict=True)
-    )
-    return replace(bare, devices=tuple(cards))
-
-
-def test_cliques() -> None:
-    nodes = [cliqued("a", "", "", "", ""), cliqued("b", "p", "p", "q", "q"), cliqued("c", "p", "p", "p", "p")]
-    pair = Request(gpu=GpuRequest(cards=2))
-    assert TopologyScore().score(asked(nodes, pair), ALL_ROWS).tolist() == [50, 100, 100]
-    assert TopologyScore().score(asked(nodes, Request(gpu=GpuRequest(cards=4))), ALL_ROWS).tolist() == [
-        25,
-        50,
-        100,
-    ]
-    taken = [cliqued("b", "p", "p", "q", "q", used=1), cliqued("c", "p", "p", "q", "q", used=3)]
-    assert TopologyScore().score(asked(taken, pair), ALL_ROWS).tolist() == [100, 50]
-    assert not TopologyScore().applies(asked(nodes, Request(gpu=GpuRequest())))
-    assert not TopologyScore().applies(asked([node("x")], pair))
-
-
-@pytest.mark.parametrize(
-    ("fitting", "cliques", "cards", "expected"),
-    [
-        ([1, 1, 1, 1], [0, 0, 1, 1], 2, [0, 1]),
-        ([1, 0, 1, 1], [0, 0, 1, 1], 2, [2, 3]),
-        # The smallest clique that suffices, so that a larger one stays whole.
-        ([1, 1, 1, 1, 1], [0, 0, 0, 1, 1], 2, [3, 4]),
-        ([1, 1, 1, 1, 1], [0, 0, 0, 1, 1], 4, [0, 1, 2, 3, 4]),
-        ([1, 1, 1, 1], [-1, -1, 0, -1], 2, [0, 1, 2, 3]),
-        ([1, 1, 1, 1], [-1, -1, 0, 0], 2, [2, 3]),
-    ],
-)
-def test_which_cards_are_joined(
-    fitting: list[int], cliques: list[int], cards: int, expected: list[int]
-) -> None:
-    found = choose_clique(np.array(fitting, np.bool_), np.array(cliques), cards)
-    assert np.flatnonzero(found).tolist() == expected
-
-
-def test_a_pair_gets_cards_of_one_clique_whatever_the_policy() -> None:
-    pool, rule = flavor(), resolve_config(EngineConfig()).rule
-    placer = Placer(Fleet([cliqued("n", "p", "q", "q", "p")]), rule)
-    seat = placer.find_placement(
-        resolve_shape(Request(gpu=GpuRequest(cards=2)), PlacementRules(), pool), pool
-    )
-    assert seat is not None
-    assert [part.device for part in seat.slices] == ["n-gpu0", "n-gpu3"]
-
-
 def test_zones() -> None:
     zones = tuple(NumaZone(id=number, cpu=4_000) for number in range(2))
     nodes = [node("a"), node("b", numa_policy=NumaPolicy.BEST_EFFORT, numa=zones)]
@@ -172,18 +114,6 @@ def test_a_group_stands_near() -> None:
     assert TopologyScore().score(question, ALL_ROWS).tolist() == [0, 0, 0, 0]
     question.fleet.pod_index.add_pod("gang/0", 0, PodInfo(group="gang"))
     assert TopologyScore().score(question, ALL_ROWS).tolist() == [100, 66, 33, 0]
-
-
-def test_reuse() -> None:
-    nodes = [
-        node("a", images=("torch",)),
-        node("b", name="host-b"),
-        node("c", name="host-c", images=("torch",)),
-    ]
-    assert not ReuseScore().applies(asked(nodes))
-    assert ReuseScore().score(asked(nodes, image="torch"), ALL_ROWS).tolist() == [100, 0, 100]
-    both = asked(nodes, image="torch", last_nodes=("host-b", "host-c"))
-    assert ReuseScore().score(both, ALL_ROWS).tolist() == [50, 50, 100]
 
 
 def test_balance_points_where_the_request_points() -> None:
@@ -222,7 +152,7 @@ class TestPolicies:
     def test_packing_decides_among_equals(self) -> None:
         nodes = [node("empty"), node("half", device={"used_cores": 50, "holders": 1})]
         part = role(1, 1, cores=20, card_memory=0).request
-        for policy in ("compact", "affinity", "topology", "reuse", "default"):
+        for policy in ("compact", "affinity", "topology", "default"):
             assert self.choice(policy, nodes, part, PlacementRules()) == "half"
 
     def test_a_taint_that_comes_later_is_heard(self) -> None:

@@ -1,4 +1,4 @@
-"""Instances by profile, slices by memory alone, named resources, ports, numbers of tasks, pressure."""
+"""Instances by profile, slices by memory alone, named resources, numbers of tasks, pressure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from scheduling.engine.model import (
     Flavor,
     GpuMode,
     GpuRequest,
-    HostPort,
     Node,
     PlacementRules,
     Pressure,
@@ -240,21 +239,6 @@ def test_number_of_tasks(facts: dict[str, Any], code: str | None) -> None:
 )
 def test_pressure(pressure: tuple[Pressure, ...], qos: QosClass, code: str | None) -> None:
     assert refused(node("n1", pressure=pressure), Request(qos=qos)) == code
-
-
-@pytest.mark.parametrize(
-    ("used", "wanted", "code"),
-    [
-        (HostPort(80), HostPort(80), "port"),
-        (HostPort(80), HostPort(81), None),
-        (HostPort(80), HostPort(80, "UDP"), None),
-        (HostPort(80, address="10.0.0.1"), HostPort(80, address="10.0.0.2"), None),
-        (HostPort(80, address="10.0.0.1"), HostPort(80), "port"),
-        (HostPort(80), HostPort(80, address="10.0.0.2"), "port"),
-    ],
-)
-def test_host_ports(used: HostPort, wanted: HostPort, code: str | None) -> None:
-    assert refused(node("n1", ports=(used,)), Request(), PlacementRules(ports=(wanted,))) == code
 
 
 def test_what_a_stream_places_is_held() -> None:

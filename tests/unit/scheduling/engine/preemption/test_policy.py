@@ -22,7 +22,6 @@ from scheduling.engine.preemption.eviction_cost import (
     count_cards,
     find_surplus,
     running_seconds,
-    sum_charges,
     unsaved_seconds,
 )
 from scheduling.engine.preemption.policy import (
@@ -31,6 +30,7 @@ from scheduling.engine.preemption.policy import (
     max_victim_priority,
     may_preempt,
 )
+from scheduling.engine.state.charges import sum_task_charges
 from tests.unit.scheduling.engine.preemption.worlds import CARDS, NOW, held, running
 
 CORES = FlavorResource("h100", Resource.GPU_CORES)
@@ -106,9 +106,9 @@ def test_charges_of_tasks_are_summed(amounts: list[int], total: Mapping[FlavorRe
     asked = [
         replace(task, charges=(Charge(*CARDS, amount),)) for task, amount in zip(tasks, amounts, strict=True)
     ]
-    assert sum_charges(asked) == total
+    assert sum_task_charges(asked) == total
     shared = [replace(task, charges=tasks[0].charges) for task in tasks]
-    assert sum_charges(shared) == ({CARDS: len(tasks)} if tasks else {})
+    assert sum_task_charges(shared) == ({CARDS: len(tasks)} if tasks else {})
 
 
 @pytest.mark.parametrize(

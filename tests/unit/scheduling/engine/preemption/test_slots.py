@@ -31,7 +31,7 @@ Standing = tuple[Job, tuple[Allocation, ...]]
 
 def counted(zones: object = None, vetoes: Sequence[tuple[str, bool]] = (), **facts: Any) -> ScoreBoard:
     """A board as far as counting looks at it: vetoes by name, and whether each is fixed."""
-    plain = {"pod_affinities": None, "ports": (), "extended": (), "derived": False, "aligned": False}
+    plain = {"pod_affinities": None, "extended": (), "derived": False, "aligned": False}
     task = SimpleNamespace(**{**plain, "whole": True, "cards": 1, **facts})
     question = SimpleNamespace(task=task, fleet=SimpleNamespace(zones=zones))
     named = [SimpleNamespace(name=name, fixed=fixed) for name, fixed in vetoes]
@@ -43,7 +43,6 @@ def counted(zones: object = None, vetoes: Sequence[tuple[str, bool]] = (), **fac
     [
         (counted(), True),
         (counted(pod_affinities=object()), False),
-        (counted(ports=(80,)), False),
         (counted(extended=("nic",)), False),
         (counted(derived=True), False),
         (counted(aligned=True), True),

@@ -20,10 +20,7 @@ from scheduling.engine import (
     Snapshot,
 )
 from scheduling.engine.actions.consolidation.node_occupancy import NodeOccupancy, node_occupancy_of
-from scheduling.engine.actions.elastic.growth import GrowableJobIndex
-from scheduling.engine.actions.elastic.surplus_index import SurplusIndex, surplus_index_of
 from scheduling.engine.model import Allocation, Charge, DeviceSlice, Job, JobState
-from scheduling.engine.session.equivalence import equivalence_classes_of
 from tests.unit.scheduling.engine.actions.worlds import live
 from tests.unit.scheduling.engine.builders import job, node, quotas, role, world
 from tests.unit.scheduling.engine.properties.laws import law
@@ -116,21 +113,6 @@ def of_occupants(known: NodeOccupancy) -> object:
     return found
 
 
-def of_lenders(known: SurplusIndex, snapshot: Snapshot) -> object:
-    found = []
-    for team in TEAMS:
-        for priority in PRIORITIES:
-            surplus = known.find_surplus(snapshot, team, priority)
-            freed = [column.tolist() for column in surplus.freed]
-            found.append(([one.id for one in surplus.tasks], freed, surplus.charged))
-    return found
-
-
-def of_growers(known: GrowableJobIndex, snapshot: Snapshot) -> object:
-    growers = [grower for kind in known.follow_changes(snapshot) for grower in kind]
-    return sorted((one.rank, one.missing, sorted(one.flavors)) for one in growers)
-
-
 @given(steps)
 @law
 def test_what_is_followed_equals_what_is_looked_up(taken: list[Step]) -> None:
@@ -139,8 +121,6 @@ def test_what_is_followed_equals_what_is_looked_up(taken: list[Step]) -> None:
         [entry(number) for number in range(JOBS)],
         teams={team: quotas(100) for team in TEAMS},
     )
-    likes, queues = equivalence_classes_of(snapshot), list(snapshot.queues.values())
-    growers = GrowableJobIndex(likes, queues)
     standing = [task(entry(number), index, index) for number, tasks in enumerate(AT_FIRST) for index in tasks]
     snapshot.apply_delta(Delta(tuple(AllocationPut(one) for one in standing)))
     for kind, number, place in taken:
@@ -150,11 +130,6 @@ def test_what_is_followed_equals_what_is_looked_up(taken: list[Step]) -> None:
                 statement.release(one.id)
             if number % 2:
                 of_occupants(node_occupancy_of(snapshot))
-                of_lenders(surplus_index_of(snapshot), snapshot)
-                growers.follow_changes(snapshot)
-        fresh, looked_up = NodeOccupancy(snapshot), SurplusIndex()
+        fresh = NodeOccupancy(snapshot)
         fresh.follow_changes()
-        looked_up.follow_changes(snapshot)
         assert of_occupants(node_occupancy_of(snapshot)) == of_occupants(fresh)
-        assert of_lenders(surplus_index_of(snapshot), snapshot) == of_lenders(looked_up, snapshot)
-        assert of_growers(growers, snapshot) == of_growers(GrowableJobIndex(likes, queues), snapshot)

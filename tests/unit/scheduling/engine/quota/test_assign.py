@@ -120,23 +120,6 @@ class TestSearch:
         assert chosen(found) == ["b", "b"]
         assert found.usage == {("b", CPU): 7}
 
-    def test_the_search_is_taken_up_behind_the_last_try(self) -> None:
-        snapshot = world({"a": 5, "b": 5})
-        fresh = assign_flavors(snapshot, QUEUE, job(1), oracle=None, fair=False)
-        assert fresh.last_tried_indexes() == {"r0": {CPU: 0}}
-        later = assign_flavors(
-            snapshot, QUEUE, job(1), oracle=None, fair=False, last_tried=fresh.last_tried_indexes()
-        )
-        assert chosen(later) == ["b"]
-        assert later.last_tried_indexes() == {"r0": {CPU: -1}}
-
-    def test_a_queue_that_became_shorter_is_searched_from_the_start(self) -> None:
-        last = {"r0": {CPU: 7}}
-        found = assign_flavors(
-            world({"a": 5, "b": 5}), QUEUE, job(1), oracle=None, fair=False, last_tried=last
-        )
-        assert chosen(found) == ["a"]
-
     def test_flavors_that_are_not_allowed_are_not_looked_at(self) -> None:
         found = assign_flavors(
             world({"a": 5, "b": 5}),

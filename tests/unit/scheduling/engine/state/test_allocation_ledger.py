@@ -11,7 +11,6 @@ from scheduling.engine.model import (
     Allocation,
     Charge,
     DeviceSlice,
-    HostPort,
     JobState,
     PlacementRules,
     PodTerm,
@@ -24,7 +23,6 @@ SPEAKING = PlacementRules(
     namespace="team",
     labels={"app": "x"},
     pod_anti_affinity=(PodTerm(topology_key="rack"),),
-    ports=(HostPort(80),),
     group="g",
 )
 
@@ -51,7 +49,6 @@ def shown(snapshot: Snapshot) -> tuple[object, ...]:
         there.identities,
         there.anti_affinity,
         there.groups,
-        {row: sorted(map(str, p)) for row, p in there.ports.items()},
     )
     held_by = {name: snapshot.allocations_of(name) for name in snapshot.jobs}
     holders = [snapshot.jobs_charged_to(queue) for queue in "ab"]
@@ -101,7 +98,7 @@ def test_who_stands_on_no_known_node_is_met_by_nobody() -> None:
     assert snapshot.quota.usage("a", CPU) == 0
 
 
-@pytest.mark.parametrize("changed", [PLAIN, replace(SPEAKING, group="h"), replace(SPEAKING, ports=())])
+@pytest.mark.parametrize("changed", [PLAIN, replace(SPEAKING, group="h")])
 def test_a_change_of_the_job_changes_how_its_tasks_are_met(changed: PlacementRules) -> None:
     snapshot = small("j", "k", rules=SPEAKING)
     for name in "jk":

@@ -27,7 +27,6 @@ from scheduling.engine import (
 from scheduling.engine.model import (
     AffinityOperator,
     Expression,
-    HostPort,
     PlacementRules,
     PodTerm,
     Quota,
@@ -94,7 +93,7 @@ def relabel(snapshot: Snapshot, pick: int) -> Delta:
 def relate(snapshot: Snapshot, pick: int) -> Delta:
     term = PodTerm("zone", (Expression("app", AffinityOperator.IN, (str(pick % 2),)),))
     kept = {"pod_affinity": (term,)} if pick % 3 else {"pod_anti_affinity": (term,)}
-    rules = PlacementRules(namespace="ws", labels={"app": str(pick % 2)}, ports=(HostPort(pick % 2),), **kept)
+    rules = PlacementRules(namespace="ws", labels={"app": str(pick % 2)}, **kept)
     return Delta((JobPut(job(f"k{pick % 7}", "ab"[pick % 2], role(1, pick % 2), at=pick % 5, rules=rules)),))
 
 

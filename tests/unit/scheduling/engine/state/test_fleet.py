@@ -68,7 +68,7 @@ IN_PLACE: list[dict[str, Any]] = [
     {"numa": (ZONES[1], replace(ZONES[0], used_cpu=5))},
     {"devices": tuple(replace(d, healthy=False, used_cores=10, holders=1) for d in rich().devices)},
     {"devices": tuple(reversed(rich().devices))},
-    {"name": "other", "images": ("torch",)},
+    {"name": "other"},
 ]
 REBUILT: list[dict[str, Any]] = [
     {"cpu": 1},
@@ -80,7 +80,7 @@ REBUILT: list[dict[str, Any]] = [
     {"numa": ZONES[:1]},
     {"numa_policy": NumaPolicy.NONE},
     {"devices": rich().devices[:1]},
-    {"devices": tuple(replace(d, clique="a") for d in rich().devices)},
+    {"devices": tuple(replace(d, numa=7) for d in rich().devices)},
 ]
 
 
