@@ -28,7 +28,8 @@ from frontend.shell import navigation
 from frontend.shell.page_shell import operator_required, viewer
 from frontend.texts import formats
 from scheduling.models import DeviceSlice
-from telemetry.series.agents import StrayProcess, stray_processes
+from telemetry.series import utilisation_now
+from telemetry.series.agents import StrayProcess, has_fresh_agent, stray_processes
 from telemetry.series.idle import IdleHold, idle_holds
 from telemetry.series.over_use import OverUse, SliceLine, slice_lines
 from telemetry.store.times import from_ms
@@ -161,7 +162,12 @@ def _context(request: HttpRequest) -> dict[str, Any]:
     return {
         "stale_clusters": scope.stale_clusters,
         "live_url": build_address(reverse("frontend:ops-efficiency-live"), {"cluster": scope.cluster_name}),
-        "tiles": _tiles(rooms, idle, slices, stray),
+        "tiles": [
+            _idle_tile(idle, measured=bool(utilisation_now(who, cluster_id=cluster_id))),
+            _over_tile(slices),
+            _stray_tile(stray, reported=has_fresh_agent(who, cluster_id=cluster_id)),
+            _stranded_tile(rooms),
+        ],
         "rooms": [_room_line(room) for room in rooms],
         "idle": [_idle_line(hold) for hold in idle[:SHOWN]],
         "idle_omitted": max(0, len(idle) - SHOWN),
@@ -173,45 +179,52 @@ def _context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _tiles(
-    rooms: Sequence[PoolRoom],
-    idle: Sequence[IdleHold],
-    slices: Sequence[SliceLine],
-    stray: Sequence[StrayProcess],
-) -> list[Tile]:
+def _idle_tile(idle: Sequence[IdleHold], *, measured: bool) -> Tile:
     jobs = len({hold.slice.allocation.attempt.job_id for hold in idle})
+    meaning = ngettext("%(n)s job", "%(n)s jobs", jobs) % {"n": jobs} if idle else _("None")
+    return Tile(
+        label=_("Idle GPUs (allocated, > 5 min)"),
+        value=formats.format_number(len(idle) if measured else None),
+        meaning=meaning if measured else _("No data in the last 30 s"),
+        tone="waiting" if idle else "",
+        url="#idle" if idle else "",
+    )
+
+
+def _over_tile(slices: Sequence[SliceLine]) -> Tile:
+    measured = [line for line in slices if line.is_measured]
     over = sum(bool(line.over) for line in slices)
+    known = bool(measured) or not slices
+    meaning = ngettext("of %(n)s slice", "of %(n)s slices", len(measured)) % {"n": len(measured)}
+    return Tile(
+        label=_("Slices above their allocation"),
+        value=formats.format_number(over if known else None),
+        meaning=meaning if known else _("No data in the last 30 s"),
+        tone="failed" if over else "",
+        url="#slices" if over else "",
+    )
+
+
+def _stray_tile(stray: Sequence[StrayProcess], *, reported: bool) -> Tile:
+    known = reported or bool(stray)
+    return Tile(
+        label=_("Processes without an allocation"),
+        value=formats.format_number(len(stray) if known else None),
+        meaning=_("Seen in the last 10 minutes") if known else _("No node agent reports"),
+        tone="failed" if stray else "",
+        url="#stray" if stray else "",
+    )
+
+
+def _stranded_tile(rooms: Sequence[PoolRoom]) -> Tile:
     stranded = sum(sum(room.stranded.values()) for room in rooms)
-    return [
-        Tile(
-            label=_("Idle GPUs (allocated, > 5 min)"),
-            value=formats.format_number(len(idle)),
-            meaning=ngettext("%(n)s job", "%(n)s jobs", jobs) % {"n": jobs} if idle else _("None"),
-            tone="waiting" if idle else "",
-            url="#idle" if idle else "",
-        ),
-        Tile(
-            label=_("Slices above their allocation"),
-            value=formats.format_number(over),
-            meaning=ngettext("of %(n)s slice", "of %(n)s slices", len(slices)) % {"n": len(slices)},
-            tone="failed" if over else "",
-            url="#slices" if over else "",
-        ),
-        Tile(
-            label=_("Processes without an allocation"),
-            value=formats.format_number(len(stray)),
-            meaning=_("Seen in the last 10 minutes"),
-            tone="failed" if stray else "",
-            url="#stray" if stray else "",
-        ),
-        Tile(
-            label=_("Stranded GPUs"),
-            value=labels.format_cards(stranded),
-            meaning=_("Unallocated, but out of reach"),
-            tone="waiting" if stranded else "",
-            url="#room" if stranded else "",
-        ),
-    ]
+    return Tile(
+        label=_("Stranded GPUs"),
+        value=labels.format_cards(stranded),
+        meaning=_("Unallocated, but out of reach"),
+        tone="waiting" if stranded else "",
+        url="#room" if stranded else "",
+    )
 
 
 def _room_line(room: PoolRoom) -> RoomLine:

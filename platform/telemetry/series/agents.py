@@ -61,6 +61,15 @@ def gpu_processes(
     return rows.order_by("-last_seen_ms", "id")
 
 
+def has_fresh_agent(viewer: Actor, *, cluster_id: uuid.UUID | None = None) -> bool:
+    """Tell whether the agent of any node reported in the last two minutes.
+
+    Raises: PermissionDenied without `cluster.view`.
+    """
+    agents = node_agents(viewer).filter(seen_at__gte=clock.now() - timedelta(minutes=2))
+    return (agents if cluster_id is None else agents.filter(node__cluster=cluster_id)).exists()
+
+
 @dataclass(frozen=True, slots=True)
 class StrayProcess:
     """A process that belongs to no allocation, and its last measured use of the GPU; None for unmeasured."""

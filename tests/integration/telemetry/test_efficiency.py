@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 import pytest
@@ -183,12 +184,15 @@ def test_the_page_shows_all_of_it_and_no_zero_for_what_is_unknown(bench: Bench, 
     client.force_login(bench.world.platform_admin)
     page = client.get("/ops/efficiency").content.decode()
     assert "No idle GPUs." in page
+    values = re.findall(r'<span class="value">([^<]*)', page)
+    assert values[:3] == ["–", "–", "–"], "nothing is measured, and no agent reports"
     assert "slice-" in page and '<td class="num" data-label="GPU memory used">–</td>' in page
     for number in range(40):
         write(bench, START + timedelta(seconds=10 * number), 0.0)
     page = client.get("/ops/efficiency/live").content.decode()
     assert 'href="/w/team-b/jobs/' in page
     assert "Never used" in page
+    assert re.findall(r'<span class="value">([^<]*)', page)[0] == "1"
     Cluster.unscoped.update(health="unreachable")
     assert "unreachable" in client.get("/ops/efficiency").content.decode().lower()
     client.force_login(bench.world.viewer)
