@@ -10,6 +10,7 @@ from scheduling.engine.model import Instant
 from scheduling.engine_input.config import CLASSICAL, FAIR, engine_config
 
 FORMAT: Final = "allotment-cycle-1"
+_DEFAULT_POLICY: Final = "default"
 
 
 class DumpError(ValueError):
@@ -31,7 +32,7 @@ def replay_cycle(text: str) -> dict[str, Any]:
         content = json.loads(text)
         if content.get("format") != FORMAT:
             raise DumpError(f"this is not a saved cycle ({FORMAT})")
-        snapshot = engine.Snapshot.from_json(json.dumps(content["snapshot"]))
+        snapshot = engine.Snapshot.from_json(json.dumps(_with_known_policies(content["snapshot"])))
         now = Instant(float(content["now"]))
         # Files of versions before the setting do not name it; all cells were fair then.
         sharing = content.get("sharing", FAIR)
@@ -42,3 +43,14 @@ def replay_cycle(text: str) -> dict[str, Any]:
     config = engine_config(sharing)
     result: dict[str, Any] = json.loads(engine.to_canonical_json(engine.run_cycle(snapshot, config, now)))
     return result
+
+
+def _with_known_policies(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """Return a saved snapshot in which flavors of a policy that is not offered any more have the default one,
+    as in a cell."""
+    known = {name for name, _ in engine.EngineConfig().policies}
+    flavors = [
+        flavor if flavor["policy"] in known else {**flavor, "policy": _DEFAULT_POLICY}
+        for flavor in snapshot["flavors"]
+    ]
+    return {**snapshot, "flavors": flavors}
