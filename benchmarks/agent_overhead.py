@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.support.postgres import MissingProgram
-from benchmarks.support.report import Report, ReportRow, read_limits
+from benchmarks.support.report import FigureRow, Report, read_limits
 from tests.fixtures.nvml_driver import Driver, compile_library, server
 from tests.fixtures.sample_server import SampleServer
 
@@ -55,9 +55,9 @@ def run() -> Report:
             process.wait(10)
     share = 100 * spent_s / polled / limits["interval_s"]
     rows = [
-        ReportRow("processor time at the interval, % of a core", share, limits["cpu_percent"]),
-        ReportRow("processor time of a poll, ms", 1000 * spent_s / polled),
-        ReportRow("memory of both processes, MiB", rss_mib, limits["rss_mib"]),
+        FigureRow("processor time at the interval, % of a core", share, limits["cpu_percent"]),
+        FigureRow("processor time of a poll, ms", 1000 * spent_s / polled),
+        FigureRow("memory of both processes, MiB", rss_mib, limits["rss_mib"]),
     ]
     seconds = time.monotonic() - begun
     size = {name: limits[name] for name in ("gpus", "processes_per_gpu", "polls", "interval_s")}

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from benchmarks.support.report import Report, ReportRow, read_limits
+from benchmarks.support.report import FigureRow, Report, read_limits
 
 COMMANDS: Final = ("--help", "cluster list", "job list --workspace none", "quota export", "cycle-dump --help")
 
@@ -27,7 +27,7 @@ def run() -> Report:
         environment = {"PATH": os.environ["PATH"], "ALLOTMENT_HOME": home}
         seconds_of_command("migrate --no-input", environment)
         rows = [
-            ReportRow(
+            FigureRow(
                 f"allotment {command}, s",
                 min(seconds_of_command(command, environment) for _ in range(bounds["times"])),
                 bounds["cpu_s"],

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from benchmarks.support.cells import NOW, BenchCell, CellSize, build_cell, different_jobs
 from benchmarks.support.churn import carried_out, churn_cell, refill_queue
-from benchmarks.support.report import Report, ReportRow, own_peak_rss_mib, read_limits
+from benchmarks.support.report import FigureRow, Report, own_peak_rss_mib, read_limits
 from foundation.core.garbage_collection import gc_paused
 from scheduling.engine import Delta, EngineConfig, FairSharing, UserShares, run_cycle
 from scheduling.engine.model import CycleResult, Instant
@@ -47,8 +47,9 @@ MILLI = 1000
 
 @dataclass(slots=True)
 class Run:
-    """What one cell took: seconds to build it, for the first cycle, for those until it is at rest, for each
-    change and each later cycle. `decided` counts what the later ones decided."""
+    """The seconds of one cell: to build it, for the first cycle, for those until it is at rest, for each
+    change and each later cycle. `decided` counts the decisions of the later ones.
+    """
 
     size: CellSize
     running: int
@@ -68,18 +69,18 @@ def run() -> Report:
     runs = [measure_cell(nodes, bounds["settling"], bounds["cycles"]) for nodes in bounds["nodes"]]
     largest = runs[-1]
     rows = [
-        ReportRow("first cycle, s", largest.first_s, bounds["first_s"]),
-        ReportRow("cycle after 1 % change, ms, median", MILLI * _median(largest.later), bounds["warm_ms"]),
-        ReportRow("cycle after 1 % change, ms, slowest", MILLI * max(largest.later)),
-        ReportRow("decisions after 1 % change, median", _median(largest.decided)),
-        ReportRow("cycles until at rest", len(largest.settling)),
-        ReportRow("cycles until at rest, s, slowest", max(largest.settling, default=0.0)),
-        ReportRow("cycle at rest, ms", MILLI * largest.settling[-1]),
-        ReportRow("applying 1 % change, ms, median", MILLI * _median(largest.applied)),
-        ReportRow("building the snapshot, s", largest.built),
-        ReportRow("peak memory, MiB", own_peak_rss_mib(), bounds["peak_mib"]),
+        FigureRow("first cycle, s", largest.first_s, bounds["first_s"]),
+        FigureRow("cycle after 1 % change, ms, median", MILLI * _median(largest.later), bounds["warm_ms"]),
+        FigureRow("cycle after 1 % change, ms, slowest", MILLI * max(largest.later)),
+        FigureRow("decisions after 1 % change, median", _median(largest.decided)),
+        FigureRow("cycles until at rest", len(largest.settling)),
+        FigureRow("cycles until at rest, s, slowest", max(largest.settling, default=0.0)),
+        FigureRow("cycle at rest, ms", MILLI * largest.settling[-1]),
+        FigureRow("applying 1 % change, ms, median", MILLI * _median(largest.applied)),
+        FigureRow("building the snapshot, s", largest.built),
+        FigureRow("peak memory, MiB", own_peak_rss_mib(), bounds["peak_mib"]),
         *(
-            ReportRow(f"first cycle, {action}, ms", MILLI * seconds)
+            FigureRow(f"first cycle, {action}, ms", MILLI * seconds)
             for action, seconds in largest.first.timings.items()
         ),
         *_series(runs, bounds["growth"]),
@@ -144,7 +145,7 @@ def _apply(cell: BenchCell, delta: Delta) -> None:
     cell.snapshot.apply_delta(delta)
 
 
-def _shapes(bounds: Sequence[Mapping[str, float]]) -> Iterator[ReportRow]:
+def _shapes(bounds: Sequence[Mapping[str, float]]) -> Iterator[FigureRow]:
     """The cycles of cells in which one user's jobs all differ, in processor time; the smallest number first,
     as the peak of memory is that of all before."""
     for bound in bounds:
@@ -159,19 +160,19 @@ def _shapes(bounds: Sequence[Mapping[str, float]]) -> Iterator[ReportRow]:
                     run_cycle(snapshot, SHAPES_CONFIG, Instant(NOW + number))
                     taken.append(time.process_time() - begun)
             what = f"{jobs} different jobs of a {'borrower' if borrows else 'user'}"
-            yield ReportRow(f"{what}: first cycle, s", taken[0], bound["first_s"])
-            yield ReportRow(f"{what}: cycle, ms, median", MILLI * _median(taken[1:]), bound["warm_ms"])
-        yield ReportRow(f"{jobs} different jobs: peak memory, MiB", own_peak_rss_mib(), bound["peak_mib"])
+            yield FigureRow(f"{what}: first cycle, s", taken[0], bound["first_s"])
+            yield FigureRow(f"{what}: cycle, ms, median", MILLI * _median(taken[1:]), bound["warm_ms"])
+        yield FigureRow(f"{jobs} different jobs: peak memory, MiB", own_peak_rss_mib(), bound["peak_mib"])
 
 
-def _series(runs: Sequence[Run], growth: float) -> list[ReportRow]:
+def _series(runs: Sequence[Run], growth: float) -> list[FigureRow]:
     """Each size's times, and how much faster than n log n they grow from the smallest to the largest."""
     rows = [
         row
         for each in runs
         for row in (
-            ReportRow(f"{each.size.nodes} nodes: first cycle, ms", MILLI * each.first_s),
-            ReportRow(f"{each.size.nodes} nodes: after 1 %, ms", MILLI * _median(each.later)),
+            FigureRow(f"{each.size.nodes} nodes: first cycle, ms", MILLI * each.first_s),
+            FigureRow(f"{each.size.nodes} nodes: after 1 %, ms", MILLI * _median(each.later)),
         )
     ]
     small, large = runs[0], runs[-1]
@@ -180,8 +181,8 @@ def _series(runs: Sequence[Run], growth: float) -> list[ReportRow]:
     work = _n_log_n(large.size.nodes) / _n_log_n(small.size.nodes)
     return [
         *rows,
-        ReportRow("first cycle, growth over n log n", large.first_s / small.first_s / work, growth),
-        ReportRow(
+        FigureRow("first cycle, growth over n log n", large.first_s / small.first_s / work, growth),
+        FigureRow(
             "after 1 %, growth over n log n", _median(large.later) / _median(small.later) / work, growth
         ),
     ]

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.support.report import Report, ReportRow, print_report, read_limits
+from benchmarks.support.report import FigureRow, Report, print_report, read_limits
 from scheduling.engine.model import Node
 from scheduling.simulation.openb import Arrivals, TracePod, read_arrivals, read_nodes, read_pods, scale_trace
 from scheduling.simulation.pack import OFFERED, PackReport, run_pack
@@ -68,8 +68,8 @@ def run() -> Report:
             floor = floors.get(f"{policy}_pods_per_s")
             bound = None if floor is None else 1e6 / floor
             at = f"{policy} × {scale}"
-            rows.append(ReportRow(f"{at}, µs a pod", 1e6 * taken / report.arrived_pods, bound))
-            rows.append(ReportRow(f"{at}, % allocated at 130 %", report.curve[130] or 0.0))
+            rows.append(FigureRow(f"{at}, µs a pod", 1e6 * taken / report.arrived_pods, bound))
+            rows.append(FigureRow(f"{at}, % allocated at 130 %", report.curve[130] or 0.0))
     size = {"policies": len(OFFERED), "nodes at most": 1213 * SCALES[-1]}
     return Report(name="packing", size=size, rows=rows, seconds=seconds, rate=pods / seconds)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.support.replay_events import EventLine, EventPool, check_events
-from benchmarks.support.report import Report, ReportRow, read_limits
+from benchmarks.support.report import FigureRow, Report, read_limits
 from scheduling.simulation.philly import TraceJob, TraceTenant, read_jobs, read_tenants
 from scheduling.simulation.replay import ReplayReport, run_replay
 
@@ -30,7 +30,7 @@ def run() -> Report:
     jobs = read_jobs(folder / "jobs.csv", tenants)
     seconds = [run_replay(jobs, tenants, policy=policy).wall_s for policy in POLICIES]
     rows = [
-        ReportRow(f"{policy}, s", taken, bounds["seconds_per_policy"])
+        FigureRow(f"{policy}, s", taken, bounds["seconds_per_policy"])
         for policy, taken in zip(POLICIES, seconds, strict=True)
     ]
     for factor in FACTORS:
@@ -49,18 +49,18 @@ def run() -> Report:
 
 def _judged(
     report: ReplayReport, jobs: Sequence[TraceJob], factor: float, bounds: Mapping[str, Any]
-) -> list[ReportRow]:
+) -> list[FigureRow]:
     """One run under `quota`; how long jobs wait is judged at the trace's own pace only."""
     name = f"quota x {factor:g}"
     run_hours = sum(job.gpus * job.duration_s for job in jobs) / 3600
     lost = 100 * report.lost_gpu_hours / run_hours
     waited = bounds["quota_queue_s"] if factor == 1 else None
     return [
-        ReportRow(f"{name}, s", report.wall_s, bounds["seconds_per_policy"]),
-        ReportRow(f"{name}, broken guarantees", report.guarantee_violations, bounds["broken_guarantees"]),
-        ReportRow(f"{name}, mean queue, s", report.queue.mean, waited),
-        ReportRow(f"{name}, GPU-hours lost, %", round(lost, 3), bounds["lost_percent"]),
-        ReportRow(
+        FigureRow(f"{name}, s", report.wall_s, bounds["seconds_per_policy"]),
+        FigureRow(f"{name}, broken guarantees", report.guarantee_violations, bounds["broken_guarantees"]),
+        FigureRow(f"{name}, mean queue, s", report.queue.mean, waited),
+        FigureRow(f"{name}, GPU-hours lost, %", round(lost, 3), bounds["lost_percent"]),
+        FigureRow(
             f"{name}, evictions of one job", report.max_evictions_of_one_job, bounds["evictions_of_one_job"]
         ),
     ]
@@ -68,8 +68,8 @@ def _judged(
 
 def _checked(
     report: ReplayReport, tenants: Sequence[TraceTenant], factor: float, bounds: Mapping[str, Any]
-) -> list[ReportRow]:
-    """What the events of a run show without anything that the replay counted."""
+) -> list[FigureRow]:
+    """Check a run by its events alone, without anything that the replay counted."""
     lines = (
         EventLine(each.t_s, each.event, each.job, each.tenant, each.gpus, each.nodes)
         for each in report.events
@@ -77,7 +77,7 @@ def _checked(
     pool = EventPool({tenant.name: tenant.nodes for tenant in tenants}, tenants[0].cards_per_node)
     found, name = check_events(lines, pool), f"quota x {factor:g}, by its events"
     return [
-        ReportRow(f"{name}, broken guarantees", len(found.owed), bounds["broken_guarantees"]),
-        ReportRow(f"{name}, needless evictions", len(found.needless), bounds["needless_evictions"]),
-        ReportRow(f"{name}, misplaced starts", found.misplaced, 0),
+        FigureRow(f"{name}, broken guarantees", len(found.owed), bounds["broken_guarantees"]),
+        FigureRow(f"{name}, needless evictions", len(found.needless), bounds["needless_evictions"]),
+        FigureRow(f"{name}, misplaced starts", found.misplaced, 0),
     ]

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from benchmarks.support.report import Report, ReportRow, read_limits
+from benchmarks.support.report import FigureRow, Report, read_limits
 
 if TYPE_CHECKING:
     from telemetry.usage.report import UsageReport
@@ -47,7 +47,7 @@ def run() -> Report:
     return Report(name="usage", size=size, rows=rows, seconds=seconds, rate=size["jobs"] / seconds)
 
 
-def _measure(viewer: Any, bounds: dict[str, Any], home: Path) -> Iterator[ReportRow]:
+def _measure(viewer: Any, bounds: dict[str, Any], home: Path) -> Iterator[FigureRow]:
     from telemetry.models import MeasuredUse  # noqa: PLC0415 (Django is set up by now)
     from telemetry.usage.export import csv_file, xlsx_file  # noqa: PLC0415 (as above)
     from telemetry.usage.grouping import GroupBy  # noqa: PLC0415 (as above)
@@ -58,7 +58,7 @@ def _measure(viewer: Any, bounds: dict[str, Any], home: Path) -> Iterator[Report
     now = datetime(_YEAR + 1, 1, 1, tzinfo=UTC)
     period = month_period(date(_YEAR, 6, 1), ZoneInfo("Asia/Kolkata"))
 
-    def report(group_by: GroupBy, tenant: Tenant | None = None) -> UsageReport:
+    def measure_report(group_by: GroupBy, tenant: Tenant | None = None) -> UsageReport:
         return usage_report(viewer, period, group_by=group_by, now=now, tenant=tenant)
 
     one = Tenant.unscoped.get(slug="team-1")
@@ -68,14 +68,14 @@ def _measure(viewer: Any, bounds: dict[str, Any], home: Path) -> Iterator[Report
         ("one tenant by user", GroupBy.USER, one),
     ):
         limit = bounds["report_s"] if tenant is None else bounds["tenant_s"]
-        found = report(group_by, tenant)
-        took = _least(lambda by=group_by, of=tenant: report(by, of))  # type: ignore[misc]
-        yield ReportRow(f"month of {what}, s", took, limit, {"rows": len(found.rows)})
-    jobs = report(GroupBy.JOB)
-    yield ReportRow("CSV of all jobs, s", _least(lambda: csv_file(jobs)))
-    yield ReportRow("XLSX of all jobs, s", _least(lambda: xlsx_file(jobs)))
+        found = measure_report(group_by, tenant)
+        took = _least(lambda by=group_by, of=tenant: measure_report(by, of))  # type: ignore[misc]
+        yield FigureRow(f"month of {what}, s", took, limit, {"rows": len(found.rows)})
+    jobs = measure_report(GroupBy.JOB)
+    yield FigureRow("CSV of all jobs, s", _least(lambda: csv_file(jobs)))
+    yield FigureRow("XLSX of all jobs, s", _least(lambda: xlsx_file(jobs)))
     mib = sum(file.stat().st_size for file in home.rglob("*") if file.is_file()) / 2**20
-    yield ReportRow("database, MiB", mib, None, {"job_days": MeasuredUse.unscoped.count()})
+    yield FigureRow("database, MiB", mib, None, {"job_days": MeasuredUse.unscoped.count()})
 
 
 def _least(act: Callable[[], object]) -> float:

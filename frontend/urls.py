@@ -28,12 +28,12 @@ from frontend.pages.usage import workspace_usage
 app_name = "frontend"
 
 _WORKSPACE = [
-    path("overview", workspace_overview.overview, name="workspace-overview"),
+    path("overview", workspace_overview.show_overview, name="workspace-overview"),
     path("overview/live", workspace_overview.overview_live, name="workspace-overview-live"),
     path("overview/charts/<slug:kind>", workspace_overview.overview_chart, name="workspace-overview-chart"),
     path("quota", quota_page.workspace_quota, name="workspace-quota"),
-    path("requests", own_requests.requests, name="workspace-requests"),
-    path("limits", limits.limits, name="workspace-limits"),
+    path("requests", own_requests.show_requests, name="workspace-requests"),
+    path("limits", limits.show_limits, name="workspace-limits"),
     path("usage", workspace_usage.workspace_usage, name="workspace-usage"),
     path("jobs", job_list.job_list, name="job-list"),
     path("jobs/live", job_list.job_list_live, name="job-list-live"),
@@ -44,11 +44,11 @@ _WORKSPACE = [
     path("jobs/<str:job>/log", job_cluster.job_log, name="job-log"),
     path("jobs/<str:job>/pod-events", job_cluster.job_pod_events, name="job-pod-events"),
     path("jobs/<str:job>/charts/<slug:measure>", job_page.job_chart, name="job-chart"),
-    path("jobs/<str:job>/cancel", job_actions.cancel, name="job-cancel"),
-    path("jobs/<str:job>/suspend", job_actions.suspend, name="job-suspend"),
-    path("jobs/<str:job>/extend", job_actions.extend, name="job-extend"),
+    path("jobs/<str:job>/cancel", job_actions.post_cancel, name="job-cancel"),
+    path("jobs/<str:job>/suspend", job_actions.post_suspend, name="job-suspend"),
+    path("jobs/<str:job>/extend", job_actions.post_extend, name="job-extend"),
     path("jobs/<str:job>/tasks/<uuid:task>/memory", job_memory.job_memory, name="job-memory"),
-    path("jobs/<str:job>/resume", job_actions.resume, name="job-resume"),
+    path("jobs/<str:job>/resume", job_actions.post_resume, name="job-resume"),
     path("members", members.workspace_members, name="workspace-members"),
     path("alerts", alert_list.workspace_alerts, name="workspace-alerts"),
     path("alerts/rules", rules.workspace_rules, name="workspace-alert-rules"),
@@ -60,15 +60,15 @@ _WORKSPACE = [
 ]
 
 urlpatterns = [
-    path("", home.home, name="home"),
+    path("", home.redirect_home, name="home"),
     path("login", sign_in.SignIn.as_view(), name="login"),
     path("logout", LogoutView.as_view(), name="logout"),
-    path("account", profile.account, name="account"),
+    path("account", profile.show_account, name="account"),
     path("account/keys", access_keys.own_keys, name="account-keys"),
-    path("search", search.search, name="search"),
-    path("people", choices.people, name="people"),
-    path("invitation/<uuid:user>/<str:token>", invitation.invitation, name="invitation"),
-    path("w/<slug:workspace>", workspace_overview.start, name="workspace"),
+    path("search", search.show_results, name="search"),
+    path("people", choices.find_people, name="people"),
+    path("invitation/<uuid:user>/<str:token>", invitation.show_invitation, name="invitation"),
+    path("w/<slug:workspace>", workspace_overview.redirect_to_overview, name="workspace"),
     path("w/<slug:workspace>/", include(_WORKSPACE)),
     path("ops/", include("frontend.urls_operations")),
 ]

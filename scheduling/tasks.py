@@ -72,8 +72,8 @@ def govern_clusters() -> None:
     gangs.note_left_everywhere()
 
 
-@shared_task(name="scheduling.tasks.prune")
-def prune() -> None:
+@shared_task(name="scheduling.tasks.prune_expired")
+def prune_expired() -> None:
     """Forget idempotency keys, sign-ins and sessions that nobody can rely on any more."""
     idempotency.idempotency_prune(before=clock.now() - idempotency.RETENTION)
     sign_in_limits.sign_ins_prune(now=clock.now())
@@ -103,8 +103,8 @@ def stop_over_budget() -> None:
     spent_budget.stop_over_budget(now=clock.now())
 
 
-@shared_task(name="scheduling.tasks.sweep")
-def sweep() -> None:
+@shared_task(name="scheduling.tasks.sweep_owed")
+def sweep_owed() -> None:
     """Ask for whatever rows say is still owed."""
     sweeping.sweep_cells()
 

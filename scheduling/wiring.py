@@ -1,4 +1,4 @@
-"""What scheduling plugs into the layers below it.
+"""Registrations of scheduling in the layers below it.
 
 What needs the engine is deferred: most commands never call it.
 """
@@ -43,7 +43,7 @@ def connect_hooks() -> None:
         path = f"scheduling.tasks:{task}"
         outbox.register_topic(topic, defer_import(f"{path}.delay"), defer_import(f"{path}.run"))
     metrics.register_metrics("foundation", metrics.own_figures)
-    metrics.register_metrics("scheduling", scheduling_metrics.figures)
+    metrics.register_metrics("scheduling", scheduling_metrics.collect_figures)
     row_policies.reads_above(PriorityGrant, WorkspacePolicy)
     tree_effects.register_watcher("scheduling", JobTreeWatcher())
     job_effects.register_provider(
@@ -66,7 +66,7 @@ def connect_hooks() -> None:
 
 
 def _cycle() -> health.CheckResult:
-    """Whether cycles are run; without a cell there are none to run."""
+    """Check whether cycles are run; without a cell there are none to run."""
     if not Cell.unscoped.exists():
         return health.CheckResult("cycle", True, "no scheduling domain yet")
     return _LAST_CYCLE()

@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class TenantsConfig(AppConfig):
-    """Who there is: tenants, users, members, access keys, and what each may do."""
+    """The app of accounts: tenants, users, members, access keys, and the rights of each."""
 
     name = "tenants"
     verbose_name = "Tenants"

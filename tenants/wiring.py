@@ -1,4 +1,4 @@
-"""What happens by itself when rows of this package are written."""
+"""Automatic effects of writing rows of this package."""
 
 from __future__ import annotations
 

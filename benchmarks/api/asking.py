@@ -36,14 +36,14 @@ def warm_up(ports: Sequence[int], kind: str, teams: Sequence[Team]) -> None:
 def ask_all(
     ports: Sequence[int], kind: str, teams: Sequence[Team], *, requests: int, clients: int
 ) -> list[Answered]:
-    """What `requests` answers cost, asked by `clients` at once, each after the answer to its last."""
+    """Measure the answers to `requests`, sent by `clients` at once, each after the answer to its last."""
     share = -(-requests // clients)
 
-    def client(number: int) -> list[Answered]:
+    def run_client(number: int) -> list[Answered]:
         return _client(ports[number % len(ports)], kind, teams, share, f"{kind} {number}")
 
     with ThreadPoolExecutor(clients) as pool:
-        return [answer for answers in pool.map(client, range(clients)) for answer in answers]
+        return [answer for answers in pool.map(run_client, range(clients)) for answer in answers]
 
 
 def _client(port: int, kind: str, teams: Sequence[Team], count: int, seed: str) -> list[Answered]:

@@ -82,21 +82,21 @@ _TABLES: Final[tuple[tuple[str, Any, dict[str, str]], ...]] = (
 )
 
 
-def fill_jobs(like: Job, *, queues: int, people: int, jobs: int, tell: Callable[[str], None]) -> None:
+def fill_jobs(like: Job, *, queues: int, people: int, jobs: int, report: Callable[[str], None]) -> None:
     """Write so many jobs in the likeness of one, which has one role with one task."""
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit = off")
-        tell("drawing jobs")
+        report("drawing jobs")
         cursor.execute(_SEEDS, {"queues": queues, "people": people, "jobs": jobs})
         for name, model, own in _TABLES:
-            tell(f"writing {name}")
+            report(f"writing {name}")
             again = _without_indexes(cursor, model._meta.db_table)
             cursor.execute(_copies(model, own), [like.pk])
             for number, statement in enumerate(again, start=1):
-                tell(f"indexing {name}, {number} of {len(again)}")
+                report(f"indexing {name}, {number} of {len(again)}")
                 cursor.execute(statement)
         cursor.execute("DROP TABLE seed")
-        tell("cleaning and counting")
+        report("cleaning and counting")
         cursor.execute("VACUUM ANALYZE")
         cursor.execute("CHECKPOINT")
 

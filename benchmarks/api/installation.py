@@ -1,4 +1,4 @@
-"""What is measured: PostgreSQL with a large installation in it, the bundled broker, and web processes."""
+"""The measured installation: PostgreSQL with large tables, the bundled broker, and web processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from allotment.supervisor.child import spawn_process
 from benchmarks.support.postgres import PostgresServer, running_postgres
 from benchmarks.support.running import free_port, wait_ready
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 _DATABASE: Final = "allotment"
 _SETTINGS: Final = {
     "shared_buffers": "512MB",
@@ -47,19 +47,19 @@ class BenchInstallation:
 
 @contextmanager
 def run_installation(
-    size: Mapping[str, int], processes: int, tell: Tell, kept: Path | None = None
+    size: Mapping[str, int], processes: int, report: Report, folder: Path | None = None
 ) -> Iterator[BenchInstallation]:
     """Make it, or find it in `kept` again, and run it within the block; `tell` hears what is being done.
 
     Raises: WrongSize; MissingProgram; RuntimeError when a process does not come up.
     """
     with ExitStack() as stack:
-        tell("starting PostgreSQL")
-        server = stack.enter_context(running_postgres(_SETTINGS, kept))
+        report("starting PostgreSQL")
+        server = stack.enter_context(running_postgres(_SETTINGS, folder))
         home = Path(stack.enter_context(TemporaryDirectory(prefix="allotment-bench-")))
         environment = _environment(server, home)
-        world = _world(server, environment, size, tell, kept)
-        tell("starting broker and web processes")
+        world = _world(server, environment, size, report, folder)
+        report("starting broker and web processes")
         _broker(stack, home)
         web = [_web(stack, environment, number) for number in range(processes)]
         ports = tuple(_port(one, home / f"web-{number}.log") for number, one in enumerate(web))
@@ -84,28 +84,28 @@ def _world(
     server: PostgresServer,
     environment: dict[str, str],
     size: Mapping[str, int],
-    tell: Tell,
-    kept: Path | None,
+    report: Report,
+    folder: Path | None,
 ) -> Mapping[str, Any]:
-    note = kept / "world.json" if kept else None
+    note = folder / "world.json" if folder else None
     known = json.loads(note.read_text(encoding="utf-8")) if note and note.exists() else None
     if known and known["size"] != dict(size):
-        raise WrongSize(f"{kept} holds an installation of {known['size']}; choose another folder")
+        raise WrongSize(f"{folder} holds an installation of {known['size']}; choose another folder")
     if not known:
-        with server.connect() as connection:
+        with server.connect_database() as connection:
             connection.execute(f"DROP DATABASE IF EXISTS {_DATABASE}")
             connection.execute(f"CREATE DATABASE {_DATABASE}")
-    tell("bringing the tables up to date")
+    report("bringing the tables up to date")
     _run(environment, "allotment.cli", "migrate", "--no-input", "--verbosity", "0")
     if known:
         return dict(known["world"])
-    world: dict[str, Any] = json.loads(_filled(environment, size, tell))
+    world: dict[str, Any] = json.loads(_filled(environment, size, report))
     if note:
         note.write_text(json.dumps({"size": dict(size), "world": world}), encoding="utf-8")
     return world
 
 
-def _filled(environment: dict[str, str], size: Mapping[str, int], tell: Tell) -> str:
+def _filled(environment: dict[str, str], size: Mapping[str, int], report: Report) -> str:
     """Run `benchmarks.api.world`, telling what it tells; its last line is the answer."""
     numbers = (str(size[name]) for name in ("tenants", "queues", "jobs"))
     command = [sys.executable, "-m", "benchmarks.api.world", *numbers]
@@ -113,7 +113,7 @@ def _filled(environment: dict[str, str], size: Mapping[str, int], tell: Tell) ->
         line = ""
         for line in filling.stdout or ():
             if not line.startswith("{"):
-                tell(line.strip())
+                report(line.strip())
     if filling.returncode:
         raise subprocess.CalledProcessError(filling.returncode, command)
     return line
@@ -139,7 +139,7 @@ def _web(stack: ExitStack, environment: Mapping[str, str], number: int) -> _Web:
     """Start a web process as the platform does, on a port of its own: each has its share of the clients."""
     port = free_port()
     command = [
-        *(sys.executable, "-m", "uvicorn", "benchmarks.api.served:application"),
+        *(sys.executable, "-m", "uvicorn", "benchmarks.api.served:serve_application"),
         *("--port", str(port), "--lifespan", "off", "--no-access-log", "--log-level", "warning"),
     ]
     bound = {**environment, "ALLOTMENT_DATABASE_ROLE": "allotment_web", "ALLOTMENT_DATABASE_POOL": "8"}
@@ -156,8 +156,8 @@ def _port(web: _Web, log: Path) -> int:
 
 
 def _until_end(stack: ExitStack, process: subprocess.Popen[bytes]) -> None:
-    def end() -> None:
+    def end_process() -> None:
         process.terminate()
         process.wait(30)
 
-    stack.callback(end)
+    stack.callback(end_process)

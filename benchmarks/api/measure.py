@@ -22,7 +22,7 @@ from benchmarks.api.asking import Answered, ask_all, percentile_of, warm_up
 from benchmarks.api.installation import BenchInstallation, WrongSize, run_installation
 from benchmarks.api.requests import KINDS
 from benchmarks.support.processor import seconds_of, seconds_of_family
-from benchmarks.support.report import Report, ReportRow, print_report, read_limits
+from benchmarks.support.report import FigureRow, Report, print_report, read_limits
 
 _SIZES: Final = ("tenants", "queues", "jobs")
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(
-    size: Mapping[str, int], kinds: Sequence[str], requests: int, clients: int, kept: Path | None = None
+    size: Mapping[str, int], kinds: Sequence[str], requests: int, clients: int, folder: Path | None = None
 ) -> Report:
     """Measure each kind once."""
     bounds = read_limits("api")
@@ -66,15 +66,15 @@ def run(
     with _progress() as progress:
         task = progress.add_task("", total=len(kinds))
 
-        def tell(what: str) -> None:
+        def report_step(what: str) -> None:
             progress.update(task, description=what)
             if not progress.console.is_terminal:
                 progress.console.print(f"{time.monotonic() - begun:6.1f} s  {what}")
 
         rows, answers = [], []
-        with run_installation(size, bounds["processes"], tell, kept) as made:
+        with run_installation(size, bounds["processes"], report_step, folder) as made:
             for kind in kinds:
-                tell(kind)
+                report_step(kind)
                 row, found = _kind(made, kind, requests, clients, bounds)
                 rows.append(row)
                 answers += found
@@ -96,7 +96,7 @@ def _progress() -> Progress:
 
 def _kind(
     made: BenchInstallation, kind: str, requests: int, clients: int, bounds: Mapping[str, Any]
-) -> tuple[ReportRow, list[Answered]]:
+) -> tuple[FigureRow, list[Answered]]:
     teams = made.world["teams"]
     warm_up(made.ports, kind, teams)
     web, database = seconds_of(made.web), seconds_of_family(made.database)
@@ -112,4 +112,4 @@ def _kind(
         "cpu database": 1000 * database / len(found),
     }
     limit = bounds["submit_p95_ms" if kind == "submit" else "read_p95_ms"]
-    return ReportRow(f"{kind}: p95, ms", percentile_of(times, 0.95), limit, beside), found
+    return FigureRow(f"{kind}: p95, ms", percentile_of(times, 0.95), limit, beside), found

@@ -1,4 +1,4 @@
-"""What is asked of the API, by kind: each kind draws addresses as a team's people and tools would."""
+"""Requests to the API by kind: each kind draws addresses as a team's people and tools would."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def _timed(execute: Callable[..., Any], *arguments: Any) -> Any:
 connection_created.connect(_watch, dispatch_uid="bench", weak=False)
 
 
-async def application(
+async def serve_application(
     scope: Message,
     receive: Callable[[], Awaitable[Message]],
     send: Callable[[Mapping[str, Any]], Awaitable[None]],
@@ -46,7 +46,7 @@ async def application(
     spent: list[float] = []
     _spent.set(spent)  # the threads that answer share the list
 
-    async def told(message: Mapping[str, Any]) -> None:
+    async def send_message(message: Mapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             app = f"app;dur={1000 * (time.perf_counter() - begun):.3f}"
             database = f'db;dur={1000 * sum(spent):.3f};desc="{len(spent)}"'
@@ -54,4 +54,4 @@ async def application(
             message = {**message, "headers": [*message["headers"], header]}
         await send(message)
 
-    await platform(scope, receive, told)
+    await platform(scope, receive, send_message)

@@ -35,14 +35,14 @@ _NONE: Final = "!"  # no password has this hash
 
 def build_world(tenants: int, queues: int, jobs: int) -> dict[str, Any]:
     """Make everything; returns who asks about which team, and how often of ten times (`share`)."""
-    _tell("making tenants and queues")
+    _report("making tenants and queues")
     cell, flavor = build_simulated_cell(NODES, CARDS)
     teams = _tenants(tenants)
     _people(teams)
     _queues(cell, flavor, teams, queues)
     for name, value in (("normal", 0), ("high", 100)):
         PriorityClass.unscoped.get_or_create(name=name, defaults={"value": value})
-    fill_jobs(_likeness(teams[0]), queues=queues, people=PEOPLE, jobs=jobs, tell=_tell)
+    fill_jobs(_likeness(teams[0]), queues=queues, people=PEOPLE, jobs=jobs, report=_report)
     big, middle, small = teams[0], teams[len(teams) // 10], teams[len(teams) // 2]
     head = _person("head", big.parent, Role.ADMIN)
     operator = _person("operator", None, Role.PLATFORM_ADMIN)
@@ -52,7 +52,7 @@ def build_world(tenants: int, queues: int, jobs: int) -> dict[str, Any]:
     return {"teams": [_team(team, user, share) for team, user, share in asked]}
 
 
-def _tell(what: str) -> None:
+def _report(what: str) -> None:
     sys.stdout.write(f"{what}\n")
     sys.stdout.flush()
 

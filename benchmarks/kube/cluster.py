@@ -19,7 +19,7 @@ from benchmarks.kube.waiting import wait_for_count
 from benchmarks.support.control_plane import ControlPlane
 
 Json = dict[str, Any]
-_BARE: Final = "bare"
+_WITHOUT_PLATFORM: Final = "bare"
 _THREADS: Final = 16
 _JOB: Final = "allotment.io/job"
 
@@ -48,30 +48,32 @@ class Administrator:
     def create_nodes(self, count: int, cards: int) -> None:
         """Make so many nodes with as many cards each, and wait until whoever plays them has them ready."""
 
-        def make(number: int) -> None:
+        def make_pods(number: int) -> None:
             size = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(cards)}
             labels = {"nvidia.com/gpu.product": "A100-40G", "nvidia.com/gpu.memory": "40960"}
             status = {"capacity": size, "allocatable": size}
             body = {"metadata": {"name": _node(number), "labels": labels}, "status": status}
             self.call_api("POST", "/api/v1/nodes", body)
 
-        _at_once(make, range(count))
+        _at_once(make_pods, range(count))
         wait_for_count(self._ready_nodes, count, "nodes ready")
 
     def _ready_nodes(self) -> int:
         found = self.call_api("GET", "/api/v1/nodes")["items"]
         return sum(_ready(node) and not node["spec"].get("taints") for node in found)
 
-    def measure_bare_calls(self, pods: int, nodes: int) -> tuple[float, float]:
+    def measure_plain_calls(self, pods: int, nodes: int) -> tuple[float, float]:
         """Pods a second that are only created, and that are created and bound, by calls and nothing else.
 
         They are such as the platform makes: what a pod says of itself costs the API server with every call.
         """
-        command = [sys.executable, "-m", "benchmarks.kube.pod", _BARE]
+        command = [sys.executable, "-m", "benchmarks.kube.pod", _WITHOUT_PLATFORM]
         pod = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         account = pod["spec"]["serviceAccountName"]
-        self.call_api("POST", "/api/v1/namespaces", {"metadata": {"name": _BARE}})
-        self.call_api("POST", f"/api/v1/namespaces/{_BARE}/serviceaccounts", {"metadata": {"name": account}})
+        self.call_api("POST", "/api/v1/namespaces", {"metadata": {"name": _WITHOUT_PLATFORM}})
+        self.call_api(
+            "POST", f"/api/v1/namespaces/{_WITHOUT_PLATFORM}/serviceaccounts", {"metadata": {"name": account}}
+        )
         created = self._rate(lambda number: self._create(pod, number), pods)
         return created, self._rate(lambda number: self._create_and_bind(pod, number, nodes), pods)
 
@@ -88,7 +90,7 @@ class Administrator:
         begun = time.monotonic()
         _at_once(act, range(pods))
         rate = pods / (time.monotonic() - begun)
-        path = f"/api/v1/namespaces/{_BARE}/pods"
+        path = f"/api/v1/namespaces/{_WITHOUT_PLATFORM}/pods"
         self._answer("DELETE", path, {"gracePeriodSeconds": 0})
         wait_for_count(lambda: pods - len(self.call_api("GET", path)["items"]), pods, "bare pods gone")
         return rate
@@ -96,18 +98,20 @@ class Administrator:
     def _create(self, pod: Json, number: int) -> str:
         name = f"pod-{number}"
         body = {**pod, "metadata": {**pod["metadata"], "name": name}}
-        self.call_api("POST", f"/api/v1/namespaces/{_BARE}/pods", body)
+        self.call_api("POST", f"/api/v1/namespaces/{_WITHOUT_PLATFORM}/pods", body)
         return name
 
     def _create_and_bind(self, pod: Json, number: int, nodes: int) -> None:
         name = self._create(pod, number)
         target = {"apiVersion": "v1", "kind": "Node", "name": _node(number % nodes)}
-        path = f"/api/v1/namespaces/{_BARE}/pods/{name}/binding"
+        path = f"/api/v1/namespaces/{_WITHOUT_PLATFORM}/pods/{name}/binding"
         self.call_api("POST", path, {"metadata": {"name": name}, "target": target})
 
 
 class Bindings:
-    """When the pods of each job were first seen bound; followed by a thread as long as the process lives."""
+    """The moments when the pods of each job were first seen bound; a thread follows them as long as the
+    process lives.
+    """
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane

@@ -40,9 +40,9 @@ def run(share: float = 1.0) -> Report:
     bounds = read_limits("kube")
     size = size_of(bounds, share)
     with _cluster(size) as (plane, administrator):
-        print_progress(f"{size.bare} bare pods, twice, then as many minimal ones")
-        created, bound = administrator.measure_bare_calls(size.bare, size.nodes)
-        minimal = administrator.measure_minimal_pods(size.bare, size.nodes)
+        print_progress(f"{size.plain} bare pods, twice, then as many minimal ones")
+        created, bound = administrator.measure_plain_calls(size.plain, size.nodes)
+        minimal = administrator.measure_minimal_pods(size.plain, size.nodes)
         teams = (f"filler={size.cards - size.owned}", f"owner={size.owned}")
         world = ("benchmarks.kube.world", plane.write_kubeconfig(), *teams)
         with platform_on_postgres(world=world) as (running, server):

@@ -1,4 +1,4 @@
-"""How large a run of `bench kube` is, and what its figures mean against their limits."""
+"""The size of a run of `bench kube`, and its figures with their limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.support.report import Report, ReportRow
+from benchmarks.support.report import FigureRow, Report
 
 Bounds = Mapping[str, Any]
 
@@ -18,7 +18,7 @@ class Size:
     nodes: int
     each: int
     owned: int
-    bare: int
+    plain: int
     steady: int
 
     @property
@@ -34,7 +34,7 @@ def size_of(bounds: Bounds, share: float) -> Size:
         nodes=nodes,
         each=each,
         owned=each * min(nodes - 1, max(1, round(bounds["reclaimed"] * share / each))),
-        bare=min(bounds["bare"], nodes * each),
+        plain=min(bounds["bare"], nodes * each),
         steady=bounds["steady_per_s"] * max(5, round(bounds["steady_s"] * share)),
     )
 
@@ -58,20 +58,20 @@ def build_report(bounds: Bounds, size: Size, figures: KubeFigures) -> Report:
     ordered = sorted(figures.steady_s)
     p95_s = ordered[min(int(0.95 * len(ordered)), len(ordered) - 1)]
     rows = [
-        ReportRow("bare creates, pods/s", figures.created),
-        ReportRow("bare creates and bindings, pods/s", figures.created_and_bound),
-        ReportRow("submitted to bound, pods/s", rate),
-        ReportRow(
+        FigureRow("bare creates, pods/s", figures.created),
+        FigureRow("bare creates and bindings, pods/s", figures.created_and_bound),
+        FigureRow("submitted to bound, pods/s", rate),
+        FigureRow(
             "bare pods bound in the time of one of ours",
             figures.created_and_bound / rate,
             1 / bounds["of_bare"],
         ),
-        ReportRow("minimal pods bound in the time of one of ours", figures.minimal / rate),
-        ReportRow(f"submit to bound at {bounds['steady_per_s']} jobs/s, p95 s", p95_s, bounds["p95_s"]),
-        ReportRow(f"{size.cards} jobs of one card bound, s", figures.filled_s, bounds["filled_s"]),
-        ReportRow(f"one job takes {size.owned} cards back, s", figures.reclaimed_s, bounds["reclaimed_s"]),
+        FigureRow("minimal pods bound in the time of one of ours", figures.minimal / rate),
+        FigureRow(f"submit to bound at {bounds['steady_per_s']} jobs/s, p95 s", p95_s, bounds["p95_s"]),
+        FigureRow(f"{size.cards} jobs of one card bound, s", figures.filled_s, bounds["filled_s"]),
+        FigureRow(f"one job takes {size.owned} cards back, s", figures.reclaimed_s, bounds["reclaimed_s"]),
     ]
-    rows += [ReportRow(f"processor of {name}, s", used) for name, used in figures.spent_s.items()]
+    rows += [FigureRow(f"processor of {name}, s", used) for name, used in figures.spent_s.items()]
     counts = {"nodes": size.nodes, "cards": size.cards}
     return Report(
         name="kube", size=counts, rows=rows, seconds=figures.filled_s, rate=rate, latencies_s=figures.steady_s

@@ -24,8 +24,8 @@ from scheduling.models import Job, JobRole, Task  # noqa: E402
 from scheduling.models.pod_names import gang_name, pod_name  # noqa: E402
 
 
-def pod(namespace: str) -> dict[str, object]:
-    """What `build_manifest` gives for a task that no table holds."""
+def build_pod(namespace: str) -> dict[str, object]:
+    """Return the manifest that `build_manifest` gives for a task that no table holds."""
     job = Job(name="fill-0")
     task = Task(job=job, role=JobRole(job=job, name="main", gpu_cards=1), index=0)
     labels = {LABEL_JOB: str(job.pk), LABEL_ATTEMPT: "1"}
@@ -46,4 +46,4 @@ def pod(namespace: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    json.dump(pod(sys.argv[1]), sys.stdout)
+    json.dump(build_pod(sys.argv[1]), sys.stdout)

@@ -1,4 +1,4 @@
-"""Who submits in `bench kube`: over REST, and looking at the cluster for when pods were bound."""
+"""The submitter of `bench kube`: it sends jobs over REST and watches the cluster for bound pods."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class BenchUser:
         """Submit jobs at a pace; returns the seconds from when each was due to its binding."""
         begun = time.time() + 0.1
 
-        def submit(number: int) -> tuple[str, float]:
+        def submit_jobs(number: int) -> tuple[str, float]:
             due = begun + number / per_s
             time.sleep(max(0.0, due - time.time()))
             return self._post("filler", "jobs", _job(f"steady-{begun:.0f}-{number}"), 202)["id"], due
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            sent = dict(threads.map(submit, range(jobs)))
+            sent = dict(threads.map(submit_jobs, range(jobs)))
         self._bound(list(sent), jobs)
         self._cancel(list(sent))
         return [self._bindings.binding_times(job)[0] - due for job, due in sent.items()]
@@ -49,8 +49,8 @@ class BenchUser:
         begun, jobs = time.time(), list[str]()
         for first in range(0, cards, _MOST):
             bodies = [_job(f"fill-{number}") for number in range(first, min(first + _MOST, cards))]
-            told = self._post("filler", "job-submissions", {"jobs": bodies}, 202)
-            jobs += [item["id"] for item in told["items"]]
+            reply = self._post("filler", "job-submissions", {"jobs": bodies}, 202)
+            jobs += [item["id"] for item in reply["items"]]
         self._bound(jobs, cards)
         return max(self._bindings.binding_times(job)[0] for job in jobs) - begun
 

@@ -13,14 +13,14 @@ _POLL_S: Final = 0.1
 
 def wait_for_count(count: Callable[[], int], wanted: int, what: str, within_s: float = 600.0) -> None:
     """Wait until `count` reaches `wanted`. Raises: RuntimeError when it does not."""
-    begun = told = time.monotonic()
+    begun = reported = time.monotonic()
     while (found := count()) < wanted:
         now = time.monotonic()
         if now - begun > within_s:
             raise RuntimeError(f"{found} of {wanted} {what} after {within_s:g} s")
-        if now - told > _LINE_EVERY_S:
+        if now - reported > _LINE_EVERY_S:
             print_progress(f"{found} of {wanted} {what}")
-            told = now
+            reported = now
         time.sleep(_POLL_S)
 
 

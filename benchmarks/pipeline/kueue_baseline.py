@@ -25,7 +25,7 @@ import psycopg
 from benchmarks.pipeline.kueue_shape import CLASSES, PlannedWorkload, plan_workloads
 from benchmarks.support.postgres import PostgresServer
 from benchmarks.support.processor import seconds_of_family
-from benchmarks.support.report import Report, ReportRow, read_limits
+from benchmarks.support.report import FigureRow, Report, read_limits
 from benchmarks.support.running import DATABASE, RunningPlatform, platform_on_postgres
 
 _TICK_S: Final = 0.5
@@ -58,10 +58,10 @@ def run(share: float = 1.0) -> Report:
         spent = {name: used - before[name] for name, used in _spent(running, server).items()}
         waits, wall_s, beyond_s = _admissions(server, jobs, begun)
     aside = [
-        ReportRow("last job submitted, s", submitted_s),
-        ReportRow("a card held beyond its job's run, s", beyond_s),
+        FigureRow("last job submitted, s", submitted_s),
+        FigureRow("a card held beyond its job's run, s", beyond_s),
     ]
-    aside += [ReportRow(f"processor of {name}, s", used) for name, used in spent.items()]
+    aside += [FigureRow(f"processor of {name}, s", used) for name, used in spent.items()]
     return _report(bounds, waits, wall_s, outcomes, aside)
 
 
@@ -88,7 +88,7 @@ def _submit(running: RunningPlatform, slug: str, jobs: Sequence[PlannedWorkload]
 def _wait(server: PostgresServer, jobs: int, deadline_s: float) -> Mapping[str, int]:
     """Wait until every job has ended, and tell how many ended how."""
     deadline = time.monotonic() + deadline_s
-    with server.connect(DATABASE) as connection:
+    with server.connect_database(DATABASE) as connection:
         while True:
             states = dict(connection.execute(_OUTCOMES).fetchall())
             if states.get("succeeded", 0) + states.get("failed", 0) >= jobs:
@@ -126,7 +126,7 @@ def _report(
     waits: Mapping[str, Sequence[float]],
     wall_s: float,
     outcomes: Mapping[str, int],
-    aside: Sequence[ReportRow],
+    aside: Sequence[FigureRow],
 ) -> Report:
     total = sum(map(len, waits.values()))
     rows = [_against_kueue("first creation to last end, s", wall_s, bounds["wall_s"], bounds, "wall_s")]
@@ -134,7 +134,7 @@ def _report(
         known = {"kueue_s": bounds["kueue_s"][kind.name], "our_s": bounds["our_s"][kind.name]}
         what = f"{kind.name} jobs: mean from creation to admission, s"
         rows.append(_against_kueue(what, fmean(waits[kind.name]), known["kueue_s"], known, "s"))
-    rows.append(ReportRow("jobs that did not succeed", float(total - outcomes.get("succeeded", 0)), 0.0))
+    rows.append(FigureRow("jobs that did not succeed", float(total - outcomes.get("succeeded", 0)), 0.0))
     rows += aside
     return Report(
         name="pipeline kueue-baseline", size={"jobs": total}, rows=rows, seconds=wall_s, rate=total / wall_s
@@ -143,8 +143,8 @@ def _report(
 
 def _against_kueue(
     what: str, measured: float, limit: float, known: Mapping[str, Any], figure: str
-) -> ReportRow:
+) -> FigureRow:
     """A figure beside what Kueue and an earlier run took for it."""
-    return ReportRow(
+    return FigureRow(
         what, measured, limit, {"Kueue": known[f"kueue_{figure}"], "earlier run": known[f"our_{figure}"]}
     )

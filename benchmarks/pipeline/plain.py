@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.support.report import Report, ReportRow, read_limits
+from benchmarks.support.report import FigureRow, Report, read_limits
 from benchmarks.support.running import RunningPlatform, large_team, run_platform
 
 _CLIENTS = 4
@@ -37,8 +37,8 @@ def run() -> Report:
         name="pipeline",
         size={"jobs": jobs, "nodes": nodes, "cards": nodes * cards, "clients": _CLIENTS},
         rows=[
-            ReportRow("first request to last admission, s", last_admission_s, bounds["all_admitted_s"]),
-            ReportRow("first request to last answer, s", submitted_s),
+            FigureRow("first request to last admission, s", last_admission_s, bounds["all_admitted_s"]),
+            FigureRow("first request to last answer, s", submitted_s),
         ],
         seconds=last_admission_s,
         rate=jobs / last_admission_s,

@@ -48,7 +48,7 @@ FILLED, LEFT = 0.96, 0.90
 
 @dataclass(frozen=True, slots=True)
 class CellSize:
-    """How large a cell is; everything grows with the nodes."""
+    """The size of a cell; everything grows with the nodes."""
 
     nodes: int
     queues: int
@@ -191,10 +191,10 @@ def different_jobs(count: int, *, borrows: bool, nodes: int = 100) -> Snapshot:
     """A full cell in which so many jobs of one user wait that all ask for another amount of CPU, in a queue
     that owns half of the cards, or none of them."""
     pool, whole = CellPool("a100", GpuMode.WHOLE, 1.0), TaskKind(1, 1, CARDS)
-    stood = tuple(_nodes(pool, CellSize.for_nodes(nodes)))
+    placed = tuple(_nodes(pool, CellSize.for_nodes(nodes)))
     own = {"full": CARDS * nodes, "many": 0 if borrows else CARDS * nodes // 2}
     snapshot = Snapshot(
-        nodes=stood,
+        nodes=placed,
         flavors=[Flavor(id=pool.name, node_labels={"pool": pool.name}, card_memory=CARD_MIB, mode=pool.mode)],
         quota_nodes=[
             QuotaNode(id="cell"),
@@ -205,7 +205,7 @@ def different_jobs(count: int, *, borrows: bool, nodes: int = 100) -> Snapshot:
         ],
         queues=[Queue(id=name, quota_node=name, flavors=(pool.name,)) for name in own],
     )
-    for node in stood:
+    for node in placed:
         job = Job(id=node.id, queue="full", user="full", roles=(role_of(whole, pool.mode),), submitted_at=NOW)
         live = replace(job, state=JobState.LIVE, admitted_at=NOW, running_since=NOW)
         task = _task(live, whole, 0, pool, node, range(CARDS))
@@ -338,7 +338,7 @@ class _Stock:
     def __post_init__(self) -> None:
         self.free = [[CORES] * CARDS for _ in self.nodes]
 
-    def seat(self, kind: TaskKind, draw: random.Random) -> tuple[int, tuple[int, ...]] | None:
+    def place(self, kind: TaskKind, draw: random.Random) -> tuple[int, tuple[int, ...]] | None:
         """A node and its cards: the fullest of a few that were looked at, or else the first that fits."""
         looked = [draw.randrange(len(self.nodes)) for _ in range(8)]
         fitting = [index for index in looked if self._room(index, kind) >= kind.cards]
@@ -353,7 +353,7 @@ class _Stock:
         cards = sorted(range(CARDS), key=lambda card: (self.free[at][card], card))
         return at, tuple(card for card in cards if self.free[at][card] >= kind.cores)[: kind.cards]
 
-    def take(self, at: int, cards: Iterable[int], cores: int) -> None:
+    def take_cards(self, at: int, cards: Iterable[int], cores: int) -> None:
         for card in cards:
             self.free[at][card] -= cores
 
@@ -374,11 +374,11 @@ def _fill(cell: BenchCell, pool: CellPool, nodes: Sequence[Node]) -> Iterator[Jo
         kind, tenant = draw.choices(kinds, weights)[0], draw.choices(users, hunger)[0]
         job, tasks = _running(cell, tenant, pool, kind), []
         for index in range(kind.tasks):
-            seat = stock.seat(kind, draw)
-            if seat is None:
+            place = stock.place(kind, draw)
+            if place is None:
                 break
-            stock.take(*seat, kind.cores)
-            tasks.append(_task(job, kind, index, pool, nodes[seat[0]], seat[1]))
+            stock.take_cards(*place, kind.cores)
+            tasks.append(_task(job, kind, index, pool, nodes[place[0]], place[1]))
         if len(tasks) < (kind.least or kind.tasks):
             break
         taken = len(tasks) * kind.cards * kind.cores

@@ -1,4 +1,4 @@
-"""What happens to a cell between two cycles: decisions take effect, jobs end and come, nodes change."""
+"""Changes of a cell between two cycles: decisions take effect, jobs end and come, nodes change."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ LEFT = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
 def carried_out(cell: BenchCell, result: CycleResult, now: Instant) -> Delta:
     """The decisions of a cycle as facts; who was told to leave is gone at once."""
     left = [d for d in result.decisions if d.kind in LEFT]
-    gone = dict.fromkeys(key for decision in left for key in decision.released)
-    facts = (fact for decision in result.decisions for fact in _facts(cell, decision, gone, now))
-    return Delta((*(AllocationRemoved(key) for key in gone), *facts))
+    released = dict.fromkeys(key for decision in left for key in decision.released)
+    facts = (fact for decision in result.decisions for fact in _facts(cell, decision, released, now))
+    return Delta((*(AllocationRemoved(key) for key in released), *facts))
 
 
 def refill_queue(cell: BenchCell, now: Instant) -> Delta:
@@ -72,7 +72,7 @@ def _nodes(cell: BenchCell, share: float) -> Iterator[Change]:
             yield NodePut(replace(node, schedulable=not node.schedulable))
 
 
-def _facts(cell: BenchCell, decision: Decision, gone: Container[str], now: Instant) -> Iterator[Change]:
+def _facts(cell: BenchCell, decision: Decision, released: Container[str], now: Instant) -> Iterator[Change]:
     job = cell.snapshot.jobs[decision.job]
     match decision.kind:
         case DecisionKind.ADMIT:
@@ -89,7 +89,7 @@ def _facts(cell: BenchCell, decision: Decision, gone: Container[str], now: Insta
                 )
             )
         case DecisionKind.PARK if decision.allocations:
-            leaving = tuple(key for key in decision.released if key not in gone)
+            leaving = tuple(key for key in decision.released if key not in released)
             until = Instant(now + CLAIM_S)
             yield ClaimPut(Claim(job=job.id, allocations=decision.allocations, leaving=leaving, until=until))
         case DecisionKind.PARK:

@@ -46,9 +46,9 @@ class ServerProcess:
     def __init__(self, name: str, command: list[str], folder: Path) -> None:
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         self._command, self._log = [*guard, *command], folder / f"{name}.log"
-        self.start()
+        self.start_server()
 
-    def start(self) -> None:
+    def start_server(self) -> None:
         """Start it anew with the data it left behind."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -57,26 +57,26 @@ class ServerProcess:
         """Return whether the process has not ended."""
         return self._process.poll() is None
 
-    def kill(self) -> None:
+    def kill_server(self) -> None:
         """End it by kill -9."""
         self._process.kill()
         self._process.wait()
 
-    def freeze(self) -> None:
+    def freeze_server(self) -> None:
         """Have it do nothing, with its connections open, until it is thawed."""
         self._process.send_signal(signal.SIGSTOP)
 
-    def thaw(self) -> None:
+    def thaw_server(self) -> None:
         """Have it go on where it was frozen."""
         self._process.send_signal(signal.SIGCONT)
 
-    def stop(self) -> None:
+    def stop_server(self) -> None:
         """Ask it to end, and end it if it does not."""
         self._process.terminate()
         try:
             self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
-            self.kill()
+            self.kill_server()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ def running_nodes(plane: ControlPlane) -> Iterator[None]:
 
 def _start(name: str, command: list[str], folder: Path, stack: ExitStack) -> ServerProcess:
     server = ServerProcess(name, command, folder)
-    stack.callback(server.stop)
+    stack.callback(server.stop_server)
     return server
 
 

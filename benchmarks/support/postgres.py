@@ -41,7 +41,7 @@ class PostgresServer:
         """The address of one database, as Django, Celery and psycopg read it."""
         return f"postgres://{user}@{quote(str(self.socket_folder), safe='')}:5432/{database}"
 
-    def connect(self, database: str = "postgres", user: str = OWNER) -> psycopg.Connection:
+    def connect_database(self, database: str = "postgres", user: str = OWNER) -> psycopg.Connection:
         """A connection of one's own."""
         return psycopg.connect(
             host=str(self.socket_folder), user=user, dbname=database, autocommit=True, connect_timeout=5
@@ -57,7 +57,7 @@ def find_programs() -> Path | None:
 
 
 @contextmanager
-def running_postgres(settings: Mapping[str, str], kept: Path | None = None) -> Iterator[PostgresServer]:
+def running_postgres(settings: Mapping[str, str], folder: Path | None = None) -> Iterator[PostgresServer]:
     """Start a server with these settings; it ends with the block, and with this process.
 
     Its data are thrown away, unless `kept` names a folder to keep them in, and to find them in again.
@@ -70,7 +70,7 @@ def running_postgres(settings: Mapping[str, str], kept: Path | None = None) -> I
     if shutil.which("setpriv") is None:
         raise MissingProgram("setpriv", "apt install util-linux")
     # Not below a folder of ours: the user that it runs as could not enter it.
-    home = kept or Path(tempfile.mkdtemp(prefix="allotment-pg-"))
+    home = folder or Path(tempfile.mkdtemp(prefix="allotment-pg-"))
     home.mkdir(parents=True, exist_ok=True)
     try:
         if os.getuid() == 0:
@@ -83,7 +83,7 @@ def running_postgres(settings: Mapping[str, str], kept: Path | None = None) -> I
             server.process.send_signal(signal.SIGINT)  # "fast": it does not wait for who is connected
             server.process.wait(60)
     finally:
-        if kept is None:
+        if folder is None:
             shutil.rmtree(home, ignore_errors=True)
 
 
@@ -139,7 +139,7 @@ def _initialise(programs: Path, data: Path) -> None:
 
 def _answers(server: PostgresServer) -> bool:
     try:
-        server.connect().close()
+        server.connect_database().close()
     except psycopg.OperationalError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""What an event list of `allotment replay --events` shows, worked out from the events alone.
+"""Checks of an event list of `allotment replay --events`, from the events alone.
 
 Nothing of the engine and nothing of the replay's own counting is used, so that each can be held against the
 other. An instant is all that happens in one second: completions, then arrivals, then what was decided.
@@ -121,7 +121,7 @@ def check_events(lines: Iterable[EventLine], pool: EventPool) -> Findings:
 
 
 class _State:
-    """Who waits and who runs where, instant by instant."""
+    """The pending jobs and the places of running ones, instant by instant."""
 
     def __init__(self, pool: EventPool) -> None:
         self._pool, self._found = pool, Findings()
@@ -156,7 +156,7 @@ class _State:
         decided = [line for line in lines if line.event in ("start", "evict")]
         before = dict(self._free)
         vacated = {line.job: self._jobs[line.job].nodes for line in decided if line.event == "evict"}
-        kept = {line.tenant: self._used(line.tenant, vacated) for line in decided}
+        remaining = {line.tenant: self._used(line.tenant, vacated) for line in decided}
         for line in decided:
             if line.event == "start":
                 self._start(at, line)
@@ -166,7 +166,7 @@ class _State:
             line.event == "start" and any(self._free[node] < 0 for node in line.nodes) for line in decided
         )
         if vacated:
-            self._judge(at, vacated, [line for line in decided if line.event == "start"], before, kept)
+            self._judge(at, vacated, [line for line in decided if line.event == "start"], before, remaining)
         for tenant in {line.tenant for line in lines}:
             self._watch(at, tenant)
 
@@ -228,7 +228,7 @@ class _State:
             into.append(Stretch(since, at - since, job))
 
     def _fits_own_nodes(self, tenant: str, gangs: Sequence[int]) -> bool:
-        """Whether these stand together on the tenant's own nodes, packed largest first."""
+        """Return whether these fit together on the tenant's own nodes, packed largest first."""
         free = [self._pool.per_node] * self._pool.nodes[tenant]
         needed = sorted(
             (cards for gang in gangs for cards in self._pool.list_node_shares(gang)), reverse=True
@@ -278,7 +278,7 @@ class _State:
 
 
 def _fits(places: Sequence[int], free: Mapping[str, int]) -> bool:
-    """Whether so many equal places are free on different nodes."""
+    """Return whether so many equal places are free on different nodes."""
     return sum(cards >= places[0] for cards in free.values()) >= len(places)
 
 

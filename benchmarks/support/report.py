@@ -1,4 +1,4 @@
-"""What every benchmark prints: a table for people, the same figures as JSON for machines."""
+"""The output of every benchmark: a table for people, the same figures as JSON for machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WIDE = 160
 
 
 @dataclass(frozen=True, slots=True)
-class ReportRow:
+class FigureRow:
     """One figure against its limit; without a limit it is only told. `beside` are figures that go with it."""
 
     what: str
@@ -39,7 +39,7 @@ class Report:
 
     name: str
     size: Mapping[str, int]
-    rows: Sequence[ReportRow]
+    rows: Sequence[FigureRow]
     seconds: float
     rate: float
     latencies_s: Sequence[float] = field(default_factory=tuple)

@@ -49,7 +49,9 @@ class RunningPlatform:
 
 
 def _part(pid: int) -> str:
-    """Which part of the platform a process is, "" if it has ended; Celery writes titles of its own."""
+    """Return the part of the platform that a process is, "" if it has ended; Celery writes titles of its
+    own.
+    """
     try:
         title = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except (FileNotFoundError, ProcessLookupError):  # before it was opened, or before it was read
@@ -117,7 +119,7 @@ def run_platform(
 def platform_on_postgres(*, world: Sequence[object]) -> Iterator[tuple[RunningPlatform, PostgresServer]]:
     """`run_platform` over a PostgreSQL server of its own, as large as a small installation's."""
     with running_postgres(_POSTGRES) as server:
-        with server.connect() as connection:
+        with server.connect_database() as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}")
         environment = {
             "ALLOTMENT_DATABASE_URL": server.database_url(DATABASE),

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from benchmarks.support.postgres import running_postgres
-from benchmarks.support.report import Report, ReportRow, read_limits
+from benchmarks.support.report import FigureRow, Report, read_limits
 
 _DATABASE: Final = "allotment"
 
@@ -27,7 +27,7 @@ def run() -> Report:
     limits, begun = read_limits("telemetry"), time.monotonic()
     rows = _rows("SQLite", _measured(limits, None, 1), limits, limits["sqlite_round_s"])
     with running_postgres({"shared_buffers": "256MB", "max_wal_size": "2GB"}) as server:
-        with server.connect() as connection:
+        with server.connect_database() as connection:
             connection.execute(f"CREATE DATABASE {_DATABASE}")
         found = _measured(limits, server.database_url(_DATABASE), limits["postgres_processes"])
     rows += _rows("PostgreSQL", found, limits, limits["postgres_round_s"])
@@ -39,15 +39,15 @@ def run() -> Report:
 
 def _rows(
     name: str, found: Mapping[str, float], limits: Mapping[str, Any], round_s: float
-) -> list[ReportRow]:
+) -> list[FigureRow]:
     rate = {"samples/s": found["samples_per_s"]}
     return [
-        ReportRow(f"{name}: store one round of all GPUs, s", found["round_s"], round_s, rate),
-        ReportRow(f"{name}: sum and roll up a minute, s", found["roll_up_s"], limits["roll_up_s"]),
-        ReportRow(f"{name}: evaluate all alert rules, s", found["alert_s"], limits["alert_s"]),
-        ReportRow(f"{name}: cluster page over 30 days, ms", found["page_ms"], limits["page_ms"]),
-        ReportRow(f"{name}: a GPU's day in ten minutes and two hours, MB", found["day_mb"], limits["day_mb"]),
-        ReportRow(
+        FigureRow(f"{name}: store one round of all GPUs, s", found["round_s"], round_s, rate),
+        FigureRow(f"{name}: sum and roll up a minute, s", found["roll_up_s"], limits["roll_up_s"]),
+        FigureRow(f"{name}: evaluate all alert rules, s", found["alert_s"], limits["alert_s"]),
+        FigureRow(f"{name}: cluster page over 30 days, ms", found["page_ms"], limits["page_ms"]),
+        FigureRow(f"{name}: a GPU's day in ten minutes and two hours, MB", found["day_mb"], limits["day_mb"]),
+        FigureRow(
             f"{name}: a GPU's day in minutes, kept for 2 days, MB", found["minutes_mb"], limits["day_mb"]
         ),
     ]

@@ -55,10 +55,10 @@ def evaluation_s(rules: int, subjects: int) -> float:
     tenants = _tenants(rules // 2)
     found = _observations(tenants, subjects)
 
-    def read(now: datetime) -> list[Observation]:
+    def read_rules(now: datetime) -> list[Observation]:
         return found
 
-    metric = AlertMetric(_METRIC, "Load", "", Unit.COUNT, read, suggested=0, for_tenants=True)
+    metric = AlertMetric(_METRIC, "Load", "", Unit.COUNT, read_rules, suggested=0, for_tenants=True)
     AlertRule.unscoped.bulk_create(
         AlertRule(
             name=f"rule-{number}", metric=_METRIC, threshold=subjects - (2.5 if number % 20 == 0 else 0.5),

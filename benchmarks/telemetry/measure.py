@@ -21,7 +21,7 @@ django.setup()
 from django.db import connection  # noqa: E402 (models load only after the set-up)
 
 from benchmarks.telemetry.alert_rules import evaluation_s  # noqa: E402
-from clusters.gpu.measures import MEASURES, Kind, Level  # noqa: E402
+from clusters.gpu.measures import MEASURES, Level, MeasureKind  # noqa: E402
 from clusters.gpu.report import read_report  # noqa: E402
 from clusters.models import Cell, Cluster, Device, Flavor, Node  # noqa: E402
 from foundation.core import clock  # noqa: E402
@@ -70,7 +70,7 @@ def _values(dice: random.Random, measures: int, moment: int) -> dict[str, float]
     """Values as a busy GPU has them: half of the gauges move, the rest and the limits stand still."""
     found: dict[str, float] = {}
     for number, measure in enumerate([m for m in MEASURES if Level.DEVICE in m.levels][:measures]):
-        if measure.kind is Kind.GAUGE:
+        if measure.kind is MeasureKind.GAUGE:
             found[measure.name] = round(dice.uniform(1, 99), 2) if number % 2 else 50.0
         else:
             found[measure.name] = float(moment if measure.name == "energy_j" else 4)
@@ -135,8 +135,10 @@ def _rolled(
         fold = Fold()
         values = [_values(dice, measures, at_ms + second) for second in range(4)]
         row = {"cores_used": 40.5, "memory_used_mib": 4_000, "temperature_c": 61.2, "power_w": 411.0}
-        fold.add(row | {"cores_allocated": 100, "memory_allocated_mib": 80_000}, 4, step_ms, stats_of(values))
-        rows.append(fold.row(model, channel, at_ms, step_ms))
+        fold.add_row(
+            row | {"cores_allocated": 100, "memory_allocated_mib": 80_000}, 4, step_ms, stats_of(values)
+        )
+        rows.append(fold.build_row(model, channel, at_ms, step_ms))
     return rows
 
 
@@ -175,8 +177,8 @@ def _page_ms(cluster: Cluster, measures: int) -> float:
                "temperature_c": 61.0, "power_w": 4e5, "cards": 1e3, "cards_sampled": 1e3,
                "cards_allocated": 900.0,
                "memory_capacity_mib": 8e7}  # fmt: skip
-        fold.add(row, 40, 600_000, packed)
-        rows.append(fold.row(RolledTenMinutes, channel.pk, at_ms, TEN_MINUTES_MS))
+        fold.add_row(row, 40, 600_000, packed)
+        rows.append(fold.build_row(RolledTenMinutes, channel.pk, at_ms, TEN_MINUTES_MS))
     RolledTenMinutes.unscoped.bulk_create(rows, ignore_conflicts=True)  # type: ignore[arg-type]
     taken = []
     for _ in range(5):

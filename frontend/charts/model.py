@@ -1,4 +1,4 @@
-"""What goes into a chart and what comes out."""
+"""The input and the output of a chart."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ def format_utc(moment: datetime) -> str:
 
 def with_gaps(points: Sequence[tuple[datetime, float | None]], gaps: Sequence[Gap]) -> list[Point]:
     """Drop points inside gaps and break the line there, so that no line is drawn across a gap."""
-    kept = [Point(at, value) for at, value in points if not any(gap.start < at < gap.end for gap in gaps)]
-    kept += [Point(gap.start, None) for gap in gaps]
-    return sorted(kept, key=lambda point: (point.at, point.value is None))
+    shown = [Point(at, value) for at, value in points if not any(gap.start < at < gap.end for gap in gaps)]
+    shown += [Point(gap.start, None) for gap in gaps]
+    return sorted(shown, key=lambda point: (point.at, point.value is None))

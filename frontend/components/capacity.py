@@ -1,4 +1,4 @@
-"""What a meter and a GPU tile draw.
+"""The view models of a meter and a GPU tile.
 
 Allocation and utilisation are two facts. A meter therefore shows them nested, never added: the used
 part lies inside the allocated part, and the text alternative names both.
@@ -67,10 +67,10 @@ class Meter:
 
     @property
     def nominal_mark(self) -> float | None:
-        """Where the nominal quota ends, in percent; None where it is the end of the bar."""
+        """The end of the nominal quota in percent; None where it is the end of the bar."""
         return round(100 * self.nominal / self.length, 2) if self.nominal < self.length else None
 
-    def segments(self) -> list[Segment]:
+    def build_segments(self) -> list[Segment]:
         own = max(0.0, self.allocated - self.borrowed)
         used = min(self.used or 0, own)
         parts = (
@@ -137,17 +137,17 @@ class GpuTile:
 
     @property
     def foreign_width(self) -> float:
-        """How much of the drawing is others': behind what is handed out here, and no wider than the card."""
+        """The width of pods outside Allotment: behind the allocated part, and no wider than the GPU."""
         return round(max(0.0, min(self.foreign, 100 - self.allocated)), 2)
 
     @property
     def is_unmeasured(self) -> bool:
-        """Whether something of the card is allocated and nothing is known of its use."""
+        """True if a part of the GPU is allocated and its use is unknown."""
         return self.used is None and self.allocated > 0
 
     @property
     def used_height(self) -> float:
-        """How high the columns are filled, so that the dark area is the used share of the card."""
+        """The height of the columns, so that the dark area is the used share of the GPU."""
         if not self.used or self.allocated <= 0:
             return 0.0
         return round(min(100.0, 100 * self.used / self.allocated), 2)

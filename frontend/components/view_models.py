@@ -68,7 +68,7 @@ class ProblemBox:
 
     title: str
     detail: str = ""
-    kept: str = ""
+    unchanged: str = ""
     help: str = ""
     code: str = ""
     tone: str = "failed"

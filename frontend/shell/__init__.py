@@ -1,1 +1,1 @@
-"""What every page has around its content: navigation, context, forms, static files."""
+"""The frame of every page: navigation, context, forms, static files."""

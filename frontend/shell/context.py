@@ -1,4 +1,4 @@
-"""What every page needs around its content: products, side bar, switcher, user, language.
+"""The context of every page: products, side bar, switcher, user, language.
 
 Views say what only they know through `place()`; the context processor turns that and the request's
 address into a `Console`. It asks no database and works for anonymous visitors and error pages.
@@ -31,8 +31,8 @@ class WorkspaceChoice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where the visitor is. `workspace` is the slug, `trail` its folders (`Research / Language`).
+class PageContext:
+    """The location of the visitor. `workspace` is the slug, `trail` its folders (`Research / Language`).
 
     `operations_allowed`: may look at clusters; `administration_allowed`: divides quota somewhere.
     """
@@ -51,7 +51,7 @@ class Console:
     """The frame of one page."""
 
     product: str
-    place: Place
+    place: PageContext
     sections: Sequence[navigation.NavigationSection]
     workspace_url: str
     operations_url: str
@@ -61,23 +61,23 @@ class Console:
     unit_words: Mapping[str, str]
 
 
-def _operations_url(where: Place) -> str:
+def _operations_url(where: PageContext) -> str:
     """The first page of the operators' side that the visitor may see."""
     if where.operations_allowed:
         return navigation.find_address("frontend:ops-overview")
     return navigation.find_address("frontend:ops-quotas") if where.administration_allowed else ""
 
 
-def set_place(request: HttpRequest, value: Place) -> None:
+def set_place(request: HttpRequest, value: PageContext) -> None:
     """Tell the frame where the visitor is; called by views before they render."""
     setattr(request, _ATTRIBUTE, value)
 
 
-def console(request: HttpRequest) -> dict[str, Any]:
+def console_context(request: HttpRequest) -> dict[str, Any]:
     """The context processor: adds `console`."""
     match = getattr(request, "resolver_match", None)
     view_name = (match.view_name if match else "") or ""
-    where: Place = getattr(request, _ATTRIBUTE, None) or Place()
+    where: PageContext = getattr(request, _ATTRIBUTE, None) or PageContext()
     slug = where.workspace or str((match.kwargs if match else {}).get("workspace", ""))
     workspace_url = navigation.find_address("frontend:workspace-overview", workspace=slug) if slug else ""
     return {

@@ -222,7 +222,7 @@ class NavigationSection:
 
 
 def product_of(view_name: str) -> str:
-    """Which product a page belongs to."""
+    """Return the product that a page belongs to."""
     return OPERATIONS if view_name.startswith("frontend:ops-") else WORKSPACE
 
 

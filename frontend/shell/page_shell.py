@@ -1,4 +1,4 @@
-"""What every page does around its own work: who is there, where they are, and what went wrong.
+"""The common steps of every page: user, location, errors.
 
 A view is wrapped by `login_required` or `operator_required`. Both turn the platform's errors into
 pages, so that a view only ever says what it does when all is well.
@@ -33,7 +33,7 @@ REMEMBERED: Final = "workspace"
 _LIVE: Final = (JobState.SUBMITTED, JobState.QUEUED, *HOLDING_STATES)
 
 
-def viewer(request: HttpRequest) -> User:
+def get_viewer(request: HttpRequest) -> User:
     """The user who asks; only inside views that need one."""
     if not isinstance(request.user, User):
         raise PermissionDenied
@@ -44,7 +44,7 @@ def login_required(view: View) -> View:
     """Send strangers to sign in, and turn errors into pages."""
 
     @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def guard_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not request.user.is_authenticated:
             return redirect_to_login(_return_address(request))
         try:
@@ -52,21 +52,21 @@ def login_required(view: View) -> View:
         except AllotmentError as error:
             return error_page(request, error)
 
-    return guarded
+    return guard_view
 
 
 def operator_required(view: View) -> View:
-    """As `login_required`, and only for those who may look at clusters."""
+    """Require a signed-in user that may view clusters; see `login_required`."""
 
     @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        permissions.require_permission(viewer(request), Permission.CLUSTER_VIEW)
+    def guard_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        permissions.require_permission(get_viewer(request), Permission.CLUSTER_VIEW)
         return view(request, *args, **kwargs)
 
-    return login_required(guarded)
+    return login_required(guard_view)
 
 
-def frame(
+def set_frame(
     request: HttpRequest,
     workspace: Tenant | None = None,
     *,
@@ -79,38 +79,38 @@ def frame(
     There, `label`, `trail` and `choices` fill the switcher; in a workspace they come from what the
     viewer may see. A page that belongs to neither shows the workspace that was visited last.
     """
-    who = viewer(request)
+    who = get_viewer(request)
     operations = permissions.has_permission(who, Permission.CLUSTER_VIEW)
     if workspace is None and not label:
         workspace = _last_workspace(request, who)
     if label or workspace is None:
         last = _last_workspace(request, who)
-        place = context.Place(
+        place = context.PageContext(
             workspace=last.slug if last else "",
             label=label,
             trail=trail,
             choices=choices,
             counts={"requests": number} if (number := requests_to_decide(who)) else {},
             operations_allowed=operations,
-            administration_allowed=Permission.QUOTA_EDIT in permissions.granted_anywhere(who),
+            administration_allowed=Permission.QUOTA_EDIT in permissions.permissions_anywhere(who),
         )
     else:
         _remember(request, workspace)
-        place = context.Place(
+        place = context.PageContext(
             workspace=workspace.slug,
             label=workspace.name,
             trail=workspace.parent.name if workspace.parent else "",
             choices=_workspaces(who, workspace),
             counts=_counts(who, workspace),
             operations_allowed=operations,
-            administration_allowed=Permission.QUOTA_EDIT in permissions.granted_anywhere(who),
+            administration_allowed=Permission.QUOTA_EDIT in permissions.permissions_anywhere(who),
         )
     context.set_place(request, place)
 
 
 def error_page(request: HttpRequest, error: AllotmentError) -> HttpResponse:
-    """What happened and what to do, in the console's frame and with the error's own status."""
-    frame(request)
+    """Render an error in the console's frame, with next steps and the error's own status."""
+    set_frame(request)
     return render(request, "frontend/error.html", {"problem": problem_of(error)}, status=error.status)
 
 
@@ -133,13 +133,13 @@ def problem_of(error: AllotmentError) -> view_models.ProblemBox:
     return view_models.ProblemBox(
         title=_("Action failed"),
         detail=error.detail,
-        kept=_("No changes were made."),
+        unchanged=_("No changes were made."),
         code=error.code,
     )
 
 
 def _return_address(request: HttpRequest) -> str:
-    """Where to go after signing in: the page itself when a part of it was being refreshed."""
+    """Return the address to open after signing in: the page itself when a part of it was being refreshed."""
     shown = request.headers.get("HX-Current-URL", "")
     if not shown:
         return request.get_full_path()

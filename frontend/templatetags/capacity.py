@@ -25,12 +25,12 @@ def unlocalized(value: float | None) -> str:
 @register.inclusion_tag("frontend/components/meter.html")
 def meter(meter: Meter, *, tall: bool = False, legend: bool = False) -> dict[str, object]:
     """The quota bar; `legend` writes the amounts below it."""
-    return {"meter": meter, "segments": meter.segments(), "tall": tall, "legend": legend}
+    return {"meter": meter, "segments": meter.build_segments(), "tall": tall, "legend": legend}
 
 
 @register.inclusion_tag("frontend/components/legend.html")
 def legend(*kinds: str) -> dict[str, object]:
-    """What the colours mean: used, allocated, borrowed, lent, held, free."""
+    """The legend of the colors: used, allocated, borrowed, lent, reserved, free."""
     return {"items": [(kind, KIND_WORDS[kind]) for kind in kinds]}
 
 
@@ -57,10 +57,10 @@ def gpus(node: NodeTiles) -> dict[str, object]:
 def ranges(context: template.Context, shown: TimeRange) -> dict[str, object]:
     """The presets of a page's charts, a stretch of one's own, and the comparison; other parameters stay."""
     request = context.get("request")
-    kept = request.GET.copy() if request is not None else QueryDict(mutable=True)
+    parameters = request.GET.copy() if request is not None else QueryDict(mutable=True)
     for name in ("range", "from", "to", "compare", "page"):
-        kept.pop(name, None)
-    others = [(name, value) for name, values in kept.lists() for value in values]
+        parameters.pop(name, None)
+    others = [(name, value) for name, values in parameters.lists() for value in values]
     comparing = [("compare", "1")] if shown.compare else []
     toggled = {key: value for key, value in shown.query.items() if key != "compare"}
     switched = [] if shown.compare else [("compare", "1")]

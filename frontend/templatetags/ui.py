@@ -141,7 +141,7 @@ def helps(items: Iterable[view_models.HelpItem]) -> dict[str, object]:
 
 @register.inclusion_tag("frontend/components/story.html")
 def story(rows: Iterable[view_models.StoryRow]) -> dict[str, object]:
-    """What happened, one row per event."""
+    """A timeline, one row per event."""
     return {"rows": rows}
 
 

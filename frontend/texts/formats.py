@@ -1,4 +1,4 @@
-"""How amounts are written for people.
+"""The format of amounts for people.
 
 One place decides how a duration, a memory size or a count reads, so that a table, a sentence and a
 chart never disagree. Clock times are written by the server in its own zone and moved to the reader's

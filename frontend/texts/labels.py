@@ -12,11 +12,11 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from foundation.core.reasons import Reason, Severity
+from foundation.core.reasons import Reason, ReasonSeverity
 
 
 class Word(NamedTuple):
-    """What a state is called and in which tone it is shown."""
+    """The name of a state and the tone in which it is shown."""
 
     text: str | Promise
     tone: str
@@ -76,10 +76,10 @@ DEVICE_STATES: dict[str, Word] = {
 }
 
 _TONES: Final = {
-    Severity.ERROR: "failed",
-    Severity.WAITING: "waiting",
-    Severity.PAUSED: "done",
-    Severity.INFO: "info",
+    ReasonSeverity.ERROR: "failed",
+    ReasonSeverity.WAITING: "waiting",
+    ReasonSeverity.PAUSED: "done",
+    ReasonSeverity.INFO: "info",
 }
 REASON_WORDS: dict[str, Word] = {
     reason.value: Word(gettext_lazy(reason.row.label), _TONES[reason.row.severity]) for reason in Reason

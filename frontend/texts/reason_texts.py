@@ -24,7 +24,7 @@ USUAL_HELP: dict[str, Sentences] = {
 }
 
 # What the engine of a cluster's own says, where one decides: it comes before any sentence of ours.
-TOLD_ELSEWHERE: Sentences = (
+EXPLAINED_ELSEWHERE: Sentences = (
     _("Scheduled by %(cluster)s, which isn't responding: %(unheard)s"),
     _("Scheduled by %(cluster)s: %(told)s"),
     _("All tasks of a job run in one cluster. Not enough resources for all of them in: %(clusters)s."),

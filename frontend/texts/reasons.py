@@ -1,4 +1,4 @@
-"""Why a job waits, as a sentence.
+"""The reason of a pending job as a sentence.
 
 The engine hands over a stable code and numbers; nobody parses a message. Each code has several
 sentences (`frontend.texts.reason_texts`), and the first whose numbers are all present is used: a code that
@@ -19,12 +19,12 @@ from django.utils.translation import gettext as _
 from foundation.core.quantities import Resource, format_cpu
 from frontend.texts import formats, labels
 from frontend.texts.reason_texts import (
+    EXPLAINED_ELSEWHERE,
     HELPS,
     ONLY_WITH,
     SENTENCES,
     THEN_STARTS,
     THEN_WAITS,
-    TOLD_ELSEWHERE,
     TOLERATE_TAINTS,
     TRIED,
     USUAL_HELP,
@@ -64,12 +64,12 @@ Numbers = Mapping[str, object]
 
 def reason_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
     """The sentence of a reason code with its numbers in bold; an unknown code is shown as it is."""
-    sentences = (*TOLD_ELSEWHERE, *SENTENCES.get(code, ()))
+    sentences = (*EXPLAINED_ELSEWHERE, *SENTENCES.get(code, ()))
     return _sentence(sentences, _with_causes(numbers or {})) or format_html("<code>{}</code>", code)
 
 
 def help_sentence(code: str, numbers: Numbers | None = None) -> SafeString:
-    """What would help: `code` is a help code, or a reason code for what usually helps against it."""
+    """Return a recommendation as a sentence: `code` is a help code, or a reason code for its usual help."""
     given = dict(numbers or {})
     sentences = HELPS.get(code) or USUAL_HELP.get(code, ())
     if "veto" in given:
@@ -103,7 +103,7 @@ def format_resource_amount(value: float, resource: str) -> str:
 
 
 def _afterwards(code: str, numbers: Numbers) -> SafeString:
-    """What becomes of a job that follows a recommendation, as far as that was tried."""
+    """Describe the outcome for a job that follows a recommendation, as far as that was tried."""
     beside = escape(ONLY_WITH) if numbers.get("with") else mark_safe("")
     if numbers.get("also"):
         then = _sentence(THEN_WAITS, numbers)

@@ -57,7 +57,7 @@ def find_recommendations(found: Iterable[Any]) -> list[Recommendation]:
 def recommendation_sentences(
     code: str, numbers: reasons.Numbers | None, found: Iterable[Any]
 ) -> list[SafeString]:
-    """What would help a job that waits for `code`: what the engine found, or else what usually helps."""
+    """Return recommendations for a job that waits for `code`: the engine's, or else the usual ones."""
     sentences = [each.sentence for each in find_recommendations(found)]
     return [text for text in sentences or [reasons.help_sentence(code, numbers)] if text]
 
@@ -74,7 +74,7 @@ def names_in(value: object) -> list[str]:
 
 
 def shorts_of(items: Iterable[Item]) -> dict[Resource, int]:
-    """By how much each resource is short, in its own unit."""
+    """Return the shortage of each resource, in its own unit."""
     known = {resource.value for resource in Resource}
     return {
         Resource(numbers["resource"]): int(numbers["short"])
@@ -94,7 +94,9 @@ def amount_words(amounts: Mapping[Resource, int]) -> list[str]:
 
 
 def _together(item: Item, other: Item) -> bool:
-    """Whether two recommendations are one way out: of two resources of one pool, or two changes of a job."""
+    """Return whether two recommendations are one way out: of two resources of one pool, or two changes of
+    a job.
+    """
     code, numbers, others = str(item.get("code")), numbers_of(item), numbers_of(other)
     names = names_in(numbers.get("with"))
     if code in _OF_AMOUNTS:

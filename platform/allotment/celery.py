@@ -178,5 +178,5 @@ def _write_last_measures(**_: Any) -> None:
 @worker_ready.connect
 def _report_at_once(**_: Any) -> None:
     # Beat sends a new entry only after its first period: without this, a fresh start would wait for it.
-    for task in ("foundation.tasks.heartbeat", "scheduling.tasks.sweep"):
+    for task in ("foundation.tasks.heartbeat", "scheduling.tasks.sweep_owed"):
         app.send_task(task)

@@ -1,4 +1,4 @@
-"""Which package answers which address. Each package keeps its own addresses; here they are only mounted."""
+"""The addresses of the packages. Each package keeps its own addresses; here they are only mounted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What beat wakes. Safe to run twice, late, and beside themselves."""
+"""Tasks that beat starts. Each is safe to run twice, late, and concurrently."""
 
 from __future__ import annotations
 

@@ -58,13 +58,13 @@ class _Action(WorkspaceView):
     points: ClassVar = {"POST": Permission.JOB_STOP_OWN}
     also: ClassVar = (Permission.JOB_STOP_ANY,)
 
-    def act(self, request: Request, verb: str, **values: Any) -> Response:
+    def act_on_job(self, request: Request, verb: str, **values: Any) -> Response:
         read_query(request, NoQuery)
         expected = if_match(request, required=False)
-        changed = self.change(request, verb, self.kwargs["job"], expected=expected, **values)
+        changed = self.change_job(request, verb, self.kwargs["job"], expected=expected, **values)
         return Response(JobSerializer(changed).data, status=202, headers=version_header(changed))
 
-    def change(self, request: Request, verb: str, ref: str, **values: Any) -> Job:
+    def change_job(self, request: Request, verb: str, ref: str, **values: Any) -> Job:
         job = job_get(viewer=self.viewer, workspace=self.workspace, ref=ref)
         if job.submitted_by_id != self.viewer.pk:
             scope_require(request, Permission.JOB_STOP_ANY)
@@ -78,7 +78,7 @@ class JobCancelView(_Action):
     @_schema
     def post(self, request: Request, ws: str, job: str) -> Response:
         """Cancel the job: pending jobs immediately, others when their pods are deleted."""
-        return self.act(request, "cancel")
+        return self.act_on_job(request, "cancel")
 
 
 class JobSuspendView(_Action):
@@ -86,7 +86,7 @@ class JobSuspendView(_Action):
     @_schema
     def post(self, request: Request, ws: str, job: str) -> Response:
         """Suspend the job and release its resources."""
-        return self.act(request, "suspend")
+        return self.act_on_job(request, "suspend")
 
 
 class JobResumeView(_Action):
@@ -94,7 +94,7 @@ class JobResumeView(_Action):
     @_schema
     def post(self, request: Request, ws: str, job: str) -> Response:
         """Return the job to its queue."""
-        return self.act(request, "resume")
+        return self.act_on_job(request, "resume")
 
 
 class JobPriorityView(_Action):
@@ -110,7 +110,7 @@ class JobPriorityView(_Action):
         """Set another priority class that the workspace can use."""
         wanted = PrioritySerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        return self.act(request, "priority", **wanted.validated_data)
+        return self.act_on_job(request, "priority", **wanted.validated_data)
 
 
 class JobCloneView(WorkspaceView):
@@ -166,7 +166,7 @@ class JobActionsView(_Action):
         item: dict[str, Any] = {"ref": ref, "succeeded": False, "job": None, "problem": None}
         try:
             with transaction.atomic():
-                changed = self.change(request, action, ref, **extra)
+                changed = self.change_job(request, action, ref, **extra)
         except AllotmentError as error:
             if isinstance(error, PermissionDenied):
                 self._note_denied(action, ref, error)

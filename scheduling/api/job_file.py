@@ -7,18 +7,18 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from scheduling.job_file.describing import describe, field_default
+from scheduling.job_file.describing import describe_field, field_default
 from scheduling.job_file.environment import Variables
 from scheduling.job_file.field import Field
 from scheduling.job_file.fields import ALL, FIELDS, fields_below
 from scheduling.job_file.kinds import (
-    Choice,
+    ChoiceKind,
+    FieldKind,
     Flag,
-    Kind,
-    Labels,
+    LabelsKind,
     NodeTerms,
     Number,
-    Part,
+    PartKind,
     Parts,
     Percent,
     PodTerms,
@@ -36,7 +36,7 @@ def _wire_field(field: Field) -> Any:
     match kind:
         case Parts():
             return _component(kind.name)(many=True, **options)
-        case Part():
+        case PartKind():
             return _component(kind.name)(**options)
         case Texts():
             child = serializers.CharField(max_length=kind.length, allow_blank=not kind.forms)
@@ -44,14 +44,14 @@ def _wire_field(field: Field) -> Any:
         case Wholes():
             number = serializers.IntegerField(min_value=kind.low, max_value=kind.high)
             return serializers.ListField(child=number, max_length=kind.most, **options)
-        case Labels():
+        case LabelsKind():
             return serializers.DictField(child=serializers.CharField(allow_blank=True), **options)
         case Variables() | NodeTerms() | PodTerms():
             return serializers.DictField(child=serializers.JSONField(), **options)
     return _scalar(kind, options)
 
 
-def _scalar(kind: Kind, options: dict[str, Any]) -> Any:
+def _scalar(kind: FieldKind, options: dict[str, Any]) -> Any:
     match kind:
         case Whole():
             return serializers.IntegerField(min_value=kind.low, max_value=kind.high, **options)
@@ -61,7 +61,7 @@ def _scalar(kind: Kind, options: dict[str, Any]) -> Any:
             return serializers.FloatField(min_value=kind.low, max_value=kind.high, **options)
         case Flag():
             return serializers.BooleanField(**options)
-        case Choice():
+        case ChoiceKind():
             names = list(zip(kind.among, kind.labels or kind.among, strict=True))
             return serializers.ChoiceField(choices=names, **options)
         case Text():
@@ -71,7 +71,7 @@ def _scalar(kind: Kind, options: dict[str, Any]) -> Any:
 
 def _options(field: Field) -> dict[str, Any]:
     """Return the options of a serializer field: whether it is required, its default and its help."""
-    options: dict[str, Any] = {"help_text": describe(field)} if describe(field) else {}
+    options: dict[str, Any] = {"help_text": describe_field(field)} if describe_field(field) else {}
     if field.default is not None:
         return options | {"default": field_default(field)}
     options["required"] = bool(field.required)
@@ -80,14 +80,14 @@ def _options(field: Field) -> dict[str, Any]:
     return options
 
 
-_PATHS: Final = {field.kind.name: field.path for field in reversed(ALL) if isinstance(field.kind, Part)}
+_PATHS: Final = {field.kind.name: field.path for field in reversed(ALL) if isinstance(field.kind, PartKind)}
 """The first mapping of each component: what has the same name has the same fields."""
 
 
 @cache
 def _component(name: str) -> type[serializers.Serializer[Any]]:
     kind = FIELDS[_PATHS[name]].kind
-    one_of = kind.one_of if isinstance(kind, Part) else ()
+    one_of = kind.one_of if isinstance(kind, PartKind) else ()
     said = f"Exactly one of {', '.join(f'`{key}`' for key in one_of)}." if one_of else ""
     return _serializer(name, _PATHS[name], said)
 

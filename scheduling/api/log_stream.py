@@ -48,7 +48,7 @@ class Reader(LiveStream):
         super().__init__(caller)
         self._request, self._slug, self._follower = request, slug, follower
 
-    def poll(self) -> tuple[str, bool]:
+    def poll_text(self) -> tuple[str, bool]:
         """Return what was printed since the last call."""
         user = signed_in_still(self._request)
         with row_scope.use_scope(scope_of(user)):

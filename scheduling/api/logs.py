@@ -48,7 +48,7 @@ class LogsQuery(QuerySerializer):
 
 
 class JobLogsView(JobView):
-    """What a job printed; the cluster is asked, whatever time it takes."""
+    """The output of a job; the cluster is asked, whatever time it takes."""
 
     reads_together = False
     content_negotiation_class = AnyAccept

@@ -1,4 +1,4 @@
-"""Who holds nodes and cards, for operators."""
+"""The holders of nodes and cards, for platform admins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tenants.api.schema import problem_responses
 
 
 class NodeHoldsQuery(OneNodeQuery, OffsetQuery):
-    """Which node, and which part of the list."""
+    """The query: a node, and a part of the list."""
 
 
 class NodeHoldsView(OperatorView):

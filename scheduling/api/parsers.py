@@ -33,7 +33,7 @@ class OldYamlParser(JobYamlParser):
 
 
 class TextYamlParser(JobYamlParser):
-    """What some editors and proxies call it."""
+    """The media type that some editors and proxies use for YAML."""
 
     media_type = "text/yaml"
 

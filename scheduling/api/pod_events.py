@@ -34,7 +34,7 @@ class PodEventsQuery(QuerySerializer):
 
 
 class JobPodEventsView(JobView):
-    """What a cluster notes about pods; it is asked, whatever time it takes."""
+    """The events of pods in a cluster; it is asked, whatever time it takes."""
 
     reads_together = False
 

@@ -207,7 +207,7 @@ class TenantPolicyView(PlaceView):
 
 
 class WorkspacePolicyView(WorkspaceView):
-    """What counts for jobs of a workspace."""
+    """The policy that applies to jobs of a workspace."""
 
     points: ClassVar = {"GET": Permission.TENANT_VIEW}
 

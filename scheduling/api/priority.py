@@ -141,7 +141,7 @@ class PriorityClassView(PlatformView):
 
 
 class PriorityGrantsView(PlatformView):
-    """Who may use raised classes."""
+    """The tenants that may use raised classes."""
 
     points = {"GET": Permission.TENANT_VIEW, "POST": Permission.QUEUE_EDIT}
 

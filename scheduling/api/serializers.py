@@ -39,7 +39,7 @@ class ReasonSerializer(serializers.Serializer[Any]):
 
 
 def reason_of(job: Job | JobRow) -> dict[str, Any] | None:
-    """Why a job waits, as `ReasonSerializer` describes it."""
+    """Return the reason of a pending job, as `ReasonSerializer` describes it."""
     if not job.reason:
         return None
     return {
@@ -132,7 +132,9 @@ class PositionSerializer(serializers.Serializer[Any]):
 
 
 class IdleSerializer(serializers.Serializer[Any]):
-    """How long all GPUs of a running job have been idle, and what the workspace's policy does about it."""
+    """The time for which all GPUs of a running job have been idle, and the action of the workspace's
+    policy.
+    """
 
     since = serializers.DateTimeField()
     seen_at = serializers.DateTimeField(help_text="Latest measurement that showed it.")
@@ -146,7 +148,7 @@ class IdleSerializer(serializers.Serializer[Any]):
 
 
 class ExtensionRequestSerializer(StrictSerializer):
-    """By how long the action on an idle job is put off."""
+    """The time by which the action on an idle job is put off."""
 
     seconds = serializers.IntegerField(
         default=None, allow_null=True, min_value=1, max_value=2**31 - 1, help_text="null: the idle timeout."

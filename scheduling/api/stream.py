@@ -101,15 +101,17 @@ class EventStreamView(PlatformView):
         query = read_query(request, StreamQuery)
         slug = query.get("workspace", "")
         _scope(self.viewer, slug)
-        _Reader.require_room(self.viewer.pk, _("Too many open event streams (%(count)s). Close one first."))
+        _EventReader.require_room(
+            self.viewer.pk, _("Too many open event streams (%(count)s). Close one first.")
+        )
         after = _last_event(request.headers.get(_FIELD), query.get("cursor"))
-        return _Reader(
+        return _EventReader(
             request, self.viewer.pk, slug, event_latest() if after is None else after
         ).build_response()
 
 
 def _scope(viewer: User, slug: str) -> Q:
-    """Which events the viewer may read. Raises: NotFound, PermissionDenied."""
+    """Return the events that the viewer may read. Raises: NotFound, PermissionDenied."""
     workspace = workspace_get(viewer=viewer, slug=slug) if slug else None
     permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
     return Q(job__workspace=workspace) if workspace else Q()
@@ -125,7 +127,7 @@ def _last_event(header: str | None, cursor: int | None) -> int | None:
     return found
 
 
-class _Reader(LiveStream):
+class _EventReader(LiveStream):
     """One open stream; a page of the console needs one."""
 
     look_every_s = 1.0
@@ -142,7 +144,7 @@ class _Reader(LiveStream):
         self._checked = 0.0
         self._rows = row_scope.NOTHING
 
-    def poll(self) -> tuple[str, bool]:
+    def poll_text(self) -> tuple[str, bool]:
         """Return the events since the last call; there is always more to come."""
         if self._scope is None or time.monotonic() - self._checked >= CHECK_EVERY_S:
             self._scope = self._check()

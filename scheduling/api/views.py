@@ -116,7 +116,7 @@ def _effect(checked: Submission, reading: JobReading) -> dict[str, Any]:
         "priority_class": checked.priority.name,
         "tasks": spec.task_count,
         "min_run_s": checked.min_run_s,
-        "demand": spec.demand(),
+        "demand": spec.total_demand(),
         "defaults": reading.filled,
     }
 

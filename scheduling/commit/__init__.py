@@ -27,7 +27,7 @@ from foundation.messaging import leases, outbox
 from foundation.sql.prepared import PreparedQuery
 from quotas.selectors.tree import load_tree
 from scheduling.commit import admission, evictions
-from scheduling.commit.batch import Batch, write_decisions, write_events
+from scheduling.commit.batch import CommitBatch, write_decisions, write_events
 from scheduling.commit.bundles import Bundle, bundles_of
 from scheduling.commit.limits import AdmissionLimits
 from scheduling.commit.reasons import commit_reasons
@@ -53,8 +53,9 @@ _CLUSTERS: Final = PreparedQuery(
 
 @dataclass(slots=True)
 class Committed:
-    """What a commit did: jobs admitted, told to leave or promised a place, decisions dropped together
-    with what belongs to them, waiting reasons changed."""
+    """The result of a commit: jobs admitted, marked for eviction or given a claim, decisions dropped
+    together with their bundle, pending reasons changed.
+    """
 
     admitted: int = 0
     evicted: int = 0
@@ -62,7 +63,7 @@ class Committed:
     dropped: int = 0
     reasons_changed: int = 0
 
-    def add(self, batch: Batch) -> None:
+    def add_batch(self, batch: CommitBatch) -> None:
         """Count what one transaction did."""
         self.admitted += len(batch.admitted)
         self.evicted += len(batch.evicted)
@@ -82,12 +83,12 @@ def commit_cycle(
     commit, bundles, done = _Commit(cell_id, epoch, taken, now), bundles_of(others), Committed()
     try:
         if bundles:
-            done.add(commit.together(bundles))
+            done.add_batch(commit.write_together(bundles))
     except (NoLongerFree, IntegrityError):
         # Something was taken or has failed since the snapshot, or cannot be written at all. One by one,
         # so that only what no longer holds is lost and not its whole cycle.
         for bundle in bundles:
-            commit.alone(bundle, done)
+            commit.write_alone(bundle, done)
     done.reasons_changed = commit_reasons(cell_id, epoch, taken, result.outcomes, now)
     return done
 
@@ -101,10 +102,10 @@ class _Commit:
     taken: CellSnapshot
     now: datetime
 
-    def alone(self, bundle: Bundle, done: Committed) -> None:
+    def write_alone(self, bundle: Bundle, done: Committed) -> None:
         """Write one bundle; if it cannot be, it is dropped."""
         try:
-            done.add(self.together([bundle]))
+            done.add_batch(self.write_together([bundle]))
             return
         except NoLongerFree as error:
             log.info("decision dropped", jobs=sorted(bundle.jobs), why=error.detail)
@@ -113,7 +114,7 @@ class _Commit:
         done.dropped += 1
 
     @transaction.atomic
-    def together(self, bundles: Sequence[Bundle]) -> Batch:
+    def write_together(self, bundles: Sequence[Bundle]) -> CommitBatch:
         """Write all of them in one transaction, but those that no longer hold.
 
         Raises: LeaseLost; NoLongerFree, IntegrityError when nothing of it is written.
@@ -123,7 +124,7 @@ class _Commit:
         current = {key for key, job in jobs.items() if job.version == self.taken.jobs[key].version}
         _lock_allocations(jobs, bundles)
         limits = AdmissionLimits(_admitted(bundles, jobs), self.now)
-        batch = Batch(cell, self.now, self.taken, load_tree(self.cell_id), jobs, limits)
+        batch = CommitBatch(cell, self.now, self.taken, load_tree(self.cell_id), jobs, limits)
         tasks = admission.tasks_of(decision for bundle in bundles for decision in bundle.decisions)
         for bundle in bundles:
             if bundle.jobs <= current and self._carry_out(batch, bundle, tasks):
@@ -135,7 +136,7 @@ class _Commit:
         faults.fault_point("commit.after_write")
         return batch
 
-    def _carry_out(self, batch: Batch, bundle: Bundle, tasks: admission.TaskIds) -> bool:
+    def _carry_out(self, batch: CommitBatch, bundle: Bundle, tasks: admission.TaskIds) -> bool:
         """Do it if everything it needs still holds; returns whether it did."""
         first = bundle.decisions[0]
         if first.kind is em.DecisionKind.ADMIT:
@@ -161,7 +162,9 @@ def _admitted(bundles: Iterable[Bundle], jobs: Mapping[str, Job]) -> list[Job]:
 
 
 def _lock_allocations(jobs: dict[str, Job], bundles: Iterable[Bundle]) -> None:
-    """Of all jobs that are to give way, in one order: workers note what they did with pods of many jobs."""
+    """Lock the allocations of all jobs that are to be evicted, in one order: workers note what they did
+    with pods of many jobs.
+    """
     givers = {d.job for bundle in bundles for d in bundle.decisions if d.kind in evictions.GIVING}
     if not givers:
         return
@@ -170,7 +173,7 @@ def _lock_allocations(jobs: dict[str, Job], bundles: Iterable[Bundle]) -> None:
     list(present.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk"))
 
 
-def _write(batch: Batch) -> None:
+def _write(batch: CommitBatch) -> None:
     clusters = evictions.remove_pods(batch)
     admission.write_admissions(batch)
     evictions.write_claims(batch)

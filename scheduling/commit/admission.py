@@ -19,9 +19,9 @@ from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from quotas.models import QuotaKey
 from quotas.services.ledger import ledger_reserve
 from quotas.tree import QuotaTree, is_at_least
-from scheduling.commit.batch import CHUNK, Batch, task_key
+from scheduling.commit.batch import CHUNK, CommitBatch, task_key
 from scheduling.engine import model as em
-from scheduling.lifecycle.transitions import admit, advance
+from scheduling.lifecycle.transitions import admit_jobs, advance_job
 from scheduling.models import (
     Allocation,
     Attempt,
@@ -71,21 +71,21 @@ def tasks_of(decisions: Iterable[em.Decision]) -> TaskIds:
     return found
 
 
-def admit_job(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
+def admit_job(batch: CommitBatch, decision: em.Decision, tasks: TaskIds) -> bool:
     """Admit a job if the quota of this moment allows it; returns whether it did."""
     job, amounts = batch.jobs[decision.job], amounts_of(decision)
     if not _fits(batch, job, amounts) or not batch.limits.allow_job(job, amounts):
         return False
-    return _book(batch, decision, amounts, tasks)
+    return _write_admission(batch, decision, amounts, tasks)
 
 
-def record_admission(batch: Batch, decision: em.Decision, tasks: TaskIds) -> bool:
+def record_admission(batch: CommitBatch, decision: em.Decision, tasks: TaskIds) -> bool:
     """Book an admission that stands, whoever decided it; returns whether the job was still waiting."""
-    return _book(batch, decision, amounts_of(decision), tasks)
+    return _write_admission(batch, decision, amounts_of(decision), tasks)
 
 
-def _book(
-    batch: Batch, decision: em.Decision, amounts: Mapping[em.FlavorResource, int], tasks: TaskIds
+def _write_admission(
+    batch: CommitBatch, decision: em.Decision, amounts: Mapping[em.FlavorResource, int], tasks: TaskIds
 ) -> bool:
     job = batch.jobs[decision.job]
     if job.state != JobState.QUEUED or job.pk in batch.admitted:
@@ -107,7 +107,7 @@ def amounts_of(decision: em.Decision) -> dict[em.FlavorResource, int]:
     return dict(sorted(amounts.items()))
 
 
-def grow_job(batch: Batch, decision: em.Decision) -> bool:
+def grow_job(batch: CommitBatch, decision: em.Decision) -> bool:
     """Give a running job more tasks if the quota of this moment allows it; returns whether it did."""
     job, amounts = batch.jobs[decision.job], amounts_of(decision)
     attempt = Attempt.unscoped.filter(job=job, ended_at__isnull=True).first()
@@ -145,28 +145,30 @@ def _places_to_grow(job: Job, decision: em.Decision) -> list[tuple[em.Allocation
     return found
 
 
-def _note_growth(batch: Batch, attempt: Attempt, decision: em.Decision, loans: Iterable[em.Charge]) -> None:
+def _note_growth(
+    batch: CommitBatch, attempt: Attempt, decision: em.Decision, loans: Iterable[em.Charge]
+) -> None:
     job, borrowed = batch.jobs[decision.job], Counter(attempt.borrowed)
     for loan in loans:
         borrowed[f"{loan.flavor}/{loan.resource}"] += loan.amount
     Attempt.unscoped.filter(pk=attempt.pk).update(borrowed=dict(borrowed), scaled_at=batch.now)
     numbers = _summary(decision, attempt.number)
-    advance(job, code="grown", now=batch.now, numbers=numbers)
+    advance_job(job, code="grown", now=batch.now, numbers=numbers)
     batch.add_decision(job, DecisionKind.GROW, "", numbers)
 
 
-def fits_quota(batch: Batch, decision: em.Decision) -> bool:
+def fits_quota(batch: CommitBatch, decision: em.Decision) -> bool:
     """Return whether the tree allows the admission at this moment."""
     return _fits(batch, batch.jobs[decision.job], amounts_of(decision))
 
 
-def _fits(batch: Batch, job: Job, amounts: Mapping[em.FlavorResource, int]) -> bool:
+def _fits(batch: CommitBatch, job: Job, amounts: Mapping[em.FlavorResource, int]) -> bool:
     node, tree = str(job.queue.node_id), batch.tree
     return all(is_at_least(tree.available(node, key), amount) for key, amount in amounts.items())
 
 
 def _collect(
-    batch: Batch, decision: em.Decision, job: Job, tasks: Mapping[tuple[str, int], uuid.UUID]
+    batch: CommitBatch, decision: em.Decision, job: Job, tasks: Mapping[tuple[str, int], uuid.UUID]
 ) -> None:
     number = job.attempt_number + 1
     borrowed = {f"{c.flavor}/{c.resource}": c.amount for c in decision.borrowed}
@@ -184,7 +186,7 @@ def _collect(
 
 
 def _hold(
-    batch: Batch,
+    batch: CommitBatch,
     item: em.Allocation,
     whose: tuple[uuid.UUID, uuid.UUID],
     namespace: str,
@@ -214,28 +216,28 @@ def _summary(decision: em.Decision, attempt: int) -> dict[str, Any]:
 
 
 def with_loans(decision: em.Decision, tree: QuotaTree[em.FlavorResource], node: str) -> em.Decision:
-    """With what it takes its queue, of which `node` is the quota node, beyond its own quota.
+    """Return the charges with the amount beyond the queue's own quota, of which `node` is the quota node.
 
     For an admission that is followed: whoever decided it knew nothing of the queue's quota.
     """
 
-    def beyond(key: em.FlavorResource, amount: int) -> int:
+    def amount_beyond(key: em.FlavorResource, amount: int) -> int:
         own = tree.limits(node, key).own_nominal
         return 0 if own is None else max(tree.usage(node, key) + amount - own, 0)
 
     amounts = amounts_of(decision).items()
-    loans = (em.Charge(*key, beyond(key, amount) - beyond(key, 0)) for key, amount in amounts)
+    loans = (em.Charge(*key, amount_beyond(key, amount) - amount_beyond(key, 0)) for key, amount in amounts)
     return replace(decision, borrowed=tuple(loan for loan in loans if loan.amount))
 
 
-def write_admissions(batch: Batch, *, in_use: bool = False) -> None:
+def write_admissions(batch: CommitBatch, *, in_use: bool = False) -> None:
     """Take quota, nodes and cards, and write what holds them.
 
     `in_use`: pods hold the nodes and cards already. Raises: NoLongerFree; IntegrityError.
     """
     if not batch.admitted and not batch.allocations:
         return
-    if refused := batch.admitted.keys() - admit(batch.admitted.values(), now=batch.now):
+    if refused := batch.admitted.keys() - admit_jobs(batch.admitted.values(), now=batch.now):
         raise NoLongerFree(f"job {min(refused)} has moved on")
     ledger_reserve(batch.ledger, now=batch.now)
     nodes_take(batch.nodes, in_use=in_use)
@@ -248,14 +250,14 @@ def write_admissions(batch: Batch, *, in_use: bool = False) -> None:
     transaction.on_commit(partial(_count_waits, batch), robust=True)
 
 
-def _count_waits(batch: Batch) -> None:
+def _count_waits(batch: CommitBatch) -> None:
     for _, key, number, *_ in batch.attempts:
         if number == 1:
             counters.WAIT.observe((batch.now - batch.admitted[key].submitted_at).total_seconds())
 
 
-def _count_users(batch: Batch) -> None:
-    """From its first admission on a user counts; until the next sample as one who used nothing before."""
+def _count_users(batch: CommitBatch) -> None:
+    """Count a user from its first admission on; until the next sample as one without earlier use."""
     users = {
         (job.queue_id, job.submitted_by_id): UserUsage(
             queue_id=job.queue_id, user_id=job.submitted_by_id, at=batch.now

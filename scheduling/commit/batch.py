@@ -16,7 +16,7 @@ from quotas.models import QuotaKey
 from quotas.tree import QuotaTree
 from scheduling.commit.limits import AdmissionLimits
 from scheduling.engine import model as em
-from scheduling.lifecycle.journal import JournalStep, tell_jobs
+from scheduling.lifecycle.journal import JournalStep, log_jobs
 from scheduling.models import Claim, Decision, DecisionKind, Job, JobEvent
 from scheduling.snapshots import CellSnapshot
 
@@ -29,9 +29,10 @@ _DECISION: Final = ("cell_id", "job_id", "cycle", "epoch", "kind", "code", "numb
 
 
 @dataclass(slots=True)
-class Batch:
-    """What one transaction writes. `jobs` are locked and as they are now, by id; `bound` are the tasks that
-    get places."""
+class CommitBatch:
+    """The rows that one transaction writes. `jobs` are locked and as they are now, by id; `bound` are the
+    tasks that get places.
+    """
 
     cell: Cell
     now: datetime
@@ -80,14 +81,14 @@ def decision_row(
     beneficiary: str | None = None,
 ) -> Row:
     """A decision of the cell's present cycle, not yet written."""
-    whom = uuid.UUID(beneficiary) if beneficiary else None
-    return cell.pk, job.pk, cell.cycle_number, cell.epoch, kind, code, dict(numbers), whom
+    beneficiary_id = uuid.UUID(beneficiary) if beneficiary else None
+    return cell.pk, job.pk, cell.cycle_number, cell.epoch, kind, code, dict(numbers), beneficiary_id
 
 
 def write_events(rows: Sequence[Row]) -> None:
     """Write the lines of stories."""
     insert_values(JobEvent, _EVENT, rows)
-    tell_jobs(JournalStep(job, code, numbers=numbers) for job, _, code, numbers in rows)
+    log_jobs(JournalStep(job, code, numbers=numbers) for job, _, code, numbers in rows)
 
 
 def write_decisions(rows: Sequence[Row]) -> None:
@@ -96,5 +97,5 @@ def write_decisions(rows: Sequence[Row]) -> None:
 
 
 def task_key(allocation: em.Allocation) -> tuple[str, int]:
-    """How a task is told from others of its job."""
+    """Return the key of a task among those of its job."""
     return allocation.role, allocation.index

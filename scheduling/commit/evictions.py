@@ -15,14 +15,14 @@ from django.db.models import Q
 from foundation.audit import audit_log
 from foundation.core.actor import SYSTEM
 from foundation.sql.prepared import PreparedQuery
-from scheduling.commit.batch import CHUNK, Batch
+from scheduling.commit.batch import CHUNK, CommitBatch
 from scheduling.commit.bundles import Bundle
 from scheduling.engine import model as em
 from scheduling.engine_input import job_history
 from scheduling.engine_input.config import engine_config
 from scheduling.lifecycle.job_lifecycle import mark_evicting, note_removal, note_shrink
 from scheduling.lifecycle.retry import after_eviction
-from scheduling.lifecycle.transitions import advance
+from scheduling.lifecycle.transitions import advance_job
 from scheduling.models import Claim, DecisionKind, IdleStretch, Job, JobState
 from scheduling.snapshots import with_names
 
@@ -42,8 +42,8 @@ _THEN: Final = {
 _CLAIMED: Final = PreparedQuery(lambda jobs: Claim.unscoped.filter(job__pk__any_of=jobs).values_list("pk"))
 
 
-def holds_still(batch: Batch, decision: em.Decision) -> bool:
-    """Whether the job is in a state in which the decision can be carried out."""
+def holds_still(batch: CommitBatch, decision: em.Decision) -> bool:
+    """Return whether the job is in a state in which the decision can be carried out."""
     job = batch.jobs[decision.job]
     if decision.kind is em.DecisionKind.PARK:
         return job.state == JobState.QUEUED
@@ -52,7 +52,7 @@ def holds_still(batch: Batch, decision: em.Decision) -> bool:
     return job.state in LIVE
 
 
-def carry_out(batch: Batch, bundle: Bundle) -> None:
+def carry_out(batch: CommitBatch, bundle: Bundle) -> None:
     """Tell jobs to leave and note the promises; rows are written with the rest of the batch.
 
     Raises: StaleJob, IllegalTransition.
@@ -74,7 +74,7 @@ def carry_out(batch: Batch, bundle: Bundle) -> None:
                 _evict(batch, job, decision)
 
 
-def _evict(batch: Batch, job: Job, decision: em.Decision) -> None:
+def _evict(batch: CommitBatch, job: Job, decision: em.Decision) -> None:
     rule, numbers = _rule(decision), _numbers(batch, job, decision)
     then = _THEN.get(decision.rule, JobState.QUEUED) if decision.rule else JobState.QUEUED
     mark_evicting(job=job, rule=rule, then=then, now=batch.now, numbers=numbers)
@@ -85,9 +85,9 @@ def _evict(batch: Batch, job: Job, decision: em.Decision) -> None:
     _record(job, "job.evict", rule, numbers)
 
 
-def _shrink(batch: Batch, job: Job, decision: em.Decision) -> None:
+def _shrink(batch: CommitBatch, job: Job, decision: em.Decision) -> None:
     rule, numbers = _rule(decision), _numbers(batch, job, decision)
-    advance(job, code="shrunk", now=batch.now, numbers={"rule": rule, **numbers})
+    advance_job(job, code="shrunk", now=batch.now, numbers={"rule": rule, **numbers})
     note_shrink(job, batch.now)
     if decision.rule is em.EvictRule.IDLE:
         IdleStretch.unscoped.filter(job=job).update(acted_at=batch.now)
@@ -107,14 +107,16 @@ def _rule(decision: em.Decision) -> str:
     return decision.rule.value if decision.rule else ""
 
 
-def _numbers(batch: Batch, job: Job, decision: em.Decision) -> dict[str, Any]:
-    """What the job's own people are told: the size of it, and for whom if that is one of their own jobs."""
+def _numbers(batch: CommitBatch, job: Job, decision: em.Decision) -> dict[str, Any]:
+    """Return the numbers for the job's owners: its size, and the beneficiary if that is one of their own
+    jobs.
+    """
     held = batch.taken.snapshot.allocations
-    gone = [held[key] for key in decision.released if key in held]
+    released = [held[key] for key in decision.released if key in held]
     numbers: dict[str, Any] = {
         **with_names(decision.numbers, batch.taken.names),
         "tasks": len(decision.released),
-        "cards": sum(len(allocation.slices) for allocation in gone),
+        "cards": sum(len(allocation.slices) for allocation in released),
     }
     other = batch.taken.jobs.get(decision.beneficiary) if decision.beneficiary else None
     if other is not None and other.workspace_id == job.workspace_id:
@@ -122,7 +124,9 @@ def _numbers(batch: Batch, job: Job, decision: em.Decision) -> dict[str, Any]:
     return numbers
 
 
-def _promise(batch: Batch, job: Job, places: tuple[em.Allocation, ...], leaving: tuple[str, ...]) -> None:
+def _promise(
+    batch: CommitBatch, job: Job, places: tuple[em.Allocation, ...], leaving: tuple[str, ...]
+) -> None:
     until = batch.now + timedelta(seconds=engine_config().preemption.claim_timeout_s)
     claim = em.Claim(
         job=str(job.pk), allocations=places, leaving=leaving, until=em.Instant(until.timestamp())
@@ -131,8 +135,8 @@ def _promise(batch: Batch, job: Job, places: tuple[em.Allocation, ...], leaving:
     batch.claims[job.pk] = Claim(job=job, content=job_history.claim_content(claim), expires_at=until)
 
 
-def _places(batch: Batch, decision: em.Decision) -> tuple[em.Allocation, ...]:
-    """Where all of a mover will stand: it restarts as a whole, so what need not move is kept for it too."""
+def _places(batch: CommitBatch, decision: em.Decision) -> tuple[em.Allocation, ...]:
+    """Return all places of a job that moves: it restarts as a whole, so unmoved tasks keep a claim too."""
     moved = {allocation.id: allocation for allocation in decision.allocations}
     stays = [a for a in batch.taken.snapshot.allocations_of(decision.job) if a.id not in decision.released]
     return (*decision.allocations, *(a for a in stays if a.id not in moved and not a.leaving))
@@ -148,7 +152,7 @@ def _in_the_way(decision: em.Decision, bundle: Bundle) -> tuple[str, ...]:
     )
 
 
-def remove_pods(batch: Batch) -> set[uuid.UUID]:
+def remove_pods(batch: CommitBatch) -> set[uuid.UUID]:
     """Have the pods of everybody who gives way removed; returns the clusters that have to be told."""
     if not batch.evicted and not batch.given_up:
         return set()
@@ -160,7 +164,7 @@ def remove_pods(batch: Batch) -> set[uuid.UUID]:
     return note_removal(which, batch.now)
 
 
-def write_claims(batch: Batch) -> None:
+def write_claims(batch: CommitBatch) -> None:
     """Store and end promises."""
     ended = [pk for (pk,) in _CLAIMED.for_any(sorted(batch.unclaimed))]
     for first in range(0, len(ended), CHUNK):

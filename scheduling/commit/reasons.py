@@ -1,4 +1,4 @@
-"""Why each job waits, stored where that has changed since it was last written."""
+"""The reason of each pending job, stored where it has changed since it was last written."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _steady(numbers: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, A
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a job waits, as it is stored."""
+    """The reason of a pending job, as it is stored."""
 
     job: Job
     code: str
@@ -58,7 +58,7 @@ class Wait:
         known = (self.job.reason, self.job.reason_numbers, self.job.reason_help)
         return known != (self.code, self.numbers, self.helps) or self.job.reason_at is None
 
-    def keep(self, at: datetime) -> None:
+    def update_job(self, at: datetime) -> None:
         """Let the job say what its row now says."""
         job = self.job
         job.reason, job.reason_numbers, job.reason_help = self.code, self.numbers, self.helps
@@ -78,23 +78,23 @@ def commit_reasons(
     """
     outcomes = list(outcomes)
     foreign = _foreign(cell_id, outcomes)
-    told = [
+    changed = [
         (wait, outcome)
         for outcome in outcomes
         # Most are told what they were told before: they must cost next to nothing.
-        if (foreign or taken.told.get(outcome.job) is not outcome)
+        if (foreign or taken.reported.get(outcome.job) is not outcome)
         and (wait := _news(taken, outcome, foreign)) is not None
     ]
-    news = [wait for wait, _ in told]
+    news = [wait for wait, _ in changed]
     with transaction.atomic():
         cell = leases.lock_current(Cell, cell_id, epoch)
-        _tell(news, now)
+        _publish(news, now)
         write_decisions([decision for wait in news for decision in _decisions(cell, wait)])
         _CYCLE_DONE(cell_id, now)
-    for wait, outcome in told:
-        wait.keep(now)
+    for wait, outcome in changed:
+        wait.update_job(now)
         if all(item["code"] != FOREIGN_WORK for item in wait.helps):
-            taken.told[outcome.job] = outcome
+            taken.reported[outcome.job] = outcome
     return len(news)
 
 
@@ -107,32 +107,32 @@ def _news(taken: CellSnapshot, outcome: em.JobOutcome, foreign: Mapping[str, int
         return None
     # What others hold is no part of the outcome, and may be another amount each time.
     helped = _others_hold(outcome, foreign, taken.names)
-    told = None if helped else taken.told.get(outcome.job)
-    if told is not None and _alike(told, outcome):
+    changed = None if helped else taken.reported.get(outcome.job)
+    if changed is not None and _is_equal(changed, outcome):
         return None
-    taken.told.pop(outcome.job, None)
+    taken.reported.pop(outcome.job, None)
     helps = [{"code": h.code.value, "numbers": _steady(h.numbers, taken.names)} for h in outcome.help]
     numbers = _steady(outcome.numbers, taken.names)
     wait = Wait(job, outcome.reason.value, numbers, helps + helped)
     if wait.is_news:
         return wait
     if not helped:
-        taken.told[outcome.job] = outcome
+        taken.reported[outcome.job] = outcome
     return None
 
 
-def _alike(told: em.JobOutcome, outcome: em.JobOutcome) -> bool:
+def _is_equal(changed: em.JobOutcome, outcome: em.JobOutcome) -> bool:
     """Tell whether both are stored as the same; in doubt no."""
-    if told.reason is not outcome.reason or told.help != outcome.help:
+    if changed.reason is not outcome.reason or changed.help != outcome.help:
         return False
-    known, numbers = told.numbers, outcome.numbers
+    known, numbers = changed.numbers, outcome.numbers
     return known == numbers or (
         known.keys() == numbers.keys()
         and all(known[key] == value for key, value in numbers.items() if key not in _VOLATILE)
     )
 
 
-def _tell(waits: Sequence[Wait], now: datetime) -> None:
+def _publish(waits: Sequence[Wait], now: datetime) -> None:
     """Write what jobs are told. One that has moved on, or waits no longer, keeps what it says now."""
     # Locked first, in the order in which everybody does.
     current = dict(_WAITING.for_any(sorted(wait.job.pk for wait in waits)))
@@ -154,7 +154,9 @@ def _foreign(cell_id: uuid.UUID, outcomes: Iterable[em.JobOutcome]) -> Mapping[s
 def _others_hold(
     outcome: em.JobOutcome, foreign: Mapping[str, int], names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """That work of others takes the room: how many cards, and nothing that would tell whose it is."""
+    """Return the numbers of a job that foreign pods block: how many cards, and nothing that names their
+    owner.
+    """
     if not foreign or outcome.reason is not em.Reason.NO_ROOM:
         return []
     flavor = str(outcome.numbers.get("flavor", ""))

@@ -1,4 +1,4 @@
-"""What can keep a case or a foreign object from being read."""
+"""The errors of a case or a foreign object that can't be read."""
 
 from __future__ import annotations
 

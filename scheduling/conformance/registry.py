@@ -1,4 +1,4 @@
-"""Which adapter runs a file of cases: every module below `kueue` and `kai` offers its tables by name."""
+"""The adapter of each file of cases: every module below `kueue` and `kai` offers its tables by name."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ from foundation.messaging import outbox
 from quotas.selectors.tree import load_tree
 from scheduling import engine
 from scheduling.commit import admission
-from scheduling.commit.batch import Batch, write_decisions, write_events
+from scheduling.commit.batch import CommitBatch, write_decisions, write_events
 from scheduling.commit.limits import AdmissionLimits
 from scheduling.engine import model as em
 from scheduling.engine_input.config import engine_config
 from scheduling.engine_input.jobs import engine_job
 from scheduling.models import Job, JobRole
 from scheduling.snapshots import CellSnapshot, with_names
-from scheduling.snapshots.cell_parts import Seeker, seats_snapshot
+from scheduling.snapshots.cell_parts import Seeker, placement_snapshot
 
 log = structlog.get_logger(__name__)
 
@@ -49,20 +49,20 @@ def place_admitted(
         return []
     jobs = {str(job.pk): job for job, _, _ in admitted}
     seekers = [_seeker(job, roles, verdict) for job, roles, verdict in admitted]
-    taken = seats_snapshot(cluster, seekers, jobs)
+    taken = placement_snapshot(cluster, seekers, jobs)
     result = engine.run_cycle(taken.snapshot, _config(), em.Instant(now.timestamp()))
     verdicts = {str(job.pk): verdict for job, _, verdict in admitted}
     for decision in result.decisions:
         if decision.kind is em.DecisionKind.ADMIT:
-            _book(cluster, taken, decision, verdicts[decision.job], now)
+            _write_placement(cluster, taken, decision, verdicts[decision.job], now)
     return [
-        (jobs[outcome.job], outcome.reason.value, _told(outcome, taken))
+        (jobs[outcome.job], outcome.reason.value, _numbers(outcome, taken))
         for outcome in result.outcomes
         if outcome.reason is not None
     ]
 
 
-def _told(outcome: em.JobOutcome, taken: CellSnapshot) -> Mapping[str, int | str]:
+def _numbers(outcome: em.JobOutcome, taken: CellSnapshot) -> Mapping[str, int | str]:
     """Its numbers with names; the queue is one that exists for this look alone."""
     numbers = with_names(outcome.numbers, taken.names)
     return {key: value for key, value in numbers.items() if value != outcome.job}
@@ -103,7 +103,7 @@ def _amounts(roles: Sequence[em.Role], verdict: WorkloadVerdict) -> Mapping[tupl
     return found
 
 
-def _book(
+def _write_placement(
     cluster: Cluster, taken: CellSnapshot, decision: em.Decision, verdict: WorkloadVerdict, now: datetime
 ) -> None:
     """Write one admission; if its places are gone meanwhile, it is placed by the next look."""
@@ -124,7 +124,7 @@ def _write(
     if job.version != taken.jobs[decision.job].version:
         return
     tree = load_tree(cell.pk)
-    batch = Batch(cell, now, taken, tree, {decision.job: job}, AdmissionLimits((), now))
+    batch = CommitBatch(cell, now, taken, tree, {decision.job: job}, AdmissionLimits((), now))
     decision = admission.with_loans(decision, tree, str(job.queue.node_id))
     explained = admission.fits_quota(batch, decision)
     if not admission.record_admission(batch, decision, admission.tasks_of([decision])):

@@ -1,4 +1,4 @@
-"""What the platform's own rules let wait at all: limits of users, and budgets that are used up.
+"""The platform's own limits before a job may wait at all: limits of users, and budgets that are used up.
 
 The engine of a cluster knows of neither. So a job beyond them is not handed over, and is taken back while it
 waits; what is handed over of one user fits into that user's limit together.
@@ -58,8 +58,8 @@ class PlatformLimits:
         for cap in caps:
             held, more = cap.held + self._given[cap.id, cap.resource], asked[cap.resource]
             if more and held + more > cap.limit:
-                told = {"asked": more, "held": held, "user_limit": cap.limit}
-                return Unwanted(Reason.POLICY_DENIED, {"resource": cap.resource, **told})
+                extra = {"asked": more, "held": held, "user_limit": cap.limit}
+                return Unwanted(Reason.POLICY_DENIED, {"resource": cap.resource, **extra})
         for cap in caps:
             self._given[cap.id, cap.resource] += asked[cap.resource]
         return None

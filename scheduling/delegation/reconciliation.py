@@ -1,4 +1,4 @@
-"""From what the engine of a cluster says of a job to what happens with it here, and the other way round.
+"""The translation between a cluster's own engine and the platform's jobs, in both directions.
 
 One look at one job yields one step, chosen from its state and the verdict alone. A step that is lost is found
 missing by the next look.
@@ -23,17 +23,17 @@ from scheduling.commit.batch import write_decisions
 from scheduling.commit.reasons import Wait, note_reason
 from scheduling.delegation.platform_limits import Unwanted
 from scheduling.lifecycle.job_lifecycle import begin_eviction
-from scheduling.lifecycle.transitions import StaleJob, advance
+from scheduling.lifecycle.transitions import StaleJob, advance_job
 from scheduling.models import Job, JobRole, JobState
 
 log = structlog.get_logger(__name__)
 LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
-UNSEATED_S: Final = 120
+UNPLACED_S: Final = 120
 """How long an admitted job without places keeps its quota,"""
 REST_S: Final = 60
 """and how long it then leaves it to others before it is asked for again."""
 _SINCE: Final = "unseated_since"
-_TOLD: Final = 300
+_DETAIL_LENGTH: Final = 300
 
 
 @dataclass(slots=True)
@@ -59,14 +59,14 @@ class Reconciliation:
         since = int(job.reason_numbers.get(_SINCE, self.now.timestamp()))
         if job.backoff_until is not None:  # what was before it has given its quota back is no matter
             since = max(since, int(job.backoff_until.timestamp()))
-        if self.now.timestamp() - since < UNSEATED_S:
+        if self.now.timestamp() - since < UNPLACED_S:
             self.report_wait(job, code, **{**numbers, _SINCE: since})
             return
         until = self.now + timedelta(seconds=REST_S)
-        told = {"cluster": self.cluster.name, "waited_s": UNSEATED_S, "rest_s": REST_S}
+        facts = {"cluster": self.cluster.name, "waited_s": UNPLACED_S, "rest_s": REST_S}
         try:
             with transaction.atomic():
-                advance(job, code="unseated", now=self.now, numbers=told, backoff_until=until)
+                advance_job(job, code="unseated", now=self.now, numbers=facts, backoff_until=until)
         except StaleJob:
             log.info("job moved on before its quota was given back", job=str(job.pk))
 
@@ -136,15 +136,15 @@ class Reconciliation:
         outcome = self.delegate.create_workload(wanted)
         if outcome.kind is OutcomeKind.REFUSED:
             code = Reason.NEVER_FITS if outcome.code == Reason.NEVER_FITS else Reason.PENDING_EVALUATION
-            self.report_wait(job, code, told=outcome.message[:_TOLD])
+            self.report_wait(job, code, told=outcome.message[:_DETAIL_LENGTH])
         else:
             self._try(outcome)
 
     def _say(self, job: Job, seen: WorkloadVerdict) -> None:
         if seen.code:
-            self.report_wait(job, seen.code, **seen.numbers, told=seen.told[:_TOLD])
-        elif seen.told:
-            self.report_wait(job, Reason.WAITING_FOR_QUOTA, told=seen.told[:_TOLD])
+            self.report_wait(job, seen.code, **seen.numbers, told=seen.detail[:_DETAIL_LENGTH])
+        elif seen.detail:
+            self.report_wait(job, Reason.WAITING_FOR_QUOTA, told=seen.detail[:_DETAIL_LENGTH])
         else:
             # Only who stands in front is looked at, and told.
             self.report_wait(

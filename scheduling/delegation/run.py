@@ -66,7 +66,7 @@ def delegation_run(*, cluster_id: uuid.UUID) -> int:
             _follow(look, jobs, verdicts.seen)
         except BackendUnavailable as error:
             log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
-            _unheard(cluster, jobs, str(error), now)
+            _note_unreachable(cluster, jobs, str(error), now)
             return 0
         store_waits(cluster.cell_id, look.waits, now)
         Cluster.unscoped.filter(pk=cluster_id).update(delegate_cursor=verdicts.cursor)
@@ -97,7 +97,7 @@ def delegation_listen(*, cluster_id: uuid.UUID) -> int:
     if news is None:
         outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)
         return 0
-    about = news.gone.union(seen.job for seen in news.seen)
+    about = news.removed.union(seen.job for seen in news.seen)
     if about and not _follow_changes(cluster, delegate, news, about):
         outbox.add_hint(outbox.Topic.LISTEN, cluster_id, delay_s=_RETRY_S)
         return 0
@@ -178,10 +178,10 @@ def _follow(
             look.delegate.delete_workload(verdict)
     for job, code, numbers in place_admitted(look.cluster, look.admitted, look.now):
         look.report_unplaced(job, code, numbers)
-    _tell_of_others(look.cluster, verdicts)
+    _note_foreign(look.cluster, verdicts)
 
 
-def _tell_of_others(cluster: Cluster, verdicts: Sequence[WorkloadVerdict]) -> None:
+def _note_foreign(cluster: Cluster, verdicts: Sequence[WorkloadVerdict]) -> None:
     """Work in our queues that nobody asked for here is not touched; the ledger cannot explain its quota."""
     names = sorted(f"{seen.namespace}/{seen.name}" for seen in verdicts if not seen.job and seen.reserved)
     if names:
@@ -204,8 +204,8 @@ def _flavors(cluster: Cluster) -> dict[uuid.UUID, list[Flavor]]:
     return found
 
 
-def _unheard(cluster: Cluster, jobs: Sequence[Job], message: str, now: datetime) -> None:
-    """Who waits waits for an answer; what runs runs on."""
+def _note_unreachable(cluster: Cluster, jobs: Sequence[Job], message: str, now: datetime) -> None:
+    """Note an unreachable cluster: pending jobs wait for an answer, running jobs keep running."""
     numbers = {"cluster": cluster.name, "unheard": message[:_MESSAGE]}
     waits = [
         Wait(job, Reason.PENDING_EVALUATION, numbers, []) for job in jobs if job.state == JobState.QUEUED

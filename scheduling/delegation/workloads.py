@@ -90,7 +90,7 @@ def _group(
 
 
 def _most(asked: em.Request, pools: Sequence[em.Flavor], resource: Resource) -> int:
-    """What one task is charged where it is charged most.
+    """Return the largest charge of one task.
 
     What a workload counts must not depend on the flavor it gets; the ledger has what it really got.
     """

@@ -69,7 +69,7 @@ class AllowanceReader:
 
     @property
     def any(self) -> bool:
-        """Whether anybody is limited at all."""
+        """Return whether any user is limited at all."""
         return bool(self._limits or self._spent)
 
     def apply_limits(self, job: em.Job, *, workspace_id: uuid.UUID, user_id: uuid.UUID) -> em.Job:
@@ -125,7 +125,7 @@ class AllowanceReader:
 
 
 def _held(limits: Mapping[uuid.UUID, Sequence[UserLimit]]) -> dict[Who, Counter[str]]:
-    """What the users of limited workspaces hold now, in all cells."""
+    """Return the present holdings of the users of limited workspaces, in all cells."""
     held: defaultdict[Who, Counter[str]] = defaultdict(Counter)
     if limits:
         rows = Allocation.unscoped.filter(released_at__isnull=True, attempt__job__workspace__in=list(limits))

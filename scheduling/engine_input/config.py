@@ -1,4 +1,4 @@
-"""How the platform's engine is set up: one configuration for cycles, previews, checks and saved cycles.
+"""The configuration of the platform's engine: one for cycles, previews, checks and saved cycles.
 
 Time limits, lost nodes and jobs that never start stay with the sweep, which needs no cycle for them. A
 queue that is emptied is the business of the admission, which then already counts on what comes free.

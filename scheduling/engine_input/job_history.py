@@ -1,4 +1,4 @@
-"""What jobs of a cell bring with them into a cycle: promises, earlier attempts, and past use."""
+"""The history that jobs of a cell bring into a cycle: claims, earlier attempts, and past use."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def claims_of(cell_id: uuid.UUID) -> dict[str, em.Claim]:
     return found
 
 
-def places_of_movers(snapshot: engine.Snapshot) -> Iterator[em.Allocation]:
-    """Where jobs that are being moved will stand, held for them until they have left and are back in line.
+def places_of_moved(snapshot: engine.Snapshot) -> Iterator[em.Allocation]:
+    """Yield the claimed places of jobs that are being moved, until they are removed and queued again.
 
     A claim speaks for a job that waits; a mover still leaves, and its new place must not go to another
     meanwhile. Of quota only what its tasks have given back already: the rest they still hold.
@@ -139,12 +139,14 @@ def places_of_movers(snapshot: engine.Snapshot) -> Iterator[em.Allocation]:
 
 
 def has_left(job: Job) -> bool:
-    """Whether an attempt of a job that waits or holds something has ended."""
+    """Return whether an attempt of a job that waits or holds something has ended."""
     return job.attempt_number > (job.state != JobState.QUEUED)
 
 
 def has_parts(job: Job, roles: Iterable[JobRole | RoleRow]) -> bool:
-    """Whether a job holds something and has several tasks, of which some may have finished before others."""
+    """Return whether a job holds something and has several tasks, of which some may have finished before
+    others.
+    """
     return job.holds and sum(role.replicas for role in roles) > 1
 
 
@@ -184,7 +186,7 @@ def pasts_of(
 
 
 def _idleness(row: IdleStretch, now: datetime) -> Idleness:
-    """What an idle time means to the engine. Only a job whose owner was warned is acted upon."""
+    """Return the meaning of an idle time for the engine. Only a job whose owner was warned is acted upon."""
     preemptible = row.action == IdleAction.PREEMPTIBLE
     after = row.act_at - row.since if row.act_at is not None and row.is_due(now) and not preemptible else None
     return Idleness(
@@ -196,7 +198,7 @@ def _idleness(row: IdleStretch, now: datetime) -> Idleness:
 
 
 def usage_of(cell_id: uuid.UUID) -> list[em.UserUsage]:
-    """What users used lately in the queues of a cell."""
+    """Return the recent usage of users in the queues of a cell."""
     return [
         em.UserUsage(
             queue=str(row.queue_id),

@@ -22,7 +22,7 @@ ASKED: Final = "asked"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idleness:
-    """How long the GPUs of a running job have been idle, and what its policy does about it.
+    """The time for which the GPUs of a running job have been idle, and the action of its policy.
 
     `act_after_s` is None while nothing is to be done; then the job is evicted, or with `shrinks` scaled down
     to its minimum. `preemptible`: other jobs may preempt it as long as it is idle.
@@ -36,7 +36,7 @@ class Idleness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What became of a job so far, where its own row does not say.
+    """The past of a job, where its own row does not have it.
 
     `evictions` counts attempts that others put an end to, `evicted_at` is when the last of them ended,
     `ended` the tasks per role that have finished. `promised`: others were told to leave for it;
@@ -56,7 +56,7 @@ class Past:
 
 
 class RoleRow(NamedTuple):
-    """What the engine has to know of a row of `JobRole`: its fields by their names, to be read as values."""
+    """The fields of a `JobRole` row that the engine needs, by their names, to be read as values."""
 
     id: uuid.UUID
     job_id: uuid.UUID
@@ -258,7 +258,8 @@ def watched_workspaces(placements: Iterable[tuple[uuid.UUID, Mapping[str, Any]]]
 def placement_rules(
     placement: Mapping[str, Any], *, namespace: str = "", group: str = ""
 ) -> em.PlacementRules:
-    """Where a job may run and had better run, from its stored (normalised) form.
+    """Return the rules about where a job may run and should preferably run, from its stored (normalised)
+    form.
 
     `namespace` is the workspace under which its tasks meet others, empty where they need not; `group`
     names its tasks when they had better stand together.
@@ -288,7 +289,7 @@ def placement_rules(
 
 
 def topology_rule(placement: Mapping[str, Any]) -> em.TopologyRule | None:
-    """How near to each other the tasks of a job are to stand."""
+    """Return how near to each other the tasks of a job are to be placed."""
     asked = placement.get("topology")
     if not asked:
         return None

@@ -25,7 +25,7 @@ from quotas.selectors.tree import load_tree
 from quotas.services.ledger import ledger_lock
 from scheduling import engine
 from scheduling.commit import admission
-from scheduling.commit.batch import Batch, write_decisions, write_events
+from scheduling.commit.batch import CommitBatch, write_decisions, write_events
 from scheduling.commit.limits import AdmissionLimits
 from scheduling.engine import model as em
 from scheduling.engine_input.jobs import engine_job
@@ -43,7 +43,7 @@ class NotAdoptable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _AdoptedPod:
     """A pod of one task, on a node that is known. `held` is what it holds; None for one that has ended."""
 
     task: TaskKey
@@ -73,7 +73,7 @@ def admit_adopted(
     parts = [replace(item, slices=chosen.get(task, ())) for task, item in live.items()]
     tree = load_tree(cell.pk)
     taken = CellSnapshot(engine.Snapshot(), {str(job.pk): job}, devices, {})
-    batch = Batch(cell, now, taken, tree, {str(job.pk): job}, AdmissionLimits((), now))
+    batch = CommitBatch(cell, now, taken, tree, {str(job.pk): job}, AdmissionLimits((), now))
     decision = admission.with_loans(replace(decision, allocations=tuple(parts)), tree, str(job.queue.node_id))
     job.attempt_number = number - 1  # whatever attempts there were in between have ended
     tasks = admission.tasks_of([decision])
@@ -92,7 +92,7 @@ def admit_adopted(
 
 def _find(
     cluster: Cluster, job: Job, roles: Sequence[JobRole], number: int, pods: Sequence[PodObservation]
-) -> list[_Found]:
+) -> list[_AdoptedPod]:
     """The task, the node and the holds of each pod. Raises: NotAdoptable."""
     tasks = {
         pod_name(job, number, role.name, index): (role, index)
@@ -103,7 +103,7 @@ def _find(
     where = {pod.ref.uid: holds[pod.ref.uid].node_name if pod.ref.uid in holds else pod.node for pod in pods}
     rows = Node.unscoped.filter(cluster=cluster, name__in=set(where.values()), present=True)
     nodes = {node.name: node for node in rows}
-    found: list[_Found] = []
+    found: list[_AdoptedPod] = []
     for pod in sorted(pods, key=lambda pod: pod.ref.name):
         task, node = tasks.get(pod.ref.name), nodes.get(where[pod.ref.uid])
         held = None if pod.phase in _ENDED else holds.get(pod.ref.uid)
@@ -115,7 +115,7 @@ def _find(
             raise NotAdoptable(f"node {node.name} of pod {pod.ref.name} is in no flavor")
         if held is None and pod.phase not in _ENDED:
             raise NotAdoptable(f"what pod {pod.ref.name} holds is not known yet")
-        found.append(_Found((task[0].name, task[1]), task[0], pod, node, held))
+        found.append(_AdoptedPod((task[0].name, task[1]), task[0], pod, node, held))
     return found
 
 
@@ -124,9 +124,10 @@ def _holds(cluster: Cluster, pods: Sequence[PodObservation]) -> list[ForeignPod]
 
 
 def _allocation(
-    one: _Found, job: Job, request: em.Request, flavors: Mapping[str, em.Flavor]
+    one: _AdoptedPod, job: Job, request: em.Request, flavors: Mapping[str, em.Flavor]
 ) -> em.Allocation:
-    """What a pod holds, charged as if it had been placed where it is; its cards are chosen later.
+    """Return the allocation of a pod, charged as if it had been placed where it is; its cards are chosen
+    later.
 
     Raises: NotAdoptable where it holds another number of cards than the task asks for.
     """
@@ -159,7 +160,7 @@ def _allocation(
 
 
 def _hand_over(
-    cluster: Cluster, found: Sequence[_Found]
+    cluster: Cluster, found: Sequence[_AdoptedPod]
 ) -> tuple[dict[TaskKey, tuple[em.DeviceSlice, ...]], dict[str, uuid.UUID]]:
     """Count the pods no longer as those of others, and choose their cards; also the keys of all these cards.
 
@@ -176,7 +177,9 @@ def _hand_over(
     return {one.task: _slices(one, free[one.node.pk], keys) for one in found}, keys
 
 
-def _slices(one: _Found, free: list[Device], keys: Mapping[str, uuid.UUID]) -> tuple[em.DeviceSlice, ...]:
+def _slices(
+    one: _AdoptedPod, free: list[Device], keys: Mapping[str, uuid.UUID]
+) -> tuple[em.DeviceSlice, ...]:
     held = one.held
     if held is None:
         return ()
@@ -194,16 +197,16 @@ def _slices(one: _Found, free: list[Device], keys: Mapping[str, uuid.UUID]) -> t
 
 
 def _note_pods(
-    batch: Batch,
+    batch: CommitBatch,
     job: Job,
-    found: Sequence[_Found],
+    found: Sequence[_AdoptedPod],
     items: Sequence[em.Allocation],
     tasks: admission.TaskIds,
     now: datetime,
 ) -> None:
     """Note which pod each hold has, and the holds of those that have ended and hold nothing."""
     ((attempt, *_),) = batch.attempts
-    of_names = {name: pk for pk, *_, name, _granted_at in batch.allocations}
+    of_names = {name: pk for pk, *_, name, _allocated_at in batch.allocations}
     made = [(of_names[one.pod.ref.name], now, one.pod.ref.uid) for one in found if one.held is not None]
     update_rows(Allocation, ("ensured_at", "pod_uid"), made)
     Allocation.unscoped.bulk_create(

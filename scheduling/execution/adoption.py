@@ -34,7 +34,7 @@ from scheduling.execution.adopted_admission import NotAdoptable, admit_adopted
 from scheduling.execution.progress import pods_apply
 from scheduling.execution.task_specs import LABEL_ATTEMPT, LABEL_JOB
 from scheduling.lifecycle.job_lifecycle import begin_eviction
-from scheduling.lifecycle.transitions import StaleJob, advance, change_state
+from scheduling.lifecycle.transitions import StaleJob, advance_job, change_state
 from scheduling.models import TERMINAL_STATES, Allocation, Job, JobState, Task
 
 log = structlog.get_logger(__name__)
@@ -64,7 +64,9 @@ class UnknownAttempt:
 
 
 def has_unknown(cluster: Cluster, pods: Sequence[PodObservation]) -> bool:
-    """Whether some of `pods` hold something and are of unknown attempts; usually not, for one query."""
+    """Return whether some of `pods` hold something and are of unknown attempts; usually not, for one
+    query.
+    """
     uids = _unknown_uids(cluster) if pods else set()
     return any(pod.ref.uid in uids for pod in pods) and bool(_find(cluster, pods, uids, ended=False))
 
@@ -81,7 +83,7 @@ def _unknown_uids(cluster: Cluster) -> set[str]:
 def _find(
     cluster: Cluster, pods: Sequence[PodObservation], uids: set[str], *, ended: bool
 ) -> list[UnknownAttempt]:
-    """Those of the pods that `uids` names, and with `ended` of those that have ended."""
+    """Return the pods that `uids` names, and with `ended` the ones that have ended."""
     found: dict[tuple[uuid.UUID, int], UnknownAttempt] = {}
     for pod in pods:
         if pod.ref.uid in uids or (ended and pod.phase in _ENDED):
@@ -119,7 +121,7 @@ def _attempt_of(pod: PodObservation) -> tuple[uuid.UUID, int] | None:
 
 
 def _with_unmade(jobs: Collection[uuid.UUID]) -> set[uuid.UUID]:
-    """Those of the jobs of whose attempt a pod was not made: few."""
+    """Return the jobs of whose attempt a pod was not made: few."""
     found: set[uuid.UUID] = set()
     ordered = sorted(jobs)
     for start in range(0, len(ordered), _PORTION):
@@ -133,7 +135,9 @@ def _with_unmade(jobs: Collection[uuid.UUID]) -> set[uuid.UUID]:
 
 
 def _is_unmade(attempt: UnknownAttempt) -> bool:
-    """Whether this database has admitted the job as the attempt of that number, and made none of its pods."""
+    """Return whether this database has admitted the job as the attempt of that number, and made none of
+    its pods.
+    """
     own = Allocation.unscoped.filter(attempt__job=attempt.job, attempt__number=attempt.number)
     uids = set(own.values_list("pod_uid", flat=True))
     return uids == {""} and attempt.number == _latest(attempt.job)
@@ -144,7 +148,7 @@ def _latest(job: uuid.UUID) -> int:
 
 
 def _jobs(cluster: Cluster, keys: Iterable[uuid.UUID]) -> dict[uuid.UUID, Job]:
-    """Those of the jobs that have not ended and are of the cell of the cluster."""
+    """Return the jobs that have not ended and are of the cell of the cluster."""
     found: dict[uuid.UUID, Job] = {}
     ordered = sorted(keys)
     for start in range(0, len(ordered), _PORTION):
@@ -185,10 +189,12 @@ def _give_up_unmade(attempt: UnknownAttempt, now: datetime) -> None:
             by_cluster: defaultdict[Cluster, list[PodObservation]] = defaultdict(list)
             for row in rows:
                 ref = TaskRef(row.namespace, row.pod_name)
-                told = "it was not made: another attempt runs"
-                by_cluster[row.node.cluster].append(PodObservation(ref, PodPhase.GONE, now, message=told))
-            for cluster, gone in by_cluster.items():
-                pods_apply(cluster=cluster, observations=gone, now=now)
+                message = "it was not made: another attempt runs"
+                by_cluster[row.node.cluster].append(
+                    PodObservation(ref, PodPhase.REMOVED, now, message=message)
+                )
+            for cluster, removed in by_cluster.items():
+                pods_apply(cluster=cluster, observations=removed, now=now)
     except StaleJob:
         log.info("job moved on before its unmade attempt was ended", job=str(job.pk))
 
@@ -250,7 +256,7 @@ def _adopt(cluster: Cluster, backend: ClusterBackend, attempt: UnknownAttempt, n
 
 
 def _missing(job: Job) -> int:
-    """How many tasks lack of those that the job cannot do without."""
+    """Count the missing tasks of those that the job can't do without."""
     bound: Counter[uuid.UUID] = Counter(
         Task.unscoped.filter(job=job, allocations__attempt__number=job.attempt_number).values_list(
             "role_id", flat=True
@@ -278,6 +284,6 @@ def _note_not_adopted(cluster: Cluster, attempt: UnknownAttempt, why: str, now: 
     }  # fmt: skip
     try:
         with transaction.atomic():
-            advance(job, code="not_adopted", now=now, numbers=numbers, backoff_until=now + _HOLD_BACK)
+            advance_job(job, code="not_adopted", now=now, numbers=numbers, backoff_until=now + _HOLD_BACK)
     except StaleJob:
         log.info("job moved on before it was held back", job=str(job.pk))

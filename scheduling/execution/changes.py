@@ -1,4 +1,4 @@
-"""What a batch of observations changes in tasks and allocations, written together at its end."""
+"""The changes that a batch of observations makes in tasks and allocations, written together at its end."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class RowChanges:
 
         Raises: NotLocked.
         """
-        alike: defaultdict[tuple[type[Row], tuple[str, ...]], list[Row]] = defaultdict(list)
+        by_fields: defaultdict[tuple[type[Row], tuple[str, ...]], list[Row]] = defaultdict(list)
         for row, changed in self._names.items():
-            alike[type(row), tuple(sorted(changed))].append(row)
-        for (model, names), rows in alike.items():
+            by_fields[type(row), tuple(sorted(changed))].append(row)
+        for (model, names), rows in by_fields.items():
             guard = _HELD if "released_at" in names else _GUARDS[model]
             written = update_rows(model, names, map(self._values, rows), guard=guard)
             if len(written) < len(rows):

@@ -1,4 +1,6 @@
-"""Whether a cluster answers, found out within seconds and beside everything else that waits for it."""
+"""The check that a cluster answers, within seconds and concurrently with everything else that waits for
+it.
+"""
 
 from __future__ import annotations
 

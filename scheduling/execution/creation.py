@@ -85,7 +85,7 @@ def send_back_crowded(wanted: Sequence[Allocation], specs: Sequence[TaskSpec]) -
             message = (
                 f"others hold {allocation.node.cards_unplaced} of the cards of node {allocation.node.name}"
             )
-            if send_back(allocation, PodOutcome.refused(NO_ROOM_LEFT, message), clock.now()):
+            if send_back(allocation, PodOutcome.of_refusal(NO_ROOM_LEFT, message), clock.now()):
                 sent.add(allocation.pk)
     return sent
 
@@ -108,8 +108,8 @@ def send_back(allocation: Allocation, outcome: PodOutcome, now: datetime) -> boo
         with transaction.atomic():
             spare = job.state == JobState.RUNNING and can_spare(allocation.task)
             if spare and outcome.code not in _OF_OTHERS:
-                told = {"rule": "NOT_READY", "code": outcome.code, "message": outcome.message[:300]}
-                give_up_task(allocation, job, told, now)
+                numbers = {"rule": "NOT_READY", "code": outcome.code, "message": outcome.message[:300]}
+                give_up_task(allocation, job, numbers, now)
                 return True
             begin_eviction(
                 job=job,
@@ -135,5 +135,5 @@ def _leave_alone(allocation: Allocation, job: Job, now: datetime) -> None:
     most = ForeignPod.unscoped.filter(job=str(job.pk)).aggregate(most=Max("attempt"))["most"]
     Job.unscoped.filter(pk=job.pk, attempt_number__lt=most or 0).update(attempt_number=most or 0)
     ref = TaskRef(allocation.namespace, allocation.pod_name)
-    gone = PodObservation(ref, PodPhase.GONE, now, message="a pod of that name was there")
-    pods_apply(cluster=allocation.node.cluster, observations=[gone], now=now)
+    removed = PodObservation(ref, PodPhase.REMOVED, now, message="a pod of that name was there")
+    pods_apply(cluster=allocation.node.cluster, observations=[removed], now=now)

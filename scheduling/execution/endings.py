@@ -1,4 +1,4 @@
-"""Why a pod's container ended, in the words of the cluster."""
+"""The cause of a container's end, in the words of the cluster."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def signal_name(exit_code: int | None) -> str:
 
 def ending_message(seen: PodObservation) -> str:
     """The message of a task whose pod has ended: reason, signal, and what the cluster says besides."""
-    if seen.phase is PodPhase.GONE:
+    if seen.phase is PodPhase.REMOVED:
         return seen.message or "the pod was deleted by somebody else"
-    told = [] if seen.reason in _SAYS_NOTHING else [seen.reason]
-    if not told and (name := signal_name(seen.exit_code)):
-        told.append(f"killed by {name}")
-    return ": ".join([*told, *([seen.message] if seen.message else [])])
+    parts = [] if seen.reason in _SAYS_NOTHING else [seen.reason]
+    if not parts and (name := signal_name(seen.exit_code)):
+        parts.append(f"killed by {name}")
+    return ": ".join([*parts, *([seen.message] if seen.message else [])])
 
 
 def ending_numbers(seen: PodObservation) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from foundation.sql.bulk import Guard, locking_in_order, update_rows
 from foundation.sql.prepared import PreparedQuery, PreparedUpdate
 from scheduling.execution import creation, gangs, resizing
 from scheduling.execution.task_specs import task_specs
-from scheduling.lifecycle.journal import JournalPod, tell_pods
+from scheduling.lifecycle.journal import JournalPod, log_pods
 from scheduling.models import Allocation
 from scheduling.monitoring import counters
 
@@ -50,7 +50,7 @@ _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
 def _wanted(cluster: uuid.UUID, now: datetime) -> QuerySet[Allocation]:
-    """Those of which the pods are to be made, without those that are asked for again later."""
+    """Return the allocations whose pods are to be made, without those that are tried again later."""
     return (
         Allocation.unscoped.filter(
             Q(ensure_after__isnull=True) | Q(ensure_after__lte=now),
@@ -72,8 +72,9 @@ def _wanted(cluster: uuid.UUID, now: datetime) -> QuerySet[Allocation]:
 
 
 def _unwanted(cluster: uuid.UUID, sent_before: datetime) -> QuerySet[Allocation]:
-    """Those of which the pods are to be removed, with the seconds that each has for it; first those that hold
-    something, which others wait for."""
+    """Return the allocations whose pods are to be removed, with the seconds that each has for it; first
+    those that hold something, which others wait for.
+    """
     unsent = Q(removal_sent_at__isnull=True) | Q(removal_sent_at__lt=sent_before)
     return (
         Allocation.unscoped.filter(
@@ -170,10 +171,10 @@ def _note_ensured(known: list[tuple[Allocation, PodOutcome]]) -> None:
         new = Guard(where={"ensured_at": None})
         update_rows(Allocation, ("ensured_at", "pod_uid"), noted, guard=new)
     made = [allocation for allocation, outcome in known if outcome.kind is OutcomeKind.DONE]
-    tell_pods("created and bound", map(_pod, made))
+    log_pods("created and bound", map(_pod, made))
     for allocation, outcome in known:
         if outcome.kind is OutcomeKind.REFUSED:
-            tell_pods("refused", [_pod(allocation)], cause=outcome.code)
+            log_pods("refused", [_pod(allocation)], cause=outcome.code)
             creation.send_back(allocation, outcome, now)
 
 
@@ -201,7 +202,7 @@ def _remove(cluster: Cluster, backend: ClusterBackend, unwanted: Sequence[Any], 
 
 
 def _is_given_up(allocation: Allocation) -> bool:
-    """Whether the cluster's own people have said that nothing runs on its node any more.
+    """Return whether the cluster's own admins have said that nothing runs on its node any more.
 
     They say so by removing the node's object or by the taint that Kubernetes has for it. Then no kubelet
     will ever confirm the end of a pod, and its object is removed at once. Silence alone says nothing.

@@ -1,4 +1,4 @@
-"""What the launchers of each kind of job read by themselves: torchrun, and those of MPI.
+"""The variables that the launchers of each kind of job read: torchrun, and those of MPI.
 
 torchrun reads the default of each of its options from `PET_<OPTION>` and from no other variable
 (`torch.distributed.argparse_util`). Open MPI reads a parameter from `OMPI_MCA_<name>`, or from
@@ -50,7 +50,7 @@ class LauncherSetup:
 
     @property
     def is_elastic(self) -> bool:
-        """Whether its tasks agree on ranks and size by themselves."""
+        """Return whether its tasks agree on ranks and size without help."""
         return False
 
     def task_environment(self, own: Task, rank: int) -> dict[str, str]:

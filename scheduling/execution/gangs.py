@@ -1,4 +1,4 @@
-"""What the pods of an attempt have in common in a cluster: noted before it is made, removed after them.
+"""The shared objects of an attempt's pods in a cluster: noted before they are made, removed after the pods.
 
 A worker that was paused beyond its lease may make it once more after that. Once a minute what is there is
 compared with the attempts; what is left of an ended one without pods is noted again, and removed like any.
@@ -95,7 +95,9 @@ def note_left(cluster: Cluster, backend: ClusterBackend) -> list[str]:
 
 
 def _unseen(cluster: Cluster, attempts: Iterable[Attempt]) -> list[Attempt]:
-    """Those of which no pod runs that this database does not know: what its gang has in common owns it."""
+    """Return the attempts without a running pod that this database does not know: their shared object owns
+    it.
+    """
     found = list(attempts)
     jobs = {str(attempt.job_id) for attempt in found}
     seen = set(ForeignPod.unscoped.filter(cluster=cluster, job__in=jobs).values_list("job", "attempt"))

@@ -1,4 +1,4 @@
-"""Which of the pods that hold something are live holds of this database, by name and uid, not by label."""
+"""The check which pods are live holds of this database, by name and uid, not by label."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def find_own_pods(cluster: Cluster, bound: BoundPods) -> frozenset[str]:
 
 
 def _is_it(pod: PodOnNode, hold: tuple[Any, ...]) -> bool:
-    """Whether a pod is the one that a hold was given for.
+    """Return whether a pod is the one of a hold.
 
     Before the answer to its making is noted, its uid is not known: then it is known by what it says of its
     job and of the hold that it was made for. The uid noted until then is that of a predecessor, which is

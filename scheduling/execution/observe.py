@@ -1,4 +1,4 @@
-"""What the cluster shows becomes state of tasks and jobs.
+"""The observations of a cluster become state of tasks and jobs.
 
 Observations come at least once and in any order, so each is applied as a level, never as a step: a
 pod seen running after it was seen finished changes nothing. Freed quota is booked in the transaction
@@ -109,7 +109,7 @@ def observe_cluster(*, cluster_id: uuid.UUID) -> int:
 
 
 def _others_are_old(cluster: Cluster, now: datetime) -> bool:
-    """Whether the pods of others are to be listed: in between, changes of them are followed."""
+    """Return whether the foreign pods are to be listed: in between, changes of them are followed."""
     return cluster.foreign_listed_at is None or now - cluster.foreign_listed_at > _LIST_OTHERS_EVERY
 
 
@@ -162,7 +162,9 @@ def _count_others(cluster: Cluster, batch: ObservedBatch) -> None:
 
 
 def _news(cluster: Cluster, pods: Sequence[PodObservation]) -> list[PodObservation]:
-    """Without pods that run and are known to: most of a list, and applying them would change nothing."""
+    """Return the observations without running pods that are known to run: most of a list, and applying
+    them would change nothing.
+    """
     running = [seen.ref.name for seen in pods if seen.phase is PodPhase.RUNNING]
     here = Allocation.unscoped.filter(node__cluster=cluster, removed_at__isnull=True, restarting=False)
     known: set[tuple[str, str]] = set()
@@ -191,11 +193,11 @@ def _absent(cluster: Cluster, backend: ClusterBackend, pods: Sequence[PodObserva
     ]
     holding = [allocation for allocation in missing if allocation.released_at is None]
     hidden = _still_there(cluster, backend, holding)
-    _apply_pods(cluster, [_gone(one, now) for one in missing if one.pk not in hidden], now)
+    _apply_pods(cluster, [_removed(one, now) for one in missing if one.pk not in hidden], now)
 
 
 def _still_there(cluster: Cluster, backend: ClusterBackend, holding: Sequence[Allocation]) -> set[uuid.UUID]:
-    """Those of which the pod is there, or of which it cannot be told that it is not."""
+    """Return the allocations whose pod exists, or may exist."""
     refs = [TaskRef(one.namespace, one.pod_name, one.known_uid, str(one.pk)) for one in holding]
     try:
         there = backend.pods_exist(refs)
@@ -229,7 +231,7 @@ def _remove_strays(cluster: Cluster, backend: ClusterBackend, batch: ObservedBat
     it was made for another hold is of a time that this database has lost, and is left alone.
     """
     pods = [seen for seen in batch.observations if isinstance(seen, PodObservation)]
-    there = {(seen.ref.namespace, seen.ref.name): seen for seen in pods if seen.phase is not PodPhase.GONE}
+    there = {(seen.ref.namespace, seen.ref.name): seen for seen in pods if seen.phase is not PodPhase.REMOVED}
     names = sorted({name for _, name in there})
     strays: list[TaskRef] = []
     late: set[uuid.UUID] = set()
@@ -254,7 +256,7 @@ def _remove_strays(cluster: Cluster, backend: ClusterBackend, batch: ObservedBat
         log.warning("cluster did not answer", cluster=cluster.name, error=str(error))
 
 
-def _gone(allocation: Allocation, now: datetime) -> PodObservation:
+def _removed(allocation: Allocation, now: datetime) -> PodObservation:
     from_list = "absent from a complete list"
     ref = TaskRef(allocation.namespace, allocation.pod_name, allocation.known_uid)
-    return PodObservation(ref, PodPhase.GONE, now, message=from_list)
+    return PodObservation(ref, PodPhase.REMOVED, now, message=from_list)

@@ -1,4 +1,4 @@
-"""How a task finds itself and its peers, by variables and by files, in the words that programs expect.
+"""The variables and files by which a task finds itself and its peers, in the words that programs expect.
 
 `MASTER_ADDR` to `RANK` are PyTorch's; what launchers read by themselves is in `frameworks`. Each thing has
 one name: a variable costs the API server as much as any other line of a pod, with each of its changes.

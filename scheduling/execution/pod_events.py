@@ -1,4 +1,4 @@
-"""What keeps a pod from starting and stands among its events alone, as a volume that does not come."""
+"""Obstacles to a pod's start that appear in its events alone, as a volume that does not come."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from scheduling.lifecycle.job_lifecycle import (
     no_reason,
     settle_jobs,
 )
-from scheduling.lifecycle.journal import JournalPod, tell_pods
+from scheduling.lifecycle.journal import JournalPod, log_pods
 from scheduling.lifecycle.retry import after_failed_task, after_failure, never_starts, rule_for
 from scheduling.lifecycle.transitions import StateMove, transition_all
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
@@ -47,21 +47,21 @@ _FROM: Final = {
     PodPhase.RUNNING: (_S.BOUND, _S.STARTING),
     PodPhase.SUCCEEDED: (_S.BOUND, _S.STARTING, _S.RUNNING),
     PodPhase.FAILED: (_S.BOUND, _S.STARTING, _S.RUNNING),
-    PodPhase.GONE: (_S.BOUND, _S.STARTING, _S.RUNNING),
+    PodPhase.REMOVED: (_S.BOUND, _S.STARTING, _S.RUNNING),
 }
 _TO: Final = {
     PodPhase.STARTING: _S.STARTING,
     PodPhase.RUNNING: _S.RUNNING,
     PodPhase.SUCCEEDED: _S.SUCCEEDED,
     PodPhase.FAILED: _S.FAILED,
-    PodPhase.GONE: _S.FAILED,
+    PodPhase.REMOVED: _S.FAILED,
 }
 # What the kubelet says while everything goes as it should.
 _AS_USUAL: Final = ("", "ContainerCreating", "PodInitializing")
 # Whether a task is restarted in place has been asked before; what is left are the rules that end the attempt.
 _NEVER_AGAIN: Final = 1 << 31
 _LIVE: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
-_ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
+_ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.REMOVED)
 
 
 _TIDY_S: Final = 1.0
@@ -119,7 +119,7 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
     ended: list[Allocation] = []
     # Finished pods are still objects in the cluster, and so is what a gang had in common: have them removed.
     left = any(seen.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) for seen in observations)
-    restarted, gone = False, list[JournalPod]()
+    restarted, removed = False, list[JournalPod]()
     for seen in observations:
         allocation = allocations.get((seen.ref.namespace, seen.ref.name))
         if allocation is None:
@@ -136,12 +136,12 @@ def pods_apply(*, cluster: Cluster, observations: Sequence[PodObservation], now:
                 changes.set_fields(allocation, released_at=now)
                 ended.append(allocation)
             left = left or allocation.attempt.gathered_at is not None
-        if seen.phase is PodPhase.GONE and allocation.removed_at is None:
-            gone.append(JournalPod(allocation.attempt.job_id, allocation.namespace, allocation.pod_name))
+        if seen.phase is PodPhase.REMOVED and allocation.removed_at is None:
+            removed.append(JournalPod(allocation.attempt.job_id, allocation.namespace, allocation.pod_name))
         if _apply_pod(allocation, seen, changes, now):
             touched.setdefault(allocation.attempt.job, []).append(seen)
     changes.write_changes()
-    tell_pods("gone", gone)
+    log_pods("gone", removed)
     give_back(ended, now=now)
     _advance(touched, now)
     if restarted:
@@ -183,7 +183,7 @@ def _of_a_predecessor(allocation: Allocation, seen: PodObservation) -> bool:
 def _apply_pod(allocation: Allocation, seen: PodObservation, changes: RowChanges, now: datetime) -> bool:
     """Move the task and note the pod's end; returns whether anything changed."""
     task, changed = allocation.task, False
-    if seen.phase is PodPhase.GONE:
+    if seen.phase is PodPhase.REMOVED:
         if allocation.removed_at is None:
             changes.set_fields(allocation, removed_at=now)
             changed = True
@@ -193,7 +193,7 @@ def _apply_pod(allocation: Allocation, seen: PodObservation, changes: RowChanges
             if allocation.attempt.job.state in _LIVE:  # given up by a job that goes on without it
                 changes.set_fields(task, state=_S.WAITING, started_at=None, finished_at=None)
             else:
-                changes.set_fields(task, state=_S.GONE, finished_at=seen.at)
+                changes.set_fields(task, state=_S.REMOVED, finished_at=seen.at)
     elif seen.phase in _ENDED and allocation.removal_asked_at is None:
         changes.set_fields(allocation, removal_asked_at=now)
     changed = _note_obstacle(task, seen, changes) or changed
@@ -211,7 +211,7 @@ def _apply_pod(allocation: Allocation, seen: PodObservation, changes: RowChanges
 def _note_obstacle(task: Task, seen: PodObservation, changes: RowChanges) -> bool:
     """Note what keeps a pod from starting, or from going, as the cluster tells it; returns whether that is
     news."""
-    if task.state == _S.LEAVING and seen.finalizers and seen.phase is not PodPhase.GONE:
+    if task.state == _S.LEAVING and seen.finalizers and seen.phase is not PodPhase.REMOVED:
         text = f"{TERMINATING}: {', '.join(seen.finalizers)}"[:2000]
         if task.message != text:
             changes.set_fields(task, message=text)
@@ -236,7 +236,7 @@ def _advance(touched: Mapping[Job, Sequence[PodObservation]], now: datetime) -> 
     begun: list[StateMove] = []
     for job, by_role in tasks.items():
         states = list(chain(*by_role.values()))
-        if obstacle := next((told for told in touched[job] if never_starts(told)), None):
+        if obstacle := next((seen for seen in touched[job] if never_starts(seen)), None):
             blocked.append(_giving_up(job, obstacle, now))
         elif _S.FAILED in states:
             failure = _failure(job, by_role, touched[job])
@@ -265,7 +265,9 @@ def _states(jobs: Sequence[Job]) -> dict[Job, dict[str, list[str]]]:
 
 
 def _complete(job: Job, by_role: Mapping[str, Sequence[str]]) -> bool:
-    """Whether all tasks have succeeded, or enough of them for the job's rules to say that it is done."""
+    """Return whether all tasks have succeeded, or enough of them for the job's rules to say that it is
+    done.
+    """
     if any(_S.SUCCEEDED in states and rule_for(job, "task_completed", role=role)
            for role, states in by_role.items()):  # fmt: skip
         return True
@@ -325,15 +327,15 @@ class _Failure:
 
 
 def _failure(job: Job, by_role: Mapping[str, Sequence[str]], seen: Sequence[PodObservation]) -> _Failure:
-    cause = next((s for s in seen if s.phase in (PodPhase.FAILED, PodPhase.GONE)), seen[0])
+    cause = next((s for s in seen if s.phase in (PodPhase.FAILED, PodPhase.REMOVED)), seen[0])
     role = next(role for role, states in by_role.items() if _S.FAILED in states)
     return _Failure(job, cause, after_failed_task(job, role, _NEVER_AGAIN, cause))
 
 
-def _giving_up(job: Job, told: PodObservation, now: datetime) -> StateMove:
+def _giving_up(job: Job, seen: PodObservation, now: datetime) -> StateMove:
     """A pod can never start: to wait, or to try it again, would only hold its cards."""
-    numbers = {"pod": told.ref.name, "message": told.message[:300]}
-    return eviction_move(job=job, rule=never_starts(told), then=JobState.FAILED, now=now, numbers=numbers)
+    numbers = {"pod": seen.ref.name, "message": seen.message[:300]}
+    return eviction_move(job=job, rule=never_starts(seen), then=JobState.FAILED, now=now, numbers=numbers)
 
 
 def _failing(failure: _Failure, now: datetime) -> StateMove:

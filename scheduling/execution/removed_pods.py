@@ -12,7 +12,7 @@ from clusters.backends.base import PodObservation, PodPhase
 from clusters.models import Cluster
 from foundation.sql.bulk import locking_in_order
 from foundation.sql.prepared import PreparedQuery, PreparedUpdate
-from scheduling.lifecycle.journal import JournalPod, tell_pods
+from scheduling.lifecycle.journal import JournalPod, log_pods
 from scheduling.models import TERMINAL_STATES, Allocation, TaskState
 
 _AT_REST: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
@@ -23,7 +23,7 @@ _AT_REST: Final[PreparedQuery[tuple[Any, ...]]] = PreparedQuery(
             restarting=False,
             node__cluster=cluster,
             pod_name__any_of=names,
-            task__state__in=(TaskState.SUCCEEDED, TaskState.FAILED, TaskState.GONE),
+            task__state__in=(TaskState.SUCCEEDED, TaskState.FAILED, TaskState.REMOVED),
             attempt__gathered_at__isnull=True,
             attempt__job__state__in=TERMINAL_STATES,
         )
@@ -41,16 +41,18 @@ def record_removed_pods(
 
     Nothing else follows from it, so neither jobs nor tasks are read or locked.
     """
-    gone = {(seen.ref.namespace, seen.ref.name): seen for seen in observations if seen.phase is PodPhase.GONE}
-    if not gone:
+    removed = {
+        (seen.ref.namespace, seen.ref.name): seen for seen in observations if seen.phase is PodPhase.REMOVED
+    }
+    if not removed:
         return observations
     with transaction.atomic():
-        rows = _AT_REST([name for _, name in gone], cluster.pk)
-        there = [row for row in rows if _is_it(gone.get((row[1], row[2])), row[3])]
+        rows = _AT_REST([name for _, name in removed], cluster.pk)
+        there = [row for row in rows if _is_it(removed.get((row[1], row[2])), row[3])]
         done = {(space, name) for _, space, name, *_ in there}
         if there:
             _REMOVED(sorted(row[0] for row in there), now)
-            tell_pods("gone", [JournalPod(job, space, name) for _, space, name, _, job in there])
+            log_pods("gone", [JournalPod(job, space, name) for _, space, name, _, job in there])
     return [seen for seen in observations if (seen.ref.namespace, seen.ref.name) not in done]
 
 

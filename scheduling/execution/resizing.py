@@ -20,8 +20,9 @@ _ASK_AGAIN_S: Final = 1.0
 
 
 def _open(cluster: uuid.UUID) -> QuerySet[MemoryResize]:
-    """Those of pods that are there. One that is being made anew begins with what is wanted, and is asked
-    about when it is there."""
+    """Return the open resizes of pods that exist. A pod that is being made anew begins with the wanted
+    memory, and is checked when it exists.
+    """
     return (
         MemoryResize.unscoped.filter(
             ended_at__isnull=True,

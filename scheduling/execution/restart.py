@@ -28,7 +28,7 @@ def belongs_to_restart(allocation: Allocation, seen: PodObservation) -> bool:
 
 
 def action_for(allocation: Allocation, seen: PodObservation) -> str:
-    """What the job's rules do about this task, if it has failed by its own doing and still counts."""
+    """Return the action of the job's rules for this task, if it failed on its own and still counts."""
     job = allocation.attempt.job
     live = job.state in _LIVE and allocation.removal_asked_at is None and allocation.task.state in _ACTIVE
     return after_failed_task(job, allocation.task.role.name, allocation.restarts, seen) if live else ""
@@ -44,7 +44,7 @@ def advance_restart(
     """
     if not allocation.restarting:
         _begin(allocation, seen, batch, now)
-    elif seen.phase is PodPhase.GONE:
+    elif seen.phase is PodPhase.REMOVED:
         # `pod_uid` stays: news of the pod that is gone may come again.
         Allocation.unscoped.filter(pk=allocation.pk).update(ensured_at=None)
         allocation.ensured_at = None

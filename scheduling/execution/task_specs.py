@@ -1,4 +1,4 @@
-"""What a task's pod looks like: the engine's choice, the user's command, and the task's place in the gang."""
+"""The pod of a task: the engine's choice, the user's command, and the task's place in the gang."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where the packages above register what scheduling asks of them."""
+"""Hooks through which the packages above answer to scheduling."""

@@ -1,4 +1,4 @@
-"""What running tasks are measured to use, asked of whoever measures it: that is a layer above."""
+"""The measured use of running tasks, from the layer above that measures it."""
 
 from __future__ import annotations
 

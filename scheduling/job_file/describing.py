@@ -1,4 +1,4 @@
-"""What a job file may say, for readers: one row per field."""
+"""The fields of a job file, for readers: one row per field."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from scheduling.job_file.field import Field
 from scheduling.job_file.fields import ALL, FIELDS
-from scheduling.job_file.kinds import Cpu, Memory, Part
+from scheduling.job_file.kinds import Cpu, Memory, PartKind
 
 _HEAD: Final = (
     "# The fields of a job file\n\n"
@@ -17,7 +17,7 @@ _HEAD: Final = (
 )
 
 
-def describe(field: Field) -> str:
+def describe_field(field: Field) -> str:
     """Describe a field and the value that counts if it is left open, in English."""
     said = [field.help or _sentence(field.label), f"Default: {field.otherwise}." if field.otherwise else ""]
     if field.only:
@@ -28,7 +28,7 @@ def describe(field: Field) -> str:
 def field_default(field: Field) -> Any:
     """The default of a field as a job file writes it."""
     if isinstance(field.kind, Cpu | Memory):
-        return field.kind.text(field.default)
+        return field.kind.format_amount(field.default)
     return list(field.default) if isinstance(field.default, tuple) else field.default
 
 
@@ -41,18 +41,18 @@ def fields_page() -> str:
 def _first(path: str) -> str:
     """The first mapping that has the same fields as the one at a path."""
     kind = FIELDS[path].kind if path else None
-    if not isinstance(kind, Part):
+    if not isinstance(kind, PartKind):
         return path
     above, _dot, key = path.rpartition(".")
-    first = next(each.path for each in ALL if isinstance(each.kind, Part) and each.kind.name == kind.name)
+    first = next(each.path for each in ALL if isinstance(each.kind, PartKind) and each.kind.name == kind.name)
     return first if first != path else ".".join(part for part in (_first(above), key) if part)
 
 
 def _row(field: Field) -> str:
     words = field.kind.words
-    if isinstance(field.kind, Part) and (first := _first(field.path)) != field.path:
+    if isinstance(field.kind, PartKind) and (first := _first(field.path)) != field.path:
         words += f" with the fields of `{first}`"
-    if isinstance(field.kind, Part) and field.kind.one_of:
+    if isinstance(field.kind, PartKind) and field.kind.one_of:
         words += f" with exactly one of {', '.join(f'`{key}`' for key in field.kind.one_of)}"
     cells = (f"`{field.path}`", words, _left_open(field), _meaning(field))
     return f"| {' | '.join(cells)} |"

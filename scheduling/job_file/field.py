@@ -1,4 +1,4 @@
-"""What is declared of a field of a job file."""
+"""The declaration of a field of a job file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Any
 
-from scheduling.job_file.kinds import Kind
+from scheduling.job_file.kinds import FieldKind
 
 
 class Shown(StrEnum):
@@ -47,7 +47,7 @@ class Field:
     """
 
     path: str
-    kind: Kind
+    kind: FieldKind
     _: KW_ONLY
     help: str = ""
     label: str = ""

@@ -35,7 +35,7 @@ def parse_job(body: Any) -> JobSpec:
     check_file_size(text)
     _check_text(text)
     problems = Problems()
-    job = Section.read(body, "", keys_below(""), problems)
+    job = Section.read_section(body, "", keys_below(""), problems)
     columns = read_columns(job, "")
     columns["kind"] = JobKind(columns["kind"])
     columns["name"] = columns["name"] or f"{columns['kind'].value}-{new_id().hex[-8:]}"
@@ -75,13 +75,13 @@ def _min_available(job: Section, roles: Sequence[RoleSpec]) -> int:
     least, most = sum(role.min_replicas for role in roles), sum(role.replicas for role in roles)
     gang = open_part(job, "gang")
     if most > TASKS_MAX:
-        job.add("roles", "RANGE", _("Maximum: %(limit)s tasks per job.") % {"limit": TASKS_MAX})
+        job.add_problem("roles", "RANGE", _("Maximum: %(limit)s tasks per job.") % {"limit": TASKS_MAX})
         return least
-    return int(Whole(1, max(most, 1)).read(gang, "min_available", least))
+    return int(Whole(1, max(most, 1)).read_value(gang, "min_available", least))
 
 
 def _placement(job: Section, roles: Sequence[RoleSpec]) -> dict[str, Any]:
-    """Where it may run; CPUs of one's own are there only on nodes that an operator has marked so."""
+    """Read the placement; exclusive CPUs exist only on nodes that a platform admin has marked so."""
     found = read_placement(job)
     if any(role.container.get("exclusive_cpus") for role in roles):
         found["node_selector"] = {**found.get("node_selector", {}), **STATIC_CPUS}

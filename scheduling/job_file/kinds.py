@@ -26,21 +26,21 @@ MEMORY_MAX: Final = 1 << 30
 """MiB; no node has as much."""
 
 
-class Kind(Protocol):
+class FieldKind(Protocol):
     """One kind of value."""
 
     @property
     def words(self) -> str:
         """Its type and bounds, in English, for documentation."""
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
         """The value below `key`, checked and in the platform's unit; `default` where it is left open."""
 
 
-class Amount(Kind, Protocol):
+class Amount(FieldKind, Protocol):
     """A kind whose values can be compared, so that a policy can limit them."""
 
-    def amount(self, value: Any) -> int:
+    def parse_amount(self, value: Any) -> int:
         """A value as somebody writes it, in the platform's unit. Raises: QuantityError."""
 
 
@@ -55,14 +55,14 @@ class Whole:
     def words(self) -> str:
         return f"whole number, {_range(self.low, self.high)}"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
-        if not part.has(key):
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
+        if not part.has_key(key):
             return default
-        return part.integer(
+        return part.read_integer(
             key, default=self.low if default is None else default, low=self.low, high=self.high
         )
 
-    def amount(self, value: Any) -> int:
+    def parse_amount(self, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
             raise QuantityError(gettext_noop("Must be a whole number from 0 to %(high)s."), high=str(LARGEST))
         return value
@@ -79,8 +79,8 @@ class Number:
     def words(self) -> str:
         return f"number, {self.low:,} to {self.high:,}"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
-        found = part.number(key, low=self.low, high=self.high)
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
+        found = part.read_number(key, low=self.low, high=self.high)
         return default if found is None else found
 
 
@@ -90,8 +90,8 @@ class Flag:
 
     words: ClassVar[str] = "true or false"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
-        return part.flag(key, default=bool(default)) if part.has(key) else default
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
+        return part.read_flag(key, default=bool(default)) if part.has_key(key) else default
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Form:
     code: str = "FORMAT"
 
     @classmethod
-    def of(cls, pattern: str, sentence: str) -> Form:
+    def of_pattern(cls, pattern: str, sentence: str) -> Form:
         """Make a form of the texts that match a regular expression as a whole."""
         return cls(re.compile(pattern).fullmatch, sentence)
 
@@ -119,17 +119,17 @@ class Text:
     def words(self) -> str:
         return f"text, at most {self.limit:,} characters"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
-        if not part.has(key):
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
+        if not part.has_key(key):
             return default
-        text = part.text(key, limit=self.limit)
+        text = part.read_text(key, limit=self.limit)
         if text == part.values[key]:
             check_forms(part, key, text, self.forms)
         return text
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceKind:
     """One of a few words."""
 
     among: tuple[str, ...]
@@ -139,8 +139,8 @@ class Choice:
     def words(self) -> str:
         return ", ".join(f"`{option}`" for option in self.among)
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
-        return part.choice(key, self.among, default=default or "") or default
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
+        return part.read_choice(key, self.among, default=default or "") or default
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +150,14 @@ class Cpu:
     written: bool = False
     words: ClassVar[str] = "CPU: `8`, `0.5` or `500m`"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
         found = _amount(part, key, parse_cpu, high=CPU_MAX)
         return default if found is None else f"{found}m" if self.written else found
 
-    def amount(self, value: Any) -> int:
+    def parse_amount(self, value: Any) -> int:
         return _limit(value, parse_cpu)
 
-    def text(self, amount: int) -> str:
+    def format_amount(self, amount: int) -> str:
         """An amount as a job file writes it."""
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
 
@@ -170,14 +170,14 @@ class Memory:
     low: int = 0
     words: ClassVar[str] = "memory with its unit: `64Gi` or `20480Mi`"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
         found = _amount(part, key, read_memory, low=self.low, high=MEMORY_MAX)
         return default if found is None else f"{found}Mi" if self.written else found
 
-    def amount(self, value: Any) -> int:
+    def parse_amount(self, value: Any) -> int:
         return _limit(value, read_memory)
 
-    def text(self, amount: int) -> str:
+    def format_amount(self, amount: int) -> str:
         """An amount as a job file writes it."""
         return written_memory(amount)
 
@@ -188,11 +188,11 @@ class Percent:
 
     words: ClassVar[str] = "percent, 1 to 100"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
         found = _amount(part, key, parse_percent)
         return default if found is None else found
 
-    def amount(self, value: Any) -> int:
+    def parse_amount(self, value: Any) -> int:
         return int(parse_percent(value))
 
 
@@ -202,12 +202,12 @@ class CardMemory(Memory):
 
     words: ClassVar[str] = "memory with its unit or in percent: `20480Mi`, `20Gi` or `50%`"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
         value = part.values.get(key)
         if isinstance(value, str) and value.strip().endswith("%"):
             found = _amount(part, key, parse_percent)
             return default if found is None else f"{found}%"
-        return Memory.read(self, part, key, default)
+        return Memory.read_value(self, part, key, default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +226,15 @@ class Texts:
         alone = "text, or " if self.one else ""
         return f"{alone}list of at most {self.most:,} texts"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
         if self.one and isinstance(part.values.get(key), str):
-            return [part.text(key, limit=self.length)]
-        found = part.texts(key, limit=self.most, length=self.length)
+            return [part.read_text(key, limit=self.length)]
+        found = part.read_texts(key, limit=self.most, length=self.length)
         for index, text in enumerate(found):
             check_forms(part, f"{key}.{index}", text, self.forms)
-        if self.empty and part.has(key) and not found:
-            part.add(key, "REQUIRED", _(self.empty))
-        return list(found) if part.has(key) else default
+        if self.empty and part.has_key(key) and not found:
+            part.add_problem(key, "REQUIRED", _(self.empty))
+        return list(found) if part.has_key(key) else default
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,26 +249,26 @@ class Wholes:
     def words(self) -> str:
         return f"list of at most {self.most} whole numbers, {_range(self.low, self.high)} each"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
         found = []
-        for index, value in enumerate(part.items(key, limit=self.most)):
+        for index, value in enumerate(part.read_items(key, limit=self.most)):
             if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
                 limits = {"low": self.low, "high": self.high}
                 sentence = _("Must be a whole number from %(low)s to %(high)s.") % limits
-                part.add(f"{key}.{index}", "RANGE", sentence)
+                part.add_problem(f"{key}.{index}", "RANGE", sentence)
             else:
                 found.append(value)
-        return found if part.has(key) else default
+        return found if part.has_key(key) else default
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class LabelsKind:
     """Labels and their values; `own` are those of the job's tasks, which leave the platform's alone."""
 
     own: bool = False
     words: ClassVar[str] = "mapping of at most 64 labels to values"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
         return (read_labels if self.own else read_selector)(part, key)
 
 
@@ -280,7 +280,7 @@ class NodeTerms:
         "`required`: terms of expressions; `preferred`: such terms with a `weight`, 1 to 100"
     )
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
         return read_node_terms(part, key)
 
 
@@ -292,12 +292,12 @@ class PodTerms:
         "`required`, and `preferred` with a `weight`: terms with `topology_key`, `match_labels`, `match_expressions`"  # noqa: E501
     )
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
         return read_pod_terms(part, key)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartKind:
     """A mapping whose fields are declared below it; `one_of` names those of which exactly one is said."""
 
     name: str
@@ -305,12 +305,12 @@ class Part:
     one_of: tuple[str, ...] = ()
     words: ClassVar[str] = "mapping"
 
-    def read(self, part: Section, key: str, default: Any) -> Any:
+    def read_value(self, part: Section, key: str, default: Any) -> Any:
         raise NotImplementedError("its fields are read one by one")
 
 
 @dataclass(frozen=True, slots=True)
-class Parts(Part):
+class Parts(PartKind):
     """A list of at most `most` mappings."""
 
     most: int = 32
@@ -324,7 +324,7 @@ def check_forms(part: Section, key: str, text: str, forms: Sequence[Form]) -> No
     """Note the first form that a text does not have."""
     for form in forms:
         if not form.fits(text):
-            part.add(key, form.code, _(form.sentence))
+            part.add_problem(key, form.code, _(form.sentence))
             return
 
 
@@ -336,12 +336,12 @@ def _amount(
     part: Section, key: str, read: Callable[[Any], int], *, low: int = 0, high: int = LARGEST
 ) -> int | None:
     """An amount; None where it is left open, and where it is wrong."""
-    amount = part.quantity(key, read, None)
+    amount = part.read_quantity(key, read, None)
     if amount is not None and amount > high:
-        part.add(key, "RANGE", _("Exceeds the largest possible node."))
+        part.add_problem(key, "RANGE", _("Exceeds the largest possible node."))
         return None
     if amount is not None and amount < low:
-        part.add(key, "RANGE", _("Must be greater than 0."))
+        part.add_problem(key, "RANGE", _("Must be greater than 0."))
         return None
     return amount
 

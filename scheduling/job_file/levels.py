@@ -1,4 +1,4 @@
-"""How near to each other: the words of a job file, and the node labels that stand for them."""
+"""The words of a job file for nearness, and the node labels that they mean."""
 
 from __future__ import annotations
 

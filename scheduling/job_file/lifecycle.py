@@ -28,11 +28,11 @@ def _rule(rule: Section, roles: tuple[str, ...]) -> dict[str, Any]:
     allowed = _FOLLOWS.get(event or "", ())
     if allowed and action and action not in allowed:
         message = _("For this event, must be one of: %(choices)s.") % {"choices": ", ".join(allowed)}
-        rule.add("do", "CONTRADICTION", message)
-    if rule.has("role"):
-        rule.choice("role", roles, default="")
+        rule.add_problem("do", "CONTRADICTION", message)
+    if rule.has_key("role"):
+        rule.read_choice("role", roles, default="")
     elif event == "role_completed":
-        rule.add("role", "REQUIRED", _("Specify the role."))
-    if rule.has("exit_codes") and event != "task_failed":
-        rule.add("exit_codes", "CONTRADICTION", _("Only failed tasks have an exit code."))
+        rule.add_problem("role", "REQUIRED", _("Specify the role."))
+    if rule.has_key("exit_codes") and event != "task_failed":
+        rule.add_problem("exit_codes", "CONTRADICTION", _("Only failed tasks have an exit code."))
     return found

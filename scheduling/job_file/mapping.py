@@ -1,4 +1,6 @@
-"""Between a specification, the rows of a job and a job file, by the declaration of the fields."""
+"""The conversion between a specification, the rows of a job and a job file, by the declaration of the
+fields.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,7 @@ def _written(path: str, row: Any, pods: Mapping[str, Any], own: Mapping[str, Any
             found[key] = _written(field.path, row, pods, own)
         else:
             value = getattr(row, field.name)
-            found[key] = field.kind.text(value) if isinstance(field.kind, Cpu | Memory) else value
+            found[key] = field.kind.format_amount(value) if isinstance(field.kind, Cpu | Memory) else value
     return found
 
 

@@ -31,7 +31,9 @@ def _topology(topology: Section) -> dict[str, Any]:
     level = found.setdefault("level", "")
     if not level or (level not in LEVELS and "/" not in level):
         message = _("Specify a level: %(levels)s, or a node label such as example.com/block.")
-        topology.add("level", "CHOICE" if level else "REQUIRED", message % {"levels": ", ".join(LEVELS)})
+        topology.add_problem(
+            "level", "CHOICE" if level else "REQUIRED", message % {"levels": ", ".join(LEVELS)}
+        )
     return found
 
 
@@ -39,7 +41,7 @@ def _toleration(item: Section) -> dict[str, Any]:
     found = read_part(item, "placement.tolerations")
     operator = found.get("operator")
     if operator == TolerationOperator.EQUAL and not found.get("key"):
-        item.add("key", "REQUIRED", _("Specify the taint, or use the operator Exists."))
+        item.add_problem("key", "REQUIRED", _("Specify the taint, or use the operator Exists."))
     if operator == TolerationOperator.EXISTS and found.get("value"):
-        item.add("value", "CONTRADICTION", _("The operator Exists takes no value."))
+        item.add_problem("value", "CONTRADICTION", _("The operator Exists takes no value."))
     return found

@@ -7,7 +7,7 @@ from typing import Final
 from django.utils.translation import gettext_noop as _
 
 from scheduling.job_file.field import Field
-from scheduling.job_file.kinds import Choice, Part, Text, Texts, Whole
+from scheduling.job_file.kinds import ChoiceKind, PartKind, Text, Texts, Whole
 from scheduling.job_file.text_forms import ABSOLUTE
 
 _PORT_MAX: Final = 65_535
@@ -21,7 +21,7 @@ def action_fields(path: str) -> tuple[Field, ...]:
             Texts(64, empty=_("Specify the program to run, for example [cat, /ready].")),
             help="A program in the container, with its arguments.",
         ),
-        Field(f"{path}.http", Part("Http"), help="A request to the container."),
+        Field(f"{path}.http", PartKind("Http"), help="A request to the container."),
         Field(
             f"{path}.http.path",
             Text(1024, (ABSOLUTE,)),
@@ -34,7 +34,9 @@ def action_fields(path: str) -> tuple[Field, ...]:
             help="The port of the request.",
             required=_("Specify the port, for example 8080."),
         ),
-        Field(f"{path}.http.scheme", Choice(("HTTP", "HTTPS")), help="How it is asked.", otherwise="HTTP"),
+        Field(
+            f"{path}.http.scheme", ChoiceKind(("HTTP", "HTTPS")), help="How it is asked.", otherwise="HTTP"
+        ),
     )
 
 
@@ -42,7 +44,7 @@ def probe_fields(name: str, help_text: str) -> tuple[Field, ...]:
     """Declare the fields of one of the three probes of a container."""
     path = f"roles.probes.{name}"
     return (
-        Field(path, Part("Probe", one_of=("command", "http", "tcp")), help=help_text),
+        Field(path, PartKind("Probe", one_of=("command", "http", "tcp")), help=help_text),
         *action_fields(path),
         Field(f"{path}.tcp", Whole(1, _PORT_MAX), help="A port that has to accept connections."),
         Field(

@@ -9,22 +9,22 @@ from django.utils.translation import gettext as _
 
 from scheduling.job_file.field import Field
 from scheduling.job_file.fields import FIELDS, fields_below, keys_below
-from scheduling.job_file.kinds import Part, Parts
+from scheduling.job_file.kinds import PartKind, Parts
 from scheduling.job_file.section import Section
 
 
 def open_part(part: Section, path: str) -> Section:
     """The mapping that is the field at `path`, read out of the one above; an absent one is empty."""
-    return part.section(FIELDS[path].key, keys_below(path))
+    return part.read_subsection(FIELDS[path].key, keys_below(path))
 
 
 def open_parts(part: Section, path: str) -> list[Section]:
     """The mappings of the list that is the field at `path`."""
     field = FIELDS[path]
-    listed = part.items(field.key, limit=field.kind.most if isinstance(field.kind, Parts) else 0)
-    at = part.at(field.key)
+    listed = part.read_items(field.key, limit=field.kind.most if isinstance(field.kind, Parts) else 0)
+    at = part.path_of(field.key)
     return [
-        Section.read(raw, f"{at}.{index}", keys_below(path), part.problems)
+        Section.read_section(raw, f"{at}.{index}", keys_below(path), part.problems)
         for index, raw in enumerate(listed)
     ]
 
@@ -34,9 +34,9 @@ def read_field(part: Section, path: str) -> Any:
     field = FIELDS[path]
     if isinstance(field.kind, Parts):
         return [read_part(each, path) for each in open_parts(part, path)]
-    if isinstance(field.kind, Part):
-        return read_part(open_part(part, path), path) if part.has(field.key) else None
-    return field.kind.read(part, field.key, field.default)
+    if isinstance(field.kind, PartKind):
+        return read_part(open_part(part, path), path) if part.has_key(field.key) else None
+    return field.kind.read_value(part, field.key, field.default)
 
 
 def read_columns(part: Section, path: str) -> dict[str, Any]:
@@ -44,29 +44,29 @@ def read_columns(part: Section, path: str) -> dict[str, Any]:
     return {
         field.name: read_field(part, field.path)
         for field in fields_below(path)
-        if not field.for_pods and not isinstance(field.kind, Part)
+        if not field.for_pods and not isinstance(field.kind, PartKind)
     }
 
 
 def read_part(part: Section, path: str) -> dict[str, Any]:
-    """What the mapping at `path` says, by key; what is empty, or left open without a default, is left out.
+    """Read the mapping at `path` by key; what is empty, or left open without a default, is left out.
 
     What is missing, and what does not belong together, is noted.
     """
     fields = fields_below(path)
     found = read_said(part, fields)
     kind = FIELDS[path].kind
-    one_of = kind.one_of if isinstance(kind, Part) else ()
-    named = [key for key in one_of if part.has(key)]
+    one_of = kind.one_of if isinstance(kind, PartKind) else ()
+    named = [key for key in one_of if part.has_key(key)]
     if one_of and len(named) != 1:
         sentence = _("Specify exactly one of: %(choices)s.") % {"choices": ", ".join(one_of)}
-        part.problems.add(part.path, "REQUIRED", sentence)
+        part.problems.add_problem(part.path, "REQUIRED", sentence)
     for field in fields:
-        if field.required and not part.has(field.key):
-            part.add(field.key, "REQUIRED", _(field.required))
-        if named and field.only and part.has(field.key) and not set(field.only) & set(named):
+        if field.required and not part.has_key(field.key):
+            part.add_problem(field.key, "REQUIRED", _(field.required))
+        if named and field.only and part.has_key(field.key) and not set(field.only) & set(named):
             sentence = _("Only allowed for: %(choices)s.") % {"choices": ", ".join(field.only)}
-            part.add(field.key, "CONTRADICTION", sentence)
+            part.add_problem(field.key, "CONTRADICTION", sentence)
     return found
 
 
@@ -74,7 +74,7 @@ def read_said(part: Section, fields: Iterable[Field]) -> dict[str, Any]:
     """The values of fields by key, without those that are empty."""
     found = {}
     for field in fields:
-        if part.has(field.key) or field.default is not None:
+        if part.has_key(field.key) or field.default is not None:
             value = read_field(part, field.path)
             if value is not False and value not in (None, "", [], {}, ()):
                 found[field.key] = value

@@ -25,14 +25,14 @@ def read_roles(job: Section) -> tuple[RoleSpec, ...]:
     before = len(job.problems.errors)
     parts = open_parts(job, "roles")
     if not parts and len(job.problems.errors) == before:
-        job.add("roles", "REQUIRED", _(FIELDS["roles"].required))
+        job.add_problem("roles", "REQUIRED", _(FIELDS["roles"].required))
     roles = tuple(_role(role, index) for index, role in enumerate(parts))
     # Pod names carry this much of a role's name, so that much must tell the roles apart.
     heads = [dns_label(role.name, _NAME_IN_POD) for role in roles]
     for index, head in enumerate(heads):
         if head in heads[:index]:
             message = _("The first %(count)s characters of role names must differ.")
-            job.add(f"roles.{index}.name", "DUPLICATE", message % {"count": _NAME_IN_POD})
+            job.add_problem(f"roles.{index}.name", "DUPLICATE", message % {"count": _NAME_IN_POD})
     return roles
 
 
@@ -44,7 +44,7 @@ def _role(role: Section, index: int) -> RoleSpec:
     resources = open_part(role, _RESOURCES)
     columns |= read_columns(resources, _RESOURCES)
     container = read_said(role, pod_fields("roles")) | read_said(resources, pod_fields(_RESOURCES))
-    spec = RoleSpec(**columns, gpu=_gpu(resources) if resources.has("gpu") else None, container=container)
+    spec = RoleSpec(**columns, gpu=_gpu(resources) if resources.has_key("gpu") else None, container=container)
     _check_probes(role, container.get("probes", {}))
     _check_limits(resources, spec)
     _check_exclusive(resources, spec)
@@ -54,7 +54,7 @@ def _role(role: Section, index: int) -> RoleSpec:
 def _least(role: Section, least: int | None, replicas: int) -> int:
     if least is not None and least > replicas:
         limits = {"low": 1, "high": replicas}
-        role.add("min_replicas", "RANGE", _("Must be from %(low)s to %(high)s.") % limits)
+        role.add_problem("min_replicas", "RANGE", _("Must be from %(low)s to %(high)s.") % limits)
     return replicas if least is None else min(least, replicas)
 
 
@@ -62,7 +62,7 @@ def _check_probes(role: Section, probes: dict[str, Any]) -> None:
     for kind, probe in probes.items():
         if kind != "readiness" and probe.get("successes", 1) != 1:
             message = _("Only readiness allows more than 1.")
-            role.add(f"probes.{kind}.successes", "CONTRADICTION", message)
+            role.add_problem(f"probes.{kind}.successes", "CONTRADICTION", message)
 
 
 def _check_limits(resources: Section, role: RoleSpec) -> None:
@@ -73,9 +73,9 @@ def _check_limits(resources: Section, role: RoleSpec) -> None:
         ("memory", Memory(), role.memory_mib),
     )
     for key, kind, asked in kinds:
-        amount = kind.amount(limits[key]) if key in limits else None
+        amount = kind.parse_amount(limits[key]) if key in limits else None
         if amount is not None and (amount < asked or amount == 0):
-            resources.add(f"limits.{key}", "RANGE", _("Must not be below the request."))
+            resources.add_problem(f"limits.{key}", "RANGE", _("Must not be below the request."))
 
 
 def _check_exclusive(resources: Section, role: RoleSpec) -> None:
@@ -85,7 +85,7 @@ def _check_exclusive(resources: Section, role: RoleSpec) -> None:
         return
     if cpu % 1000 or not cpu or not role.memory_mib or role.container.get("limits"):
         message = _("Request whole CPUs and memory, without higher limits.")
-        resources.add("exclusive_cpus", "CONTRADICTION", message)
+        resources.add_problem("exclusive_cpus", "CONTRADICTION", message)
 
 
 def _gpu(resources: Section) -> GpuSpec | None:
@@ -95,15 +95,15 @@ def _gpu(resources: Section) -> GpuSpec | None:
     models = tuple(read_field(gpu, f"{_GPU}.model") or ())
     if mode is GpuRequestMode.MIG:
         return _instances(gpu, cards, models)
-    if gpu.has("profile"):
-        gpu.add("profile", "CONTRADICTION", _("profile requires mode: mig."))
+    if gpu.has_key("profile"):
+        gpu.add_problem("profile", "CONTRADICTION", _("profile requires mode: mig."))
     if mode is GpuRequestMode.WHOLE:
         _refuse_parts(gpu)
         return GpuSpec(cards=cards, mode=mode, models=models) if cards else None
     memory_mib, memory_percent = _slice_memory(gpu)
     cores = _cores(gpu)
     if not cards:
-        gpu.add("cards", "RANGE", _("A slice requires at least one GPU."))
+        gpu.add_problem("cards", "RANGE", _("A slice requires at least one GPU."))
     return GpuSpec(
         cards=max(cards, 1),
         mode=mode,
@@ -117,42 +117,44 @@ def _gpu(resources: Section) -> GpuSpec | None:
 def _instances(gpu: Section, cards: int, models: tuple[str, ...]) -> GpuSpec | None:
     profile = read_field(gpu, f"{_GPU}.profile")
     if not profile:
-        gpu.add("profile", "REQUIRED", _("Specify a MIG profile, for example 2g.10gb."))
+        gpu.add_problem("profile", "REQUIRED", _("Specify a MIG profile, for example 2g.10gb."))
         return None
     try:
         parse_profile(profile)
     except ValueError:
-        gpu.add("profile", "FORMAT", _("Invalid MIG profile. Use the form 2g.10gb."))
+        gpu.add_problem("profile", "FORMAT", _("Invalid MIG profile. Use the form 2g.10gb."))
         return None
     for key in ("cores", "memory"):
-        if gpu.has(key):
-            gpu.add(key, "CONTRADICTION", _("Not allowed with a MIG profile, which sets the size."))
+        if gpu.has_key(key):
+            gpu.add_problem(key, "CONTRADICTION", _("Not allowed with a MIG profile, which sets the size."))
     if not cards:
-        gpu.add("cards", "RANGE", _("Minimum: 1 instance."))
+        gpu.add_problem("cards", "RANGE", _("Minimum: 1 instance."))
     return GpuSpec(cards=max(cards, 1), mode=GpuRequestMode.MIG, cores=0, models=models, profile=profile)
 
 
 def _refuse_parts(gpu: Section) -> None:
     message = _("Not allowed with mode: whole. Remove it or set mode: slice.")
-    if gpu.has("cores") and str(gpu.values["cores"]).strip("% ") != "100":
-        gpu.add("cores", "CONTRADICTION", message)
-    if gpu.has("memory"):
-        gpu.add("memory", "CONTRADICTION", message)
+    if gpu.has_key("cores") and str(gpu.values["cores"]).strip("% ") != "100":
+        gpu.add_problem("cores", "CONTRADICTION", message)
+    if gpu.has_key("memory"):
+        gpu.add_problem("memory", "CONTRADICTION", message)
 
 
 def _cores(gpu: Section) -> int:
-    if not gpu.has("cores"):
-        gpu.add("cores", "REQUIRED", _("A slice requires cores from 1 to 100."))
+    if not gpu.has_key("cores"):
+        gpu.add_problem("cores", "REQUIRED", _("A slice requires cores from 1 to 100."))
         return 1
     if str(gpu.values["cores"]).strip("% ") == "0":
-        gpu.add("cores", "RANGE", _("Must be from 1 to 100."))
+        gpu.add_problem("cores", "RANGE", _("Must be from 1 to 100."))
         return 1
     return read_field(gpu, f"{_GPU}.cores") or 1
 
 
 def _slice_memory(gpu: Section) -> tuple[int | None, int | None]:
-    if not gpu.has("memory"):
-        gpu.add("memory", "REQUIRED", _("A slice requires GPU memory, for example 20Gi or 50%%.") % ())
+    if not gpu.has_key("memory"):
+        gpu.add_problem(
+            "memory", "REQUIRED", _("A slice requires GPU memory, for example 20Gi or 50%%.") % ()
+        )
         return None, None
     found = read_field(gpu, f"{_GPU}.memory")
     if isinstance(found, str):

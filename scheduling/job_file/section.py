@@ -30,7 +30,7 @@ class Problems:
 
     errors: list[FieldError] = field(default_factory=list)
 
-    def add(self, path: str, code: str, message: str) -> None:
+    def add_problem(self, path: str, code: str, message: str) -> None:
         """Note one. Raises: Invalid with all of them when there are too many to go on."""
         self.errors.append(FieldError(path[:_PATH_MAX], code, message))
         if len(self.errors) >= _MISTAKES_MAX:
@@ -51,82 +51,84 @@ class Section:
     problems: Problems
 
     @classmethod
-    def read(cls, value: Any, path: str, known: Collection[str], problems: Problems) -> Section:
+    def read_section(cls, value: Any, path: str, known: Collection[str], problems: Problems) -> Section:
         """Wrap `value`; anything but a mapping is noted and read as an empty one."""
         if not isinstance(value, Mapping):
-            problems.add(path, "TYPE", _("Must be a map of names to values."))
+            problems.add_problem(path, "TYPE", _("Must be a map of names to values."))
             return cls({}, path, problems)
         section = cls(value, path, problems)
         for key in value:
             if key not in known:
-                section.add(str(key), "UNKNOWN", _unknown(str(key), known))
+                section.add_problem(str(key), "UNKNOWN", _unknown(str(key), known))
         return section
 
-    def at(self, key: str) -> str:
+    def path_of(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
 
-    def add(self, key: str, code: str, message: str) -> None:
-        self.problems.add(self.at(key), code, message)
+    def add_problem(self, key: str, code: str, message: str) -> None:
+        self.problems.add_problem(self.path_of(key), code, message)
 
-    def has(self, key: str) -> bool:
+    def has_key(self, key: str) -> bool:
         return self.values.get(key) is not None
 
-    def integer(self, key: str, *, default: int, low: int = 0, high: int = 2**31 - 1) -> int:
+    def read_integer(self, key: str, *, default: int, low: int = 0, high: int = 2**31 - 1) -> int:
         value = self.values.get(key)
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int):
-            self.add(key, "TYPE", _("Must be a whole number."))
+            self.add_problem(key, "TYPE", _("Must be a whole number."))
             return default
         if not low <= value <= high:
-            self.add(key, "RANGE", _("Must be from %(low)s to %(high)s.") % {"low": low, "high": high})
+            self.add_problem(
+                key, "RANGE", _("Must be from %(low)s to %(high)s.") % {"low": low, "high": high}
+            )
             return default
         return value
 
     def optional_integer(self, key: str, *, low: int, high: int = 2**31 - 1) -> int | None:
-        return self.integer(key, default=low, low=low, high=high) if self.has(key) else None
+        return self.read_integer(key, default=low, low=low, high=high) if self.has_key(key) else None
 
-    def number(self, key: str, *, low: float, high: float) -> float | None:
+    def read_number(self, key: str, *, low: float, high: float) -> float | None:
         value = self.values.get(key)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             limits = {"low": f"{low:g}", "high": f"{high:g}"}
-            self.add(key, "RANGE", _("Must be a number from %(low)s to %(high)s.") % limits)
+            self.add_problem(key, "RANGE", _("Must be a number from %(low)s to %(high)s.") % limits)
             return None
         return value
 
-    def flag(self, key: str, *, default: bool) -> bool:
+    def read_flag(self, key: str, *, default: bool) -> bool:
         value = self.values.get(key)
         if value is None:
             return default
         if not isinstance(value, bool):
-            self.add(key, "TYPE", _("Must be true or false."))
+            self.add_problem(key, "TYPE", _("Must be true or false."))
             return default
         return value
 
-    def text(self, key: str, *, default: str = "", limit: int = 300) -> str:
+    def read_text(self, key: str, *, default: str = "", limit: int = 300) -> str:
         value = self.values.get(key)
         if value is None:
             return default
         if not isinstance(value, str):
-            self.add(key, "TYPE", _("Must be a string, in quotes."))
+            self.add_problem(key, "TYPE", _("Must be a string, in quotes."))
             return default
         if len(value) > limit:
-            self.add(key, "TOO_LONG", _("Maximum: %(limit)s characters.") % {"limit": limit})
+            self.add_problem(key, "TOO_LONG", _("Maximum: %(limit)s characters.") % {"limit": limit})
             return default
         return value
 
-    def choice(self, key: str, among: Sequence[str], *, default: str) -> str:
+    def read_choice(self, key: str, among: Sequence[str], *, default: str) -> str:
         value = self.values.get(key, _MISSING)
         if value is _MISSING or value is None:
             return default
         if value not in among:
-            self.add(key, "CHOICE", _("Must be one of: %(choices)s.") % {"choices": ", ".join(among)})
+            self.add_problem(key, "CHOICE", _("Must be one of: %(choices)s.") % {"choices": ", ".join(among)})
             return default
         return str(value)
 
-    def quantity(self, key: str, parse: Callable[[Any], T], default: T) -> T:
+    def read_quantity(self, key: str, parse: Callable[[Any], T], default: T) -> T:
         """A value that one of `foundation.core.quantities` reads."""
         value = self.values.get(key)
         if value is None:
@@ -134,47 +136,47 @@ class Section:
         try:
             return parse(value)
         except QuantityError as error:
-            self.add(key, "QUANTITY", _(error.sentence) % error.values)
+            self.add_problem(key, "QUANTITY", _(error.sentence) % error.values)
             return default
 
-    def items(self, key: str, *, limit: int) -> list[Any]:
+    def read_items(self, key: str, *, limit: int) -> list[Any]:
         value = self.values.get(key)
         if value is None:
             return []
         if not isinstance(value, list | tuple):
-            self.add(key, "TYPE", _("Must be a list."))
+            self.add_problem(key, "TYPE", _("Must be a list."))
             return []
         if len(value) > limit:
-            self.add(key, "TOO_LONG", _("Maximum: %(limit)s entries.") % {"limit": limit})
+            self.add_problem(key, "TOO_LONG", _("Maximum: %(limit)s entries.") % {"limit": limit})
             return []
         return list(value)
 
-    def texts(self, key: str, *, limit: int, length: int = 4096) -> tuple[str, ...]:
+    def read_texts(self, key: str, *, limit: int, length: int = 4096) -> tuple[str, ...]:
         """A list of texts; numbers are taken as they are written."""
         found = []
-        for index, value in enumerate(self.items(key, limit=limit)):
+        for index, value in enumerate(self.read_items(key, limit=limit)):
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                self.add(f"{key}.{index}", "TYPE", _("Must be a string, in quotes."))
+                self.add_problem(f"{key}.{index}", "TYPE", _("Must be a string, in quotes."))
             elif len(str(value)) > length:
                 limits = {"limit": length}
-                self.add(f"{key}.{index}", "TOO_LONG", _("Maximum: %(limit)s characters.") % limits)
+                self.add_problem(f"{key}.{index}", "TOO_LONG", _("Maximum: %(limit)s characters.") % limits)
             else:
                 found.append(str(value))
         return tuple(found)
 
-    def section(self, key: str, known: Collection[str]) -> Section:
+    def read_subsection(self, key: str, known: Collection[str]) -> Section:
         """The mapping below `key`; an absent one is empty."""
-        return Section.read(self.value(key, {}), self.at(key), known, self.problems)
+        return Section.read_section(self.read_value(key, {}), self.path_of(key), known, self.problems)
 
-    def value(self, key: str, default: Any) -> Any:
-        """What stands below `key`, however empty; `default` when nothing does."""
+    def read_value(self, key: str, default: Any) -> Any:
+        """Return the value below `key`, however empty; `default` when there is none."""
         value = self.values.get(key)
         return default if value is None else value
 
-    def refuse(self, key: str, message: str) -> None:
+    def refuse_field(self, key: str, message: str) -> None:
         """Note that a field which the file format knows is not supported yet, when it is used."""
         if self.values.get(key):
-            self.add(key, "NOT_SUPPORTED", message)
+            self.add_problem(key, "NOT_SUPPORTED", message)
 
 
 def _summary(count: int) -> str:

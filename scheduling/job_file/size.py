@@ -1,4 +1,4 @@
-"""How large a job file may be, and the pods that are made of it.
+"""The largest size of a job file, and of the pods that are made of it.
 
 A cluster stores no object above 1.5 MiB and answers a larger one as if it had failed itself. The limits here
 are far below that, and they hold however a job comes in: alone, in a batch, as a copy, or through a form.
@@ -70,7 +70,7 @@ def check_pod_sizes(
                 "The pod of a task would have %(size)s KiB; maximum: %(limit)s KiB, including "
                 "command, args, probes, environment, volumes and labels."
             )
-            job.add(f"roles.{index}", "TOO_LONG", message % numbers)
+            job.add_problem(f"roles.{index}", "TOO_LONG", message % numbers)
 
 
 def check_host_lists(job: Section, name: str, roles: Sequence[RoleSpec]) -> None:
@@ -95,4 +95,4 @@ def check_host_lists(job: Section, name: str, roles: Sequence[RoleSpec]) -> None
             "this length, use at most %(tasks)s tasks."
         )
         numbers = {"size": -(-size // 1024), "limit": LIST_BYTES_MAX // 1024 + 1, "tasks": limit}
-        job.add("roles", "TOO_LONG", message % numbers)
+        job.add_problem("roles", "TOO_LONG", message % numbers)

@@ -1,4 +1,4 @@
-"""From YAML text to plain values."""
+"""The conversion of YAML text to plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What texts of a job file have to look like."""
+"""The formats of texts in a job file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from foundation.core.identifiers import is_dns_label
 from scheduling.job_file.kinds import Form
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-NAME: Final = Form.of(
+NAME: Final = Form.of_pattern(
     rf"{_LABEL}(?:\.{_LABEL})*", _("Use lowercase letters, digits, dots and hyphens, for example my-data.")
 )
 """The name of an object of the workspace's namespace."""
@@ -27,7 +27,7 @@ BELOW: Final = Form(
     lambda path: path and not path.startswith("/") and ".." not in path.split("/"),
     _("Must be a path below the volume's root, for example run-1/data."),
 )
-PREFIX: Final = Form.of(
+PREFIX: Final = Form.of_pattern(
     r"[A-Za-z_][A-Za-z0-9_]*", _("Specify the prefix of the variables, for example HUB_.")
 )
 OWN_PREFIX: Final = Form(

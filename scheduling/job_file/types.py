@@ -1,4 +1,4 @@
-"""What a job specification says, checked and in the platform's units."""
+"""A job specification, checked and in the platform's units."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class JobSpec:
     def task_count(self) -> int:
         return sum(role.replicas for role in self.roles)
 
-    def demand(self) -> dict[str, int]:
-        """What all tasks together ask for, per resource.
+    def total_demand(self) -> dict[str, int]:
+        """Return the requests of all tasks together, per resource.
 
         GPU memory counts where it is named in MiB: a percentage, like a whole card or an instance,
         depends on the flavor that is chosen later; so do the cores of an instance.

@@ -16,5 +16,5 @@ def read_volumes(job: Section) -> tuple[dict[str, Any], ...]:
     found = read_field(job, "volumes")
     mounts = [plain_path(volume["mount"]) for volume in found if "mount" in volume]
     if len(set(mounts)) < len(mounts):
-        job.add("volumes", "DUPLICATE", _("Two volumes have the same mount path."))
+        job.add_problem("volumes", "DUPLICATE", _("Two volumes have the same mount path."))
     return tuple(found)

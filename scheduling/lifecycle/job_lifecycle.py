@@ -1,4 +1,4 @@
-"""How a running job leaves: told to stop, evicted, and settled when its pods are confirmed gone.
+"""The end of a running job: marked for stop, evicted, and settled when its pods are confirmed removed.
 
 Quota and cards stay held through `evicting` and `stopping`. They come back one by one as each pod's
 end is observed; the job moves on when the last one is.
@@ -111,8 +111,8 @@ def eviction_move(
         fields["failures"] = job.failures + 1
         pause = min(BACKOFF_BASE_S * 2**job.failures, BACKOFF_LIMIT_S)
         fields["backoff_until"] = now + timedelta(seconds=pause)
-    told = {"rule": rule, **(numbers or {})}
-    return StateMove(job=job, to=JobState.EVICTING, code="evicting", numbers=told, fields=fields)
+    numbers_of_rule = {"rule": rule, **(numbers or {})}
+    return StateMove(job=job, to=JobState.EVICTING, code="evicting", numbers=numbers_of_rule, fields=fields)
 
 
 def no_reason(job: Job) -> dict[str, Any]:

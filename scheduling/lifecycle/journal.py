@@ -19,7 +19,7 @@ from django.db import transaction
 from scheduling.monitoring import counters
 
 log = structlog.get_logger(__name__)
-_TOLD: Final = {
+_LOGGED: Final = {
     "rule": "rule", "reason": "reason", "code": "cause", "attempt": "attempt", "exit_code": "exit_code",
     "message": "message",
 }  # fmt: skip
@@ -44,33 +44,35 @@ class JournalPod(NamedTuple):
     node: str = ""
 
 
-def tell_jobs(steps: Iterable[JournalStep]) -> None:
+def log_jobs(steps: Iterable[JournalStep]) -> None:
     """Log and count these steps when the present transaction is committed."""
-    told = list(steps)
-    if told:
-        transaction.on_commit(partial(_tell_jobs, told), robust=True)
+    entries = list(steps)
+    if entries:
+        transaction.on_commit(partial(_log_jobs, entries), robust=True)
 
 
-def tell_pods(what: str, pods: Iterable[JournalPod], **more: str) -> None:
+def log_pods(what: str, pods: Iterable[JournalPod], **more: str) -> None:
     """Log what happened to these pods when the present transaction is committed."""
-    told = list(pods) if log.isEnabledFor(logging.INFO) else []
-    if told:
-        transaction.on_commit(partial(_tell_pods, what, told, more), robust=True)
+    entries = list(pods) if log.isEnabledFor(logging.INFO) else []
+    if entries:
+        transaction.on_commit(partial(_log_pods, what, entries, more), robust=True)
 
 
-def _tell_jobs(steps: list[JournalStep]) -> None:
+def _log_jobs(steps: list[JournalStep]) -> None:
     for code, count in Counter(step.code for step in steps).items():
         counters.EVENTS.add(count, code=code)
     if not log.isEnabledFor(logging.INFO):
         return
     for step in steps:
-        told = {key: step.numbers[name] for name, key in _TOLD.items() if step.numbers.get(name) is not None}
+        entries = {
+            key: step.numbers[name] for name, key in _LOGGED.items() if step.numbers.get(name) is not None
+        }
         if step.actor:
-            told["by"] = step.actor
-        log.info("job", job=str(step.job), step=step.code, **told)
+            entries["by"] = step.actor
+        log.info("job", job=str(step.job), step=step.code, **entries)
 
 
-def _tell_pods(what: str, pods: list[JournalPod], more: dict[str, str]) -> None:
+def _log_pods(what: str, pods: list[JournalPod], more: dict[str, str]) -> None:
     for job, namespace, name, node in pods:
         where = {"node": node} if node else {}
         log.info("pod", job=str(job), step=what, pod=f"{namespace}/{name}", **where, **more)

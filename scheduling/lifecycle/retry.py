@@ -1,4 +1,4 @@
-"""Where a failed or evicted attempt leads: to a new pod, back into the queue, or to the end."""
+"""The next step after a failed or evicted attempt: a new pod, the queue, or the end."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def never_starts(seen: PodObservation) -> str:
 
 
 def rules_for(job: Job, event: str, **facts: Any) -> Iterator[Mapping[str, Any]]:
-    """Those of the job's lifecycle rules that are about this event, in their order.
+    """Return the job's lifecycle rules about this event, in their order.
 
     `facts` are the exit code and the role of the task; a rule that names neither is about all.
     """
@@ -69,7 +69,8 @@ def rule_for(job: Job, event: str, **facts: Any) -> Mapping[str, Any] | None:
 
 
 def after_failed_task(job: Job, role: str, restarts: int, cause: PodObservation) -> str:
-    """What the job's rules do about a failed task: the first whose limit is not reached; empty for none.
+    """Return the action of the job's rules for a failed task: the first whose limit is not reached; empty for
+    none.
 
     `restarts`: how often the task has been started again where it was. A pod that the cluster lost or could
     not take has not failed by its own doing, and no rule is about it.
@@ -90,8 +91,9 @@ def after_failed_task(job: Job, role: str, restarts: int, cause: PodObservation)
 
 
 def _is_not_the_program(cause: PodObservation) -> bool:
-    """Whether the cluster ended the pod or never ran it: a kubelet that refuses a pod gives a reason and no
-    exit code."""
+    """Return whether the cluster ended the pod or never ran it: a kubelet that refuses a pod gives a
+    reason and no exit code.
+    """
     refused = bool(cause.reason) and cause.exit_code is None
     return refused or cause.reason.startswith(_NOT_THE_PROGRAM)
 
@@ -103,7 +105,7 @@ def after_failure(cause: PodObservation, action: str) -> RetryVerdict:
     job was accepted and waits with a reason. A program that failed is tried again only as the job's
     own lifecycle rules allow; `action` is what they do.
     """
-    if cause.phase is PodPhase.GONE:
+    if cause.phase is PodPhase.REMOVED:
         return RetryVerdict("POD_DELETED", JobState.QUEUED, backoff=False)
     if _is_not_the_program(cause):
         lost = cause.reason.startswith(_NODE)
@@ -113,7 +115,9 @@ def after_failure(cause: PodObservation, action: str) -> RetryVerdict:
 
 
 def after_eviction(job: Job, then: JobState) -> JobState:
-    """Where an eviction leads that would put the job back into the queue; its rules may end it instead."""
+    """Return the next state after an eviction that would put the job back into the queue; its rules may
+    end it instead.
+    """
     if then != JobState.QUEUED:
         return then
     for rule in rules_for(job, "task_evicted"):

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core.errors import Conflict
 from foundation.sql.bulk import Guard, insert_rows, update_rows
-from scheduling.lifecycle.journal import JournalStep, tell_jobs
+from scheduling.lifecycle.journal import JournalStep, log_jobs
 from scheduling.models import Job, JobEvent, JobState
 
 _S = JobState
@@ -54,7 +54,7 @@ def add_event(
     job: Job, code: str, *, now: datetime, actor: str = "", numbers: Mapping[str, Any] | None = None
 ) -> JobEvent:
     """Add a line to the job's story."""
-    tell_jobs([JournalStep(job.pk, code, actor, numbers or {})])
+    log_jobs([JournalStep(job.pk, code, actor, numbers or {})])
     return JobEvent.unscoped.create(job=job, at=now, code=code, actor=actor, numbers=dict(numbers or {}))
 
 
@@ -93,13 +93,13 @@ def transition_all(moves: Sequence[StateMove], *, now: datetime, actor: str = ""
 
     Raises: IllegalTransition; StaleJob when one of them is no longer current, and then none may be moved.
     """
-    alike: defaultdict[tuple[str, ...], list[StateMove]] = defaultdict(list)
+    by_fields: defaultdict[tuple[str, ...], list[StateMove]] = defaultdict(list)
     for move in moves:
         if move.to not in ALLOWED[move.job.state]:
             states = {"state": move.job.state, "to": move.to.value}
             raise IllegalTransition(_("Can't change state from %(state)s to %(to)s.") % states)
-        alike[tuple(sorted(move.fields))].append(move)
-    for names, group in alike.items():
+        by_fields[tuple(sorted(move.fields))].append(move)
+    for names, group in by_fields.items():
         _write(names, group)
     events = []
     for move in moves:
@@ -109,7 +109,7 @@ def transition_all(moves: Sequence[StateMove], *, now: datetime, actor: str = ""
             setattr(job, name, value)
         events.append(JobEvent(job=job, at=now, code=move.code, actor=actor, numbers=dict(move.numbers)))
     insert_rows(events)
-    tell_jobs(JournalStep(move.job.pk, move.code, actor, move.numbers) for move in moves)
+    log_jobs(JournalStep(move.job.pk, move.code, actor, move.numbers) for move in moves)
 
 
 def _write(names: Sequence[str], moves: Sequence[StateMove]) -> None:
@@ -132,7 +132,7 @@ def _write(names: Sequence[str], moves: Sequence[StateMove]) -> None:
             raise StaleJob(_("Job %(name)s was changed at the same time.") % {"name": move.job.name})
 
 
-def advance(
+def advance_job(
     job: Job,
     *,
     code: str,
@@ -155,7 +155,7 @@ def advance(
     add_event(job, code, now=now, actor=actor, numbers=numbers)
 
 
-def admit(jobs: Iterable[Job], *, now: datetime) -> set[uuid.UUID]:
+def admit_jobs(jobs: Iterable[Job], *, now: datetime) -> set[uuid.UUID]:
     """Admit those that are still as they were read; returns the ids of these.
 
     The one move that does not raise and notes no event: a cycle admits many jobs at once and writes their

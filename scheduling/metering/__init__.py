@@ -1,1 +1,1 @@
-"""What jobs hold over time: intervals of allocations, exact to the millisecond."""
+"""The holdings of jobs over time: intervals of allocations, exact to the millisecond."""

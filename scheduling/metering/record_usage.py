@@ -8,7 +8,7 @@ from typing import Final
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
-from scheduling.metering.usage_rows import rows_of_attempts, unmetered
+from scheduling.metering.usage_rows import rows_of_attempts, unmetered_attempts
 from scheduling.models import Allocation, Attempt, UsageInterval
 
 _BATCH: Final = 500
@@ -32,7 +32,7 @@ def record_usage(*, now: datetime) -> int:
 @transaction.atomic
 def _record_batch(now: datetime) -> int:
     held = Allocation.unscoped.filter(attempt=OuterRef("pk"), released_at__isnull=True)
-    ended = unmetered().filter(~Exists(held), ended_at__isnull=False).order_by("ended_at", "pk")
+    ended = unmetered_attempts().filter(~Exists(held), ended_at__isnull=False).order_by("ended_at", "pk")
     locked = Attempt.unscoped.select_for_update(no_key=True, of=("self",)).filter(
         pk__in=list(ended.values_list("pk", flat=True)[:_BATCH]), metered_at__isnull=True
     )

@@ -66,7 +66,7 @@ def usage_rows(
     """
     running = {
         (row.job_id, row.flavor_id, row.sliced, row.begin_ms): row
-        for _, row in rows_of_attempts(unmetered(workspaces), now=now)
+        for _, row in rows_of_attempts(unmetered_attempts(workspaces), now=now)
         if row.end_ms > start_ms and row.begin_ms < end_ms and _matches(row, only)
     }
     # Read after the others: a run that is written down in between is met twice, and not missed.
@@ -95,14 +95,14 @@ def job_core_ms(job_id: uuid.UUID, *, now: datetime) -> int:
     return sum(row.cores * (row.end_ms - row.begin_ms) for _, row in rows)
 
 
-def unmetered(workspaces: Tenants = None) -> QuerySet[Attempt]:
+def unmetered_attempts(workspaces: Tenants = None) -> QuerySet[Attempt]:
     """Return the runs whose intervals are not written down: those that live, and a few that ended."""
     attempts = Attempt.unscoped.filter(metered_at__isnull=True)
     return attempts if workspaces is None else attempts.filter(job__workspace__in=workspaces.values("pk"))
 
 
 @dataclass(slots=True)
-class _Run:
+class _MeteredRun:
     """One run with its holds."""
 
     owner: tuple[uuid.UUID, uuid.UUID, uuid.UUID, uuid.UUID, str]
@@ -116,21 +116,21 @@ def rows_of_attempts(
 ) -> Iterator[tuple[uuid.UUID, UsageRow]]:
     """Yield the intervals of runs with the id of the run, from their allocations."""
     rows = Allocation.unscoped.filter(attempt__in=attempts).order_by()
-    runs: dict[uuid.UUID, _Run] = {}
+    runs: dict[uuid.UUID, _MeteredRun] = {}
     now_ms = to_ms(now)
     for attempt_id, *rest in rows.values_list(*_COLUMNS).iterator(chunk_size=2000):
         of_run, of_hold = tuple(rest[:11]), rest[11:]
         run = runs.get(attempt_id)
         if run is None:
             run = runs[attempt_id] = _run_of(of_run)
-        *of_hold, granted = of_hold
-        run.holds += _holds(to_ms(granted or of_run[0]), now_ms, *of_hold)
+        *of_hold, allocated_at = of_hold
+        run.holds += _holds(to_ms(allocated_at or of_run[0]), now_ms, *of_hold)
     for attempt_id, run in runs.items():
         for one in attempt_intervals(run.holds, borrowed=run.borrowed, lost=run.lost):
             yield attempt_id, UsageRow._make((*run.owner, *one))
 
 
-def _run_of(values: tuple[Any, ...]) -> _Run:
+def _run_of(values: tuple[Any, ...]) -> _MeteredRun:
     _, started, ended, reason, borrowed, workspace, queue, user, job, name, checkpoint_s = values
     lost = None
     if ended is not None and reason in _PREEMPTED:
@@ -141,7 +141,7 @@ def _run_of(values: tuple[Any, ...]) -> _Run:
             checkpoint_interval_s=checkpoint_s,
         )
         lost = (since_ms, ended_ms)
-    return _Run((workspace, queue, user, job, name), lost, _borrowed_cores(borrowed))
+    return _MeteredRun((workspace, queue, user, job, name), lost, _borrowed_cores(borrowed))
 
 
 def _borrowed_cores(borrowed: Mapping[str, int]) -> dict[uuid.UUID, int]:

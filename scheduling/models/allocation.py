@@ -1,4 +1,4 @@
-"""What a running attempt holds, and what a preemptor was promised."""
+"""The resources of a running attempt, and the claim of a preemptor."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class MemoryResize(BaseModel):
 
     @property
     def wanted_mib(self) -> int:
-        """What the pod is to have, as things are."""
+        """Return the memory that the pod is to have at present."""
         return self.from_mib if self.state == ResizeState.TAKING_BACK else self.to_mib
 
 

@@ -1,4 +1,4 @@
-"""What was decided and what happened, kept for people to read."""
+"""Decisions and events, stored for people to read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DecisionKind(models.TextChoices):
 
 
 class Decision(BaseModel):
-    """What one engine cycle decided for one job. A park is written only when the reason changes.
+    """The decision of one engine cycle for one job. A park is written only when the reason changes.
 
     `beneficiary` is for whom a job has to give way. It may belong to another tenant: only the platform's
     own people may be told.

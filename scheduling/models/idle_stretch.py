@@ -1,4 +1,4 @@
-"""What is known of jobs whose GPUs are idle, and what their workspace's policy does about it."""
+"""The idle GPUs of jobs, and the actions of their workspace's policy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STALE_AFTER: Final = timedelta(seconds=90)
 
 
 class IdleAction(models.TextChoices):
-    """What happens to a job that was idle for too long, the strictest first."""
+    """The action for a job that was idle for too long, the strictest first."""
 
     SUSPEND = "suspend", _("Suspend the job")
     SHRINK = "shrink", _("Scale the job down to its minimum")
@@ -50,7 +50,7 @@ class IdleStretch(BaseModel):
 
     @property
     def warning_lead(self) -> timedelta:
-        """How long before the action the owner is warned: at most half of the limit."""
+        """Return how long before the action the owner is warned: at most half of the limit."""
         return timedelta(seconds=min(self.warn_s, (self.limit_s or 0) // 2))
 
     @property

@@ -62,7 +62,7 @@ class PriorityClass(BaseModel, Versioned):
 
 
 class Job(BaseModel, Versioned):
-    """What a user submitted, where it stands, and why it waits.
+    """A job that a user submitted: its specification, its state, and the reason for which it waits.
 
     `version` is the guard of every change: a transition is one compare-and-set on it.
     """
@@ -138,11 +138,11 @@ class Job(BaseModel, Versioned):
 
     def have_roles(self, roles: Sequence[JobRole]) -> None:
         """Put all its roles, in their order, at hand as `prefetch_related` does."""
-        kept: Any = self.roles.all()
-        kept._result_cache, kept._prefetch_done = list(roles), True
+        manager: Any = self.roles.all()
+        manager._result_cache, manager._prefetch_done = list(roles), True
         for role in roles:
             role.job = self
-        self._prefetched_objects_cache = {"roles": kept}
+        self._prefetched_objects_cache = {"roles": manager}
 
     @property
     def is_terminal(self) -> bool:
@@ -154,7 +154,7 @@ class Job(BaseModel, Versioned):
 
     @property
     def holds(self) -> bool:
-        """Whether the job holds quota and devices."""
+        """True if the job holds quota and devices."""
         return self.state in HOLDING_STATES
 
 
@@ -208,7 +208,7 @@ class TaskState(models.TextChoices):
     SUCCEEDED = "succeeded", "Succeeded"
     FAILED = "failed", "Failed"
     LEAVING = "leaving", "Leaving"
-    GONE = "gone", "Gone"
+    REMOVED = "gone", "Gone"
 
 
 class Task(BaseModel):

@@ -1,4 +1,4 @@
-"""Which raised priorities a tenant may use."""
+"""The raised priorities that a tenant may use."""
 
 from __future__ import annotations
 

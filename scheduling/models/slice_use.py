@@ -1,4 +1,4 @@
-"""What running slices are measured to use of their GPU memory, and what they are to have because of it."""
+"""The measured GPU memory of running slices, and the memory that they are to have because of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ended runs of jobs held over time, written once and never changed."""
+"""The holdings of ended runs over time, written once and never changed."""
 
 from __future__ import annotations
 

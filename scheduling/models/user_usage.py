@@ -1,4 +1,4 @@
-"""What users used lately, as it counts in the order of a queue."""
+"""The recent usage of users, as it counts in the order of a queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quotas.models import Queue
 
 
 class UserUsage(BaseModel):
-    """What a user's jobs in one queue used, decayed to the moment `at`.
+    """The usage of a user's jobs in one queue, decayed to the moment `at`.
 
     `consumed` maps resources to amounts in their units, fractions included: a decayed average, not a sum.
     """

@@ -1,4 +1,4 @@
-"""What a tenant demands of the jobs that are submitted at it and below it."""
+"""The policy of a tenant for the jobs that are submitted at it and below it."""
 
 from __future__ import annotations
 

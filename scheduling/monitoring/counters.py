@@ -1,4 +1,4 @@
-"""What cycles, execution and jobs are measured by; see `foundation.monitoring.counters`."""
+"""The measures of cycles, execution and jobs; see `foundation.monitoring.counters`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from scheduling.models import TERMINAL_STATES, Job, JobState
 _LIVE: Final = tuple(state for state in JobState.values if state not in TERMINAL_STATES)
 
 
-def figures() -> Iterable[GaugeMetricFamily]:
+def collect_figures() -> Iterable[GaugeMetricFamily]:
     """Jobs by state and reason, age of the oldest wait and of the last cycle, clusters, cards by flavor."""
     yield from _jobs()
     yield from _cells()
@@ -74,13 +74,13 @@ def _cells() -> Iterable[GaugeMetricFamily]:
 def _cards() -> Iterable[GaugeMetricFamily]:
     labels = ["cluster", "flavor"]
     total = GaugeMetricFamily("allotment_cards", "Cards, healthy or not.", labels=labels)
-    granted = GaugeMetricFamily(
+    allocated = GaugeMetricFamily(
         "allotment_cards_allocated", "Cards handed out; slices count in part.", labels=labels
     )
     present = Device.unscoped.filter(node__present=True).order_by("node__cluster__name", "node__flavor__name")
     rows = present.values_list("node__cluster__name", "node__flavor__name")
     for cluster, flavor, cards, cores in rows.annotate(Count("id"), Sum("cores_granted")):
         total.add_metric([cluster, flavor or ""], cards)
-        granted.add_metric([cluster, flavor or ""], cores / 100)
+        allocated.add_metric([cluster, flavor or ""], cores / 100)
     yield total
-    yield granted
+    yield allocated

@@ -1,4 +1,4 @@
-"""What a tenant demands of the jobs below it: defaults, limits of fields, images, idle time.
+"""The policy of a tenant for the jobs below it: defaults, limits of fields, images, idle time.
 
 Policies stand on tenants and add up along the path from the root to a workspace. A minimum or maximum is the
 strictest on the path; an image must be allowed by every tenant that lists images; of the idle time-outs the

@@ -18,10 +18,10 @@ Value = tuple[str, str]
 
 
 def _declared(path: str) -> Callable[[File], Iterator[Value]]:
-    def values(file: File) -> Iterator[Value]:
+    def list_values(file: File) -> Iterator[Value]:
         return ((place, str(value)) for place, value in values_at(file, path) if value not in (None, ""))
 
-    return values
+    return list_values
 
 
 def _parts(file: File) -> Iterator[Value]:
@@ -45,13 +45,13 @@ def _volumes(file: File) -> Iterator[Value]:
 
 
 def _variables_from(kind: str) -> Callable[[File], Iterator[Value]]:
-    def values(file: File) -> Iterator[Value]:
+    def list_values(file: File) -> Iterator[Value]:
         for name, value in file["environment"].items():
             if not isinstance(value, str) and kind in value:
                 yield f"environment.{name}.{kind}", value[kind]
         yield from values_at(file, f"environment_from.{kind}")
 
-    return values
+    return list_values
 
 
 _OWN: Final[Mapping[str, Callable[[File], Iterator[Value]]]] = {

@@ -21,7 +21,7 @@ _STRICTEST_FIRST: Final = tuple(IdleAction)
 
 
 class Stated(Protocol):
-    """What one tenant demands; a row of `WorkspacePolicy`."""
+    """The policy of one tenant; a row of `WorkspacePolicy`."""
 
     @property
     def tenant(self) -> Tenant: ...
@@ -80,7 +80,7 @@ class EffectivePolicy:
 
     @property
     def start_within_s(self) -> int | None:
-        """How long the pods of a job may take to start, in seconds; None for no limit."""
+        """The time that the pods of a job may take to start, in seconds; None for no limit."""
         if self.start_limit_s is None:
             return START_LIMIT_S
         return self.start_limit_s.amount or None

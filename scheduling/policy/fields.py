@@ -47,11 +47,11 @@ class LimitedField:
 def _declared(path: str) -> LimitedField:
     kind = cast(Amount, FIELDS[path].kind)
 
-    def places(spec: JobSpec, file: File) -> Iterator[Found]:
+    def find_places(spec: JobSpec, file: File) -> Iterator[Found]:
         for place, value in values_at(file, path):
-            yield Found(place, None if value is None else kind.amount(value))
+            yield Found(place, None if value is None else kind.parse_amount(value))
 
-    return LimitedField(path, kind, _OWN.get(path, places))
+    return LimitedField(path, kind, _OWN.get(path, find_places))
 
 
 def _up_to(key: str, column: str) -> Places:
@@ -59,13 +59,13 @@ def _up_to(key: str, column: str) -> Places:
     path = f"resources.limits.{key}"
     kind = cast(Amount, FIELDS[f"roles.{path}"].kind)
 
-    def places(spec: JobSpec, file: File) -> Iterator[Found]:
+    def find_places(spec: JobSpec, file: File) -> Iterator[Found]:
         for index, role in enumerate(spec.roles):
             said = role.container.get("limits", {}).get(key)
-            amount = getattr(role, column) if said is None else kind.amount(said)
+            amount = getattr(role, column) if said is None else kind.parse_amount(said)
             yield Found(f"roles.{index}.{path}", amount)
 
-    return places
+    return find_places
 
 
 def _cores(spec: JobSpec, file: File) -> Iterator[Found]:
@@ -100,7 +100,7 @@ TOTALS: Final = (
     LimitedField(
         "total.gpu.cards",
         Whole(),
-        lambda spec, file: iter([Found("roles", spec.demand().get("gpu.cards", 0))]),
+        lambda spec, file: iter([Found("roles", spec.total_demand().get("gpu.cards", 0))]),
     ),
 )
 LIMITED: Final[Mapping[str, LimitedField]] = {
@@ -116,7 +116,7 @@ def amount_of(name: str, value: Any) -> int:
 
     Raises: QuantityError with the sentence for whoever wrote it; KeyError for no such field.
     """
-    return LIMITED[name].kind.amount(value)
+    return LIMITED[name].kind.parse_amount(value)
 
 
 def unknown_field() -> str:

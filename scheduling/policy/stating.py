@@ -1,4 +1,4 @@
-"""Whether a policy makes sense, asked before it is written: every mistake at once, each with its field."""
+"""The validation of a policy before it is written: every mistake at once, each with its field."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PolicyStatement:
     idle_warn_s: int = IDLE_WARN_S
     start_limit_s: int | None = None
 
-    def values(self) -> dict[str, Any]:
+    def stored_values(self) -> dict[str, Any]:
         """The fields as they are stored."""
         return {
             "defaults": dict(self.defaults),
@@ -181,7 +181,7 @@ def _contradictions(
     statement: PolicyStatement, tenant: Tenant, above: Sequence[Stated]
 ) -> Iterator[FieldError]:
     """Limits that no job could keep, alone or together with those above."""
-    policy = combine_policies([*above, _Own(tenant=tenant, **statement.values())])
+    policy = combine_policies([*above, _Own(tenant=tenant, **statement.stored_values())])
     for name, least in policy.minimum.items():
         most = policy.maximum.get(name)
         if most is None or least.amount <= most.amount:

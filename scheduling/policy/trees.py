@@ -7,7 +7,7 @@ from typing import Any
 
 
 def merge_trees(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, key by key at every depth; where both have a value, that of `first`."""
+    """Merge both, key by key at every depth; where both have a value, that of `first`."""
     found = dict(second)
     for key, value in first.items():
         below = found.get(key)

@@ -1,4 +1,4 @@
-"""What a job does against a policy: everything at once, each with its field."""
+"""The violations of a policy by a job: everything at once, each with its field."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _not_allowed(rule: Patterns) -> str:
 
 
 def _matches(image: str, patterns: Sequence[str]) -> bool:
-    """Whether the whole name matches a pattern, in which `*` alone is special and stands for any text."""
+    """Return whether the whole name matches a pattern, in which `*` alone is special and matches any text."""
     return any(_fits(image, pattern) for pattern in patterns)
 
 

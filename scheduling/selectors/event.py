@@ -44,8 +44,8 @@ def job_events(
 
 
 def job_cause(*, viewer: Actor, job: Job) -> dict[str, Any]:
-    """Why a job gave back what it held the last time, by rule, with pod, exit code, reason and message as far
-    as the cluster told them; empty for one that never did.
+    """Return why a job released its resources the last time, by rule, with pod, exit code, reason and message
+    as far as the cluster reported them; empty for one that never did.
 
     Raises: NotFound, PermissionDenied.
     """

@@ -1,4 +1,4 @@
-"""Who holds what on nodes and cards: for operators, since it names jobs of every tenant."""
+"""The holders of nodes and cards: for platform admins, since it names jobs of every tenant."""
 
 from __future__ import annotations
 

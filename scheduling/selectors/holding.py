@@ -1,4 +1,4 @@
-"""Who holds which part of which card, as plain values, and what came and went on a node."""
+"""The holders of parts of cards, as plain values, and the starts and ends of holds on a node."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LiveSlice:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeEvent:
+class NodeHoldEvent:
     """A task that came to a node, or left it."""
 
     at: datetime
@@ -54,7 +54,7 @@ def live_slices(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[L
 
 
 def pods_by_node(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
-    """How many pods hold something on each of the nodes; nodes without any are absent.
+    """Count the pods that hold something on each of the nodes; nodes without any are absent.
 
     Raises: PermissionDenied.
     """
@@ -63,14 +63,14 @@ def pods_by_node(*, viewer: Actor, node_ids: Collection[uuid.UUID]) -> dict[uuid
     return dict(live.order_by().values_list("node_id").annotate(pods=Count("pk")))
 
 
-def node_events(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeEvent]:
+def node_events(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeHoldEvent]:
     """The latest comings and goings on a node, newest first.
 
     Raises: PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     rows = Allocation.unscoped.filter(node=node).select_related("task__role", "attempt__job__workspace")
-    came = [NodeEvent(row.created_at, True, row) for row in rows.order_by("-created_at", "-pk")[:limit]]
-    gone = rows.filter(released_at__isnull=False).order_by("-released_at", "-pk")[:limit]
-    left = [NodeEvent(row.released_at, False, row) for row in gone if row.released_at]
+    came = [NodeHoldEvent(row.created_at, True, row) for row in rows.order_by("-created_at", "-pk")[:limit]]
+    released = rows.filter(released_at__isnull=False).order_by("-released_at", "-pk")[:limit]
+    left = [NodeHoldEvent(row.released_at, False, row) for row in released if row.released_at]
     return sorted(came + left, key=lambda event: (event.at, str(event.allocation.pk)), reverse=True)[:limit]

@@ -84,13 +84,13 @@ _NAMED: Final[dict[str, PreparedQuery[tuple[uuid.UUID]]]] = {
     ),
 }
 _FEW: Final = 200
-_NOBODY: Final = uuid.UUID(int=0)
+_NO_USER: Final = uuid.UUID(int=0)
 """No row has this key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """What a list of jobs is narrowed to. `name` matches anywhere, `submitted_by` is a user name.
+    """The filters of a list of jobs. `name` matches anywhere, `submitted_by` is a user name.
 
     `conditions` are further ones, on `COLUMNS`.
     """
@@ -104,7 +104,7 @@ class JobFilter:
 
 
 class JobRow(NamedTuple):
-    """What a list shows of a job; `cards` and `tasks` are what all its roles ask for together."""
+    """A job in a list; `cards` and `tasks` are what all its roles request together."""
 
     id: uuid.UUID
     name: str
@@ -139,7 +139,7 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a queued job stands in its queue, from 0, and what is ahead: counts, never names."""
+    """The position of a queued job in its queue, from 0, and what is ahead: counts, never names."""
 
     position: int
     waiting: int
@@ -147,7 +147,7 @@ class Position:
 
 
 def job_promised_until(*, job: Job) -> datetime | None:
-    """Until when a place is promised to a waiting job that others have yet to leave; None without one."""
+    """Return the end of the claim of a pending job whose victims still terminate; None without a claim."""
     if job.reason != Reason.WAITING_FOR_PREEMPTED:
         return None
     return Claim.unscoped.filter(job=job).values_list("expires_at", flat=True).first()
@@ -203,7 +203,7 @@ def _named(lookup: str, name: str, workspace: Tenant | None) -> Q:
     field, found = lookup.partition("__")[0], [key for (key,) in _NAMED[lookup](*scope, name)]
     if len(found) > 1:
         return Q(**{f"{field}__in": found})  # a queue, and those of that name which are closed
-    return Q(**{field: found[0] if found else _NOBODY})
+    return Q(**{field: found[0] if found else _NO_USER})
 
 
 def job_list(
@@ -253,7 +253,9 @@ def _as_uuid(text: str) -> uuid.UUID | None:
 
 
 def job_position(*, job: Job) -> Position | None:
-    """Where a queued job stands: higher priority first, then who came first. None when not queued."""
+    """Return the position of a queued job: higher priority first, then earlier submission. None when not
+    queued.
+    """
     if job.state != JobState.QUEUED:
         return None
     queued = Job.unscoped.filter(queue_id=job.queue_id, state=JobState.QUEUED)
@@ -268,7 +270,7 @@ def job_position(*, job: Job) -> Position | None:
 
 
 def job_counts(*, viewer: Actor, workspace: Tenant | None = None) -> dict[str, int]:
-    """How many jobs are in each state; states without any are 0.
+    """Count the jobs in each state; states without any are 0.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -279,7 +281,7 @@ def job_counts(*, viewer: Actor, workspace: Tenant | None = None) -> dict[str, i
 
 
 def job_row(job: Job) -> JobRow:
-    """What a list would show of a job at hand."""
+    """Return the row of a list for a job at hand."""
     return JobRow(
         id=job.pk,
         name=job.name,
@@ -311,5 +313,5 @@ def job_cards(job: Job) -> int:
 
 
 def job_tasks_asked(job: Job) -> int:
-    """How many tasks a job has when all run; uses prefetched roles."""
+    """Count the tasks of a job when all run; uses prefetched roles."""
     return sum(role.replicas for role in job.roles.all())

@@ -25,7 +25,7 @@ FOLLOWED_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What is new since the last look; `over`: nothing more will come."""
+    """The lines since the last read; `over`: nothing more will come."""
 
     lines: list[LogLine]
     over: bool
@@ -62,5 +62,5 @@ class LogFollower:
 
 
 def _is_over(job: Job, attempt: int, pods: Iterable[Allocation]) -> bool:
-    """Whether every container of that attempt has ended."""
+    """Return whether every container of that attempt has ended."""
     return job.is_terminal or attempt < job.attempt_number or all(pod.released_at for pod in pods)

@@ -1,4 +1,4 @@
-"""What the tasks of a job printed, asked of the clusters where they run or ran."""
+"""The output of a job's tasks, from the clusters where they run or ran."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which lines: of one task or all, of one attempt or the latest, after `since`, the last `limit`.
+    """The wanted lines: of one task or all, of one attempt or the latest, after `since`, the last `limit`.
 
     `previous`: of the attempt before the latest.
     """
@@ -64,12 +64,14 @@ def attempt_of(job: Job, query: LogQuery) -> int:
 
 
 def in_order(lines: Iterable[LogLine]) -> list[LogLine]:
-    """By time, and by task where that is the same."""
+    """Sort by time, and by task where that is the same."""
     return sorted(lines, key=lambda line: (line.at.isoformat() if line.at else "", line.task))
 
 
 def pod_lines(pod: Allocation, since: datetime | None, *, last: int | None = None) -> Iterator[LogLine]:
-    """What a pod has printed, after `since` if that is given, the `last` so many. Raises: Conflict."""
+    """Return the output of a pod, after `since` if that is given, the `last` so many lines. Raises:
+    Conflict.
+    """
     backend = backend_for(pod.node.cluster, disowned_too=True)
     if not backend.capabilities.logs:
         message = _("Logs aren't available for cluster %(name)s.")

@@ -1,4 +1,4 @@
-"""What waiting jobs ask for, per queue: sums without names."""
+"""The requests of pending jobs, per queue: sums without names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def pending_demand(nodes: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, PendingDema
 
 
 def flavor_suits(flavor: Flavor, mode: str, models: Collection[str]) -> bool:
-    """Whether a flavor has the kind of GPU that a role asks for; an instance's profile is not compared.
+    """Return whether a flavor has the kind of GPU that a role requests; an instance's profile is not
+    compared.
 
     A whole GPU may come from a pool of slices, a slice from nowhere else.
     """

@@ -1,4 +1,4 @@
-"""What the clusters note about the pods of a job, in their own words."""
+"""The events of a job's pods, in the clusters' own words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVENTS_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
-    """What a cluster noted about the pod of `task`, `<role>-<index>`: `count` times, the last time `at`."""
+    """An event of the pod of `task`, `<role>-<index>`: `count` times, the last time `at`."""
 
     task: str
     pod: str
@@ -37,7 +37,7 @@ class TaskEvent:
 
 
 def job_pod_events(*, viewer: Actor, job: Job, task: str = "", attempt: int | None = None) -> list[TaskEvent]:
-    """What is told of one attempt, the latest unless named, newest first; of one task, or of all.
+    """Return the events of one attempt, the latest unless named, newest first; of one task, or of all.
 
     A cluster forgets after a while, Kubernetes after an hour. Raises: PermissionDenied; NotFound; Conflict
     when a cluster does not answer, or the job has too many tasks to be asked about at once.
@@ -46,13 +46,13 @@ def job_pod_events(*, viewer: Actor, job: Job, task: str = "", attempt: int | No
     by_cluster: defaultdict[uuid.UUID, list[Allocation]] = defaultdict(list)
     for pod in pods_asked(job, task=task, attempt=attempt):
         by_cluster[pod.node.cluster_id].append(pod)
-    found = [event for pods in by_cluster.values() for event in _told(pods)]
+    found = [event for pods in by_cluster.values() for event in _cluster_events(pods)]
     found.sort(key=lambda event: (event.at, event.task, event.reason), reverse=True)
     return found[:EVENTS_MAX]
 
 
-def _told(pods: list[Allocation]) -> list[TaskEvent]:
-    """What one cluster says of those pods of its own."""
+def _cluster_events(pods: list[Allocation]) -> list[TaskEvent]:
+    """Return the events that one cluster has of its pods."""
     cluster = pods[0].node.cluster
     tasks = {(pod.namespace, pod.pod_name): task_name(pod) for pod in pods}
     try:

@@ -1,4 +1,4 @@
-"""Which pods of a job a cluster is asked about."""
+"""The pods of a job about which a cluster is asked."""
 
 from __future__ import annotations
 

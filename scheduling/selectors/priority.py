@@ -1,4 +1,4 @@
-"""Which priority classes a workspace may use."""
+"""The priority classes that a workspace may use."""
 
 from __future__ import annotations
 

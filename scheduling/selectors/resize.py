@@ -27,6 +27,6 @@ def resizing_clusters() -> frozenset[uuid.UUID]:
 
 
 def resizes_under_way(allocations: Sequence[uuid.UUID]) -> dict[uuid.UUID, MemoryResize]:
-    """What is being changed, by allocation; the caller may see their job."""
+    """Return the changes of memory under way, by allocation; the caller may see their job."""
     rows = MemoryResize.unscoped.filter(allocation__in=allocations, ended_at__isnull=True)
     return {row.allocation_id: row for row in rows}

@@ -1,4 +1,4 @@
-"""What a list of jobs shows beside each job, for all rows of a page at once."""
+"""The details of each job in a list, for all rows of a page at once."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def _append(names: list[_Name], name: _Name) -> None:
 
 
 def _places(queues: Collection[uuid.UUID]) -> Mapping[uuid.UUID, int]:
-    """Where each queued job of these queues stands: higher priority first, then who came first."""
+    """Return the position of each queued job of these queues: higher priority first, then earlier
+    submission.
+    """
     if not queues:
         return {}
     queued = Job.unscoped.filter(queue__in=queues, state=JobState.QUEUED).order_by()
@@ -86,7 +88,7 @@ def _places(queues: Collection[uuid.UUID]) -> Mapping[uuid.UUID, int]:
 
 
 def job_state_counts(*, viewer: Actor, workspace: Tenant, filters: JobFilter) -> dict[str, int]:
-    """How many of the jobs that match are in each state; states without any are absent.
+    """Count the matching jobs in each state; states without any are absent.
 
     Raises: NotFound, PermissionDenied.
     """

@@ -1,4 +1,4 @@
-"""What the jobs of some queues held over a stretch of time, as evidence for requests of quota."""
+"""The holdings of the jobs of some queues over a stretch of time, as evidence for requests of quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits right now: how many, how long, where, and why."""
+"""The pending jobs right now: how many, how long, where, and why."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def policy_list(*, viewer: Actor) -> QuerySet[WorkspacePolicy]:
 
 
 def policy_own(*, viewer: Actor, tenant: Tenant) -> WorkspacePolicy:
-    """What the tenant itself demands; where nothing was set, a row at version 0 that is not stored.
+    """Return the tenant's own policy; where nothing was set, a row at version 0 that is not stored.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -40,8 +40,8 @@ def policy_own(*, viewer: Actor, tenant: Tenant) -> WorkspacePolicy:
 
 
 def policy_effective(*, viewer: Actor, tenant: Tenant) -> EffectivePolicy:
-    """What counts for jobs of the tenant: its policy and those above it. They bind whoever sees it, so that
-    their limits and the names of the tenants that set them are no secret here.
+    """Return the effective policy for jobs of the tenant: its policy and those above it. They bind every user
+    who sees it, so that their limits and the names of the tenants that set them are no secret here.
 
     Raises: NotFound, PermissionDenied.
     """

@@ -26,7 +26,7 @@ from scheduling.services.resizing.by_use import resize_by_use
 from scheduling.snapshots import CellSnapshot
 from scheduling.snapshots.cached_jobs import TRUSTED_FOR
 from scheduling.snapshots.delegated import read_delegated
-from scheduling.snapshots.snapshot_cache import checkin, checkout, is_trusted
+from scheduling.snapshots.snapshot_cache import checkin_snapshot, checkout_snapshot, is_trusted
 
 log = structlog.get_logger(__name__)
 _RETRY_S = 0.1
@@ -65,7 +65,7 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
         begun = time.monotonic()
         others, cell = read_delegated(cell_id), _name(cell_id)
         with counters.SNAPSHOT.time_block(cell=cell):
-            taken, kept = checkout(cell_id, but=others, briefly=briefly)
+            taken, cached = checkout_snapshot(cell_id, but=others, briefly=briefly)
         config = brief_config(taken.sharing) if briefly else engine_config(taken.sharing)
         with counters.DECISION.time_block(cell=cell):
             result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
@@ -81,8 +81,8 @@ def cycle_run(*, cell_id: uuid.UUID, freed: bool = False) -> Committed | None:
     counters.CYCLE.observe(_took_s[cell_id], cell=cell)
     (_idle.discard if done.admitted else _idle.add)(cell_id)
     faults.fault_point("cycle.after_commit")
-    if kept is not None:
-        checkin(kept, result, dropped=done.dropped > 0)
+    if cached is not None:
+        checkin_snapshot(cached, result, dropped=done.dropped > 0)
     for cluster_id in sorted(others.clusters):
         # Whatever woke us, a job or a quota, may be theirs.
         outbox.add_hint(outbox.Topic.DELEGATE, cluster_id)

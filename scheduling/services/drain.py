@@ -29,7 +29,7 @@ def quota_drain(acting_user: Actor, over_quota: Sequence[OverQuota]) -> int:
     cell_id = QuotaNode.unscoped.values_list("cell_id", flat=True).get(pk=over_quota[0].key.node_id)
     ids = [uuid.UUID(job_id) for job_id in jobs_to_drain(cell_snapshot(cell_id).snapshot, over_quota)]
     jobs = Job.unscoped.select_for_update(of=("self",), no_key=True).filter(pk__in=ids, state__in=_RUNS)
-    told, now = 0, clock.now()
+    marked, now = 0, clock.now()
     for job in jobs.select_related("queue", "workspace").order_by("pk"):
         try:
             begin_eviction(
@@ -41,5 +41,5 @@ def quota_drain(acting_user: Actor, over_quota: Sequence[OverQuota]) -> int:
             )
         except StaleJob:
             continue  # it ended, or left, while we looked: then it holds nothing for long
-        told += 1
-    return told
+        marked += 1
+    return marked

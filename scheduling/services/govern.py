@@ -55,7 +55,7 @@ def ensure_namespaces(cluster: Cluster) -> bool:
         log.warning("cluster is out of step", cluster=cluster.name, object=name, why=message)
     if not done.created and not done.repaired:
         return False
-    stood = {
+    changed = {
         f"{name}.{field}": pair for name, fields in done.repaired.items() for field, pair in fields.items()
     }
     audit_log.record_action(
@@ -63,11 +63,11 @@ def ensure_namespaces(cluster: Cluster) -> bool:
         "cluster.repair",
         entity="cluster",
         entity_id=cluster.pk,
-        before={field: found for field, (found, _) in stood.items()},
+        before={field: found for field, (found, _) in changed.items()},
         after={
             "created": list(done.created),
             "repaired": list(done.repaired),
-            **{field: wanted for field, (_, wanted) in stood.items()},
+            **{field: wanted for field, (_, wanted) in changed.items()},
         },
     )
     return True
@@ -104,7 +104,7 @@ def limits_of(cluster: Cluster) -> Iterator[TenantLimits]:
 def _used(
     cluster: Cluster, limits: Iterable[TenantLimits], unmarked: Container[str]
 ) -> Iterator[TenantLimits]:
-    """Those of which the ledger knows pods of the very workspace in a namespace that says nobody's name."""
+    """Return the workspaces of which the ledger knows pods in a namespace that names no owner."""
     for item in limits:
         if item.namespace in unmarked:
             pods = Allocation.unscoped.filter(node__cluster=cluster, namespace=item.namespace)
@@ -113,7 +113,7 @@ def _used(
 
 
 def _counted_as(cluster: Cluster) -> dict[uuid.UUID, set[str]]:
-    """Under which profiles the nodes of each MIG flavor count their instances."""
+    """Return the profiles under which the nodes of each MIG flavor count their instances."""
     instances = Device.unscoped.filter(
         node__cluster=cluster, node__flavor__isnull=False, mode=GpuMode.MIG
     ).values_list("node__flavor", "uuid")

@@ -20,7 +20,7 @@ from foundation.audit import audit_log
 from foundation.core.actor import SYSTEM
 from foundation.messaging import outbox
 from scheduling.lifecycle.job_lifecycle import begin_eviction
-from scheduling.lifecycle.transitions import StaleJob, advance
+from scheduling.lifecycle.transitions import StaleJob, advance_job
 from scheduling.models import IdleAction, IdleStretch, Job, JobState
 from scheduling.policy import EffectivePolicy, combine_policies
 from scheduling.selectors.workspace_policy import path_policies
@@ -33,7 +33,7 @@ MAX_GAP: Final = timedelta(seconds=90)
 
 @dataclass(frozen=True, slots=True)
 class UseReport:
-    """What was just measured of all GPUs of a job: `idle` from `first_at` to `last_at`, or in use."""
+    """The latest measurement of all GPUs of a job: `idle` from `first_at` to `last_at`, or in use."""
 
     idle: bool
     first_at: datetime
@@ -101,7 +101,7 @@ def _end_stretch(stretch: IdleStretch, job: Job, now: datetime) -> None:
     try:
         with transaction.atomic():
             if stretch.warned_at is not None and job.state == JobState.RUNNING:
-                advance(job, code="idle_ended", now=now)
+                advance_job(job, code="idle_ended", now=now)
             IdleStretch.unscoped.filter(pk=stretch.pk).delete()
     except StaleJob:
         log.info("job changed while its idle time ended", job=str(job.pk))
@@ -126,7 +126,7 @@ def enforce_idle_rules(now: datetime) -> None:
 def _warn(row: IdleStretch, now: datetime) -> None:
     row.warned_at = now
     left = row.act_at - now if row.act_at else timedelta()
-    advance(
+    advance_job(
         row.job,
         code="idle_warned",
         now=now,
@@ -144,7 +144,7 @@ def _act(row: IdleStretch, now: datetime) -> None:
     job = row.job
     numbers = {"idle_s": int((now - row.since).total_seconds()), "limit_s": row.limit_s}
     if row.action == IdleAction.PREEMPTIBLE:
-        advance(job, code="idle_preemptible", now=now, numbers=numbers)
+        advance_job(job, code="idle_preemptible", now=now, numbers=numbers)
         IdleStretch.unscoped.filter(pk=row.pk).update(acted_at=now)
         _record(job, "job.idle-preemptible", numbers)
     elif job.queue_id in read_delegated(job.queue.cell_id).queues:
@@ -154,12 +154,12 @@ def _act(row: IdleStretch, now: datetime) -> None:
     outbox.add_hint(outbox.Topic.CYCLE, job.queue.cell_id)
 
 
-def _record(job: Job, action: str, told: Mapping[str, Any]) -> None:
+def _record(job: Job, action: str, facts: Mapping[str, Any]) -> None:
     audit_log.record_action(
         SYSTEM,
         action,
         entity="job",
         entity_id=job.pk,
         tenant_id=job.workspace_id,
-        after={"name": job.name, **told},
+        after={"name": job.name, **facts},
     )

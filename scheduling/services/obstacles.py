@@ -1,4 +1,4 @@
-"""Why a job that was admitted does not start, and why one that was told to leave is still there.
+"""The reasons why an admitted job does not start, and why a job that was marked for eviction still has pods.
 
 A job says one reason at a time. It is worked out from rows again and again, so it goes when its cause goes,
 and nothing has to remember to take it back.
@@ -57,7 +57,7 @@ _FIRST: Final = uuid.UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What keeps a job, as its reason is stored."""
+    """The obstacle of a job, as its reason is stored."""
 
     code: Reason | Literal[""]
     numbers: dict[str, Any] = field(default_factory=dict)
@@ -70,17 +70,17 @@ _States = tuple[JobState, ...]
 
 def _obstructed(states: _States, slow: datetime, leaving: datetime, after: uuid.UUID) -> QuerySet[Allocation]:
     starting = Q(task__state__in=_STARTING, removal_asked_at__isnull=True)
-    kept = starting & (~Q(task__message="") | Q(ensured_at__lt=slow))
+    slow_rows = starting & (~Q(task__message="") | Q(ensured_at__lt=slow))
     if states is not _RUNNING:
         terminating = Q(removal_asked_at__isnull=False, restarting=False)
         slowly = Q(task__message__startswith=TERMINATING) | Q(removal_asked_at__lt=leaving)
-        kept |= (terminating & slowly) | Q(node__cluster__health=ClusterHealth.UNREACHABLE)
+        slow_rows |= (terminating & slowly) | Q(node__cluster__health=ClusterHealth.UNREACHABLE)
     return Allocation.unscoped.filter(
-        kept, removed_at__isnull=True, attempt__job__state__in=states, attempt__job_id__gt=after
+        slow_rows, removed_at__isnull=True, attempt__job__state__in=states, attempt__job_id__gt=after
     )
 
 
-def _kept_up(
+def _held_up(
     states: _States, slow: datetime, leaving: datetime, after: uuid.UUID
 ) -> QuerySet[Allocation, tuple[Any, ...]]:
     """All pods that keep one of the next `_LIMIT` jobs: of a job either every such pod is counted or none."""
@@ -102,11 +102,11 @@ def _that_say(states: _States, after: uuid.UUID) -> QuerySet[Job, tuple[Any, ...
     return said.order_by("pk").values_list("pk")[:_LIMIT]
 
 
-_KEPT_UP: Final[dict[_States, PreparedQuery[tuple[Any, ...]]]] = {
-    _HELD: PreparedQuery(lambda slow, leaving, after: _kept_up(_HELD, slow, leaving, after)),
-    _RUNNING: PreparedQuery(lambda slow, leaving, after: _kept_up(_RUNNING, slow, leaving, after)),
+_HELD_UP: Final[dict[_States, PreparedQuery[tuple[Any, ...]]]] = {
+    _HELD: PreparedQuery(lambda slow, leaving, after: _held_up(_HELD, slow, leaving, after)),
+    _RUNNING: PreparedQuery(lambda slow, leaving, after: _held_up(_RUNNING, slow, leaving, after)),
 }
-_TOLD: Final[dict[_States, PreparedQuery[tuple[Any, ...]]]] = {
+_GIVEN_UP: Final[dict[_States, PreparedQuery[tuple[Any, ...]]]] = {
     _HELD: PreparedQuery(lambda after: _that_say(_HELD, after)),
     _RUNNING: PreparedQuery(lambda after: _that_say(_RUNNING, after)),
 }
@@ -121,10 +121,10 @@ def obstacles_note(*, now: datetime, running: bool = False) -> int:
     """
     states = _RUNNING if running else _HELD
     after = _reached.pop(states, _FIRST)
-    found = _found(_KEPT_UP[states](now - _SLOW, now - _LEAVES_SLOWLY, after))
-    told = [pk for (pk,) in _TOLD[states](after)]
-    until = min((keys[-1] for keys in (list(found), told) if len(keys) == _LIMIT), default=None)
-    keys = {pk for pk in (*found, *told) if until is None or pk <= until}
+    found = _found(_HELD_UP[states](now - _SLOW, now - _LEAVES_SLOWLY, after))
+    reported = [pk for (pk,) in _GIVEN_UP[states](after)]
+    until = min((keys[-1] for keys in (list(found), reported) if len(keys) == _LIMIT), default=None)
+    keys = {pk for pk in (*found, *reported) if until is None or pk <= until}
     if until is not None:
         _reached[states] = until
     if not keys:
@@ -155,12 +155,12 @@ def _given_up(jobs: Sequence[Job]) -> dict[uuid.UUID, Obstacle]:
     for job, at, numbers in shrunk.values_list("job_id", "at", "numbers"):
         if numbers.get("rule") == START_LIMIT and at >= began[job]:
             events[job].append(numbers)
-    return {job: _without_tasks(told[-1], len(told)) for job, told in events.items()}
+    return {job: _without_tasks(reported[-1], len(reported)) for job, reported in events.items()}
 
 
 def _without_tasks(last: Mapping[str, Any], tasks: int) -> Obstacle:
-    told = {key: last[key] for key in ("pod", "limit_s", "message") if last.get(key)}
-    return Obstacle(Reason.TASKS_GIVEN_UP, {"tasks": tasks, **told})
+    reported = {key: last[key] for key in ("pod", "limit_s", "message") if last.get(key)}
+    return Obstacle(Reason.TASKS_GIVEN_UP, {"tasks": tasks, **reported})
 
 
 def _note(job: Job, obstacle: Obstacle, now: datetime) -> int:
@@ -202,13 +202,13 @@ def _obstacle(
     asked: datetime | None,
     cluster: tuple[str, str, datetime | None],
 ) -> Obstacle | None:
-    """What one pod is kept by."""
+    """Return the obstacle of one pod."""
     name, health, since = cluster
     if health == ClusterHealth.UNREACHABLE and state != JobState.RUNNING:
         return Obstacle(Reason.CLUSTER_UNREACHABLE, {"cluster": name, **_at(since)})
     if asked is not None:
-        told = message.partition(": ")[2] if message.startswith(TERMINATING) else ""
-        numbers = {"pod": pod, **({"finalizers": told} if told else {}), **_at(asked)}
+        reported = message.partition(": ")[2] if message.startswith(TERMINATING) else ""
+        numbers = {"pod": pod, **({"finalizers": reported} if reported else {}), **_at(asked)}
         return Obstacle(Reason.POD_TERMINATING, numbers)
     reason, _, text = message.partition(": ")
     code = _CODE_OF.get(reason, Reason.POD_NOT_STARTED)

@@ -1,4 +1,4 @@
-"""How much GPU time preemption threw away lately in each cell, by which the engine leaves owners room.
+"""The GPU time that preemption discarded lately in each cell, by which the engine leaves owners room.
 
 What is counted is the work since the last checkpoint of jobs that lost their place to others as a whole,
 against the time that the GPUs of the cell have had: a cell that is new has lost next to nothing.

@@ -1,4 +1,4 @@
-"""What a change of quota would do to jobs: one engine cycle as things are, and one with the change.
+"""The effect of a quota change on jobs: one engine cycle as things are, and one with the change.
 
 The difference is the effect. Nothing is written, and the number of waiting jobs that are looked at is
 bounded, so that a preview answers in about the time of two cycles however long the queues are. Where the

@@ -19,7 +19,7 @@ from clusters.models import ClusterHealth
 from foundation.messaging import outbox
 from foundation.sql.prepared import PreparedQuery
 from scheduling.lifecycle.job_lifecycle import begin_eviction, note_removal, note_shrink
-from scheduling.lifecycle.transitions import StaleJob, advance
+from scheduling.lifecycle.transitions import StaleJob, advance_job
 from scheduling.models import Allocation, Attempt, Job, JobState, Task, TaskState
 from scheduling.policy import combine_policies
 from scheduling.policy.stating import START_LEAST_S
@@ -101,7 +101,7 @@ def _end(held: Allocation, job: Job, limit_s: int, now: datetime) -> None:
 
 def give_up_task(held: Allocation, job: Job, numbers: dict[str, Any], now: datetime) -> None:
     """Let a running job go on without a task that does not start. Raises: StaleJob."""
-    advance(job, code="shrunk", now=now, numbers={"tasks": 1, **numbers})
+    advance_job(job, code="shrunk", now=now, numbers={"tasks": 1, **numbers})
     note_shrink(job, now, for_good=True)
     given_up_note(job=job, now=now)
     for cluster_id in note_removal(Q(pk=held.pk), now):
@@ -109,6 +109,6 @@ def give_up_task(held: Allocation, job: Job, numbers: dict[str, Any], now: datet
 
 
 def can_spare(task: Task) -> bool:
-    """Whether enough tasks of the same role run without it."""
+    """Return whether enough tasks of the same role run without it."""
     others = Task.unscoped.filter(role=task.role_id, state__in=(TaskState.RUNNING, TaskState.SUCCEEDED))
     return others.count() >= task.role.min_replicas

@@ -153,10 +153,10 @@ def _evict_all(
 ) -> None:
     """`because` tells more of the cause, by job."""
     for job in jobs:
-        told = because.get(job.pk)
+        numbers = because.get(job.pk)
         try:
             with transaction.atomic():
-                begin_eviction(job=job, rule=rule, then=then, now=now, numbers=told)
+                begin_eviction(job=job, rule=rule, then=then, now=now, numbers=numbers)
         except StaleJob:
             log.info("job moved on before the sweep", job=str(job.pk), rule=rule)
 

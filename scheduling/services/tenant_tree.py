@@ -1,4 +1,4 @@
-"""What changes of the tenant tree mean for jobs."""
+"""The effect of changes of the tenant tree on jobs."""
 
 from __future__ import annotations
 

@@ -55,14 +55,14 @@ def user_usage_sample(*, now: datetime) -> int:
 
 
 def _blended(past: Mapping[str, float], present: Mapping[str, int], elapsed_s: float) -> dict[str, float]:
-    kept = 0.5 ** (elapsed_s / USER_SHARES.half_life_s)
+    decay = 0.5 ** (elapsed_s / USER_SHARES.half_life_s)
     names = sorted({*past, *present})
-    amounts = {name: kept * past.get(name, 0.0) + (1.0 - kept) * present.get(name, 0) for name in names}
+    amounts = {name: decay * past.get(name, 0.0) + (1.0 - decay) * present.get(name, 0) for name in names}
     return {name: amount for name, amount in amounts.items() if amount > _NOTHING}
 
 
 def _held() -> dict[Who, Counter[str]]:
-    """What the jobs of each user hold now, in queues that count users."""
+    """Return the present holdings of the jobs of each user, in queues that count users."""
     rows = Allocation.unscoped.filter(released_at__isnull=True, attempt__job__queue__user_shares=True)
     held: defaultdict[Who, Counter[str]] = defaultdict(Counter)
     for queue, user, charge in rows.values_list(

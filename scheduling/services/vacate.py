@@ -31,15 +31,15 @@ def queue_vacate(acting_user: Actor, queue: Queue, move_to: Queue | None) -> int
             "move its pending jobs."
         )
         numbers = {"running": running, "waiting": len(waiting)}
-        told = message % numbers
-        errors = [FieldError("move_to", "REQUIRED", told)]
-        raise Conflict(told, code="QUEUE_IN_USE", numbers=numbers, errors=errors)
+        text = message % numbers
+        errors = [FieldError("move_to", "REQUIRED", text)]
+        raise Conflict(text, code="QUEUE_IN_USE", numbers=numbers, errors=errors)
     if not waiting or move_to is None:
         return 0
     permissions.require_permission(acting_user, Permission.JOB_STOP_ANY, queue.workspace)
     for job in waiting:
         end_claims([job])
-        transitions.advance(
+        transitions.advance_job(
             job,
             code="moved",
             now=clock.now(),

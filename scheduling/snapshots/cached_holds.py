@@ -1,4 +1,4 @@
-"""What live tasks of a cell hold, kept between cycles."""
+"""The allocations of live tasks of a cell, cached between cycles."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class CachedHolds:
         if changed:
             keys = sorted(changed)
             found = holds_of(_HOLDS(self.cell_id, keys), _PARTS(keys), watched)
-        gone = [pk for pk in known if pk not in marks or (pk in changed and pk not in found)]
+        removed = [pk for pk in known if pk not in marks or (pk in changed and pk not in found)]
         fresh = {pk: held for pk, held in found.items() if known.get(pk) != held}
-        out = [known.pop(pk) for pk in gone] + [known[pk] for pk in fresh if pk in known]
+        out = [known.pop(pk) for pk in removed] + [known[pk] for pk in fresh if pk in known]
         known.update(fresh)
         self._marks = marks
         return out, list(fresh.values())

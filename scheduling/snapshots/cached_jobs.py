@@ -95,7 +95,7 @@ class CachedJobs:
 
     cell_id: uuid.UUID
     by_id: dict[str, Job] = field(default_factory=dict)
-    told: dict[str, em.JobOutcome] = field(default_factory=dict)
+    reported: dict[str, em.JobOutcome] = field(default_factory=dict)
     plain: dict[str, em.Job] = field(default_factory=dict)
     watched: frozenset[uuid.UUID] = frozenset()
     pending: dict[str, None] = field(default_factory=dict)
@@ -119,16 +119,16 @@ class CachedJobs:
         is, and is told by its time otherwise. `briefly`: only what moves without anybody's doing, not what
         somebody may have changed of a job that has been waiting; whoever changed it asks for a whole look.
         """
-        gone: set[uuid.UUID] = set()
+        removed: set[uuid.UUID] = set()
         if briefly and alone and self.compared_at is not None:
             changed = self._read_moving(self.compared_at - _SUBMITTING)
         else:
             self.compared_at = clock.now()
-            changed, gone = self._read_marks(alone=alone)
+            changed, removed = self._read_marks(alone=alone)
         self.decided.clear()
         rows = self._load(changed)
-        gone.update(pk for pk in changed if pk in self._rows and pk not in rows)  # ended meanwhile
-        for pk in sorted(gone):
+        removed.update(pk for pk in changed if pk in self._rows and pk not in rows)  # ended meanwhile
+        for pk in sorted(removed):
             self._forget(pk)
         for pk, row in rows.items():
             (self._left.add if has_left(row) else self._left.discard)(pk)
@@ -166,8 +166,8 @@ class CachedJobs:
             changed |= {name for name, _, at in marks if name in rows and rows[name].reason_at != at}
         new = len(changed - versions.keys())
         some_left = len(marks) - new < len(versions)
-        gone = versions.keys() - {mark[0] for mark in marks} if some_left else set()
-        return {uuid.UUID(name) for name in changed}, {rows[name].pk for name in gone}
+        removed = versions.keys() - {mark[0] for mark in marks} if some_left else set()
+        return {uuid.UUID(name) for name in changed}, {rows[name].pk for name in removed}
 
     def _read_moving(self, since: datetime) -> set[uuid.UUID]:
         """The keys of changed jobs among those that hold or may have held something, or came `since` then."""
@@ -210,7 +210,7 @@ class CachedJobs:
             row, name, roles = rows[pk], str(pk), self._roles[pk]
             self._rows[pk] = self.by_id[name] = row
             self._versions[name] = row.version
-            self.told.pop(name, None)
+            self.reported.pop(name, None)
             if roles:  # else it has ended meanwhile, or the next cycle sees it whole
                 job = engine_job(row, roles, watched=self.watched, past=self._pasts.get(pk, _NEW))
                 self.plain[name] = job
@@ -220,8 +220,8 @@ class CachedJobs:
     def _forget(self, pk: uuid.UUID) -> None:
         name = str(pk)
         del self._rows[pk], self._roles[pk], self._versions[name], self.by_id[name]
-        for kept in (self.plain, self.told, self.pending):
-            kept.pop(name, None)
+        for table in (self.plain, self.reported, self.pending):
+            table.pop(name, None)
         self._speakers.pop(pk, None)
         self._left.discard(pk)
         self._in_parts.discard(pk)

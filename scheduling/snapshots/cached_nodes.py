@@ -59,14 +59,14 @@ class CachedNodes:
             for pk, (_, rank) in marks.items()
             if pk not in changed and self._marks[pk][1] != rank
         }
-        nodes = with_tasks(self._load(changed, marks, _Held(held), now), held) if changed else []
-        gone = [pk for pk in self._marks if pk not in marks]
-        for pk in gone:
+        nodes = with_tasks(self._load(changed, marks, _NodeHolds(held), now), held) if changed else []
+        removed = [pk for pk in self._marks if pk not in marks]
+        for pk in removed:
             self._note_cards(pk, ())
             self._held_until.pop(pk, None)
             self._short.discard(pk)
         self._marks, self._version = marks, version
-        return nodes, ranks, [str(pk) for pk in gone]
+        return nodes, ranks, [str(pk) for pk in removed]
 
     def nodes_to_reread(self, held: em.Allocation) -> set[uuid.UUID]:
         """Nodes to be read again when a task takes or gives back something, beside what it holds itself.
@@ -84,7 +84,11 @@ class CachedNodes:
         return {pk: (facts, rank) for rank, (pk, facts) in enumerate(marks)}
 
     def _load(
-        self, keys: Collection[uuid.UUID], marks: dict[uuid.UUID, tuple[int, int]], held: _Held, now: datetime
+        self,
+        keys: Collection[uuid.UUID],
+        marks: dict[uuid.UUID, tuple[int, int]],
+        held: _NodeHolds,
+        now: datetime,
     ) -> list[em.Node]:
         found: list[em.Node] = []
         for part in key_batches(keys):
@@ -111,8 +115,8 @@ class CachedNodes:
             self._where[card.uuid], self.devices[card.uuid] = node, card.pk
 
 
-class _Held:
-    """What the allocations hold of nodes and cards, as it stands on their rows."""
+class _NodeHolds:
+    """The nodes and cards that allocations hold, as their rows have it."""
 
     def __init__(self, held: Iterable[em.Allocation]) -> None:
         self._of_nodes: dict[str, Counter[str]] = {}

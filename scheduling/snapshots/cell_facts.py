@@ -1,4 +1,4 @@
-"""What of a cell is read as a whole for every cycle, because there is little of it."""
+"""The facts of a cell that are read as a whole for every cycle, because there are few of them."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ class CellFacts:
         )
 
     def is_same_shape(self, other: CellFacts) -> bool:
-        """Whether a snapshot can go from the other to this: flavors, queues, limits and sharing are the
-        same."""
+        """Return whether a snapshot can go from the other to this: flavors, queues, limits and sharing are
+        the same.
+        """
         limits, others = ([replace(node, usage=()) for node in frame.tree] for frame in (self, other))
         parts, theirs = ((frame.flavors, frame.queues, frame.sharing) for frame in (self, other))
         return limits == others and parts == theirs and self.usage.keys() >= other.usage.keys()
@@ -78,7 +79,7 @@ class CellFacts:
                 yield engine.UsagePut(used)
 
     def check_usage(self, snapshot: engine.Snapshot) -> None:
-        """Whether what the snapshot counts as used is what the ledger says.
+        """Check that the snapshot's usage is that of the ledger.
 
         Raises: Contradiction.
         """
@@ -90,7 +91,7 @@ class CellFacts:
                     raise Contradiction(f"the ledger of {node.id} is not what its tasks hold")
 
     def check_charges(self, held: Iterable[em.Allocation]) -> None:
-        """Whether what is held adds up to what the ledger says.
+        """Check that allocations add up to the ledger.
 
         Raises: Contradiction.
         """

@@ -44,32 +44,32 @@ class CellParts:
         nodes = [node for node in self.nodes if node.cluster not in clusters]
         flavors = [flavor for flavor in self.flavors if flavor.cluster not in clusters]
         jobs = [job for job in self.jobs if job.queue not in theirs]
-        waiting, standing = {job.id for job in jobs}, {node.id for node in nodes}
-        kept = {flavor.id for flavor in flavors}
+        waiting, node_ids = {job.id for job in jobs}, {node.id for node in nodes}
+        usable = {flavor.id for flavor in flavors}
         return CellParts(
             nodes=nodes,
             flavors=flavors,
             quota_nodes=[
                 replace(
                     node,
-                    quotas=tuple(quota for quota in node.quotas if quota.flavor in kept),
-                    usage=tuple(charge for charge in node.usage if charge.flavor in kept),
+                    quotas=tuple(quota for quota in node.quotas if quota.flavor in usable),
+                    usage=tuple(charge for charge in node.usage if charge.flavor in usable),
                 )
                 for node in self.quota_nodes
             ],
             queues=[
-                replace(queue, flavors=tuple(flavor for flavor in queue.flavors if flavor in kept))
+                replace(queue, flavors=tuple(flavor for flavor in queue.flavors if flavor in usable))
                 for queue in self.queues
                 if queue.id not in theirs
             ],
             jobs=jobs,
-            allocations=[held for held in self.allocations if held.node in standing],
+            allocations=[held for held in self.allocations if held.node in node_ids],
             claims=[claim for claim in self.claims if claim.job in waiting],
         )
 
 
 @row_scope.whole()
-def seats_snapshot(cluster: Cluster, seekers: Sequence[Seeker], jobs: Mapping[str, Job]) -> CellSnapshot:
+def placement_snapshot(cluster: Cluster, seekers: Sequence[Seeker], jobs: Mapping[str, Job]) -> CellSnapshot:
     """The nodes of one cluster, for jobs that others have admitted there and that have no places yet.
 
     Each comes with a queue and a quota of its own, of what it was admitted to and nothing else.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from clusters.models import Cell, Device
 from foundation.sql import row_scope
 from scheduling import engine
-from scheduling.engine_input.job_history import claims_of, has_left, pasts_of, places_of_movers, usage_of
+from scheduling.engine_input.job_history import claims_of, has_left, pasts_of, places_of_moved, usage_of
 from scheduling.engine_input.jobs import watched_workspaces
 from scheduling.models import Allocation, DeviceSlice, Job, JobRole
 from scheduling.snapshots.cell_parts import CellParts
@@ -50,7 +50,7 @@ class CellReading:
             usage=usage_of(self.cell_id),
             lost_ppm=self.lost_ppm,
         )
-        for place in places_of_movers(snapshot):
+        for place in places_of_moved(snapshot):
             snapshot.add_allocation(place)
         names = names_in(self.cell_id)
         return CellSnapshot(snapshot, self.jobs, self.devices, names, sharing=self.sharing)

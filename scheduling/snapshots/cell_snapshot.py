@@ -32,13 +32,13 @@ class CellSnapshot:
     # Names of clusters, flavors, nodes and queues by id: the engine speaks in ids, people read names.
     names: Mapping[str, str]
     # What each waiting job is known to have been told last; who tells it notes that here.
-    told: dict[str, em.JobOutcome] = field(default_factory=dict)
+    reported: dict[str, em.JobOutcome] = field(default_factory=dict)
     # The cell's rule for what tenants leave unused.
     sharing: str = Sharing.FAIR
 
 
 class Contradiction(RuntimeError):
-    """What was read contradicts itself: it is of different moments, or the books are wrong."""
+    """The rows contradict each other: they are of different moments, or the ledger is wrong."""
 
 
 def with_names(numbers: em.Numbers, names: Mapping[str, str]) -> dict[str, int | str]:

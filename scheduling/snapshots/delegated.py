@@ -1,4 +1,4 @@
-"""Which clusters, flavors and queues an engine of a cluster's own decides about."""
+"""The clusters, flavors and queues about which a cluster's own engine decides."""
 
 from __future__ import annotations
 

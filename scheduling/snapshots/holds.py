@@ -1,4 +1,4 @@
-"""What live tasks hold, made from rows."""
+"""The allocations of live tasks, made from rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Row = tuple[Any, ...]
 def allocations_of(
     rows: QuerySet[Allocation], parts: QuerySet[DeviceSlice], watched: Container[uuid.UUID]
 ) -> dict[uuid.UUID, em.Allocation]:
-    """What those allocations hold, by id; `parts` are the parts of cards among it, theirs at least."""
+    """Return these allocations by id; `parts` are the parts of cards among them, theirs at least."""
     holds = rows.order_by("id").values_list(*HOLD)
     return holds_of(holds, parts.order_by("device__index", "id").values_list(*PART), watched)
 

@@ -32,7 +32,7 @@ def jobs_of(
     watched: Container[uuid.UUID],
     pasts: Mapping[uuid.UUID, Past],
 ) -> list[em.Job]:
-    """Those jobs; `roles` are theirs at least, those of each in their order.
+    """Return these jobs; `roles` are theirs at least, those of each in their order.
 
     A job submitted between the two queries has roles but is not in `jobs`, one that ended is there without
     any; the next cycle sees the one, and nobody has to see the other.
@@ -93,7 +93,7 @@ def below_cap(
     by_node = {node.id: [q for q in node.quotas if q.resource == Resource.GPU_CARDS] for node in quota_nodes}
     own = {queue.id: by_node.get(queue.quota_node, []) for queue in queues}
 
-    def stranded(job: em.Job) -> bool:
+    def is_stranded(job: em.Job) -> bool:
         cards = [(role.min_count, role.request.gpu.cards) for role in job.roles if role.request.gpu]
         asked = sum(tasks * each for tasks, each in cards)
         largest = max((each for _, each in cards), default=0)
@@ -104,5 +104,5 @@ def below_cap(
         )
 
     return [
-        replace(job, evictions=cap - 1) if job.evictions >= cap and stranded(job) else job for job in jobs
+        replace(job, evictions=cap - 1) if job.evictions >= cap and is_stranded(job) else job for job in jobs
     ]

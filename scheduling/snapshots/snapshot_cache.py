@@ -22,7 +22,7 @@ from foundation.sql.read_transaction import one_moment
 from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.allowances import AllowanceReader
-from scheduling.engine_input.job_history import places_of_movers
+from scheduling.engine_input.job_history import places_of_moved
 from scheduling.snapshots.cached_holds import CachedHolds
 from scheduling.snapshots.cached_jobs import TRUSTED_FOR, CachedJobs
 from scheduling.snapshots.cached_nodes import CachedNodes, unlike_rows
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 MOST_CELLS: Final = 4
 """So many cells a process keeps, those that it worked on last."""
 MOST_DOUBTS: Final = 3
-_kept: Final[dict[uuid.UUID, CachedCell]] = {}
+_cells: Final[dict[uuid.UUID, CachedCell]] = {}
 _lock: Final = threading.Lock()
 
 
@@ -60,7 +60,7 @@ class CachedCell:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether all of its jobs were compared with their rows a moment ago."""
+        """True if all of its jobs were compared with their rows a moment ago."""
         at = self._jobs.compared_at
         return at is not None and timedelta(0) <= clock.now() - at < TRUSTED_FOR
 
@@ -106,33 +106,33 @@ class CachedCell:
         self._again.update(pk for held in (*out, *new) for pk in self._nodes.nodes_to_reread(held))
         if self._snapshot is not None:
             # What is given back first: a task may hold something again.
-            gone = (engine.AllocationRemoved(held.id) for held in out)
-            self._snapshot.apply_delta(engine.Delta((*gone, *map(engine.AllocationPut, new))))
+            removed = (engine.AllocationRemoved(held.id) for held in out)
+            self._snapshot.apply_delta(engine.Delta((*removed, *map(engine.AllocationPut, new))))
             unlike = unlike_rows(self._snapshot, (*out, *new))
             self._snapshot.apply_delta(engine.Delta(tuple(map(engine.NodePut, unlike))))
 
     def _follow_nodes(self, frame: CellFacts) -> Sequence[em.Node]:
         """Bring nodes up to date; returns all of them."""
         held = self._holds.known.values()
-        nodes, ranks, gone = self._nodes.read_changes(frame.inventory_version, held, self._again)
+        nodes, ranks, removed = self._nodes.read_changes(frame.inventory_version, held, self._again)
         snapshot = self._snapshot
         if snapshot is None:
             return nodes
         fleet = snapshot.fleet
         moved = (replace(fleet.export_node(fleet.row[node]), rank=rank) for node, rank in ranks.items())
         puts = tuple(map(engine.NodePut, (*nodes, *moved)))
-        snapshot.apply_delta(engine.Delta((*map(engine.NodeRemoved, gone), *puts)))
+        snapshot.apply_delta(engine.Delta((*map(engine.NodeRemoved, removed), *puts)))
         return snapshot.fleet.nodes
 
     def _complete(self, frame: CellFacts, nodes: Sequence[em.Node], limits: AllowanceReader) -> list[em.Job]:
-        def cap(jobs: list[em.Job]) -> list[em.Job]:
+        def cap_jobs(jobs: list[em.Job]) -> list[em.Job]:
             return below_cap(jobs, frame.queues, frame.tree, most_cards(nodes, frame.flavors))
 
-        return self._jobs.complete_jobs(limits, cap)
+        return self._jobs.complete_jobs(limits, cap_jobs)
 
     def _job_changes(self, snapshot: engine.Snapshot, jobs: Sequence[em.Job]) -> list[engine.Change]:
-        gone = (engine.JobRemoved(job_id) for job_id in snapshot.jobs if job_id not in self._jobs.plain)
-        return [*gone, *(engine.JobPut(job) for job in jobs if snapshot.jobs.get(job.id) != job)]
+        removed = (engine.JobRemoved(job_id) for job_id in snapshot.jobs if job_id not in self._jobs.plain)
+        return [*removed, *(engine.JobPut(job) for job in jobs if snapshot.jobs.get(job.id) != job)]
 
     def _built(self, frame: CellFacts, nodes: Sequence[em.Node], limits: AllowanceReader) -> engine.Snapshot:
         """A new snapshot of what is kept: the first one, or one with other flavors, queues or limits."""
@@ -152,15 +152,15 @@ class CachedCell:
         )
 
     def _taken(self, snapshot: engine.Snapshot, frame: CellFacts) -> CellSnapshot:
-        for place in list(places_of_movers(snapshot)):
+        for place in list(places_of_moved(snapshot)):
             snapshot.add_allocation(place)
             self._places.append(place.id)
         names = self._nodes.names | frame.names
         if names != self._names:
             self._names = names
-            self._jobs.told.clear()  # by other names it would be something else
+            self._jobs.reported.clear()  # by other names it would be something else
         return CellSnapshot(
-            snapshot, self._jobs.by_id, self._nodes.devices, names, self._jobs.told, frame.sharing
+            snapshot, self._jobs.by_id, self._nodes.devices, names, self._jobs.reported, frame.sharing
         )
 
     def _give_back_places(self) -> None:
@@ -169,13 +169,13 @@ class CachedCell:
 
 
 def is_trusted(cell_id: uuid.UUID) -> bool:
-    """Whether a brief look at what is kept of a cell is enough for a cycle."""
+    """Return whether a brief comparison of a cached cell is enough for a cycle."""
     with _lock:
-        kept = _kept.get(cell_id)
-        return kept is not None and kept.is_trusted
+        cached = _cells.get(cell_id)
+        return cached is not None and cached.is_trusted
 
 
-def checkout(
+def checkout_snapshot(
     cell_id: uuid.UUID, *, but: DelegatedScope = NOWHERE, briefly: bool = False
 ) -> tuple[CellSnapshot, CachedCell | None]:
     """A cell's snapshot of this moment, and what is to be handed to `checkin` when its decisions are written.
@@ -186,11 +186,11 @@ def checkout(
     since what is written looks at their versions.
     """
     with _lock:
-        kept = _kept.pop(cell_id, None)
+        cached = _cells.pop(cell_id, None)
     if but.clusters:
         return cell_snapshot(cell_id, but=but), None
     # What is kept contradicts what was read when somebody wrote meanwhile: then it is read once more.
-    tries = [CachedCell(cell_id)] if kept is None else [CachedCell(cell_id), kept, kept]
+    tries = [CachedCell(cell_id)] if cached is None else [CachedCell(cell_id), cached, cached]
     while tries:
         known = tries.pop()
         try:
@@ -204,7 +204,9 @@ def checkout(
     return cell_snapshot(cell_id), None
 
 
-def checkin(known: CachedCell, result: em.CycleResult | None = None, *, dropped: bool = False) -> None:
+def checkin_snapshot(
+    known: CachedCell, result: em.CycleResult | None = None, *, dropped: bool = False
+) -> None:
     """Keep it for the next cycle; the one that was used longest ago has to go.
 
     `result` is that of the cycle that ran with it, None without one. `dropped`: a decision no longer held,
@@ -217,7 +219,7 @@ def checkin(known: CachedCell, result: em.CycleResult | None = None, *, dropped:
     if known.doubts >= MOST_DOUBTS:
         return
     with _lock:
-        _kept.pop(known.cell_id, None)
-        _kept[known.cell_id] = known
-        while len(_kept) > MOST_CELLS:
-            del _kept[next(iter(_kept))]
+        _cells.pop(known.cell_id, None)
+        _cells[known.cell_id] = known
+        while len(_cells) > MOST_CELLS:
+            del _cells[next(iter(_cells))]

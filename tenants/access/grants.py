@@ -45,7 +45,7 @@ class Grant:
     group: str
 
     def counts_on(self, path: str | None) -> bool:
-        """Whether it holds for the tenant with that path; None asks about the platform."""
+        """Return whether it applies to the tenant with that path; None is the platform."""
         return self.path is None or (path is not None and path.startswith(self.path))
 
 
@@ -57,7 +57,7 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True)
 class KeyBound:
-    """What the key of a request leaves of its owner's rights.
+    """The bound that the key of a request sets to its owner's rights.
 
     `scopes` are the points that the key names. `reach` adds the views without which they are of no use.
     """

@@ -1,4 +1,4 @@
-"""Who may do what where.
+"""The permission checks: user, action and tenant.
 
 A role is a set of points. A membership on a folder counts for everything below it. What a viewer may
 not see does not exist for them: `require_permission` answers "not found" before it answers "not allowed".
@@ -22,11 +22,11 @@ __all__ = [
     "PLATFORM_POINTS",
     "ROLE_PERMISSIONS",
     "Permission",
-    "granted_anywhere",
-    "granted_permissions",
     "has_permission",
     "is_over",
     "missing_permission",
+    "permissions_anywhere",
+    "permissions_on",
     "require_cover",
     "require_over",
     "require_permission",
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-def granted_permissions(actor: Actor, tenant: Tenant | None = None) -> frozenset[Permission]:
+def permissions_on(actor: Actor, tenant: Tenant | None = None) -> frozenset[Permission]:
     """All points that `actor` can use on `tenant`, inherited ones and platform-wide ones included."""
     if actor is SYSTEM:
         return frozenset(Permission)
@@ -48,7 +48,7 @@ def _on(grants: Iterable[Grant], path: str | None) -> frozenset[Permission]:
     return frozenset().union(*(grant.points for grant in grants if grant.counts_on(path)))
 
 
-def granted_anywhere(actor: Actor) -> frozenset[Permission]:
+def permissions_anywhere(actor: Actor) -> frozenset[Permission]:
     """All points that `actor` can use on any tenant or on the platform: what a key may be good for."""
     if actor is SYSTEM:
         return frozenset(Permission)
@@ -57,7 +57,7 @@ def granted_anywhere(actor: Actor) -> frozenset[Permission]:
 
 def has_permission(actor: Actor, permission: Permission, tenant: Tenant | None = None) -> bool:
     """Return whether `actor` has `permission` on `tenant`, or on the platform when no tenant is given."""
-    return permission in granted_permissions(actor, tenant)
+    return permission in permissions_on(actor, tenant)
 
 
 def require_permission(actor: Actor, permission: Permission, tenant: Tenant | None = None) -> None:
@@ -65,7 +65,7 @@ def require_permission(actor: Actor, permission: Permission, tenant: Tenant | No
 
     Raises: NotFound when the actor may not even see the tenant; PermissionDenied otherwise.
     """
-    points = granted_permissions(actor, tenant)
+    points = permissions_on(actor, tenant)
     if permission in points:
         return
     if tenant is not None and Permission.TENANT_VIEW not in points:
@@ -125,7 +125,7 @@ def require_over(actor: Actor, user: Actor) -> None:
 
 
 def is_over(actor: Actor, user: Actor) -> bool:
-    """Whether `require_over` would pass."""
+    """Return whether `require_over` would pass."""
     return all(grant.points <= _coverable(actor, grant.path) for grant in grants_held(user))
 
 

@@ -1,4 +1,4 @@
-"""Who may do what on a tenant, and where each right comes from."""
+"""The rights on a tenant by user, and the source of each right."""
 
 from __future__ import annotations
 

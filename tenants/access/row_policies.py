@@ -143,7 +143,9 @@ def _any_of(columns: list[str], condition: str) -> str:
 
 
 def _part(model: type[models.Model], found: dict[type[models.Model], Rule]) -> Rule | None:
-    """Of the rows that a row refers to, the first that it cannot be without says whose it is."""
+    """Return the policy part of a row that refers to others: the first that it can't be without names its
+    owner.
+    """
     for field in model._meta.concrete_fields:
         whole: Any = field.related_model
         if field.null or whole in (None, "self", model, User) or whole not in found:
@@ -158,13 +160,13 @@ def _policies(model: type[models.Model], rule: Rule) -> Iterator[tuple[str, str]
     """Name and text of each policy of a table."""
     table = model._meta.db_table
 
-    def when(condition: str) -> str:
+    def policy_when(condition: str) -> str:
         return f"((SELECT {_SEES_ALL}) OR {condition.replace('{row}', table)})"
 
-    change = when(rule.change)
+    change = policy_when(rule.change)
     if rule.append:
         yield f"{table}_read", f"FOR SELECT USING {change}"
-        yield f"{table}_append", f"FOR INSERT WITH CHECK {when(rule.append)}"
+        yield f"{table}_append", f"FOR INSERT WITH CHECK {policy_when(rule.append)}"
         yield f"{table}_change", "FOR UPDATE USING (allotment_sees_all())"
         yield f"{table}_remove", "FOR DELETE USING (allotment_sees_all())"
         return
@@ -242,11 +244,11 @@ def _grant_tables(cursor: Any) -> None:
         " WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace GROUP BY c.relname",
         [WEB_ROLE],
     )
-    for table, granted in cursor.fetchall():
+    for table, has_grant in cursor.fetchall():
         wanted = _LIMITED.get(table, _READ_AND_WRITE)
-        if missing := wanted - set(granted):
+        if missing := wanted - set(has_grant):
             cursor.execute(f'GRANT {", ".join(sorted(missing))} ON "{table}" TO {WEB_ROLE}')
-        if surplus := set(granted) - wanted:
+        if surplus := set(has_grant) - wanted:
             cursor.execute(f'REVOKE {", ".join(sorted(surplus))} ON "{table}" FROM {WEB_ROLE}')
 
 

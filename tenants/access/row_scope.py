@@ -1,4 +1,4 @@
-"""Whose rows a request may meet, from the roles of whoever asks."""
+"""The rows that a request may reach, from the roles of its user."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ class PeopleQuery(ListQuery):
 
 
 class GroupPeopleView(PlatformView):
-    """Who is in a group."""
+    """The people in a group."""
 
     points: ClassVar = {"GET": _EDIT, "POST": _EDIT}
 

@@ -90,19 +90,21 @@ def _filters(query: dict[str, Any]) -> AuditFilter:
     )
 
 
-def _list(request: Request, find: Callable[[AuditFilter], QuerySet[AuditRecord]]) -> Response:
+def _list(request: Request, find_records: Callable[[AuditFilter], QuerySet[AuditRecord]]) -> Response:
     query = read_query(request, AuditQuery)
-    items, following = audit_page(find(_filters(query)), cursor=query.get("cursor"), limit=query["limit"])
+    items, following = audit_page(
+        find_records(_filters(query)), cursor=query.get("cursor"), limit=query["limit"]
+    )
     return Response(page_body(AuditRecordSerializer(items, many=True).data, None, following))
 
 
-def _file(request: Request, viewer: User, find: Find) -> StreamingHttpResponse:
+def _file(request: Request, viewer: User, find_records: Find) -> StreamingHttpResponse:
     query = read_query(request, AuditExportQuery)
     filters, kind = _filters(query), query["type"]
     content_type = "text/csv; charset=utf-8" if kind == "csv" else "application/jsonl"
     disposition = f'attachment; filename="audit.{kind}"'
-    begun = (row_scope.current_scope(), find(viewer, filters))
-    piece = partial(_piece, begun, partial(_again, request, find, filters))
+    begun = (row_scope.current_scope(), find_records(viewer, filters))
+    piece = partial(_piece, begun, partial(_again, request, find_records, filters))
     content = _pieces(piece, _csv_lines if kind == "csv" else _json_lines, header=kind == "csv")
     return streaming_response(content, content_type, Content_Disposition=disposition)
 
@@ -128,12 +130,12 @@ def _piece(begun: Found, again: Callable[[], Found], lines: Lines, cursor: str |
     return lines(list(AuditRecordSerializer(items, many=True).data)), following
 
 
-def _again(request: Request, find: Find, filters: AuditFilter) -> Found:
-    """What the reader may read now. Raises: PermissionDenied, NotFound, which break the file off."""
+def _again(request: Request, find_records: Find, filters: AuditFilter) -> Found:
+    """Return what the reader may read now. Raises: PermissionDenied, NotFound, which break the file off."""
     viewer = signed_in_still(request)
     rows = scope_of(viewer)
     with row_scope.use_scope(rows):
-        return rows, find(viewer, filters)
+        return rows, find_records(viewer, filters)
 
 
 def _json_lines(rows: Sequence[dict[str, Any]]) -> str:
@@ -224,7 +226,7 @@ class WorkspaceAuditExportView(WorkspaceView):
     def get(self, request: Request, ws: str) -> StreamingHttpResponse:
         """Send all records that match."""
 
-        def find(viewer: User, filters: AuditFilter) -> QuerySet[AuditRecord]:
+        def find_records(viewer: User, filters: AuditFilter) -> QuerySet[AuditRecord]:
             return audit_query(viewer=viewer, tenant=workspace_get(viewer=viewer, slug=ws), filters=filters)
 
-        return _file(request, self.viewer, find)
+        return _file(request, self.viewer, find_records)

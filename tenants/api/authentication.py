@@ -1,4 +1,4 @@
-"""Who asks the REST API: `Authorization: Bearer alt_…`, or the session of the console."""
+"""The authentication of the REST API: `Authorization: Bearer alt_…`, or the session of the console."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SessionSignIn(SessionAuthentication):
 
 
 class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the schema describes it."""
+    """The description of the session for the schema."""
 
     target_class = "tenants.api.authentication.SessionSignIn"
     name = "cookieAuth"
@@ -67,7 +67,7 @@ class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
 
 
 class AccessKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the schema describes it."""
+    """The description of the access key for the schema."""
 
     target_class = "tenants.api.authentication.AccessKeyAuthentication"
     name = "accessKey"

@@ -1,5 +1,6 @@
-"""What every view of the REST API shares: who asks, with which scopes, in which workspace, and how writes
-and sparse answers are handled."""
+"""The common part of every view of the REST API: user, scopes, workspace, and the handling of writes and
+sparse answers.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ class PlatformView(APIView):
 
     @property
     def viewer(self) -> User:
-        """Who asks; the permission classes have refused anonymous requests by now."""
+        """The user; the permission classes have refused anonymous requests by now."""
         user = self.request.user
         if not isinstance(user, User):
             raise PermissionDenied
@@ -89,7 +90,7 @@ class PlatformView(APIView):
         Without a tenant in the address, whoever has the right somewhere may send one; whether they have it
         there is for the service to say. Raises: PermissionDenied, NotFound.
         """
-        self._require_one(permissions.granted_anywhere(self.viewer))
+        self._require_one(permissions.permissions_anywhere(self.viewer))
 
     def _require_one(self, has: frozenset[Permission], tenant: Tenant | None = None) -> None:
         point = self.points.get(self.request.method or "")
@@ -115,11 +116,11 @@ class WorkspaceView(PlatformView):
         return workspace_get(viewer=self.viewer, slug=self.kwargs["ws"])
 
     def before_body(self) -> None:
-        """As for every view, in the workspace."""
-        self._require_one(permissions.granted_permissions(self.viewer, self.workspace), self.workspace)
+        """Check the workspace before the body is read, as for every view."""
+        self._require_one(permissions.permissions_on(self.viewer, self.workspace), self.workspace)
 
     def may_see_again(self) -> None:
-        """As for every view, in the workspace, which must still be in sight."""
+        """Check that the workspace is still in sight, as for every view."""
         workspace = self.workspace
         point = self.points.get(self.request.method or "")
         if point is not None:

@@ -31,8 +31,8 @@ class StrictSerializer(serializers.Serializer[Any]):
             unknown = sorted(set(data) - set(self.fields), key=str)
             if unknown:
                 message = _("Unknown field. Valid: %(known)s")
-                told = message % {"known": ", ".join(self.fields)}
-                raise serializers.ValidationError(dict.fromkeys(unknown, told), code="unknown")
+                problem = message % {"known": ", ".join(self.fields)}
+                raise serializers.ValidationError(dict.fromkeys(unknown, problem), code="unknown")
             # The framework would read text as a number and a number as text; the schema promises neither.
             wrong = {
                 name: message
@@ -45,7 +45,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 
 def _wrong_type(field: Any, value: Any) -> Any:
-    """What is wrong with the type of a value, by index where it is a list; None where nothing is."""
+    """Return the type errors of a value, by index where it is a list; None where nothing is wrong."""
     if value is None:
         return None  # whether it may be missing is the field's own question
     if isinstance(field, _TEXT):
@@ -67,15 +67,15 @@ def _wrong_type(field: Any, value: Any) -> Any:
 
 @contextmanager
 def named_by(field: str) -> Iterator[None]:
-    """What is not found in here was named by `field` of the body, and the answer says so.
+    """Report a row that is not found within the block as an error of `field` of the body.
 
     Raises: NotFound.
     """
     try:
         yield
     except NotFound as error:
-        told = error.errors or [FieldError(field, "UNKNOWN", error.detail)]
-        raise NotFound(error.detail, errors=told) from error
+        problem = error.errors or [FieldError(field, "UNKNOWN", error.detail)]
+        raise NotFound(error.detail, errors=problem) from error
 
 
 def read_body(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:

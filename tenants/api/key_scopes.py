@@ -31,7 +31,7 @@ def scope_require(request: Request, point: Permission | None) -> None:
 
 
 class KeyScopes(BasePermission):
-    """What a key with scopes may do on the user's behalf: what the view's `points` name, and no more.
+    """The limits of a key with scopes: the view's `points`, and no more.
 
     A view or method that names no point is closed to such a key, so that a new one is not open by
     oversight. The services and selectors still decide what the user may do.

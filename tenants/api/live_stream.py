@@ -54,7 +54,7 @@ class LiveStream(ABC):
         self._language = translation.get_language()
 
     @abstractmethod
-    def poll(self) -> tuple[str, bool]:
+    def poll_text(self) -> tuple[str, bool]:
         """Return new text, and whether that was all. Raises: AllotmentError, which ends the stream."""
 
     @classmethod
@@ -104,7 +104,7 @@ class LiveStream(ABC):
         close_old_connections()
         try:
             with translation.override(self._language):  # a worker thread has none of its own
-                return self.poll()
+                return self.poll_text()
         finally:
             close_old_connections()
 

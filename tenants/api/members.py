@@ -167,7 +167,7 @@ class EffectiveQuery(ListQuery):
 
 
 class EffectiveView(PlaceView):
-    """Who may do what here, and why."""
+    """The effective rights of each user here, and their sources."""
 
     points: ClassVar = {"GET": Permission.TENANT_VIEW}
 

@@ -67,7 +67,7 @@ def listed_by(
     rows: QuerySet[Any] | Sequence[Any],
     shape: type[serializers.Serializer[Any]],
 ) -> Response:
-    """As `list_response`, by a query that has been read already."""
+    """Return `list_response` by a query that has been read already."""
     rows = filter_rows(rows, query["conditions"])
     if "sort" in query:
         rows = sort_rows(rows, query["sort"], kind.columns)

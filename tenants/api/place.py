@@ -31,7 +31,7 @@ class PlaceView(PlatformView):
         return self.place
 
     def may_see_again(self) -> None:
-        """As for every view, on the tenant, which must still be in sight."""
+        """Check that the tenant is still in sight, as for every view."""
         place = self.place
         point = self.points.get(self.request.method or "")
         if point is not None:

@@ -29,9 +29,9 @@ class QuerySerializer(serializers.Serializer[Any]):
     remember the language in which they first complained, so that complaints are left to fields made anew.
     """
 
-    def __init__(self, *, kept: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, cached: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if kept:
+        if cached:
             self.__dict__["fields"] = _fields(type(self))
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
-"""What answers that flow have in common: they take any `Accept`, no proxy holds them back, and whoever reads
-one for long is asked again who they are."""
+"""The common part of streaming answers: they take any `Accept`, no proxy holds them back, and a long
+reader is authenticated again.
+"""
 
 from __future__ import annotations
 

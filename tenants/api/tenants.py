@@ -156,7 +156,7 @@ class TenantMoveView(PlaceView):
 class _Closing(PlaceView):
     points: ClassVar = {"POST": Permission.TENANT_EDIT}
 
-    def act(self, request: Request, change: Callable[..., Tenant]) -> Tenant:
+    def act_on_tenant(self, request: Request, change: Callable[..., Tenant]) -> Tenant:
         read_query(request, NoQuery)
         tenant = self.tenant
         return change(acting_user=self.viewer, tenant=tenant, expected=if_match(request))
@@ -180,7 +180,7 @@ class TenantArchiveView(_Closing):
     def post(self, request: Request, **kwargs: Any) -> Response:
         """Archive it, and answer what goes on there."""
         effects = tenant_archive_preview(viewer=self.viewer, tenant=self.tenant)
-        archived = self.act(request, tenant_archive)
+        archived = self.act_on_tenant(request, tenant_archive)
         return Response(
             ArchivedSerializer({"tenant": archived, "effects": effects}).data,
             headers=version_header(archived),
@@ -200,5 +200,5 @@ class TenantRestoreView(_Closing):
     )
     def post(self, request: Request, **kwargs: Any) -> Response:
         """Restore the tenant and the children archived with it."""
-        restored = self.act(request, tenant_restore)
+        restored = self.act_on_tenant(request, tenant_restore)
         return Response(TenantSerializer(restored).data, headers=version_header(restored))

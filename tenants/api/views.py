@@ -25,7 +25,7 @@ from tenants.selectors.tenant import workspace_list
 
 
 class MeView(PlatformView):
-    """Who I am."""
+    """The caller's own account."""
 
     open_to_one_time_passwords = True
     points = {"GET": Permission.TENANT_VIEW}
@@ -45,7 +45,7 @@ class MeView(PlatformView):
             "username": user.username,
             "must_change_password": user.must_change_password,
             "password_expires_at": user.password_expires_at,
-            "platform_permissions": sorted(permissions.granted_permissions(user)),
+            "platform_permissions": sorted(permissions.permissions_on(user)),
             "memberships": membership_list(viewer=user),
         }
         return Response(MeSerializer(body).data)
@@ -89,6 +89,6 @@ class WorkspaceDetailView(WorkspaceView):
         """Return the workspace with the viewer's permissions."""
         read_query(request, NoQuery)
         workspace = self.workspace
-        granted = sorted(permissions.granted_permissions(self.viewer, workspace))
-        body = {**WorkspaceSerializer(workspace).data, "permissions": granted}
+        allowed = sorted(permissions.permissions_on(self.viewer, workspace))
+        body = {**WorkspaceSerializer(workspace).data, "permissions": allowed}
         return Response(WorkspaceDetailSerializer(body | {"parent": workspace.parent}).data)

@@ -1,4 +1,4 @@
-"""What every write of the REST API understands: `dry_run=true`, and `Idempotency-Key` on POST.
+"""The parameters of every write of the REST API: `dry_run=true`, and `Idempotency-Key` on POST.
 
 The views know nothing of it. A dry run carries the request out, undoes it and answers what it would have
 answered, marked by the header `Dry-Run: true`. A repeated request is answered from what was kept.
@@ -30,13 +30,13 @@ UNSAFE: Final = ("POST", "PUT", "PATCH", "DELETE")
 KEY: Final = "Idempotency-Key"
 DRY_RUN: Final = "Dry-Run"
 REPLAYED: Final = "Idempotency-Replayed"
-_KEPT_HEADERS: Final = ("Location", "ETag")
+_STORED_HEADERS: Final = ("Location", "ETag")
 _WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
 Handler = Callable[..., Response]
 
 
 class Writes(Protocol):
-    """What a view tells about its writes."""
+    """The properties of a view's writes."""
 
     handles_dry_run: bool
     secret_fields: tuple[str, ...]
@@ -48,7 +48,7 @@ class Writes(Protocol):
 
 
 def dry_run_of(request: Request) -> bool:
-    """Whether nothing is to be kept. Raises: Invalid for anything but true or false."""
+    """Return whether the write is a dry run. Raises: Invalid for anything but true or false."""
     value = request.query_params.get("dry_run", "false").lower()
     if value not in _WORDS:
         message = _("Must be true or false.")
@@ -76,10 +76,10 @@ def carry_out(view: Writes, handler: Handler, request: Request, *args: Any, **kw
 def _once(view: Writes, run: Callable[[], Response], request: Request) -> Response:
     given: list[Response] = []
 
-    def make() -> StoredAnswer:
+    def make_answer() -> StoredAnswer:
         answer = run()
         given.append(answer)
-        headers = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
+        headers = {name: answer.headers[name] for name in _STORED_HEADERS if name in answer.headers}
         # A secret is shown once: what is kept for a repetition does not have it.
         return StoredAnswer(answer.status_code, _without(answer.data, view.secret_fields), headers)
 
@@ -88,11 +88,11 @@ def _once(view: Writes, run: Callable[[], Response], request: Request) -> Respon
     key = checked_key(request.headers[KEY])
     route = route_of(request.method or "", request.path)
     with audit_log.outlive_rollback():
-        kept, repeated = answer_once(Repeatable(view.viewer.pk, route, key, content), make)
+        stored, repeated = answer_once(Repeatable(view.viewer.pk, route, key, content), make_answer)
     if not repeated:
         return given[0]
     view.may_see_again()
-    return Response(kept.body, kept.status, headers={**kept.headers, REPLAYED: "true"})
+    return Response(stored.body, stored.status, headers={**stored.headers, REPLAYED: "true"})
 
 
 def _without(body: Any, names: tuple[str, ...]) -> Any:

@@ -1,4 +1,4 @@
-"""What a change of the tree does to the packages above, which say so themselves.
+"""The effects of a change of the tree on the packages above, which report them.
 
 Moving or archiving a tenant concerns quotas and jobs, and this package knows neither. An upper package
 registers a `TreeWatcher` when it is loaded: it foresees, in sentences and numbers, and it follows, in the
@@ -28,11 +28,11 @@ class TreeWatcher(Protocol):
     """A package that has rows per tenant."""
 
     def preview_move(self, viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
-        """What moving `tenant` below `parent` would do, as far as `viewer` may know it."""
+        """Return the effects of moving `tenant` below `parent`, as far as `viewer` may know them."""
         ...
 
     def refuse_move(self, actor: Actor, tenant: Tenant, parent: Tenant) -> None:
-        """Whether own rows allow `tenant` to move below `parent`. Raises: Conflict."""
+        """Check that own rows allow `tenant` to move below `parent`. Raises: Conflict."""
         ...
 
     def follow_move(self, actor: Actor, tenant: Tenant) -> None:
@@ -53,7 +53,7 @@ def register_watcher(name: str, watcher: TreeWatcher) -> None:
 
 
 def preview_move(viewer: Actor, tenant: Tenant, parent: Tenant) -> list[Effect]:
-    """What all packages foresee of a move, in the order of their names."""
+    """Return the effects of a move in all packages, in the order of their names."""
     return [e for _, each in sorted(_watchers.items()) for e in each.preview_move(viewer, tenant, parent)]
 
 

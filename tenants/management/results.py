@@ -1,4 +1,4 @@
-"""What commands share: who acts, how results leave, how refusals read."""
+"""The common part of commands: the acting user, the output of results, the text of refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who belongs where, in which role."""
+"""Memberships: users, tenants and roles."""
 
 from __future__ import annotations
 

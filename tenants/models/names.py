@@ -1,4 +1,4 @@
-"""What tenants, roles, groups and service accounts may be called."""
+"""The names that tenants, roles, groups and service accounts may have."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def clean_slug(text: str, *, field: str = "slug") -> str:
 
 
 def is_reserved(slug: str) -> bool:
-    """Whether a namespace of that name belongs to Kubernetes or to the platform itself."""
+    """Return whether a namespace of that name belongs to Kubernetes or to the platform itself."""
     own = settings.ALLOTMENT_NAMESPACE
     return slug in _RESERVED or slug == own or slug.startswith(_OF_KUBERNETES)
 
@@ -63,7 +63,7 @@ def slug_of(name: str) -> str:
 
 
 def same_name(one: str, other: str) -> bool:
-    """Whether two names differ in case or form of letters alone."""
+    """Return whether two names differ in case or form of letters alone."""
     return _folded(one) == _folded(other)
 
 

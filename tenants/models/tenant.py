@@ -71,6 +71,6 @@ class Tenant(BaseModel, Versioned):
         """Ids from the root down to and including this tenant."""
         return self.path.strip("/").split("/")
 
-    def contains(self, other: Tenant) -> bool:
+    def contains_tenant(self, other: Tenant) -> bool:
         """Return whether `other` is this tenant or stands below it."""
         return other.path.startswith(self.path)

@@ -52,13 +52,13 @@ class User(Versioned, AbstractUser):
 
     @property
     def password_expired(self) -> bool:
-        """Whether the one-time password was not changed in time."""
+        """True if the one-time password was not changed in time."""
         end = self.password_expires_at
         return self.must_change_password and end is not None and end <= clock.now()
 
     @property
     def is_invited(self) -> bool:
-        """Whether the account waits for its person to choose a first password."""
+        """True if the account waits for its person to choose a first password."""
         return self.must_change_password and not self.has_usable_password()
 
     def _get_session_auth_hash(self, secret: str | None = None) -> str:

@@ -78,7 +78,7 @@ def group_get(*, viewer: Actor, group_id: uuid.UUID) -> Group:
 
 
 def group_people(*, viewer: Actor, group: Group) -> list[User]:
-    """Who is in a group, by name. Raises: PermissionDenied."""
+    """Return the people in a group, by name. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.MEMBER_EDIT)
     rows = GroupMember.unscoped.filter(group=group).select_related("user")
     return [row.user for row in rows.order_by("user__username", "pk")]

@@ -36,7 +36,7 @@ COLUMNS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """What is looked for: from `since` up to and without `until`; `text` anywhere in who, what or which."""
+    """The filters: from `since` up to and without `until`; `text` anywhere in user, action or object."""
 
     since: datetime | None = None
     until: datetime | None = None

@@ -72,7 +72,7 @@ def tenant_list(*, viewer: Actor, archived: bool = False) -> list[Tenant]:
 
 
 def tenant_archive_preview(*, viewer: Actor, tenant: Tenant) -> list[Effect]:
-    """What goes on in a tenant that archiving would not end.
+    """Return the activities in a tenant that archiving would not end.
 
     Raises: NotFound, PermissionDenied.
     """

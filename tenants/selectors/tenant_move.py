@@ -1,4 +1,4 @@
-"""What moving a tenant would change, before it is done."""
+"""The effects of moving a tenant, before it is done."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class AccessChange:
 
 @dataclass(frozen=True, slots=True)
 class MovePreview:
-    """What a move would do: who gains or loses, how many tenants go along, and what others foresee."""
+    """The effects of a move: users who gain or lose rights, how many tenants move too, and the effects in
+    other packages.
+    """
 
     tenant: Tenant
     old_parent: Tenant | None

@@ -46,7 +46,7 @@ class UserOverview:
 
     @property
     def expired(self) -> bool:
-        """Whether its invitation or one-time password can't be used any more."""
+        """True if its invitation or one-time password can't be used any more."""
         return self.user.password_expired
 
 

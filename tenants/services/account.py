@@ -22,7 +22,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.hooks.signals import password_changed
 from tenants.models import AccessKey, User
-from tenants.services.last_admin import last_admin_kept
+from tenants.services.last_admin import require_admin_left
 
 
 class WrongPassword(Invalid):
@@ -31,7 +31,7 @@ class WrongPassword(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class AccessEnd:
-    """How much access of an account was ended: whether its sessions, and how many keys."""
+    """The access of an account that was ended: whether its sessions, and how many keys."""
 
     user: User
     sessions_ended: bool
@@ -40,7 +40,7 @@ class AccessEnd:
 
 @dataclass(frozen=True, slots=True)
 class PasswordReset:
-    """What a new one-time password did: when it expires, and what became of the account's access keys."""
+    """The result of a new one-time password: when it expires, and the state of the account's access keys."""
 
     user: User
     password_expires_at: datetime
@@ -81,7 +81,7 @@ def user_set_active(*, acting_user: Actor, user: User, active: bool, expected: i
     Raises: PermissionDenied; PreconditionFailed; Conflict for the last admin of the platform.
     """
     require_account(acting_user, user)
-    with last_admin_kept():
+    with require_admin_left():
         require_current(user, expected)
         if user.is_active != active:
             advance_version(user, expected=expected)

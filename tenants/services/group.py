@@ -17,7 +17,7 @@ from tenants.access.permissions import Permission
 from tenants.access.rights import role_points
 from tenants.models import Group, GroupMember, Member, User
 from tenants.models.names import clean_name, same_name
-from tenants.services.last_admin import last_admin_kept
+from tenants.services.last_admin import require_admin_left
 
 
 @transaction.atomic
@@ -70,7 +70,7 @@ def group_delete(*, acting_user: Actor, group: Group, expected: int | None = Non
     Raises: PermissionDenied; Conflict for the last admin of the platform.
     """
     _require(acting_user, group)
-    with last_admin_kept():
+    with require_admin_left():
         advance_version(group, expected=expected)
         _note(acting_user, "delete", group, before=_described(group))
         group.delete()
@@ -100,7 +100,7 @@ def group_remove(*, acting_user: Actor, group: Group, user: User) -> None:
     """
     _require(acting_user, group)
     _require_local(group)
-    with last_admin_kept():
+    with require_admin_left():
         row = GroupMember.unscoped.filter(group=group, user=user).first()
         if row is not None:
             row.delete()
@@ -108,7 +108,7 @@ def group_remove(*, acting_user: Actor, group: Group, user: User) -> None:
 
 
 def _require(actor: Actor, group: Group) -> None:
-    """Whom a group holds is whom its roles reach: all of them must be the actor's own to give."""
+    """Check that the actor may give all roles of a group: its members get all of them."""
     permissions.require_permission(actor, Permission.MEMBER_EDIT)
     for member in Member.unscoped.filter(group=group).select_related("tenant", "custom_role"):
         permissions.require_cover(actor, role_points(member), member.tenant)

@@ -14,7 +14,7 @@ from tenants.models import AccountKind, Member, Role, User
 
 
 @contextmanager
-def last_admin_kept() -> Iterator[None]:
+def require_admin_left() -> Iterator[None]:
     """One transaction, undone if it takes the last admin of the platform away.
 
     Such changes happen one after the other: two admins who remove each other at the same moment would
@@ -31,7 +31,7 @@ def last_admin_kept() -> Iterator[None]:
 
 
 def _admins_left() -> bool:
-    """Whether an active person is platform admin, directly or by a group."""
+    """Return whether an active person is platform admin, directly or by a group."""
     direct = Q(memberships__role=Role.PLATFORM_ADMIN)
     by_group = Q(in_groups__group__memberships__role=Role.PLATFORM_ADMIN)
     return User.objects.filter(direct | by_group, is_active=True, kind=AccountKind.PERSON).exists()

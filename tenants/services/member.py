@@ -14,7 +14,7 @@ from tenants.access.permission_points import ROLE_PERMISSIONS, points_of
 from tenants.access.permissions import Permission
 from tenants.access.rights import role_points
 from tenants.models import PLATFORM_ROLES, CustomRole, Group, Member, Role, Tenant, User
-from tenants.services.last_admin import last_admin_kept
+from tenants.services.last_admin import require_admin_left
 from tenants.services.tree import require_live
 
 AnyRole = Role | CustomRole
@@ -42,7 +42,7 @@ def member_set(
     if user is not None:
         _check_account(user, tenant)
     permissions.require_cover(acting_user, _points(role), tenant)
-    with last_admin_kept():
+    with require_admin_left():
         member = Member.unscoped.filter(user=user, group=group, tenant=tenant).first()
         before = _described(member) if member else None
         if member is not None:
@@ -71,7 +71,7 @@ def member_remove(*, acting_user: Actor, member: Member, expected: int | None = 
     """
     permissions.require_permission(acting_user, Permission.MEMBER_EDIT, member.tenant)
     permissions.require_cover(acting_user, role_points(member), member.tenant)
-    with last_admin_kept():
+    with require_admin_left():
         advance_version(member, expected=expected)
         before = _described(member)
         _note(acting_user, "remove", member, before=before)
@@ -80,7 +80,11 @@ def member_remove(*, acting_user: Actor, member: Member, expected: int | None = 
 
 def _check_place(role: AnyRole, tenant: Tenant | None) -> None:
     if isinstance(role, CustomRole):
-        fits = tenant is None if role.tenant is None else tenant is not None and role.tenant.contains(tenant)
+        fits = (
+            tenant is None
+            if role.tenant is None
+            else tenant is not None and role.tenant.contains_tenant(tenant)
+        )
     else:
         fits = (tenant is None) == (role in PLATFORM_ROLES)
     if not fits:
@@ -95,7 +99,7 @@ def _check_place(role: AnyRole, tenant: Tenant | None) -> None:
 
 def _check_account(user: User, tenant: Tenant | None) -> None:
     """A service account stays at home: whoever manages it there decides over its keys."""
-    if user.home is not None and (tenant is None or not user.home.contains(tenant)):
+    if user.home is not None and (tenant is None or not user.home.contains_tenant(tenant)):
         message = _("Service account %(name)s can only have roles in %(tenant)s.")
         text = message % {"name": user.username, "tenant": user.home.name}
         raise Invalid(text, errors=[FieldError("user", "home", text)])

@@ -54,7 +54,7 @@ def service_account_close(*, acting_user: Actor, account: User) -> None:
 
 
 def require_manage(actor: Actor, account: User) -> None:
-    """Whether `actor` may act on a service account: whoever has its keys can do whatever it may.
+    """Check that `actor` may act on a service account: an owner of its keys has all its rights.
 
     Raises: PermissionDenied, also when the account may do more than the actor; NotFound.
     """

@@ -1,4 +1,4 @@
-"""What a sign-in by an identity provider changes here."""
+"""The changes that a sign-in by an identity provider makes here."""
 
 from __future__ import annotations
 

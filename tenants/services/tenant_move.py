@@ -42,7 +42,7 @@ def tenant_move_check(*, acting_user: Actor, tenant: Tenant, parent: Tenant) -> 
     tree.require_live(parent, field="parent")
     if parent.is_workspace:
         raise _wrong("workspace", _("Workspaces can't contain tenants. Select a folder."))
-    if tenant.contains(parent):
+    if tenant.contains_tenant(parent):
         message = _("%(name)s can't be moved into itself.") % {"name": tenant.name}
         raise _wrong("cycle", message)
     if parent.pk != tenant.parent_id:
@@ -114,7 +114,7 @@ def _take_roles_along(acting_user: Actor, tenant: Tenant) -> None:
         role = member.custom_role
         if role is None or role.tenant is None or member.tenant is None:
             continue
-        if role.tenant.contains(member.tenant):
+        if role.tenant.contains_tenant(member.tenant):
             continue
         if role.pk not in copies:
             copies[role.pk] = role_copy(acting_user, role, tenant)

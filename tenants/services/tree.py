@@ -1,4 +1,6 @@
-"""What all changes of the tenant tree share: one at a time, names once among siblings, nothing archived."""
+"""The common part of all changes of the tenant tree: one at a time, unique names among siblings, nothing
+archived.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
-    """What allauth does around a sign-in, with the console's own pages."""
+    """The steps of allauth around a sign-in, with the console's own pages."""
 
     def login(self, request: HttpRequest, user: User) -> None:
         """Open the session with the backend that finds the user again in the next request."""
@@ -48,7 +48,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
 
 class SocialAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
-    """What allauth does with the answer of the provider."""
+    """The handling of the provider's answer by allauth."""
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, **about: Any) -> NoReturn:
         """Back to the sign-in page; what the provider said stands in the log, without its tokens."""
@@ -57,7 +57,7 @@ class SocialAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         raise ImmediateHttpResponse(_back(request, text))
 
     def get_connect_redirect_url(self, request: HttpRequest, socialaccount: object) -> str:
-        """Where somebody who is signed in goes after tying the provider to their account."""
+        """Return the page to open after a signed-in user has connected the provider to the account."""
         return str(settings.LOGIN_REDIRECT_URL)
 
     def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> User:

@@ -50,7 +50,9 @@ class SignInHandler(AxesDatabaseHandler):  # type: ignore[misc]
     """The handler of axes with the two limits beside its own."""
 
     def is_locked(self, request: Any, credentials: dict[str, Any] | None = None) -> bool:
-        """Whether no password may be tried: by the pair, by the address, or by the user for a moment."""
+        """Return whether no password may be tried: by the pair, by the address, or by the user for a
+        moment.
+        """
         if super().is_locked(request, credentials):
             return True
         username = get_client_username(request, credentials) or ""
@@ -69,17 +71,17 @@ class SignInHandler(AxesDatabaseHandler):  # type: ignore[misc]
 
 
 def _failures(attempts: Any) -> tuple[int, Any]:
-    """How many wrong passwords these attempts were, and when the last one was."""
+    """Count the wrong passwords of these attempts, with the time of the last one."""
     found = attempts.aggregate(number=Sum("failures_since_start"), last=Max("attempt_time"))
     return found["number"] or 0, found["last"]
 
 
 def _is_known(request: Any, username: str) -> bool:
-    """Whether this user signed in from this address before."""
+    """Return whether this user signed in from this address before."""
     signed_in = AccessLog.objects.filter(username=username, ip_address=request.axes_ip_address)
     return bool(signed_in.filter(attempt_time__gt=clock.now() - KNOWN_FOR).exists())
 
 
 def is_slowed(request: HttpRequest) -> bool:
-    """Whether the answer to this request is that of a limit of this module."""
+    """Return whether the answer to this request is that of a limit of this module."""
     return bool(getattr(request, "sign_in_slowed", False))

@@ -65,7 +65,7 @@ def look(reader: LiveStream) -> Told:
     """What an open stream tells when the time after which it asks again who reads it is over."""
     with mock.patch.object(stream, "CHECK_EVERY_S", 0.0):
         try:
-            text, _over = copy_context().run(reader.poll)
+            text, _over = copy_context().run(reader.poll_text)
         except AllotmentError as error:
             return error.status, error.code, error.detail
         except Exception as error:

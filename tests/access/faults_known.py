@@ -24,7 +24,7 @@ SAMPLE: Final[dict[str, str]] = {
     "tenants.sign_in.one_time_passwords:PasswordChosen.has_permission:require_password_chosen:1": (
         "GET api/v1/workspaces/{ws} by a session"
     ),
-    "frontend.pages.tenancy.roles:roles:require_permission:1": "GET ops/tenants/{tenant}/roles",
+    "frontend.pages.tenancy.roles:show_roles:require_permission:1": "GET ops/tenants/{tenant}/roles",
     "tenants.api.streams:signed_in_still:refusal:1": (
         "GET api/v1/events of a workspace after losing the key"
     ),
@@ -39,7 +39,7 @@ BEHIND: Final[dict[str, tuple[str, ...]]] = {
         "clusters.selectors.flavor:cluster_get:require_permission:1",
         "clusters.services.flavor:flavor_add:require_permission:1",
     ),
-    "quotas.services.requests.quota_request:requests_to_decide:granted_anywhere:1": (
+    "quotas.services.requests.quota_request:requests_to_decide:permissions_anywhere:1": (
         "quotas.services.requests.quota_request:may_decide_request:has_permission:1",
     ),
 }
@@ -50,7 +50,7 @@ _TYPE: Final = (
     "every view, each of which is noticed, let nobody else in, and nobody has no roles"
 )
 ARGUED: Final[dict[str, str]] = {
-    "frontend.shell.page_shell:viewer:refusal:1": _TYPE,
+    "frontend.shell.page_shell:get_viewer:refusal:1": _TYPE,
     "tenants.api.base:PlatformView.viewer:refusal:1": _TYPE,
     "quotas.selectors.quota_table:quota_nodes:by tenant:1": (
         "it tells in which cells a tenant has quota, for the choice on its page "

@@ -43,7 +43,7 @@ REFUSING: Final = frozenset(
     }
 )  # fmt: skip
 ALLOWING: Final = frozenset({"has_permission", "is_over"})
-GIVING: Final = frozenset({"granted_permissions", "granted_anywhere"})
+GIVING: Final = frozenset({"permissions_on", "permissions_anywhere"})
 SHOWING: Final = frozenset(
     {"visible_tenants", "visible_workspaces", "visible_workspace_ids", "tenants_with", "quota_tenants"}
 )

@@ -113,7 +113,7 @@ def test_nothing_comes_out_nor_changes_without_the_applications_filter(
     }
 
     # The application's own filter is taken away: everybody may do everything everywhere.
-    for name in ("granted_permissions", "granted_anywhere", "_coverable"):
+    for name in ("permissions_on", "permissions_anywhere", "_coverable"):
         monkeypatch.setattr(permissions, name, lambda *_: frozenset(Permission))
     wrong = []
     for ask in API:

@@ -127,16 +127,16 @@ def test_rights_are_a_subset_of_the_reach_and_others_are_not_bounded(w: World) -
         with grants.remember_grants():
             grants.bind_to_scopes(w.platform_admin.pk, [point.value])
             for tenant in (None, w.workspace, w.other_workspace):
-                held = permissions.granted_permissions(w.platform_admin, tenant)
+                held = permissions.permissions_on(w.platform_admin, tenant)
                 assert point in held and held <= grants.reach_of(frozenset({point}))
             with pytest.raises(PermissionDenied) as refused:
                 permissions.require_cover(w.platform_admin, set(Permission), w.workspace)
             assert refused.value.code == SCOPE
             # Somebody else who is asked about in the same request has all of their rights.
-            assert permissions.granted_permissions(w.admin, w.workspace) > {Permission.MEMBER_EDIT}
+            assert permissions.permissions_on(w.admin, w.workspace) > {Permission.MEMBER_EDIT}
     with grants.remember_grants():
         grants.bind_to_scopes(w.platform_admin.pk, ["no.longer-a-point"])
-        assert permissions.granted_permissions(w.platform_admin) == frozenset()
+        assert permissions.permissions_on(w.platform_admin) == frozenset()
 
 
 class Look(LiveStream):
@@ -149,7 +149,7 @@ class Look(LiveStream):
         super().__init__(user.pk)
         self._user, self._binds = user, binds
 
-    def poll(self) -> tuple[str, bool]:
+    def poll_text(self) -> tuple[str, bool]:
         if self._binds:
             grants.bind_to_scopes(self._user.pk, ["job.view"])
         return str(grants.bound_of(self._user) is not None), True
@@ -170,7 +170,7 @@ def test_each_look_of_a_stream_is_bounded_by_its_key(w: World, scopes: tuple[str
     request = Request(HttpRequest())
     _, request.auth = key(w.platform_admin, *scopes)  # type: ignore[assignment]
 
-    granted = copy_context().run(lambda: permissions.granted_permissions(signed_in_still(request)))
+    granted = copy_context().run(lambda: permissions.permissions_on(signed_in_still(request)))
 
     assert granted == ({Permission.JOB_VIEW, Permission.TENANT_VIEW} if scopes else set(Permission))
 

@@ -111,18 +111,18 @@ def test_who_loses_access_or_the_cluster_is_told_so(ran: Ran, monkeypatch: pytes
     monkeypatch.setattr(log_stream, "signed_in_still", lambda request: User.objects.get(pk=ran.user.pk))
     follower = LogFollower(ran.job.pk, LogQuery())
     reader = log_stream.Reader(APIRequestFactory().get(LOGS), ran.user.pk, "team-a", follower)
-    text, over = reader.poll()
+    text, over = reader.poll_text()
     assert not over
     message = text.split("\n\n")[0].split("\n")
     assert message[0] == "event: line"
     assert json.loads(message[1].removeprefix("data: "))["task"] in ("worker-0", "worker-1")  # either
     set_reachable(ran.cluster.pk, False)
     with pytest.raises(Conflict) as away:
-        reader.poll()
+        reader.poll_text()
     assert away.value.code == "CLUSTER_UNREACHABLE"
     Member.unscoped.filter(user=ran.user).delete()
     with pytest.raises(NotFound):
-        reader.poll()
+        reader.poll_text()
 
 
 def test_the_request_begins_a_stream_and_too_many_are_refused(
@@ -146,7 +146,7 @@ class Told(log_stream.Reader):
         )
         self.looks = list(looks)
 
-    def poll(self) -> tuple[str, bool]:
+    def poll_text(self) -> tuple[str, bool]:
         found = self.looks.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -178,7 +178,7 @@ def test_a_stream_says_why_it_ends(last: Any, code: str, monkeypatch: pytest.Mon
 
 def test_why_it_ends_is_told_in_the_language_of_the_request() -> None:
     class Away(Told):
-        def poll(self) -> tuple[str, bool]:
+        def poll_text(self) -> tuple[str, bool]:
             raise Conflict(gettext("Your access has been removed."), code="ACCESS_LOST")
 
     with translation.override("zh-hans"):

@@ -27,7 +27,7 @@ JOBS = "/api/v1/workspaces/team-a/jobs"
 def w(on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> World:
     made = world()
     jobs.job(made.queue, made.editor, "train")
-    monkeypatch.setattr(row_scope._Process, "default", NOTHING)  # as in a web process
+    monkeypatch.setattr(row_scope._ProcessScope, "default", NOTHING)  # as in a web process
     connection.close()
     return made
 

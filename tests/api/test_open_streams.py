@@ -97,7 +97,7 @@ def reader(w: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 def look(reader: LiveStream) -> str:
     """What is new, or the code of the problem that ends the stream."""
     try:
-        return copy_context().run(reader.poll)[0]
+        return copy_context().run(reader.poll_text)[0]
     except AllotmentError as error:
         return error.code
 

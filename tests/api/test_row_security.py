@@ -96,7 +96,7 @@ def test_a_request_of_nobody_sees_nothing(bound: World) -> None:
 def test_a_connection_that_was_never_told_anything_sees_nothing(
     bound: World, on_postgres: PostgresServer
 ) -> None:
-    with on_postgres.connect(connection.settings_dict["NAME"]) as raw:
+    with on_postgres.connect_database(connection.settings_dict["NAME"]) as raw:
         raw.execute(f"SET ROLE {WEB_ROLE}")
         assert raw.execute("SELECT count(*) FROM scheduling_job").fetchone() == (0,)
         raw.execute("SET allotment.scope = 'nonsense'")
@@ -132,7 +132,7 @@ def test_what_was_told_ends_with_the_transaction(bound: World, monkeypatch: pyte
         raw = connection.connection.execute("SELECT coalesce(current_setting('allotment.scope', true), '')")
         return str(raw.fetchone()[0])
 
-    monkeypatch.setattr(row_scope._Process, "default", NOTHING)  # as in a web process
+    monkeypatch.setattr(row_scope._ProcessScope, "default", NOTHING)  # as in a web process
     connection.close()
     assert Job.unscoped.count() == 0
     own = scope_of(bound.editor)

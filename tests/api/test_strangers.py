@@ -23,7 +23,7 @@ from foundation.core import clock
 from foundation.models import AuditRecord
 from foundation.web import rate_limit
 from foundation.web.rate_limit import address_of, network_of
-from scheduling.tasks import prune
+from scheduling.tasks import prune_expired
 from tenants.models import User
 from tests.builders import tenancy
 from tests.builders.world import World
@@ -306,12 +306,12 @@ def test_sign_ins_that_no_limit_looks_at_are_forgotten(w: World, axes: None, now
     sign_in(Client(), "ed", "wrong")
     client.get("/logout")
     kept = (AccessLog.objects.count(), AccessAttempt.objects.count())
-    prune()
+    prune_expired()
     assert (AccessLog.objects.count(), AccessAttempt.objects.count()) == kept == (1, 1)
 
     now.shift(timedelta(days=2))
-    prune()
+    prune_expired()
     assert (AccessLog.objects.count(), AccessAttempt.objects.count()) == (1, 0)
     now.shift(timedelta(days=89))
-    prune()
+    prune_expired()
     assert (AccessLog.objects.count(), Session.objects.count()) == (0, 0)

@@ -19,7 +19,7 @@ def restored(stage: KubeStage) -> Iterator[None]:
     backup = transaction.savepoint()
     yield
     transaction.savepoint_rollback(backup)
-    snapshot_cache._kept.clear()  # every process was stopped
+    snapshot_cache._cells.clear()  # every process was stopped
     stage.cluster.refresh_from_db()
 
 

@@ -32,9 +32,9 @@ def hit(plane: ControlPlane, fault: ServerFault) -> Iterator[None]:
     """A server that is away for the block, and back with all its data when it is over."""
     server = _SERVER[fault](plane)
     dies = fault in (ServerFault.API_SERVER_DIES, ServerFault.ETCD_DIES)
-    (server.kill if dies else server.freeze)()
+    (server.kill_server if dies else server.freeze_server)()
     try:
         yield
     finally:
-        (server.start if dies else server.thaw)()
+        (server.start_server if dies else server.thaw_server)()
         wait_ready(plane)

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from allotment_client import Problem
-from allotment_client.events import Message, parse_messages
+from allotment_client.events import ServerEvent, parse_messages
 from tests.client.server import Scripted
 
 
@@ -26,7 +26,7 @@ def end(code: str) -> str:
 
 def test_comments_and_unknown_fields_are_skipped_and_lines_joined() -> None:
     lines = [": hello", "retry: 3000", "", "id: 4", "event: job", "data: a", "data:b", "", "data: half"]
-    assert list(parse_messages(lines)) == [Message("job", "a\nb", "4")]
+    assert list(parse_messages(lines)) == [ServerEvent("job", "a\nb", "4")]
 
 
 def test_a_broken_stream_goes_on_after_the_last_event() -> None:

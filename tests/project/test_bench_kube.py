@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.kube.figures import KubeFigures, Size, build_report, size_of
-from benchmarks.support.report import ReportRow, read_limits
+from benchmarks.support.report import FigureRow, read_limits
 
 BOUNDS = read_limits("kube")
 
 
 def test_the_whole_run_is_what_the_limits_say() -> None:
-    assert size_of(BOUNDS, 1.0) == Size(nodes=500, each=8, owned=512, bare=2000, steady=400)
+    assert size_of(BOUNDS, 1.0) == Size(nodes=500, each=8, owned=512, plain=2000, steady=400)
 
 
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.1, 0.5])
@@ -19,13 +19,13 @@ def test_a_share_of_it_leaves_cards_to_be_borrowed_and_whole_nodes_to_be_taken_b
     size = size_of(BOUNDS, share)
     assert 0 < size.owned < size.cards < 4000
     assert size.owned % size.each == 0
-    assert size.bare <= size.cards
+    assert size.plain <= size.cards
     assert size.steady >= 100
 
 
-def rows(**changed: float) -> dict[str, ReportRow]:
+def rows(**changed: float) -> dict[str, FigureRow]:
     """The rows of a run of 80 cards that were filled in 4 s: 20 pods a second."""
-    size = Size(nodes=10, each=8, owned=16, bare=80, steady=100)
+    size = Size(nodes=10, each=8, owned=16, plain=80, steady=100)
     figures = {
         "created": 100.0,
         "created_and_bound": 40.0,

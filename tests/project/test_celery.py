@@ -24,7 +24,7 @@ ROUTED = {
     "scheduling.tasks.execute_cluster": "cluster",
     "scheduling.tasks.observe_cluster": "cluster",
     "scheduling.tasks.observe_clusters": "cluster",
-    "scheduling.tasks.sweep": "default",
+    "scheduling.tasks.sweep_owed": "default",
     "telemetry.tasks.collect_samples": "telemetry",
     "foundation.tasks.heartbeat": "default",
 }
@@ -101,7 +101,7 @@ def test_a_worker_takes_up_hints_of_the_queues_that_it_reads(
 @pytest.mark.server
 def test_a_worker_keeps_its_connection_and_replaces_one_that_died(on_postgres: PostgresServer) -> None:
     app.loader.import_default_modules()
-    worker, task = DjangoWorkerFixup(app), app.tasks["scheduling.tasks.sweep"]
+    worker, task = DjangoWorkerFixup(app), app.tasks["scheduling.tasks.sweep_owed"]
 
     def backend() -> int:
         """The server's process behind the connection that the next task finds."""
@@ -115,6 +115,6 @@ def test_a_worker_keeps_its_connection_and_replaces_one_that_died(on_postgres: P
 
     first = backend()
     assert backend() == first
-    with on_postgres.connect() as other:
+    with on_postgres.connect_database() as other:
         other.execute("SELECT pg_terminate_backend(%s, 5000)", [first])
     assert backend() != first

@@ -132,8 +132,10 @@ _ATTEMPTS = (
 def test_the_login_of_web_owns_nothing_and_can_become_nobody_else(
     installation: Installation, compose_server: PostgresServer
 ) -> None:
-    owner = compose_server.connect("allotment", user="allotment")  # somebody to end, in the last attempt
-    with owner, compose_server.connect("allotment", user="allotment_web") as web:
+    owner = compose_server.connect_database(
+        "allotment", user="allotment"
+    )  # somebody to end, in the last attempt
+    with owner, compose_server.connect_database("allotment", user="allotment_web") as web:
         role = (
             "SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls FROM pg_roles WHERE rolname = %s"
         )

@@ -126,7 +126,7 @@ def test_whatever_ends_the_reading_it_starts_again(
             raise left.pop()
 
     monkeypatch.setattr(Consumer, "start", read)
-    reading.start()
+    reading.keep_reading()
     assert reading.blueprint.restarts == 2
 
 
@@ -138,7 +138,7 @@ def test_what_fails_before_it_has_ever_read_ends_the_worker(
 
     monkeypatch.setattr(Consumer, "start", fail)
     with pytest.raises(RuntimeError, match="no such queue"):
-        reading.start()
+        reading.keep_reading()
 
 
 @pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt])
@@ -151,7 +151,7 @@ def test_it_stops_when_it_is_told_to(
 
     monkeypatch.setattr(Consumer, "start", stop)
     with pytest.raises(end):
-        reading.start()
+        reading.keep_reading()
 
 
 def test_a_failure_while_it_stops_is_not_the_beginning_of_another_reading(
@@ -164,7 +164,7 @@ def test_a_failure_while_it_stops_is_not_the_beginning_of_another_reading(
 
     monkeypatch.setattr(Consumer, "start", fail)
     with pytest.raises(RuntimeError):
-        reading.start()
+        reading.keep_reading()
 
 
 def test_workers_read_so_and_never_give_the_broker_up() -> None:

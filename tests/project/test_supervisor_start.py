@@ -56,9 +56,9 @@ def test_a_second_start_says_who_holds_the_home(tmp_path: Path) -> None:
         holder.communicate()
     # Killed with -9, it left its text in the file; the lock itself went with the process.
     assert str(holder.pid) in (tmp_path / "supervisor.lock").read_text(encoding="utf-8")
-    lock = HomeLock.acquire(tmp_path, 8080)
+    lock = HomeLock.acquire_lock(tmp_path, 8080)
     assert json.loads((tmp_path / "supervisor.lock").read_text(encoding="utf-8"))["pid"] == os.getpid()
-    lock.release()
+    lock.release_lock()
 
 
 def test_a_taken_port_is_named(tmp_path: Path) -> None:

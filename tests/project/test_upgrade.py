@@ -230,7 +230,7 @@ def test_old_processes_work_on_the_new_schema_and_are_replaced_one_by_one(
     assert load.troubles == [], installation.tracebacks()
 
     name = postgres_url.rpartition("/")[2]
-    with postgres_server.connect(name) as database:
+    with postgres_server.connect_database(name) as database:
         wait_until(lambda: _unfinished(database) == 0, "all jobs are done", within_s=60)
         states = database.execute("SELECT state, count(*) FROM scheduling_job GROUP BY state").fetchall()
         assert states == [("succeeded", len(load.accepted))], "none was lost or made twice"

@@ -43,7 +43,7 @@ class Client:
         self._api.close()
 
     def me(self) -> dict[str, Any]:
-        """Who the key belongs to."""
+        """Return the account that the key belongs to."""
         return cast(dict[str, Any], self._api.send_request("GET", "me").body)
 
     def submit(
@@ -99,7 +99,7 @@ class Client:
         return cast(Job, self._api.send_request("GET", _job(workspace, job)).body)
 
     def explain(self, workspace: str, job: str) -> Explanation:
-        """Where a job stands, why it waits, and what the engine decided about it."""
+        """Return the state of a job, why it is pending, and the engine's decisions about it."""
         return cast(Explanation, self._api.send_request("GET", f"{_job(workspace, job)}/explain").body)
 
     def cancel(self, workspace: str, job: str) -> Job:
@@ -107,7 +107,7 @@ class Client:
         return cast(Job, self._api.send_request("POST", f"{_job(workspace, job)}/cancel").body)
 
     def quota(self, workspace: str) -> list[QuotaRow]:
-        """What the workspace and its queues have, use, borrow and could still get."""
+        """Return what the workspace and its queues have, use, borrow and could still get."""
         found: list[QuotaRow] = []
         while True:
             query = {"limit": _PAGE, "offset": len(found)}

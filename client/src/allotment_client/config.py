@@ -1,4 +1,4 @@
-"""Where the server is and with which key: from arguments, the environment, or a file.
+"""The address of the server and the key: from arguments, the environment, or a file.
 
 The file is `$ALLOTMENT_CLIENT_CONFIG`, else `~/.config/allotment/client.yaml`, with the keys `url`, `key` (or
 `key_file`), `workspace` and `language`. The key is never shown: not by `repr`, not in an error, not in a log.

@@ -1,4 +1,4 @@
-"""What can go wrong, as types."""
+"""The errors of the client, as types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """What is wrong with one field, such as `roles.0.image`."""
+    """The error of one field, such as `roles.0.image`."""
 
     field: str
     code: str
@@ -29,7 +29,7 @@ class ServerUnreachable(ClientError):
 
 
 class DeadlineExceeded(ClientError):
-    """What was waited for did not happen in time; `state` is the last one seen."""
+    """The deadline passed before the job reached a wanted state; `state` is the last one seen."""
 
     def __init__(self, message: str, state: str) -> None:
         super().__init__(message)

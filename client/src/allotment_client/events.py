@@ -1,4 +1,4 @@
-"""What happens to jobs, as it happens: the server's event stream, without gaps.
+"""Events of jobs as they happen: the server's event stream, without gaps.
 
 A stream that breaks off is opened again with the `Last-Event-ID` that was seen, so that nothing is missed and
 nothing comes twice.
@@ -23,7 +23,7 @@ _FAILURES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ServerEvent:
     """One server-sent event."""
 
     kind: str
@@ -31,13 +31,13 @@ class Message:
     id: str
 
 
-def parse_messages(lines: Iterable[str]) -> Iterator[Message]:
+def parse_messages(lines: Iterable[str]) -> Iterator[ServerEvent]:
     """Parse a stream of lines as the standard says; comments and fields that nobody knows are skipped."""
     kind, last, data = "message", "", list[str]()
     for line in lines:
         if not line:
             if data:
-                yield Message(kind, "\n".join(data), last)
+                yield ServerEvent(kind, "\n".join(data), last)
             kind, data = "message", []
             continue
         name, _colon, value = line.partition(":")

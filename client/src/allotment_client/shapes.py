@@ -11,7 +11,7 @@ class Help(TypedDict, total=False):
 
 
 class Reason(TypedDict, total=False):
-    """Why a job waits: a stable code, its numbers, what would help, and since when."""
+    """The reason of a pending job: a stable code, its numbers, what would help, and since when."""
 
     code: str
     message: str
@@ -89,7 +89,7 @@ class LogLine(TypedDict):
 
 
 class JobEvent(TypedDict):
-    """What happened to a job; `id` is what a stream continues after."""
+    """An event of a job; `id` is the one after which a stream continues."""
 
     id: int
     at: str

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
 from frontend.shell.form_actions import run_change
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -72,17 +72,17 @@ def own_keys(request: HttpRequest) -> HttpResponse:
 @login_required
 def workspace_keys(request: HttpRequest, workspace: str) -> HttpResponse:
     """One's own keys and those of the workspace's service accounts."""
-    place = workspace_get(viewer=viewer(request), slug=workspace)
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
     return _keys(request, place, reverse("frontend:workspace-keys", args=[workspace]))
 
 
 def _keys(request: HttpRequest, place: Tenant | None, url: str) -> HttpResponse:
-    who = viewer(request)
+    who = get_viewer(request)
     manages = place is not None and permissions.has_permission(who, Permission.MEMBER_EDIT, place)
     accounts = list(service_account_list(viewer=who, tenant=place)) if place and manages else []
     owners = [(who.username, _("Me")), *((account.username, account.username) for account in accounts)]
     points = sorted(
-        permissions.granted_permissions(who, place) if place else permissions.granted_anywhere(who)
+        permissions.permissions_on(who, place) if place else permissions.permissions_anywhere(who)
     )
     making = request.method == "POST" and request.POST.get("do") == "make"
     form = KeyForm(request.POST if making else None, owners=owners, points=[p.value for p in points])
@@ -94,7 +94,7 @@ def _keys(request: HttpRequest, place: Tenant | None, url: str) -> HttpResponse:
         token = _act(request, who, place)
         if not token:
             return redirect(url)
-    frame(request, place)
+    set_frame(request, place)
     page: dict[str, Any] = {
         "form": KeyForm(None, owners=owners, points=[p.value for p in points]) if token else form,
         "token": token,

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from frontend.texts.labels import role_word
 from tenants.models import User
@@ -63,15 +63,15 @@ class PasswordForm(forms.Form):
 
 
 @login_required
-def account(request: HttpRequest) -> HttpResponse:
+def show_account(request: HttpRequest) -> HttpResponse:
     """Show the account; POST changes the password, keeps this session and ends all others."""
-    who = viewer(request)
+    who = get_viewer(request)
     form = PasswordForm(request.POST if request.method == "POST" else None, user=who)
     if request.method == "POST" and form.is_valid() and _changed(request, who, form):
         update_session_auth_hash(request, who)
         messages.success(request, _("Password changed. You were signed out of other sessions."))
         return redirect("frontend:home")
-    frame(request)
+    set_frame(request)
     page = {"form": form, "facts": _facts(request, who), "memberships": _memberships(who)}
     return render(request, "frontend/account/account.html", page)
 
@@ -101,7 +101,7 @@ def _facts(request: HttpRequest, who: User) -> list[tuple[str, object]]:
 
 
 def _memberships(who: User) -> list[tuple[str, str]]:
-    """Where the user belongs and in which role."""
+    """Return the tenants and roles of the user."""
     return [
         (member.tenant.name if member.tenant else _("Platform"), role_word(member.role_name))
         for member in membership_list(viewer=who)

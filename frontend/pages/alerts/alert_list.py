@@ -13,15 +13,19 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 
 from alerts.delivery.messages import describe_condition, format_value
-from alerts.models import Alert, AlertState, Severity
+from alerts.models import Alert, AlertSeverity, AlertState
 from alerts.selectors.alerts import list_alerts
 from foundation.core import clock
 from frontend.components.view_models import Chip
-from frontend.pages.alerts.place import Place, enter_place
+from frontend.pages.alerts.place import AlertSection, enter_place
 from frontend.shell.page_shell import login_required
 
 PER_PAGE: Final = 30
-_TONES: Final = {Severity.CRITICAL: "failed", Severity.WARNING: "waiting", Severity.INFO: "info"}
+_TONES: Final = {
+    AlertSeverity.CRITICAL: "failed",
+    AlertSeverity.WARNING: "waiting",
+    AlertSeverity.INFO: "info",
+}
 _STATE_TONES: Final = {
     AlertState.PENDING: "info",
     AlertState.FIRING: "failed",
@@ -49,8 +53,8 @@ def make_row(alert: Alert) -> AlertRow:
     suppressed = {"silenced": _("Silenced"), "inhibited": _("Inhibited")}
     return AlertRow(
         alert=alert,
-        severity=str(Severity(alert.severity).label),
-        severity_tone=_TONES[Severity(alert.severity)],
+        severity=str(AlertSeverity(alert.severity).label),
+        severity_tone=_TONES[AlertSeverity(alert.severity)],
         state=str(AlertState(alert.state).label),
         state_tone=_STATE_TONES[AlertState(alert.state)],
         condition=describe_condition(alert),
@@ -60,7 +64,7 @@ def make_row(alert: Alert) -> AlertRow:
     )
 
 
-def show_alerts(request: HttpRequest, place: Place) -> HttpResponse:
+def show_alerts(request: HttpRequest, place: AlertSection) -> HttpResponse:
     """Render the alerts that the address's filters leave."""
     rows = list_alerts(place.who, place.tenant)
     asked = request.GET
@@ -76,7 +80,7 @@ def show_alerts(request: HttpRequest, place: Place) -> HttpResponse:
         ],
         severities=[
             Chip(label=_("All")),
-            *(Chip(label=str(each.label), value=each.value) for each in Severity),
+            *(Chip(label=str(each.label), value=each.value) for each in AlertSeverity),
         ],
         filtered=bool(asked.get("severity")),
         silences_url=place.get_url("silences"),
@@ -92,7 +96,7 @@ def _filter_rows(rows: QuerySet[Alert], state: str, severity: str) -> QuerySet[A
     else:
         # Firing before pending, then the newest.
         rows = rows.exclude(state=AlertState.RESOLVED).order_by("state", "-started_at", "-pk")
-    return rows.filter(severity=severity) if severity in Severity.values else rows
+    return rows.filter(severity=severity) if severity in AlertSeverity.values else rows
 
 
 @login_required

@@ -24,7 +24,7 @@ from alerts.services.channel import (
     delete_channel,
 )
 from foundation.core.errors import AllotmentError, NotFound
-from frontend.pages.alerts.place import Place, enter_place
+from frontend.pages.alerts.place import AlertSection, enter_place
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import login_required
 
@@ -52,7 +52,7 @@ class ChannelForm(forms.Form):
         super().__init__(data, initial={"language": get_language()})  # type: ignore[arg-type]
 
 
-def show_channels(request: HttpRequest, place: Place) -> HttpResponse:
+def show_channels(request: HttpRequest, place: AlertSection) -> HttpResponse:
     """Render the channels; POST creates, tests, changes or deletes one."""
     form = ChannelForm()
     if request.method == "POST" and request.POST.get("do") == "create":
@@ -69,7 +69,7 @@ def show_channels(request: HttpRequest, place: Place) -> HttpResponse:
     return render(request, "frontend/alerts/channels.html", context, status=status)
 
 
-def _create(place: Place, form: ChannelForm) -> bool:
+def _create(place: AlertSection, form: ChannelForm) -> bool:
     if not form.is_valid():
         return False
     values: dict[str, Any] = dict(form.cleaned_data)
@@ -82,7 +82,7 @@ def _create(place: Place, form: ChannelForm) -> bool:
     return True
 
 
-def _act(request: HttpRequest, place: Place, what: str) -> None:
+def _act(request: HttpRequest, place: AlertSection, what: str) -> None:
     try:
         pk = uuid.UUID(request.POST.get("request", ""))
     except ValueError as error:
@@ -104,7 +104,7 @@ def _act(request: HttpRequest, place: Place, what: str) -> None:
         raise NotFound
 
 
-def _test(request: HttpRequest, place: Place, channel: NotificationChannel) -> None:
+def _test(request: HttpRequest, place: AlertSection, channel: NotificationChannel) -> None:
     problem = check_channel(acting_user=place.who, channel=channel)
     if problem:
         messages.error(request, _("The test message wasn't accepted: %(problem)s") % {"problem": problem})

@@ -1,4 +1,4 @@
-"""Whose alerts a page shows: those of a workspace, or on the operators' side those of the platform."""
+"""The owner of the alerts on a page: a workspace, or on the platform's side the platform."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from alerts.services.access import may_edit, require_alert_view, require_view
-from frontend.shell.page_shell import frame, viewer
+from frontend.shell.page_shell import get_viewer, set_frame
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
@@ -25,7 +25,7 @@ SECTIONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AlertSection:
     """A section of the alert pages as one visitor sees it."""
 
     who: User
@@ -53,13 +53,13 @@ class Place:
         return {"place": self, "workspace": self.tenant, "title": SECTIONS[self.section], **values}
 
 
-def enter_place(request: HttpRequest, workspace: str | None, section: str) -> Place:
+def enter_place(request: HttpRequest, workspace: str | None, section: str) -> AlertSection:
     """Frame the page of a section. Raises: NotFound, PermissionDenied."""
-    who = viewer(request)
+    who = get_viewer(request)
     tenant = workspace_get(viewer=who, slug=workspace) if workspace is not None else None
     (require_alert_view if section == "alerts" else require_view)(who, tenant)
     if tenant is None:
-        frame(request, label=_("Alerts"), trail=_("Operations"))
+        set_frame(request, label=_("Alerts"), trail=_("Operations"))
     else:
-        frame(request, tenant)
-    return Place(who, tenant, section, may_edit(who, tenant))
+        set_frame(request, tenant)
+    return AlertSection(who, tenant, section, may_edit(who, tenant))

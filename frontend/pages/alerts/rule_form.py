@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from alerts.delivery.messages import format_seconds
 from alerts.metrics.base import AlertMetric
 from alerts.metrics.catalogue import METRICS
-from alerts.models import AlertRule, Comparison, NotificationChannel, Severity
+from alerts.models import AlertRule, AlertSeverity, Comparison, NotificationChannel
 from clusters.models import Cluster
 from tenants.models import Tenant
 
@@ -31,7 +31,7 @@ class RuleForm(forms.Form):
     )
     hold_s = forms.TypedChoiceField(label=gettext_lazy("Fires after"), coerce=int)
     resolve_s = forms.TypedChoiceField(label=gettext_lazy("Resolves after"), coerce=int)
-    severity = forms.ChoiceField(label=gettext_lazy("Severity"), choices=Severity.choices)
+    severity = forms.ChoiceField(label=gettext_lazy("Severity"), choices=AlertSeverity.choices)
     repeat_s = forms.TypedChoiceField(
         label=gettext_lazy("Repeat notification"), coerce=int, empty_value=None, required=False
     )
@@ -57,10 +57,10 @@ class RuleForm(forms.Form):
         self._clusters = {str(cluster.pk): cluster for cluster in clusters}
         self._channels = {str(channel.pk): channel for channel in channels}
         self._choose("metric", [(each.name, label_metric(each)) for each in usable_metrics(tenant)])
-        kept = [getattr(rule, name, None) for name in ("hold_s", "resolve_s", "repeat_s")]
-        for name, value in zip(("hold_s", "resolve_s"), kept, strict=False):
+        stored = [getattr(rule, name, None) for name in ("hold_s", "resolve_s", "repeat_s")]
+        for name, value in zip(("hold_s", "resolve_s"), stored, strict=False):
             self._choose(name, [(each, _label_duration(each)) for each in _with(_DURATIONS, value)])
-        repeats = [(each, _label_repeat(each)) for each in _with(_REPEATS, kept[2])]
+        repeats = [(each, _label_repeat(each)) for each in _with(_REPEATS, stored[2])]
         self._choose("repeat_s", [("", _("Never")), *repeats])
         names = [(pk, one.name) for pk, one in self._clusters.items()]
         self._choose("cluster", [("", _("All clusters")), *names])
@@ -95,7 +95,7 @@ def label_metric(metric: AlertMetric) -> str:
 
 def _initial(rule: AlertRule | None) -> dict[str, Any]:
     if rule is None:
-        return {"hold_s": 300, "resolve_s": 120, "severity": Severity.WARNING}
+        return {"hold_s": 300, "resolve_s": 120, "severity": AlertSeverity.WARNING}
     names = ("name", "metric", "comparison", "threshold", "hold_s", "resolve_s", "repeat_s", "severity")
     values: dict[str, Any] = {name: getattr(rule, name) for name in names}
     values["cluster"] = str(rule.cluster_id or "")

@@ -14,7 +14,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
 from alerts.delivery.messages import describe_condition, format_seconds, format_value
-from alerts.models import Alert, AlertRule, Severity
+from alerts.models import Alert, AlertRule, AlertSeverity
 from alerts.selectors.alerts import get_row, list_channels, list_rules
 from alerts.selectors.preview import RulePreview, preview_rule
 from alerts.services.recommended import create_recommended_rules
@@ -22,7 +22,7 @@ from alerts.services.rule import change_rule, create_rule, delete_rule
 from clusters.selectors.node import cluster_list
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
-from frontend.pages.alerts.place import Place, enter_place
+from frontend.pages.alerts.place import AlertSection, enter_place
 from frontend.pages.alerts.rule_form import RuleForm
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import login_required
@@ -44,7 +44,7 @@ class AlertRuleRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class ShownPreview:
     """The subjects that a rule would find now, in words."""
 
     sentence: str
@@ -52,7 +52,7 @@ class Preview:
     unreadable: bool
 
 
-def show_rules(request: HttpRequest, place: Place) -> HttpResponse:
+def show_rules(request: HttpRequest, place: AlertSection) -> HttpResponse:
     """Render the rules; POST changes one."""
     make_form = _form_maker(place)
     form, preview = make_form(), None
@@ -85,7 +85,7 @@ def show_rules(request: HttpRequest, place: Place) -> HttpResponse:
 FormMaker = Callable[..., RuleForm]
 
 
-def _form_maker(place: Place) -> FormMaker:
+def _form_maker(place: AlertSection) -> FormMaker:
     """Return what makes forms; clusters and channels are read once for all of a page."""
     clusters = list(cluster_list(viewer=place.who)) if place.tenant is None else []
     channels = list(list_channels(place.who, place.tenant))
@@ -93,20 +93,20 @@ def _form_maker(place: Place) -> FormMaker:
 
 
 def _make_row(rule: AlertRule, make_form: FormMaker | None) -> AlertRuleRow:
-    tones = {Severity.CRITICAL: "failed", Severity.WARNING: "waiting", Severity.INFO: "info"}
+    tones = {AlertSeverity.CRITICAL: "failed", AlertSeverity.WARNING: "waiting", AlertSeverity.INFO: "info"}
     as_alert = Alert(metric=rule.metric, comparison=rule.comparison, threshold=rule.threshold)
     return AlertRuleRow(
         rule=rule,
         condition=describe_condition(as_alert),
         hold=format_seconds(rule.hold_s) if rule.hold_s else "",
-        severity=str(Severity(rule.severity).label),
-        severity_tone=tones[Severity(rule.severity)],
+        severity=str(AlertSeverity(rule.severity).label),
+        severity_tone=tones[AlertSeverity(rule.severity)],
         channels=", ".join(sorted(channel.name for channel in rule.channels.all())),
         form=make_form(rule=rule) if make_form is not None else None,
     )
 
 
-def _preview(place: Place, form: RuleForm) -> Preview:
+def _preview(place: AlertSection, form: RuleForm) -> ShownPreview:
     values, _channels = form.get_values()
     rule = AlertRule(tenant=place.tenant, **values)
     found: RulePreview = preview_rule(place.who, rule, now=clock.now())
@@ -115,10 +115,10 @@ def _preview(place: Place, form: RuleForm) -> Preview:
     if found.unknown:
         sentence += " " + _("%(unknown)d have no current value.") % words
     examples = [(each.label, format_value(rule.metric, each.value)) for each in found.meeting[:_SHOWN]]
-    return Preview(sentence, examples, found.unreadable)
+    return ShownPreview(sentence, examples, found.unreadable)
 
 
-def _create(place: Place, form: RuleForm) -> bool:
+def _create(place: AlertSection, form: RuleForm) -> bool:
     if not form.is_valid():
         return False
     values, channels = form.get_values()
@@ -130,7 +130,7 @@ def _create(place: Place, form: RuleForm) -> bool:
     return True
 
 
-def _act(request: HttpRequest, place: Place, what: str) -> None:
+def _act(request: HttpRequest, place: AlertSection, what: str) -> None:
     try:
         pk = uuid.UUID(request.POST.get("request", ""))
     except ValueError as error:

@@ -17,12 +17,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from alerts.delivery.messages import format_seconds
-from alerts.models import AlertRule, Severity
+from alerts.models import AlertRule, AlertSeverity
 from alerts.selectors.alerts import get_row, list_rules, list_silences
 from alerts.services.silence import create_silence, end_silence
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound
-from frontend.pages.alerts.place import Place, enter_place
+from frontend.pages.alerts.place import AlertSection, enter_place
 from frontend.shell.form_actions import run_change, show_refusal
 from frontend.shell.page_shell import login_required
 
@@ -37,7 +37,7 @@ class SilenceForm(forms.Form):
     severity = forms.ChoiceField(
         label=gettext_lazy("Severity"),
         required=False,
-        choices=[("", gettext_lazy("All")), *Severity.choices],
+        choices=[("", gettext_lazy("All")), *AlertSeverity.choices],
     )
     subject = forms.CharField(
         label=gettext_lazy("Subject"),
@@ -62,7 +62,7 @@ class SilenceForm(forms.Form):
         durations.choices = [(hours, format_seconds(hours * 3600)) for hours in _HOURS]
 
 
-def show_silences(request: HttpRequest, place: Place) -> HttpResponse:
+def show_silences(request: HttpRequest, place: AlertSection) -> HttpResponse:
     """Render the silences; POST creates or ends one. The address can fill in rule and subject."""
     rules = list(list_rules(place.who, place.tenant))
     asked = {name: request.GET.get(name, "") for name in ("rule", "subject")}
@@ -81,7 +81,7 @@ def show_silences(request: HttpRequest, place: Place) -> HttpResponse:
     return render(request, "frontend/alerts/silences.html", context, status=status)
 
 
-def _create(place: Place, form: SilenceForm) -> bool:
+def _create(place: AlertSection, form: SilenceForm) -> bool:
     if not form.is_valid():
         return False
     values = form.cleaned_data
@@ -90,7 +90,7 @@ def _create(place: Place, form: SilenceForm) -> bool:
             acting_user=place.who,
             tenant=place.tenant,
             rule=form.rules.get(values["rule"]),
-            severity=Severity(values["severity"]) if values["severity"] else None,
+            severity=AlertSeverity(values["severity"]) if values["severity"] else None,
             subject=values["subject"].strip(),
             ends_at=clock.now() + timedelta(hours=values["hours"]),
             comment=values["comment"],
@@ -101,7 +101,7 @@ def _create(place: Place, form: SilenceForm) -> bool:
     return True
 
 
-def _end(request: HttpRequest, place: Place) -> None:
+def _end(request: HttpRequest, place: AlertSection) -> None:
     try:
         pk = uuid.UUID(request.POST.get("request", ""))
     except ValueError as error:

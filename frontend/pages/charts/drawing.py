@@ -56,7 +56,7 @@ def _lines(chart: ChartDefinition, found: SeriesSet) -> list[ChartLine]:
             # Beside an average every line is dotted; alone, the first eight are told apart by colour.
             dash="dot" if chart.lines else _DASHES[place // _COLORS % len(_DASHES)],
         )
-        for place, (one, name) in enumerate(zip(each, _told_apart(each), strict=True))
+        for place, (one, name) in enumerate(zip(each, _distinguish(each), strict=True))
     ]
 
 
@@ -89,13 +89,13 @@ def _peak(chart: ChartDefinition, found: SeriesSet) -> float | None:
     return max((value for _at, value in points if value), default=None)
 
 
-def _told_apart(each: Sequence[Series]) -> list[str]:
+def _distinguish(each: Sequence[Series]) -> list[str]:
     """Return the labels without the parts that all share: `GPU 3` where task and node are the same."""
     split = [one.label.split(" · ") for one in each]
     if len({len(parts) for parts in split}) > 1 or len(split) == 1:
         return [one.label for one in each]
     differs = [len(set(column)) > 1 for column in zip(*split, strict=True)]
-    return [" · ".join(part for part, told in zip(parts, differs, strict=True) if told) for parts in split]
+    return [" · ".join(part for part, named in zip(parts, differs, strict=True) if named) for parts in split]
 
 
 def describe_gaps(found: SeriesSet, span: tuple[datetime, datetime]) -> list[Gap]:

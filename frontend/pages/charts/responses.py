@@ -1,4 +1,4 @@
-"""What a page needs for its charts, and the answer of a chart's address."""
+"""The view data of a page's charts, and the response of a chart's address."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _beyond_quota(actor: str, numbers: Numbers) -> str:
     }
 
 
-def _unseated(actor: str, numbers: Numbers) -> str:
+def _unplaced(actor: str, numbers: Numbers) -> str:
     known = {name: numbers.get(name, 0) for name in ("waited_s", "rest_s")}
     return _("Admitted, but not placed within %(waited_s)s s; quota released for %(rest_s)s s") % (known)
 
@@ -225,13 +225,13 @@ def _idle_ended(actor: str, numbers: Numbers) -> str:
 
 
 def _idle_extended(actor: str, numbers: Numbers) -> str:
-    told = {"user": actor, "span": formats.format_duration(numbers.get("by_s"))}
-    return _("%(user)s extended the idle time by %(span)s") % told
+    values = {"user": actor, "span": formats.format_duration(numbers.get("by_s"))}
+    return _("%(user)s extended the idle time by %(span)s") % values
 
 
 def _idle_preemptible(actor: str, numbers: Numbers) -> str:
-    told = {"idle": formats.format_duration(numbers.get("idle_s"))}
-    return _("Preemptible until its GPUs are used again (idle for %(idle)s)") % told
+    values = {"idle": formats.format_duration(numbers.get("idle_s"))}
+    return _("Preemptible until its GPUs are used again (idle for %(idle)s)") % values
 
 
 def _grown(actor: str, numbers: Numbers) -> str:
@@ -244,22 +244,22 @@ def _sizes(numbers: Numbers) -> dict[str, Any]:
 
 
 def _resizing(actor: str, numbers: Numbers) -> str:
-    told = _sizes(numbers) | {"user": actor or _("Allotment")}
+    values = _sizes(numbers) | {"user": actor or _("Allotment")}
     if numbers.get("rule") == MEASURED_USE:
-        told["peak"] = formats.format_memory(numbers.get("peak"))
+        values["peak"] = formats.format_memory(numbers.get("peak"))
         if numbers.get("to", 0) < numbers.get("from", 0):
             return (
                 _(
                     "Lending GPU memory of %(role)s-%(index)s that it doesn't use: %(from)s → %(to)s per GPU "
                     "(at most %(peak)s used in 10 minutes)"
                 )
-                % told
+                % values
             )
         return (
             _("Returning GPU memory to %(role)s-%(index)s: %(from)s → %(to)s per GPU (up to %(peak)s used)")
-            % told
+            % values
         )
-    return _("%(user)s requested %(to)s per GPU for %(role)s-%(index)s (now %(from)s)") % told
+    return _("%(user)s requested %(to)s per GPU for %(role)s-%(index)s (now %(from)s)") % values
 
 
 def _resized(actor: str, numbers: Numbers) -> str:
@@ -291,7 +291,7 @@ _SENTENCES: Final[dict[str, Callable[[str, Numbers], str]]] = {
     "adopted": _adopted,
     "not_adopted": _not_adopted,
     "beyond_quota": _beyond_quota,
-    "unseated": _unseated,
+    "unseated": _unplaced,
     "starting": _starting,
     "running": _running,
     "evicting": _evicting,

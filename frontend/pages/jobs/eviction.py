@@ -1,4 +1,4 @@
-"""Why a job had to give way, in plain words.
+"""The cause of a job's eviction, in plain words.
 
 A job's own people are told by which rule, and for which job only where that is one of theirs. Of other
 teams nothing is said but that there is one.

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from foundation.core.errors import Conflict
 from frontend.pages.jobs.addresses import job_address
-from frontend.shell.page_shell import login_required, problem_of, viewer
+from frontend.shell.page_shell import get_viewer, login_required, problem_of
 from scheduling.selectors.job import job_get
 from scheduling.services.jobs import job as service
 from scheduling.services.jobs.idle_extension import extend_idle_job
@@ -22,28 +22,28 @@ from tenants.selectors.tenant import workspace_get
 
 @require_POST
 @login_required
-def cancel(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+def post_cancel(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """End the job."""
     return _act(request, workspace, job, service.job_cancel, _("Canceling %(name)s"))
 
 
 @require_POST
 @login_required
-def suspend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+def post_suspend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """Take the job out of the race."""
     return _act(request, workspace, job, service.job_suspend, _("Suspending %(name)s"))
 
 
 @require_POST
 @login_required
-def resume(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+def post_resume(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """Put the job back into its queue."""
     return _act(request, workspace, job, service.job_resume, _("%(name)s resumed"))
 
 
 @require_POST
 @login_required
-def extend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
+def post_extend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """Put off what the idle policy announced for the job."""
     return _act(request, workspace, job, extend_idle_job, _("%(name)s can stay idle longer"))
 
@@ -51,7 +51,7 @@ def extend(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 def _act(
     request: HttpRequest, workspace: str, ref: str, change: Callable[..., object], done: str
 ) -> HttpResponse:
-    who = viewer(request)
+    who = get_viewer(request)
     found = job_get(viewer=who, workspace=workspace_get(viewer=who, slug=workspace), ref=ref)
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):

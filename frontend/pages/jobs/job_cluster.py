@@ -1,4 +1,4 @@
-"""What a cluster tells about a job: its log and what is noted about its pods.
+"""The log of a job and the events of its pods, as its cluster has them.
 
 The cluster is asked, whatever time it takes; the page loads these parts by themselves and does not wait.
 """
@@ -16,7 +16,7 @@ from foundation.core.numbers import read_whole
 from frontend.components import view_models
 from frontend.pages.jobs import pod_event_rows
 from frontend.pages.jobs.job_page import find_job
-from frontend.shell.page_shell import login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required
 from scheduling.models import Job
 from scheduling.selectors import pod_events
 from scheduling.selectors.logs import LogQuery, attempt_of, job_logs
@@ -42,7 +42,7 @@ def job_log(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
         "goes_on": not found.is_terminal and attempt == found.attempt_number,
     }
     try:
-        page["lines"] = job_logs(viewer=viewer(request), job=found, query=query)
+        page["lines"] = job_logs(viewer=get_viewer(request), job=found, query=query)
     except (Conflict, NotFound) as error:
         page["problem"] = _problem(error)
     return render(request, "frontend/jobs/job_log.html", page)
@@ -50,12 +50,12 @@ def job_log(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 
 @login_required
 def job_pod_events(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """What the cluster notes about its pods."""
+    """Show the events that the cluster has of its pods."""
     place, found = find_job(request, workspace, job)
     page: dict[str, Any] = {"workspace": place, "job": found}
     try:
         page["rows"] = pod_event_rows.rows_of_pod_events(
-            pod_events.job_pod_events(viewer=viewer(request), job=found)
+            pod_events.job_pod_events(viewer=get_viewer(request), job=found)
         )
     except Conflict as error:
         page["problem"] = _problem(error)

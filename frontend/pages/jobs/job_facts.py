@@ -1,4 +1,4 @@
-"""What several pages say about a job: how big it is, how long it waited and ran, what ending it costs."""
+"""Facts of a job for several pages: size, wait, run time, cost of ending it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tenants.models import Tenant, User
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What the viewer may do in one workspace."""
+    """The viewer's rights in one workspace."""
 
     user: User
     points: Collection[Permission]
@@ -32,20 +32,20 @@ class Rights:
     def operations(self) -> bool:
         return Permission.CLUSTER_VIEW in self.points
 
-    def stop(self, job: Job) -> bool:
-        """Whether the viewer may end, suspend or resume this job."""
+    def may_stop(self, job: Job) -> bool:
+        """Return whether the viewer may cancel, suspend or resume this job."""
         own = job.submitted_by_id == self.user.pk and Permission.JOB_STOP_OWN in self.points
         return own or Permission.JOB_STOP_ANY in self.points
 
 
 def rights_of(user: User, workspace: Tenant) -> Rights:
     """The viewer's rights in a workspace, in one query."""
-    return Rights(user, permissions.granted_permissions(user, workspace))
+    return Rights(user, permissions.permissions_on(user, workspace))
 
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """What can be done with a job in its present state by this viewer."""
+    """The actions that this viewer can take on a job in its present state."""
 
     clone: bool
     suspend: bool
@@ -55,7 +55,7 @@ class Actions:
 
 def actions_of(job: Job, rights: Rights) -> Actions:
     """The actions that make sense now; the service decides again when one is taken."""
-    stop = rights.stop(job)
+    stop = rights.may_stop(job)
     suspendable = job.state in (JobState.QUEUED, JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
     return Actions(
         clone=rights.submit,

@@ -27,7 +27,7 @@ from frontend.texts.labels import JOB_KINDS
 from quotas.selectors.pool import WorkspacePool
 from scheduling.job_file import Field
 from scheduling.job_file.environment import Variables
-from scheduling.job_file.kinds import Choice, Flag, Labels, Percent, Whole
+from scheduling.job_file.kinds import ChoiceKind, Flag, LabelsKind, Percent, Whole
 from scheduling.models import PriorityClass
 
 ROLES_MAX: Final = 8
@@ -83,14 +83,14 @@ def _input(field: Field) -> forms.Field:
     match field.kind:
         case Flag():
             return forms.BooleanField(**said)
-        case Choice():
+        case ChoiceKind():
             return forms.ChoiceField(
                 choices=[(name, JOB_KINDS.get(name, name)) for name in field.kind.among], **said
             )
-        case Labels() | Variables():
+        case LabelsKind() | Variables():
             lines = (
                 _("One label=value per line")
-                if isinstance(field.kind, Labels)
+                if isinstance(field.kind, LabelsKind)
                 else _("One NAME=value per line")
             )
             return forms.CharField(widget=forms.Textarea(attrs={"rows": 3}), help_text=lines, **said)
@@ -130,7 +130,7 @@ class MainForm(DeclaredForm):
         cast(forms.ChoiceField, self.fields[name]).choices = choices
 
 
-class RoleForm(DeclaredForm):
+class JobRoleForm(DeclaredForm):
     """One role: how many tasks, and what each of them gets."""
 
     declared = OF_ROLE
@@ -180,10 +180,10 @@ class JobForm:
         main = {**values.main, "rest": rest_text(values.rest)}
         self.main = MainForm(queues=queues, classes=classes, values=main)
         self.roles = [
-            RoleForm(place=place, pools=pools, values=role) for place, role in enumerate(values.roles)
+            JobRoleForm(place=place, pools=pools, values=role) for place, role in enumerate(values.roles)
         ]
         of_roles = (name for role in values.roles for name in named_rest(role.get("more") or {}, "roles."))
-        self.kept = sorted({*named_rest(values.rest), *of_roles})
+        self.retained = sorted({*named_rest(values.rest), *of_roles})
         self.other: list[str] = []
 
     def add_errors(self, errors: Iterable[FieldError]) -> None:

@@ -1,4 +1,4 @@
-"""What a job holds and does now, or what became of it, as facts."""
+"""The resources that a job holds and uses now, or its end, as facts."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def measured_facts(job: Job, now: UseNow | None) -> Facts:
         return []
     amounts = {
         "used": formats.format_memory(now.memory_used_mib),
-        "granted": formats.format_memory(now.memory_granted_mib),
+        "granted": formats.format_memory(now.memory_allocated_mib),
     }
     return [
         (_("GPU memory"), _("%(used)s of %(granted)s") % amounts),

@@ -1,4 +1,4 @@
-"""What the idle policy has announced for a job or done to it."""
+"""The announcements and actions of the idle policy for a job."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def describe_idle_job(job: Job, rights: Rights, now: datetime) -> IdleNotice | N
         _("All its GPUs have been below 3%% for %(idle)s. Idle timeout: %(limit)s.")
         % {"idle": formats.format_duration((now - stretch.since).total_seconds()), "limit": span},
         "waiting",
-        extend_by=span if rights.stop(job) else "",
+        extend_by=span if rights.may_stop(job) else "",
     )
 
 

@@ -20,7 +20,7 @@ from frontend.components import view_models
 from frontend.pages.jobs import job_facts
 from frontend.pages.jobs.addresses import node_address
 from frontend.pages.jobs.job_facts import Actions, Rights, rights_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.queue import queue_list
 from scheduling.models import Job, JobState
 from scheduling.selectors.job import DEFAULT_SORT, SORTS, JobFilter, job_query
@@ -56,28 +56,28 @@ class JobListLine:
     waited: timedelta
     ran: timedelta | None
     losses: list[str]
-    kept: str
+    saved_work: str
     nodes: list[tuple[str, str]]
 
 
 @login_required
 def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
     """The whole page."""
-    place = workspace_get(viewer=viewer(request), slug=workspace)
-    frame(request, place)
-    page = _page(request, place) | {"queues": [q.name for q in queue_list(viewer(request), place)]}
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
+    set_frame(request, place)
+    page = _page(request, place) | {"queues": [q.name for q in queue_list(get_viewer(request), place)]}
     return render(request, "frontend/jobs/jobs.html", page)
 
 
 @login_required
 def job_list_live(request: HttpRequest, workspace: str) -> HttpResponse:
     """Only the chips and rows."""
-    place = workspace_get(viewer=viewer(request), slug=workspace)
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
     return render(request, "frontend/jobs/jobs_body.html", _page(request, place))
 
 
 def _page(request: HttpRequest, place: Tenant) -> dict[str, Any]:
-    who, asked = viewer(request), request.GET
+    who, asked = get_viewer(request), request.GET
     base = JobFilter(queue=asked.get("queue", ""), name=asked.get("q", "").strip(), mine=_mine(asked))
     state = asked.get("state", "")
     group = GROUPS.get(state)
@@ -146,7 +146,7 @@ def _line(
         waited=job_facts.waiting_time(job, now),
         ran=job_facts.run_time(job, now),
         losses=job_facts.list_losses(job, now),
-        kept=job_facts.describe_saved_work(job),
+        saved_work=job_facts.describe_saved_work(job),
         nodes=[
             (name, node_address(name, cluster) if rights.operations else "")
             for cluster, name in row.nodes[:2]

@@ -17,7 +17,7 @@ from foundation.core.errors import Conflict
 from frontend.pages.jobs.addresses import job_address
 from frontend.pages.jobs.job_facts import Rights
 from frontend.shell.form_actions import run_change
-from frontend.shell.page_shell import login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats
 from scheduling.models import GpuRequestMode, Job, MemoryResize, ResizeState, Task, TaskState
 from scheduling.selectors.job import job_get
@@ -31,14 +31,14 @@ Facts = list[tuple[str, object]]
 
 
 class MemoryForm(forms.Form):
-    """How much each card is to have."""
+    """The memory that each GPU is to have."""
 
     memory = forms.IntegerField(label=gettext_lazy("Memory per GPU"), min_value=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the row of a task says about its memory: what is being changed, and whether one may ask for it."""
+    """The memory part of a task's row: the change under way, and whether the viewer may request one."""
 
     under_way: str = ""
     may_ask: bool = False
@@ -52,7 +52,7 @@ def list_offers(job: Job, rows: Sequence[TaskRow], rights: Rights) -> Mapping[uu
     if not live:
         return {}
     going = resizes_under_way(list(live))
-    may = rights.stop(job)
+    may = rights.may_stop(job)
     return {
         row.task.pk: Offer(_words(going.get(pk)), may_ask=may and pk not in going) for pk, row in live.items()
     }
@@ -60,8 +60,8 @@ def list_offers(job: Job, rows: Sequence[TaskRow], rights: Rights) -> Mapping[uu
 
 @login_required
 def job_memory(request: HttpRequest, workspace: str, job: str, task: uuid.UUID) -> HttpResponse:
-    """What fills the dialog; POST asks for another memory, and goes back to the job with a word about it."""
-    who = viewer(request)
+    """Render the dialog; POST requests another memory and returns to the job with a message."""
+    who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     found = job_get(viewer=who, workspace=place, ref=job)
     one = task_by_id(viewer=who, job=found, key=task)
@@ -83,11 +83,11 @@ def _ask(request: HttpRequest, job: Job, task: Task) -> HttpResponse:
     if form.is_valid():
         mib = form.cleaned_data["memory"]
         word = _("Resizing %(task)s to %(memory)s per GPU. See the timeline for the result.")
-        told = {"task": f"{task.role.name}-{task.index}", "memory": formats.format_memory(mib)}
+        values = {"task": f"{task.role.name}-{task.index}", "memory": formats.format_memory(mib)}
         run_change(
             request,
-            lambda: slice_memory_resize(acting_user=viewer(request), task=task, memory_mib=mib),
-            word % told,
+            lambda: slice_memory_resize(acting_user=get_viewer(request), task=task, memory_mib=mib),
+            word % values,
         )
     else:
         messages.error(request, _("Enter a whole number of MiB, 1 or more."))

@@ -22,7 +22,7 @@ from frontend.pages.jobs.addresses import job_address, jobs_address
 from frontend.pages.jobs.job_form import ROLES_MAX, JobForm, read_form
 from frontend.pages.jobs.job_values import FormValues, read_rest, to_form, to_mapping
 from frontend.pages.jobs.spec_text import spec_text
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.pool import WorkspacePool, pool_list
 from quotas.selectors.queue import queue_list
 from scheduling.job_file import load_text
@@ -45,7 +45,7 @@ _FIRST_ROLE = {
 
 @dataclass(slots=True)
 class _Choices:
-    """What the form offers in this workspace."""
+    """The choices of the form in this workspace."""
 
     queues: list[str]
     classes: list[PriorityClass]
@@ -55,7 +55,7 @@ class _Choices:
 
 @dataclass(slots=True)
 class _Draft:
-    """What was typed so far: in the form, or as YAML when `tab` says so."""
+    """The input so far: in the form, or as YAML when `tab` says so."""
 
     values: FormValues
     tab: str = "form"
@@ -67,7 +67,7 @@ class _Draft:
 @login_required
 def job_new(request: HttpRequest, workspace: str) -> HttpResponse:
     """Show the form; POST converts between form and YAML, adds a role, or submits."""
-    who = viewer(request)
+    who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     permissions.require_permission(who, Permission.JOB_SUBMIT, place)
     choices = _choices(who, place)
@@ -98,7 +98,7 @@ def _submitted(who: User, place: Tenant, draft: _Draft) -> Job:
 @login_required
 def job_new_check(request: HttpRequest, workspace: str) -> HttpResponse:
     """The rail for what is typed now; writes nothing."""
-    who = viewer(request)
+    who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     permissions.require_permission(who, Permission.JOB_SUBMIT, place)
     pools = pool_list(who, place)
@@ -178,7 +178,7 @@ def _edit(draft: _Draft, action: str) -> None:
 def _show(
     request: HttpRequest, place: Tenant, choices: _Choices, draft: _Draft, status: int = 200
 ) -> HttpResponse:
-    frame(request, place)
+    set_frame(request, place)
     form = JobForm(draft.values, queues=choices.queues, classes=choices.classes, pools=choices.pools)
     form.add_errors(draft.errors)
     page = {

@@ -17,7 +17,7 @@ from frontend.pages.jobs import event_rows, job_facts, job_holding, job_idle, jo
 from frontend.pages.jobs.addresses import job_address, jobs_address
 from frontend.pages.jobs.job_charts import job_range
 from frontend.pages.jobs.spec_text import job_text
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
 from quotas.models.queue import Strategy
 from scheduling.models import Job, JobState
@@ -37,7 +37,7 @@ _EVENTS = 500
 def job_detail(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
     """The whole page."""
     place, found = find_job(request, workspace, job)
-    frame(request, place)
+    set_frame(request, place)
     page = _page(request, place, found) | {
         "crumbs": [view_models.Crumb(label=_("Jobs"), url=jobs_address(place.slug))],
         "spec": job_text(found),
@@ -47,7 +47,7 @@ def job_detail(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 
 @login_required
 def job_live(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
-    """What changes; once the job has ended, the page is told to stop asking."""
+    """Render the changing part; once the job has ended, the page stops polling."""
     place, found = find_job(request, workspace, job)
     page = _page(request, place, found)
     status = STOP_POLLING if found.is_terminal else 200
@@ -58,19 +58,19 @@ def job_live(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 def job_chart(request: HttpRequest, workspace: str, job: str, measure: str) -> HttpResponse:
     """The figure of one chart."""
     _place, found = find_job(request, workspace, job)
-    return chart_answer(viewer(request), "job", found.pk, measure, job_range(request, found))
+    return chart_answer(get_viewer(request), "job", found.pk, measure, job_range(request, found))
 
 
 def find_job(request: HttpRequest, slug: str, ref: str) -> tuple[Tenant, Job]:
     """The workspace and the job of an address, as far as the viewer may see them. Raises: NotFound."""
-    place = workspace_get(viewer=viewer(request), slug=slug)
-    found = job_get(viewer=viewer(request), workspace=place, ref=ref)
+    place = workspace_get(viewer=get_viewer(request), slug=slug)
+    found = job_get(viewer=get_viewer(request), workspace=place, ref=ref)
     found.workspace = place  # with its folder at hand
     return place, found
 
 
 def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
-    who, now = viewer(request), clock.now()
+    who, now = get_viewer(request), clock.now()
     rights = job_facts.rights_of(who, place)
     tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
     offers = job_memory.list_offers(job, tasks.items, rights)

@@ -1,4 +1,4 @@
-"""Between the job file and the flat values of the form, in both directions, by the declaration of the fields.
+"""Conversion between the job file and the flat values of the form, by the declaration of the fields.
 
 The form shows the fields that are declared so. What a file says beyond them travels along as `rest`, and of a
 role as `more`, so that going to the form and back loses nothing. Values stay as typed: whether they are right
@@ -19,7 +19,7 @@ from foundation.core.numbers import read_whole
 from scheduling.job_file.environment import Variables
 from scheduling.job_file.field import Field
 from scheduling.job_file.fields import ALL, FIELDS, fields_below, keys_below
-from scheduling.job_file.kinds import Cpu, Flag, Labels, Number, Percent, Texts, Whole
+from scheduling.job_file.kinds import Cpu, Flag, LabelsKind, Number, Percent, Texts, Whole
 from scheduling.policy.trees import merge_trees, put_value, value_at
 
 Values = dict[str, Any]
@@ -28,7 +28,7 @@ SHOWN: Final = tuple(each for each in ALL if each.form)
 OF_JOB: Final = tuple(each for each in SHOWN if not each.path.startswith("roles."))
 OF_ROLE: Final = tuple(each for each in SHOWN if each.path.startswith("roles."))
 _GPU: Final = "resources.gpu"
-_LINES: Final = (Labels, Variables)
+_LINES: Final = (LabelsKind, Variables)
 _NUMBERS: Final = (Whole, Number, Percent, Cpu)
 _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,60}")

@@ -1,4 +1,4 @@
-"""Why a job waits, as the gates it has to pass.
+"""The reason of a pending job, as the gates that it has to pass.
 
 The engine names the first gate that holds a job up. Gates before it are passed; the one it names
 carries the engine's sentence; those after it were not looked at, and say so. The quota gate always
@@ -79,16 +79,16 @@ def _quota_lines(viewer: User, job: Job) -> str:
     whole = any(role.gpu_mode == GpuRequestMode.WHOLE for role in roles)
     resource = Resource.GPU_CARDS if whole else Resource.GPU_CORES
 
-    def fits(row: QuotaRow) -> bool:
+    def has_room(row: QuotaRow) -> bool:
         suits = any(flavor_suits(row.flavor, role.gpu_mode, role.gpu_models) for role in roles)
         return row.queue == job.queue.name and row.resource == resource and suits
 
-    rows = [row for row in workspace_quota(viewer, job.workspace) if fits(row)]
+    rows = [row for row in workspace_quota(viewer, job.workspace) if has_room(row)]
     return "; ".join(_quota_line(row, resource) for row in rows[:2])
 
 
 def _quota_line(row: QuotaRow, resource: str) -> str:
-    def amount(value: int | None) -> str:
+    def format_amount(value: int | None) -> str:
         if value is None:
             return formats.format_limit(None)
         if resource == Resource.GPU_CORES:
@@ -98,11 +98,11 @@ def _quota_line(row: QuotaRow, resource: str) -> str:
 
     numbers = {
         "flavor": row.flavor.name,
-        "used": amount(row.reserved),
-        "nominal": amount(row.nominal),
-        "own": amount(row.own_free),
-        "borrowable": amount(row.borrowable),
-        "available": amount(row.available),
+        "used": format_amount(row.reserved),
+        "nominal": format_amount(row.nominal),
+        "own": format_amount(row.own_free),
+        "borrowable": format_amount(row.borrowable),
+        "available": format_amount(row.available),
     }
     return (
         _(

@@ -1,4 +1,4 @@
-"""What a cluster notes about pods, as rows of a story."""
+"""Pod events of a cluster as rows of a timeline."""
 
 from __future__ import annotations
 

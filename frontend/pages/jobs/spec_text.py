@@ -42,6 +42,6 @@ def _pruned(value: Any) -> Any:
 
 
 def _least(mapping: Mapping[str, Any]) -> int:
-    """What the gang defaults to: the sum of the roles' least sizes."""
+    """Return the default of the gang: the sum of the roles' minimum sizes."""
     roles = mapping.get("roles", ())
     return sum(role.get("min_replicas", role.get("replicas", 1)) for role in roles)

@@ -17,7 +17,7 @@ from foundation.core.quantities import Resource
 from frontend.components.capacity import Meter
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.jobs.job_facts import cards_of, format_size, rights_of, waiting_time
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import read_time_range
 from quotas.models import Queue
 from quotas.selectors.queue import queue_list
@@ -77,32 +77,34 @@ class JobLine:
 
 
 @login_required
-def overview(request: HttpRequest, workspace: str) -> HttpResponse:
+def show_overview(request: HttpRequest, workspace: str) -> HttpResponse:
     """The whole page."""
-    place = workspace_get(viewer=viewer(request), slug=workspace)
-    frame(request, place)
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
+    set_frame(request, place)
     own = {"workspace": place.slug}
     shown = read_time_range(request, DEFAULT_RANGE)
     drawn = charts_context("workspace", "frontend:workspace-overview-chart", own, {}, shown)
-    return render(request, "frontend/jobs/overview.html", _page(viewer(request), place) | drawn)
+    return render(request, "frontend/jobs/overview.html", _page(get_viewer(request), place) | drawn)
 
 
 @login_required
 def overview_live(request: HttpRequest, workspace: str) -> HttpResponse:
     """Only what changes."""
-    place = workspace_get(viewer=viewer(request), slug=workspace)
-    return render(request, "frontend/jobs/overview_body.html", _page(viewer(request), place))
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
+    return render(request, "frontend/jobs/overview_body.html", _page(get_viewer(request), place))
 
 
 @login_required
 def overview_chart(request: HttpRequest, workspace: str, kind: str) -> HttpResponse:
     """One chart of the workspace as data."""
-    place = workspace_get(viewer=viewer(request), slug=workspace)
-    return chart_answer(viewer(request), "workspace", place.pk, kind, read_time_range(request, DEFAULT_RANGE))
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
+    return chart_answer(
+        get_viewer(request), "workspace", place.pk, kind, read_time_range(request, DEFAULT_RANGE)
+    )
 
 
 @login_required
-def start(request: HttpRequest, workspace: str) -> HttpResponse:
+def redirect_to_overview(request: HttpRequest, workspace: str) -> HttpResponse:
     """A workspace's bare address leads to its overview."""
     return redirect("frontend:workspace-overview", workspace=workspace)
 
@@ -123,7 +125,7 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
         "allocated": usage.reserved / 100 if usage else 0,
         "borrowed": usage.borrowed / 100 if usage else 0,
         "lent": usage.lent / 100 if usage else 0,
-        "used_percent": _used_of_granted(use),
+        "used_percent": _used_of_allocated(use),
         "running": len(holding),
         "waiting": sum(item.waiting for item in work.values()),
         "oldest_wait": _span(min(waiting, default=None), now),
@@ -139,10 +141,10 @@ def _span(since: datetime | None, now: datetime) -> timedelta | None:
     return None if since is None else now - since
 
 
-def _used_of_granted(use: Mapping[uuid.UUID, UseNow]) -> float | None:
+def _used_of_allocated(use: Mapping[uuid.UUID, UseNow]) -> float | None:
     """Percent of the granted compute that is measured to be used; None without a reading."""
-    granted = sum(one.cores_granted for one in use.values())
-    return 100 * sum(one.cores_used for one in use.values()) / granted if granted else None
+    allocated = sum(one.cores_allocated for one in use.values())
+    return 100 * sum(one.cores_used for one in use.values()) / allocated if allocated else None
 
 
 def _used_by_pool(rows: Mapping[uuid.UUID, JobListRow], use: Mapping[uuid.UUID, UseNow]) -> Counter[str]:

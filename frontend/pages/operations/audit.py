@@ -24,7 +24,7 @@ from foundation.core.errors import Invalid
 from foundation.models import AuditRecord
 from foundation.web.listing import parse_condition
 from frontend.components import view_models
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -48,7 +48,7 @@ class AuditLine:
 
 
 class FindForm(forms.Form):
-    """What is looked for; it lives in the address."""
+    """The filters of the audit; they live in the address."""
 
     search = forms.CharField(label=gettext_lazy("Actor, action or resource"), max_length=100, required=False)
     actor = forms.CharField(label=gettext_lazy("Actor"), max_length=150, required=False)
@@ -65,14 +65,14 @@ class FindForm(forms.Form):
 
 
 @login_required
-def audit(request: HttpRequest) -> HttpResponse:
+def show_audit(request: HttpRequest) -> HttpResponse:
     """The audit of the whole platform; POST verifies its chain."""
-    who = viewer(request)
+    who = get_viewer(request)
     permissions.require_permission(who, Permission.AUDIT_VIEW)
     if request.method == "POST":
         _verify(request)
         return redirect("frontend:ops-audit")
-    frame(request, label=_("Audit log"), trail=_("Operations"))
+    set_frame(request, label=_("Audit log"), trail=_("Operations"))
     last = chain.find_last_seal()
     page = _page(request, who, None, reverse("admin-audit-export")) | {
         "sealed": last.number if last else 0,
@@ -85,10 +85,10 @@ def audit(request: HttpRequest) -> HttpResponse:
 
 @login_required
 def workspace_audit(request: HttpRequest, workspace: str) -> HttpResponse:
-    """What was done and tried in one workspace."""
-    who = viewer(request)
+    """Show the audit records of one workspace."""
+    who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
-    frame(request, place)
+    set_frame(request, place)
     page = _page(request, who, place, reverse("audit-export", args=[place.slug]))
     return render(request, "frontend/operations/audit.html", page)
 

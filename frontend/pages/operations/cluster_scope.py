@@ -1,4 +1,4 @@
-"""Which clusters an operators' page is about, and the switcher that chooses them."""
+"""The clusters that a platform page is about, and the switcher that chooses them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clusters.models import Cluster, ClusterHealth
 from clusters.selectors.node import cluster_list
 from foundation.core.errors import NotFound
 from frontend.shell import context, navigation
-from frontend.shell.page_shell import frame, viewer
+from frontend.shell.page_shell import get_viewer, set_frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def scope_of(request: HttpRequest) -> ClusterScope:
 
     Raises: NotFound for a cluster that does not exist.
     """
-    clusters = list(cluster_list(viewer=viewer(request)))
+    clusters = list(cluster_list(viewer=get_viewer(request)))
     name = request.GET.get("cluster", "")
     chosen = next((cluster for cluster in clusters if cluster.name == name), None)
     if name and chosen is None:
@@ -83,19 +83,19 @@ def ops_frame(request: HttpRequest, scope: ClusterScope, *, path: str = "") -> N
     query = request.GET.copy()
     for name in ("cluster", "page"):
         query.pop(name, None)
-    kept = {} if path else {key: str(query[key]) for key in query}
+    parameters = {} if path else {key: str(query[key]) for key in query}
     target = path or request.path
     choices = [
         context.WorkspaceChoice(
-            label=_("All clusters"), url=build_address(target, kept), current=scope.cluster is None
+            label=_("All clusters"), url=build_address(target, parameters), current=scope.cluster is None
         )
     ]
     choices += [
         context.WorkspaceChoice(
             label=cluster.name,
-            url=build_address(target, {**kept, "cluster": cluster.name}),
+            url=build_address(target, {**parameters, "cluster": cluster.name}),
             current=cluster == scope.cluster,
         )
         for cluster in scope.clusters
     ]
-    frame(request, label=scope.label, choices=choices if len(scope.clusters) > 1 else ())
+    set_frame(request, label=scope.label, choices=choices if len(scope.clusters) > 1 else ())

@@ -138,7 +138,7 @@ class RoomLine:
 
 @require_GET
 @operator_required
-def efficiency(request: HttpRequest) -> HttpResponse:
+def show_efficiency(request: HttpRequest) -> HttpResponse:
     """The whole page."""
     ops_frame(request, scope_of(request))
     return render(request, "frontend/operations/efficiency.html", _context(request))

@@ -24,7 +24,7 @@ from frontend.pages.operations.node_cards import CardView, card_views
 from frontend.pages.operations.overview import DEFAULT_RANGE
 from frontend.pages.operations.summary import job_url
 from frontend.shell import navigation
-from frontend.shell.page_shell import operator_required, viewer
+from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
 from scheduling.selectors.holder import DeviceHold, device_holds
@@ -54,7 +54,7 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldLine:
-    """What one task holds of the GPU and uses of that; None is not measured."""
+    """The part of the GPU that one task holds, and its use; None is not measured."""
 
     job: str
     url: str
@@ -80,9 +80,9 @@ class ProcessLine:
 
 @require_GET
 @operator_required
-def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
+def show_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
     """The whole page."""
-    found = device_get(viewer=viewer(request), uuid=uuid)
+    found = device_get(viewer=get_viewer(request), uuid=uuid)
     ops_frame(request, scope_of(request), path=reverse("frontend:ops-gpus"))
     node = navigation.find_address("frontend:ops-node", name=found.node.name)
     crumbs = [
@@ -98,7 +98,7 @@ def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
 @operator_required
 def gpu_live(request: HttpRequest, uuid: str) -> HttpResponse:
     """Everything but the head, with fresh numbers."""
-    found = device_get(viewer=viewer(request), uuid=uuid)
+    found = device_get(viewer=get_viewer(request), uuid=uuid)
     return render(request, "frontend/operations/gpu_live.html", _context(request, found))
 
 
@@ -106,16 +106,16 @@ def gpu_live(request: HttpRequest, uuid: str) -> HttpResponse:
 @operator_required
 def gpu_chart(request: HttpRequest, uuid: str, kind: str) -> HttpResponse:
     """One chart of the GPU as data."""
-    found = device_get(viewer=viewer(request), uuid=uuid)
-    return chart_answer(viewer(request), "gpu", found.pk, kind, read_time_range(request, DEFAULT_RANGE))
+    found = device_get(viewer=get_viewer(request), uuid=uuid)
+    return chart_answer(get_viewer(request), "gpu", found.pk, kind, read_time_range(request, DEFAULT_RANGE))
 
 
 def _context(request: HttpRequest, found: Device) -> dict[str, Any]:
-    who, own = viewer(request), {"uuid": found.uuid}
+    who, own = get_viewer(request), {"uuid": found.uuid}
     chosen = read_time_range(request, DEFAULT_RANGE)
     holds = device_holds(viewer=who, devices=[found]).get(found.pk, [])
     agent = node_agents(who).filter(node=found.node_id).first()
-    facts = _told(agent, found.gpu_uuid)
+    facts = _agent_facts(agent, found.gpu_uuid)
     unsupported = set(agent.unsupported.get(found.gpu_uuid, ())) if agent else set()
     now = measures_now(who, [found.pk]).get(found.pk)
     card: CardView
@@ -138,22 +138,22 @@ def _context(request: HttpRequest, found: Device) -> dict[str, Any]:
     }
 
 
-def _told(agent: NodeAgent | None, uuid: str) -> dict[str, Any]:
+def _agent_facts(agent: NodeAgent | None, uuid: str) -> dict[str, Any]:
     """The facts that the agent of the node reported of the GPU; empty without any."""
     return next((one for one in (agent.devices if agent else ()) if one.get("uuid") == uuid), {})
 
 
-def _facts(found: Device, agent: NodeAgent | None, told: dict[str, Any]) -> list[tuple[str, object]]:
+def _facts(found: Device, agent: NodeAgent | None, reported: dict[str, Any]) -> list[tuple[str, object]]:
     missing = formats.MISSING
-    numa = told.get("numa_node")
+    numa = reported.get("numa_node")
     return [
         ("UUID", found.gpu_uuid),
         (_("Model"), found.model),
         (_("Pool"), found.node.flavor.name if found.node.flavor else missing),
         (_("Allocation mode"), found.get_mode_display()),
         (_("GPU memory"), formats.format_memory(found.memory_mib)),
-        (_("Serial number"), told.get("serial") or missing),
-        (_("PCI address"), told.get("pci_bus_id") or missing),
+        (_("Serial number"), reported.get("serial") or missing),
+        (_("PCI address"), reported.get("pci_bus_id") or missing),
         (_("NUMA node"), missing if numa is None else str(numa)),
         (_("Driver"), (agent.driver if agent else "") or missing),
         ("CUDA", (agent.cuda if agent else "") or missing),
@@ -240,11 +240,11 @@ def _events(who: User, found: Device) -> list[view_models.StoryRow]:
     ]
 
 
-def _links(found: Device, told: dict[str, Any]) -> list[tuple[str, str, str, int]]:
+def _links(found: Device, reported: dict[str, Any]) -> list[tuple[str, str, str, int]]:
     """Connections to other GPUs: name, address, kind and number of links."""
-    others = {device.gpu_uuid: device for device in found.node.devices.all()} if told.get("links") else {}
+    others = {device.gpu_uuid: device for device in found.node.devices.all()} if reported.get("links") else {}
     lines = []
-    for link in told.get("links") or ():
+    for link in reported.get("links") or ():
         other = others.get(link["to"])
         name = f"GPU {other.index}" if other else link["to"]
         url = navigation.find_address("frontend:ops-gpu", uuid=other.uuid) if other else ""

@@ -22,7 +22,7 @@ from frontend.components.capacity import Meter
 from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, remove_null_characters, scope_of
 from frontend.shell import navigation
-from frontend.shell.page_shell import operator_required, viewer
+from frontend.shell.page_shell import get_viewer, operator_required
 from telemetry.series import GpuNow, measures_now
 
 PER_PAGE: Final = 50
@@ -47,9 +47,9 @@ class GpuRow:
 
 @require_GET
 @operator_required
-def gpus(request: HttpRequest) -> HttpResponse:
+def show_gpus(request: HttpRequest) -> HttpResponse:
     """The page with its filters."""
-    scope, who = scope_of(request), viewer(request)
+    scope, who = scope_of(request), get_viewer(request)
     query = _query(request, scope)
     ops_frame(request, scope)
     counts = gpu_state_counts(viewer=who, query=query)
@@ -82,22 +82,22 @@ def gpus_live(request: HttpRequest) -> HttpResponse:
 
 
 def _query(request: HttpRequest, scope: ClusterScope) -> GpuQuery:
-    def said(name: str) -> str:
+    def stated(name: str) -> str:
         return remove_null_characters(request.GET.get(name, "")).strip()
 
     return GpuQuery(
         cluster=scope.cluster_name,
-        pool=said("pool"),
-        model=said("model"),
-        node=said("node"),
-        state=said("state"),
-        text=said("uuid"),
+        pool=stated("pool"),
+        model=stated("model"),
+        node=stated("node"),
+        state=stated("state"),
+        text=stated("uuid"),
         sort=request.GET.get("sort", ""),
     )
 
 
 def _context(request: HttpRequest, scope: ClusterScope, query: GpuQuery) -> dict[str, Any]:
-    who = viewer(request)
+    who = get_viewer(request)
     page = Paginator(gpu_table(viewer=who, query=query), PER_PAGE).get_page(request.GET.get("page"))
     now = measures_now(who, [device.pk for device in page])
     text = request.GET.urlencode()

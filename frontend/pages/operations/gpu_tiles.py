@@ -39,7 +39,7 @@ class NodeMosaic:
     tone: str
     text: str
     width: int
-    ground: str
+    background: str
     allocated: str
     used: str
     unmeasured: str
@@ -89,19 +89,19 @@ def node_mosaics(nodes: Iterable[GridNode], scope: ClusterScope, now: Now) -> li
 
 
 def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
-    ground: list[str] = []
+    background: list[str] = []
     allocated: list[str] = []
     used: list[str] = []
     unmeasured: list[str] = []
     foreign: list[str] = []
     unhealthy: list[str] = []
-    granted = 0
+    cores = 0
     for place, card in enumerate(node.cards):
         left = place * _STEP
         box = f"M{left} 0h{_WIDE}v{_HIGH}h-{_WIDE}z"
-        (ground if card.healthy else unhealthy).append(box)
+        (background if card.healthy else unhealthy).append(box)
         wide = _WIDE * min(1.0, card.cores_granted / max(1, card.cores_capacity))
-        granted += card.cores_granted
+        cores += card.cores_granted
         others = min(_WIDE - wide, _WIDE * card.cores_foreign / max(1, card.cores_capacity))
         if others > 0:
             foreign.append(f"M{left + wide:.3g} 0h{others:.3g}v{_HIGH}h-{others:.3g}z")
@@ -116,9 +116,9 @@ def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
         name=node.name,
         url=url,
         tone="" if node.state == READY else node.state,
-        text=_text(node, granted),
+        text=_text(node, cores),
         width=max(1, len(node.cards)) * _STEP - (_STEP - _WIDE),
-        ground="".join(ground),
+        background="".join(background),
         allocated="".join(allocated),
         used="".join(used),
         unmeasured="".join(unmeasured),
@@ -127,9 +127,9 @@ def _mosaic(node: GridNode, url: str, now: Now) -> NodeMosaic:
     )
 
 
-def _text(node: GridNode, granted: int) -> str:
+def _text(node: GridNode, allocated: int) -> str:
     return _("%(name)s: %(allocated)s of %(total)s GPUs allocated") % {
         "name": node.name,
-        "allocated": formats.format_number(granted / 100, 1).removesuffix(".0"),
+        "allocated": formats.format_number(allocated / 100, 1).removesuffix(".0"),
         "total": len(node.cards),
     }

@@ -16,7 +16,7 @@ MODES: dict[str, str | Promise] = {
 
 
 def mode_word(mode: str) -> str:
-    """How a pool hands out its cards."""
+    """Return the word for the allocation mode of a pool."""
     return str(MODES.get(mode, mode))
 
 

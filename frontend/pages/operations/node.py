@@ -33,11 +33,11 @@ from frontend.pages.operations.node_cards import card_views, foreign_rows, hold_
 from frontend.pages.operations.node_events import event_row, pressure_words
 from frontend.pages.operations.node_list import taint_text
 from frontend.pages.operations.overview import DEFAULT_RANGE
-from frontend.shell.page_shell import operator_required, viewer
+from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
 from scheduling.selectors.holder import device_holds, node_holds
-from scheduling.selectors.holding import NodeEvent, node_events
+from scheduling.selectors.holding import NodeHoldEvent, node_events
 from telemetry.series import utilisation_now
 from tenants.models import User
 
@@ -46,7 +46,7 @@ _LATEST = 20
 
 @require_GET
 @operator_required
-def node(request: HttpRequest, name: str) -> HttpResponse:
+def show_node(request: HttpRequest, name: str) -> HttpResponse:
     """The whole page."""
     scope = scope_of(request)
     try:
@@ -76,15 +76,15 @@ def node_chart(request: HttpRequest, name: str, kind: str) -> HttpResponse:
     """One chart of the node as data."""
     found = _node(request, scope_of(request), name)
     chosen = read_time_range(request, DEFAULT_RANGE)
-    return chart_answer(viewer(request), "node", found.pk, kind, chosen)
+    return chart_answer(get_viewer(request), "node", found.pk, kind, chosen)
 
 
 def _node(request: HttpRequest, scope: ClusterScope, name: str) -> Node:
-    return node_get(viewer=viewer(request), name=remove_null_characters(name), cluster=scope.cluster_name)
+    return node_get(viewer=get_viewer(request), name=remove_null_characters(name), cluster=scope.cluster_name)
 
 
 def _addresses(request: HttpRequest, found: Node) -> dict[str, Any]:
-    """Where the page's live parts ask again, for the same cluster and range."""
+    """Return the addresses of the page's live parts, for the same cluster and range."""
     chosen = read_time_range(request, DEFAULT_RANGE)
     query, own = {"cluster": found.cluster.name}, {"name": found.name}
     return {
@@ -94,7 +94,7 @@ def _addresses(request: HttpRequest, found: Node) -> dict[str, Any]:
 
 
 def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
-    who = viewer(request)
+    who = get_viewer(request)
     devices = list(found.devices.all())
     holds = device_holds(viewer=who, devices=devices)
     allocations = node_holds(viewer=who, nodes=[found]).get(found.pk, [])
@@ -123,7 +123,7 @@ def _trouble(found: Node) -> view_models.ProblemBox | None:
         return view_models.ProblemBox(
             title=_("Node is not ready"),
             detail=_("Since: %(since)s") % {"since": since} if since else "",
-            kept=_(
+            unchanged=_(
                 "Jobs on this node are being evicted. Their GPUs stay allocated until the cluster "
                 "confirms deletion. If the machine is down, delete the Node object or add the "
                 "out-of-service taint."
@@ -211,13 +211,13 @@ def _of(part: str, whole: str) -> str:
 
 
 def _story(who: User, found: Node) -> list[view_models.StoryRow]:
-    """What came, left and befell the node, newest first."""
+    """Return the events of the node, newest first."""
     rows = [_event(event) for event in node_events(viewer=who, node=found)]
     rows += [event_row(event) for event in node_story(viewer=who, node=found)]
     return sorted(rows, key=lambda row: row.at, reverse=True)[:_LATEST]
 
 
-def _event(event: NodeEvent) -> view_models.StoryRow:
+def _event(event: NodeHoldEvent) -> view_models.StoryRow:
     """A task that came or left, as a line of a story."""
     row = event.allocation
     job = row.attempt.job

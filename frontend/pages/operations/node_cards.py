@@ -50,7 +50,7 @@ class CardView:
     cores_foreign: int
     memory_foreign: int
     memory_capacity: int
-    memory_granted: int
+    memory_allocated: int
     now: CardNow | None
     shares: Sequence[CardPart]
 
@@ -122,7 +122,7 @@ def _card(device: Device, holds: Sequence[DeviceHold], now: CardNow | None) -> C
         cores_foreign=device.cores_foreign,
         memory_foreign=device.memory_foreign,
         memory_capacity=device.memory_capacity,
-        memory_granted=device.memory_granted,
+        memory_allocated=device.memory_granted,
         now=now,
         shares=_shares(holds, max(1, device.cores_capacity)),
     )

@@ -1,4 +1,4 @@
-"""What befell a node, in words."""
+"""Events of a node, in words."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def event_row(event: NodeEvent) -> view_models.StoryRow:
 
 
 def pressure_words(kinds: Iterable[str]) -> str:
-    """What a node is short of, for people."""
+    """Return the pressure of a node in words."""
     return _(", ").join(str(_PRESSURE.get(kind, kind)) for kind in kinds)

@@ -21,7 +21,7 @@ from frontend.components import view_models
 from frontend.components.capacity import Meter
 from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, remove_null_characters, scope_of
-from frontend.shell.page_shell import operator_required, viewer
+from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.texts.labels import state_word
 from scheduling.selectors.holding import pods_by_node
 from telemetry.series import CardNow, utilisation_now
@@ -50,11 +50,11 @@ class NodeRow:
 
 @require_GET
 @operator_required
-def nodes(request: HttpRequest) -> HttpResponse:
+def show_nodes(request: HttpRequest) -> HttpResponse:
     """The page with its filters."""
     scope = scope_of(request)
     query = node_query(request, scope)
-    who = viewer(request)
+    who = get_viewer(request)
     ops_frame(request, scope)
     counts = node_state_counts(viewer=who, query=query)
     chips = [view_models.Chip(label=_("All"), count=sum(counts.values()))]
@@ -93,7 +93,7 @@ def node_query(request: HttpRequest, scope: ClusterScope) -> NodeQuery:
 
 
 def _context(request: HttpRequest, scope: ClusterScope, query: NodeQuery) -> dict[str, Any]:
-    who = viewer(request)
+    who = get_viewer(request)
     # A page that does not exist any more, because nodes left, shows the last one.
     page = Paginator(node_table(viewer=who, query=query), PER_PAGE).get_page(request.GET.get("page"))
     shown = {node.pk for node in page}

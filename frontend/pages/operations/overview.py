@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.operations import summary
 from frontend.pages.operations.cluster_scope import ClusterScope, build_address, ops_frame, scope_of
-from frontend.shell.page_shell import operator_required, viewer
+from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
 
@@ -22,7 +22,7 @@ DEFAULT_RANGE: Final = "1h"
 
 @require_GET
 @operator_required
-def overview(request: HttpRequest) -> HttpResponse:
+def show_overview(request: HttpRequest) -> HttpResponse:
     """The whole page."""
     scope = scope_of(request)
     ops_frame(request, scope)
@@ -32,7 +32,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 @require_GET
 @operator_required
 def overview_live(request: HttpRequest) -> HttpResponse:
-    """What the page asks for every few seconds: everything but the head."""
+    """Render the part that the page refreshes every few seconds: everything but the head."""
     scope = scope_of(request)
     return render(request, "frontend/operations/overview_live.html", _context(request, scope))
 
@@ -42,12 +42,14 @@ def overview_live(request: HttpRequest) -> HttpResponse:
 def overview_chart(request: HttpRequest, kind: str) -> HttpResponse:
     """One chart of the clusters as data."""
     cluster = scope_of(request).cluster_id
-    return chart_answer(viewer(request), "cluster", cluster, kind, read_time_range(request, DEFAULT_RANGE))
+    return chart_answer(
+        get_viewer(request), "cluster", cluster, kind, read_time_range(request, DEFAULT_RANGE)
+    )
 
 
 def _context(request: HttpRequest, scope: ClusterScope) -> dict[str, object]:
     chosen, query = read_time_range(request, DEFAULT_RANGE), {"cluster": scope.cluster_name}
-    found = summary.overview_context(viewer(request), scope)
+    found = summary.overview_context(get_viewer(request), scope)
     return {
         **found,
         "stale_clusters": scope.stale_clusters,

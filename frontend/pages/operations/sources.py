@@ -22,7 +22,7 @@ from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
 from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, scope_of
 from frontend.shell.form_actions import run_change, show_refusal, version_of
-from frontend.shell.page_shell import operator_required, viewer
+from frontend.shell.page_shell import get_viewer, operator_required
 from telemetry.models import SourceKind, TelemetrySource
 from telemetry.sources.fetch import problem_text
 from telemetry.sources.manage import (
@@ -121,9 +121,9 @@ class SourceForm(forms.Form):
 
 
 @operator_required
-def sources(request: HttpRequest) -> HttpResponse:
+def show_sources(request: HttpRequest) -> HttpResponse:
     """All sources with their state; POST adds one."""
-    who, scope = viewer(request), scope_of(request)
+    who, scope = get_viewer(request), scope_of(request)
     form = SourceForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         fields = form.fields_of()
@@ -153,7 +153,7 @@ def sources(request: HttpRequest) -> HttpResponse:
 def sources_live(request: HttpRequest) -> HttpResponse:
     """The list alone."""
     return render(
-        request, "frontend/operations/sources_live.html", _lines(viewer(request), scope_of(request))
+        request, "frontend/operations/sources_live.html", _lines(get_viewer(request), scope_of(request))
     )
 
 
@@ -186,7 +186,7 @@ def _view(line: SourceLine) -> dict[str, Any]:
         "kind": SourceKind(line.source.kind).label,
         "state": line.state.value,
         "problem": problem_text(status.problem, status.detail) if status else "",
-        "fresh": line.count(NodeState.FRESH),
+        "fresh": line.count_nodes(NodeState.FRESH),
         "expected": len(line.nodes),
         "per_minute": line.samples_per_minute,
         "measures": [_measure(name) for name in line.measures],
@@ -201,9 +201,9 @@ def _measure(said: str) -> Mapping[str, str]:
 
 
 @operator_required
-def source(request: HttpRequest, source: uuid.UUID) -> HttpResponse:
+def show_source(request: HttpRequest, source: uuid.UUID) -> HttpResponse:
     """One source; POST changes, tests or deletes it."""
-    who, scope = viewer(request), scope_of(request)
+    who, scope = get_viewer(request), scope_of(request)
     found = source_get(viewer=who, pk=source)
     form, result = SourceForm(initial=_initial(found), stored=bool(found.secret)), None
     if request.method == "POST":
@@ -211,9 +211,11 @@ def source(request: HttpRequest, source: uuid.UUID) -> HttpResponse:
         if what == "delete":
             word = _("Data source %(name)s deleted") % {"name": found.name}
             remove = partial(source_delete, acting_user=who, source=found, expected=version_of(request))
-            gone = run_change(request, remove, word, now=partial(_now, who, found))
+            deleted = run_change(request, remove, word, now=partial(_now, who, found))
             return (
-                redirect("frontend:ops-sources") if gone else redirect("frontend:ops-source", source=source)
+                redirect("frontend:ops-sources")
+                if deleted
+                else redirect("frontend:ops-source", source=source)
             )
         if what == "test":
             result = describe_result(source_try(acting_user=who, source=found))
@@ -237,7 +239,7 @@ def source(request: HttpRequest, source: uuid.UUID) -> HttpResponse:
 @operator_required
 def source_live(request: HttpRequest, source: uuid.UUID) -> HttpResponse:
     """The state of one source alone."""
-    found = source_get(viewer=viewer(request), pk=source)
+    found = source_get(viewer=get_viewer(request), pk=source)
     return render(request, "frontend/operations/source_live.html", _one(found))
 
 

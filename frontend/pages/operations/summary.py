@@ -1,4 +1,4 @@
-"""What the overview shows, read once per refresh and put together here."""
+"""The figures of the overview, read once per refresh."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonBar:
-    """How many jobs wait for one reason; `compute_percent` is the bar's length in percent of the longest."""
+    """The number of jobs that wait for one reason; `compute_percent` is the bar's length in percent of the
+    longest.
+    """
 
     title: str
     count: int
@@ -105,7 +107,7 @@ def overview_context(who: User, scope: ClusterScope) -> dict[str, Any]:
 
 def _use_tiles(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> list[Tile]:
     cards = [card for node in nodes for card in node.cards]
-    granted = sum(card.cores_granted for card in cards)
+    allocated = sum(card.cores_granted for card in cards)
     capacity = sum(card.cores_capacity for card in cards)
     known = [now[card.id] for card in cards if card.id in now]
     used = sum(reading.utilisation_percent for reading in known)
@@ -116,9 +118,9 @@ def _use_tiles(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> l
     return [
         Tile(
             label=_("Allocated"),
-            value=formats.format_percent(labels.compute_percent(granted, capacity), 1),
+            value=formats.format_percent(labels.compute_percent(allocated, capacity), 1),
             meaning=_("%(part)s of %(total)s GPUs")
-            % {"part": labels.format_cards(granted), "total": labels.format_cards(capacity)},
+            % {"part": labels.format_cards(allocated), "total": labels.format_cards(capacity)},
         ),
         Tile(
             label=_("GPU utilization"),
@@ -174,7 +176,7 @@ def _gang_tile(flavors: Iterable[FlavorCapacity]) -> Tile:
 
 
 def stranded_sentences(found: Stranded) -> list[str]:
-    """What is free but cannot be had, and why; nothing where all that is free can be used."""
+    """Return sentences about free capacity that can't be used, and why; empty if all of it can."""
     causes = [
         (
             found.not_ready_nodes,
@@ -222,8 +224,8 @@ def describe_foreign_holdings(found: Iterable[ForeignHolding]) -> list[str]:
             "Used outside Allotment, %(origin)s: %(n)s GPUs. By namespace: %(namespaces)s.",
             holding.cards,
         )
-        told = {"origin": ForeignOrigin(holding.origin).label, "n": holding.cards}
-        sentences.append(text % {**told, "namespaces": _(", ").join(shown)})
+        values = {"origin": ForeignOrigin(holding.origin).label, "n": holding.cards}
+        sentences.append(text % {**values, "namespaces": _(", ").join(shown)})
     return sentences
 
 
@@ -237,7 +239,7 @@ def _used_by_workspace(who: User, slices: Iterable[LiveSlice]) -> dict[uuid.UUID
     for job_id, use in jobs_now(who, owners.keys()).items():
         had = found.get(owners[job_id], tenants_table.TenantUse())
         found[owners[job_id]] = tenants_table.TenantUse(
-            had.used + use.cores_used, had.granted + use.cores_granted
+            had.used + use.cores_used, had.allocated + use.cores_allocated
         )
     return found
 

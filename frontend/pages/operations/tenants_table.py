@@ -24,7 +24,7 @@ class TenantUse:
     """Compute in use and granted, in percent points, of the jobs that have a reading."""
 
     used: float = 0
-    granted: float = 0
+    allocated: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +67,13 @@ def tenant_rows(
     `flavors` narrows quota and allocation to the pools of one cluster.
     """
     used_below = _below(usages, {pk: one.used for pk, one in used.items()})
-    granted_below = _below(usages, {pk: one.granted for pk, one in used.items()})
+    allocated_below = _below(usages, {pk: one.allocated for pk, one in used.items()})
     waiting_below = _below(usages, waiting)
     return [
         _row(
             usage,
             _of(usage, flavors),
-            TenantUse(used_below[usage.tenant.pk], granted_below[usage.tenant.pk]),
+            TenantUse(used_below[usage.tenant.pk], allocated_below[usage.tenant.pk]),
             int(waiting_below[usage.tenant.pk]),
         )
         for usage in usages
@@ -100,7 +100,7 @@ def _row(usage: TenantUsage, pools: Iterable[FlavorUsage], use: TenantUse, waiti
     tenant = usage.tenant
     is_workspace = tenant.kind == TenantKind.WORKSPACE
     # What is measured is known by workspace, not by pool.
-    used = use.used if use.granted and len(parts) == 1 else None
+    used = use.used if use.allocated and len(parts) == 1 else None
     return TenantRow(
         key=tenant.pk,
         name=tenant.name,
@@ -109,7 +109,7 @@ def _row(usage: TenantUsage, pools: Iterable[FlavorUsage], use: TenantUse, waiti
         else "",
         indent=min(usage.depth, _DEEPEST),
         parts=[_part(part, used) for part in parts],
-        utilised=labels.compute_percent(use.used, use.granted),
+        utilised=labels.compute_percent(use.used, use.allocated),
         waiting=waiting,
     )
 

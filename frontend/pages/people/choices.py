@@ -5,15 +5,15 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
-from frontend.shell.page_shell import login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required
 from tenants.selectors.user import find_named_groups, find_named_people
 
 
 @require_GET
 @login_required
-def people(request: HttpRequest) -> HttpResponse:
+def find_people(request: HttpRequest) -> HttpResponse:
     """Names that contain `?q=`, of users or with `?kind=group` of groups, as far as the viewer sees them."""
-    who, text = viewer(request), request.GET.get("q", "").strip()[:150]
+    who, text = get_viewer(request), request.GET.get("q", "").strip()[:150]
     if request.GET.get("kind") == "group":
         items = [{"value": name, "note": ""} for name in find_named_groups(viewer=who, text=text)]
     else:

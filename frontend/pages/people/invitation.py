@@ -46,7 +46,7 @@ class FirstPasswordForm(forms.Form):
 
 @never_cache
 @require_http_methods(["GET", "POST"])
-def invitation(request: HttpRequest, user: uuid.UUID, token: str) -> HttpResponse:
+def show_invitation(request: HttpRequest, user: uuid.UUID, token: str) -> HttpResponse:
     """Show the form, for whoever has the link; POST sets the password and signs in."""
     try:
         invited = find_invitation(user, token)

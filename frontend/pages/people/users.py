@@ -24,7 +24,7 @@ from foundation.core.errors import AllotmentError
 from frontend.components import view_models
 from frontend.pages.people.links import console_address
 from frontend.shell.form_actions import run_change, show_refusal, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from frontend.texts.labels import role_word
 from tenants.access import permissions
@@ -81,9 +81,9 @@ class UserLine:
 
 
 @login_required
-def users(request: HttpRequest) -> HttpResponse:
+def show_users(request: HttpRequest) -> HttpResponse:
     """All accounts of people; POST invites somebody or creates an account."""
-    who = viewer(request)
+    who = get_viewer(request)
     permissions.require_permission(who, Permission.MEMBER_EDIT)
     form = UserForm(request.POST if request.method == "POST" else None)
     shown: ShownOnce | None = None
@@ -92,7 +92,7 @@ def users(request: HttpRequest) -> HttpResponse:
             shown = _create(request, who, form.cleaned_data)
         except AllotmentError as error:
             show_refusal(form, error)
-    frame(request, label=_("Users"), trail=_("Operations"))
+    set_frame(request, label=_("Users"), trail=_("Operations"))
     found = user_query(
         viewer=who,
         text=request.GET.get("q", "").strip(),
@@ -114,13 +114,13 @@ def users(request: HttpRequest) -> HttpResponse:
         "mail": bool(settings.EMAIL_HOST),
     }
     answer = render(request, "frontend/people/users.html", context, status=400 if form.errors else 200)
-    return _kept_nowhere(answer) if shown else answer
+    return _never_stored(answer) if shown else answer
 
 
 @login_required
-def user(request: HttpRequest, user: uuid.UUID) -> HttpResponse:
+def show_user(request: HttpRequest, user: uuid.UUID) -> HttpResponse:
     """One account; POST changes it."""
-    who = viewer(request)
+    who = get_viewer(request)
     found = user_get(viewer=who, user_id=user)
     shown: ShownOnce | None = None
     if request.method == "POST":
@@ -129,7 +129,7 @@ def user(request: HttpRequest, user: uuid.UUID) -> HttpResponse:
         if shown is None:
             return redirect("frontend:ops-user", user=found.pk)
         found = user_get(viewer=who, user_id=user)
-    frame(request, label=_("Users"), trail=found.username)
+    set_frame(request, label=_("Users"), trail=found.username)
     overview = user_overviews(viewer=who, users=[found])[0]
     word, tone = STATES[overview.state]
     context = {
@@ -145,10 +145,10 @@ def user(request: HttpRequest, user: uuid.UUID) -> HttpResponse:
         "crumbs": [view_models.Crumb(label=_("Users"), url=reverse("frontend:ops-users"))],
     }
     answer = render(request, "frontend/people/user.html", context)
-    return _kept_nowhere(answer) if shown else answer
+    return _never_stored(answer) if shown else answer
 
 
-def _kept_nowhere(answer: HttpResponse) -> HttpResponse:
+def _never_stored(answer: HttpResponse) -> HttpResponse:
     # The one answer with a secret in it stays nowhere, not even behind the back button.
     answer["Cache-Control"] = "no-store"
     return answer
@@ -196,7 +196,7 @@ def _line(overview: UserOverview) -> UserLine:
 
 
 def _sign_in(overview: UserOverview) -> str:
-    """How the person signs in."""
+    """Return the sign-in method of the user."""
     local = overview.user.has_usable_password()
     if overview.providers:
         return _("Identity provider and password") if local else _("Identity provider (OIDC)")
@@ -236,11 +236,11 @@ def _act(request: HttpRequest, who: User, found: User) -> ShownOnce | None:
     if what == "invite":
         address, links = console_address(request), list[ShownOnce]()
 
-        def renew() -> None:
+        def renew_invitation() -> None:
             made = invitation_renew(acting_user=who, user=found, address=address, expected=version)
             links.append(_link_shown(made.user, f"{address}{made.path}", emailed=made.emailed))
 
-        run_change(request, renew, _("New invitation for %(name)s created") % words)
+        run_change(request, renew_invitation, _("New invitation for %(name)s created") % words)
         return links[0] if links else None
     keys, sessions = request.POST.get("keys") == "on", request.POST.get("sessions") == "on"
     changes: dict[str | None, tuple[Callable[[], object], str]] = {

@@ -13,7 +13,7 @@ from clusters.models import Sharing
 from clusters.selectors.cell import cell_get, cell_list
 from clusters.services.cell import cell_set
 from frontend.shell.form_actions import run_change, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
@@ -37,14 +37,14 @@ class SharingForm(forms.Form):
 
 
 @login_required
-def cells(request: HttpRequest) -> HttpResponse:
+def show_cells(request: HttpRequest) -> HttpResponse:
     """Render the scheduling domains; POST changes the sharing of one."""
-    who = viewer(request)
+    who = get_viewer(request)
     found = cell_list(viewer=who)
     if request.method == "POST":
         _change_sharing(request, who)
         return redirect("frontend:ops-cells")
-    frame(request, label=_("Scheduling domains"), trail=_("Operations"))
+    set_frame(request, label=_("Scheduling domains"), trail=_("Operations"))
     page = {
         "cells": [(cell, *_SHARING[cell.sharing]) for cell in found],
         "choices": [(value, *texts) for value, texts in _SHARING.items()],

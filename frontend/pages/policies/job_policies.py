@@ -21,7 +21,7 @@ from foundation.core.errors import AllotmentError
 from foundation.core.numbers import read_whole
 from frontend.components import view_models
 from frontend.shell.form_actions import run_change, show_refusal, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.job_file import FIELDS, load_text
 from scheduling.models import IdleAction, WorkspacePolicy
 from scheduling.models.workspace_policy import IDLE_WARN_S
@@ -156,7 +156,7 @@ class PolicyForm(forms.Form):
             raise forms.ValidationError(_("Must be a map of names to values."))
         return found
 
-    def statement(self) -> PolicyStatement:
+    def build_statement(self) -> PolicyStatement:
         """Return the input as a policy."""
         values = self.cleaned_data
         images = [line.strip() for line in values["images"].splitlines() if line.strip()]
@@ -199,9 +199,9 @@ def _initial(policy: WorkspacePolicy) -> dict[str, Any]:
 
 
 @login_required
-def policies(request: HttpRequest) -> HttpResponse:
+def show_policies(request: HttpRequest) -> HttpResponse:
     """Every tenant in sight with what it demands."""
-    who = viewer(request)
+    who = get_viewer(request)
     own = {policy.tenant_id: policy for policy in policy_list(viewer=who)}
     depth: dict[uuid.UUID, int] = {}
     lines = []
@@ -210,14 +210,14 @@ def policies(request: HttpRequest) -> HttpResponse:
         policy = own.get(tenant.pk)
         limits = sum(map(len, (policy.minimum, policy.maximum, policy.allowed))) if policy else 0
         lines.append(PolicyLine(tenant, min(depth[tenant.pk], _DEEPEST), _address(tenant), limits, policy))
-    frame(request, label=_("Policies"), trail=_("Operations"))
+    set_frame(request, label=_("Policies"), trail=_("Operations"))
     return render(request, "frontend/policies/policies.html", {"lines": lines})
 
 
 @login_required
-def policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
+def show_policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
     """The policy of one tenant; POST replaces or removes it."""
-    who = viewer(request)
+    who = get_viewer(request)
     place = tenant_get(viewer=who, tenant_id=tenant)
     own = policy_own(viewer=who, tenant=place)
     if request.method != "POST":
@@ -234,7 +234,7 @@ def policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
             policy_set(
                 acting_user=who,
                 tenant=place,
-                statement=form.statement(),
+                statement=form.build_statement(),
                 expected=form.cleaned_data["version"],
             )
         except AllotmentError as error:
@@ -247,10 +247,10 @@ def policy(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
 
 @login_required
 def workspace_policy(request: HttpRequest, workspace: str) -> HttpResponse:
-    """What jobs of a workspace must keep, to read."""
-    who = viewer(request)
+    """Show the policies for jobs of a workspace, read-only."""
+    who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
-    frame(request, place)
+    set_frame(request, place)
     effective = policy_effective(viewer=who, tenant=place)
     page = {
         "place": place,
@@ -286,7 +286,7 @@ def _show(
         )
         for name in LIMITED
     ]
-    frame(request, label=_("Policies"), trail=place.name)
+    set_frame(request, label=_("Policies"), trail=place.name)
     page = {
         "place": place,
         "form": form,

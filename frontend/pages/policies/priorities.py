@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import AllotmentError
 from frontend.pages.tenancy.members import id_of
 from frontend.shell.form_actions import run_change, show_refusal, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.models import PriorityClass, PriorityGrant
 from scheduling.selectors.priority_grant import (
     priority_class_all,
@@ -59,9 +59,9 @@ class ClassForm(forms.Form):
 
 
 @login_required
-def priorities(request: HttpRequest) -> HttpResponse:
+def show_priorities(request: HttpRequest) -> HttpResponse:
     """Classes and grants; POST makes, changes or retires a class, gives a grant or takes it back."""
-    who = viewer(request)
+    who = get_viewer(request)
     form = ClassForm()
     if request.method == "POST":
         answered = _act(request, who)
@@ -69,7 +69,7 @@ def priorities(request: HttpRequest) -> HttpResponse:
             return redirect("frontend:ops-priorities")
         form = answered
     edits = permissions.has_permission(who, Permission.QUEUE_EDIT)
-    frame(request, label=_("Priorities"), trail=_("Operations"))
+    set_frame(request, label=_("Priorities"), trail=_("Operations"))
     page = {
         "classes": priority_class_all().annotate(granted=Count("grants")),
         "grants": [GrantLine(one, _above(who, one.tenant)) for one in priority_grant_list(viewer=who)],

@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import AllotmentError, FieldError, Invalid
 from frontend.components import view_models
 from frontend.shell.form_actions import run_change, show_refusal, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Queue
 from quotas.selectors.queue import queue_get, queue_list
 from quotas.selectors.queue_flavors import find_flavors_named, get_cell_named, queue_flavor_names
@@ -161,9 +161,9 @@ class NewQueueForm(forms.Form):
 
 
 @login_required
-def queues(request: HttpRequest) -> HttpResponse:
+def show_queues(request: HttpRequest) -> HttpResponse:
     """The queues in sight; POST opens one."""
-    who = viewer(request)
+    who = get_viewer(request)
     places = [
         one
         for one in workspace_list(viewer=who)
@@ -178,7 +178,7 @@ def queues(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, _("Queue %(name)s created. Next: assign quota.") % {"name": made.name})
             return redirect(_address(made))
-    frame(request, label=_("Queues"), trail=_("Operations"))
+    set_frame(request, label=_("Queues"), trail=_("Operations"))
     page = {"lines": [_line(queue) for queue in visible_queues(who)], "form": form, "may_open": bool(places)}
     return render(request, "frontend/policies/queues.html", page, status=400 if form.errors else 200)
 
@@ -215,9 +215,9 @@ def _address(queue: Queue) -> str:
 
 
 @login_required
-def queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
+def show_queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
     """One queue; POST gives it a preset or changes its settings."""
-    who = viewer(request)
+    who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     found = queue_get(who, place, queue)
     if request.method != "POST":
@@ -259,8 +259,8 @@ def _delete(request: HttpRequest, who: User, found: Queue) -> str:
         queue_delete, acting_user=who, queue=found, move_to=move_to, expected=version_of(request)
     )
     word = _("Queue %(name)s deleted. Quota returned to the workspace.") % {"name": found.name}
-    gone = run_change(request, delete, word, now=partial(_now, found))
-    return reverse("frontend:ops-queues") if gone else _address(found)
+    deleted = run_change(request, delete, word, now=partial(_now, found))
+    return reverse("frontend:ops-queues") if deleted else _address(found)
 
 
 def _now(queue: Queue) -> str:
@@ -295,7 +295,7 @@ def _initial(queue: Queue) -> dict[str, Any]:
 def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status: int = 200) -> HttpResponse:
     line = _line(found)
     current = preset_of(found)
-    frame(request, label=_("Queues"), trail=found.workspace.name)
+    set_frame(request, label=_("Queues"), trail=found.workspace.name)
     page = {
         "queue": found,
         "line": line,

@@ -17,8 +17,8 @@ from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied, Refused
 from foundation.core.numbers import read_whole
 from frontend.pages.quotas import form
-from frontend.pages.quotas.page import Open, resource_of, resource_word, show
-from frontend.shell.page_shell import login_required, viewer
+from frontend.pages.quotas.page import Open, render_page, resource_of, resource_word
+from frontend.shell.page_shell import get_viewer, login_required
 from quotas.selectors.flavor import find_flavor
 from quotas.selectors.quota_table import NodeQuota, node_quota, quota_node_get, tenant_get
 from quotas.services.quota import NodeAmounts, quota_set
@@ -31,13 +31,15 @@ from tenants.models import User
 @login_required
 def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpResponse:
     """Save what is typed, or show the form again with what is wrong; `fill` only fills it in."""
-    who = viewer(request)
+    who = get_viewer(request)
     found, pool = _place(who, node, flavor)
     typed = form.read_form(request.POST.dict())
     tenant = tenant_get(who, request.POST.get("tenant", "").replace("\x00", ""))
     try:
         if "fill" in request.POST:
-            return show(request, tenant, Open(found, pool, form.fill_gpus(request.POST.dict(), found, pool)))
+            return render_page(
+                request, tenant, Open(found, pool, form.fill_gpus(request.POST.dict(), found, pool))
+            )
         revision = quota_set(
             acting_user=who,
             node=found.node,
@@ -49,8 +51,8 @@ def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespon
     except (NotFound, PermissionDenied):
         raise
     except AllotmentError as error:
-        opened = Open(found, pool, typed.marked(error.errors))
-        return show(request, tenant, opened, error.detail, status=error.status)
+        opened = Open(found, pool, typed.mark_errors(error.errors))
+        return render_page(request, tenant, opened, error.detail, status=error.status)
     if revision is None:
         messages.info(request, _("No changes to save."))
     else:
@@ -62,8 +64,8 @@ def save(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespon
 @require_POST
 @login_required
 def check(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpResponse:
-    """What saving would do; writes nothing."""
-    who = viewer(request)
+    """Preview the change; writes nothing."""
+    who = get_viewer(request)
     found, pool = _place(who, node, flavor)
     typed = form.read_form(request.POST.dict())
     effect: dict[str, Any]

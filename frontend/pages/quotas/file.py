@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import AllotmentError, NotFound
 from frontend.components import view_models
 from frontend.pages.quotas.rows import TITLES
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.files import FILE_BOUNDS, FileFormat
 from quotas.services.quota import Shrink
 from quotas.services.quota_files.quota_file import (
@@ -77,8 +77,8 @@ class FileForm(forms.Form):
             self.add_error("upload", _("Select a file, or paste its content."))
         return {**values, "text": text}
 
-    def file(self) -> QuotaFile:
-        """What is to be read."""
+    def read_file(self) -> QuotaFile:
+        """Return the quota file that was uploaded or pasted."""
         kind = FileFormat(self.cleaned_data["kind"])
         return QuotaFile(self.cleaned_data["text"], kind, f"quotas.{kind.value}")
 
@@ -86,14 +86,14 @@ class FileForm(forms.Form):
 @login_required
 def quota_file(request: HttpRequest) -> HttpResponse:
     """The form; POST shows the difference, and with `do=apply` sets it."""
-    who = viewer(request)
+    who = get_viewer(request)
     if request.method != "POST":
         return _show(request, FileForm(), None)
     form = FileForm(request.POST, request.FILES)
     if not form.is_valid():
         return _show(request, form, None, status=400)
     try:
-        difference = quota_file_check(acting_user=who, file=form.file())
+        difference = quota_file_check(acting_user=who, file=form.read_file())
         if request.POST.get("do") == "apply":
             _apply(request, who, form)
             return redirect("frontend:ops-quotas")
@@ -112,7 +112,7 @@ def _apply(request: HttpRequest, who: User, form: FileForm) -> None:
     chosen = form.cleaned_data["shrink"]
     quota_file_apply(
         acting_user=who,
-        file=form.file(),
+        file=form.read_file(),
         reason=form.cleaned_data["reason"],
         shrink=Shrink(chosen) if chosen else None,
     )
@@ -122,7 +122,7 @@ def _apply(request: HttpRequest, who: User, form: FileForm) -> None:
 def _show(
     request: HttpRequest, form: FileForm, difference: QuotaDifference | None, status: int = 200
 ) -> HttpResponse:
-    frame(request, label=_("Quotas"), trail=_("File"))
+    set_frame(request, label=_("Quotas"), trail=_("File"))
     page = {
         "form": form,
         "checked": difference is not None,

@@ -68,7 +68,7 @@ class Typed:
     def choice(self) -> Shrink | None:
         return Shrink(self.shrink) if self.shrink in list(Shrink) else None
 
-    def marked(self, errors: Sequence[FieldError]) -> Typed:
+    def mark_errors(self, errors: Sequence[FieldError]) -> Typed:
         """The same with the errors beside their boxes."""
         by_name = {error.field: error.message for error in errors}
         rows = [

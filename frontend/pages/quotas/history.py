@@ -20,7 +20,7 @@ from django.views.decorators.http import require_POST
 from foundation.core.errors import Conflict, Refused
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
-from frontend.shell.page_shell import login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required
 from quotas.models import QuotaChange, QuotaRevision
 from quotas.selectors.quota_history import quota_revision_get
 from quotas.services.quota import Shrink
@@ -69,7 +69,7 @@ def history_entry(who: User, revision: QuotaRevision) -> HistoryEntry:
 
 
 def change_lines(change: QuotaChange) -> list[str]:
-    """What became of each limit of a change: `Team A · a100 · Compute: 8 cards → 12 cards`."""
+    """Describe each limit of a change: `Team A · a100 · Compute: 8 cards → 12 cards`."""
     resource = Resource(change.resource)
     tenant = change.node.tenant.name
     name = f"{tenant} / {change.node.queue.name}" if change.node.is_queue else tenant
@@ -95,9 +95,9 @@ def _may_edit(who: User, change: QuotaChange) -> bool:
 
 @require_POST
 @login_required
-def revert(request: HttpRequest, revision: uuid.UUID) -> HttpResponse:
+def post_revert(request: HttpRequest, revision: uuid.UUID) -> HttpResponse:
     """Take a change back, and return to where it was asked for."""
-    who = viewer(request)
+    who = get_viewer(request)
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
         back = reverse("frontend:ops-quotas")

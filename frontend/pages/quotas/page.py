@@ -22,7 +22,7 @@ from frontend.components import view_models
 from frontend.pages.quotas.form import Typed, form_of
 from frontend.pages.quotas.history import history_entry
 from frontend.pages.quotas.rows import TITLES, Links, pool_tables
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.flavor import list_flavors
 from quotas.selectors.quota_history import quota_history
 from quotas.selectors.quota_table import NodeQuota, quota_nodes, tenant_get, tenant_quota_table
@@ -47,29 +47,29 @@ class Open:
 @login_required
 def ops_quotas(request: HttpRequest) -> HttpResponse:
     """A tenant's quota among its children; `?tenant=` names it, the topmost in sight is the first."""
-    who = viewer(request)
+    who = get_viewer(request)
     seen = tenant_list(viewer=who)
     slug = request.GET.get("tenant", "").replace("\x00", "")
     if not slug and not seen:
         raise NotFound
     tenant = tenant_get(who, slug or seen[0].slug)
-    return show(request, tenant)
+    return render_page(request, tenant)
 
 
 @require_GET
 @login_required
 def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
-    """What a workspace has, to read."""
-    place = workspace_get(viewer=viewer(request), slug=workspace)
-    frame(request, place)
+    """Show the quota of a workspace, read-only."""
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
+    set_frame(request, place)
     return render(request, "frontend/quotas/quotas.html", _context(request, place, None, "", ops=False))
 
 
-def show(
+def render_page(
     request: HttpRequest, tenant: Tenant, opened: Open | None = None, refusal: str = "", status: int = 200
 ) -> HttpResponse:
     """The page with a form that was refused, or without one unless the address asks for it."""
-    frame(request, label=_("Quotas"), trail=tenant.name)
+    set_frame(request, label=_("Quotas"), trail=tenant.name)
     found = _context(request, tenant, opened, refusal, ops=True)
     return render(request, "frontend/quotas/quotas.html", found, status=status)
 
@@ -88,7 +88,7 @@ def resource_word(resource: Resource) -> str:
 def _context(
     request: HttpRequest, tenant: Tenant, opened: Open | None, refusal: str, *, ops: bool
 ) -> dict[str, Any]:
-    who, resource = viewer(request), resource_of(request)
+    who, resource = get_viewer(request), resource_of(request)
     cells = _cells(who, tenant)
     cell = next((c for c in cells if c.name == request.GET.get("cell")), cells[0] if cells else None)
     nodes = tenant_quota_table(who, tenant, cell) if cell else []

@@ -73,7 +73,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where a line leads to: the tenant's own page, and the form; empty where there is none."""
+    """The links of a row: the tenant's own page, and the form; empty where there is none."""
 
     open: Callable[[NodeQuota], str]
     edit: Callable[[NodeQuota, Flavor], str]

@@ -45,7 +45,7 @@ def mark_errors(
         if match and int(match[1]) < len(items):
             error = replace(error, field=f"{items[int(match[1])]['resource']}.{match[2]}")
         found.append(error)
-    return typed.marked(found)
+    return typed.mark_errors(found)
 
 
 def requested_form(node: NodeQuota, pool: Flavor, items: Sequence[Mapping[str, Any]]) -> form.Typed:

@@ -21,7 +21,7 @@ from foundation.core.errors import AllotmentError, NotFound
 from foundation.core.numbers import read_whole
 from frontend.pages.requests import labels
 from frontend.shell.form_actions import run_change, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from quotas.models import Budget, BudgetAction
 from quotas.selectors.budget import BudgetUse, budget_get, budget_list
@@ -36,7 +36,7 @@ _TONES = {"ok": "running", "warning": "waiting", "exhausted": "failed"}
 
 
 class BudgetForm(forms.Form):
-    """What can be changed of a budget."""
+    """The fields of a budget that can be changed."""
 
     gpu_hours = forms.IntegerField(
         label=gettext_lazy("GPU-hours per month"), min_value=0, max_value=HOURS_MAX
@@ -107,10 +107,10 @@ def budget_table_row(use: BudgetUse, *, form: BudgetForm | None = None) -> Budge
 
 
 @login_required
-def budgets(request: HttpRequest) -> HttpResponse:
+def show_budgets(request: HttpRequest) -> HttpResponse:
     """All in sight with their bars; POST sets, changes or deletes one."""
-    who = viewer(request)
-    frame(request, label=_("Budgets"))
+    who = get_viewer(request)
+    set_frame(request, label=_("Budgets"))
     tenants = [
         t for t in tenant_list(viewer=who) if permissions.has_permission(who, Permission.QUOTA_EDIT, t.parent)
     ]

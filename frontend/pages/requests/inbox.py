@@ -19,7 +19,7 @@ from frontend.components import view_models
 from frontend.pages.quotas import form
 from frontend.pages.requests import amounts, labels
 from frontend.pages.requests.own_requests import PER_PAGE, request_row
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaRequest, RequestState
 from quotas.selectors.flavor import find_flavor_named
 from quotas.selectors.quota_request import quota_request_get, quota_requests
@@ -33,10 +33,10 @@ from tenants.models import User
 
 @require_GET
 @login_required
-def inbox(request: HttpRequest) -> HttpResponse:
+def show_inbox(request: HttpRequest) -> HttpResponse:
     """Requests in sight; those that wait for a decision unless the address says otherwise."""
-    who, state = viewer(request), request.GET.get("state", "")
-    frame(request, label=_("Quota requests"))
+    who, state = get_viewer(request), request.GET.get("state", "")
+    set_frame(request, label=_("Quota requests"))
     rows = quota_requests(who)
     if state != "all":
         rows = rows.filter(state=RequestState.PENDING)
@@ -47,9 +47,9 @@ def inbox(request: HttpRequest) -> HttpResponse:
 
 
 @login_required
-def one(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
+def show_request(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
     """One request with its evidence; POST decides."""
-    who = viewer(request)
+    who = get_viewer(request)
     found = quota_request_get(who, quota_request)
     if request.method == "POST":
         return _decide(request, who, found)
@@ -58,9 +58,9 @@ def one(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
 
 @require_GET
 @login_required
-def effect(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
-    """What approving would do; writes nothing."""
-    who = viewer(request)
+def show_effect(request: HttpRequest, quota_request: uuid.UUID) -> HttpResponse:
+    """Preview the effect of an approval; writes nothing."""
+    who = get_viewer(request)
     found = quota_request_get(who, quota_request)
     context: dict[str, Any]
     try:
@@ -113,7 +113,7 @@ def _show(
     status: int = 200,
     typed: form.Typed | None = None,
 ) -> HttpResponse:
-    frame(request, label=_("Quota requests"), trail=labels.node_word(found.node))
+    set_frame(request, label=_("Quota requests"), trail=labels.node_word(found.node))
     pool, node = _pool(found), node_quota(who, found.node)
     pending = found.state == RequestState.PENDING
     context: dict[str, Any] = {

@@ -48,12 +48,12 @@ _LIMITS: Final = {
 
 
 def node_word(node: QuotaNode) -> str:
-    """What a quota belongs to: the tenant, or its queue."""
+    """Return the name of a quota node: the tenant, or its queue."""
     return f"{node.tenant.name} / {node.queue.name}" if node.is_queue else node.tenant.name
 
 
 def wish_lines(items: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is asked, from and to: `a100 · Compute: 8 cards → 12 cards`."""
+    """Describe the requested change: `a100 · Compute: 8 cards → 12 cards`."""
     was = {_place(item): item for item in current}
     lines = []
     for item in items:
@@ -67,7 +67,7 @@ def wish_lines(items: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str
 
 
 def _amount(resource: Resource, value: int | None) -> str:
-    """As elsewhere, but compute in GPUs: its line says already that it is compute."""
+    """Format an amount; compute is in GPUs, because its row says already that it is compute."""
     if resource is Resource.GPU_CORES and value is not None:
         return _("%(n)s GPUs") % {"n": formats.format_number(value / 100, 0 if value % 100 == 0 else 2)}
     return format_amount(resource, value)
@@ -78,7 +78,7 @@ def _place(item: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def loan_lines(amounts: Iterable[Any]) -> list[str]:
-    """What is lent: `a100 · Cards and slices: 4 cards`."""
+    """Describe the amounts of a temporary quota: `a100 · Cards and slices: 4 cards`."""
     return [
         f"{row.flavor.name} · {TITLES[Resource(row.resource)]}: {_amount(Resource(row.resource), row.amount)}"
         for row in amounts
@@ -86,7 +86,7 @@ def loan_lines(amounts: Iterable[Any]) -> list[str]:
 
 
 def evidence_facts(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What speaks for and against, each with its value, or with why there is none."""
+    """Return the evidence for and against, each with its value, or with why there is none."""
     use, idle, pending = (evidence.get(name, {}) for name in ("use", "idle", "pending"))
     days = evidence.get("days", 30)
     if "missing" in use or not use:

@@ -1,4 +1,4 @@
-"""What a job that waits lacks of a pool, for the form that asks for it."""
+"""The shortage of a pending job in a pool, for the form that requests quota."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tenants.models import Tenant, User
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What one job lacks of one pool, and which quota keeps it from having that.
+    """The shortage of one job in one pool, and the quota that causes it.
 
     `unassigned` is what the workspace could give by itself, where that is not enough; empty otherwise.
     """

@@ -1,4 +1,4 @@
-"""What a workspace may use beside its quota: budgets, GPU-hours by month, and limits of its users."""
+"""Limits of a workspace beside its quota: budgets, GPU-hours by month, and limits of its users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from frontend.components.people_field import PeopleInput
 from frontend.pages.quotas.rows import TITLES
 from frontend.pages.requests.budgets import budget_table_row as budget_row
 from frontend.shell.form_actions import run_change, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import UserLimit
 from quotas.selectors.budget import gpu_hours_by_month, workspace_budgets
 from quotas.selectors.user_limit import user_limit_get, user_limit_list
@@ -74,11 +74,11 @@ class LimitRow:
 
 
 @login_required
-def limits(request: HttpRequest, workspace: str) -> HttpResponse:
+def show_limits(request: HttpRequest, workspace: str) -> HttpResponse:
     """All of it; POST sets or deletes a limit."""
-    who = viewer(request)
+    who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
-    frame(request, place)
+    set_frame(request, place)
     form, refusal = LimitForm(), ""
     if request.method == "POST" and request.POST.get("do") == "delete":
         _delete(request, who, place)
@@ -136,12 +136,12 @@ def _delete(request: HttpRequest, who: User, place: Tenant) -> None:
         raise NotFound from error
     found = user_limit_get(who, place, pk)
 
-    def now() -> str:
+    def describe_now() -> str:
         amount = format_amount(Resource(found.resource), found.amount)
         return _("Limit is now %(amount)s.") % {"amount": amount}
 
     delete = partial(user_limit_delete, acting_user=who, limit=found, version=version_of(request))
-    run_change(request, delete, _("User limit deleted"), now=now)
+    run_change(request, delete, _("User limit deleted"), now=describe_now)
 
 
 def _rows(limits: Sequence[UserLimit] | Any) -> list[LimitRow]:

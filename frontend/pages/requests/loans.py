@@ -23,7 +23,7 @@ from frontend.pages.quotas.form import TYPED
 from frontend.pages.quotas.rows import TITLES
 from frontend.pages.requests import labels
 from frontend.shell.form_actions import run_change, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Override, OverrideState, QuotaNode
 from quotas.selectors.flavor import list_flavors
 from quotas.selectors.override import override_get, override_list
@@ -37,7 +37,7 @@ _MOMENT = {"type": "datetime-local"}
 
 
 class LoanForm(forms.Form):
-    """Who lends what to whom, and when; amounts in the resource's own unit."""
+    """The form of a temporary quota: tenants, times, and amounts in the resource's own unit."""
 
     lender = forms.ChoiceField(label=gettext_lazy("From tenant"))
     borrower = forms.ChoiceField(label=gettext_lazy("To tenant"))
@@ -83,11 +83,11 @@ class LoanForm(forms.Form):
 
     @property
     def beside(self) -> list[forms.BoundField]:
-        """What may be lent beside the GPUs."""
+        """Return the fields of resources that can be lent beside the GPUs."""
         return [self[Resource.CPU.value], self[Resource.MEMORY.value]]
 
-    def amounts(self, pool: Flavor) -> list[LoanAmount]:
-        """What is lent, GPUs as cards, compute and memory."""
+    def list_amounts(self, pool: Flavor) -> list[LoanAmount]:
+        """Return the lent amounts: GPUs as cards, compute and memory."""
         values = self.cleaned_data
         gpus = values.get("gpus") or 0
         wanted = {
@@ -101,7 +101,7 @@ class LoanForm(forms.Form):
 
 
 class EndForm(forms.Form):
-    """Until when a loan lasts."""
+    """The end of a temporary quota."""
 
     ends_at = forms.DateTimeField(
         label=gettext_lazy("Until"),
@@ -126,10 +126,10 @@ class LoanRow:
 
 
 @login_required
-def loans(request: HttpRequest) -> HttpResponse:
+def show_loans(request: HttpRequest) -> HttpResponse:
     """The list and the form; POST lends, or ends a loan."""
-    who = viewer(request)
-    frame(request, label=_("Temporary quota"))
+    who = get_viewer(request)
+    set_frame(request, label=_("Temporary quota"))
     nodes = [node for node in quota_nodes(who) if node.parent_id is not None or not node.is_queue]
     cells = {node.cell_id for node in nodes}
     pools = sorted(list_flavors(cells), key=lambda pool: (not pool.card_model, pool.name, str(pool.pk)))
@@ -167,7 +167,7 @@ def _lend(who: User, form: LoanForm, nodes: Sequence[QuotaNode], pools: Sequence
             acting_user=who,
             lender=by_id[values["lender"]],
             borrower=by_id[values["borrower"]],
-            amounts=form.amounts(pool),
+            amounts=form.list_amounts(pool),
             starts_at=values["starts_at"],
             ends_at=values["ends_at"],
             reason=values["reason"],
@@ -203,10 +203,10 @@ def _move_end(request: HttpRequest, who: User) -> None:
         version=version_of(request),
     )
 
-    def now() -> str:
+    def describe_now() -> str:
         return _("Current end time: %(time)s.") % {"time": f"{found.ends_at:%Y-%m-%d %H:%M} UTC"}
 
-    run_change(request, move, _("End time updated"), now=now)
+    run_change(request, move, _("End time updated"), now=describe_now)
 
 
 def _end(request: HttpRequest, who: User) -> None:

@@ -24,7 +24,7 @@ from frontend.pages.requests import amounts, labels
 from frontend.pages.requests.lack import Lack, fill_in, read_lack
 from frontend.pages.tenancy.tenant_tree import crumbs_to
 from frontend.shell.form_actions import run_change
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import OPEN_STATES, QuotaNode, QuotaRequest, RequestState
 from quotas.selectors.flavor import list_flavors
 from quotas.selectors.quota_request import request_nodes, workspace_request_get, workspace_requests
@@ -39,7 +39,7 @@ PER_PAGE = 20
 
 
 class AskForm(forms.Form):
-    """What stands beside the limits."""
+    """The fields beside the limits."""
 
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
@@ -71,7 +71,7 @@ class RequestRow:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What more is asked of: one quota in one pool. `lack` is what the job that led here lacks of it."""
+    """The subject of a request: one quota in one pool. `lack` is the shortage of the job that led here."""
 
     nodes: Sequence[QuotaNode]
     pools: Sequence[Flavor]
@@ -81,21 +81,21 @@ class Subject:
 
 
 @login_required
-def requests(request: HttpRequest, workspace: str) -> HttpResponse:
+def show_requests(request: HttpRequest, workspace: str) -> HttpResponse:
     """The form and the list of a workspace; POST asks, or answers."""
-    place = workspace_get(viewer=viewer(request), slug=workspace)
-    frame(request, place)
-    return _page(request, viewer(request), place)
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
+    set_frame(request, place)
+    return _page(request, get_viewer(request), place)
 
 
 @login_required
 def folder_requests(request: HttpRequest, tenant: UUID) -> HttpResponse:
     """The same of a folder, on the operators' side, where folders are; a workspace has its own page."""
-    place = tenant_get(viewer=viewer(request), tenant_id=tenant)
+    place = tenant_get(viewer=get_viewer(request), tenant_id=tenant)
     if place.is_workspace:
         return redirect(_here(place))
-    frame(request, label=_("All tenants"), trail=_("Operations"))
-    return _page(request, viewer(request), place)
+    set_frame(request, label=_("All tenants"), trail=_("Operations"))
+    return _page(request, get_viewer(request), place)
 
 
 def _here(place: Tenant) -> str:
@@ -178,8 +178,8 @@ def _answer(request: HttpRequest, who: User, place: Tenant, what: str) -> None:
 
 
 def _subject(request: HttpRequest, who: User, place: Tenant) -> Subject | None:
-    """What the address names, or what blocks the job that it names; else the whole tenant and the first pool
-    with GPUs. None without a quota.
+    """Return the subject in the address, or the one that blocks the job that it names; else the whole tenant
+    and the first pool with GPUs. None without a quota.
 
     A queue's own quota is divided inside the workspace; who wants more than that asks for the workspace.
     """
@@ -213,7 +213,7 @@ def _show(
     refusal: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    who = viewer(request)
+    who = get_viewer(request)
     page = Paginator(workspace_requests(who, place), PER_PAGE).get_page(request.GET.get("page"))
     admin = permissions.has_permission(who, Permission.QUOTA_EDIT, place)
     context: dict[str, Any] = {
@@ -237,19 +237,20 @@ def _show(
 
 
 def _links(place: Tenant, subject: Subject) -> dict[str, list[dict[str, Any]]]:
-    """Where each quota and each pool is asked for."""
+    """Return the links to the form of each quota and each pool."""
     page = _here(place)
 
-    def link(label: str, node: UUID, pool: UUID, *, current: bool) -> dict[str, Any]:
+    def build_link(label: str, node: UUID, pool: UUID, *, current: bool) -> dict[str, Any]:
         query = urlencode({"node": node, "flavor": pool})
         return {"label": label, "url": f"{page}?{query}#ask", "current": current}
 
     own, pool = subject.node.node.pk, subject.pool.pk
     return {
         "nodes": [
-            link(labels.node_word(node), node.pk, pool, current=node.pk == own) for node in subject.nodes
+            build_link(labels.node_word(node), node.pk, pool, current=node.pk == own)
+            for node in subject.nodes
         ],
-        "pools": [link(each.name, own, each.pk, current=each.pk == pool) for each in subject.pools],
+        "pools": [build_link(each.name, own, each.pk, current=each.pk == pool) for each in subject.pools],
     }
 
 

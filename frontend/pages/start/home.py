@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from frontend.shell import navigation
-from frontend.shell.page_shell import REMEMBERED, frame, login_required, viewer
+from frontend.shell.page_shell import REMEMBERED, get_viewer, login_required, set_frame
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.selectors.member import membership_list
@@ -14,16 +14,16 @@ from tenants.selectors.tenant import workspace_list
 
 
 @login_required
-def home(request: HttpRequest) -> HttpResponse:
+def redirect_home(request: HttpRequest) -> HttpResponse:
     """Send the visitor to where their work is."""
-    who = viewer(request)
+    who = get_viewer(request)
     member = any(membership.tenant_id for membership in membership_list(viewer=who))
     overview = navigation.find_address("frontend:ops-overview")
     if not member and overview and permissions.has_permission(who, Permission.CLUSTER_VIEW):
         return redirect(overview)
     slugs = [workspace.slug for workspace in workspace_list(viewer=who)]
     if not slugs:
-        frame(request)
+        set_frame(request)
         return render(request, "frontend/account/no_workspace.html")
     remembered = request.session.get(REMEMBERED)
     slug = remembered if remembered in slugs else slugs[0]

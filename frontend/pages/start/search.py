@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 
 from clusters.selectors.node import NodeFilter, node_list
 from frontend.pages.jobs.addresses import job_address, node_address
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from scheduling.selectors.search import job_find
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -17,9 +17,9 @@ _LIMIT = 20
 
 
 @login_required
-def search(request: HttpRequest) -> HttpResponse:
+def show_results(request: HttpRequest) -> HttpResponse:
     """Everything in the viewer's sight whose name holds `?q=`; a single hit is opened at once."""
-    who, text = viewer(request), request.GET.get("q", "").strip()
+    who, text = get_viewer(request), request.GET.get("q", "").strip()
     jobs = job_find(viewer=who, text=text, limit=_LIMIT) if text else []
     nodes = _nodes(who, text) if text else []
     addresses = [
@@ -28,7 +28,7 @@ def search(request: HttpRequest) -> HttpResponse:
     ]
     if len(addresses) == 1 and addresses[0]:
         return redirect(addresses[0])
-    frame(request)
+    set_frame(request)
     page = {"text": text, "jobs": jobs, "nodes": nodes, "limit": _LIMIT}
     return render(request, "frontend/account/search.html", page)
 

@@ -18,7 +18,7 @@ from frontend.components import view_models
 from frontend.components.people_field import PeopleInput
 from frontend.pages.tenancy.members import id_of
 from frontend.shell.form_actions import run_change, show_refusal, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from tenants.models import Group, User
 from tenants.selectors.account import group_get, group_list, group_people, user_get, user_named
 from tenants.services.group import group_add, group_create, group_delete, group_remove, group_update
@@ -46,9 +46,9 @@ class AddPersonForm(forms.Form):
 
 
 @login_required
-def groups(request: HttpRequest) -> HttpResponse:
+def show_groups(request: HttpRequest) -> HttpResponse:
     """All groups; POST makes one."""
-    who = viewer(request)
+    who = get_viewer(request)
     shown = group_list(viewer=who)
     form = GroupForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
@@ -59,15 +59,15 @@ def groups(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, _("Group %(name)s created") % {"name": made.name})
             return redirect("frontend:ops-group", group=made.pk)
-    frame(request, label=_("Groups"), trail=_("Operations"))
+    set_frame(request, label=_("Groups"), trail=_("Operations"))
     status = 400 if form.errors else 200
     return render(request, "frontend/tenancy/groups.html", {"groups": shown, "form": form}, status=status)
 
 
 @login_required
-def group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
+def show_group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
     """One group with its people; POST changes either, or removes the group."""
-    who = viewer(request)
+    who = get_viewer(request)
     found = group_get(viewer=who, group_id=group)
     form = GroupForm(initial={"name": found.name, "claim": found.claim or ""})
     adding = AddPersonForm()
@@ -80,8 +80,8 @@ def group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
         elif what == "delete":
             word = _("Group %(name)s deleted") % {"name": found.name}
             remove = partial(group_delete, acting_user=who, group=found, expected=version_of(request))
-            gone = run_change(request, remove, word, now=partial(_now, found))
-            return redirect("frontend:ops-groups") if gone else redirect("frontend:ops-group", group=group)
+            deleted = run_change(request, remove, word, now=partial(_now, found))
+            return redirect("frontend:ops-groups") if deleted else redirect("frontend:ops-group", group=group)
         elif what == "add":
             adding = AddPersonForm(request.POST)
             if adding.is_valid() and _added(request, who, found, adding):
@@ -89,7 +89,7 @@ def group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
         else:
             _remove(request, who, found)
             return redirect("frontend:ops-group", group=found.pk)
-    frame(request, label=_("Groups"), trail=found.name)
+    set_frame(request, label=_("Groups"), trail=found.name)
     page = {
         "group": found,
         "people": group_people(viewer=who, group=found),

@@ -1,4 +1,4 @@
-"""Who belongs to a tenant: roles given here and above, and what each person may do because of them."""
+"""Members of a tenant: roles given here and above, and the permissions that follow for each person."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy
 from foundation.core.errors import AllotmentError, NotFound
 from frontend.components.people_field import PeopleInput
 from frontend.shell.form_actions import run_change, show_refusal, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts.labels import role_word
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -45,7 +45,7 @@ class MemberLine:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """What one person may do here: the roles in words, and the points."""
+    """One person's access here: the roles in words, and the permissions."""
 
     username: str
     sources: Sequence[str]
@@ -78,14 +78,14 @@ class AddMemberForm(forms.Form):
 @login_required
 def workspace_members(request: HttpRequest, workspace: str) -> HttpResponse:
     """The members of a workspace; POST adds, changes or removes one."""
-    who = viewer(request)
+    who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     form: AddMemberForm | None = None
     if request.method == "POST":
         form = apply_form(request, who, place)
         if form is None:
             return redirect("frontend:workspace-members", workspace=workspace)
-    frame(request, place)
+    set_frame(request, place)
     page = card_of(who, place, reverse("frontend:workspace-members", args=[workspace]), form)
     status = 400 if form else 200
     return render(request, "frontend/tenancy/members.html", page | {"workspace": place}, status=status)
@@ -98,7 +98,7 @@ def role_choices(who: User, place: Tenant) -> list[tuple[str, str]]:
 
 
 def card_of(who: User, place: Tenant, url: str, form: AddMemberForm | None = None) -> dict[str, Any]:
-    """What the card of members shows; its forms post to `url`. `form` is one that was refused."""
+    """Return the data of the card of members; its forms post to `url`. `form` is one that was refused."""
     roles = role_choices(who, place)
     return {
         "member_form": form or AddMemberForm(roles=roles),
@@ -148,13 +148,13 @@ def apply_form(request: HttpRequest, who: User, place: Tenant) -> AddMemberForm 
     member = member_get(viewer=who, tenant=place, member_id=id_of(asked.get("member", "")))
     role, version = role_word(member.role_name), version_of(request)
 
-    def now() -> str:
+    def describe_now() -> str:
         return _("Role of %(name)s is now %(role)s") % {"name": member.subject_name, "role": role}
 
     if what == "remove":
         word = _("%(name)s removed") % {"name": member.subject_name}
         remove = partial(member_remove, acting_user=who, member=member, expected=version)
-        run_change(request, remove, word, now=now)
+        run_change(request, remove, word, now=describe_now)
     else:
         run_change(
             request,
@@ -167,7 +167,7 @@ def apply_form(request: HttpRequest, who: User, place: Tenant) -> AddMemberForm 
                 expected=version,
             ),
             _("Role of %(name)s updated") % {"name": member.subject_name},
-            now=now,
+            now=describe_now,
         )
     return None
 

@@ -21,7 +21,7 @@ from foundation.core.errors import AllotmentError
 from frontend.pages.tenancy.members import id_of
 from frontend.pages.tenancy.tenant_tree import crumbs_to
 from frontend.shell.form_actions import run_change, show_refusal, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts.labels import role_word
 from tenants.access import permissions
 from tenants.access.permission_points import PLATFORM_POINTS
@@ -61,7 +61,7 @@ class RoleLine:
     origin: str
 
 
-class RoleForm(forms.Form):
+class TenantRoleForm(forms.Form):
     """A role: name, description, and a tick for each permission."""
 
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
@@ -79,12 +79,12 @@ class RoleForm(forms.Form):
 
 
 @login_required
-def roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse:
+def show_roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse:
     """The roles that may be given at a tenant, or on the platform; POST makes, changes or removes one.
 
     `?role=` opens one of those that were made here.
     """
-    who = viewer(request)
+    who = get_viewer(request)
     place = tenant_get(viewer=who, tenant_id=tenant) if tenant else None
     permissions.require_permission(who, Permission.MEMBER_EDIT, place)
     wanted = request.POST.get("role") or request.GET.get("role")
@@ -95,12 +95,12 @@ def roles(request: HttpRequest, tenant: uuid.UUID | None = None) -> HttpResponse
         run_change(request, remove, word, now=partial(_now, opened))
         return redirect(_address(place))
     offered = [point for point in Permission if place is None or point not in PLATFORM_POINTS]
-    form = RoleForm(
+    form = TenantRoleForm(
         request.POST if request.method == "POST" else None, initial=_initial(opened), offered=offered
     )
     if request.method == "POST" and form.is_valid() and _saved(request, who, place, opened, form):
         return redirect(_address(place))
-    frame(request, label=_("Roles"), trail=place.name if place else _("Platform"))
+    set_frame(request, label=_("Roles"), trail=place.name if place else _("Platform"))
     page = {
         "place": place,
         "lines": _lines(who, place),
@@ -121,7 +121,7 @@ def _initial(role: CustomRole | None) -> dict[str, Any]:
 
 
 def _saved(
-    request: HttpRequest, who: User, place: Tenant | None, opened: CustomRole | None, form: RoleForm
+    request: HttpRequest, who: User, place: Tenant | None, opened: CustomRole | None, form: TenantRoleForm
 ) -> bool:
     values = form.cleaned_data
     points = [Permission(word) for word in values["points"]]

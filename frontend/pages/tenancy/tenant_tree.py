@@ -19,7 +19,7 @@ from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.components import view_models
 from frontend.pages.tenancy import members
 from frontend.shell.form_actions import run_change, show_refusal, version_of
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
 from quotas.selectors.team import team_parents
 from tenants.access import permissions
@@ -69,12 +69,12 @@ class NewTenantForm(forms.Form):
 
 
 @login_required
-def tree(request: HttpRequest) -> HttpResponse:
+def show_tree(request: HttpRequest) -> HttpResponse:
     """The whole tree that the viewer may see."""
-    who = viewer(request)
+    who = get_viewer(request)
     archived = request.GET.get("archived") == "1"
     shown = tenant_list(viewer=who, archived=archived)
-    frame(request, label=_("All tenants"), trail=_("Operations"))
+    set_frame(request, label=_("All tenants"), trail=_("Operations"))
     page = {
         "rows": _rows(shown),
         "may_add_team": bool(team_parents(who)),
@@ -91,7 +91,7 @@ def _rows(shown: list[Tenant]) -> list[TenantTreeRow]:
     for tenant in shown:
         depth[tenant.pk] = depth[tenant.parent_id] + 1 if tenant.parent_id in depth else 0
     below = {
-        tenant.pk: [other for other in shown if other.pk != tenant.pk and tenant.contains(other)]
+        tenant.pk: [other for other in shown if other.pk != tenant.pk and tenant.contains_tenant(other)]
         for tenant in shown
         if not tenant.is_workspace
     }
@@ -112,9 +112,9 @@ def _address(tenant: Tenant) -> str:
 
 
 @login_required
-def tenant(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
+def show_tenant(request: HttpRequest, tenant: uuid.UUID) -> HttpResponse:
     """One tenant; POST creates below it, renames, moves, archives or restores it, or changes members."""
-    who = viewer(request)
+    who = get_viewer(request)
     place = tenant_get(viewer=who, tenant_id=tenant)
     if request.method == "POST":
         answer = _act(request, who, place)
@@ -132,7 +132,7 @@ def _show(
     above = place.parent
     decides = above is not None and permissions.has_permission(who, Permission.TENANT_EDIT, above)
     edits = permissions.has_permission(who, Permission.TENANT_EDIT, place)
-    frame(request, label=_("All tenants"), trail=_("Operations"))
+    set_frame(request, label=_("All tenants"), trail=_("Operations"))
     page: dict[str, Any] = {
         "place": place,
         "crumbs": _crumbs(who, place),
@@ -157,7 +157,9 @@ def _show(
 
 def _crumbs(who: User, place: Tenant) -> list[view_models.Crumb]:
     """The tenants above, as far as the viewer may see them."""
-    above = [t for t in tenant_list(viewer=who, archived=True) if t.pk != place.pk and t.contains(place)]
+    above = [
+        t for t in tenant_list(viewer=who, archived=True) if t.pk != place.pk and t.contains_tenant(place)
+    ]
     crumbs = [
         view_models.Crumb(label=t.name, url=_address(t)) for t in sorted(above, key=lambda t: len(t.path))
     ]
@@ -176,14 +178,14 @@ def _targets(who: User, place: Tenant) -> list[Tenant]:
         folder
         for folder in tenant_list(viewer=who)
         if not folder.is_workspace
-        and not place.contains(folder)
+        and not place.contains_tenant(folder)
         and folder.pk != place.parent_id
         and permissions.has_permission(who, Permission.TENANT_EDIT, folder)
     ]
 
 
 def _preview(request: HttpRequest, who: User, place: Tenant) -> MovePreview | None:
-    """What the move that the address asks about would change; a refusal is said instead."""
+    """Preview the move that the address describes; a refusal is shown instead."""
     wanted = request.GET.get("to")
     if not wanted:
         return None
@@ -210,7 +212,7 @@ def _previewed(preview: MovePreview | None) -> dict[str, Any]:
 def _quota_line(effect: Effect) -> dict[str, Any]:
     numbers, resource = effect.numbers, effect.numbers["resource"]
 
-    def word(amount: int | None) -> str:
+    def format_amount(amount: int | None) -> str:
         if amount is None:
             return _("unlimited")
         return formats.format_memory(amount) if resource.endswith("memory") else formats.format_number(amount)
@@ -218,9 +220,9 @@ def _quota_line(effect: Effect) -> dict[str, Any]:
     return {
         "flavor": numbers["flavor"],
         "resource": resource,
-        "moves": word(numbers["moves"]),
-        "old": [word(amount) for amount in numbers["old_parent"]],
-        "new": [word(amount) for amount in numbers["new_parent"]],
+        "moves": format_amount(numbers["moves"]),
+        "old": [format_amount(amount) for amount in numbers["old_parent"]],
+        "new": [format_amount(amount) for amount in numbers["new_parent"]],
     }
 
 

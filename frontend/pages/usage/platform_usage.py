@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from frontend.pages.usage.report_page import read_query, report_context
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from telemetry.usage.grouping import GroupBy
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -23,9 +23,9 @@ _GROUPS: Final = tuple(GroupBy)
 @login_required
 def platform_usage(request: HttpRequest) -> HttpResponse:
     """The report of a month, of all whose jobs the viewer may see."""
-    frame(request, label=_("Usage reports"), trail=_("Operations"))
+    set_frame(request, label=_("Usage reports"), trail=_("Operations"))
     query = read_query(request, GroupBy.TENANT, _GROUPS)
     export = reverse("admin-usage-export")
     context = report_context(request, query, tenant=None, groups=_GROUPS, export=export)
-    prices = permissions.has_permission(viewer(request), Permission.CLUSTER_VIEW)
+    prices = permissions.has_permission(get_viewer(request), Permission.CLUSTER_VIEW)
     return render(request, "frontend/usage/report.html", context | {"prices_shown": prices})

@@ -20,7 +20,7 @@ from clusters.models import Flavor
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.shell.form_actions import run_change
-from frontend.shell.page_shell import frame, operator_required, viewer
+from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from quotas.selectors.flavor import list_flavors
 from telemetry.models import Price
 from telemetry.usage.prices import PRICE_DIGITS, PRICE_MAX, price_create, price_delete, price_get, price_list
@@ -61,7 +61,7 @@ class PriceForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PriceRow:
     """A price in words; `state` is `now`, `later` or `past`."""
 
     price: Price
@@ -71,10 +71,10 @@ class Row:
 
 
 @operator_required
-def prices(request: HttpRequest) -> HttpResponse:
+def show_prices(request: HttpRequest) -> HttpResponse:
     """All prices; POST creates one or deletes one that has not taken effect."""
-    who = viewer(request)
-    frame(request, label=_("Prices"), trail=_("Operations"))
+    who = get_viewer(request)
+    set_frame(request, label=_("Prices"), trail=_("Operations"))
     may_edit = permissions.has_permission(who, Permission.CLUSTER_EDIT)
     pools = [flavor for flavor in list_flavors() if flavor.card_model]
     form, refusal = PriceForm(pools=pools), ""
@@ -136,13 +136,13 @@ def _delete(request: HttpRequest, who: User) -> None:
     )
 
 
-def _rows(found: Sequence[Price]) -> list[Row]:
-    now, seen, rows = clock.now(), set(), list[Row]()
+def _rows(found: Sequence[Price]) -> list[PriceRow]:
+    now, seen, rows = clock.now(), set(), list[PriceRow]()
     for price in found:  # the latest of each pool first
         state = "later" if price.effective_at > now else "past" if price.flavor_id in seen else "now"
         if state == "now":
             seen.add(price.flavor_id)
-        rows.append(Row(price, _amount(price.gpu_hour), _amount(price.slice_hour), state))
+        rows.append(PriceRow(price, _amount(price.gpu_hour), _amount(price.slice_hour), state))
     return rows
 
 

@@ -23,11 +23,11 @@ from foundation.core.errors import Invalid
 from foundation.core.months import month_after
 from frontend.charts.bars import Bars, daily_bars
 from frontend.charts.model import Chart
-from frontend.shell.page_shell import viewer
+from frontend.shell.page_shell import get_viewer
 from frontend.texts import formats
-from telemetry.usage.figures import Figures, hours
+from telemetry.usage.figures import Figures, to_hours
 from telemetry.usage.grouping import GroupBy
-from telemetry.usage.report import Choice, ReportRow, UsageReport, report_period, usage_report
+from telemetry.usage.report import ReportFilter, ReportRow, UsageReport, report_period, usage_report
 from tenants.models import Tenant
 
 PER_PAGE: Final = 50
@@ -54,7 +54,7 @@ _BELOW: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReportTableRow:
     """One line of the table; `url` leads to what it consists of."""
 
     name: str
@@ -81,7 +81,7 @@ class Query:
     group_by: GroupBy
     chosen: dict[str, uuid.UUID]
 
-    def address(self, **changes: str) -> str:
+    def build_address(self, **changes: str) -> str:
         """Return the query of another report; an empty value takes a part away."""
         parts = {"month": self.month, "time_zone": self.zone, "by": self.group_by.value}
         parts |= {name: str(value) for name, value in self.chosen.items()}
@@ -106,7 +106,7 @@ def report_context(
     request: HttpRequest, query: Query, *, tenant: Tenant | None, groups: Sequence[GroupBy], export: str
 ) -> dict[str, Any]:
     """Return everything a report's page shows. Raises: NotFound, PermissionDenied."""
-    now, who, problem = clock.now(), viewer(request), ""
+    now, who, problem = clock.now(), get_viewer(request), ""
     try:
         period = report_period(query.month, query.zone, now=now)
     except Invalid as error:
@@ -114,7 +114,7 @@ def report_context(
         period = report_period("", "", now=now)
     query = Query(f"{period.month:%Y-%m}", period.zone.key, query.group_by, query.chosen)
     report = usage_report(
-        who, period, group_by=query.group_by, now=now, tenant=tenant, choice=Choice(**query.chosen)
+        who, period, group_by=query.group_by, now=now, tenant=tenant, choice=ReportFilter(**query.chosen)
     )
     page = Paginator(report.rows, PER_PAGE).get_page(request.GET.get("page"))
     file = {"month": query.month, "time_zone": query.zone, "group_by": query.group_by.value}
@@ -129,9 +129,9 @@ def report_context(
         "total": _figures(report.total, report),
         "chart": chart if report.total.reserved else None,
         "head": TITLES[query.group_by],
-        "groups": [(TITLES[one], query.address(by=one.value), one == query.group_by) for one in groups],
+        "groups": [(TITLES[one], query.build_address(by=one.value), one == query.group_by) for one in groups],
         "filters": _filters(query, report),
-        "earlier": query.address(month=f"{period.month - timedelta(days=1):%Y-%m}"),
+        "earlier": query.build_address(month=f"{period.month - timedelta(days=1):%Y-%m}"),
         "later": _later(query, period.month, now.astimezone(period.zone).date()),
         "zones": sorted(available_timezones()),
         "csv": f"{export}?{urlencode(file | {'type': 'csv'})}",
@@ -143,16 +143,16 @@ def report_context(
 
 def _later(query: Query, month: date, today: date) -> str:
     following = month_after(month)
-    return query.address(month=f"{following:%Y-%m}") if following <= today else ""
+    return query.build_address(month=f"{following:%Y-%m}") if following <= today else ""
 
 
-def _row(query: Query, row: ReportRow, report: UsageReport) -> Row:
+def _row(query: Query, row: ReportRow, report: UsageReport) -> ReportTableRow:
     if report.group_by == GroupBy.JOB:
         url = reverse("frontend:job-detail", args=[row.slug, row.key]) if row.slug else ""
     else:
         chosen = {_CHOICES[report.group_by]: str(row.key)}
-        url = query.address(by=_BELOW[report.group_by].value, **chosen)
-    return Row(row.name, row.note, url, _figures(row.figures, report))
+        url = query.build_address(by=_BELOW[report.group_by].value, **chosen)
+    return ReportTableRow(row.name, row.note, url, _figures(row.figures, report))
 
 
 def _figures(figures: Figures, report: UsageReport) -> dict[str, str]:
@@ -166,19 +166,19 @@ def _figures(figures: Figures, report: UsageReport) -> dict[str, str]:
         "borrowed": _hours(figures.borrowed),
         "lost": _hours(figures.lost),
         "billed": _hours(figures.billed),
-        "amount": money(figures.amount, report.digits),
+        "amount": format_money(figures.amount, report.digits),
     }
 
 
 def _hours(core_ms: int) -> str:
     """GPU-hours with one decimal, two below one; less than a hundredth says so."""
-    value = hours(core_ms)
+    value = to_hours(core_ms)
     if 0 < value < Decimal("0.005"):
         return "< 0.01"
     return formats.format_number(float(value), 0 if not value else 2 if value < 1 else 1)
 
 
-def money(amount: Decimal | None, digits: int) -> str:
+def format_money(amount: Decimal | None, digits: int) -> str:
     """An amount with the decimals of the currency; none is a dash."""
     return formats.MISSING if amount is None else f"{amount:,.{digits}f}"
 
@@ -186,15 +186,15 @@ def money(amount: Decimal | None, digits: int) -> str:
 def _shares(total: Figures) -> dict[str, str]:
     """Percent of the reserved time, and of the measured time for use."""
 
-    def share(part: int, whole: int) -> str:
+    def format_share(part: int, whole: int) -> str:
         return formats.format_percent(100 * part / whole, 1) if whole else formats.MISSING
 
     return {
-        "used": share(total.used, total.measured),
-        "idle": share(total.idle, total.measured),
-        "unmeasured": share(total.unmeasured, total.reserved),
-        "borrowed": share(total.borrowed, total.reserved),
-        "lost": share(total.lost, total.reserved),
+        "used": format_share(total.used, total.measured),
+        "idle": format_share(total.idle, total.measured),
+        "unmeasured": format_share(total.unmeasured, total.reserved),
+        "borrowed": format_share(total.borrowed, total.reserved),
+        "lost": format_share(total.lost, total.reserved),
     }
 
 
@@ -202,16 +202,16 @@ def _chart(report: UsageReport) -> Chart:
     days = [day for day, _figures_of_day in report.days]
     figures = [of_day for _day, of_day in report.days]
 
-    def values(name: str, *, measured: bool) -> list[float | None]:
+    def list_values(name: str, *, measured: bool) -> list[float | None]:
         return [
-            float(hours(getattr(one, name))) if one.reserved and (one.measured or not measured) else None
+            float(to_hours(getattr(one, name))) if one.reserved and (one.measured or not measured) else None
             for one in figures
         ]
 
     parts = [
-        Bars(name=_("Used"), values=values("used", measured=True), color="used"),
-        Bars(name=_("Idle"), values=values("idle", measured=True), color="allocated"),
-        Bars(name=_("Unmeasured"), values=values("unmeasured", measured=False), color="series-8"),
+        Bars(name=_("Used"), values=list_values("used", measured=True), color="used"),
+        Bars(name=_("Idle"), values=list_values("idle", measured=True), color="allocated"),
+        Bars(name=_("Unmeasured"), values=list_values("unmeasured", measured=False), color="series-8"),
     ]
     return daily_bars("usage-days", days, parts, unit=_("GPU-hours"), title=_("Reserved GPU-hours per day"))
 
@@ -220,7 +220,7 @@ def _filters(query: Query, report: UsageReport) -> list[Filter]:
     """Name what the report is narrowed to by the rows themselves: only what is in sight has a name."""
     return [
         Filter(str(TITLES[group_by]), report.chosen_names.get(name, str(query.chosen[name])[:8]),
-               query.address(**{name: "", "by": group_by.value}))
+               query.build_address(**{name: "", "by": group_by.value}))
         for group_by, name in _CHOICES.items()
         if name in query.chosen
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from frontend.pages.usage.report_page import read_query, report_context
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from telemetry.usage.grouping import GroupBy
 from tenants.selectors.tenant import workspace_get
 
@@ -21,8 +21,8 @@ _GROUPS: Final = (GroupBy.USER, GroupBy.QUEUE, GroupBy.POOL, GroupBy.JOB)
 @login_required
 def workspace_usage(request: HttpRequest, workspace: str) -> HttpResponse:
     """The report of a month."""
-    place = workspace_get(viewer=viewer(request), slug=workspace)
-    frame(request, place)
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
+    set_frame(request, place)
     query = read_query(request, GroupBy.USER, _GROUPS)
     query.chosen.pop("workspace", None)
     export = reverse("usage-export", args=[place.slug])

@@ -21,7 +21,7 @@ from alerts.api.serializers import (
     SilenceSerializer,
     SilencesQuery,
 )
-from alerts.models import ChannelKind, NotificationChannel, Severity
+from alerts.models import AlertSeverity, ChannelKind, NotificationChannel
 from alerts.selectors.alerts import get_row, list_channels, list_rules, list_silences
 from alerts.services.access import require_edit
 from alerts.services.channel import change_channel, check_channel, create_channel, delete_channel
@@ -244,7 +244,7 @@ class AdminSilencesView(OfPlatform):
             acting_user=self.viewer,
             tenant=self.get_owner(),
             rule=rules[name] if name is not None else None,
-            severity=Severity(severity) if severity else None,
+            severity=AlertSeverity(severity) if severity else None,
             **values,
         )
         answer = Response(SilenceSerializer(made).data, status=201)

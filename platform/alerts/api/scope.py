@@ -1,4 +1,6 @@
-"""Whose alerts an address is about: a workspace's below `workspaces/{ws}/`, the platform's below `admin/`."""
+"""The owner of the alerts at an address: a workspace below `workspaces/{ws}/`, the platform below
+`admin/`.
+"""
 
 from __future__ import annotations
 

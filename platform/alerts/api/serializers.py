@@ -8,7 +8,7 @@ from django.conf import settings
 from rest_framework import serializers
 
 from alerts.metrics.catalogue import METRICS
-from alerts.models import AlertState, ChannelKind, Comparison, RuleError, Severity
+from alerts.models import AlertSeverity, AlertState, ChannelKind, Comparison, RuleError
 from alerts.models.rule import DURATION_MAX_S
 from alerts.services.channel import ADDRESS_MAX
 from alerts.services.rule import REPEAT_MIN_S
@@ -31,7 +31,7 @@ class AlertSerializer(serializers.Serializer[Any]):
     metric = serializers.CharField()
     comparison = serializers.ChoiceField(choices=Comparison.choices)
     threshold = serializers.FloatField()
-    severity = serializers.ChoiceField(choices=Severity.choices)
+    severity = serializers.ChoiceField(choices=AlertSeverity.choices)
     subject = serializers.CharField(help_text="Stable key within the metric.")
     subject_name = serializers.CharField(source="label")
     path = serializers.CharField(help_text="Page in the console; empty if there is none.")
@@ -60,7 +60,7 @@ class RuleSerializer(serializers.Serializer[Any]):
     hold_s = serializers.IntegerField()
     resolve_s = serializers.IntegerField()
     repeat_s = serializers.IntegerField(allow_null=True)
-    severity = serializers.ChoiceField(choices=Severity.choices)
+    severity = serializers.ChoiceField(choices=AlertSeverity.choices)
     enabled = serializers.BooleanField()
     channels = serializers.SerializerMethodField()
     firing = serializers.IntegerField(help_text="Alerts that fire.")
@@ -102,7 +102,7 @@ class RuleChangeSerializer(StrictSerializer):
         max_value=DURATION_MAX_S,
         help_text="Seconds after which a firing alert is sent again. null: never.",
     )
-    severity = serializers.ChoiceField(required=False, choices=Severity.choices)
+    severity = serializers.ChoiceField(required=False, choices=AlertSeverity.choices)
     enabled = serializers.BooleanField(required=False)
     channels = serializers.ListField(
         required=False, max_length=20, child=serializers.CharField(max_length=100), help_text="Names."
@@ -181,7 +181,7 @@ class SilenceCreateSerializer(StrictSerializer):
     rule = serializers.CharField(
         required=False, allow_null=True, max_length=100, help_text="Name of a rule. null: all."
     )
-    severity = serializers.ChoiceField(required=False, choices=Severity.choices)
+    severity = serializers.ChoiceField(required=False, choices=AlertSeverity.choices)
     subject = serializers.CharField(required=False, allow_blank=True, max_length=300)
     starts_at = serializers.DateTimeField(required=False, help_text="Default: now.")
     ends_at = serializers.DateTimeField()

@@ -12,7 +12,7 @@ import structlog
 from django.db import transaction
 from django.db.models import F, Q
 
-from alerts.delivery.messages import Message, write_message
+from alerts.delivery.messages import ChannelMessage, write_message
 from alerts.delivery.transports import LIMITS, DeliveryError, measure_message, send_message
 from alerts.models import Notification, NotificationChannel, NotificationState
 
@@ -114,7 +114,7 @@ def _fit(channel: NotificationChannel, waiting: Sequence[Notification]) -> list[
     return list(waiting[:low])
 
 
-def _write(channel: NotificationChannel, chosen: Sequence[Notification]) -> Message:
+def _write(channel: NotificationChannel, chosen: Sequence[Notification]) -> ChannelMessage:
     return write_message(chosen, message_id=chosen[0].message_id, language=channel.language)
 
 

@@ -59,12 +59,12 @@ def mail_idle_owners(now: datetime) -> int:
 
 def _send(row: IdleStretch, now: datetime) -> None:
     left = (row.act_at or now) - now
-    told = {
+    values = {
         "job": plain_text(f"{row.job.workspace.slug}/{row.job.name}"),
         "minutes": max(0, round(left / timedelta(minutes=1))),
     }
     lines = [
-        str(_SENTENCES[IdleAction(row.action)]) % told,
+        str(_SENTENCES[IdleAction(row.action)]) % values,
         _("Use its GPUs, or extend the time on the page of the job."),
     ]
     if settings.ALLOTMENT_URL:

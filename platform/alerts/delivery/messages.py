@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from alerts.metrics.base import Unit
 from alerts.metrics.catalogue import BY_NAME
-from alerts.models import Alert, Comparison, Notification, NotificationEvent, Severity
+from alerts.models import Alert, AlertSeverity, Comparison, Notification, NotificationEvent
 
 # Names come from users. In a robot's message they must be neither markup nor mention anybody.
 _PLAIN: Final = str.maketrans(
@@ -47,7 +47,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChannelMessage:
     """The content of one request to a channel."""
 
     message_id: str
@@ -100,7 +100,7 @@ def describe_condition(alert: Alert) -> str:
 
 def write_message(
     notifications: Sequence[Notification], *, message_id: str, language: str, test: bool = False
-) -> Message:
+) -> ChannelMessage:
     """Return the message of notifications in a language."""
     with translation.override(language):
         items = tuple(_write_item(each) for each in notifications)
@@ -110,13 +110,13 @@ def write_message(
             title = items[0].title
         else:
             title = _("Allotment: %(count)d alert notifications") % {"count": len(items)}
-        return Message(message_id, title, items, language)
+        return ChannelMessage(message_id, title, items, language)
 
 
 def _write_item(notification: Notification) -> Item:
     alert = notification.alert
     words: dict[str, Any] = {
-        "severity": Severity(alert.severity).label,
+        "severity": AlertSeverity(alert.severity).label,
         "rule": plain_text(alert.rule_name),
         "subject": plain_text(alert.label),
     }

@@ -15,29 +15,29 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
-from alerts.delivery.messages import Item, Message
+from alerts.delivery.messages import ChannelMessage, Item
 
 
 def _digest(key: str, content: str) -> str:
     return base64.b64encode(hmac.new(key.encode(), content.encode(), hashlib.sha256).digest()).decode("ascii")
 
 
-def _markdown(message: Message) -> str:
+def _markdown(message: ChannelMessage) -> str:
     return "\n\n".join([f"**{message.title}**", *(_block(item, message) for item in message.items)])
 
 
-def _block(item: Item, message: Message) -> str:
+def _block(item: Item, message: ChannelMessage) -> str:
     head = [] if item.title == message.title else [f"**{item.title}**"]
     link = [item.url] if item.url else []
     return "\n\n".join([*head, *item.lines, *link])
 
 
-def write_wecom(message: Message) -> bytes:
+def write_wecom(message: ChannelMessage) -> bytes:
     """Return the body of a WeCom robot's message."""
     return _encode({"msgtype": "markdown", "markdown": {"content": _markdown(message)}})
 
 
-def write_dingtalk(message: Message) -> bytes:
+def write_dingtalk(message: ChannelMessage) -> bytes:
     """Return the body of a DingTalk robot's message, which mentions nobody."""
     body = {"title": message.title, "text": _markdown(message)}
     return _encode({"msgtype": "markdown", "markdown": body, "at": {"isAtAll": False}})
@@ -51,7 +51,7 @@ def sign_dingtalk(url: str, secret: str, *, now_ms: int) -> str:
     return f"{url}{'&' if '?' in url else '?'}{query}"
 
 
-def write_lark(message: Message, secret: str, *, now_s: int) -> bytes:
+def write_lark(message: ChannelMessage, secret: str, *, now_s: int) -> bytes:
     """Return the body of a Lark robot's message: a card of plain text, in which nothing can be a mention."""
     elements: list[dict[str, Any]] = [
         {"tag": "div", "text": {"tag": "plain_text", "content": text}} for text in _card_texts(message)
@@ -61,7 +61,7 @@ def write_lark(message: Message, secret: str, *, now_s: int) -> bytes:
     return _encode({**signed, "msg_type": "interactive", "card": card})
 
 
-def _card_texts(message: Message) -> Iterable[str]:
+def _card_texts(message: ChannelMessage) -> Iterable[str]:
     for item in message.items:
         head = [] if item.title == message.title else [item.title]
         yield "\n".join([*head, *item.lines, *([item.url] if item.url else [])])

@@ -13,7 +13,7 @@ from django.core.mail import EmailMessage, get_connection
 from django.utils import translation
 
 from alerts.delivery import robots, webhook
-from alerts.delivery.messages import Message
+from alerts.delivery.messages import ChannelMessage
 from alerts.models import ChannelKind, NotificationChannel
 from foundation.core.sealed_text import CannotOpen, open_text
 from foundation.web.outgoing import OutgoingAnswer, OutgoingError, send_request
@@ -50,7 +50,7 @@ LIMITS: Final[Mapping[str, Limits]] = {
 }
 
 
-def measure_message(channel: NotificationChannel, message: Message) -> int:
+def measure_message(channel: NotificationChannel, message: ChannelMessage) -> int:
     """Return the bytes that count against the limit of a channel's kind."""
     if channel.kind == ChannelKind.WEBHOOK:
         return len(webhook.write_webhook(message, receiver=channel.name))
@@ -59,7 +59,7 @@ def measure_message(channel: NotificationChannel, message: Message) -> int:
     return len(robots.write_dingtalk(message))
 
 
-def send_message(channel: NotificationChannel, message: Message, *, now: datetime) -> None:
+def send_message(channel: NotificationChannel, message: ChannelMessage, *, now: datetime) -> None:
     """Send a message. Raises: DeliveryError."""
     try:
         address, secret = open_text(channel.sealed_address), open_text(channel.sealed_secret)
@@ -70,7 +70,7 @@ def send_message(channel: NotificationChannel, message: Message, *, now: datetim
 
 
 def _send_webhook(
-    channel: NotificationChannel, message: Message, address: str, secret: str, now: datetime
+    channel: NotificationChannel, message: ChannelMessage, address: str, secret: str, now: datetime
 ) -> None:
     body = webhook.write_webhook(message, receiver=channel.name)
     signed = webhook.sign_webhook(body, secret, now_s=int(now.timestamp()))
@@ -79,20 +79,20 @@ def _send_webhook(
 
 
 def _send_wecom(
-    _channel: NotificationChannel, message: Message, address: str, _secret: str, _now: datetime
+    _channel: NotificationChannel, message: ChannelMessage, address: str, _secret: str, _now: datetime
 ) -> None:
     _send_to_robot(address, robots.write_wecom(message))
 
 
 def _send_dingtalk(
-    _channel: NotificationChannel, message: Message, address: str, secret: str, now: datetime
+    _channel: NotificationChannel, message: ChannelMessage, address: str, secret: str, now: datetime
 ) -> None:
     signed = robots.sign_dingtalk(address, secret, now_ms=int(now.timestamp() * 1000))
     _send_to_robot(signed, robots.write_dingtalk(message))
 
 
 def _send_lark(
-    _channel: NotificationChannel, message: Message, address: str, secret: str, now: datetime
+    _channel: NotificationChannel, message: ChannelMessage, address: str, secret: str, now: datetime
 ) -> None:
     _send_to_robot(address, robots.write_lark(message, secret, now_s=int(now.timestamp())))
 
@@ -111,7 +111,7 @@ def _require_success(answer: OutgoingAnswer) -> None:
 
 
 def _send_email(
-    _channel: NotificationChannel, message: Message, address: str, _secret: str, _now: datetime
+    _channel: NotificationChannel, message: ChannelMessage, address: str, _secret: str, _now: datetime
 ) -> None:
     blocks = ["\n".join([item.title, *item.lines, item.url]).rstrip() for item in message.items]
     send_email(
@@ -144,7 +144,7 @@ def is_email_configured() -> bool:
     return bool(settings.EMAIL_HOST)
 
 
-_Sender = Callable[[NotificationChannel, Message, str, str, datetime], None]
+_Sender = Callable[[NotificationChannel, ChannelMessage, str, str, datetime], None]
 _SENDERS: Final[Mapping[str, _Sender]] = {
     ChannelKind.WEBHOOK: _send_webhook,
     ChannelKind.EMAIL: _send_email,

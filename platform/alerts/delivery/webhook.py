@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from alerts.delivery.messages import Item, Message, describe_condition, format_value
+from alerts.delivery.messages import ChannelMessage, Item, describe_condition, format_value
 from alerts.models import NotificationEvent
 
 SIGNATURE: Final = "X-Allotment-Signature"
@@ -18,7 +18,7 @@ TIMESTAMP: Final = "X-Allotment-Timestamp"
 _NEVER: Final = "0001-01-01T00:00:00Z"
 
 
-def write_webhook(message: Message, *, receiver: str) -> bytes:
+def write_webhook(message: ChannelMessage, *, receiver: str) -> bytes:
     """Return the body; `status` of the whole is `firing` if any alert of it fires."""
     alerts = [_alert(item) for item in message.items]
     firing = any(alert["status"] == "firing" for alert in alerts)

@@ -11,7 +11,7 @@ import structlog
 from django.db import transaction
 
 from alerts.evaluation.observation_index import ObservationIndex
-from alerts.evaluation.transitions import Standing, Step, choose_step
+from alerts.evaluation.transitions import AlertProgress, Step, choose_step
 from alerts.metrics.base import Observation
 from alerts.metrics.catalogue import BY_NAME
 from alerts.models import Alert, AlertRule, AlertState, RuleError
@@ -66,7 +66,7 @@ def _evaluate_metric(rules: Sequence[AlertRule], observations: ObservationIndex,
     alerting = set(live.values_list("rule_id", flat=True))
     quiet, changed = [], 0
     for rule in rules:
-        if rule.pk in alerting or observations.cover(rule).meeting(rule):
+        if rule.pk in alerting or observations.select_covered(rule).find_matches(rule):
             changed += _evaluate_rule(rule, observations, now)
         else:
             quiet.append(rule.pk)
@@ -79,12 +79,12 @@ def _evaluate_rule(rule: AlertRule, observations: ObservationIndex, now: datetim
     locked = AlertRule.unscoped.select_for_update().filter(pk=rule.pk, enabled=True, version=rule.version)
     if locked.first() is None:
         return 0  # changed or deleted since it was read; the next run evaluates it as it is now
-    covered = observations.cover(rule)
+    covered = observations.select_covered(rule)
     live = {alert.subject: alert for alert in rule.alerts.exclude(state=AlertState.RESOLVED)}
     moved = _Moved()
     for subject, alert in live.items():
         _move(rule, alert, covered.by_subject.get(subject), now, moved)
-    new = [each for each in covered.meeting(rule) if each.subject not in live]
+    new = [each for each in covered.find_matches(rule) if each.subject not in live]
     _begin_alerts(rule, new, now, moved, len(live))
     moved.save()
     AlertRule.unscoped.filter(pk=rule.pk).update(evaluated_at=now, error=moved.error)
@@ -109,9 +109,9 @@ class _Moved:
 
 def _move(rule: AlertRule, alert: Alert, seen: Observation | None, now: datetime, moved: _Moved) -> None:
     """Move an alert that is pending or firing; one of which nothing changed is not written."""
-    standing = Standing(alert.state, alert.started_at, alert.clear_since)
+    progress = AlertProgress(alert.state, alert.started_at, alert.clear_since)
     value = seen.value if seen is not None else None
-    step, clear_since = choose_step(rule, standing, present=seen is not None, value=value, now=now)
+    step, clear_since = choose_step(rule, progress, present=seen is not None, value=value, now=now)
     if step is Step.DROP:
         moved.dropped.append(alert)
         moved.changes += 1

@@ -19,12 +19,12 @@ from alerts.evaluation.transitions import SEND_AGAIN_AFTER
 from alerts.metrics.catalogue import CLUSTER_UNREACHABLE
 from alerts.models import (
     Alert,
+    AlertSeverity,
     AlertState,
     Notification,
     NotificationChannel,
     NotificationEvent,
     NotificationState,
-    Severity,
     Silence,
 )
 
@@ -33,7 +33,7 @@ _RESOLVED_WITHIN: Final = timedelta(days=1)
 SILENCED: Final = "silenced"
 INHIBITED: Final = "inhibited"
 _BATCH: Final = 200
-_RANK: Final = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
+_RANK: Final = {AlertSeverity.INFO: 0, AlertSeverity.WARNING: 1, AlertSeverity.CRITICAL: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def _choose(
 
 
 def _choose_resolved(now: datetime) -> list[Notification]:
-    told = Notification.unscoped.filter(
+    notified = Notification.unscoped.filter(
         event=NotificationEvent.FIRING,
         channel__enabled=True,
         alert__state=AlertState.RESOLVED,
@@ -126,7 +126,7 @@ def _choose_resolved(now: datetime) -> list[Notification]:
     known = Notification.unscoped.filter(
         event=NotificationEvent.RESOLVED, alert=OuterRef("alert"), channel=OuterRef("channel")
     )
-    lacking = told.filter(~Exists(known)).select_related("alert").order_by("pk")
+    lacking = notified.filter(~Exists(known)).select_related("alert").order_by("pk")
     return [_make(row.alert, row.channel_id, NotificationEvent.RESOLVED) for row in lacking]
 
 
@@ -174,7 +174,7 @@ def _is_inhibited(alert: Alert, down: set[uuid.UUID | None], others: Sequence[Al
         return True
     own = {channel.pk for channel in get_channels(alert)}
     return any(
-        _RANK[Severity(other.severity)] > _RANK[Severity(alert.severity)]
+        _RANK[AlertSeverity(other.severity)] > _RANK[AlertSeverity(alert.severity)]
         and own <= {channel.pk for channel in get_channels(other)}
         for other in others
     )

@@ -27,7 +27,7 @@ class CoveredObservations:
     ordered: Sequence[Observation]
     values: Sequence[float]
 
-    def meeting(self, condition: Condition) -> Sequence[Observation]:
+    def find_matches(self, condition: Condition) -> Sequence[Observation]:
         """Return what meets the condition, the value that is furthest beyond the threshold first."""
         if condition.comparison == Comparison.ABOVE:
             return self.ordered[bisect_right(self.values, condition.threshold) :][::-1]
@@ -42,7 +42,7 @@ class ObservationIndex:
         self._paths = [each.tenant_path for each in self._by_path]
         self._scopes: dict[tuple[str, uuid.UUID | None], CoveredObservations] = {}
 
-    def cover(self, rule: AlertRule) -> CoveredObservations:
+    def select_covered(self, rule: AlertRule) -> CoveredObservations:
         """Return the observations that a rule covers: those of its tenant and below, and of its cluster."""
         scope = (rule.tenant.path if rule.tenant is not None else "", rule.cluster_id)
         found = self._scopes.get(scope)

@@ -1,4 +1,6 @@
-"""How an alert moves between pending, firing and resolved. Pure: no database, no clock of its own."""
+"""The transitions of an alert between pending, firing and resolved. Pure: no database, no clock of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AlertProgress:
     """The present state of an alert; times as in the model."""
 
     state: str
@@ -55,36 +57,36 @@ def compare_value(condition: Condition, value: float) -> bool:
 
 
 def choose_step(
-    condition: Condition, standing: Standing | None, *, present: bool, value: float | None, now: datetime
+    condition: Condition, progress: AlertProgress | None, *, present: bool, value: float | None, now: datetime
 ) -> tuple[Step, datetime | None]:
     """Return what becomes of an alert, and its new `clear_since`.
 
     `present` is whether the metric still has the subject; `value` None means that nothing is known now, and
     changes nothing. A subject that is gone resolves its alert at once.
     """
-    if standing is None:
+    if progress is None:
         holds = present and value is not None and compare_value(condition, value)
         if not holds:
             return Step.NOTHING, None
         return (Step.FIRE if condition.hold_s == 0 else Step.BEGIN), None
     if not present:
-        return (Step.DROP if standing.state == AlertState.PENDING else Step.RESOLVE), None
+        return (Step.DROP if progress.state == AlertState.PENDING else Step.RESOLVE), None
     if value is None:
-        return Step.KEEP, standing.clear_since
-    return _choose_known(condition, standing, compare_value(condition, value), now)
+        return Step.KEEP, progress.clear_since
+    return _choose_known(condition, progress, compare_value(condition, value), now)
 
 
 def _choose_known(
-    condition: Condition, standing: Standing, holds: bool, now: datetime
+    condition: Condition, progress: AlertProgress, holds: bool, now: datetime
 ) -> tuple[Step, datetime | None]:
-    if standing.state == AlertState.PENDING:
+    if progress.state == AlertState.PENDING:
         if not holds:
             return Step.DROP, None
-        due = now - standing.started_at >= timedelta(seconds=condition.hold_s)
+        due = now - progress.started_at >= timedelta(seconds=condition.hold_s)
         return (Step.FIRE if due else Step.KEEP), None
     if holds:
         return Step.KEEP, None
-    clear_since = standing.clear_since or now
+    clear_since = progress.clear_since or now
     if now - clear_since >= timedelta(seconds=condition.resolve_s):
         return Step.RESOLVE, clear_since
     return Step.KEEP, clear_since

@@ -1,4 +1,4 @@
-"""What a rule can be about."""
+"""The metrics that a rule can use."""
 
 from __future__ import annotations
 

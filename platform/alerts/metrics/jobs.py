@@ -60,8 +60,8 @@ def read_memory_shares(now: datetime) -> list[Observation]:
     running = Job.unscoped.filter(state=JobState.RUNNING).values_list("pk", flat=True)
     found: dict[uuid.UUID, float | None] = dict.fromkeys(running)
     for pk, use in jobs_now(SYSTEM, list(found)).items():
-        if use.memory_granted_mib:
-            found[pk] = 100 * use.memory_used_mib / use.memory_granted_mib
+        if use.memory_allocated_mib:
+            found[pk] = 100 * use.memory_used_mib / use.memory_allocated_mib
     return list(_observe(found))
 
 

@@ -1,11 +1,12 @@
 from alerts.models.alert import Alert, AlertState, Silence
 from alerts.models.channel import ChannelKind, NotificationChannel
 from alerts.models.notification import Notification, NotificationEvent, NotificationState
-from alerts.models.rule import AlertRule, Comparison, RuleChannel, RuleError, Severity
+from alerts.models.rule import AlertRule, AlertSeverity, Comparison, RuleChannel, RuleError
 
 __all__ = [
     "Alert",
     "AlertRule",
+    "AlertSeverity",
     "AlertState",
     "ChannelKind",
     "Comparison",
@@ -15,6 +16,5 @@ __all__ = [
     "NotificationState",
     "RuleChannel",
     "RuleError",
-    "Severity",
     "Silence",
 ]

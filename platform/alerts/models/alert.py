@@ -1,4 +1,4 @@
-"""What fires or has fired, and what is silenced."""
+"""Alerts that fire or have fired, and silences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from alerts.models.rule import AlertRule, Comparison, Severity
+from alerts.models.rule import AlertRule, AlertSeverity, Comparison
 from foundation.models import BaseModel
 from tenants.models import Tenant
 
@@ -36,7 +36,7 @@ class Alert(BaseModel):
     metric = models.CharField(max_length=60)
     comparison = models.CharField(max_length=5, choices=Comparison.choices)
     threshold = models.FloatField()
-    severity = models.CharField(max_length=10, choices=Severity.choices)
+    severity = models.CharField(max_length=10, choices=AlertSeverity.choices)
     subject = models.CharField(max_length=200)
     label = models.CharField(max_length=300)
     path = models.CharField(max_length=300, blank=True, default="")
@@ -78,7 +78,7 @@ class Silence(BaseModel):
     rule = models.ForeignKey(
         AlertRule, on_delete=models.CASCADE, null=True, blank=True, related_name="silences"
     )
-    severity = models.CharField(max_length=10, choices=Severity.choices, blank=True, default="")
+    severity = models.CharField(max_length=10, choices=AlertSeverity.choices, blank=True, default="")
     subject = models.CharField(max_length=300, blank=True, default="")
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""Where notifications are sent."""
+"""Channels to which notifications are sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be sent, and what became of it."""
+"""Notifications to send, and their outcome."""
 
 from __future__ import annotations
 

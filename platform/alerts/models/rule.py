@@ -1,4 +1,4 @@
-"""When an alert fires."""
+"""Alert rules: the conditions under which an alert fires."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tenants.models import Tenant
 DURATION_MAX_S = 7 * 24 * 3600
 
 
-class Severity(models.TextChoices):
+class AlertSeverity(models.TextChoices):
     CRITICAL = "critical", _("Critical")
     WARNING = "warning", _("Warning")
     INFO = "info", _("Info")
@@ -57,7 +57,7 @@ class AlertRule(Versioned, BaseModel):
     repeat_s = models.PositiveIntegerField(
         null=True, blank=True, validators=[MaxValueValidator(DURATION_MAX_S)]
     )
-    severity = models.CharField(max_length=10, choices=Severity.choices, default=Severity.WARNING)
+    severity = models.CharField(max_length=10, choices=AlertSeverity.choices, default=AlertSeverity.WARNING)
     enabled = models.BooleanField(default=True)
     channels = models.ManyToManyField(
         NotificationChannel, through="alerts.RuleChannel", blank=True, related_name="rules"

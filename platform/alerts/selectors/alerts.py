@@ -28,7 +28,7 @@ def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:
     rows = Alert.unscoped.select_related("rule", "tenant").order_by("-started_at", "-pk")
     if tenant is None:
         return rows
-    seen = permissions.granted_permissions(viewer, tenant)
+    seen = permissions.permissions_on(viewer, tenant)
     hidden = [metric.name for metric in METRICS if metric.permission not in seen]
     return rows.filter(tenant__path__startswith=tenant.path).exclude(metric__in=hidden)
 

@@ -1,4 +1,4 @@
-"""What a rule would find now."""
+"""The alerts that a rule would find now."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def preview_rule(viewer: Actor, rule: AlertRule, *, now: datetime) -> RulePrevie
     require_alert_view(viewer, rule.tenant)
     try:
         with row_scope.whole():
-            covered = ObservationIndex(BY_NAME[rule.metric].read(now)).cover(rule)
+            covered = ObservationIndex(BY_NAME[rule.metric].read(now)).select_covered(rule)
     except Exception:
         log.exception("alert metric not read", metric=rule.metric)
         return RulePreview(0, 0, (), unreadable=True)
     subjects = len(covered.by_subject)
-    return RulePreview(subjects, subjects - len(covered.ordered), covered.meeting(rule))
+    return RulePreview(subjects, subjects - len(covered.ordered), covered.find_matches(rule))

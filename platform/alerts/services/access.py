@@ -1,4 +1,4 @@
-"""Who may see and change the alerts of a tenant or of the platform."""
+"""Permissions to view and change the alerts of a tenant or of the platform."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def require_edit(actor: Actor, tenant: Tenant | None) -> None:
 def may_edit(actor: Actor, tenant: Tenant | None) -> bool:
     """Tell whether `require_edit` would pass."""
     needed = {_edit_point(tenant), Permission.CLUSTER_VIEW if tenant is None else Permission.JOB_VIEW}
-    return needed <= permissions.granted_permissions(actor, tenant)
+    return needed <= permissions.permissions_on(actor, tenant)
 
 
 def _edit_point(tenant: Tenant | None) -> Permission:

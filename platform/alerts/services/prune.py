@@ -7,7 +7,7 @@ from typing import Final
 
 from alerts.models import Alert, AlertState, Silence
 
-KEPT_FOR: Final = timedelta(days=90)
+RETENTION: Final = timedelta(days=90)
 _BATCH: Final = 1_000
 
 
@@ -16,7 +16,7 @@ def prune_alerts(now: datetime) -> int:
 
     An alert with a notification that was not sent yet is kept.
     """
-    old = Alert.unscoped.filter(state=AlertState.RESOLVED, resolved_at__lt=now - KEPT_FOR)
+    old = Alert.unscoped.filter(state=AlertState.RESOLVED, resolved_at__lt=now - RETENTION)
     ids = old.exclude(notifications__state="pending").order_by("pk").values_list("pk", flat=True)[:_BATCH]
     deleted = Alert.unscoped.filter(pk__in=list(ids)).delete()[0]
-    return deleted + Silence.unscoped.filter(ends_at__lt=now - KEPT_FOR).delete()[0]
+    return deleted + Silence.unscoped.filter(ends_at__lt=now - RETENTION).delete()[0]

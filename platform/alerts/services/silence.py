@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from alerts.models import AlertRule, Severity, Silence
+from alerts.models import AlertRule, AlertSeverity, Silence
 from alerts.services.access import require_edit
 from foundation.audit import audit_log
 from foundation.core import clock
@@ -26,7 +26,7 @@ def create_silence(
     ends_at: datetime,
     starts_at: datetime | None = None,
     rule: AlertRule | None = None,
-    severity: Severity | None = None,
+    severity: AlertSeverity | None = None,
     subject: str = "",
     comment: str = "",
 ) -> Silence:

@@ -1,4 +1,4 @@
-"""What a new embedded installation starts with: an operator, a simulated cluster, and four tenants.
+"""The content of a new embedded installation: a platform admin, a simulated cluster, and four tenants.
 
 Idempotent: each part is made only where it is missing, so a second start continues with the same data.
 """
@@ -194,15 +194,15 @@ def _queue(cell: Cell, plan: DemoWorkspace, workspace: Tenant, flavors: dict[str
 def _amounts(flavor: Flavor, cards: int, borrowing: int | None, *, slices: bool) -> list[QuotaAmount]:
     """A team's quota of one pool. On sliced cards the number of slices is capped, not the quota."""
 
-    def amount(resource: Resource, per_card: int) -> QuotaAmount:
+    def amount_of(resource: Resource, per_card: int) -> QuotaAmount:
         limit = None if borrowing is None else borrowing * per_card
         return QuotaAmount(flavor, resource, cards * per_card, limit)
 
-    count = QuotaAmount(flavor, Resource.GPU_CARDS, None) if slices else amount(Resource.GPU_CARDS, 1)
+    count = QuotaAmount(flavor, Resource.GPU_CARDS, None) if slices else amount_of(Resource.GPU_CARDS, 1)
     return [
         count,
-        amount(Resource.GPU_CORES, 100),
-        amount(Resource.GPU_MEMORY, flavor.card_memory_mib),
+        amount_of(Resource.GPU_CORES, 100),
+        amount_of(Resource.GPU_MEMORY, flavor.card_memory_mib),
         QuotaAmount(flavor, Resource.CPU, None),
         QuotaAmount(flavor, Resource.MEMORY, None),
     ]

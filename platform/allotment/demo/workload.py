@@ -127,7 +127,9 @@ def _slice_role(chance: random.Random) -> dict[str, Any]:
 
 
 def _roles(gpus: int) -> list[dict[str, Any]]:
-    """Up to eight cards on one node; more as one master and workers of a whole node each."""
+    """Return the roles: up to eight cards on one node; more as one master and workers of a whole node
+    each.
+    """
     per_task, tasks = min(gpus, 8), max(1, gpus // 8)
     resources = {
         "cpu": 8 * per_task,

@@ -1,1 +1,1 @@
-"""What every process of an installation shares: paths, logs, start-up, the beat schedule."""
+"""The parts that every process of an installation shares: paths, logs, start-up, the beat schedule."""

@@ -40,7 +40,7 @@ class LastingConsumer(Consumer):  # type: ignore[misc]  # Celery publishes no ty
         self._abandon_connection()
         super().on_connection_error_after_connected(exc)
 
-    def start(self) -> None:
+    def keep_reading(self) -> None:
         """Read until the worker is told to stop. Raises: whatever ends it before it has ever read."""
         while True:
             try:

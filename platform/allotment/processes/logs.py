@@ -17,7 +17,7 @@ class NoProbes(logging.Filter):
     """Drops what Django says about a refused probe: it comes every second, and the answer itself says why."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is kept."""
+        """Return whether the record is logged."""
         path = getattr(getattr(record, "request", None), "path", "")
         return path not in {"/readyz", "/readyz/platform", "/livez"} or record.exc_info is not None
 

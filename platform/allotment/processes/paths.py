@@ -1,4 +1,4 @@
-"""Where an installation keeps its files. Free of Django: the supervisor and the settings share it.
+"""The paths of an installation's files. Free of Django: the supervisor and the settings share it.
 
 Both must arrive at the same broker socket without talking to each other, so that a management command
 typed in a second terminal reaches the running platform. Hence pure functions of the home folder.

@@ -53,5 +53,5 @@ def _close(path: Path) -> None:
 
 
 def create_privately() -> None:
-    """From here on this process and its children create files for their owner only."""
+    """Make this process and its children create files for their owner only."""
     os.umask(UMASK)

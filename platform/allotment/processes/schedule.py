@@ -1,4 +1,4 @@
-"""What beat sends, and how often. Every entry is a level-triggered sweep: missing one only costs time.
+"""The beat schedule. Every entry is a level-triggered sweep: missing one only costs time.
 
 An entry that waited in the queue for longer than two periods is dropped (`expires`): its successor does the
 same work, and a worker that was away must not come back to a pile of identical sweeps. None waits as long as
@@ -19,15 +19,15 @@ def _entry(task: str, every_s: float) -> dict[str, Any]:
 def beat_schedule(*, observe_every_s: float, demo: bool) -> dict[str, dict[str, Any]]:
     """Celery's `beat_schedule`; all periods in seconds. `demo` adds the simulated users."""
     entries = {
-        "sweep": _entry("scheduling.tasks.sweep", 2.0),
+        "sweep": _entry("scheduling.tasks.sweep_owed", 2.0),
         "watch-starts": _entry("scheduling.tasks.watch_starts", 10.0),
         "observe-clusters": _entry("scheduling.tasks.observe_clusters", observe_every_s),
         "collect-samples": _entry("telemetry.tasks.collect_samples", 10.0),
         "collect-sources": _entry("telemetry.tasks.collect_sources", 15.0),
         "report-idle": _entry("telemetry.tasks.report_idle", 30.0),
-        "evaluate-alerts": _entry("alerts.tasks.evaluate", 15.0),
-        "deliver-notifications": _entry("alerts.tasks.deliver", 5.0),
-        "prune-alerts": _entry("alerts.tasks.prune", 3600.0),
+        "evaluate-alerts": _entry("alerts.tasks.evaluate_alert_rules", 15.0),
+        "deliver-notifications": _entry("alerts.tasks.deliver_messages", 5.0),
+        "prune-alerts": _entry("alerts.tasks.prune_resolved", 3600.0),
         "roll-up": _entry("telemetry.tasks.roll_up", 60.0),
         "sample-user-usage": _entry("scheduling.tasks.sample_user_usage", 300.0),
         "measure-preemption-loss": _entry("scheduling.tasks.measure_preemption_loss", 300.0),
@@ -38,7 +38,7 @@ def beat_schedule(*, observe_every_s: float, demo: bool) -> dict[str, dict[str, 
         "stop-over-budget": _entry("scheduling.tasks.stop_over_budget", 30.0),
         "watch-budgets": _entry("quotas.tasks.watch_budgets", 30.0),
         "govern-clusters": _entry("scheduling.tasks.govern_clusters", 60.0),
-        "prune": _entry("scheduling.tasks.prune", 100.0),
+        "prune": _entry("scheduling.tasks.prune_expired", 100.0),
         "seal-audit": _entry("foundation.tasks.seal_audit", 5.0),
         "heartbeat": _entry("foundation.tasks.heartbeat", 10.0),
     }

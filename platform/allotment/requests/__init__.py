@@ -1,1 +1,1 @@
-"""What happens around every HTTP request: bodies, errors, denials, sign-ins."""
+"""The handling around every HTTP request: bodies, errors, denials, sign-ins."""

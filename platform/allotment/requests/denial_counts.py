@@ -33,7 +33,7 @@ class Caller:
 
     @property
     def own_records(self) -> int:
-        """How many denials in one minute are written down as they are."""
+        """Return how many denials in one minute get records of their own."""
         if self == OTHERS:
             return 0
         return OF_USER if self.user_id else OF_STRANGER
@@ -44,7 +44,7 @@ OTHERS: Final = Caller()
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """How often one caller was denied something in a minute beyond the records of its own."""
+    """The number of denials of one caller in a minute beyond the records of its own."""
 
     caller: Caller
     minute: datetime
@@ -73,7 +73,7 @@ class DenialCounts:
             return self._number[caller] <= caller.own_records
 
     def take_finished_counts(self, now: datetime) -> list[Repeated]:
-        """What was counted in a minute that is over; it is handed out once."""
+        """Return the counts of minutes that are over; each count is returned once."""
         window = int(now.timestamp()) // WINDOW_S
         if window == self._window or not self._number:
             return []

@@ -21,7 +21,7 @@ from django.http import HttpRequest, HttpResponse
 from allotment.requests.denial_counts import Caller, DenialCounts, Repeated
 from foundation.audit import audit_log
 from foundation.core import clock
-from foundation.core.actor import Origin, SystemActor, origin
+from foundation.core.actor import RequestOrigin, SystemActor, origin
 from foundation.sql import row_scope
 from foundation.web.rate_limit import address_of
 from tenants.access import permissions
@@ -91,7 +91,7 @@ class DenialMiddleware:
 
 
 def is_untried(request: HttpRequest | None) -> bool:
-    """Whether a sign-in was refused by a lock, without a look at the password."""
+    """Return whether a sign-in was refused by a lock, before the password was checked."""
     locked = getattr(request, "axes_locked_out", False)
     return bool(locked) and getattr(request, "axes_failures_since_start", None) is None
 
@@ -100,7 +100,7 @@ def is_untried(request: HttpRequest | None) -> bool:
 def _note_repeated(repeated: Repeated) -> None:
     # Not of the request that happens to come next.
     caller = repeated.caller
-    token = origin.set(Origin(address=caller.address))
+    token = origin.set(RequestOrigin(address=caller.address))
     try:
         audit_log.record_denial(
             _Known(caller.user_id, caller.username) if caller.user_id else ANONYMOUS,

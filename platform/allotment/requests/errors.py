@@ -16,7 +16,7 @@ _API = "/api/"
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """What never became a request: a host that is not ours, a header that cannot be read."""
+    """Answer input that never became a request: a host that is not ours, a header that can't be read."""
     if not request.path.startswith(_API):
         return defaults.bad_request(request, exception)
     return _problem(Invalid())

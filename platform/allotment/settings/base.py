@@ -1,4 +1,4 @@
-"""What every installation has in common. Variables are read here once, typed, through `environment`."""
+"""The settings of every installation. Variables are read here once, typed, through `environment`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "frontend.shell.context.console",
+                "frontend.shell.context.console_context",
             ],
         },
     }
@@ -246,7 +246,7 @@ SPECTACULAR_SETTINGS = {
     # Fields called `state`, `mode` and `kind` stand for several sets of words; clients need stable names.
     "ENUM_NAME_OVERRIDES": {
         "ChannelKindEnum": "alerts.models.channel.ChannelKind",
-        "SeverityEnum": "alerts.models.rule.Severity",
+        "SeverityEnum": "alerts.models.rule.AlertSeverity",
         "AlertStateEnum": "alerts.models.alert.AlertState",
         "TenantKindEnum": "tenants.models.tenant.TenantKind",
         "PermissionEnum": "tenants.api.shapes.POINTS",

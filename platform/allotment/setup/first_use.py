@@ -1,4 +1,6 @@
-"""What an installation needs before anybody can sign in: a platform admin, a cell and the root tenant."""
+"""The rows that an installation needs before the first sign-in: a platform admin, a cell and the root
+tenant.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ _PASSWORD_BYTES: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstUse:
-    """What is asked for; an empty text takes the default where a part is missing, and accepts what is there.
+    """The answers of the first use; an empty text takes the default where a part is missing, and accepts what
+    exists.
 
     `claim` is a group of the identity provider whose people are to be platform admins, in place of a user.
     """

@@ -22,7 +22,7 @@ HEALTHY_AFTER_S: Final = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What to run. `stop_s` is how long it may take to end after SIGTERM before it is killed."""
+    """A program to run. `stop_s` is how long it may take to end after SIGTERM before it is killed."""
 
     name: str
     label: str = ""
@@ -62,7 +62,7 @@ class ChildProcess:
 
     @property
     def running(self) -> bool:
-        """Whether the process runs."""
+        """True while the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -70,7 +70,7 @@ class ChildProcess:
         """The process id while it runs."""
         return self._process.pid if self._process else None
 
-    def start(self) -> None:
+    def start_process(self) -> None:
         """Starts the process."""
         self.restart_at = None
         self._started_at = time.monotonic()
@@ -88,7 +88,7 @@ class ChildProcess:
         self._process = None
         return status
 
-    def terminate(self) -> None:
+    def request_end(self) -> None:
         """Asks the process to end."""
         if self._process is not None and self.running:
             self._process.terminate()

@@ -30,13 +30,13 @@ def run_platform() -> int:
         if not os.environ.get("ALLOTMENT_BROKER_URL"):
             preflight.check_machine()
         preflight.check_home(home)
-        lock = HomeLock.acquire(home, port)
+        lock = HomeLock.acquire_lock(home, port)
         try:
             preflight.check_port(port)
             preflight.check_socket_folder(paths.broker_socket(home).parent)
             return _run(home, port)
         finally:
-            lock.release()
+            lock.release_lock()
     except StartError as error:
         sys.stderr.write(f"allotment up: {error}\n")
         return FAILED

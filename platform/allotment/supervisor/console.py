@@ -1,4 +1,4 @@
-"""What the person at the terminal sees: few lines, and the one thing they need next."""
+"""The output for the person at the terminal: few lines, and the one thing that they need next."""
 
 from __future__ import annotations
 

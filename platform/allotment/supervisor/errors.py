@@ -1,4 +1,4 @@
-"""Why a start was refused."""
+"""The error of a refused start."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from allotment.supervisor.errors import StartError
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
-    """Who runs in a home, as written into the lock file for the one who finds it taken."""
+    """The process that runs in a home, as the lock file names it to the next one."""
 
     pid: int
     port: int
@@ -28,7 +28,7 @@ class HomeLock:
         self._stream = stream
 
     @classmethod
-    def acquire(cls, home: Path, port: int) -> Self:
+    def acquire_lock(cls, home: Path, port: int) -> Self:
         """Takes the lock of `home`. Raises `StartError` naming the process that has it."""
         file = home / "supervisor.lock"
         # Not truncated on opening: the text belongs to whoever holds the lock.
@@ -49,7 +49,7 @@ class HomeLock:
         json.dump({"pid": holder.pid, "port": holder.port}, self._stream)
         self._stream.flush()
 
-    def release(self) -> None:
+    def release_lock(self) -> None:
         """Empties the file and drops the lock. The file stays: removing it would let two holders exist."""
         self._stream.seek(0)
         self._stream.truncate()

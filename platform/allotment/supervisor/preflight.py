@@ -1,4 +1,4 @@
-"""What must be true before anything is started; each complaint is one line that says what to do."""
+"""The checks before anything is started; each complaint is one line that says what to do."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def _manage(name: str, *arguments: str, environment: Mapping[str, str], label: s
 
 
 def child_environment(home: Path, port: int) -> dict[str, str]:
-    """What every child finds in its environment on top of ours."""
+    """Return the environment of every child on top of the supervisor's."""
     return {
         "ALLOTMENT_HOME": str(home),
         "PORT": str(port),

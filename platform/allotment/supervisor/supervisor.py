@@ -77,7 +77,7 @@ class Supervisor:
     def _add(self, program: Program) -> None:
         child = ChildProcess(program, self._logs / f"{program.name}.log")
         self._children.append(child)
-        child.start()
+        child.start_process()
 
     def _await_broker(self) -> None:
         deadline = time.monotonic() + BROKER_START_S
@@ -130,7 +130,7 @@ class Supervisor:
             wait = child.restart_at - now
             self._say(f"{ending}; starting it again in {wait:.1f} s (log: {child.log})")
         elif child.restart_at is not None and now >= child.restart_at:
-            child.start()
+            child.start_process()
 
     def _ask(self, now: float) -> None:
         answer = self._readiness()
@@ -162,7 +162,7 @@ class Supervisor:
     def _stop_together(self, children: Iterable[ChildProcess], requests: int) -> None:
         children = [child for child in children if child.pid]
         for child in children:
-            child.terminate()
+            child.request_end()
         started = time.monotonic()
         waiting = [child for child in children if child.running]
         while waiting and self._signals.stop_requests <= requests:  # a second Ctrl-C ends the patience

@@ -30,7 +30,7 @@ class ClusterQuery(ListQuery):
     }
 
 
-class NodeQuery(ListQuery):
+class NodeListQuery(ListQuery):
     columns: ClassVar = {
         "name": Column("name"),
         "cluster": Column("cluster.name"),

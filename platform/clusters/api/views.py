@@ -17,7 +17,7 @@ from clusters.api.serializers import (
     ClusterSerializer,
     DeviceQuery,
     DeviceSerializer,
-    NodeQuery,
+    NodeListQuery,
     NodeSerializer,
     OneNodeQuery,
 )
@@ -168,15 +168,15 @@ class NodesView(OperatorView):
     @extend_schema(
         operation_id="node_list",
         summary="Nodes with their GPUs",
-        parameters=[NodeQuery],
+        parameters=[NodeListQuery],
         responses={200: list_of(NodeSerializer), **problem_responses(400)},
         tags=["clusters"],
     )
     def get(self, request: Request) -> Response:
         """Return one page of nodes by cluster and name."""
-        query = read_query(request, NodeQuery)
+        query = read_query(request, NodeListQuery)
         filters = NodeFilter(**{name: query[name] for name in _NODE_FILTERS if name in query})
-        return listed_by(query, NodeQuery, node_list(viewer=self.viewer, filters=filters), NodeSerializer)
+        return listed_by(query, NodeListQuery, node_list(viewer=self.viewer, filters=filters), NodeSerializer)
 
 
 class NodeView(OperatorView):

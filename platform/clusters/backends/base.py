@@ -28,7 +28,7 @@ Variable = str | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do.
+    """The capabilities of a backend.
 
     `admits`: it decides admission itself, and the ledger follows it. `resize`: it changes the memory of
     parts of cards while their pod runs."""
@@ -45,7 +45,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Which platform runs a cluster, as the cluster keeps it.
+    """The platform that manages a cluster, as the cluster records it.
 
     The id of an installation, the machine that wrote it last and when, and a token that is another one each
     time. `version` guards the next write.
@@ -143,7 +143,7 @@ class GangSpec:
 
     @property
     def alone(self) -> bool:
-        """Whether it is one pod that reads no file, so that there is nothing to have in common."""
+        """Return whether it is one pod that reads no file, so that no object is shared."""
         return self.size == 1 and not self.files
 
 
@@ -203,15 +203,15 @@ class PodOutcome:
     uid: str = ""
 
     @classmethod
-    def done(cls, uid: str = "") -> PodOutcome:
+    def of_success(cls, uid: str = "") -> PodOutcome:
         return cls(OutcomeKind.DONE, uid=uid)
 
     @classmethod
-    def refused(cls, code: str, message: str) -> PodOutcome:
+    def of_refusal(cls, code: str, message: str) -> PodOutcome:
         return cls(OutcomeKind.REFUSED, code, message)
 
     @classmethod
-    def unknown(cls, message: str, code: str = UNKNOWN) -> PodOutcome:
+    def of_unknown(cls, message: str, code: str = UNKNOWN) -> PodOutcome:
         return cls(OutcomeKind.UNKNOWN, code, message)
 
 
@@ -223,7 +223,7 @@ class PodPhase(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    GONE = "gone"
+    REMOVED = "gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class PodObservation:
 
 @dataclass(frozen=True, slots=True)
 class PodEvent:
-    """What the cluster noted about a pod, in its own words: `count` times so far, the last time `at`."""
+    """An event of a pod, in the cluster's own words: `count` times so far, the last time `at`."""
 
     ref: TaskRef
     at: datetime
@@ -270,14 +270,14 @@ Observation = PodObservation | NodeObservation
 
 
 def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
-    """By time, nodes first; of two pods of one name the tombstone, so that its successor comes last."""
+    """Sort by time, nodes first; of two pods of one name the tombstone, so that its successor comes last."""
 
-    def place(seen: Observation) -> tuple[object, ...]:
+    def sort_key(seen: Observation) -> tuple[object, ...]:
         if isinstance(seen, NodeObservation):
             return (seen.at, 0, "", seen.name, 0)
-        return (seen.at, 1, seen.ref.namespace, seen.ref.name, seen.phase is not PodPhase.GONE)
+        return (seen.at, 1, seen.ref.namespace, seen.ref.name, seen.phase is not PodPhase.REMOVED)
 
-    return tuple(sorted(observations, key=place))
+    return tuple(sorted(observations, key=sort_key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +300,7 @@ class BoundPod:
     cards: Mapping[str, int] = field(default_factory=dict)
     shares: tuple[DeviceGrant, ...] = ()
     owner: str = ""
-    standing: bool = False
+    is_permanent: bool = False
     leaving: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     installation: str = ""
@@ -325,7 +325,7 @@ class BoundPods:
     """
 
     pods: tuple[PodOnNode, ...] = ()
-    gone: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
     complete: bool = False
 
 
@@ -347,8 +347,8 @@ class ObservedBatch:
 
 @dataclass(frozen=True, slots=True)
 class TenantLimits:
-    """How many cards the pods of a namespace may ask for at most, by the name under which nodes count them:
-    a MIG profile, or "" for whole cards and parts of cards. What is not named is unlimited.
+    """The most cards that the pods of a namespace may request, by the name under which nodes count them: a
+    MIG profile, or "" for whole cards and parts of cards. A name that is absent is unlimited.
 
     `workspace` is the id of whom the namespace has to belong to. `used`: pods of this workspace were made in
     it before, so a namespace that does not say whose it is may be marked as the workspace's.
@@ -371,7 +371,8 @@ class NamespaceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Governed:
-    """What of the tenants' surroundings was missing and was made, and what had changed and was brought back.
+    """The objects around a tenant's pods that were missing and were made, and those that had changed and were
+    restored.
 
     `repaired`: by object, and in it by field with dots between its parts, what stood there and what stands
     there now; None for nothing. `refused`: what the cluster did not permit, with its words. `unmarked`:
@@ -405,7 +406,7 @@ class DeviceSample:
 
 
 class SampleSink(Protocol):
-    """Where samples go; telemetry registers one."""
+    """The receiver of samples; telemetry registers one."""
 
     def write(self, cluster_id: str, samples: Iterable[DeviceSample]) -> int:
         """Store samples and return how many were kept."""
@@ -449,11 +450,11 @@ class ClusterBackend(Protocol):
         or what is wanted may hold; ask again, or for the old amounts, which takes it back. Refused: nothing
         of it was done, nor will be.
         """
-        return PodOutcome.refused("UNSUPPORTED", "this kind of cluster changes no memory of running pods")
+        return PodOutcome.of_refusal("UNSUPPORTED", "this kind of cluster changes no memory of running pods")
 
     def remove_gangs(self, gangs: Sequence[GangRef]) -> list[PodOutcome]:
         """Remove what gangs had in common, after their last pod; one outcome each, absent is done."""
-        return [PodOutcome.done() for _ in gangs]
+        return [PodOutcome.of_success() for _ in gangs]
 
     def list_gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
         """Return the shared objects of gangs that exist now, with the labels of each."""

@@ -104,7 +104,7 @@ class Projection:
 
 @dataclass(slots=True)
 class Projected:
-    """What one comparison did, by the names of the objects; `refused` with what the cluster said."""
+    """The result of one comparison, by the names of the objects; `refused` with the cluster's message."""
 
     created: list[str] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
@@ -113,13 +113,13 @@ class Projected:
 
     @property
     def any(self) -> bool:
-        """Whether anything was out of step."""
+        """True if anything was out of step."""
         return bool(self.created or self.repaired or self.removed or self.refused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectedCohort:
-    """Like tasks of a workload. Amounts per task: CPU in millicores, memory in MiB.
+    """Equal tasks of a workload. Amounts per task: CPU in millicores, memory in MiB.
 
     `cores` (percent points) and `gpu_memory_mib` are those of all its cards together, and zero where whole
     cards are counted. `least` below `count` makes it elastic. It may be admitted into one of `pools`, and no
@@ -183,7 +183,7 @@ class WorkloadVerdict:
     kind: VerdictKind
     code: str = ""
     numbers: Mapping[str, int | str] = field(default_factory=dict)
-    told: str = ""
+    detail: str = ""
     pools: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     shape: str = ""
@@ -205,7 +205,7 @@ class WorkloadVerdicts:
 class WorkloadChanges(WorkloadVerdicts):
     """The changes since a cursor; `gone` are the jobs whose workload no longer exists."""
 
-    gone: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
 
 
 @runtime_checkable
@@ -234,10 +234,12 @@ class Delegate(Protocol):
         """Have it forgotten, with whatever quota it holds."""
 
     def list_verdicts(self) -> WorkloadVerdicts:
-        """On every workload in our queues; one that we did not ask for names no job.
+        """Return verdicts on every workload in our queues; one that is not ours names no job.
 
         Raises: BackendUnavailable also when nobody there decides.
         """
 
     def list_changes(self, cursor: str) -> WorkloadChanges | None:
-        """On those of our workloads that have changed since; None where the cluster has forgotten then."""
+        """Return verdicts on our workloads that have changed since; None where the cluster has forgotten
+        then.
+        """

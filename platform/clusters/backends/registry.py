@@ -1,4 +1,4 @@
-"""Which backend serves which kind of cluster."""
+"""The backend of each kind of cluster."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def backend_for(cluster: Cluster, *, disowned_too: bool = False) -> ClusterBacke
 
 
 def capabilities_for(cluster: Cluster) -> Capabilities:
-    """What the backend of a cluster can do, asked without a connection; nothing for a kind not available."""
+    """Return the capabilities of a cluster's backend without a connection; none for a kind not available."""
     name = _FACTORIES.get(cluster.backend)
     if name is None:
         return Capabilities()
-    told: Capabilities = import_string(name).capabilities
-    return told
+    capabilities: Capabilities = import_string(name).capabilities
+    return capabilities
 
 
 def delegate_for(cluster: Cluster) -> Delegate:

@@ -1,1 +1,1 @@
-"""How cards are cut and what is written down about it, per mechanism; free of Django and of any client."""
+"""The partitioning of cards and its records, per mechanism; free of Django and of any client."""

@@ -1,4 +1,4 @@
-"""What one node measured at one moment: the shape in which the node agent and the readers of exporters hand
+"""The measures of one node at one moment: the shape in which the node agent and the readers of exporters hand
 measurements over.
 
 Names and units of the values are those of `clusters.gpu.measures`; a measure that is not known is absent.
@@ -70,7 +70,7 @@ class DeviceEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MeasureBatch:
     """All that was measured on one node at `at_ms`; the next batch follows `interval_ms` later."""
 
     node: str
@@ -124,6 +124,6 @@ class AgentReport:
 
     node: str
     sent_at_ms: int
-    batches: tuple[Batch, ...]
+    batches: tuple[MeasureBatch, ...]
     inventory: NodeGpuFacts | None = None
     unsupported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What HAMi's device plugin and a scheduler tell each other, as text in annotations.
+"""The annotations through which HAMi's device plugin and a scheduler communicate.
 
 Tested against HAMi 2.6 to 2.10. Its own documents describe the older format only, so both are read:
 comma-separated values up to 2.7, JSON from 2.8 on. In JSON a zero and a false are left out.
@@ -60,7 +60,7 @@ class RegisteredCard:
 
 @dataclass(frozen=True, slots=True)
 class CardShare:
-    """What one container holds of one card: memory in MiB, cores in percent points."""
+    """The part of one card that one container holds: memory in MiB, cores in percent points."""
 
     uuid: str
     memory_mib: int
@@ -69,7 +69,7 @@ class CardShare:
 
 @dataclass(frozen=True, slots=True)
 class NodeLock:
-    """Who may have its cards allocated on a node now: the plugin serves that pod and no other."""
+    """The lock of a node: the plugin allocates cards to that pod and no other."""
 
     taken_at: datetime
     namespace: str = ""
@@ -80,7 +80,7 @@ class NodeLock:
         return f"{self.taken_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ},{self.namespace},{self.pod}"
 
     def held_by(self, namespace: str, pod: str) -> bool:
-        """Whether it is this pod's."""
+        """Return whether the lock is this pod's."""
         return (self.namespace, self.pod) == (namespace, pod)
 
     def is_expired(self, now: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""What the platform and a node's agent tell each other about the memory of a running pod, as annotations.
+"""The annotations through which the platform and a node's agent agree on the memory of a running pod.
 
 The platform says what it wants, the agent what became of it. An answer names the wish that it belongs to by
 its token, so that an old answer is never taken for one to a new wish. Before the agent touches anything it
@@ -63,11 +63,11 @@ class MemoryAnswer:
 
     def to_annotation(self) -> str:
         """The annotation's value."""
-        told: dict[str, Any] = {"token": self.token, "state": self.state.value}
-        told["at_most"] = dict(sorted(self.at_most.items()))
+        fields: dict[str, Any] = {"token": self.token, "state": self.state.value}
+        fields["at_most"] = dict(sorted(self.at_most.items()))
         if self.code:
-            told |= {"code": self.code, "message": self.message}
-        return _text(told)
+            fields |= {"code": self.code, "message": self.message}
+        return _text(fields)
 
 
 def parse_wanted(text: str) -> WantedMemory:
@@ -97,8 +97,8 @@ def in_effect(pod: Mapping[str, Any], cards: Iterable[str]) -> Amounts | None:
     if answer is not None and answer.state is AnswerState.TAKEN:
         return None
     began = began_with(pod)
-    told = answer.at_most if answer is not None else {}
-    return {uuid: told.get(uuid, began) for uuid in cards}
+    fields = answer.at_most if answer is not None else {}
+    return {uuid: fields.get(uuid, began) for uuid in cards}
 
 
 def last_answer(pod: Mapping[str, Any]) -> MemoryAnswer | None:
@@ -117,8 +117,8 @@ def began_with(pod: Mapping[str, Any]) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def _text(told: Mapping[str, Any]) -> str:
-    return json.dumps(told, separators=(",", ":"))
+def _text(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def _row(key: str, text: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Level(StrEnum):
     """One process on one GPU."""
 
 
-class Kind(StrEnum):
+class MeasureKind(StrEnum):
     """The way in which values of one measure are combined over time."""
 
     GAUGE = "gauge"
@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class GpuMeasure:
     """One measure: `prometheus` is the name under which the agent exposes it, in base units.
 
     `factor` turns the unit of `name` into the base unit of `prometheus`.
@@ -46,7 +46,7 @@ class Measure:
     unit: str
     prometheus: str
     help: str
-    kind: Kind = Kind.GAUGE
+    kind: MeasureKind = MeasureKind.GAUGE
     factor: float = 1.0
     levels: tuple[Level, ...] = (Level.DEVICE,)
 
@@ -62,7 +62,7 @@ _ALL: Final = (Level.DEVICE, Level.SLICE, Level.PROCESS)
 _SLICE: Final = (Level.SLICE,)
 
 MEASURES: Final = (
-    Measure(
+    GpuMeasure(
         "utilization_percent",
         "%",
         "allotment_gpu_utilization_ratio",
@@ -70,7 +70,7 @@ MEASURES: Final = (
         factor=0.01,
         levels=_ALL,
     ),
-    Measure(
+    GpuMeasure(
         "memory_used_mib",
         "MiB",
         "allotment_gpu_memory_used_bytes",
@@ -78,17 +78,17 @@ MEASURES: Final = (
         factor=_MIB,
         levels=_ALL,
     ),
-    Measure(
+    GpuMeasure(
         "memory_total_mib", "MiB", "allotment_gpu_memory_total_bytes", "Memory of the device.", factor=_MIB
     ),
-    Measure(
+    GpuMeasure(
         "memory_reserved_mib",
         "MiB",
         "allotment_gpu_memory_reserved_bytes",
         "Memory that the driver keeps for itself.",
         factor=_MIB,
     ),
-    Measure(
+    GpuMeasure(
         "memory_limit_mib",
         "MiB",
         "allotment_gpu_memory_limit_bytes",
@@ -96,21 +96,21 @@ MEASURES: Final = (
         factor=_MIB,
         levels=_SLICE,
     ),
-    Measure(
+    GpuMeasure(
         "idle_s",
         "s",
         "allotment_gpu_last_kernel_elapsed_seconds",
         "Time since the last kernel.",
         levels=_SLICE,
     ),
-    Measure(
+    GpuMeasure(
         "memory_copy_percent",
         "%",
         "allotment_gpu_memory_copy_utilization_ratio",
         "Part of the time in which memory was read or written.",
         factor=0.01,
     ),
-    Measure(
+    GpuMeasure(
         "encoder_percent",
         "%",
         "allotment_gpu_encoder_utilization_ratio",
@@ -118,7 +118,7 @@ MEASURES: Final = (
         factor=0.01,
         levels=(Level.DEVICE, Level.PROCESS),
     ),
-    Measure(
+    GpuMeasure(
         "decoder_percent",
         "%",
         "allotment_gpu_decoder_utilization_ratio",
@@ -126,150 +126,150 @@ MEASURES: Final = (
         factor=0.01,
         levels=(Level.DEVICE, Level.PROCESS),
     ),
-    Measure("temperature_c", "°C", "allotment_gpu_temperature_celsius", "Temperature of the GPU."),
-    Measure(
+    GpuMeasure("temperature_c", "°C", "allotment_gpu_temperature_celsius", "Temperature of the GPU."),
+    GpuMeasure(
         "memory_temperature_c", "°C", "allotment_gpu_memory_temperature_celsius", "Temperature of the memory."
     ),
-    Measure("power_w", "W", "allotment_gpu_power_watts", "Power drawn."),
-    Measure("power_limit_w", "W", "allotment_gpu_power_limit_watts", "Power limit that is enforced."),
-    Measure(
+    GpuMeasure("power_w", "W", "allotment_gpu_power_watts", "Power drawn."),
+    GpuMeasure("power_limit_w", "W", "allotment_gpu_power_limit_watts", "Power limit that is enforced."),
+    GpuMeasure(
         "energy_j",
         "J",
         "allotment_gpu_energy_joules_total",
         "Energy used since the driver was loaded.",
-        Kind.COUNTER,
+        MeasureKind.COUNTER,
     ),
-    Measure("sm_clock_mhz", "MHz", "allotment_gpu_sm_clock_hertz", "Clock of the SMs.", factor=1e6),
-    Measure(
+    GpuMeasure("sm_clock_mhz", "MHz", "allotment_gpu_sm_clock_hertz", "Clock of the SMs.", factor=1e6),
+    GpuMeasure(
         "memory_clock_mhz", "MHz", "allotment_gpu_memory_clock_hertz", "Clock of the memory.", factor=1e6
     ),
-    Measure(
+    GpuMeasure(
         "throttle_reasons",
         "",
         "allotment_gpu_clocks_event_reasons",
         "Bit mask of reasons for lower clocks, as NVML defines it.",
-        Kind.STATE,
+        MeasureKind.STATE,
     ),
-    Measure(
+    GpuMeasure(
         "ecc_corrected",
         "",
         "allotment_gpu_ecc_corrected_errors_total",
         "Memory errors that were corrected, since the GPU was made.",
-        Kind.COUNTER,
+        MeasureKind.COUNTER,
     ),
-    Measure(
+    GpuMeasure(
         "ecc_uncorrected",
         "",
         "allotment_gpu_ecc_uncorrected_errors_total",
         "Memory errors that were not corrected, since the GPU was made.",
-        Kind.COUNTER,
+        MeasureKind.COUNTER,
     ),
-    Measure(
+    GpuMeasure(
         "remapped_rows",
         "",
         "allotment_gpu_remapped_rows_total",
         "Memory rows replaced by spare ones.",
-        Kind.COUNTER,
+        MeasureKind.COUNTER,
     ),
-    Measure(
+    GpuMeasure(
         "row_remap_pending",
         "",
         "allotment_gpu_row_remap_pending",
         "1 if memory rows are replaced at the next reset.",
-        Kind.STATE,
+        MeasureKind.STATE,
     ),
-    Measure(
+    GpuMeasure(
         "row_remap_failure",
         "",
         "allotment_gpu_row_remap_failure",
         "1 if a memory row could not be replaced.",
-        Kind.STATE,
+        MeasureKind.STATE,
     ),
-    Measure(
+    GpuMeasure(
         "xid",
         "",
         "allotment_gpu_last_xid_code",
         "Code of the last XID error; absent if there was none.",
-        Kind.STATE,
+        MeasureKind.STATE,
     ),
-    Measure(
+    GpuMeasure(
         "xid_errors",
         "",
         "allotment_gpu_xid_errors_total",
         "XID errors since the agent started.",
-        Kind.COUNTER,
+        MeasureKind.COUNTER,
     ),
-    Measure(
+    GpuMeasure(
         "pcie_tx_mib_s",
         "MiB/s",
         "allotment_gpu_pcie_transmit_bytes_per_second",
         "Sent over PCIe.",
         factor=_MIB,
     ),
-    Measure(
+    GpuMeasure(
         "pcie_rx_mib_s",
         "MiB/s",
         "allotment_gpu_pcie_receive_bytes_per_second",
         "Received over PCIe.",
         factor=_MIB,
     ),
-    Measure(
+    GpuMeasure(
         "pcie_replays",
         "",
         "allotment_gpu_pcie_replays_total",
         "PCIe packets that were sent again.",
-        Kind.COUNTER,
+        MeasureKind.COUNTER,
     ),
-    Measure(
+    GpuMeasure(
         "nvlink_errors",
         "",
         "allotment_gpu_nvlink_errors_total",
         "NVLink errors of all links.",
-        Kind.COUNTER,
+        MeasureKind.COUNTER,
     ),
-    Measure(
+    GpuMeasure(
         "nvlink_mib_s",
         "MiB/s",
         "allotment_gpu_nvlink_bytes_per_second",
         "Sent and received over NVLink.",
         factor=_MIB,
     ),
-    Measure(
+    GpuMeasure(
         "graphics_active_percent",
         "%",
         "allotment_gpu_graphics_engine_active_ratio",
         "Part of the time in which the engine was active; the utilization of MIG instances.",
         factor=0.01,
     ),
-    Measure(
+    GpuMeasure(
         "sm_active_percent",
         "%",
         "allotment_gpu_sm_active_ratio",
         "SMs with at least one warp, as a part of all.",
         factor=0.01,
     ),
-    Measure(
+    GpuMeasure(
         "sm_occupancy_percent",
         "%",
         "allotment_gpu_sm_occupancy_ratio",
         "Resident warps, as a part of the largest number.",
         factor=0.01,
     ),
-    Measure(
+    GpuMeasure(
         "tensor_active_percent",
         "%",
         "allotment_gpu_tensor_active_ratio",
         "Part of the time in which tensor cores were active.",
         factor=0.01,
     ),
-    Measure(
+    GpuMeasure(
         "dram_active_percent",
         "%",
         "allotment_gpu_dram_active_ratio",
         "Part of the time in which memory moved data.",
         factor=0.01,
     ),
-    Measure(
+    GpuMeasure(
         "memory_allocated_mib",
         "MiB",
         "allotment_gpu_memory_allocated_bytes",
@@ -277,7 +277,7 @@ MEASURES: Final = (
         factor=_MIB,
         levels=(Level.DEVICE, Level.SLICE),
     ),
-    Measure(
+    GpuMeasure(
         "memory_allocated_percent",
         "%",
         "allotment_gpu_memory_allocated_ratio",
@@ -285,7 +285,7 @@ MEASURES: Final = (
         factor=0.01,
         levels=(Level.DEVICE, Level.SLICE),
     ),
-    Measure(
+    GpuMeasure(
         "cores_allocated_percent",
         "%",
         "allotment_gpu_cores_allocated_ratio",
@@ -293,13 +293,13 @@ MEASURES: Final = (
         factor=0.01,
         levels=(Level.DEVICE, Level.SLICE),
     ),
-    Measure(
+    GpuMeasure(
         "sharing_containers",
         "",
         "allotment_gpu_sharing_containers",
         "Containers to which the scheduler of the cluster has allocated a part.",
     ),
-    Measure(
+    GpuMeasure(
         "memory_enforced_mib",
         "MiB",
         "allotment_gpu_memory_enforced_bytes",

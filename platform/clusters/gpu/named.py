@@ -21,7 +21,7 @@ def named_by_node(cluster: str, node: str, index: int, profile: str = "") -> str
 
 
 def is_named_by_node(uuid: str) -> bool:
-    """Whether the node chooses the card itself."""
+    """Return whether the node chooses the card itself."""
     return "/" in uuid
 
 

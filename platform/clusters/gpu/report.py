@@ -12,12 +12,12 @@ from typing import Any, Final, TypeVar
 
 from clusters.gpu.batches import (
     AgentReport,
-    Batch,
     DeviceEvent,
     DeviceLink,
     DeviceValues,
     EventKind,
     GpuFacts,
+    MeasureBatch,
     NodeGpuFacts,
     ProcessValues,
     SliceValues,
@@ -52,21 +52,23 @@ class ReportInvalid(ValueError):
 def read_report(data: object, now_ms: int) -> AgentReport:
     """Return the report. Raises: ReportInvalid."""
     report = _Fields(data, "")
-    if report.integer("version", 1, 2**31) != VERSION:
+    if report.read_integer("version", 1, 2**31) != VERSION:
         raise ReportInvalid("version")
-    node = report.text("node", 253)
+    node = report.read_text("node", 253)
     latest = now_ms + AHEAD_MS
-    raw = report.value("unsupported")
+    raw = report.read_value("unsupported")
     unsupported = _Fields({} if raw is None else raw, "unsupported")
     if len(unsupported.values) > _MOST_DEVICES:
         raise ReportInvalid("unsupported")
     return AgentReport(
         node=node,
-        sent_at_ms=report.integer("sent_at_ms", 0, 2**53),
-        batches=report.items("batches", MOST_BATCHES, lambda fields: _batch(fields, node, latest)),
-        inventory=None if report.value("inventory") is None else _inventory(report.inner("inventory")),
+        sent_at_ms=report.read_integer("sent_at_ms", 0, 2**53),
+        batches=report.read_items("batches", MOST_BATCHES, lambda fields: _batch(fields, node, latest)),
+        inventory=None
+        if report.read_value("inventory") is None
+        else _inventory(report.read_fields("inventory")),
         unsupported={
-            uuid: tuple(name for name in unsupported.texts(uuid, len(BY_NAME) * 2) if name in BY_NAME)
+            uuid: tuple(name for name in unsupported.read_texts(uuid, len(BY_NAME) * 2) if name in BY_NAME)
             for uuid in unsupported.values
             if _UUID.fullmatch(uuid)
         },
@@ -82,66 +84,66 @@ class _Fields:
         self.values: Mapping[str, Any] = data
         self.path = path
 
-    def at(self, name: str | int) -> str:
+    def path_of(self, name: str | int) -> str:
         return f"{self.path}.{name}" if self.path else str(name)
 
-    def value(self, name: str) -> Any:
+    def read_value(self, name: str) -> Any:
         return self.values.get(name)
 
-    def inner(self, name: str) -> _Fields:
-        return _Fields(self.value(name), self.at(name))
+    def read_fields(self, name: str) -> _Fields:
+        return _Fields(self.read_value(name), self.path_of(name))
 
-    def integer(self, name: str, low: int, high: int) -> int:
-        value = self.value(name)
+    def read_integer(self, name: str, low: int, high: int) -> int:
+        value = self.read_value(name)
         if type(value) is not int or not low <= value <= high:
-            raise ReportInvalid(self.at(name))
+            raise ReportInvalid(self.path_of(name))
         return value
 
     def integer_or_none(self, name: str, low: int, high: int) -> int | None:
-        return None if self.value(name) is None else self.integer(name, low, high)
+        return None if self.read_value(name) is None else self.read_integer(name, low, high)
 
-    def text(self, name: str, longest: int, form: re.Pattern[str] | None = None) -> str:
-        value = self.value(name)
+    def read_text(self, name: str, longest: int, form: re.Pattern[str] | None = None) -> str:
+        value = self.read_value(name)
         fits = isinstance(value, str) and 0 < len(value) <= longest and value.isprintable()
         if not fits or (form is not None and not form.fullmatch(value)):
-            raise ReportInvalid(self.at(name))
+            raise ReportInvalid(self.path_of(name))
         return str(value)
 
     def text_or_none(self, name: str, longest: int, form: re.Pattern[str] | None = None) -> str | None:
-        return None if self.value(name) is None else self.text(name, longest, form)
+        return None if self.read_value(name) is None else self.read_text(name, longest, form)
 
     def text_or_empty(self, name: str, longest: int) -> str:
-        return "" if self.value(name) in (None, "") else self.text(name, longest)
+        return "" if self.read_value(name) in (None, "") else self.read_text(name, longest)
 
-    def uuid(self, name: str) -> str:
-        return self.text(name, 80, _UUID)
+    def read_uuid(self, name: str) -> str:
+        return self.read_text(name, 80, _UUID)
 
     def uuid_or_none(self, name: str) -> str | None:
-        return None if self.value(name) is None else self.uuid(name)
+        return None if self.read_value(name) is None else self.read_uuid(name)
 
     def _list(self, name: str, most: int) -> list[Any]:
-        value = self.value(name)
+        value = self.read_value(name)
         if value is None:
             return []
         if not isinstance(value, list) or len(value) > most:
-            raise ReportInvalid(self.at(name))
+            raise ReportInvalid(self.path_of(name))
         return value
 
-    def items(self, name: str, most: int, read: Callable[[_Fields], T]) -> tuple[T, ...]:
-        path = self.at(name)
+    def read_items(self, name: str, most: int, read: Callable[[_Fields], T]) -> tuple[T, ...]:
+        path = self.path_of(name)
         return tuple(
             read(_Fields(item, f"{path}.{number}")) for number, item in enumerate(self._list(name, most))
         )
 
-    def texts(self, name: str, most: int) -> list[str]:
+    def read_texts(self, name: str, most: int) -> list[str]:
         found = self._list(name, most)
         if not all(isinstance(item, str) and len(item) <= 64 for item in found):
-            raise ReportInvalid(self.at(name))
+            raise ReportInvalid(self.path_of(name))
         return found
 
-    def measured(self, level: Level) -> dict[str, float]:
+    def read_measures(self, level: Level) -> dict[str, float]:
         """Return the known measures of `values`, each a finite number that is not negative."""
-        fields = self.inner("values")
+        fields = self.read_fields("values")
         found: dict[str, float] = {}
         for name, value in fields.values.items():
             measure = BY_NAME.get(name)
@@ -150,54 +152,56 @@ class _Fields:
             most = {"%": _PERCENT_MOST, "MiB": _MEMORY_MOST}.get(measure.unit, _LARGEST)
             # No number that is not one compares as within; whole numbers of any length do without a float.
             if type(value) not in (int, float) or not 0 <= value <= most:
-                raise ReportInvalid(fields.at(name))
+                raise ReportInvalid(fields.path_of(name))
             found[name] = min(float(value), 100.0) if measure.unit == "%" else float(value)
         return found
 
 
-def _batch(fields: _Fields, node: str, latest: int) -> Batch:
-    return Batch(
+def _batch(fields: _Fields, node: str, latest: int) -> MeasureBatch:
+    return MeasureBatch(
         node=node,
-        at_ms=fields.integer("at_ms", 0, latest),
-        interval_ms=fields.integer("interval_ms", 1_000, INTERVAL_MOST_MS),
-        devices=fields.items("devices", _MOST_DEVICES, _device),
-        slices=fields.items("slices", _MOST_PARTS, _slice),
-        processes=fields.items("processes", _MOST_PARTS, _process),
-        events=fields.items("events", _MOST_EVENTS, lambda event: _event(event, latest)),
+        at_ms=fields.read_integer("at_ms", 0, latest),
+        interval_ms=fields.read_integer("interval_ms", 1_000, INTERVAL_MOST_MS),
+        devices=fields.read_items("devices", _MOST_DEVICES, _device),
+        slices=fields.read_items("slices", _MOST_PARTS, _slice),
+        processes=fields.read_items("processes", _MOST_PARTS, _process),
+        events=fields.read_items("events", _MOST_EVENTS, lambda event: _event(event, latest)),
     )
 
 
 def _device(fields: _Fields) -> DeviceValues:
-    return DeviceValues(fields.uuid("uuid"), fields.measured(Level.DEVICE), fields.uuid_or_none("parent"))
+    return DeviceValues(
+        fields.read_uuid("uuid"), fields.read_measures(Level.DEVICE), fields.uuid_or_none("parent")
+    )
 
 
 def _slice(fields: _Fields) -> SliceValues:
     return SliceValues(
-        device=fields.uuid("device"),
-        values=fields.measured(Level.SLICE),
-        pod_uid=fields.text("pod_uid", 64),
+        device=fields.read_uuid("device"),
+        values=fields.read_measures(Level.SLICE),
+        pod_uid=fields.read_text("pod_uid", 64),
         container=fields.text_or_empty("container", 253),
     )
 
 
 def _process(fields: _Fields) -> ProcessValues:
     return ProcessValues(
-        device=fields.uuid("device"),
-        pid=fields.integer("pid", 0, 2**31 - 1),
+        device=fields.read_uuid("device"),
+        pid=fields.read_integer("pid", 0, 2**31 - 1),
         name=fields.text_or_empty("name", 4_096),
-        values=fields.measured(Level.PROCESS),
+        values=fields.read_measures(Level.PROCESS),
         pod_uid=fields.text_or_none("pod_uid", 64),
         container_id=fields.text_or_none("container_id", 64, _HEX),
     )
 
 
 def _event(fields: _Fields, latest: int) -> DeviceEvent:
-    kind = fields.text("kind", 20)
+    kind = fields.read_text("kind", 20)
     if kind not in set(EventKind):
-        raise ReportInvalid(fields.at("kind"))
+        raise ReportInvalid(fields.path_of("kind"))
     code = fields.integer_or_none("code", 0, 2**31 - 1)
     return DeviceEvent(
-        fields.uuid_or_none("device"), EventKind(kind), fields.integer("at_ms", 0, latest), code
+        fields.uuid_or_none("device"), EventKind(kind), fields.read_integer("at_ms", 0, latest), code
     )
 
 
@@ -206,16 +210,16 @@ def _inventory(fields: _Fields) -> NodeGpuFacts:
         driver=fields.text_or_empty("driver", 80),
         nvml=fields.text_or_empty("nvml", 80),
         cuda=fields.text_or_empty("cuda", 20),
-        devices=fields.items("devices", _MOST_DEVICES, _facts),
+        devices=fields.read_items("devices", _MOST_DEVICES, _facts),
     )
 
 
 def _facts(fields: _Fields) -> GpuFacts:
-    mig = fields.value("mig_enabled")
+    mig = fields.read_value("mig_enabled")
     if mig is not None and type(mig) is not bool:
-        raise ReportInvalid(fields.at("mig_enabled"))
+        raise ReportInvalid(fields.path_of("mig_enabled"))
     return GpuFacts(
-        uuid=fields.uuid("uuid"),
+        uuid=fields.read_uuid("uuid"),
         name=fields.text_or_empty("name", 80),
         serial=fields.text_or_empty("serial", 80),
         index=fields.integer_or_none("index", 0, 10_000),
@@ -225,12 +229,12 @@ def _facts(fields: _Fields) -> GpuFacts:
         memory_mib=fields.integer_or_none("memory_mib", 0, _MEMORY_MOST),
         mig_enabled=mig,
         parent=fields.uuid_or_none("parent"),
-        links=fields.items("links", _MOST_LINKS, _link),
+        links=fields.read_items("links", _MOST_LINKS, _link),
     )
 
 
 def _link(fields: _Fields) -> DeviceLink:
-    kind = fields.text("kind", 20)
+    kind = fields.read_text("kind", 20)
     if kind not in _LINKS:
-        raise ReportInvalid(fields.at("kind"))
-    return DeviceLink(fields.uuid("to"), kind, fields.integer_or_none("count", 0, 1_000) or 1)
+        raise ReportInvalid(fields.path_of("kind"))
+    return DeviceLink(fields.read_uuid("to"), kind, fields.integer_or_none("count", 0, 1_000) or 1)

@@ -1,4 +1,4 @@
-"""What a workload may not set for itself: by each of these it would reach more of a card than was granted.
+"""Settings that a workload may not choose: each would give it more of a card than was allocated.
 
 Whole classes of variables are refused, with the exceptions named one by one: what the next version of a
 runtime or of HAMi's library reads is then refused before anybody has heard of it. The same names stand in
@@ -51,17 +51,17 @@ _OWN_FOLDER: Final = "/etc/allotment"
 
 
 def is_reserved_variable(name: str) -> bool:
-    """Whether a variable of the environment is the platform's own."""
+    """Return whether a variable of the environment is the platform's own."""
     return name.startswith(VARIABLES) and name not in ALLOWED
 
 
 def could_be_reserved(prefix: str) -> bool:
-    """Whether a variable that begins with `prefix` may be the platform's own, whatever follows."""
+    """Return whether a variable that begins with `prefix` may be the platform's own, whatever follows."""
     return prefix.startswith(VARIABLES) or any(name.startswith(prefix) for name in VARIABLES)
 
 
 def is_reserved_label(name: str) -> bool:
-    """Whether a label or an annotation is the platform's or a device plugin's own."""
+    """Return whether a label or an annotation is the platform's or a device plugin's own."""
     return name.startswith(LABELS)
 
 
@@ -72,6 +72,6 @@ def plain_path(path: str) -> str:
 
 
 def is_reserved_mount(path: str) -> bool:
-    """Whether something mounted here changes which cards are seen, or how much of them, or is ours."""
+    """Return whether a mount here changes which cards are seen, or how much of them, or is ours."""
     own = (*MOUNTS, _OWN_FOLDER)
     return f"{plain_path(path)}/".startswith(tuple(f"{mount}/" for mount in own))

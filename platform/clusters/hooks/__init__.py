@@ -1,1 +1,1 @@
-"""Where the packages above register what follows from changes of clusters."""
+"""Hooks for the packages above, which follow changes of clusters."""

@@ -110,7 +110,7 @@ class PlacementPolicy(models.TextChoices):
 
     @property
     def help(self) -> str:
-        """What the policy does, in one sentence of the reader's language."""
+        """The effect of the policy, in one sentence of the reader's language."""
         return str(_PLACEMENT_HELP[self])
 
 

@@ -140,8 +140,9 @@ class NodeEvent(models.Model):
 
 
 class ForeignOrigin(models.TextChoices):
-    """Where a pod comes from: it says nothing of the platform, or was made by another installation, or says
-    that it was made by this one, whose database does not know of it."""
+    """The origin of a foreign pod: it does not name the platform, names another installation, or names
+    this one, whose database does not know of it.
+    """
 
     OTHER = "other", _("Not managed by the platform")
     INSTALLATION = "installation", _("Other installation")

@@ -94,7 +94,7 @@ class SimulatedPhase(models.TextChoices):
     RUNNING = "running", "Running"
     SUCCEEDED = "succeeded", "Succeeded"
     FAILED = "failed", "Failed"
-    GONE = "gone", "Gone"
+    REMOVED = "gone", "Gone"
 
 
 class SimulatedPod(BaseModel):

@@ -1,4 +1,4 @@
-"""What fits right now, per flavor: the answer to "could I start something, and how big?"."""
+"""Free capacity per flavor: the largest job that could start now."""
 
 from __future__ import annotations
 

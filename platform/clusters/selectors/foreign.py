@@ -17,7 +17,9 @@ from tenants.access.permissions import Permission
 
 @dataclass(frozen=True, slots=True)
 class ForeignHolding:
-    """How many cards pods of one origin hold wholly or in part, and by namespace, the most first."""
+    """The number of cards that pods of one origin hold wholly or in part, and by namespace, the most
+    first.
+    """
 
     origin: str
     cards: int
@@ -25,7 +27,7 @@ class ForeignHolding:
 
 
 def foreign_holdings(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[ForeignHolding]:
-    """Who holds cards that no hold here accounts for, by origin; of all clusters unless one is named.
+    """Return the cards that no hold here accounts for, by origin; of all clusters unless one is named.
 
     Raises: PermissionDenied.
     """
@@ -48,7 +50,7 @@ def foreign_holdings(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> l
 
 
 def foreign_cards_by_flavor(cell_id: uuid.UUID) -> dict[uuid.UUID, int]:
-    """How many cards of a cell pods of others hold wholly or in part, by flavor."""
+    """Count the cards of a cell that foreign pods hold wholly or in part, by flavor."""
     held = Device.unscoped.filter(
         foreign_holders__gt=0, node__present=True, node__flavor__isnull=False, node__cluster__cell=cell_id
     )

@@ -33,7 +33,7 @@ SORTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuQuery:
-    """What the list is narrowed to and sorted by; `text` matches anywhere in a UUID, the others exactly."""
+    """The filters and order of the list; `text` matches anywhere in a UUID, the others exactly."""
 
     cluster: str = ""
     pool: str = ""
@@ -73,7 +73,7 @@ def gpu_table(*, viewer: Actor, query: GpuQuery) -> QuerySet[Device]:
 
 
 def gpu_state_counts(*, viewer: Actor, query: GpuQuery) -> dict[str, int]:
-    """How many GPUs are in each state under the other filters. Raises: PermissionDenied."""
+    """Count the GPUs in each state under the other filters. Raises: PermissionDenied."""
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     counts = {state: Count("pk", filter=match) for state, match in GPU_STATES.items()}
     return dict(Device.unscoped.filter(_match(query)).aggregate(**counts))

@@ -44,7 +44,7 @@ class GridCard:
 
     @property
     def is_free(self) -> bool:
-        """Whether it is healthy and nobody has a part of it."""
+        """True if the card is healthy and no part of it is allocated."""
         return self.healthy and not self.holders and not self.foreign_holders
 
 
@@ -73,7 +73,7 @@ class GridNode:
 
 @dataclass(frozen=True, slots=True)
 class Stranded:
-    """Why free compute cannot be used: wholly free cards on nodes that take nothing, and remainders.
+    """Free compute that can't be used: wholly free cards on nodes that take nothing, and remainders.
 
     `cards` are healthy, wholly free, and out of reach; the node counts say why, each node once under
     the most fundamental cause. `fragment_cores` (percent points) is what is left on cards that are

@@ -1,4 +1,4 @@
-"""What `allotment doctor` says of the clusters."""
+"""The lines of `allotment doctor` about the clusters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEEN_WITHIN: Final = timedelta(seconds=60)
 
 
 def check_clusters() -> CheckResult:
-    """Whether each cluster answered when it was last asked, and was looked at a short time ago."""
+    """Check whether each cluster answered the last call, and was observed a short time ago."""
     clusters = list(Cluster.unscoped.order_by("name"))
     if not clusters:
         return CheckResult("clusters", False, "there is none", "run: allotment cluster add")

@@ -16,7 +16,7 @@ from tenants.access.permissions import Permission
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFilter:
-    """What a list of nodes is narrowed to; `name` matches anywhere, the others exactly."""
+    """The filters of a list of nodes; `name` matches anywhere, the others exactly."""
 
     cluster: str = ""
     flavor: str = ""
@@ -27,7 +27,7 @@ class NodeFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFilter:
-    """What a list of cards is narrowed to; `uuid` matches anywhere, the others exactly."""
+    """The filters of a list of cards; `uuid` matches anywhere, the others exactly."""
 
     cluster: str = ""
     node: str = ""
@@ -72,13 +72,13 @@ def node_get(*, viewer: Actor, name: str, cluster: str = "") -> Node:
     if len(found) > 1:
         clusters = ", ".join(node.cluster.name for node in found)
         message = _("Node %(name)s exists in several clusters. Specify one of: %(clusters)s.")
-        told = message % {"name": name, "clusters": clusters}
-        raise Invalid(told, errors=[FieldError("cluster", "AMBIGUOUS", told)])
+        text = message % {"name": name, "clusters": clusters}
+        raise Invalid(text, errors=[FieldError("cluster", "AMBIGUOUS", text)])
     return found[0]
 
 
 def node_story(*, viewer: Actor, node: Node, limit: int = 12) -> list[NodeEvent]:
-    """What befell a node, newest first.
+    """Return the events of a node, newest first.
 
     Raises: PermissionDenied.
     """

@@ -40,7 +40,7 @@ _OPEN: Final = Q(devices__healthy=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeQuery:
-    """What the list is narrowed to and sorted by; `name` matches anywhere, the others exactly."""
+    """The filters and order of the list; `name` matches anywhere, the others exactly."""
 
     cluster: str = ""
     flavor: str = ""
@@ -95,7 +95,7 @@ def node_table(*, viewer: Actor, query: NodeQuery) -> QuerySet[Node, Node]:
 
 
 def node_state_counts(*, viewer: Actor, query: NodeQuery) -> dict[str, int]:
-    """How many nodes are in each state under the other filters.
+    """Count the nodes in each state under the other filters.
 
     Raises: PermissionDenied.
     """

@@ -73,7 +73,9 @@ def _new(fact: DeviceFact, values: Mapping[str, Any]) -> Device:
 
 
 def _health(reported: Sequence[DeviceFact], known: Mapping[str, Device]) -> dict[str, bool]:
-    """Which cards take work. Where only their number is told, those that do not are such as nobody holds."""
+    """Return which cards take work. Where only their number is known, unhealthy are those that are not
+    allocated.
+    """
     healthy = {fact.uuid: fact.healthy for fact in reported}
     counted: defaultdict[str, list[DeviceFact]] = defaultdict(list)
     for fact in reported:

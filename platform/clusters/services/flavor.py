@@ -89,8 +89,8 @@ def _no_nodes(flavor: Flavor) -> Conflict:
     if taken:
         message = _("All nodes of cluster %(cluster)s with the labels %(labels)s belong to: %(flavors)s.")
     values = {"cluster": flavor.cluster.name, "labels": labels, "flavors": ", ".join(taken)}
-    told = message % values
-    return Conflict(told, code="NO_NODES", errors=[FieldError("node_selector", "NO_NODES", told)])
+    text = message % values
+    return Conflict(text, code="NO_NODES", errors=[FieldError("node_selector", "NO_NODES", text)])
 
 
 @transaction.atomic
@@ -109,8 +109,8 @@ def flavor_remove(*, acting_user: Actor, flavor: Flavor) -> None:
     except ProtectedError as error:
         kinds = sorted({str(held._meta.verbose_name_plural) for held in error.protected_objects})
         message = _("Pool %(name)s is in use by: %(kinds)s")
-        told = message % {"name": before["name"], "kinds": ", ".join(kinds)}
-        raise Conflict(told, code="FLAVOR_IN_USE") from error
+        text = message % {"name": before["name"], "kinds": ", ".join(kinds)}
+        raise Conflict(text, code="FLAVOR_IN_USE") from error
     _join(cluster)
     # The quota of the flavor is gone, too.
     Cell.unscoped.filter(pk=cluster.cell_id).update(

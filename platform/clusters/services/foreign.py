@@ -56,7 +56,7 @@ def foreign_apply(*, cluster: Cluster, bound: BoundPods, find_own: FindOwn = _fi
     another process reads or has applied what is newer, and nothing is changed. Rows are compared under the
     lock under which they are written; the comparison before it only saves the lock where nothing differs.
     """
-    if not (bound.pods or bound.gone or bound.complete):
+    if not (bound.pods or bound.removed or bound.complete):
         return 0
     if not bound.complete and _compare(cluster, bound, find_own).is_empty:
         return 0
@@ -67,7 +67,7 @@ def foreign_apply(*, cluster: Cluster, bound: BoundPods, find_own: FindOwn = _fi
         if not guarded(cluster.pk, cluster.cursor, cluster.epoch, clock.now()):
             return 0
         found = _compare(cluster, bound, find_own)
-        touched = _write(cluster, found.theirs, found.known, found.gone)
+        touched = _write(cluster, found.theirs, found.known, found.removed)
         if touched and foreign_settle(cluster_id=cluster.pk, names=set(touched)):
             nodes_changed(Node.unscoped.filter(cluster=cluster, name__in=set(touched)))
             outbox.add_hint(outbox.Topic.CYCLE, cluster.cell_id)
@@ -79,11 +79,11 @@ class _Compared(NamedTuple):
 
     theirs: Sequence[BoundPod]
     known: Mapping[str, ForeignPod]
-    gone: Collection[str]
+    removed: Collection[str]
 
     @property
     def is_empty(self) -> bool:
-        return not (self.theirs or self.gone)
+        return not (self.theirs or self.removed)
 
 
 def _compare(cluster: Cluster, bound: BoundPods, find_own: FindOwn) -> _Compared:
@@ -91,12 +91,12 @@ def _compare(cluster: Cluster, bound: BoundPods, find_own: FindOwn) -> _Compared
     theirs = [pod.read() for pod in bound.pods if pod.uid not in own]
     known = {row.uid: row for row in _rows(cluster, bound)}
     there = {pod.uid for pod in theirs}
-    gone = known.keys() - there if bound.complete else known.keys() & (bound.gone | own)
-    return _Compared(theirs, known, gone)
+    removed = known.keys() - there if bound.complete else known.keys() & (bound.removed | own)
+    return _Compared(theirs, known, removed)
 
 
 def origin_of(pod: BoundPod) -> ForeignOrigin:
-    """Where a pod comes from that is no live hold of this database."""
+    """Return the origin of a pod that is no live hold of this database."""
     if not pod.installation and not pod.labels:
         return ForeignOrigin.OTHER
     if pod.installation in ("", str(installation_id())):
@@ -105,7 +105,7 @@ def origin_of(pod: BoundPod) -> ForeignOrigin:
 
 
 def _write(
-    cluster: Cluster, pods: Iterable[BoundPod], known: Mapping[str, ForeignPod], gone: Collection[str]
+    cluster: Cluster, pods: Iterable[BoundPod], known: Mapping[str, ForeignPod], removed: Collection[str]
 ) -> list[str]:
     """Bring the rows in line; returns the node of each pod that came, changed, moved or went."""
     new, changed, touched = [], [], []
@@ -120,11 +120,11 @@ def _write(
             changed.append(row)
     ForeignPod.unscoped.bulk_create(new, batch_size=_BATCH)
     ForeignPod.unscoped.bulk_update(changed, _OF_POD, batch_size=_BATCH)
-    for uids in _portions(gone):
+    for uids in _portions(removed):
         ForeignPod.unscoped.filter(cluster=cluster, uid__in=uids).delete()
     if new:
         _warn_of_strangers(cluster, new)
-    return touched + [row.node_name for row in (*new, *changed)] + [known[uid].node_name for uid in gone]
+    return touched + [row.node_name for row in (*new, *changed)] + [known[uid].node_name for uid in removed]
 
 
 def _warn_of_strangers(cluster: Cluster, new: Iterable[ForeignPod]) -> None:
@@ -139,7 +139,7 @@ def _warn_of_strangers(cluster: Cluster, new: Iterable[ForeignPod]) -> None:
 def _rows(cluster: Cluster, bound: BoundPods) -> list[ForeignPod]:
     if bound.complete:
         return list(ForeignPod.unscoped.filter(cluster=cluster))
-    return _KNOWN.for_any([*bound.gone, *(pod.uid for pod in bound.pods)], cluster.pk)
+    return _KNOWN.for_any([*bound.removed, *(pod.uid for pod in bound.pods)], cluster.pk)
 
 
 def _portions(uids: Iterable[str]) -> Iterator[list[str]]:
@@ -165,6 +165,6 @@ def _values(fact: BoundPod) -> dict[str, Any]:
         "memory_mib": fact.memory_mib,
         "cards": dict(fact.cards),
         "shares": [[share.uuid, share.cores, share.memory_mib] for share in fact.shares],
-        "standing": fact.standing,
+        "standing": fact.is_permanent,
         "leaving": fact.leaving,
     }

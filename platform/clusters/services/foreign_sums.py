@@ -1,4 +1,4 @@
-"""What pods of others keep of nodes and cards, as sums on their rows.
+"""The resources of foreign pods on nodes and cards, as sums on their rows.
 
 Which card such a pod has is told only where cards are known by uuid. Elsewhere the node chooses, so the
 number of cards is what counts: they are put on cards that nobody here holds. Where those are too few,

@@ -22,8 +22,8 @@ def inventory_sync(*, cluster: Cluster, inventory: Inventory) -> int:
     now = clock.now()
     observations = [NodeObservation(fact.name, fact, now) for fact in inventory.nodes]
     present = {fact.name for fact in inventory.nodes}
-    gone = Node.unscoped.filter(cluster=cluster, present=True).exclude(name__in=present)
-    observations += [NodeObservation(name, None, now) for name in gone.values_list("name", flat=True)]
+    removed = Node.unscoped.filter(cluster=cluster, present=True).exclude(name__in=present)
+    observations += [NodeObservation(name, None, now) for name in removed.values_list("name", flat=True)]
     nodes_observe(cluster=cluster, observations=observations)
     return len(inventory.nodes)
 

@@ -21,7 +21,7 @@ from tenants.models import Tenant, TenantKind
 from tenants.models.names import is_reserved
 
 
-class NamespaceKept(Refused):
+class NamespaceUnchanged(Refused):
     """The namespace stays as it is."""
 
     code = "NAMESPACE_KEPT"
@@ -55,12 +55,15 @@ def namespace_adopt(
     Whoever may submit jobs there may use every secret, config map and claim in it from then on. `kubeconfig`
     is a file with the rights of the cluster's administrator, where the platform's own account may not do it.
     Returns whose it was. Raises: PermissionDenied; NotFound; Conflict where it is the workspace's already;
-    NamespaceKept for a namespace that is never a workspace's, or that the cluster keeps; ClusterUnreachable.
+    NamespaceUnchanged for a namespace that is never a workspace's, or that the cluster keeps;
+    ClusterUnreachable.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     name = workspace.slug
     if is_reserved(name):
-        raise NamespaceKept(_("Namespace %(name)s belongs to Kubernetes or the platform.") % {"name": name})
+        raise NamespaceUnchanged(
+            _("Namespace %(name)s belongs to Kubernetes or the platform.") % {"name": name}
+        )
     connection = {"kind": "kubeconfig", "path": kubeconfig} if kubeconfig else cluster.connection
     backend = backend_for(Cluster(name=cluster.name, backend=cluster.backend, connection=connection))
     try:
@@ -80,7 +83,7 @@ def namespace_adopt(
         message = _(
             "Denied by the cluster: %(message)s. Use the kubeconfig of a cluster admin: --kubeconfig FILE"
         )
-        raise NamespaceKept(message % {"message": error}) from error
+        raise NamespaceUnchanged(message % {"message": error}) from error
     audit_log.record_action(
         acting_user,
         "cluster.namespace_adopt",

@@ -1,4 +1,4 @@
-"""What befalls a node, told as events, and how a node that comes and goes is treated.
+"""The events of a node, and the treatment of a node that comes and goes.
 
 A node that was lost three times in a row, each within ten minutes of the last, gets nothing new until it
 has been ready for five minutes on end: work that is put on it would only be lost again.
@@ -20,7 +20,7 @@ STEADY: Final = timedelta(minutes=5)
 
 
 def is_held(node: Node, now: datetime) -> bool:
-    """Whether the node gets nothing new because it came and went."""
+    """Return whether the node gets nothing new because it came and went."""
     return node.held_until is not None and node.held_until > now
 
 

@@ -136,7 +136,7 @@ def ownership_release(cluster: Cluster) -> None:
         log.warning("the owner is left in a cluster", cluster=cluster.name, error=str(error))
 
 
-def owner_told(found: Owner) -> str:
+def describe_owner(found: Owner) -> str:
     """An owner in one line, for whoever has to decide."""
     return _("installation %(id)s on %(host)s, last seen %(at)s") % {
         "id": found.installation or "?",
@@ -196,7 +196,9 @@ def nodes_open(cluster: Cluster) -> None:
 
 
 def cluster_owner(*, acting_user: Actor, cluster: Cluster) -> Owner | None:
-    """Which platform runs a cluster, by its own word. Raises: PermissionDenied; ClusterUnreachable."""
+    """Return the platform that manages a cluster, by its own record. Raises: PermissionDenied;
+    ClusterUnreachable.
+    """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     try:
         return backend_for(cluster, disowned_too=True).read_owner()
@@ -276,14 +278,14 @@ def _check_identity(cluster: Cluster, uid: str) -> None:
 
 def _check_owner(cluster: Cluster, found: Owner) -> None:
     if found.installation != str(installation_id()):
-        told = _("Cluster %(name)s is managed by another platform: %(owner)s")
-        raise Disowned(told % {"name": cluster.name, "owner": owner_told(found)})
+        text = _("Cluster %(name)s is managed by another platform: %(owner)s")
+        raise Disowned(text % {"name": cluster.name, "owner": describe_owner(found)})
     if not _is_ours(cluster, found):
-        told = _(
+        text = _(
             "Cluster %(name)s was managed by a copy of this platform with a newer database: "
             "%(owner)s. This database was restored, or is a copy"
         )
-        raise Disowned(told % {"name": cluster.name, "owner": owner_told(found)})
+        raise Disowned(text % {"name": cluster.name, "owner": describe_owner(found)})
 
 
 def _is_ours(cluster: Cluster, found: Owner) -> bool:

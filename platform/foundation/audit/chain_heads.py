@@ -65,7 +65,7 @@ def read_heads(text: str) -> Iterator[Head]:
 
 
 def is_in_chain(head: Head) -> bool:
-    """Whether the database still has this seal."""
+    """Return whether the database still has this seal."""
     return AuditSeal.unscoped.filter(number=head.number, hash=head.hash).exists()
 
 

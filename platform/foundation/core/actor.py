@@ -1,4 +1,4 @@
-"""On whose behalf a service runs.
+"""The user on whose behalf a service runs.
 
 Services take `acting_user: Actor`. A signed-in user is one; so is the platform itself, when a sweep
 or the engine acts. Request id and address are kept in a context variable set by the middleware, so
@@ -37,11 +37,11 @@ SYSTEM = SystemActor()
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a request came from."""
+class RequestOrigin:
+    """The source of a request."""
 
     request_id: str = ""
     address: str = ""
 
 
-origin: ContextVar[Origin] = ContextVar("origin", default=Origin())  # noqa: B039 (frozen, never mutated)
+origin: ContextVar[RequestOrigin] = ContextVar("origin", default=RequestOrigin())  # noqa: B039 (frozen, never mutated)

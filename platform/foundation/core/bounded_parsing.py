@@ -64,7 +64,7 @@ class Scalar(NamedTuple):
 
     @property
     def is_null(self) -> bool:
-        """Whether it stands for nothing."""
+        """Return whether the node is a null."""
         return self.plain and self.text in _NULLS
 
 

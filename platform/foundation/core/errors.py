@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """What is wrong with one field; `field` is its path in the request, such as `roles.0.image`."""
+    """A fault of one field; `field` is its path in the request, such as `roles.0.image`."""
 
     field: str
     code: str

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Within it nothing is searched for reference cycles, which are freed after it.
+    """Pause the search for reference cycles within the block; they are freed after it.
 
     A snapshot is hundreds of thousands of objects that all stay. To walk through them again and again
     while a cycle decides takes a tenth of its time, and finds nothing.

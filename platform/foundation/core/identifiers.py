@@ -18,7 +18,7 @@ def new_id() -> uuid.UUID:
 
 
 def is_dns_label(text: str) -> bool:
-    """Whether `text` may name a pod, a namespace or a job."""
+    """Return whether `text` may name a pod, a namespace or a job."""
     return _DNS_LABEL.fullmatch(text) is not None
 
 

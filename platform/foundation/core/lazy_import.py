@@ -19,13 +19,15 @@ def defer_import(path: str) -> Callable[..., Any]:
     """The callable `package.module:name`, imported at its first call; `name` may have dots."""
     deferred_paths.add(path)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call_deferred(*args: Any, **kwargs: Any) -> Any:
         return resolve_path(path)(*args, **kwargs)
 
-    return call
+    return call_deferred
 
 
 def resolve_path(path: str) -> Any:
-    """What a path of `deferred` names. Raises: ImportError, AttributeError for one that is not there."""
+    """Return the object that a path of `deferred` names. Raises: ImportError, AttributeError for one that
+    does not exist.
+    """
     module, _, name = path.partition(":")
     return attrgetter(name)(importlib.import_module(module))

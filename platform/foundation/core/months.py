@@ -32,10 +32,10 @@ def month_after(month: date) -> date:
 
 
 def starts_at(month: date) -> datetime:
-    """When a month begins."""
+    """Return the beginning of a month."""
     return datetime(month.year, month.month, 1, tzinfo=UTC)
 
 
 def start_ms(month: date) -> int:
-    """When a month begins, in milliseconds."""
+    """Return the beginning of a month, in milliseconds."""
     return to_ms(starts_at(month))

@@ -32,7 +32,7 @@ _MEMORY_FACTORS: Final[dict[str, Decimal]] = {
 
 
 class Resource(StrEnum):
-    """What quota is counted in. The value is the name used in the API, in files and on screens."""
+    """The resources that quota counts. The value is the name used in the API, in files and on screens."""
 
     CPU = "cpu"
     MEMORY = "memory"
@@ -70,7 +70,7 @@ def _split(text: str | int | float, refusal: str) -> tuple[Decimal, str]:
 
 
 def _quoted(text: object) -> str:
-    """What was typed, as far as anybody reads it."""
+    """Return the input, as far as anybody reads it."""
     return repr(text)[:_SHOWN]
 
 

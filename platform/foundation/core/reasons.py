@@ -16,7 +16,7 @@ PAGE: Final = "docs/reasons.md"
 """The page of the documentation that explains each code below a heading of its own."""
 
 
-class Severity(StrEnum):
+class ReasonSeverity(StrEnum):
     """The weight of a reason for the owner of the job."""
 
     ERROR = "error"
@@ -54,7 +54,7 @@ class ReasonRow:
 
     code: str
     label: str
-    severity: Severity
+    severity: ReasonSeverity
     gate: Gate
     meaning: str
     sentences: tuple[str, ...]
@@ -80,7 +80,7 @@ class Reason(StrEnum):
     NEVER_FITS = ReasonRow(
         "NEVER_FITS",
         _("Unschedulable"),
-        Severity.ERROR,
+        ReasonSeverity.ERROR,
         Gate.FIT,
         "No node could hold a task, or no nodes all tasks together, even if nothing else ran.",
         sentences=(
@@ -111,7 +111,7 @@ class Reason(StrEnum):
     EXCEEDS_MAX_QUOTA = ReasonRow(
         "EXCEEDS_MAX_QUOTA",
         _("Exceeds maximum quota"),
-        Severity.ERROR,
+        ReasonSeverity.ERROR,
         Gate.QUOTA,
         "The request is above what the queue could ever get: its nominal quota and its borrowing limit.",
         sentences=(
@@ -133,7 +133,7 @@ class Reason(StrEnum):
     POLICY_DENIED = ReasonRow(
         "POLICY_DENIED",
         _("Denied by policy"),
-        Severity.ERROR,
+        ReasonSeverity.ERROR,
         Gate.POLICY,
         "A user limit, an exhausted budget or a policy of the workspace or a parent doesn't allow the job.",
         sentences=(
@@ -162,7 +162,7 @@ class Reason(StrEnum):
     QUEUE_STOPPED = ReasonRow(
         "QUEUE_STOPPED",
         _("Queue on hold"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.OPEN,
         "An admin set the queue on hold; no job of it is admitted.",
         sentences=(
@@ -175,7 +175,7 @@ class Reason(StrEnum):
     SUSPENDED = ReasonRow(
         "SUSPENDED",
         _("Suspended"),
-        Severity.PAUSED,
+        ReasonSeverity.PAUSED,
         Gate.OPEN,
         "A user suspended the job; it keeps its place in the history and holds nothing.",
         sentences=(
@@ -192,7 +192,7 @@ class Reason(StrEnum):
     BEHIND_HEAD = ReasonRow(
         "BEHIND_HEAD",
         _("Waiting for queue head"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.TURN,
         "The queue is strict FIFO and the job ahead can't start yet.",
         sentences=(
@@ -207,7 +207,7 @@ class Reason(StrEnum):
     IN_LINE = ReasonRow(
         "IN_LINE",
         _("Waiting in queue"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.TURN,
         "Jobs ahead in the queue are evaluated first.",
         sentences=(
@@ -221,7 +221,7 @@ class Reason(StrEnum):
     WAITING_FOR_QUOTA = ReasonRow(
         "WAITING_FOR_QUOTA",
         _("Waiting for quota"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.QUOTA,
         "The queue's own quota is in use, and the job may not borrow or nothing is left to borrow.",
         sentences=(
@@ -245,7 +245,7 @@ class Reason(StrEnum):
     WAITING_FOR_BORROWED = ReasonRow(
         "WAITING_FOR_BORROWED",
         _("Waiting to borrow quota"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.COHORT,
         "The job would start on quota that others own and use at the moment.",
         sentences=(
@@ -284,7 +284,7 @@ class Reason(StrEnum):
     NO_ROOM = ReasonRow(
         "NO_ROOM",
         _("Insufficient resources on nodes"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.ROOM,
         "Quota is available, but the free capacity of the nodes doesn't hold the job as it is.",
         sentences=(
@@ -316,7 +316,7 @@ class Reason(StrEnum):
     WAITING_FOR_PREEMPTED = ReasonRow(
         "WAITING_FOR_PREEMPTED",
         _("Waiting for preempted jobs to terminate"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.PREEMPTION,
         "Jobs were preempted for this one; nodes are reserved until their pods are gone.",
         sentences=(
@@ -331,7 +331,7 @@ class Reason(StrEnum):
     RESERVED_FOR_LARGER = ReasonRow(
         "RESERVED_FOR_LARGER",
         _("Capacity reserved for a larger job"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.ROOM,
         "Capacity is free, but reserved for a job ahead that has waited for more of it.",
         sentences=(
@@ -356,7 +356,7 @@ class Reason(StrEnum):
     PROTECTED = ReasonRow(
         "PROTECTED",
         _("Waiting for guaranteed run time to end"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.PREEMPTION,
         "The jobs that could be preempted are within their guaranteed run time.",
         sentences=(
@@ -370,7 +370,7 @@ class Reason(StrEnum):
     BACKOFF = ReasonRow(
         "BACKOFF",
         _("Backing off"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.OPEN,
         "The last start failed; the job is tried again after a pause that grows with each attempt.",
         sentences=(
@@ -384,7 +384,7 @@ class Reason(StrEnum):
     PENDING_EVALUATION = ReasonRow(
         "PENDING_EVALUATION",
         _("Pending evaluation"),
-        Severity.INFO,
+        ReasonSeverity.INFO,
         Gate.EVALUATION,
         "No scheduling cycle has evaluated the job since it was submitted or last changed.",
         sentences=(
@@ -397,7 +397,7 @@ class Reason(StrEnum):
     CLUSTER_UNREACHABLE = ReasonRow(
         "CLUSTER_UNREACHABLE",
         _("Cluster unreachable"),
-        Severity.ERROR,
+        ReasonSeverity.ERROR,
         Gate.CLUSTER,
         "The API server of the job's cluster doesn't answer; the job keeps quota and GPUs.",
         sentences=(
@@ -410,7 +410,7 @@ class Reason(StrEnum):
     POD_NOT_CREATED = ReasonRow(
         "POD_NOT_CREATED",
         _("Pod not created"),
-        Severity.ERROR,
+        ReasonSeverity.ERROR,
         Gate.CLUSTER,
         "The cluster hasn't confirmed that a pod was created; the platform tries again.",
         sentences=(
@@ -423,7 +423,7 @@ class Reason(StrEnum):
     IMAGE_PULL_FAILED = ReasonRow(
         "IMAGE_PULL_FAILED",
         _("Can't pull image"),
-        Severity.ERROR,
+        ReasonSeverity.ERROR,
         Gate.CLUSTER,
         "The kubelet can't pull an image: wrong name or tag, missing pull secret, unreachable registry.",
         sentences=(
@@ -436,7 +436,7 @@ class Reason(StrEnum):
     CONTAINER_NOT_CREATED = ReasonRow(
         "CONTAINER_NOT_CREATED",
         _("Container not created"),
-        Severity.ERROR,
+        ReasonSeverity.ERROR,
         Gate.CLUSTER,
         "The kubelet can't create a container: missing secret or config map, bad command or hook.",
         sentences=(
@@ -449,7 +449,7 @@ class Reason(StrEnum):
     VOLUME_NOT_MOUNTED = ReasonRow(
         "VOLUME_NOT_MOUNTED",
         _("Volume not mounted"),
-        Severity.ERROR,
+        ReasonSeverity.ERROR,
         Gate.CLUSTER,
         "The kubelet can't attach or mount a volume of a pod.",
         sentences=(
@@ -462,7 +462,7 @@ class Reason(StrEnum):
     POD_NOT_STARTED = ReasonRow(
         "POD_NOT_STARTED",
         _("Pod not started yet"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.CLUSTER,
         "A pod was created a while ago and doesn't run yet.",
         sentences=(
@@ -476,7 +476,7 @@ class Reason(StrEnum):
     POD_TERMINATING = ReasonRow(
         "POD_TERMINATING",
         _("Pod still terminating"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.CLUSTER,
         "Deletion of a pod was requested a while ago and the pod still exists.",
         sentences=(
@@ -490,7 +490,7 @@ class Reason(StrEnum):
     TASKS_GIVEN_UP = ReasonRow(
         "TASKS_GIVEN_UP",
         _("Tasks abandoned"),
-        Severity.WAITING,
+        ReasonSeverity.WAITING,
         Gate.CLUSTER,
         "An elastic job runs without tasks that didn't start in time.",
         sentences=(

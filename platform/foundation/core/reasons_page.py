@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from foundation.core.reasons import Reason, Severity
+from foundation.core.reasons import Reason, ReasonSeverity
 
 _PLACE: Final = re.compile(r"%\((\w+)\)s")
 _HEAD: Final = """# Reason codes
@@ -19,10 +19,10 @@ for a code. `allotment job reasons` prints this page.
 |---|---|
 """
 _SEVERITIES: Final = {
-    Severity.ERROR: "Needs attention: change the job, or what it depends on.",
-    Severity.WAITING: "Goes on once others finish or capacity is released.",
-    Severity.PAUSED: "Suspended by a user.",
-    Severity.INFO: "Not evaluated yet.",
+    ReasonSeverity.ERROR: "Needs attention: change the job, or what it depends on.",
+    ReasonSeverity.WAITING: "Goes on once others finish or capacity is released.",
+    ReasonSeverity.PAUSED: "Suspended by a user.",
+    ReasonSeverity.INFO: "Not evaluated yet.",
 }
 
 

@@ -1,4 +1,4 @@
-"""What a task has asked for is done where it ran, when nothing stands against it.
+"""Hints that a task caused are handled where it ran, if nothing prevents it.
 
 A worker that has done what one hint asked for often finds the next one due, its own: what was observed frees
 quota, a cycle gives it away, execution makes the pods. The way over relay and broker costs more than most of

@@ -49,13 +49,13 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @dataclass(slots=True)
-class _Hold:
+class _LeaseHold:
     """A lease as its holder knows it: good until a moment of the machine's own clock, in seconds."""
 
     until: float
 
 
-_hold: ContextVar[_Hold | None] = ContextVar("hold", default=None)
+_hold: ContextVar[_LeaseHold | None] = ContextVar("hold", default=None)
 
 
 class LeaseLost(RuntimeError):
@@ -82,7 +82,7 @@ def _holder() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rows(Generic[LeasedRow]):
-    """What is asked of the rows of one model with every lease: by key, and the holder's name but to lock."""
+    """The statements of every lease on the rows of one model: by key, and the holder's name but to lock."""
 
     epoch: PreparedQuery[tuple[int]]
     give_back: PreparedUpdate
@@ -91,12 +91,12 @@ class _Rows(Generic[LeasedRow]):
 
 @lru_cache
 def _rows(model: type[LeasedRow]) -> _Rows[LeasedRow]:
-    def own(pk: uuid.UUID, holder: str) -> QuerySet[LeasedRow]:
+    def own_row(pk: uuid.UUID, holder: str) -> QuerySet[LeasedRow]:
         return model._base_manager.filter(pk=pk, lease_holder=holder).order_by()
 
     return _Rows(
-        PreparedQuery(lambda pk, holder: own(pk, holder).values_list("epoch")),
-        PreparedUpdate(own, lambda pk, holder: {"lease_until": None}),
+        PreparedQuery(lambda pk, holder: own_row(pk, holder).values_list("epoch")),
+        PreparedUpdate(own_row, lambda pk, holder: {"lease_until": None}),
         PreparedQuery(lambda pk: model._base_manager.select_for_update().filter(pk=pk).order_by()),
     )
 
@@ -121,7 +121,7 @@ def hold_lease(model: type[LeasedRow], pk: uuid.UUID) -> Iterator[int | None]:
     """
     holder, seconds = _holder(), settings.ALLOTMENT_LEASE_S
     rows = _rows(model)
-    hold = _Hold(_seconds() + seconds)  # read before the database reads its own clock: never later
+    hold = _LeaseHold(_seconds() + seconds)  # read before the database reads its own clock: never later
     if not _taking(model, seconds)(pk, holder):
         yield None
         return
@@ -145,12 +145,12 @@ def renew_lease(model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: flo
 
 @contextmanager
 def _renewed(
-    model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float, hold: _Hold
+    model: type[LeasedRow], pk: uuid.UUID, holder: str, seconds: float, hold: _LeaseHold
 ) -> Iterator[None]:
     """Renew beside the block, in a thread with a connection of its own."""
     done = threading.Event()
 
-    def keep() -> None:
+    def keep_renewing() -> None:
         for _ in range(RENEWALS_MAX):
             if done.wait(seconds / RENEWALS_PER_LEASE):
                 return
@@ -164,7 +164,7 @@ def _renewed(
             finally:
                 connection.close()
 
-    thread = threading.Thread(target=keep, name=f"lease of {model.__name__} {pk}", daemon=True)
+    thread = threading.Thread(target=keep_renewing, name=f"lease of {model.__name__} {pk}", daemon=True)
     thread.start()
     try:
         yield

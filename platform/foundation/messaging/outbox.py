@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 
 class Topic(StrEnum):
-    """What is to be looked at. The key names the row: a cell or a cluster.
+    """The subject of a hint. The key names the row: a cell or a cluster.
 
     `FREED` asks for a cycle as well: quota came back, which may be given away at once.
     """
@@ -65,7 +65,7 @@ _TAKEN_WITHIN: Final = timedelta(seconds=2)
 
 @dataclass(slots=True)
 class _Quiet:
-    """Of hints of these topics the relay is told later; `owed` is whether there was one."""
+    """Topics whose hints the relay gets later; `owed` is whether there was one."""
 
     topics: Collection[Topic]
     owed: bool = False
@@ -127,8 +127,9 @@ def add_hint(topic: Topic, key: uuid.UUID | str, *, delay_s: float = 0.0) -> Non
 
 
 def put_off(topic: Topic, key: uuid.UUID | str, *, delay_s: float) -> None:
-    """Who took what was asked for cannot do it: it is asked for again, `delay_s` seconds from now or when
-    somebody calls `hasten_hint`."""
+    """Put a hint off that its taker can't handle: it is due again `delay_s` seconds from now, or when
+    `hasten_hint` is called.
+    """
     _ask(topic, _PUT_OFF, key, delay_s)
     if topic in _ONE_AT_A_TIME:
         _forget([topic.value + _SENT], key)
@@ -188,7 +189,7 @@ def register_topic(topic: Topic, publisher: Publisher, worker: Worker | None = N
 
 
 def due_soon(topics: Sequence[Topic], within: timedelta) -> datetime | None:
-    """When the next hint of these topics is due; None when that is not `within` this time from now.
+    """Return when the next hint of these topics is due; None when that is not `within` this time from now.
 
     For the next cycle of a cell nobody waits: what comes back meanwhile would wait for them.
     """
@@ -309,8 +310,9 @@ def _claim(limit: int) -> list[Hint]:
 
 
 def _messages(rows: Sequence[Hint]) -> Iterator[tuple[str, str]]:
-    """What is to be published, each right before it is. Noted as sent before it can be taken: who takes it
-    finds the note."""
+    """Yield the messages to publish, each right before it is. A message is noted as sent before it can be
+    taken, so that its taker finds the note.
+    """
     for topic, key in dict.fromkeys((_plain(row.topic), row.key) for row in rows):
         if topic not in _ONE_AT_A_TIME or _note_sent(topic, key):
             yield topic, key

@@ -11,7 +11,7 @@ from foundation.models.base import BaseModel
 
 
 class AuditRecord(BaseModel):
-    """Who did what to what, and when; append-only, written in the transaction of the change.
+    """One action: actor, object and time; append-only, written in the transaction of the change.
 
     On PostgreSQL triggers refuse to change or remove a row, whoever asks.
     """

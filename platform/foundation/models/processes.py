@@ -13,7 +13,7 @@ from foundation.models.base import BaseModel
 
 
 class IdempotencyKey(BaseModel):
-    """What was answered to one `Idempotency-Key`; see `foundation.web.idempotency`.
+    """The answer to one `Idempotency-Key`; see `foundation.web.idempotency`.
 
     `scope` is the id of the caller, `route` the hash of method and path.
     """
@@ -57,7 +57,7 @@ class Hint(models.Model):
 
 
 class Installation(models.Model):
-    """Which installation of the platform this database belongs to; the only row has the key 1.
+    """The installation of the platform that this database belongs to; the only row has the key 1.
 
     The id never changes. A copy of the database has the same one.
     """
@@ -77,7 +77,7 @@ class Installation(models.Model):
 
 
 class Measure(models.Model):
-    """What all processes together have counted: one row per name, values of labels and bucket."""
+    """The counts of all processes together: one row per name, values of labels and bucket."""
 
     id = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=80)
@@ -100,7 +100,9 @@ class Measure(models.Model):
 
 
 class Heartbeat(models.Model):
-    """When a part of the platform last finished a piece of work; readiness looks here, not at PIDs."""
+    """The time when a part of the platform last finished a piece of work; readiness looks here, not at
+    PIDs.
+    """
 
     name = models.CharField(max_length=60, primary_key=True)
     at = models.DateTimeField()

@@ -42,8 +42,10 @@ _guard = threading.Lock()
 _counted: defaultdict[_Key, list[float]] = defaultdict(lambda: [0, 0.0])
 
 
-class _Process:
-    """When this process last wrote down what it had counted, on its own clock, and who does so now."""
+class _CountingProcess:
+    """The time when this process last stored its counts, on its own clock, and the thread that does so
+    now.
+    """
 
     written_at = time.monotonic()
     writing = threading.Lock()
@@ -51,7 +53,7 @@ class _Process:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a measure is called, what it means, and the names of its labels."""
+    """The name of a measure, its meaning, and the names of its labels."""
 
     name: str
     help: str
@@ -106,8 +108,11 @@ class _Timer:
 
 
 def is_due() -> bool:
-    """Whether there is something that was counted, and the last writing is long enough ago."""
-    return bool(_counted) and time.monotonic() - _Process.written_at >= settings.ALLOTMENT_MEASURES_EVERY_S
+    """Return whether something was counted, and the last writing is long enough ago."""
+    return (
+        bool(_counted)
+        and time.monotonic() - _CountingProcess.written_at >= settings.ALLOTMENT_MEASURES_EVERY_S
+    )
 
 
 def write_due() -> None:
@@ -122,7 +127,7 @@ def write_beside() -> threading.Thread | None:
 
     A request never waits for the database's write lock, nor for its disk, because of what it has counted.
     """
-    writing = _Process.writing
+    writing = _CountingProcess.writing
     if connection.in_atomic_block or not writing.acquire(blocking=False):
         return None
     thread = threading.Thread(target=_write_and_close, args=(writing,), name="measures", daemon=True)
@@ -147,7 +152,7 @@ def write_measures() -> None:
     if connection.in_atomic_block:  # it might be rolled back
         return
     with _guard:
-        taken, _Process.written_at = dict(_counted), time.monotonic()
+        taken, _CountingProcess.written_at = dict(_counted), time.monotonic()
         _counted.clear()
     # In one order, so that two processes never wait for each other.
     rows = sorted(
@@ -178,7 +183,7 @@ def _keep(rows: list[tuple[str, str, str, float, float]]) -> None:
 def _forget_after_fork() -> None:
     """A child writes down what it has counted itself; its parent still has the rest."""
     _counted.clear()
-    _Process.writing = threading.Lock()
+    _CountingProcess.writing = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,4 +1,4 @@
-"""What is answered when the disk or the database fails the platform: which of them, and not an error of ours.
+"""The answer while the disk or the database fails: it names which of them, and is no internal error.
 
 Whoever asks may ask again; whoever operates the platform reads the same words in the answer and in the log.
 """
@@ -76,7 +76,7 @@ def _is_full(error: BaseException) -> bool:
 
 
 def _is_unreachable(error: BaseException) -> bool:
-    """Whether psycopg had no server to ask: then there is no SQLSTATE."""
+    """Return whether psycopg could not reach a server: then there is no SQLSTATE."""
     cause = error.__cause__
     if not isinstance(error, OperationalError | InterfaceError) or cause is None:
         return False

@@ -46,7 +46,7 @@ _PLAIN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """What must hold for a row to be written.
+    """A condition under which a row is written.
 
     `same`: fields that must still have the value that the row brings along. `where`: fields and what they
     must be in every row; None is null. `within`: fields that are added to, each with the field of what there
@@ -165,7 +165,7 @@ def _defaults(
 
 @lru_cache
 def _insertion(model: type[Model]) -> tuple[list[tuple[str, Callable[[Model], Any]]], str]:
-    """How the columns of a row are read, and the statement that takes them."""
+    """Return how the columns of a row are read, and the statement that takes them."""
     fields: list[Any] = [item for item in model._meta.concrete_fields if not isinstance(item, AutoField)]
     quote = connection.ops.quote_name
     table, names = quote(model._meta.db_table), ", ".join(quote(item.column) for item in fields)
@@ -195,8 +195,9 @@ def locking_in_order(rows: QuerySet[M]) -> QuerySet[M]:
 
 
 class _Conditions(NamedTuple):
-    """Of a guard: the fields that must be the same, those that must have a value, which of them none, and
-    those that are added to, with what there is and what others keep of it."""
+    """The parts of a guard: fields that must be the same, fields that must have a value, fields that must
+    have none, and fields that are added to, with their sum and the part that others hold.
+    """
 
     same: tuple[str, ...]
     where: tuple[str, ...]
@@ -206,7 +207,7 @@ class _Conditions(NamedTuple):
 
 @lru_cache
 class _Plan:
-    """How the rows of one kind of call become statements; `names` are the key and the fields."""
+    """The plan by which rows of one kind of call become statements; `names` are the key and the fields."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the platform asks of Django's connections to PostgreSQL beyond what Django does.
+"""Requirements on Django's connections to PostgreSQL beyond Django's own.
 
 Statements that never change are prepared: the server plans each once per connection. That needs parameters
 which travel beside the statement; Django's own cursors write them into it. And times are read by Python's

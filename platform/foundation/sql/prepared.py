@@ -36,8 +36,9 @@ Parameters = tuple[tuple[int | None, Any], ...]
 @CharField.register_lookup
 @UUIDField.register_lookup
 class AnyOf(_Lookup):
-    """Whether a key or a name is one of a list that is told as a single value, so that one statement serves
-    lists of every length: `pk__any_of=keys`, in queries that are kept."""
+    """The lookup `pk__any_of=keys`: a key or a name is in a list that is sent as a single value, so that
+    one prepared statement serves lists of every length.
+    """
 
     lookup_name = "any_of"
     prepare_rhs = False
@@ -193,8 +194,9 @@ def _tuples(rows: list[Any]) -> list[Any]:
 
 
 def _models(compiler: Any, using: str) -> Callable[[list[Any]], list[Any]]:
-    """How Django makes models of rows, as in its `ModelIterable`; but rows that refer to the same other row
-    share its model, of which a list would make one for each."""
+    """Return the function that makes models of rows, as Django's `ModelIterable` does; but rows that refer
+    to the same other row share its model, of which a list would make one for each.
+    """
     info, select = compiler.klass_info, compiler.select
     fields = info["select_fields"]
     first, last = fields[0], fields[-1] + 1
@@ -203,7 +205,7 @@ def _models(compiler: Any, using: str) -> Callable[[list[Any]], list[Any]]:
     related = populators(info, select, using)
     annotated = compiler.annotation_col_map or {}
 
-    def build(rows: list[Any]) -> list[Any]:
+    def build_models(rows: list[Any]) -> list[Any]:
         shared: dict[tuple[int, Any], Any] = {}
         found = []
         for row in rows:
@@ -218,7 +220,7 @@ def _models(compiler: Any, using: str) -> Callable[[list[Any]], list[Any]]:
             found.append(made)
         return found
 
-    return build
+    return build_models
 
 
 def _referred(row: Sequence[Any], populator: Any) -> Any:

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 @contextmanager
 def one_moment() -> Iterator[None]:
-    """Within the block nothing is written, and on PostgreSQL all of it is read as of one moment.
+    """Open a block in which nothing is written, and on PostgreSQL all of it is read as of one moment.
 
     Elsewhere, and inside a transaction, each statement sees what is there when it runs: embedded, a
     transaction would take the one write lock.

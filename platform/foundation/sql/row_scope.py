@@ -1,4 +1,4 @@
-"""Whose rows a statement may meet, told to PostgreSQL with every transaction (row-level security).
+"""The rows that a statement may reach, sent to PostgreSQL with every transaction (row-level security).
 
 The second line behind the selectors: the policies on the tables (`tenants.access.row_policies`) read two
 settings, and show nothing while they are empty. A request acts for somebody (`use_scope`); commands and
@@ -41,7 +41,9 @@ _prepared: Final[WeakSet[Any]] = WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class RowScope:
-    """What the settings say: `scope` is empty, `all`, or an array of paths of tenants; `user` is an id."""
+    """The values of the settings: `scope` is empty, `all`, or an array of paths of tenants; `user` is an
+    id.
+    """
 
     scope: str = ""
     user: str = ""
@@ -52,8 +54,8 @@ EVERYTHING: Final = RowScope(_ALL)
 _current: ContextVar[RowScope | None] = ContextVar("row_scope", default=None)
 
 
-class _Process:
-    """What holds where no request runs."""
+class _ProcessScope:
+    """The scope where no request runs."""
 
     default = EVERYTHING
 
@@ -64,8 +66,10 @@ def of_paths(paths: Iterator[str] | list[str], user: uuid.UUID) -> RowScope:
 
 
 def close_by_default() -> None:
-    """From here on this process sees nothing unless it acts for somebody; called where it begins to serve."""
-    _Process.default = NOTHING
+    """Close the scope of this process from here on, unless it acts for a user; called where it begins to
+    serve.
+    """
+    _ProcessScope.default = NOTHING
 
 
 @contextmanager
@@ -91,7 +95,7 @@ def narrow_scope(scope: RowScope) -> None:
 
 def current_scope() -> RowScope:
     """Return the scope of statements at this moment."""
-    return _current.get() or _Process.default
+    return _current.get() or _ProcessScope.default
 
 
 def install_scope() -> None:
@@ -124,10 +128,10 @@ def _connected(sender: object, connection: Any, **_: Any) -> None:
     prepare_connection(raw)
     # Short queries: compiling what the policies add to them would take longer than running it.
     raw.execute("SET jit = off")
-    if _Process.default is NOTHING:
+    if _ProcessScope.default is NOTHING:
         # A web process answers many at once: helpers take longer to start than most of its queries run.
         raw.execute("SET max_parallel_workers_per_gather = 0")
-    if _Process.default is EVERYTHING:
+    if _ProcessScope.default is EVERYTHING:
         # For as long as the connection lasts: every process that shares it may see all.
         raw.execute(f"SET {SCOPE} = '{_ALL}'")
     if not raw.autocommit:
@@ -141,8 +145,8 @@ def _scoped(execute: Callable[..., Any], query: Any, params: Any, many: bool, co
     raw = wrapper.connection
     status = raw.info.transaction_status
     if status == TransactionStatus.IDLE:
-        wrapper.row_scope_sent = _Process.default
-        if wanted == _Process.default:
+        wrapper.row_scope_sent = _ProcessScope.default
+        if wanted == _ProcessScope.default:
             return execute(query, params, many, context)
         if raw.autocommit:
             return _in_transaction(wrapper, wanted, lambda: execute(query, params, many, context))

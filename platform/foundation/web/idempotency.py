@@ -41,7 +41,7 @@ class KeyInUse(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Repeatable:
-    """What identifies a request: the caller, the route, the caller's key and the hash of its content.
+    """The identity of a request: the caller, the route, the caller's key and the hash of its content.
 
     Keys of different callers never meet, so that nobody learns which ones another uses.
     """

@@ -48,7 +48,7 @@ class RateUsage:
         return self.used > self.limit
 
     def build_headers(self) -> dict[str, str]:
-        """As in draft-ietf-httpapi-ratelimit-headers-07."""
+        """Build the headers of draft-ietf-httpapi-ratelimit-headers-07."""
         values = {
             "RateLimit-Limit": str(self.limit),
             "RateLimit-Remaining": str(max(0, self.limit - self.used)),
@@ -84,7 +84,7 @@ class _Counter:
 
 
 def _added(key: str, by: int) -> int:
-    """What stands at the key after adding to it; the key ends some time after its window."""
+    """Return the value at the key after adding to it; the key ends some time after its window."""
     shared = caches[DEFAULT_CACHE_ALIAS]
     if not isinstance(shared, RedisCache):
         cache.add(key, 0, timeout=2 * WINDOW_S)
@@ -124,7 +124,7 @@ def _caller(request: Request) -> str:
 
 
 def address_of(request: Any) -> str:
-    """By what a caller without an account is counted: the network of the address, or the address as it is."""
+    """Return the key of a caller without an account: the network of the address, or the address as it is."""
     return network_of(request) or str(request.META.get("REMOTE_ADDR", ""))
 
 
@@ -137,7 +137,7 @@ def network_of(request: Any) -> str | None:
 
 
 def network_named(text: str) -> str | None:
-    """As `network_of`, of an address as text."""
+    """Return `network_of` of an address as text."""
     try:
         address = ip_address(text)
     except ValueError:

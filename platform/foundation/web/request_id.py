@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 from django.http import HttpRequest, HttpResponse
 
-from foundation.core.actor import Origin, origin
+from foundation.core.actor import RequestOrigin, origin
 
 _ACCEPTABLE: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
@@ -29,7 +29,7 @@ class RequestIdMiddleware:
         given = request.headers.get("X-Request-ID", "")
         request_id = uuid.uuid4().hex
         named = {"client_request_id": given} if _ACCEPTABLE.fullmatch(given) else {}
-        token = origin.set(Origin(request_id, request.META.get("REMOTE_ADDR", "")))
+        token = origin.set(RequestOrigin(request_id, request.META.get("REMOTE_ADDR", "")))
         try:
             with structlog.contextvars.bound_contextvars(request_id=request_id, **named):
                 response = self.get_response(request)

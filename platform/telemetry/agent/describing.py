@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clusters.gpu.measures import MEASURES, Kind, Level
+from clusters.gpu.measures import MEASURES, Level, MeasureKind
 from telemetry.agent.assembly import TelemetryOptions, assemble_telemetry
 from telemetry.agent.nvml.events import XID_MEASURES
 from telemetry.agent.nvml.rates import FIELD_MEASURES, GPM_MEASURES
@@ -28,7 +28,7 @@ def metrics_table() -> str:
         lines += [f"### {title}", "", "| metric | type | | measure of the platform |", "|---|---|---|---|"]
         for measure in MEASURES:
             if measure.name in given[level]:
-                kind = "counter" if measure.kind is Kind.COUNTER else "gauge"
+                kind = "counter" if measure.kind is MeasureKind.COUNTER else "gauge"
                 unit = f" ({measure.unit})" if measure.unit else ""
                 name = measure.prometheus_name(level)
                 lines.append(f"| `{name}` | {kind} | {measure.help} | `{measure.name}`{unit} |")

@@ -19,7 +19,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from clusters.gpu.measures import MEASURES, Kind, Level, Measure
+from clusters.gpu.measures import MEASURES, GpuMeasure, Level, MeasureKind
 from telemetry.agent.snapshot import NodeSnapshot
 
 log = logging.getLogger(__name__)
@@ -146,10 +146,10 @@ class MetricsExposition:
 
 
 def _family(
-    measure: Measure, level: Level, labels: tuple[str, ...]
+    measure: GpuMeasure, level: Level, labels: tuple[str, ...]
 ) -> CounterMetricFamily | GaugeMetricFamily:
     name = measure.prometheus_name(level)
-    if measure.kind is Kind.COUNTER:
+    if measure.kind is MeasureKind.COUNTER:
         return CounterMetricFamily(name.removesuffix("_total"), measure.help, labels=labels)
     return GaugeMetricFamily(name, measure.help, labels=labels)
 

@@ -1,4 +1,4 @@
-"""How an agent signs in to the API, and how its requests are read and counted."""
+"""The sign-in of an agent to the API, and the reading and counting of its requests."""
 
 from __future__ import annotations
 

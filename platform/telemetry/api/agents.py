@@ -1,4 +1,4 @@
-"""What agents send, and how their keys are made and revoked."""
+"""The reports of agents, and the making and revocation of their keys."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from clusters.selectors.flavor import cluster_get
 from foundation.sql.versions import if_match, version_header
 from foundation.web.listing import Column, ColumnKind, filter_rows, sort_rows
 from telemetry.models import SourceKind, TelemetrySource
-from telemetry.sources.declarations import Origin
+from telemetry.sources.declarations import MeasureOrigin
 from telemetry.sources.fetch import SourceProblem, problem_text
 from telemetry.sources.manage import (
     ADDRESS_MAX,
@@ -181,7 +181,7 @@ class SourceTestSerializer(serializers.Serializer[Any]):
     endpoints_failed = serializers.IntegerField()
     samples = serializers.IntegerField()
     refused = serializers.IntegerField()
-    exporters = serializers.ListField(child=serializers.ChoiceField(choices=[o.value for o in Origin]))
+    exporters = serializers.ListField(child=serializers.ChoiceField(choices=[o.value for o in MeasureOrigin]))
     measures = serializers.ListField(child=serializers.CharField())
 
 

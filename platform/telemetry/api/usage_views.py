@@ -22,7 +22,7 @@ from telemetry.api.usage_serializers import (
 from telemetry.usage.export import COLUMNS, csv_file, xlsx_file
 from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
-from telemetry.usage.report import Choice, UsageReport, report_period, report_tenant, usage_report
+from telemetry.usage.report import ReportFilter, UsageReport, report_period, report_tenant, usage_report
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView, WorkspaceView
 from tenants.api.query import read_query
@@ -51,7 +51,7 @@ def _report(viewer: User, query: dict[str, Any], tenant: Tenant | None, default:
         group_by=GroupBy(query.get("group_by", default)),
         now=now,
         tenant=tenant,
-        choice=Choice(
+        choice=ReportFilter(
             workspace=query.get("workspace"),
             user=query.get("user"),
             queue=query.get("queue"),

@@ -1,4 +1,4 @@
-"""What `allotment usage` writes."""
+"""The output of `allotment usage`."""
 
 from __future__ import annotations
 

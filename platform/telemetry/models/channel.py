@@ -1,4 +1,4 @@
-"""What is measured: a row per cluster, workspace on it, node, card, pod's hold on a card, and process.
+"""The measured things: a row per cluster, workspace on it, node, card, pod's hold on a card, and process.
 
 Numbers arrive by the thousand every ten seconds, so their rows carry one small key instead of seven
 ids; everything else about them stands here once. The ids are plain columns without foreign keys:

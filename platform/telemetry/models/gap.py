@@ -1,4 +1,4 @@
-"""Why a stretch of time has no numbers."""
+"""Gaps: stretches of time without numbers, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What GPU time costs, and what was measured of it by the quarter of an hour."""
+"""The price of GPU time, and its measured use by the quarter of an hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What charts and lists read: always on behalf of a viewer, allocation and use always apart."""
+"""The data of charts and lists: always on behalf of a viewer, allocation and use always apart."""
 
 from telemetry.series.cluster import cluster_series
 from telemetry.series.gpu import gpu_series

@@ -1,4 +1,4 @@
-"""What the agents of nodes told: facts, events and processes of GPUs."""
+"""The reports of node agents: facts, events and processes of GPUs."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class _Adder:
         self.measures = measures
         self.sums: dict[tuple[int, int, int], tuple[float, int]] = {}
 
-    def add(self, rows: QuerySet[Any], window: Window, terms: dict[str, Any]) -> None:
+    def add_rows(self, rows: QuerySet[Any], window: Window, terms: dict[str, Any]) -> None:
         grouped = rows.values("channel_id", bucket=_bucket(window)).annotate(**terms).order_by()
         for row in grouped:
             for number, measure in enumerate(self.measures):
@@ -88,7 +88,7 @@ class _Adder:
                 total = max(before, value) if measure.peak else before + value
                 self.sums[key] = (total, so_far + weight)
 
-    def buckets(self) -> Sums:
+    def build_buckets(self) -> Sums:
         found: Sums = {}
         for (channel, bucket, number), (total, weight) in self.sums.items():
             column = self.measures[number].column
@@ -130,5 +130,5 @@ def bucket_sums(
     for source, since_ms, until_ms in sources_of(window, fine):
         rows = source.unscoped.filter(channel__in=channel_ids, at_ms__gte=since_ms, at_ms__lt=until_ms)
         weight = "covered_ms" if issubclass(source, Rolled) else "interval_ms"
-        adder.add(rows, window, _terms(measures, weight))
-    return adder.buckets()
+        adder.add_rows(rows, window, _terms(measures, weight))
+    return adder.build_buckets()

@@ -14,7 +14,7 @@ from telemetry.series.buckets import Buckets, ColumnMeasure, Values, bucket_mean
 from telemetry.series.gaps import gaps_in, silent_buckets
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
-from telemetry.store.times import TICKS_KEPT_FOR
+from telemetry.store.times import TICK_RETENTION
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -58,7 +58,7 @@ def _ratio(above: float | None, below: float | None) -> float | None:
 
 
 def _is_complete(parts: list[Values]) -> bool:
-    """Whether the use of nearly every card was measured; a sum over some would look like less use."""
+    """Return whether the use of nearly every card was measured; a sum over some would look like less use."""
     cards, sampled = _total(parts, "cards"), _total(parts, "cards_sampled")
     return cards is not None and sampled is not None and sampled >= cards * _COMPLETE
 
@@ -130,7 +130,7 @@ def cluster_series(
     subject. Raises: PermissionDenied without `cluster.view`; Invalid for a bad range.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    window = window_of(start, end, step, kept=TICKS_KEPT_FOR, points=points)
+    window = window_of(start, end, step, retention=TICK_RETENTION, points=points)
     channels = Channel.unscoped.filter(scope=Scope.CLUSTER, allocation_id__isnull=True, node_id__isnull=True)
     named: Iterable[uuid.UUID] | None = None
     if cluster is not None:

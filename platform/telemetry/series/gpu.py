@@ -13,7 +13,7 @@ from telemetry.series.history import fill_from_history
 from telemetry.series.node import CARD_LINES, CARD_MEASURES
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
-from telemetry.store.times import READINGS_KEPT_FOR
+from telemetry.store.times import READING_RETENTION
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -33,7 +33,7 @@ def gpu_series(
     Raises: PermissionDenied without `cluster.view`; Invalid for a bad range.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    window = window_of(start, end, step, kept=READINGS_KEPT_FOR, points=points)
+    window = window_of(start, end, step, retention=READING_RETENTION, points=points)
     rows = Channel.unscoped.filter(scope=Scope.CARD, device_id=device.pk)
     channels = list(rows.order_by("id"))
     means = bucket_means(window, rows, Reading, CARD_MEASURES)

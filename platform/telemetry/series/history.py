@@ -35,7 +35,7 @@ _SETTLED_MS: Final = 120_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Hold:
+class _PastHold:
     """The allocation of a slice: percent points and MiB, of which GPU, and from when until when."""
 
     key: SliceKey
@@ -60,7 +60,7 @@ def fill_from_history(window: Window, channels: Sequence[Channel], means: Bucket
             _fill_cards(server, window, [c for c in of_cluster if c.scope == Scope.CARD], means)
             _fill_slices(server, window, [c for c in of_cluster if c.scope == Scope.SLICE], means)
         except SourceFailed as failed:
-            history.rest(server, failed)
+            history.rest_server(server, failed)
 
 
 def _empty(window: Window, means: Buckets, channel: Channel) -> list[int]:
@@ -113,7 +113,7 @@ def _fill_slices(
                     cell["memory_allocated_mib"] = hold.memory_mib
 
 
-def _load_holds(channels: Sequence[Channel]) -> dict[int, _Hold]:
+def _load_holds(channels: Sequence[Channel]) -> dict[int, _PastHold]:
     """The holds of slices by the id of their channel."""
     if not channels:
         return {}
@@ -126,7 +126,7 @@ def _load_holds(channels: Sequence[Channel]) -> dict[int, _Hold]:
         pk = by_hold.get((row.allocation_id, row.device_id))
         held = row.allocation
         if pk is not None:
-            found[pk] = _Hold(
+            found[pk] = _PastHold(
                 (row.device.gpu_uuid, held.namespace, held.pod_name),
                 row.cores,
                 row.memory_mib,

@@ -36,7 +36,7 @@ class IdleSlice:
 
 @dataclass(frozen=True, slots=True)
 class IdleAllocated:
-    """What is allocated but idle; a slice counts as one card."""
+    """The allocated but idle capacity; a slice counts as one card."""
 
     since_s: int
     slices: tuple[IdleSlice, ...]

@@ -1,4 +1,4 @@
-"""How long held cards did nothing, as evidence for requests of quota."""
+"""The idle time of allocated cards, as evidence for requests of quota."""
 
 from __future__ import annotations
 

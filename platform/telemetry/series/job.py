@@ -20,7 +20,7 @@ from telemetry.series.gaps import gaps_in
 from telemetry.series.history import fill_from_history
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
-from telemetry.store.times import READINGS_KEPT_FOR
+from telemetry.store.times import READING_RETENTION
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -77,13 +77,13 @@ def _measures(parts: Sequence[tuple[Values, float]]) -> dict[str, float | None]:
         return {}
     used = [(part["cores_used"], share) for part, share in parts if "cores_used" in part]
     memory = [part["memory_used_mib"] * share for part, share in parts if "memory_used_mib" in part]
-    granted = sum(part["cores_allocated"] * share for part, share in parts)
+    allocated = sum(part["cores_allocated"] * share for part, share in parts)
     busy = sum(value * share for value, share in used)
     complete = len(used) == len(parts)  # else what was granted is not of the same slices
     return {
         "utilisation": busy / sum(share for _, share in used) if used else None,
-        "utilisation_of_grant": 100 * busy / granted if granted and complete else None,
-        "cores_granted": granted / sum(share for _, share in parts),
+        "utilisation_of_grant": 100 * busy / allocated if allocated and complete else None,
+        "cores_granted": allocated / sum(share for _, share in parts),
         "memory_used": sum(memory) if memory else None,
         "memory_granted": sum(part["memory_allocated_mib"] * share for part, share in parts),
     }
@@ -201,7 +201,7 @@ def job_series(
     *,
     points: int = POINTS,
 ) -> SeriesSet:
-    """What the job's tasks were granted and what they used of it.
+    """Return the allocation of the job's tasks and their use of it.
 
     Subjects: `<task id>/<device id>` for a task's card, `average` and `total` over the whole job.
     `utilisation` is in percent of the card, `utilisation_of_grant` in percent of the granted cores.
@@ -210,7 +210,7 @@ def job_series(
     """
     if not permissions.has_permission(viewer, Permission.JOB_VIEW, job.workspace):
         raise NotFound(_("Job not found."))
-    window = window_of(start, end, step, kept=READINGS_KEPT_FOR, points=points)
+    window = window_of(start, end, step, retention=READING_RETENTION, points=points)
     rows = Channel.unscoped.filter(job_id=job.pk)
     channels = list(rows.order_by("id"))
     sums = bucket_sums(window, rows, Reading, _MEASURES)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from clusters.gpu.measures import BY_NAME, Kind
+from clusters.gpu.measures import BY_NAME, MeasureKind
 from clusters.models import Device, Node
 from foundation.core.actor import Actor
 from foundation.core.errors import FieldError, Invalid
@@ -32,11 +32,11 @@ from telemetry.store.packing import (
     add_beside,
     add_following,
     first_stat,
-    follow,
+    merge_following,
     unpack_stats,
     unpack_values,
 )
-from telemetry.store.times import GRAINS_MS, MINUTE_MS, READINGS_KEPT_FOR
+from telemetry.store.times import GRAINS_MS, MINUTE_MS, READING_RETENTION
 from tenants.models import Tenant
 
 STATISTICS: Final = ("mean", "min", "max", "last", "increase")
@@ -49,9 +49,9 @@ ALLOWED_GROUPS: Final = {
     "job": ("gpu",),
 }
 _OF_KIND: Final = {
-    Kind.GAUGE: ("mean", "min", "max", "last"),
-    Kind.COUNTER: ("increase", "last"),
-    Kind.STATE: ("last",),
+    MeasureKind.GAUGE: ("mean", "min", "max", "last"),
+    MeasureKind.COUNTER: ("increase", "last"),
+    MeasureKind.STATE: ("last",),
 }
 MAX_LINES: Final = 64
 _MOST_ROWS: Final = 60_000
@@ -70,7 +70,7 @@ Buckets = dict[int, Stats]
 
 
 @dataclass(slots=True)
-class _Group:
+class _ChannelGroup:
     """One line to be: channels whose roll-ups make it up, and those whose readings do where these end."""
 
     subject: str
@@ -99,11 +99,12 @@ def measure_series(
     """
     require_sight(viewer, thing)
     chosen = {name: _statistic(name, statistic) for name in measures}
-    parts = any(BY_NAME[name].kind is Kind.COUNTER for name in measures)
+    parts = any(BY_NAME[name].kind is MeasureKind.COUNTER for name in measures)
     groups, clusters = _groups(thing, group_by, _rolled_scope(thing, group_by, parts=parts))
     shown = groups[:MAX_LINES]
     window = _bounded(
-        window_of(start, end, step, kept=READINGS_KEPT_FOR, points=points), sum(len(g.rolled) for g in shown)
+        window_of(start, end, step, retention=READING_RETENTION, points=points),
+        sum(len(g.rolled) for g in shown),
     )
     found = _read(window, shown, measures)
     lines = [
@@ -162,14 +163,14 @@ def _bounded(window: Window, channels: int) -> Window:
 
 def _groups(
     thing: MeasuredThing, group_by: str | None, rolled: Scope
-) -> tuple[list[_Group], list[uuid.UUID] | None]:
+) -> tuple[list[_ChannelGroup], list[uuid.UUID] | None]:
     """Return the groups in the order of their labels, and the clusters whose gaps concern them."""
     rows = _channels(thing, rolled)
     keyed = _subjects(rows, group_by)
-    groups: dict[str, _Group] = {}
+    groups: dict[str, _ChannelGroup] = {}
     for row in rows:
         subject, label = keyed(row)
-        group = groups.setdefault(subject, _Group(subject, label))
+        group = groups.setdefault(subject, _ChannelGroup(subject, label))
         if row.scope == rolled:
             group.rolled.add(row.pk)
         if row.scope in (Scope.CARD, Scope.SLICE):
@@ -233,7 +234,7 @@ def _subjects(rows: Sequence[Channel], group_by: str | None) -> Any:
     return lambda row: ("", "")
 
 
-def _read(window: Window, groups: Sequence[_Group], measures: Sequence[str]) -> list[Buckets]:
+def _read(window: Window, groups: Sequence[_ChannelGroup], measures: Sequence[str]) -> list[Buckets]:
     """Return the statistics of each group by bucket."""
     found: list[Buckets] = [{} for _ in groups]
     last: dict[tuple[int, str], Stat] = {}
@@ -274,9 +275,9 @@ def _of_channels(
             before = into.get(name)
             earlier = last.get((channel, name))
             if before is not None:
-                into[name] = follow(name, before, stat)
-            elif earlier is not None and BY_NAME[name].kind is Kind.COUNTER:
-                whole = follow(name, earlier._replace(mean=0.0), stat)
+                into[name] = merge_following(name, before, stat)
+            elif earlier is not None and BY_NAME[name].kind is MeasureKind.COUNTER:
+                whole = merge_following(name, earlier._replace(mean=0.0), stat)
                 into[name] = stat._replace(mean=whole.mean)
             else:
                 into[name] = stat

@@ -15,7 +15,7 @@ from telemetry.series.gaps import gaps_in
 from telemetry.series.history import fill_from_history
 from telemetry.series.types import Series, SeriesSet
 from telemetry.series.window import POINTS, Window, window_of
-from telemetry.store.times import READINGS_KEPT_FOR
+from telemetry.store.times import READING_RETENTION
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -53,7 +53,7 @@ def node_series(
     Raises: PermissionDenied without `cluster.view`; Invalid for a bad range.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    window = window_of(start, end, step, kept=READINGS_KEPT_FOR, points=points)
+    window = window_of(start, end, step, retention=READING_RETENTION, points=points)
     channels = Channel.unscoped.filter(node_id=node.pk, allocation_id__isnull=True)
     of_node = channels.filter(scope=Scope.NODE, device_id__isnull=True)
     of_cards = channels.filter(scope=Scope.CARD)

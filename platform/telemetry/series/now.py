@@ -38,7 +38,7 @@ class CardNow:
 
 @dataclass(frozen=True, slots=True)
 class UseNow:
-    """What the slices of a job or workspace do right now; a slice counts as one card.
+    """The present use of the slices of a job or workspace; a slice counts as one card.
 
     `utilisation_percent` is the mean over slices in percent of the card, `utilisation_of_grant_percent`
     the sum used over the sum granted. `cores_used` and `cores_granted` are these sums, in percent points.
@@ -49,9 +49,9 @@ class UseNow:
     utilisation_percent: float
     utilisation_of_grant_percent: float
     cores_used: float
-    cores_granted: int
+    cores_allocated: int
     memory_used_mib: int
-    memory_granted_mib: int
+    memory_allocated_mib: int
 
 
 def _fresh() -> QuerySet[Reading]:
@@ -85,23 +85,23 @@ def utilisation_now(
 class _Slice:
     at_ms: int
     cores_used: float
-    cores_granted: int
+    cores_allocated: int
     memory_used_mib: int
-    memory_granted_mib: int
+    memory_allocated_mib: int
 
 
 def _use(slices: Collection[_Slice]) -> UseNow:
     used = sum(part.cores_used for part in slices)
-    granted = sum(part.cores_granted for part in slices)
+    allocated = sum(part.cores_allocated for part in slices)
     return UseNow(
         at=from_ms(max(part.at_ms for part in slices)),
         cards=len(slices),
         utilisation_percent=used / len(slices),
-        utilisation_of_grant_percent=100 * used / granted if granted else 0.0,
+        utilisation_of_grant_percent=100 * used / allocated if allocated else 0.0,
         cores_used=used,
-        cores_granted=granted,
+        cores_allocated=allocated,
         memory_used_mib=sum(part.memory_used_mib for part in slices),
-        memory_granted_mib=sum(part.memory_granted_mib for part in slices),
+        memory_allocated_mib=sum(part.memory_allocated_mib for part in slices),
     )
 
 

@@ -1,4 +1,4 @@
-"""Whose readings a viewer may see."""
+"""The readings that a viewer may see."""
 
 from __future__ import annotations
 

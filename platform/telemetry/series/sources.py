@@ -1,4 +1,4 @@
-"""Which tables a window is read from: the coarsest grain first, and finer ones where its roll-ups end."""
+"""The tables from which a window is read: the coarsest grain first, and finer ones where its roll-ups end."""
 
 from __future__ import annotations
 

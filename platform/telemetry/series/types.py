@@ -1,4 +1,4 @@
-"""What a selector of series answers."""
+"""The answer of a selector of series."""
 
 from __future__ import annotations
 

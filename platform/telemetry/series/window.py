@@ -14,11 +14,11 @@ from foundation.core.errors import Invalid
 from telemetry.store.times import (
     GRAINS_MS,
     MINUTE_MS,
-    MINUTES_KEPT_FOR,
-    TEN_MINUTES_KEPT_FOR,
+    MINUTE_RETENTION,
+    TEN_MINUTE_RETENTION,
     TEN_MINUTES_MS,
     TICK_MS,
-    TWO_HOURS_KEPT_FOR,
+    TWO_HOUR_RETENTION,
     TWO_HOURS_MS,
     floor_ms,
     from_ms,
@@ -28,7 +28,7 @@ from telemetry.store.times import (
 
 POINTS: Final = 240
 MAX_POINTS: Final = 1000
-MAX_RANGE: Final = TWO_HOURS_KEPT_FOR
+MAX_RANGE: Final = TWO_HOUR_RETENTION
 
 # 20 s and not 10 by default: a tick that comes a little late must not look like a hole.
 _STEPS_S: Final = (20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200,
@@ -97,7 +97,7 @@ def _checked(start: datetime, end: datetime, step_s: int | None, points: int) ->
 
 
 def window_of(
-    start: datetime, end: datetime, step_s: int | None, *, kept: timedelta, points: int = POINTS
+    start: datetime, end: datetime, step_s: int | None, *, retention: timedelta, points: int = POINTS
 ) -> Window:
     """Cut `start` to `end` into buckets of `step_s` seconds, or of a length that gives about `points`.
 
@@ -110,17 +110,17 @@ def window_of(
     end = min(end, now)
     start = min(start, end - timedelta(milliseconds=1))
     step_ms = _auto_step_ms(end - start, points) if step_s is None else step_s * 1000
-    finest = _finest_grain(now - start, kept)
+    finest = _finest_grain(now - start, retention)
     if finest:
         step_ms = -(-step_ms // finest) * finest
     grain_ms = max((grain for grain in GRAINS_MS if step_ms % grain == 0), default=0)
     return Window(from_ms(floor_ms(to_ms(start), step_ms)), end, step_ms, grain_ms)
 
 
-def _finest_grain(age: timedelta, kept: timedelta) -> int:
+def _finest_grain(age: timedelta, retention: timedelta) -> int:
     """Return the finest grain that is kept for so long; 0 where the fine rows are."""
-    if age <= kept:
+    if age <= retention:
         return 0
-    if age <= MINUTES_KEPT_FOR:
+    if age <= MINUTE_RETENTION:
         return MINUTE_MS
-    return TEN_MINUTES_MS if age <= TEN_MINUTES_KEPT_FOR else TWO_HOURS_MS
+    return TEN_MINUTES_MS if age <= TEN_MINUTE_RETENTION else TWO_HOURS_MS

@@ -14,7 +14,7 @@ from telemetry.series.gaps import gaps_in
 from telemetry.series.sight import MeasuredThing, require_sight
 from telemetry.series.types import SeriesSet
 from telemetry.series.window import POINTS, window_of
-from telemetry.store.times import TICKS_KEPT_FOR
+from telemetry.store.times import TICK_RETENTION
 
 _OF_CLUSTER: Final = (ColumnMeasure("cards"),)
 _GRANTS: Final = ("cards", "cards_sampled", "cards_allocated", "cores_allocated", "memory_capacity_mib",
@@ -37,7 +37,7 @@ def workspace_series(
     Raises: NotFound where the viewer may not see its jobs; Invalid for a bad range.
     """
     require_sight(viewer, MeasuredThing("workspace", workspace_id))
-    window = window_of(start, end, step, kept=TICKS_KEPT_FOR, points=points)
+    window = window_of(start, end, step, retention=TICK_RETENTION, points=points)
     channels = Channel.unscoped.filter(scope=Scope.WORKSPACE, workspace_id=workspace_id)
     clusters = dict(channels.values_list("cluster_id", "id"))
     whole = Channel.unscoped.filter(

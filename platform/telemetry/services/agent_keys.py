@@ -35,7 +35,7 @@ _TOUCH_EVERY: Final = timedelta(minutes=1)
 _LIVE_MOST: Final = 5
 
 
-class ClusterUnreachable(AllotmentError):
+class TokenUnconfirmed(AllotmentError):
     """The cluster that has to confirm a token does not answer."""
 
     code = "CLUSTER_SILENT"
@@ -75,7 +75,7 @@ def agent_key_exchange(*, token: str, cluster: str, node: str) -> tuple[AgentKey
 
     The five newest such keys of a node stay valid, so that a lost answer does no harm.
     Raises: PermissionDenied where the cluster does not confirm it, which is also the answer for clusters and
-    nodes that do not exist; ClusterUnreachable.
+    nodes that do not exist; TokenUnconfirmed.
     """
     refusal = PermissionDenied(_("The cluster does not confirm that the token is the node agent's."))
     found = _found(cluster, node)
@@ -84,13 +84,13 @@ def agent_key_exchange(*, token: str, cluster: str, node: str) -> tuple[AgentKey
     try:
         confirmed = backend_for(found.cluster).verify_agent(token, found.name)
     except (BackendUnavailable, BackendMissing) as error:
-        raise ClusterUnreachable(_("The cluster is unreachable. Try again later.")) from error
+        raise TokenUnconfirmed(_("The cluster is unreachable. Try again later.")) from error
     if not confirmed:
         raise refusal
     with transaction.atomic():
         key, secret = _make(found, clock.now() + LIFE, manual=False)
-        kept = AgentKey.unscoped.filter(node=found, manual=False).order_by("-created_at", "-id")
-        older = [row.pk for row in kept[_LIVE_MOST:]]
+        live_keys = AgentKey.unscoped.filter(node=found, manual=False).order_by("-created_at", "-id")
+        older = [row.pk for row in live_keys[_LIVE_MOST:]]
         AgentKey.unscoped.filter(pk__in=older).delete()
         _note(SYSTEM, "issue", key, found)
     return key, secret

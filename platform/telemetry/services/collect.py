@@ -33,16 +33,16 @@ def samples_collect(sink: SampleSink | None = None) -> int:
     """
     sink = sink or DatabaseSink()
     _note_absence()
-    kept, failures = 0, []
+    stored, failures = 0, []
     for cluster in Cluster.unscoped.exclude(health=ClusterHealth.UNKNOWN).order_by("name"):
         try:
-            kept += _collect(cluster, sink)
+            stored += _collect(cluster, sink)
         except Exception as error:  # reported below, together with the others
             error.add_note(f"while reading cluster {cluster.name}")
             failures.append(error)
     if failures:
         raise ExceptionGroup("samples of some clusters were lost", failures)
-    return kept
+    return stored
 
 
 def _note_absence() -> None:
@@ -94,14 +94,14 @@ def _collect(cluster: Cluster, sink: SampleSink) -> int:
         if Device.unscoped.filter(node__cluster=cluster, node__present=True).exists():
             gap_open(cluster.pk, GapCause.EMPTY, "")
         return 0
-    kept = sink.write(str(cluster.pk), samples)
+    stored = sink.write(str(cluster.pk), samples)
     if reports:
         cluster_reports_store(cluster=cluster, reports=reports)
     gap_close(cluster.pk)
-    return kept
+    return stored
 
 
 def _reports_due(cluster: Cluster) -> bool:
-    """Tell whether no node of the cluster was told of lately: facts and processes change slowly."""
+    """Return whether no node of the cluster was reported lately: facts and processes change slowly."""
     since = clock.now() - _REPORTS_EVERY
     return not NodeAgent.unscoped.filter(node__cluster=cluster, seen_at__gt=since).exists()

@@ -46,7 +46,7 @@ class Fold:
     extremes: dict[str, float] = field(default_factory=dict)
     stats: Stats = field(default_factory=dict)
 
-    def add(self, row: Mapping[str, Any], count: int, covered_ms: int, stats: Stats) -> None:
+    def add_row(self, row: Mapping[str, Any], count: int, covered_ms: int, stats: Stats) -> None:
         """Add the next row in time; extremes that it has no column for are its values."""
         self.count += count
         self.covered_ms += covered_ms
@@ -67,7 +67,7 @@ class Fold:
                     self.extremes[name] = value if known is None else pick(known, value)
         add_following(self.stats, stats)
 
-    def row(self, model: type[Rolled], channel_id: int, at_ms: int, grain_ms: int) -> Rolled:
+    def build_row(self, model: type[Rolled], channel_id: int, at_ms: int, grain_ms: int) -> Rolled:
         """Return the row to store. It covers no more than its grain, or than one reading of a longer time."""
         means = {name: self.sums[name] / self.weights[name] for name in self.sums}
         if means.get("cards_sampled") == 0:

@@ -22,7 +22,7 @@ WINDOW: Final = timedelta(seconds=90)
 
 
 class _Measured(NamedTuple):
-    """What was measured of one held GPU, or slice of one, in the window."""
+    """The measures of one allocated GPU, or slice of one, in the window."""
 
     peak_percent: float
     first_at: datetime

@@ -35,8 +35,10 @@ def _move(at_ms: int) -> int:
     columns: tuple[Any, ...] = ("channel_id", "count", *MEANS, *LOWEST, *HIGHEST)
     for row in span.select_for_update().order_by("at_ms", "id").values(*columns):
         fold = folds.setdefault(row["channel_id"], Fold())
-        fold.add(row, row["count"], row["count"] * TICK_MS, {})
-    rows = [fold.row(RolledTenMinutes, channel, at_ms, TEN_MINUTES_MS) for channel, fold in folds.items()]
+        fold.add_row(row, row["count"], row["count"] * TICK_MS, {})
+    rows = [
+        fold.build_row(RolledTenMinutes, channel, at_ms, TEN_MINUTES_MS) for channel, fold in folds.items()
+    ]
     # Where the new rows already cover this time they know more.
     RolledTenMinutes.unscoped.bulk_create(rows, ignore_conflicts=True)  # type: ignore[arg-type]
     clusters = (

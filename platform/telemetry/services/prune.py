@@ -28,11 +28,11 @@ from telemetry.models import (
 )
 from telemetry.store.times import (
     MINUTE_MS,
-    MINUTES_KEPT_FOR,
-    READINGS_KEPT_FOR,
-    TEN_MINUTES_KEPT_FOR,
-    TICKS_KEPT_FOR,
-    TWO_HOURS_KEPT_FOR,
+    MINUTE_RETENTION,
+    READING_RETENTION,
+    TEN_MINUTE_RETENTION,
+    TICK_RETENTION,
+    TWO_HOUR_RETENTION,
     to_ms,
 )
 
@@ -41,12 +41,12 @@ BATCH: Final = 10_000
 _BATCHES: Final = 6
 
 _GRAINS: Final[tuple[tuple[type[Any], timedelta], ...]] = (
-    (Reading, READINGS_KEPT_FOR),
-    (Tick, TICKS_KEPT_FOR),
-    (RolledMinute, MINUTES_KEPT_FOR),
-    (RolledTenMinutes, TEN_MINUTES_KEPT_FOR),
-    (RolledTwoHours, TWO_HOURS_KEPT_FOR),
-    (GpuEvent, TWO_HOURS_KEPT_FOR),
+    (Reading, READING_RETENTION),
+    (Tick, TICK_RETENTION),
+    (RolledMinute, MINUTE_RETENTION),
+    (RolledTenMinutes, TEN_MINUTE_RETENTION),
+    (RolledTwoHours, TWO_HOUR_RETENTION),
+    (GpuEvent, TWO_HOUR_RETENTION),
 )
 # A minute that a late reading has begun anew needs all of its readings, and the oldest accepted are two hours
 # old. While roll-ups are behind, readings wait for them, but not for ever.
@@ -60,18 +60,18 @@ def prune_rows(batch: int = BATCH) -> int:
     now = clock.now()
     oldest = PendingBucket.unscoped.filter(grain_ms=MINUTE_MS).aggregate(at=Min("at_ms"))["at"]
     deleted = 0
-    for model, kept in _GRAINS:
-        before_ms = to_ms(now - kept)
+    for model, retention in _GRAINS:
+        before_ms = to_ms(now - retention)
         if model is Reading:
-            before_ms = to_ms(now - kept - _SPARED)
+            before_ms = to_ms(now - retention - _SPARED)
             if oldest is not None:
                 before_ms = max(min(before_ms, oldest), to_ms(now - _BEHIND_MOST))
         deleted += _prune_measured(model, before_ms, batch)
-    gaps = TelemetryGap.unscoped.filter(ended_at__lt=now - TWO_HOURS_KEPT_FOR)
-    processes = GpuProcess.unscoped.filter(last_seen_ms__lt=to_ms(now - TEN_MINUTES_KEPT_FOR))
+    gaps = TelemetryGap.unscoped.filter(ended_at__lt=now - TWO_HOUR_RETENTION)
+    processes = GpuProcess.unscoped.filter(last_seen_ms__lt=to_ms(now - TEN_MINUTE_RETENTION))
     ids = list(processes.order_by("last_seen_ms").values_list("id", flat=True)[:500])
-    gone = GpuProcess.unscoped.filter(id__in=ids).delete()[0]
-    return deleted + gaps.delete()[0] + gone + _prune_channels(batch)
+    ended = GpuProcess.unscoped.filter(id__in=ids).delete()[0]
+    return deleted + gaps.delete()[0] + ended + _prune_channels(batch)
 
 
 def _prune_measured(model: type[Any], before_ms: int, batch: int) -> int:
@@ -93,7 +93,7 @@ def _without(model: type[Model]) -> Any:
 
 
 def _prune_channels(batch: int) -> int:
-    old = Channel.unscoped.filter(created_at__lt=clock.now() - TEN_MINUTES_KEPT_FOR)
+    old = Channel.unscoped.filter(created_at__lt=clock.now() - TEN_MINUTE_RETENTION)
     silent = old.filter(*(_without(model) for model in _HISTORY))
     ids = list(silent.order_by("id").values_list("id", flat=True)[: min(batch, 500)])
     return Channel.unscoped.filter(id__in=ids).delete()[0] if ids else 0

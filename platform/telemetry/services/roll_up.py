@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Window
 from django.db.models.functions import RowNumber
 
-from clusters.gpu.measures import Kind
+from clusters.gpu.measures import MeasureKind
 from foundation.core import clock
 from telemetry.models import (
     PendingBucket,
@@ -104,7 +104,7 @@ def _store(bucket: PendingBucket, folds: Folds) -> int:
     if not PendingBucket.unscoped.filter(pk=bucket.pk, token=bucket.token).delete()[0]:
         return 0  # written into since it was read: the next run's
     model = ROLLED[bucket.grain_ms]
-    rows = [fold.row(model, channel, bucket.at_ms, bucket.grain_ms) for channel, fold in folds.items()]
+    rows = [fold.build_row(model, channel, bucket.at_ms, bucket.grain_ms) for channel, fold in folds.items()]
     model.unscoped.bulk_create(
         rows, update_conflicts=True, unique_fields=["channel", "at_ms"], update_fields=FIELDS
     )
@@ -119,7 +119,7 @@ def _fold_minute(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> Folds:
     groups: dict[tuple[str, uuid.UUID | None], Fold] = {}
     for channel, scope, node, workspace, interval, row in _rows(Tick, cluster_id, since_ms, until_ms, _TICK):
         fold = folds.setdefault(channel, Fold())
-        fold.add(row, 1, interval, {})
+        fold.add_row(row, 1, interval, {})
         groups[scope, {Scope.NODE: node, Scope.WORKSPACE: workspace}.get(Scope(scope))] = fold
     of_group: dict[int, list[tuple[str, uuid.UUID | None]]] = {}
     for channel, scope, node, workspace, interval, row in _rows(
@@ -129,7 +129,7 @@ def _fold_minute(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> Folds:
         typed = (row["cores_used"], row["memory_used_mib"], row["temperature_c"], row["power_w"])
         values.update((name, value) for name, value in zip(TYPED, typed, strict=True) if value is not None)
         stats = {name: first_stat(name, value, interval) for name, value in values.items()}
-        folds.setdefault(channel, Fold()).add(row, 1, interval, stats)
+        folds.setdefault(channel, Fold()).add_row(row, 1, interval, stats)
         if scope == Scope.CARD:
             of_group[channel] = [(Scope.NODE, node), (Scope.CLUSTER, None)]
         elif scope == Scope.SLICE:
@@ -140,7 +140,8 @@ def _fold_minute(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> Folds:
                 # No counters: one that ends with its GPU would look like one that began anew.
                 stats = folds[channel].stats
                 add_beside(
-                    groups[key].stats, {n: s for n, s in stats.items() if kind_of(n) is not Kind.COUNTER}
+                    groups[key].stats,
+                    {n: s for n, s in stats.items() if kind_of(n) is not MeasureKind.COUNTER},
                 )
     return folds
 
@@ -162,5 +163,5 @@ def _fold_rolled(finer: type[Rolled], cluster_id: uuid.UUID, since_ms: int, unti
     span = finer.unscoped.filter(at_ms__gte=since_ms, at_ms__lt=until_ms, channel__cluster_id=cluster_id)
     for row in span.order_by("at_ms", "id").values("channel_id", *FIELDS):
         fold = folds.setdefault(row["channel_id"], Fold())
-        fold.add(row, row["count"], row["covered_ms"], unpack_stats(row["values"]))
+        fold.add_row(row, row["count"], row["covered_ms"], unpack_stats(row["values"]))
     return folds

@@ -16,7 +16,7 @@ from django.db.models import Max
 from foundation.core import clock
 from telemetry.models import PendingBucket, Reading, Scope, Tick
 from telemetry.store.channels import resolve_channels
-from telemetry.store.holdings import Card, DeviceHold
+from telemetry.store.holdings import Card, HeldSlice
 from telemetry.store.matching import ChannelKey
 from telemetry.store.node_holds import NodeHolds, load_node_holds
 from telemetry.store.ticks import CardValues, slice_card, tick_rows, workspace_rows
@@ -29,7 +29,7 @@ _TICK_FIELDS: Final = [
 ]
 
 
-class _Row(NamedTuple):
+class _SummedRow(NamedTuple):
     scope: str
     node_id: uuid.UUID
     device_id: uuid.UUID
@@ -49,13 +49,13 @@ class _Row(NamedTuple):
     def values(self) -> CardValues:
         return CardValues(self.cores_used, self.memory_used_mib, self.temperature_c, self.power_w)
 
-    def as_slice(self, hold: DeviceHold) -> tuple[uuid.UUID, Card, CardValues]:
+    def as_slice(self, hold: HeldSlice) -> tuple[uuid.UUID, Card, CardValues]:
         """Return the workspace and the amounts that the slice had when it was read, with what was read."""
         amounts = replace(
             slice_card(hold),
-            cores_granted=self.cores_allocated,
+            cores_allocated=self.cores_allocated,
             memory_mib=self.memory_allocated_mib,
-            memory_granted_mib=self.memory_allocated_mib,
+            memory_allocated_mib=self.memory_allocated_mib,
         )
         return hold.workspace_id, amounts, self.values
 
@@ -71,7 +71,7 @@ class _Slot:
     """The latest reading of each channel that tells of one slot."""
 
     at_ms: int
-    latest: dict[int, _Row] = field(default_factory=dict)
+    latest: dict[int, _SummedRow] = field(default_factory=dict)
 
     def of_cards(self) -> dict[tuple[uuid.UUID, uuid.UUID], CardValues]:
         rows = (row for row in self.latest.values() if row.scope == Scope.CARD)
@@ -126,10 +126,10 @@ def _slots(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> list[_Slot]:
         channel__scope__in=[Scope.CARD, Scope.SLICE],
     ).order_by("at_ms")
     of_channel = ("scope", "node_id", "device_id", "allocation_id", "workspace_id")
-    columns = [f"channel__{name}" for name in of_channel] + list(_Row._fields[len(of_channel) :])
+    columns = [f"channel__{name}" for name in of_channel] + list(_SummedRow._fields[len(of_channel) :])
     slots = [_Slot(at) for at in range(since_ms, until_ms, SLOT_MS)]
     for values in rows.values_list(*columns):
-        row = _Row(*values)
+        row = _SummedRow(*values)
         # A reading may tell of the slots after its own, until the next one has come.
         number = max(0, (row.at_ms - since_ms) // SLOT_MS)
         for slot in slots[number:]:
@@ -142,12 +142,12 @@ def _slots(cluster_id: uuid.UUID, since_ms: int, until_ms: int) -> list[_Slot]:
 
 def _cards_at(holds: NodeHolds, at_ms: int) -> Iterable[Card]:
     for card in holds.cards.values():
-        granted = holds.granted(card, at_ms)
+        allocated = holds.allocated_at(card, at_ms)
         yield replace(
             card,
-            cores_granted=granted.cores,
-            memory_granted_mib=granted.memory_mib,
-            holders=granted.holders,
+            cores_allocated=allocated.cores,
+            memory_allocated_mib=allocated.memory_mib,
+            holders=allocated.holders,
         )
 
 

@@ -17,9 +17,9 @@ from clusters.gpu.measures import Level
 from telemetry.sources.declarations import (
     EXPORTERS,
     Exporter,
-    Labels,
+    ExporterLabels,
+    MeasureOrigin,
     Metric,
-    Origin,
     is_whole,
     measure_of,
     metric_names,
@@ -41,7 +41,7 @@ class _Refused(ValueError):
     """A label that cannot be what it should be."""
 
 
-def read_samples(origin: Origin, samples: Iterable[RawSample]) -> Readings:
+def read_samples(origin: MeasureOrigin, samples: Iterable[RawSample]) -> Readings:
     """Return what the samples of one exporter measure; those of other exporters are ignored."""
     exporter = EXPORTERS[origin]
     declared = {metric.name: metric for metric in exporter.metrics}
@@ -53,11 +53,11 @@ def read_samples(origin: Origin, samples: Iterable[RawSample]) -> Readings:
             elif sample.name in exporter.instances:
                 _add_instance(readings, exporter.labels, sample)
             elif sample.name in declared:
-                found.add(declared[sample.name], sample)
+                found.add_sample(declared[sample.name], sample)
                 _note_host(readings, exporter.labels, sample)
         except _Refused:
             readings.refused += 1
-    for target, by_name in found.settle().items():
+    for target, by_name in found.settle_samples().items():
         _add_values(readings, exporter, target, by_name)
     for device, code in readings.xids.items():
         if code:
@@ -67,7 +67,7 @@ def read_samples(origin: Origin, samples: Iterable[RawSample]) -> Readings:
     return readings
 
 
-def names_of(origins: Iterable[Origin]) -> tuple[str, ...]:
+def names_of(origins: Iterable[MeasureOrigin]) -> tuple[str, ...]:
     """Every metric that is read of these exporters, once."""
     return tuple(dict.fromkeys(name for origin in origins for name in metric_names(EXPORTERS[origin])))
 
@@ -83,7 +83,7 @@ def _label(sample: RawSample, names: tuple[str, ...], pattern: re.Pattern[str]) 
     return ""
 
 
-def _device(sample: RawSample, labels: Labels) -> str:
+def _device(sample: RawSample, labels: ExporterLabels) -> str:
     device = _label(sample, labels.device, _DEVICE)
     if not device:
         raise _Refused("device")
@@ -104,7 +104,7 @@ def _finite(sample: RawSample) -> float:
     return abs(number)  # of -0.0
 
 
-def _note_host(readings: Readings, labels: Labels, sample: RawSample) -> None:
+def _note_host(readings: Readings, labels: ExporterLabels, sample: RawSample) -> None:
     """Note the node of a GPU; a label that is no name of a node tells nothing, and spoils no value."""
     named = (sample.labels.get(name, "") for name in labels.node)
     host = next((text for text in named if isinstance(text, str) and _NAME.fullmatch(text)), "")
@@ -112,7 +112,7 @@ def _note_host(readings: Readings, labels: Labels, sample: RawSample) -> None:
         readings.hosts[_device(sample, labels)] = host
 
 
-def _add_xid(readings: Readings, labels: Labels, sample: RawSample) -> None:
+def _add_xid(readings: Readings, labels: ExporterLabels, sample: RawSample) -> None:
     device, code = _device(sample, labels), _finite(sample)
     if not code.is_integer() or code > _XID_MAX:
         raise _Refused("xid")
@@ -120,7 +120,7 @@ def _add_xid(readings: Readings, labels: Labels, sample: RawSample) -> None:
     readings.xids[device] = max(int(code), readings.xids.get(device, 0))
 
 
-def _add_instance(readings: Readings, labels: Labels, sample: RawSample) -> None:
+def _add_instance(readings: Readings, labels: ExporterLabels, sample: RawSample) -> None:
     device = _device(sample, labels)
     instance = _label(sample, ("gpu_instance_id", "instanceid"), _NUMBER)
     uuid = _label(sample, ("mig_uuid", "miguuid"), _DEVICE)
@@ -128,7 +128,7 @@ def _add_instance(readings: Readings, labels: Labels, sample: RawSample) -> None
         readings.instances[device, instance] = uuid
 
 
-def _target(sample: RawSample, level: Level, labels: Labels, *, with_pod: bool) -> MeasuredTarget:
+def _target(sample: RawSample, level: Level, labels: ExporterLabels, *, with_pod: bool) -> MeasuredTarget:
     target = MeasuredTarget(level, _device(sample, labels), _label(sample, labels.instance, _NUMBER))
     if not with_pod:
         return target
@@ -156,7 +156,7 @@ class _Samples:
         self.exporter = exporter
         self.found = defaultdict(dict)
 
-    def add(self, metric: Metric, sample: RawSample) -> None:
+    def add_sample(self, metric: Metric, sample: RawSample) -> None:
         """Keep a sample for its target; of several the newest, then the greatest. Raises: _Refused."""
         number = _finite(sample)
         if number in self.exporter.blanks:
@@ -172,7 +172,7 @@ class _Samples:
         if before is None or (before.at_ms or 0, before.value) < (sample.at_ms or 0, number):
             by_name[metric.name] = replace(sample, value=number)
 
-    def settle(self) -> Found:
+    def settle_samples(self) -> Found:
         """Samples by target, where those of a GPU that name its pod are told apart from the pod's own."""
         return _split_pods(self.exporter, self.found) if self.exporter.pods_of_devices else self.found
 
@@ -189,16 +189,16 @@ def _split_pods(exporter: Exporter, found: Found) -> Found:
         lambda: defaultdict(dict)
     )
     for target, by_name in found.items():
-        bare = MeasuredTarget(Level.DEVICE, target.device, target.instance)
+        whole = MeasuredTarget(Level.DEVICE, target.device, target.instance)
         for name, sample in by_name.items():
-            by_pod[bare][name][target] = sample
+            by_pod[whole][name][target] = sample
     differ = any(
         name in per_process and len({sample.value for target, sample in held.items() if target.pod}) > 1
         for by_name_ in by_pod.values()
         for name, held in by_name_.items()
     )
     settled: Found = defaultdict(dict)
-    for bare, by_metric in by_pod.items():
+    for whole, by_metric in by_pod.items():
         for name, held in by_metric.items():
             pods = {target: sample for target, sample in held.items() if target.pod}
             alone = next((sample for target, sample in held.items() if not target.pod), None)
@@ -207,7 +207,7 @@ def _split_pods(exporter: Exporter, found: Found) -> Found:
             if alone is None and not split:
                 alone = max(pods.values(), key=lambda sample: (sample.at_ms or 0, sample.value))
             if alone is not None:
-                settled[bare][name] = alone
+                settled[whole][name] = alone
             if name in per_process and (split or not shared or _all_zero(pods)):
                 for target, sample in pods.items():
                     # Repeated for each container of the pod.

@@ -12,13 +12,13 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 
-from clusters.gpu.batches import Batch
+from clusters.gpu.batches import MeasureBatch
 from clusters.gpu.measures import MEASURES, Level
 from clusters.models import Device
 from foundation.core import clock
 from foundation.core.sealed_text import CannotOpen, open_text
 from telemetry.models import NodeAgent, SourceKind, SourceNode, SourceStatus, TelemetrySource
-from telemetry.sources.declarations import Origin
+from telemetry.sources.declarations import MeasureOrigin
 from telemetry.sources.directory import load_directory
 from telemetry.sources.fetch import Access, SourceFailed, SourceProblem
 from telemetry.sources.merge import Answer, Coverage, Merged, NodeAnswer, merge_answers
@@ -28,11 +28,11 @@ from telemetry.store.times import to_ms
 
 log = structlog.get_logger(__name__)
 
-Sink = Callable[[uuid.UUID, Sequence[Batch]], object]
+Sink = Callable[[uuid.UUID, Sequence[MeasureBatch]], object]
 
 _EARLY: Final = timedelta(seconds=1)
 """A source may be asked this much before its time: beat is not exact to the millisecond."""
-_NODES_KEPT_MS: Final = 7 * 24 * 3600 * 1000
+_NODE_RETENTION_MS: Final = 7 * 24 * 3600 * 1000
 _UNKNOWN_NAMED: Final = 20
 _AGENT_SAYS: Final = {
     level: frozenset((level, measure.name) for measure in MEASURES if level in measure.levels)
@@ -148,7 +148,7 @@ def _coverage(row: SourceNode, period_ms: int) -> Iterable[Coverage]:
         said = frozenset(
             (Level(level), measure) for level, _, measure in (name.partition(".") for name in names)
         )
-        yield Coverage(str(row.source_id), Origin(origin), row.node, said, row.at_ms, period_ms)
+        yield Coverage(str(row.source_id), MeasureOrigin(origin), row.node, said, row.at_ms, period_ms)
 
 
 def _agent_coverage(cluster_id: uuid.UUID) -> Iterable[Coverage]:
@@ -159,7 +159,9 @@ def _agent_coverage(cluster_id: uuid.UUID) -> Iterable[Coverage]:
         for level, at in ((Level.DEVICE, devices_at), (Level.SLICE, slices_at)):
             if at is not None:
                 said = _AGENT_SAYS[level]
-                yield Coverage(Origin.AGENT.value, Origin.AGENT, node, said, to_ms(at), interval_ms)
+                yield Coverage(
+                    MeasureOrigin.AGENT.value, MeasureOrigin.AGENT, node, said, to_ms(at), interval_ms
+                )
 
 
 @transaction.atomic
@@ -167,10 +169,10 @@ def _note(
     sources: Sequence[TelemetrySource], results: dict[str, SourceResult], merged: Merged, now: datetime
 ) -> None:
     # One that was deleted meanwhile has nothing to be noted.
-    kept = TelemetrySource.unscoped.select_for_update(no_key=True).filter(
+    locked = TelemetrySource.unscoped.select_for_update(no_key=True).filter(
         pk__in=[source.pk for source in sources]
     )
-    alive = {source.pk: source.address for source in kept.order_by("pk")}
+    alive = {source.pk: source.address for source in locked.order_by("pk")}
     sources = [source for source in sources if alive.get(source.pk) == source.address]
     for source in sources:
         result = results[str(source.pk)]
@@ -188,7 +190,7 @@ def _note(
         unique_fields=["source", "node"],
         update_fields=["at_ms", "devices", "values", "said", "xids"],
     )
-    SourceNode.unscoped.filter(source__in=sources, at_ms__lt=to_ms(now) - _NODES_KEPT_MS).delete()
+    SourceNode.unscoped.filter(source__in=sources, at_ms__lt=to_ms(now) - _NODE_RETENTION_MS).delete()
 
 
 def _note_result(status: SourceStatus, result: SourceResult, unknown: list[str], now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""Which metric of which exporter is which measure: the one place that knows their names, labels and units.
+"""The mapping of exporters' metrics to measures: the one place that knows their names, labels and units.
 
 A new exporter is one more `Exporter` in `EXPORTERS`. Names and units after dcgm-exporter 4.5, HAMi 2.4 to
 2.10 and Volcano 1.12. A metric that stands twice under different names (a version and the one before) is
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from clusters.gpu.measures import BY_NAME, Kind, Level, Measure
+from clusters.gpu.measures import BY_NAME, GpuMeasure, Level, MeasureKind
 
 _MIB: Final = 2**20
 _THOUSAND: Final = 1000
 
 
-class Origin(StrEnum):
+class MeasureOrigin(StrEnum):
     """The program that measured a value. The order is that of precedence: the first that is fresh wins."""
 
     AGENT = "agent"
@@ -29,7 +29,7 @@ class Origin(StrEnum):
     VOLCANO_SCHEDULER = "volcano-scheduler"
 
 
-PRECEDENCE: Final = {origin: rank for rank, origin in enumerate(Origin)}
+PRECEDENCE: Final = {origin: rank for rank, origin in enumerate(MeasureOrigin)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class ExporterLabels:
     """Names of labels, the one that counts first; an empty tuple where an exporter tells no such thing.
 
     Prometheus renames what collides with a label of its own target to `exported_…`, so that stands first.
@@ -78,9 +78,9 @@ class Exporter:
     series until it first uses CUDA. `blanks` are numbers that mean "not known".
     """
 
-    origin: Origin
+    origin: MeasureOrigin
     metrics: tuple[Metric, ...]
-    labels: Labels
+    labels: ExporterLabels
     xid: str = ""
     instances: tuple[str, ...] = ()
     pods_of_devices: bool = False
@@ -92,7 +92,7 @@ _DEV: Final = "DCGM_FI_DEV_"
 _PROF: Final = "DCGM_FI_PROF_"
 
 _DCGM: Final = Exporter(
-    Origin.DCGM,
+    MeasureOrigin.DCGM,
     (
         Metric(f"{_DEV}GPU_UTIL", "utilization_percent", per_process=True),
         Metric(f"{_DEV}FB_USED", "memory_used_mib", per_process=True),
@@ -131,7 +131,9 @@ _DCGM: Final = Exporter(
         Metric(f"{_PROF}NVLINK_TX_BYTES", "nvlink_mib_s", divide=_MIB, summed=True),
         Metric(f"{_PROF}NVLINK_RX_BYTES", "nvlink_mib_s", divide=_MIB, summed=True),
     ),
-    Labels(device=("UUID",), node=("Hostname", "hostname"), pod_uid=("pod_uid",), instance=("GPU_I_ID",)),
+    ExporterLabels(
+        device=("UUID",), node=("Hostname", "hostname"), pod_uid=("pod_uid",), instance=("GPU_I_ID",)
+    ),
     xid=f"{_DEV}XID_ERRORS",
     pods_of_devices=True,
     # Not found, not supported and not permitted, of 32-bit, 64-bit and floating-point fields.
@@ -152,7 +154,7 @@ _MONITOR_LEGACY: Final = (
 )
 
 _HAMI_MONITOR: Final = Exporter(
-    Origin.HAMI_MONITOR,
+    MeasureOrigin.HAMI_MONITOR,
     (
         Metric("hami_host_gpu_memory_used_bytes", "memory_used_mib", divide=_MIB),
         # Their names say ratio; they are 0 to 100.
@@ -164,13 +166,13 @@ _HAMI_MONITOR: Final = Exporter(
         Metric("hami_container_last_kernel_elapsed_seconds", "idle_s", _SLICE),
         *_MONITOR_LEGACY,
     ),
-    Labels(device=_HAMI_DEVICE, node=_HAMI_NODE),
+    ExporterLabels(device=_HAMI_DEVICE, node=_HAMI_NODE),
     instances=("hami_mig_device_info", "MigInfo"),
     idle_until_seen=True,
 )
 
 _HAMI_SCHEDULER: Final = Exporter(
-    Origin.HAMI_SCHEDULER,
+    MeasureOrigin.HAMI_SCHEDULER,
     (
         Metric("hami_gpu_memory_allocated_bytes", "memory_allocated_mib", divide=_MIB),
         Metric("hami_gpu_core_allocated_ratio", "cores_allocated_percent"),
@@ -190,7 +192,7 @@ _HAMI_SCHEDULER: Final = Exporter(
         Metric("vGPUCorePercentage", "cores_allocated_percent", _SLICE),
         Metric("vGPUMemoryPercentage", "memory_allocated_percent", _SLICE, multiply=100),
     ),
-    Labels(
+    ExporterLabels(
         device=_HAMI_DEVICE,
         node=_HAMI_NODE,
         container=(),
@@ -200,16 +202,16 @@ _HAMI_SCHEDULER: Final = Exporter(
 )
 
 _VOLCANO_MONITOR: Final = Exporter(
-    Origin.VOLCANO_MONITOR,
+    MeasureOrigin.VOLCANO_MONITOR,
     _MONITOR_LEGACY,
-    Labels(device=_HAMI_DEVICE, node=_HAMI_NODE),
+    ExporterLabels(device=_HAMI_DEVICE, node=_HAMI_NODE),
     idle_until_seen=True,
 )
 
 _VGPU: Final = "volcano_vgpu_device_"
 
 _VOLCANO_SCHEDULER: Final = Exporter(
-    Origin.VOLCANO_SCHEDULER,
+    MeasureOrigin.VOLCANO_SCHEDULER,
     (
         Metric(f"{_VGPU}allocated_memory", "memory_allocated_mib"),
         Metric(f"{_VGPU}allocated_cores", "cores_allocated_percent"),
@@ -217,7 +219,7 @@ _VOLCANO_SCHEDULER: Final = Exporter(
         Metric(f"{_VGPU}memory_allocation_for_a_certain_pod", "memory_allocated_mib", _SLICE),
         Metric(f"{_VGPU}core_allocation_for_a_certain_pod", "cores_allocated_percent", _SLICE),
     ),
-    Labels(device=("devID",), node=("NodeName",), namespace=(), pod=("podName",), container=()),
+    ExporterLabels(device=("devID",), node=("NodeName",), namespace=(), pod=("podName",), container=()),
 )
 
 EXPORTERS: Final = {
@@ -249,16 +251,16 @@ _MOST: Final = {
 _MOST_OF: Final = {"cores_allocated_percent": 100_000.0}
 
 
-def most_of(measure: Measure) -> float:
+def most_of(measure: GpuMeasure) -> float:
     """The greatest value of a measure that can be true; beyond it a sample is refused."""
     return _MOST_OF.get(measure.name, _MOST[measure.unit])
 
 
-def is_whole(measure: Measure) -> bool:
+def is_whole(measure: GpuMeasure) -> bool:
     """Tell whether only whole numbers can be true: codes, masks and counts."""
-    return measure.kind is Kind.STATE
+    return measure.kind is MeasureKind.STATE
 
 
-def measure_of(metric: Metric) -> Measure:
+def measure_of(metric: Metric) -> GpuMeasure:
     """The measure that a metric is declared as."""
     return BY_NAME[metric.measure]

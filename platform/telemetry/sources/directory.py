@@ -1,4 +1,4 @@
-"""What the database knows of a cluster that readings are joined to."""
+"""The rows of a cluster that readings are joined to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clusters.gpu.named import is_named_by_node
 from clusters.models import Device
 from scheduling.models import Allocation, DeviceSlice
 from scheduling.models.job import TaskState
-from telemetry.sources.merge import Directory, Hold
+from telemetry.sources.merge import Directory, PodHold
 from telemetry.store.times import to_ms
 
 
@@ -30,7 +30,7 @@ def load_directory(cluster_id: uuid.UUID) -> Directory:
     )
 
 
-def _load_holds(cluster_id: uuid.UUID) -> tuple[Hold, ...]:
+def _load_holds(cluster_id: uuid.UUID) -> tuple[PodHold, ...]:
     rows = DeviceSlice.unscoped.filter(
         released=False,
         allocation__node__cluster_id=cluster_id,
@@ -46,7 +46,7 @@ def _load_holds(cluster_id: uuid.UUID) -> tuple[Hold, ...]:
         "exclusive",
     )
     return tuple(
-        Hold(device, namespace, pod, uid, to_ms(started), not exclusive)
+        PodHold(device, namespace, pod, uid, to_ms(started), not exclusive)
         for device, namespace, pod, uid, started, exclusive in rows
         if started is not None
     )

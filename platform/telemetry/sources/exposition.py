@@ -19,7 +19,7 @@ from telemetry.sources.samples import RawSample
 LINE_MAX: Final = 8 * 1024
 """Characters of one line; exporters write some 400."""
 SAMPLES_MAX: Final = 200_000
-_LABELS_KEPT: Final = 10_000
+_MOST_LABELS: Final = 10_000
 _NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _YEAR_3000_S: Final = 32_503_680_000.0
 
@@ -61,7 +61,7 @@ def _parse_line(line: str, name: str, known: dict[str, dict[str, str]]) -> RawSa
         parsed = list(_parse(f"x{labels_text} 0")) if labels_text else [RawSample("x", {}, 0)]
         if len(parsed) != 1 or parsed[0].name != "x":
             return None
-        if len(known) < _LABELS_KEPT:
+        if len(known) < _MOST_LABELS:
             known[labels_text] = dict(parsed[0].labels)
         labels = dict(parsed[0].labels)
     else:

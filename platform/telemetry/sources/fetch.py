@@ -95,7 +95,7 @@ class Access:
     password: str = ""
     authority: str = ""
 
-    def headers(self) -> dict[str, str]:
+    def build_headers(self) -> dict[str, str]:
         """The header that shows the credential, if there is one."""
         if self.token:
             return {"Authorization": f"Bearer {self.token}"}
@@ -180,7 +180,7 @@ def _ask(
             method,
             url,
             body=body,
-            headers={"Accept-Encoding": "gzip", **headers, **access.headers()},
+            headers={"Accept-Encoding": "gzip", **headers, **access.build_headers()},
             timeout_s=timeout_s,
             answer_max=most,
             via=via,

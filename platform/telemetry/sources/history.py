@@ -120,7 +120,7 @@ def history_of(cluster_id: uuid.UUID) -> PrometheusHistory | None:
         return None
 
 
-def rest(history: PrometheusHistory, failed: SourceFailed) -> None:
+def rest_server(history: PrometheusHistory, failed: SourceFailed) -> None:
     """Leave a server that failed alone for a while."""
     log.warning("history_unavailable", source=history.plan.key, problem=failed.problem.value)
     cache.set(_resting(history.plan.key), True, _RESTS_S)

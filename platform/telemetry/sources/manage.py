@@ -64,7 +64,7 @@ def source_add(*, acting_user: Actor, cluster: Cluster, secret: str = "", **give
     made.secret = seal_text(secret)
     with transaction.atomic():
         _save(made)
-        _note(acting_user, "add", made, after=_told(made))
+        _note(acting_user, "add", made, after=_describe(made))
     return made
 
 
@@ -82,7 +82,7 @@ def source_change(
     Raises: PermissionDenied; Invalid; PreconditionFailed; Conflict when the name is taken.
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
-    before, address = _told(source), source.address
+    before, address = _describe(source), source.address
     for name, value in given.items():
         setattr(source, name, value)
     if secret is None and source.secret and _server(address) != _server(source.address):
@@ -97,7 +97,7 @@ def source_change(
             # What the address before it said says nothing of this one.
             SourceStatus.unscoped.filter(source=source).delete()
             SourceNode.unscoped.filter(source=source).delete()
-        _note(acting_user, "change", source, before=before, after=_told(source))
+        _note(acting_user, "change", source, before=before, after=_describe(source))
     return source
 
 
@@ -109,7 +109,7 @@ def source_delete(*, acting_user: Actor, source: TelemetrySource, expected: int 
     """
     permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
     advance_version(source, expected=expected)
-    _note(acting_user, "delete", source, before=_told(source))
+    _note(acting_user, "delete", source, before=_describe(source))
     source.delete()
 
 
@@ -159,11 +159,11 @@ def _check(source: TelemetrySource, secret: str) -> None:
 
 
 def _check_address(source: TelemetrySource) -> None:
-    bare = source.address.replace("{node}", "node")
+    template = source.address.replace("{node}", "node")
     parts = None
-    if len(source.address) <= ADDRESS_MAX and not _BRACES.search(bare):
+    if len(source.address) <= ADDRESS_MAX and not _BRACES.search(template):
         try:
-            parts = check_url(bare)
+            parts = check_url(template)
         except AddressNotAllowed:
             parts = None
     if parts is None or parts.fragment:
@@ -203,10 +203,10 @@ def _save(source: TelemetrySource, **how: Any) -> None:
         raise Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]) from error
 
 
-def _told(source: TelemetrySource) -> dict[str, Any]:
+def _describe(source: TelemetrySource) -> dict[str, Any]:
     """A source as the audit log keeps it: whether it has a secret, never which."""
-    told = {name: getattr(source, name) for name in _EDITABLE if name != "authority"}
-    return {**told, "secret": bool(source.secret), "authority": bool(source.authority)}
+    fields = {name: getattr(source, name) for name in _EDITABLE if name != "authority"}
+    return {**fields, "secret": bool(source.secret), "authority": bool(source.authority)}
 
 
 def _note(actor: Actor, verb: str, source: TelemetrySource, **change: Any) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from clusters.gpu.batches import Batch, DeviceEvent, DeviceValues, EventKind, SliceValues
+from clusters.gpu.batches import DeviceEvent, DeviceValues, EventKind, MeasureBatch, SliceValues
 from clusters.gpu.measures import BY_NAME, Level
-from telemetry.sources.declarations import EXPORTERS, PRECEDENCE, Origin, most_of
+from telemetry.sources.declarations import EXPORTERS, PRECEDENCE, MeasureOrigin, most_of
 from telemetry.sources.samples import MeasuredTarget, Readings
 
 FRESH_PERIODS: Final = 3
@@ -29,7 +29,7 @@ Said = tuple[Level, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class PodHold:
     """A part of a GPU that a running pod of the platform holds; `since_ms` is when the pod started.
 
     `shared`: the slice scheduler of the cluster handed it out, so its monitor knows the pod.
@@ -51,7 +51,7 @@ class Directory:
     """
 
     nodes: Mapping[str, str]
-    holds: tuple[Hold, ...] = ()
+    holds: tuple[PodHold, ...] = ()
     uids: Mapping[tuple[str, str], str] = field(default_factory=dict)
     counting: frozenset[str] = frozenset()
 
@@ -78,7 +78,7 @@ class Answer:
     """The samples of one source in this pass, as one exporter; `at_ms` is when it was asked."""
 
     source: str
-    origin: Origin
+    origin: MeasureOrigin
     readings: Readings
     at_ms: int
     period_ms: int
@@ -89,13 +89,13 @@ class Coverage:
     """A claim that a source measured these measures of a node at `at_ms`, in this pass or an earlier one."""
 
     source: str
-    origin: Origin
+    origin: MeasureOrigin
     node: str
     said: frozenset[Said]
     at_ms: int
     period_ms: int
 
-    def covers(self, level: Level) -> bool:
+    def has_level(self, level: Level) -> bool:
         """Tell whether the source measured any GPUs, or slices."""
         return any(said == level for said, _ in self.said)
 
@@ -107,7 +107,7 @@ class Coverage:
 class NodeAnswer:
     """The samples of one source from one node: for the page of sources, and for `Coverage`."""
 
-    said: dict[Origin, set[Said]] = field(default_factory=dict)
+    said: dict[MeasureOrigin, set[Said]] = field(default_factory=dict)
     devices: set[str] = field(default_factory=set)
     values: int = 0
     at_ms: int = 0
@@ -118,7 +118,7 @@ class NodeAnswer:
 class Merged:
     """Batches to store, what each source said of each node, and GPUs that no node is known for."""
 
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[MeasureBatch] = field(default_factory=list)
     nodes: dict[str, dict[str, NodeAnswer]] = field(default_factory=dict)
     unknown: dict[str, set[str]] = field(default_factory=dict)
 
@@ -130,7 +130,7 @@ class _Value:
     number: float
     source: str
 
-    def order(self) -> tuple[int, int, str]:
+    def sort_key(self) -> tuple[int, int, str]:
         """The smallest wins: rank first, then the newest, then the name of the source."""
         return (self.rank, -self.at_ms, self.source)
 
@@ -153,12 +153,12 @@ def merge_answers(
     instances = {key: uuid for answer in answers for key, uuid in answer.readings.instances.items()}
     namespaces = directory.namespaces_of()
     resolved = [(answer, _resolved(answer, directory, instances, namespaces)) for answer in answers]
-    told = {
+    reported = {
         (answer.source, directory.nodes.get(target.device))
         for answer, found in resolved
         for target, _, _ in found
     }
-    by_node = _fresh_by_node(covered, told, now_ms)
+    by_node = _fresh_by_node(covered, reported, now_ms)
     for answer, found in resolved:
         rank = PRECEDENCE[answer.origin]
         for target, values, at_ms in found:
@@ -168,12 +168,12 @@ def merge_answers(
                 continue
             said = _note(merged, answer, node, target, values, at_ms)
             said.values += len(values)
-            if any(place < rank and entry.covers(target.level) for place, entry in by_node.get(node, ())):
+            if any(place < rank and entry.has_level(target.level) for place, entry in by_node.get(node, ())):
                 continue
             for name, number in values.items():
                 value = _Value(rank, at_ms, number, answer.source)
                 before = chosen[target].get(name)
-                if before is None or value.order() < before.order():
+                if before is None or value.sort_key() < before.sort_key():
                     chosen[target][name] = value
         _note_xids(merged, answer, directory)
     events = _events(merged, answers, known_xids or {})
@@ -182,12 +182,12 @@ def merge_answers(
 
 
 def _fresh_by_node(
-    covered: Iterable[Coverage], told: set[tuple[str, str | None]], now_ms: int
+    covered: Iterable[Coverage], reported: set[tuple[str, str | None]], now_ms: int
 ) -> dict[str, list[tuple[int, Coverage]]]:
     """Return the earlier claims that still hold, by node; not of a source that measured it in this pass."""
     found: dict[str, list[tuple[int, Coverage]]] = defaultdict(list)
     for entry in covered:
-        if entry.is_fresh(now_ms) and (entry.source, entry.node) not in told:
+        if entry.is_fresh(now_ms) and (entry.source, entry.node) not in reported:
             found[entry.node].append((PRECEDENCE[entry.origin], entry))
     return found
 
@@ -302,7 +302,7 @@ def _events(
     twice in a row is one event, because exporters tell only the last code.
     """
     found: dict[tuple[str, str, int], DeviceEvent] = {}
-    told = {(answer.source, device): answer for answer in answers for device in answer.readings.xids}
+    reported = {(answer.source, device): answer for answer in answers for device in answer.readings.xids}
     for source, nodes in merged.nodes.items():
         for node, said in nodes.items():
             before = known.get((source, node))
@@ -310,7 +310,7 @@ def _events(
                 continue
             for device, code in said.xids.items():
                 if code and code != before.get(device, 0):
-                    answer = told[source, device]
+                    answer = reported[source, device]
                     at_ms = answer.readings.times.get(MeasuredTarget(Level.DEVICE, device), answer.at_ms)
                     event = DeviceEvent(device, EventKind.XID, at_ms, code)
                     found.setdefault((node, device, code), event)
@@ -325,7 +325,7 @@ def _batches(
     events: Mapping[str, list[DeviceEvent]],
     directory: Directory,
     answers: Sequence[Answer],
-) -> list[Batch]:
+) -> list[MeasureBatch]:
     """One batch per node and time."""
     periods = {answer.source: answer.period_ms for answer in answers}
     devices: dict[tuple[str, int], list[DeviceValues]] = defaultdict(list)
@@ -333,7 +333,7 @@ def _batches(
     interval: dict[tuple[str, int], int] = {}
     for target, found in sorted(chosen.items()):
         node = directory.nodes[target.device]
-        best = min(found.values(), key=_Value.order)
+        best = min(found.values(), key=_Value.sort_key)
         key = (node, best.at_ms)
         values = {name: value.number for name, value in found.items()}
         interval[key] = max(interval.get(key, 0), periods[best.source])
@@ -347,7 +347,7 @@ def _batches(
         interval.setdefault((node, at_ms), max(periods.values()))
     newest = {node: max(place[1] for place in interval if place[0] == node) for node in events}
     return [
-        Batch(
+        MeasureBatch(
             node,
             at_ms,
             interval[node, at_ms],

@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from clusters.gpu.measures import Level
-from telemetry.sources.declarations import EXPORTERS, Exporter, Metric, Origin
+from telemetry.sources.declarations import EXPORTERS, Exporter, MeasureOrigin, Metric
 from telemetry.sources.prometheus import match_any, match_equal
 
 LOOK_BACK_MIN_MS: Final = 60_000
 """Exporters are scraped each 30 s as a rule; a shorter range would show gaps that are none."""
-_MONITORS: Final = (Origin.HAMI_MONITOR,)
+_MONITORS: Final = (MeasureOrigin.HAMI_MONITOR,)
 
 PodLabels = tuple[str, str, str]
 """Names of the labels of namespace, pod and container, as one way of scraping gives them."""
@@ -74,7 +74,9 @@ def slice_query(
     return _either(parts)
 
 
-def _declared(measure: str, level: Level, origins: Iterable[Origin]) -> Iterator[tuple[Exporter, Metric]]:
+def _declared(
+    measure: str, level: Level, origins: Iterable[MeasureOrigin]
+) -> Iterator[tuple[Exporter, Metric]]:
     for origin in origins:
         for metric in EXPORTERS[origin].metrics:
             if metric.measure == measure and metric.level == level and not metric.summed:

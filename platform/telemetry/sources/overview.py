@@ -1,4 +1,4 @@
-"""How every source of a cluster does: fresh, stale, failing or missing, per source and per node."""
+"""The state of every source of a cluster: fresh, stale, failing or missing, per source and per node."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SourceLine:
     nodes: tuple[NodeLine, ...]
     measures: tuple[str, ...]
 
-    def count(self, state: NodeState) -> int:
+    def count_nodes(self, state: NodeState) -> int:
         """Return how many nodes are in a state."""
         return sum(line.state == state for line in self.nodes)
 
@@ -153,8 +153,8 @@ def _line(source: TelemetrySource, rows: list[SourceNode], expected: set[str], n
     status: SourceStatus | None = getattr(source, "status", None)
     oldest_ms = to_ms(now - fresh_for(source))
     nodes = [_node_line(row, oldest_ms) for row in rows if row.node in expected]
-    told = {line.node for line in nodes}
-    nodes += [NodeLine(node, NodeState.MISSING, None, 0, 0) for node in expected - told]
+    reporting = {line.node for line in nodes}
+    nodes += [NodeLine(node, NodeState.MISSING, None, 0, 0) for node in expected - reporting]
     state, since = _state(source, status, nodes, now)
     fresh = [row for row in rows if row.at_ms >= oldest_ms]
     per_minute = None
@@ -196,7 +196,7 @@ def _state(
 def describe_result(result: SourceResult) -> dict[str, Any]:
     """Return the result of a test, for the API and the console."""
     failed: SourceFailed | None = result.failed
-    measures = {said for readings in result.readings.values() for said in readings.measures()}
+    measures = {said for readings in result.readings.values() for said in readings.list_measures()}
     return {
         "ok": failed is None and result.values > 0,
         "problem": failed.problem.value if failed else "",

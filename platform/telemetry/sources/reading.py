@@ -13,7 +13,7 @@ import structlog
 from telemetry.models import SourceKind
 from telemetry.sources import fetch
 from telemetry.sources.adapt import names_of, read_samples
-from telemetry.sources.declarations import EXPORTERS, Origin
+from telemetry.sources.declarations import EXPORTERS, MeasureOrigin
 from telemetry.sources.exposition import parse_exposition
 from telemetry.sources.fetch import Access, SourceFailed, SourceProblem
 from telemetry.sources.prometheus import newest_samples, scrape_interval_ms, select_window
@@ -29,7 +29,7 @@ _AHEAD_MS: Final = 300_000
 
 # What a Prometheus server may have scraped. The legacy names of HAMi's monitor and of Volcano's are the same,
 # so one reader is enough for both.
-_SCRAPED: Final = tuple(origin for origin in EXPORTERS if origin != Origin.VOLCANO_MONITOR)
+_SCRAPED: Final = tuple(origin for origin in EXPORTERS if origin != MeasureOrigin.VOLCANO_MONITOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class SourceResult:
     `samples` counts declared metrics that were read, `unreadable` those that could not be.
     """
 
-    readings: dict[Origin, Readings] = field(default_factory=dict)
+    readings: dict[MeasureOrigin, Readings] = field(default_factory=dict)
     endpoints: int = 0
     endpoints_failed: int = 0
     samples: int = 0
@@ -147,7 +147,7 @@ def _read_endpoint(plan: SourcePlan, endpoint: Endpoint, now_ms: int) -> _Part:
         found = [sample for sample in newest_samples(data) if (sample.at_ms or 0) <= now_ms + _AHEAD_MS]
         return _Part(found, scraped_ms=min(scrape_interval_ms(data), 1000 * window_s))
     text = fetch.fetch_exposition(url, plan.access, via=via, timeout_s=plan.timeout_s)
-    exposition = parse_exposition(text, names_of([Origin(plan.kind)]))
+    exposition = parse_exposition(text, names_of([MeasureOrigin(plan.kind)]))
     return _Part(exposition.samples, exposition.unreadable)
 
 
@@ -165,7 +165,7 @@ def _finish(plan: SourcePlan, result: SourceResult, futures: Sequence[Future[_Pa
     result.samples = len(samples)
     if result.endpoints == result.endpoints_failed:
         return
-    origins = _SCRAPED if plan.kind == SourceKind.PROMETHEUS else (Origin(plan.kind),)
+    origins = _SCRAPED if plan.kind == SourceKind.PROMETHEUS else (MeasureOrigin(plan.kind),)
     for origin in origins:
         readings = read_samples(origin, samples)
         if readings.values or readings.xids or readings.instances:

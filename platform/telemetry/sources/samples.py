@@ -1,4 +1,4 @@
-"""What exporters say, before and after it is put into the units and names of the catalogue.
+"""The samples of exporters, before and after conversion to the units and names of the catalogue.
 
 Pure Python: no Django, network or clock.
 """
@@ -59,6 +59,6 @@ class Readings:
     times: dict[MeasuredTarget, int] = field(default_factory=dict)
     hosts: dict[str, str] = field(default_factory=dict)
 
-    def measures(self) -> set[tuple[Level, str]]:
+    def list_measures(self) -> set[tuple[Level, str]]:
         """Every measure that occurs, with its level."""
         return {(target.level, name) for target, found in self.values.items() for name in found}

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from clusters.gpu.batches import Batch, ProcessValues, SliceValues
+from clusters.gpu.batches import MeasureBatch, ProcessValues, SliceValues
 from clusters.gpu.measures import BY_NAME
 from telemetry.models import GpuProcess, Scope
-from telemetry.store.holdings import Card, DeviceHold
+from telemetry.store.holdings import Card, HeldSlice
 from telemetry.store.matching import ChannelKey, Draft, card_key
-from telemetry.store.node_holds import Granted, NodeHolds
+from telemetry.store.node_holds import AllocatedShare, NodeHolds
 from telemetry.store.packing import pack_values
 
 TYPED: Final = ("utilization_percent", "memory_used_mib", "temperature_c", "power_w")
@@ -32,19 +32,23 @@ class Assigned:
     """
 
     drafts: dict[tuple[ChannelKey, int], Draft] = field(default_factory=dict)
-    holds: dict[ChannelKey, DeviceHold] = field(default_factory=dict)
+    holds: dict[ChannelKey, HeldSlice] = field(default_factory=dict)
     processes: dict[uuid.UUID, GpuProcess] = field(default_factory=dict)
     measured: dict[Scope, int] = field(default_factory=dict)
     unknown_devices: set[str] = field(default_factory=set)
     unknown_pods: set[str] = field(default_factory=set)
 
 
-def _note_measured(found: Assigned, scope: Scope, batch: Batch) -> None:
+def _note_measured(found: Assigned, scope: Scope, batch: MeasureBatch) -> None:
     found.measured[scope] = max(batch.at_ms, found.measured.get(scope, 0))
 
 
 def _add(
-    found: Assigned, key: ChannelKey, batch: Batch, values: Mapping[str, float], granted: Granted
+    found: Assigned,
+    key: ChannelKey,
+    batch: MeasureBatch,
+    values: Mapping[str, float],
+    allocated: AllocatedShare,
 ) -> None:
     known = {name: value for name, value in values.items() if name in BY_NAME}
     if not known or (key, batch.at_ms) in found.drafts:
@@ -54,9 +58,9 @@ def _add(
         key=key,
         at_ms=batch.at_ms,
         cores_used=known.get("utilization_percent"),
-        cores_allocated=granted.cores,
+        cores_allocated=allocated.cores,
         memory_used_mib=None if memory is None else round(memory),
-        memory_allocated_mib=granted.memory_mib,
+        memory_allocated_mib=allocated.memory_mib,
         temperature_c=known.get("temperature_c"),
         power_w=known.get("power_w"),
         values=pack_values({name: value for name, value in known.items() if name not in TYPED}),
@@ -73,7 +77,7 @@ def _slice_values(parts: list[SliceValues]) -> dict[str, float]:
     return {name: (min if name == "idle_s" else sum)(part.values[name] for part in parts) for name in names}
 
 
-def _add_slices(found: Assigned, holds: NodeHolds, batch: Batch) -> None:
+def _add_slices(found: Assigned, holds: NodeHolds, batch: MeasureBatch) -> None:
     parts: dict[ChannelKey, list[SliceValues]] = {}
     for part in batch.slices:
         if part.device not in holds.cards:
@@ -89,27 +93,27 @@ def _add_slices(found: Assigned, holds: NodeHolds, batch: Batch) -> None:
     for key, of_pod in parts.items():
         hold = found.holds[key]
         values = _slice_values(of_pod)
-        _add(found, key, batch, values, Granted(hold.cores, hold.memory_mib))
+        _add(found, key, batch, values, AllocatedShare(hold.cores, hold.memory_mib))
         if values:
             _note_measured(found, Scope.SLICE, batch)
 
 
-def _add_devices(found: Assigned, holds: NodeHolds, batch: Batch) -> None:
+def _add_devices(found: Assigned, holds: NodeHolds, batch: MeasureBatch) -> None:
     for device in batch.devices:
         card = holds.cards.get(device.uuid)
         if card is None:
             found.unknown_devices.add(device.uuid)
             continue
-        _add(found, card_key(card), batch, device.values, holds.granted(card, batch.at_ms))
+        _add(found, card_key(card), batch, device.values, holds.allocated_at(card, batch.at_ms))
         if device.values:
             _note_measured(found, Scope.CARD, batch)
-        sole = holds.sole(card, batch.at_ms)
+        sole = holds.sole_hold(card, batch.at_ms)
         if sole is not None:
             # Where nobody reads the pod itself: all that its own card does is done by it.
             key: ChannelKey = (Scope.SLICE, sole.allocation_id, sole.device_id)
             own = {n: v for n, v in device.values.items() if n in ("utilization_percent", "memory_used_mib")}
             found.holds.setdefault(key, sole)
-            _add(found, key, batch, own, Granted(sole.cores, sole.memory_mib))
+            _add(found, key, batch, own, AllocatedShare(sole.cores, sole.memory_mib))
 
 
 def process_id(node: uuid.UUID, device: uuid.UUID, process: ProcessValues) -> uuid.UUID:
@@ -124,7 +128,7 @@ def process_id(node: uuid.UUID, device: uuid.UUID, process: ProcessValues) -> uu
     return uuid.uuid5(_PROCESS, "\0".join(parts))
 
 
-def _add_processes(found: Assigned, holds: NodeHolds, batch: Batch, cluster_id: uuid.UUID) -> None:
+def _add_processes(found: Assigned, holds: NodeHolds, batch: MeasureBatch, cluster_id: uuid.UUID) -> None:
     for process in batch.processes:
         card: Card | None = holds.cards.get(process.device)
         if card is None:
@@ -145,10 +149,10 @@ def _add_processes(found: Assigned, holds: NodeHolds, batch: Batch, cluster_id: 
         if hold is not None:
             row.allocation_id, row.job_id = hold.allocation_id, hold.job_id
             row.workspace_id = hold.workspace_id
-        _add(found, (Scope.PROCESS, pk, card.device_id), batch, process.values, Granted())
+        _add(found, (Scope.PROCESS, pk, card.device_id), batch, process.values, AllocatedShare())
 
 
-def assign_batch(found: Assigned, holds: NodeHolds, batch: Batch, cluster_id: uuid.UUID) -> None:
+def assign_batch(found: Assigned, holds: NodeHolds, batch: MeasureBatch, cluster_id: uuid.UUID) -> None:
     """Add one batch to what was assigned before it; slices are read before whole cards."""
     _add_slices(found, holds, batch)
     _add_devices(found, holds, batch)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from scheduling.models import Allocation
 from telemetry.models import Channel, GpuProcess, Scope
-from telemetry.store.holdings import DeviceHold
+from telemetry.store.holdings import HeldSlice
 from telemetry.store.matching import ChannelKey
 
 _COLUMNS = (
@@ -67,7 +67,7 @@ def _past(keys: Iterable[ChannelKey]) -> dict[ChannelKey, int]:
 
 
 def _new(
-    cluster_id: uuid.UUID, key: ChannelKey, hold: DeviceHold | None, process: GpuProcess | None
+    cluster_id: uuid.UUID, key: ChannelKey, hold: HeldSlice | None, process: GpuProcess | None
 ) -> Channel:
     scope, first, device_id = key
     channel = Channel(scope=scope, cluster_id=cluster_id, device_id=device_id)
@@ -91,7 +91,7 @@ def _new(
 def resolve_channels(
     cluster_id: uuid.UUID,
     keys: Iterable[ChannelKey],
-    holds: Mapping[ChannelKey, DeviceHold],
+    holds: Mapping[ChannelKey, HeldSlice],
     nodes: Collection[uuid.UUID] | None = None,
     processes: Mapping[uuid.UUID, GpuProcess] | None = None,
 ) -> dict[ChannelKey, int]:

@@ -1,4 +1,4 @@
-"""What a cluster's ledger says at this moment: its cards, and who holds which part of them."""
+"""The ledger of a cluster at this moment: its cards, and the holders of their parts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Card:
     device_id: uuid.UUID
     node_id: uuid.UUID
     memory_mib: int
-    cores_granted: int
-    memory_granted_mib: int
+    cores_allocated: int
+    memory_allocated_mib: int
     holders: int
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceHold:
+class HeldSlice:
     """One slice and everyone its readings belong to. Cores in percent points, memory in MiB.
 
     It was held from `since_ms` to `until_ms`, None for one that is still held.
@@ -56,8 +56,8 @@ class Holdings:
     """Cards by device UUID, holds by pod and card, and the exclusive hold of each card by device id."""
 
     cards: dict[str, Card]
-    holds: dict[HoldKey, DeviceHold]
-    exclusive: dict[uuid.UUID, DeviceHold]
+    holds: dict[HoldKey, HeldSlice]
+    exclusive: dict[uuid.UUID, HeldSlice]
 
 
 def _cards(cluster_id: uuid.UUID) -> dict[str, Card]:
@@ -67,7 +67,7 @@ def _cards(cluster_id: uuid.UUID) -> dict[str, Card]:
     return {row[0]: Card(*row[1:]) for row in rows}
 
 
-def _holds(cluster_id: uuid.UUID) -> dict[HoldKey, DeviceHold]:
+def _holds(cluster_id: uuid.UUID) -> dict[HoldKey, HeldSlice]:
     rows = DeviceSlice.unscoped.filter(
         released=False, allocation__released_at__isnull=True, allocation__node__cluster_id=cluster_id
     ).values_list(
@@ -85,7 +85,7 @@ def _holds(cluster_id: uuid.UUID) -> dict[HoldKey, DeviceHold]:
         "memory_mib",
         "exclusive",
     )
-    return {(row[0], row[1], row[2]): DeviceHold(*row[3:]) for row in rows}
+    return {(row[0], row[1], row[2]): HeldSlice(*row[3:]) for row in rows}
 
 
 def load_holdings(cluster_id: uuid.UUID) -> Holdings:

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 from django.db import connection, transaction
 
-from clusters.gpu.batches import Batch
+from clusters.gpu.batches import MeasureBatch
 from clusters.models import Node
 from telemetry.models import GpuEvent, GpuProcess, Reading, Scope
 from telemetry.store.assigning import Assigned, assign_batch
@@ -48,7 +48,7 @@ class StoredBatches:
     slices_at_ms: int | None = None
 
 
-def store_batches(cluster_id: uuid.UUID, batches: Sequence[Batch]) -> StoredBatches:
+def store_batches(cluster_id: uuid.UUID, batches: Sequence[MeasureBatch]) -> StoredBatches:
     """Store what was measured on nodes of one cluster; safe to repeat and to run beside itself.
 
     The first reading of a time stays, per device, slice or process. Devices that no node of the cluster
@@ -100,7 +100,7 @@ def store_batches(cluster_id: uuid.UUID, batches: Sequence[Batch]) -> StoredBatc
 def _write(
     cluster_id: uuid.UUID,
     nodes: dict[str, uuid.UUID],
-    batches: Iterable[Batch],
+    batches: Iterable[MeasureBatch],
     found: Assigned,
     channels: dict[ChannelKey, int],
 ) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from clusters.backends.base import DeviceSample
 from telemetry.models import Scope
-from telemetry.store.holdings import Card, DeviceHold, Holdings
+from telemetry.store.holdings import Card, HeldSlice, Holdings
 from telemetry.store.packing import pack_values
 from telemetry.store.times import TICK_MS, to_ms
 
@@ -38,15 +38,15 @@ class Draft:
 
 @dataclass(slots=True)
 class Matched:
-    """What a batch came to: drafts, once per key and time; and what belongs to nobody known."""
+    """The result of a batch: drafts, once per key and time; and readings of unknown owners."""
 
     drafts: dict[tuple[ChannelKey, int], Draft] = field(default_factory=dict)
-    holds: dict[ChannelKey, DeviceHold] = field(default_factory=dict)
+    holds: dict[ChannelKey, HeldSlice] = field(default_factory=dict)
     samples: int = 0
     unknown_devices: set[str] = field(default_factory=set)
     unknown_pods: set[str] = field(default_factory=set)
 
-    def add(self, draft: Draft) -> None:
+    def add_draft(self, draft: Draft) -> None:
         self.drafts.setdefault((draft.key, draft.at_ms), draft)
 
 
@@ -60,19 +60,19 @@ def _card_draft(card: Card, sample: DeviceSample) -> Draft:
         key=card_key(card),
         at_ms=to_ms(sample.at),
         cores_used=sample.utilisation_percent,
-        cores_allocated=card.cores_granted,
+        cores_allocated=card.cores_allocated,
         memory_used_mib=sample.memory_used_mib,
-        memory_allocated_mib=card.memory_granted_mib,
+        memory_allocated_mib=card.memory_allocated_mib,
         temperature_c=sample.temperature_c,
         power_w=sample.power_w,
         values=pack_values(sample.values),
     )
 
 
-def _add_hold(found: Matched, hold: DeviceHold, sample: DeviceSample) -> None:
+def _add_hold(found: Matched, hold: HeldSlice, sample: DeviceSample) -> None:
     key = (Scope.SLICE, hold.allocation_id, hold.device_id)
     found.holds[key] = hold
-    found.add(
+    found.add_draft(
         Draft(
             key=key,
             at_ms=to_ms(sample.at),
@@ -99,7 +99,7 @@ def match_samples(holdings: Holdings, samples: Iterable[DeviceSample]) -> Matche
             continue
         if sample.pod is None:
             of_cards.append((card, sample))
-            found.add(_card_draft(card, sample))
+            found.add_draft(_card_draft(card, sample))
         else:
             hold = holdings.holds.get((sample.pod.namespace, sample.pod.name, sample.device_uuid))
             if hold is None:

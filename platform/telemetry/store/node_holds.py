@@ -1,4 +1,4 @@
-"""Who held which part of the cards of some nodes at a moment of the last hours.
+"""The holds on the cards of some nodes at a moment of the last hours.
 
 Agents deliver what they kept while the platform was away: a reading belongs to whoever held the slice when it
 was taken, not to whoever holds it now.
@@ -16,11 +16,11 @@ from django.db.models import Q
 
 from clusters.models import Device
 from scheduling.models import DeviceSlice
-from telemetry.store.holdings import Card, DeviceHold
+from telemetry.store.holdings import Card, HeldSlice
 from telemetry.store.times import from_ms, to_ms
 
 
-class Granted(NamedTuple):
+class AllocatedShare(NamedTuple):
     """The allocated part of a GPU. Cores in percent points, memory in MiB."""
 
     cores: int = 0
@@ -33,29 +33,31 @@ class NodeHolds:
     """Cards by UUID, and their holds by card, pod uid and pod name."""
 
     cards: dict[str, Card] = field(default_factory=dict)
-    of_card: dict[uuid.UUID, list[DeviceHold]] = field(default_factory=dict)
-    by_uid: dict[tuple[str, str], list[DeviceHold]] = field(default_factory=dict)
-    by_name: dict[tuple[str, str, str], list[DeviceHold]] = field(default_factory=dict)
+    of_card: dict[uuid.UUID, list[HeldSlice]] = field(default_factory=dict)
+    by_uid: dict[tuple[str, str], list[HeldSlice]] = field(default_factory=dict)
+    by_name: dict[tuple[str, str, str], list[HeldSlice]] = field(default_factory=dict)
 
-    def granted(self, card: Card, at_ms: int) -> Granted:
+    def allocated_at(self, card: Card, at_ms: int) -> AllocatedShare:
         """Return what the ledger had granted of a card at that moment."""
         held = [hold for hold in self.of_card.get(card.device_id, ()) if hold.held_at(at_ms)]
-        return Granted(sum(hold.cores for hold in held), sum(hold.memory_mib for hold in held), len(held))
+        return AllocatedShare(
+            sum(hold.cores for hold in held), sum(hold.memory_mib for hold in held), len(held)
+        )
 
-    def sole(self, card: Card, at_ms: int) -> DeviceHold | None:
+    def sole_hold(self, card: Card, at_ms: int) -> HeldSlice | None:
         """Return the hold that had the whole card at that moment."""
         held = (hold for hold in self.of_card.get(card.device_id, ()) if hold.exclusive)
         return next((hold for hold in held if hold.held_at(at_ms)), None)
 
     def of_pod(self, device: str, at_ms: int, *, uid: str = "", name: tuple[str, str] = ("", ""),
-               ) -> DeviceHold | None:  # fmt: skip
+               ) -> HeldSlice | None:  # fmt: skip
         """Return what a pod held of a card, by its uid or else by namespace and name."""
         found = self.by_uid.get((uid, device), ()) if uid else self.by_name.get((*name, device), ())
         # A pod is still read for a moment after its hold has ended, and a sample may be older than the hold.
         return next((hold for hold in found if hold.held_at(at_ms)), found[-1] if found else None)
 
 
-def _add_hold(found: NodeHolds, names: tuple[str, str, str], hold: DeviceHold) -> None:
+def _add_hold(found: NodeHolds, names: tuple[str, str, str], hold: HeldSlice) -> None:
     found.of_card.setdefault(hold.device_id, []).append(hold)
     if hold.pod_uid:
         found.by_uid.setdefault((hold.pod_uid, names[2]), []).append(hold)
@@ -85,6 +87,6 @@ def load_node_holds(cluster_id: uuid.UUID, nodes: Collection[uuid.UUID] | None, 
         "allocation__task__job_id", "allocation__task__job__workspace_id",
         "allocation__task__job__submitted_by_id", "cores", "memory_mib", "exclusive", "allocation__pod_uid",
     ):  # fmt: skip
-        made = DeviceHold(*hold[5:], since_ms=to_ms(hold[3]), until_ms=_until(hold[4]))
+        made = HeldSlice(*hold[5:], since_ms=to_ms(hold[3]), until_ms=_until(hold[4]))
         _add_hold(found, hold[:3], made)
     return found

@@ -28,12 +28,12 @@ class _Spans:
         self._times: set[tuple[int, int]] = set()
         self._longest = 0
 
-    def add(self, channel: int, compute: bool, at_ms: int, interval_ms: int) -> None:
+    def add_span(self, channel: int, compute: bool, at_ms: int, interval_ms: int) -> None:
         insort(self._spans[channel, compute], (at_ms, interval_ms))
         self._times.add((channel, at_ms))
         self._longest = max(self._longest, interval_ms)
 
-    def has(self, channel: int, compute: bool, at_ms: int, interval_ms: int) -> bool:
+    def has_span(self, channel: int, compute: bool, at_ms: int, interval_ms: int) -> bool:
         """Tell whether a known reading shares half of the time of the shorter of the two, or its start."""
         if (channel, at_ms) in self._times:
             return True
@@ -63,11 +63,11 @@ def leave_out_overlaps(drafts: Collection[Draft], channels: Mapping[ChannelKey, 
     for channel, cores, at_ms, interval_ms in rows.values_list(
         "channel_id", "cores_used", "at_ms", "interval_ms"
     ):
-        known.add(channel, cores is not None, at_ms, interval_ms)
+        known.add_span(channel, cores is not None, at_ms, interval_ms)
     new = []
     for draft in sorted(drafts, key=lambda draft: draft.at_ms):
         span = (channels[draft.key], draft.cores_used is not None, draft.at_ms, draft.interval_ms)
-        if not known.has(*span):
-            known.add(*span)
+        if not known.has_span(*span):
+            known.add_span(*span)
             new.append(draft)
     return new

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
-from clusters.gpu.measures import BY_NAME, MEASURES, Kind
+from clusters.gpu.measures import BY_NAME, MEASURES, MeasureKind
 
 _NUMBER: Final = {measure.name: number for number, measure in enumerate(MEASURES)}
 _NAMES: Final = tuple(measure.name for measure in MEASURES)
@@ -35,7 +35,7 @@ class Stat(NamedTuple):
 Stats = dict[str, Stat]
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> MeasureKind:
     """Return the kind of a measure of the catalogue."""
     return BY_NAME[name].kind
 
@@ -43,7 +43,7 @@ def kind_of(name: str) -> Kind:
 @cache
 def _layout(bits: int) -> tuple[tuple[str, ...], struct.Struct]:
     numbers = [number for number in range(len(MEASURES)) if bits >> number & 1]
-    form = "".join("f" if _KINDS[number] is Kind.GAUGE else "d" for number in numbers)
+    form = "".join("f" if _KINDS[number] is MeasureKind.GAUGE else "d" for number in numbers)
     return tuple(_NAMES[number] for number in numbers), struct.Struct("<" + form)
 
 
@@ -69,35 +69,35 @@ def unpack_values(packed: bytes | memoryview | None) -> dict[str, float]:
 def first_stat(name: str, value: float, interval_ms: int) -> Stat:
     """Return the statistics of a single value that stands for `interval_ms`, counted in whole seconds."""
     kind = kind_of(name)
-    mean, low = 0.0 if kind is Kind.COUNTER else value, 0.0 if kind is Kind.STATE else value
+    mean, low = 0.0 if kind is MeasureKind.COUNTER else value, 0.0 if kind is MeasureKind.STATE else value
     return Stat(max(1, round(interval_ms / 1000)), mean, low, value, value)
 
 
-def follow(name: str, before: Stat, after: Stat) -> Stat:
+def merge_following(name: str, before: Stat, after: Stat) -> Stat:
     """Combine two intervals of one series, the earlier one first.
 
     A counter that is less than it was has begun anew at 0.
     """
     count, kind = before.seconds + after.seconds, kind_of(name)
-    if kind is Kind.COUNTER:
+    if kind is MeasureKind.COUNTER:
         step = after.low - before.last if after.low >= before.last else after.low
         return Stat(count, before.mean + step + after.mean, before.low, after.last, after.last)
-    if kind is Kind.STATE:
+    if kind is MeasureKind.STATE:
         return Stat(count, after.last, 0.0, float(int(before.high) | int(after.high)), after.last)
     mean = (before.mean * before.seconds + after.mean * after.seconds) / count
     return Stat(count, mean, min(before.low, after.low), max(before.high, after.high), after.last)
 
 
-def beside(name: str, one: Stat, other: Stat) -> Stat:
+def merge_parallel(name: str, one: Stat, other: Stat) -> Stat:
     """Combine two things in the same interval: of gauges their distribution, of counters the sum.
 
     `last` is the mean of the last values of gauges.
     """
     count, kind = one.seconds + other.seconds, kind_of(name)
-    if kind is Kind.COUNTER:
+    if kind is MeasureKind.COUNTER:
         return Stat(count, one.mean + other.mean, one.low + other.low, one.high + other.high,
                     one.last + other.last)  # fmt: skip
-    if kind is Kind.STATE:
+    if kind is MeasureKind.STATE:
         bits = float(int(one.high) | int(other.high))
         return Stat(count, bits, 0.0, bits, bits)
     mean = (one.mean * one.seconds + other.mean * other.seconds) / count
@@ -109,14 +109,14 @@ def add_following(into: Stats, more: Mapping[str, Stat]) -> None:
     """Append an interval to those before it."""
     for name, stat in more.items():
         known = into.get(name)
-        into[name] = stat if known is None else follow(name, known, stat)
+        into[name] = stat if known is None else merge_following(name, known, stat)
 
 
 def add_beside(into: Stats, more: Mapping[str, Stat]) -> None:
     """Add another thing's statistics of the same interval."""
     for name, stat in more.items():
         known = into.get(name)
-        into[name] = stat if known is None else beside(name, known, stat)
+        into[name] = stat if known is None else merge_parallel(name, known, stat)
 
 
 def stats_of(readings: Iterable[Mapping[str, float]], interval_ms: int = 15_000) -> Stats:
@@ -135,15 +135,15 @@ def _stat_layout(bits: int, same: int, uneven: int) -> tuple[tuple[int, ...], st
     numbers = tuple(number for number in range(len(MEASURES)) if bits >> number & 1)
     form = ""
     for number in numbers:
-        size = "f" if _KINDS[number] is Kind.GAUGE else "d"
+        size = "f" if _KINDS[number] is MeasureKind.GAUGE else "d"
         form += "I" * (uneven >> number & 1) + size * (1 if same >> number & 1 else 4)
     return numbers, struct.Struct("<" + form)
 
 
-def _unchanged(kind: Kind, stat: Stat) -> bool:
-    if kind is Kind.COUNTER:
+def _unchanged(kind: MeasureKind, stat: Stat) -> bool:
+    if kind is MeasureKind.COUNTER:
         return stat.mean == 0 and stat.low == stat.high == stat.last
-    return stat.mean == stat.high == stat.last and (stat.low == stat.last or kind is Kind.STATE)
+    return stat.mean == stat.high == stat.last and (stat.low == stat.last or kind is MeasureKind.STATE)
 
 
 def pack_stats(stats: Mapping[str, Stat]) -> bytes | None:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from telemetry.models import Scope, Tick
-from telemetry.store.holdings import Card, DeviceHold
+from telemetry.store.holdings import Card, HeldSlice
 from telemetry.store.matching import ChannelKey
 
 
 @dataclass(frozen=True, slots=True)
 class CardValues:
-    """What one card reported in a tick; units as in `telemetry.models.reading`."""
+    """The values that one card reported in a tick; units as in `telemetry.models.reading`."""
 
     cores_used: float | None
     memory_used_mib: int | None
@@ -41,13 +41,13 @@ class TickTotals:
     temperatures: list[float] = field(default_factory=list)
     powers: list[float] = field(default_factory=list)
 
-    def add(self, card: Card, values: CardValues | None) -> None:
+    def add_card(self, card: Card, values: CardValues | None) -> None:
         """Count a card as the ledger knows it and, if it answered, what it measured."""
         self.cards += 1
         self.cards_allocated += card.holders > 0
-        self.cores_allocated += card.cores_granted
+        self.cores_allocated += card.cores_allocated
         self.memory_capacity_mib += card.memory_mib
-        self.memory_allocated_mib += card.memory_granted_mib
+        self.memory_allocated_mib += card.memory_allocated_mib
         if values is None:
             return
         self.answered += 1
@@ -62,7 +62,7 @@ class TickTotals:
         if values.power_w is not None:
             self.powers.append(values.power_w)
 
-    def row(self, channel_id: int, at_ms: int) -> Tick:
+    def build_tick(self, channel_id: int, at_ms: int) -> Tick:
         """Return the tick to store."""
         heat = self.temperatures
         return Tick(
@@ -97,15 +97,15 @@ def tick_rows(
     by_node: dict[uuid.UUID, TickTotals] = {}
     for card in cards:
         reading = values.get((card.node_id, card.device_id))
-        whole.add(card, reading)
-        by_node.setdefault(card.node_id, TickTotals()).add(card, reading)
+        whole.add_card(card, reading)
+        by_node.setdefault(card.node_id, TickTotals()).add_card(card, reading)
     rows = [
-        totals.row(channels[Scope.NODE, node_id, None], at_ms)
+        totals.build_tick(channels[Scope.NODE, node_id, None], at_ms)
         for node_id, totals in by_node.items()
         if totals.answered
     ]
     if whole.answered:
-        rows.append(whole.row(channels[Scope.CLUSTER, cluster_id, None], at_ms))
+        rows.append(whole.build_tick(channels[Scope.CLUSTER, cluster_id, None], at_ms))
     return rows
 
 
@@ -117,13 +117,13 @@ def workspace_rows(
     """Sum the slices of each workspace in one tick: those that were read, and those held but not read."""
     totals: dict[uuid.UUID, TickTotals] = {}
     for workspace, part, values in slices:
-        totals.setdefault(workspace, TickTotals()).add(part, values)
+        totals.setdefault(workspace, TickTotals()).add_card(part, values)
     return [
-        of_workspace.row(channels[Scope.WORKSPACE, workspace, None], at_ms)
+        of_workspace.build_tick(channels[Scope.WORKSPACE, workspace, None], at_ms)
         for workspace, of_workspace in totals.items()
     ]
 
 
-def slice_card(hold: DeviceHold) -> Card:
+def slice_card(hold: HeldSlice) -> Card:
     """Return a held slice as a card of its own, which one holder has in full."""
     return Card(hold.device_id, hold.node_id, hold.memory_mib, hold.cores, hold.memory_mib, 1)

@@ -13,11 +13,11 @@ TEN_MINUTES_MS: Final = 600_000
 TWO_HOURS_MS: Final = 7_200_000
 GRAINS_MS: Final = (MINUTE_MS, TEN_MINUTES_MS, TWO_HOURS_MS)
 
-READINGS_KEPT_FOR: Final = timedelta(hours=2)
-TICKS_KEPT_FOR: Final = timedelta(hours=24)
-MINUTES_KEPT_FOR: Final = timedelta(days=2)
-TEN_MINUTES_KEPT_FOR: Final = timedelta(days=30)
-TWO_HOURS_KEPT_FOR: Final = timedelta(days=400)
+READING_RETENTION: Final = timedelta(hours=2)
+TICK_RETENTION: Final = timedelta(hours=24)
+MINUTE_RETENTION: Final = timedelta(days=2)
+TEN_MINUTE_RETENTION: Final = timedelta(days=30)
+TWO_HOUR_RETENTION: Final = timedelta(days=400)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)

@@ -73,7 +73,7 @@ class Account:
     days: list[Figures]
 
 
-def account(
+def account_month(
     period: Period, rows: Iterable[UsageRow], measured: Iterable[MeasuredDay], rates: Rates, *, digits: int
 ) -> Account:
     """Add up a month. `digits` are the decimals of an amount."""

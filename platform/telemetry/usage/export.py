@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.web.spreadsheet_cells import text_cell
-from telemetry.usage.figures import Figures, hours
+from telemetry.usage.figures import Figures, to_hours
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.report import ReportRow, UsageReport
 
@@ -31,11 +31,13 @@ class FigureColumn:
 
 
 def _measured(part: str) -> Callable[[Figures], Decimal | None]:
-    return lambda figures: hours(getattr(figures, part)) if figures.measured or not figures.reserved else None
+    return lambda figures: (
+        to_hours(getattr(figures, part)) if figures.measured or not figures.reserved else None
+    )
 
 
 def _plain(part: str) -> Callable[[Figures], Decimal | None]:
-    return lambda figures: hours(getattr(figures, part))
+    return lambda figures: to_hours(getattr(figures, part))
 
 
 COLUMNS: Final = (
@@ -88,14 +90,14 @@ def xlsx_file(report: UsageReport) -> bytes:
 
     out = io.BytesIO()
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
-    with xlsxwriter.Workbook(out, options) as book:
-        sheet = _Sheet(book, _("Usage"), report)
+    with xlsxwriter.Workbook(out, options) as workbook:
+        sheet = _Sheet(workbook, _("Usage"), report)
         heads = [str(HEADS[report.group_by]), _("Belongs to"), *(str(column.label) for column in COLUMNS)]
         sheet.add_heads(heads)
         for row in report.rows:
             sheet.add_row(_row_cells(row))
         sheet.add_row([_("Total"), "", *_figures(report.total)], bold=True)
-        days = _Sheet(book, _("Days"), report)
+        days = _Sheet(workbook, _("Days"), report)
         names = ("reserved", "used", "idle", "unmeasured", "borrowed", "lost")
         shown = [column for column in COLUMNS if column.name.removesuffix("_gpu_hours") in names]
         days.add_heads([_("Day"), *(str(column.label) for column in shown)])
@@ -111,10 +113,10 @@ def _row_cells(row: ReportRow) -> list[Cell]:
 class _Sheet:
     """A sheet that begins with what the report is about."""
 
-    def __init__(self, book: Any, name: str, report: UsageReport) -> None:
-        self.sheet, self.at = book.add_worksheet(name), 0
-        self.bold = book.add_format({"bold": True})
-        self._book = book
+    def __init__(self, workbook: Any, name: str, report: UsageReport) -> None:
+        self.sheet, self.at = workbook.add_worksheet(name), 0
+        self.bold = workbook.add_format({"bold": True})
+        self._workbook = workbook
         self._formats: dict[tuple[int, bool], Any] = {}
         self.sheet.set_column(0, 1, 24)
         self.sheet.set_column(2, len(COLUMNS) + 2, 16)
@@ -148,5 +150,5 @@ class _Sheet:
         places = max(0, -exponent) if isinstance(exponent, int) else 0
         if (places, bold) not in self._formats:
             shown = "#,##0" + ("." + "0" * places if places else "")
-            self._formats[places, bold] = self._book.add_format({"num_format": shown, "bold": bold})
+            self._formats[places, bold] = self._workbook.add_format({"num_format": shown, "bold": bold})
         return self._formats[places, bold]

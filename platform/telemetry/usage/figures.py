@@ -39,7 +39,7 @@ class Figures:
         """Return what was held while no reading arrived."""
         return self.reserved - self.measured
 
-    def add(self, other: Figures) -> None:
+    def add_figures(self, other: Figures) -> None:
         """Add the figures of another row."""
         self.reserved += other.reserved
         self.measured += other.measured
@@ -52,7 +52,7 @@ class Figures:
             self.amount = other.amount if self.amount is None else self.amount + other.amount
 
 
-def hours(core_ms: int) -> Decimal:
+def to_hours(core_ms: int) -> Decimal:
     """Return GPU-hours, rounded to a millionth."""
     with localcontext() as context:
         context.prec = 50

@@ -1,4 +1,4 @@
-"""By what the rows of a usage report are grouped. Nothing heavy: the command line lists the choices."""
+"""The groupings of a usage report. Nothing heavy: the command line lists the choices."""
 
 from __future__ import annotations
 

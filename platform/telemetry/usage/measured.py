@@ -1,4 +1,4 @@
-"""What was measured of allocations: the one place where usage reads the store of readings."""
+"""The measured use of allocations: the one place where usage reads the store of readings."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from django.db.models.functions import Cast
 
 from foundation.core.months import to_ms
 from telemetry.models import Reading, RolledMinute, Scope
-from telemetry.store.times import MINUTES_KEPT_FOR, READINGS_KEPT_FOR
+from telemetry.store.times import MINUTE_RETENTION, READING_RETENTION
 from telemetry.usage.accounting import QUARTER_MS
 
-STORE_KEPT_FOR: Final = MINUTES_KEPT_FOR
+STORE_RETENTION: Final = MINUTE_RETENTION
 """So long the store can tell quarters apart."""
-LATE: Final = READINGS_KEPT_FOR - timedelta(minutes=30)
+LATE: Final = READING_RETENTION - timedelta(minutes=30)
 """So late readings may still arrive: a quarter is final when it ended that long ago."""
 
 
@@ -44,8 +44,8 @@ def measured_quarters(first: int, last: int, *, now: datetime) -> Iterator[Measu
     A reading stands for its interval. Where none arrived, or compute is not known, nothing is yielded.
     Readings are read where they are still there, and roll-ups of a minute of the quarters before.
     """
-    kept_since = -(-to_ms(now - READINGS_KEPT_FOR) // QUARTER_MS)
-    middle = min(last, max(first, kept_since))
+    fine_since = -(-to_ms(now - READING_RETENTION) // QUARTER_MS)
+    middle = min(last, max(first, fine_since))
     yield from _read(RolledMinute, "covered_ms", first, middle)
     yield from _read(Reading, "interval_ms", middle, last)
 

@@ -1,4 +1,4 @@
-"""What the rows of a report are called."""
+"""The names of the rows of a report."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from scheduling.metering.usage_rows import usage_rows
 from scheduling.models import Allocation
 from telemetry.models import MeasuredProgress, MeasuredUse
 from telemetry.usage.accounting import QUARTER_MS, QUARTERS
-from telemetry.usage.measured import LATE, STORE_KEPT_FOR, first_quarter, measured_quarters
+from telemetry.usage.measured import LATE, STORE_RETENTION, first_quarter, measured_quarters
 
 _QUARTERS_PER_RUN: Final = 96
 Key = tuple[uuid.UUID, uuid.UUID, int]
@@ -25,7 +25,7 @@ Key = tuple[uuid.UUID, uuid.UUID, int]
 
 
 @dataclass(slots=True)
-class _Held:
+class _MeasuredHold:
     """The amounts that a job held on a flavor in a quarter, and what of it was measured and used."""
 
     workspace_id: uuid.UUID
@@ -43,7 +43,7 @@ def record_measured(*, now: datetime) -> int:
     present = to_ms(now) // QUARTER_MS
     final_until = to_ms(now - LATE) // QUARTER_MS
     progress = MeasuredProgress.unscoped.first()
-    oldest = to_ms(now - STORE_KEPT_FOR) // QUARTER_MS + 1
+    oldest = to_ms(now - STORE_RETENTION) // QUARTER_MS + 1
     first = max(oldest, first_quarter() if progress is None else progress.final_until_ms // QUARTER_MS)
     if first > present:
         return 0
@@ -62,12 +62,12 @@ def _record(first: int, last: int, *, now: datetime) -> int:
     found = list(measured_quarters(first, last, now=now))
     if not found:
         return 0
-    quarters: dict[Key, _Held] = {}
+    quarters: dict[Key, _MeasuredHold] = {}
     for row in usage_rows(first * QUARTER_MS, last * QUARTER_MS, now=now):
         for quarter in range(max(first, row.begin_ms // QUARTER_MS), min(last, -(-row.end_ms // QUARTER_MS))):
             begin, end = quarter * QUARTER_MS, (quarter + 1) * QUARTER_MS
             key = (row.job_id, row.flavor_id, quarter)
-            held = quarters.setdefault(key, _Held(row.workspace_id))
+            held = quarters.setdefault(key, _MeasuredHold(row.workspace_id))
             held.held += row.cores * (min(end, row.end_ms) - max(begin, row.begin_ms))
     owners = _owners({one.allocation_id for one in found})
     for one in found:
@@ -90,9 +90,9 @@ def _owners(allocations: set[uuid.UUID]) -> dict[uuid.UUID, tuple[uuid.UUID, uui
     return found
 
 
-def _write(quarters: Mapping[Key, _Held]) -> int:
+def _write(quarters: Mapping[Key, _MeasuredHold]) -> int:
     """Put quarters into the rows of their days. Nothing counts as measured or used beyond what was held."""
-    days: defaultdict[tuple[uuid.UUID, uuid.UUID, int], dict[int, _Held]] = defaultdict(dict)
+    days: defaultdict[tuple[uuid.UUID, uuid.UUID, int], dict[int, _MeasuredHold]] = defaultdict(dict)
     for (job, flavor, quarter), held in quarters.items():
         days[job, flavor, quarter // QUARTERS][quarter % QUARTERS] = held
     with transaction.atomic():
@@ -117,7 +117,7 @@ def _known(days: Iterable[int], jobs: set[uuid.UUID]) -> dict[tuple[uuid.UUID, u
 
 
 def _row(
-    key: tuple[uuid.UUID, uuid.UUID, int], by_quarter: Mapping[int, _Held], known: MeasuredUse | None
+    key: tuple[uuid.UUID, uuid.UUID, int], by_quarter: Mapping[int, _MeasuredHold], known: MeasuredUse | None
 ) -> MeasuredUse:
     measured, used = (
         np.zeros(QUARTERS, dtype="<i8") if known is None else np.frombuffer(column, dtype="<i8").copy()

@@ -18,7 +18,7 @@ from foundation.core.errors import NotFound
 from foundation.sql.plain_rows import read_id, read_plain
 from scheduling.metering.usage_rows import usage_rows
 from telemetry.models import MeasuredUse
-from telemetry.usage.accounting import DAY_MS, Account, Line, MeasuredDay, account
+from telemetry.usage.accounting import DAY_MS, Account, Line, MeasuredDay, account_month
 from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.names import row_names
@@ -39,7 +39,7 @@ _KEYS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ReportFilter:
     """The conditions of a report: ids of one workspace, user, queue, pool and job, or None."""
 
     workspace: uuid.UUID | None = None
@@ -48,7 +48,7 @@ class Choice:
     pool: uuid.UUID | None = None
     job: uuid.UUID | None = None
 
-    def only(self) -> dict[str, list[uuid.UUID]]:
+    def build_conditions(self) -> dict[str, list[uuid.UUID]]:
         """Return the conditions on intervals."""
         named = {"user_id": self.user, "queue_id": self.queue, "flavor_id": self.pool, "job_id": self.job}
         return {name: [value] for name, value in named.items() if value is not None}
@@ -122,7 +122,7 @@ def usage_report(
     group_by: GroupBy,
     now: datetime,
     tenant: Tenant | None = None,
-    choice: Choice = Choice(),
+    choice: ReportFilter = ReportFilter(),
 ) -> UsageReport:
     """Return a month of what the viewer may see, of a `tenant` with all below it, or of all.
 
@@ -132,7 +132,7 @@ def usage_report(
     found = load_account(period, tenants, choice, now=now)
     total = Figures()
     for line in found.lines.values():
-        total.add(line.figures)
+        total.add_figures(line.figures)
     lines = list(found.lines.values())
     return UsageReport(
         period=period,
@@ -148,7 +148,7 @@ def usage_report(
     )
 
 
-def _chosen_names(lines: Sequence[Line], choice: Choice) -> dict[str, str]:
+def _chosen_names(lines: Sequence[Line], choice: ReportFilter) -> dict[str, str]:
     """Name what a report is narrowed to, from what was found: of what is not in sight nothing is told."""
     wanted = {
         "workspace": (GroupBy.TENANT, choice.workspace),
@@ -165,18 +165,22 @@ def _chosen_names(lines: Sequence[Line], choice: Choice) -> dict[str, str]:
 
 
 def load_account(
-    period: Period, tenants: QuerySet[Tenant] | None, choice: Choice, *, now: datetime
+    period: Period, tenants: QuerySet[Tenant] | None, choice: ReportFilter, *, now: datetime
 ) -> Account:
     """Read a month and add it up. The caller has decided who may know."""
     if choice.workspace is not None:
         tenants = (Tenant.unscoped.all() if tenants is None else tenants).filter(pk=choice.workspace)
-    rows = usage_rows(period.start_ms, period.end_ms, now=now, workspaces=tenants, **choice.only())
+    rows = usage_rows(
+        period.start_ms, period.end_ms, now=now, workspaces=tenants, **choice.build_conditions()
+    )
     measured = _measured(period, tenants, choice)
     digits: int = settings.ALLOTMENT_CURRENCY_DIGITS
-    return account(period, rows, measured, read_rates(), digits=digits)
+    return account_month(period, rows, measured, read_rates(), digits=digits)
 
 
-def _measured(period: Period, tenants: QuerySet[Tenant] | None, choice: Choice) -> Iterator[MeasuredDay]:
+def _measured(
+    period: Period, tenants: QuerySet[Tenant] | None, choice: ReportFilter
+) -> Iterator[MeasuredDay]:
     rows = MeasuredUse.unscoped.filter(
         day__gte=period.start_ms // DAY_MS, day__lte=(period.end_ms - 1) // DAY_MS
     )
@@ -197,7 +201,7 @@ def _rows(lines: Sequence[Line], group_by: GroupBy) -> list[ReportRow]:
     first: dict[uuid.UUID, Line] = {}
     for line in lines:
         key = key_of(line)
-        sums.setdefault(key, Figures()).add(line.figures)
+        sums.setdefault(key, Figures()).add_figures(line.figures)
         first.setdefault(key, line)
     names = row_names(group_by, first)
     found = [ReportRow(key, figures=figures, **names[key]._asdict()) for key, figures in sums.items()]

@@ -248,7 +248,7 @@ def may_decide_request(viewer: Actor, request: QuotaRequest) -> bool:
 
 def requests_to_decide(viewer: Actor) -> int:
     """Count the requests that wait for the viewer's decision; no more than `COUNTED` are looked at."""
-    if Permission.QUOTA_EDIT not in permissions.granted_anywhere(viewer):
+    if Permission.QUOTA_EDIT not in permissions.permissions_anywhere(viewer):
         return 0
     waiting = quota_requests(viewer).filter(state=RequestState.PENDING, expires_at__gt=clock.now())
     return sum(may_decide_request(viewer, request) for request in waiting[:COUNTED])

@@ -1,4 +1,4 @@
-"""What a case expects, against the world as it is."""
+"""The comparison of a case's expectations with the world as it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduling.conformance.kai.world import KaiTask, Status, World
 EXACT = 1e-9
 
 
-class Comparison:
+class CaseComparison:
     """Differences between one expectation and one world, in the order in which they are found."""
 
     def __init__(self, expected: Mapping[str, Any], world: World) -> None:
@@ -102,7 +102,7 @@ class Comparison:
         return idle, sum(card in leaves and card not in stays and card not in promised for card in cards)
 
     def _zone_left(self, name: str, number: int) -> int:
-        """What is or will be free in a zone once all that leaves has left and all promises are kept."""
+        """Return what is or will be free in a zone once all evictions have ended and all claims are kept."""
         node = next(node for node in self._world.nodes if node.id == name)
         zone = next(zone for zone in node.numa if zone.id == number)
         left = (zone.cpu or 0) - zone.used_cpu

@@ -96,7 +96,7 @@ def _claimant(name: str, queue: Mapping[str, Any], asked: float, word: str) -> C
 
 
 def _asked(world: World, resource: str, unit: int) -> dict[str, float]:
-    """What the tasks of each queue and of all below it ask for, in KAI's units."""
+    """Return the requests of the tasks of each queue and of all below it, in KAI's units."""
     total: dict[str, float] = {}
     for gang in world.gangs.values():
         amount = sum(task.demand.get(resource, 0) for task in gang.tasks if task.status not in OVER)

@@ -47,11 +47,11 @@ class _Like:
 def read_gang(group: Mapping[str, Any], raw: Mapping[str, Any], levels: Levels, now: Instant) -> KaiGang:
     """The job of one pod group with its tasks; nobody has a place yet."""
     parts = _parts(group["subGroups"], levels)
-    likes = [_like(entry, own, raw) for entry, own in _paired(group, raw)]
+    requests = [_like(entry, own, raw) for entry, own in _paired(group, raw)]
     roles, tasks = [], []
     for part in parts.sets:
-        members = [index for index, like in enumerate(likes) if like.part == part.name]
-        found = _roles(part, members, likes, group)
+        members = [index for index, like in enumerate(requests) if like.part == part.name]
+        found = _roles(part, members, requests, group)
         roles += [role for role, _ in found]
         for role, indexes in found:
             tasks += [
@@ -128,7 +128,7 @@ class _PodSet:
 
 
 def _roles(
-    part: _PodSet, members: Sequence[int], likes: Sequence[_Like], group: Mapping[str, Any]
+    part: _PodSet, members: Sequence[int], requests: Sequence[_Like], group: Mapping[str, Any]
 ) -> list[tuple[Role, list[int]]]:
     """The roles of one pod set, each with its tasks: those that are over come last, failed ones after all.
 
@@ -136,11 +136,11 @@ def _roles(
     """
     kinds: list[_Like] = []
     of_kind: list[list[int]] = []
-    for index in sorted(members, key=lambda index: likes[index].rank):
-        if likes[index] not in kinds:
-            kinds.append(likes[index])
+    for index in sorted(members, key=lambda index: requests[index].rank):
+        if requests[index] not in kinds:
+            kinds.append(requests[index])
             of_kind.append([])
-        of_kind[kinds.index(likes[index])].append(index)
+        of_kind[kinds.index(requests[index])].append(index)
     found = []
     for number, (kind, indexes) in enumerate(zip(kinds, of_kind, strict=True)):
         states = {index: Status(group["tasks"][index]["status"]) for index in indexes}

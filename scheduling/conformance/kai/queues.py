@@ -43,7 +43,7 @@ def build_tree(
             id=name,
             parent=queues[name].get("parent") or CLUSTER,
             quotas=(
-                *(owned.quota(name, resource, flavor) for resource in UNITS),
+                *(owned.quota_of(name, resource, flavor) for resource in UNITS),
                 *(Quota(flavor=flavor, resource=resource, own_nominal=None) for resource in free),
             ),
         )
@@ -52,7 +52,7 @@ def build_tree(
     top = QuotaNode(
         id=CLUSTER,
         quotas=(
-            *(owned.rest(resource, capacity.get(resource, 0), flavor) for resource in UNITS),
+            *(owned.unowned_rest(resource, capacity.get(resource, 0), flavor) for resource in UNITS),
             *(Quota(flavor=flavor, resource=resource, own_nominal=None) for resource in free),
         ),
     )
@@ -71,7 +71,7 @@ def build_queues(queues: Mapping[str, Mapping[str, Any]], flavors: tuple[str, ..
 
 
 def capacity_of(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """What all nodes have together; instances count as whole cards."""
+    """Return the capacity of all nodes together; instances count as whole cards."""
     total = dict.fromkeys(UNITS, 0)
     for node in nodes.values():
         offered = node["allocatable"]
@@ -85,7 +85,7 @@ def capacity_of(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 
 class _Owned:
-    """What each queue deserves, may have at most, and owns itself."""
+    """The amounts that each queue deserves, may have at most, and owns itself."""
 
     def __init__(self, queues: Mapping[str, Mapping[str, Any]], *, limited: bool) -> None:
         self._queues = queues
@@ -94,7 +94,7 @@ class _Owned:
         for name in sorted(queues):
             self._children.setdefault(queues[name].get("parent") or CLUSTER, []).append(name)
 
-    def quota(self, name: str, resource: str, flavor: str) -> Quota:
+    def quota_of(self, name: str, resource: str, flavor: str) -> Quota:
         """One queue's limits for one resource."""
         deserved, limit = self._deserved(name, resource), self._limit(name, resource)
         whole = self._whole(name, resource)
@@ -102,8 +102,8 @@ class _Owned:
         room = None if limit is None or whole is None else max(0, limit - whole)
         return Quota(flavor=flavor, resource=resource, own_nominal=own, borrowing_limit=room)
 
-    def rest(self, resource: str, has: int, flavor: str) -> Quota:
-        """What the cluster has that no queue deserves."""
+    def unowned_rest(self, resource: str, has: int, flavor: str) -> Quota:
+        """Return the part of the cluster that no queue deserves."""
         own = max(0, has - self._below(CLUSTER, resource)) if self._limited else None
         return Quota(flavor=flavor, resource=resource, own_nominal=own)
 
@@ -111,7 +111,7 @@ class _Owned:
         return sum(self._whole(child, resource) or 0 for child in self._children.get(name, ()))
 
     def _whole(self, name: str, resource: str) -> Amount:
-        """What a queue and all below it own together."""
+        """Return what a queue and all below it own together."""
         deserved = self._deserved(name, resource)
         return None if deserved is None else max(deserved, self._below(name, resource))
 
@@ -120,7 +120,9 @@ class _Owned:
         return self._bound(name, resource) if found is None else found
 
     def _bound(self, name: str, resource: str) -> Amount:
-        """What deserving everything comes to: as much as the nearest limit upwards, if there is one."""
+        """Return the bound of a queue that deserves everything: the nearest limit upwards, if there is
+        one.
+        """
         at: str | None = name
         while at is not None and at in self._queues:
             limit = self._limit(at, resource)

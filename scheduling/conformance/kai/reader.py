@@ -11,7 +11,7 @@ from scheduling.conformance.errors import BadCase, Skipped
 from scheduling.conformance.kai.gangs import parse_seconds, read_gang
 from scheduling.conformance.kai.queues import build_queues, build_tree, capacity_of
 from scheduling.conformance.kai.requests import CARD_CORES, LEGACY_MIG, mig_amounts
-from scheduling.conformance.kai.world import STANDING, KaiGang, KaiTask, Status, World
+from scheduling.conformance.kai.world import ASSIGNED, KaiGang, KaiTask, Status, World
 from scheduling.engine import compute_demand
 from scheduling.engine.model import (
     Allocation,
@@ -40,7 +40,7 @@ NUMA_POLICIES = (
     NumaPolicy.SINGLE_NUMA_NODE,
 )
 OBSERVED = "kai.scheduler/numa-placement-observed"
-PLACED = (*STANDING, Status.RELEASING)
+PLACED = (*ASSIGNED, Status.RELEASING)
 
 Case = Mapping[str, Any]
 
@@ -122,7 +122,9 @@ def _flavor(
 def _legacy_nodes(
     groups: Sequence[Mapping[str, Any]], described: Mapping[str, Mapping[str, Any]]
 ) -> frozenset[str]:
-    """Where tasks stand that name their instances the old way: nobody knows which ones these are."""
+    """Return the nodes of tasks that name their instances the old way: it is unknown which instances these
+    are.
+    """
     return frozenset(
         entry["node"]
         for group in groups
@@ -224,17 +226,17 @@ def _settle(
 ) -> None:
     """Give every task with a place its cards: first those with numbered cards, then other shared ones,
     then whole cards."""
-    cards = _Cards(nodes)
-    standing = []
+    cards = _FreeCards(nodes)
+    placed = []
     for group in groups:
         gang = gangs[group["name"]]
         notes = described.get(group["name"], {}).get("Tasks", ())
         for number, (entry, task) in enumerate(zip(group["tasks"], gang.tasks, strict=True)):
             if task.status in PLACED and entry.get("node") in nodes:
                 note = notes[number].get("Annotations", {}) if number < len(notes) else {}
-                standing.append((entry, task, gang, note))
-    standing.sort(key=lambda found: _rank(found[0]))
-    for entry, task, gang, note in standing:
+                placed.append((entry, task, gang, note))
+    placed.sort(key=lambda found: _rank(found[0]))
+    for entry, task, gang, note in placed:
         role = next(role for role in gang.job.roles if role.name == task.role)
         task.hold = _allocation(gang, task, role.request, entry, flavor, cards, note)
 
@@ -252,7 +254,7 @@ def _allocation(
     request: Request,
     entry: Mapping[str, Any],
     flavor: Flavor,
-    cards: _Cards,
+    cards: _FreeCards,
     note: Mapping[str, str],
 ) -> Allocation:
     node = entry["node"]
@@ -270,7 +272,7 @@ def _allocation(
         node=node,
         cpu=request.cpu,
         memory=request.memory,
-        slices=() if request.gpu is None else cards.take(node, request.gpu, entry.get("gpuGroups", ())),
+        slices=() if request.gpu is None else cards.take_cards(node, request.gpu, entry.get("gpuGroups", ())),
         charges=charges,
         leaving=task.status is Status.RELEASING,
         zones=_observed(note),
@@ -289,7 +291,7 @@ def _observed(note: Mapping[str, str]) -> tuple[ZoneShare, ...]:
     )
 
 
-class _Cards:
+class _FreeCards:
     """The cards of all nodes while tasks are settled on them."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
@@ -297,7 +299,7 @@ class _Cards:
         self._taken: dict[str, set[str]] = {name: set() for name in nodes}
         self._groups: dict[tuple[str, str], Device] = {}
 
-    def take(self, node: str, asked: GpuRequest, groups: Sequence[str]) -> tuple[DeviceSlice, ...]:
+    def take_cards(self, node: str, asked: GpuRequest, groups: Sequence[str]) -> tuple[DeviceSlice, ...]:
         """The cards of one task: those of its groups, or the first free ones of its kind."""
         if groups:
             devices = [self._of_group(node, group) for group in groups]

@@ -1,4 +1,4 @@
-"""What a task of a case asks for, in the engine's words.
+"""The request of a task of a case, in the engine's words.
 
 cpu stays in milli, memory in bytes; a card has a thousand cores, so that fractions are exact. A fraction
 of a card takes cores alone; a request for so much GPU memory takes the share of cores that goes with it,
@@ -37,7 +37,7 @@ def mig_amounts(resources: Mapping[str, Any]) -> dict[str, int]:
 
 
 def gpus_of(profile: str) -> int:
-    """As how many cards KAI's queues count an instance."""
+    """Return as how many cards KAI's queues count an instance."""
     return int(profile.split("g.", 1)[0])
 
 

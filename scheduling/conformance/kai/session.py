@@ -34,7 +34,7 @@ from scheduling.engine.model import (
 )
 
 MANY = 2**31
-ALREADY_GONE = "(moved)"
+MOVED_AWAY = "(moved)"
 ACTIONS = {
     "allocate": ("allocate", "elastic"),
     "consolidation": ("consolidate",),
@@ -106,7 +106,7 @@ def build_config(world: World, action: str) -> EngineConfig:
 def build_snapshot(world: World, action: str, quotas: Iterable[QuotaNode], *, fixed: bool = True) -> Snapshot:
     """The world as the engine sees it, with these quotas. Without `fixed`, jobs that would be fixed once
     they ran do not take part."""
-    former = {f"{ALREADY_GONE}{task.job}": task.job for task in world.all_tasks() if task.former is not None}
+    former = {f"{MOVED_AWAY}{task.job}": task.job for task in world.all_tasks() if task.former is not None}
     held = [_seen(task, allocation) for task, allocation in world.all_allocations()]
     held += [task.hold for task in world.all_tasks() if task.former is not None and task.hold is not None]
     jobs = [job for gang in world.gangs.values() if (job := _job(world, gang, fixed=fixed)) is not None]
@@ -133,19 +133,21 @@ def _rights(action: str) -> PreemptionPolicy:
 
 
 def _seen(task: KaiTask, allocation: Allocation) -> Allocation:
-    """What a task on the move has not left yet is held in another name: its own stands for the new place."""
+    """Return the allocations as the engine sees them: the former place of a moving task is held in another
+    name, its own is the new place.
+    """
     if task.former is None:
         return allocation
-    return replace(allocation, job=f"{ALREADY_GONE}{allocation.job}")
+    return replace(allocation, job=f"{MOVED_AWAY}{allocation.job}")
 
 
 def _job(world: World, gang: KaiGang, *, fixed: bool) -> Job | None:
     """The job in its present state; None when nothing of it is left to run."""
-    stands = [task for task in gang.tasks if task.is_placed() or task.former is not None]
+    placed = [task for task in gang.tasks if task.is_placed() or task.former is not None]
     waits = [task for task in gang.tasks if task.status in (Status.PENDING, Status.PIPELINED)]
     leaves = [task for task in gang.tasks if task.status is Status.RELEASING]
     stuck = any(task.status is Status.STUCK for task in gang.tasks)
-    if stands:
+    if placed:
         state = JobState.LIVE
     elif leaves:
         state = JobState.LEAVING
@@ -158,7 +160,7 @@ def _job(world: World, gang: KaiGang, *, fixed: bool) -> Job | None:
         gang.job,
         state=state,
         preemptible=gang.job.preemptible and not stuck,
-        broken_since=world.now if broken is None and stands else broken,
+        broken_since=world.now if broken is None and placed else broken,
     )
 
 
@@ -167,12 +169,12 @@ def _claim(world: World, gang: KaiGang) -> Claim | None:
     if gang.claim is None:
         return None
     moving = {task.former.id for task in world.all_tasks() if task.former is not None}
-    leaving = (f"{ALREADY_GONE}{key}" if key in moving else key for key in gang.claim.leaving)
+    leaving = (f"{MOVED_AWAY}{key}" if key in moving else key for key in gang.claim.leaving)
     return replace(gang.claim, leaving=tuple(leaving))
 
 
 @dataclass(slots=True)
-class _Load:
+class _NodeLoad:
     cores: int = 0
     memory: int = 0
     holders: int = 0
@@ -182,7 +184,7 @@ class _Load:
 def _loaded(node: Node, held: Iterable[Allocation]) -> Node:
     """A node with what is held on it."""
     here = [allocation for allocation in held if allocation.node == node.id]
-    loads = {device.uuid: _Load() for device in node.devices}
+    loads = {device.uuid: _NodeLoad() for device in node.devices}
     zones = {zone.id: (zone.used_cpu, zone.used_memory) for zone in node.numa}
     for allocation in here:
         for part in allocation.slices:
@@ -206,7 +208,7 @@ def _loaded(node: Node, held: Iterable[Allocation]) -> Node:
     )
 
 
-def _with(device: Device, load: _Load) -> Device:
+def _with(device: Device, load: _NodeLoad) -> Device:
     return replace(
         device,
         used_cores=load.cores,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from scheduling.conformance.kai.compare import Comparison
+from scheduling.conformance.kai.compare import CaseComparison
 from scheduling.conformance.kai.reader import read_world
 from scheduling.conformance.kai.session import run_action
 from scheduling.conformance.kai.world import World
@@ -23,7 +23,7 @@ def check_case(case: Case) -> str | None:
     if case["kind"] == "single":
         for action in actions:
             run_action(world, action)
-        return Comparison(expected, world).first_difference() or _limits(case, world)
+        return CaseComparison(expected, world).first_difference() or _limits(case, world)
     return _rounds(case, world)
 
 
@@ -36,7 +36,10 @@ def _rounds(case: Case, world: World) -> str | None:
         if (line := _limits(case, world)) is not None:
             return f"{line} in round {number}"
         world.end_round(ROUND_S)
-        if number >= until and (line := Comparison(case["expected"], world).first_difference()) is not None:
+        if (
+            number >= until
+            and (line := CaseComparison(case["expected"], world).first_difference()) is not None
+        ):
             return f"{line} after round {number}"
         # Where nothing moved and nobody waits for time to pass, every further round is the same.
         if number >= until and world.current_state() == before and not world.waits_for_time():

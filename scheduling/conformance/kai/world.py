@@ -43,7 +43,7 @@ class Status(StrEnum):
     SUCCEEDED = "Succeeded"
 
 
-STANDING = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.STUCK)
+ASSIGNED = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.STUCK)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,12 +70,12 @@ class KaiTask:
 
     @property
     def node(self) -> str:
-        """Where it is, will be, or is noted to have been."""
+        """The node on which the task is, will be, or is noted to have been."""
         return self.noted if self.hold is None else self.hold.node
 
     def is_placed(self) -> bool:
         """Return whether the task has a placement and is not terminating."""
-        return self.status in STANDING
+        return self.status in ASSIGNED
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class World:
         return (doing, tuple(gang.claim for gang in self.gangs.values()))
 
     def waits_for_time(self) -> bool:
-        """Whether a job is to be judged otherwise merely because time passes."""
+        """Return whether a job is to be judged otherwise merely because time passes."""
         jobs = [gang.job for gang in self.gangs.values()]
         return any(job.broken_since is not None or job.preempts_after is not None for job in jobs)
 
@@ -182,8 +182,8 @@ class World:
 
     def _dismiss(self, decision: Decision) -> None:
         gang = self.gangs[decision.job]
-        told = [self._by_id[key] for key in decision.released] or [t for t in gang.tasks if t.is_placed()]
-        for task in told:
+        marked = [self._by_id[key] for key in decision.released] or [t for t in gang.tasks if t.is_placed()]
+        for task in marked:
             if task.status is not Status.RELEASING and task.hold is not None:
                 task.status, task.hold = Status.RELEASING, replace(task.hold, leaving=True)
                 self.evictions += 1

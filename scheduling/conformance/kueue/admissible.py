@@ -1,4 +1,4 @@
-"""What is checked of a head before anything is asked of quota: checks, namespace, limits of a namespace."""
+"""The checks of a head before quota is evaluated: checks, namespace, limits of a namespace."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ def _each(source: CaseFields) -> Iterator[tuple[str, int]]:
 
 
 def _above(amounts: Amounts, bounds: Amounts) -> bool:
-    """Whether one amount is above its bound; resources named on one side only do not count."""
+    """Return whether one amount is above its bound; resources named on one side only do not count."""
     return any(amounts[name] > bounds[name] for name in amounts if name in bounds)

@@ -134,8 +134,8 @@ def overall_reason(queue: Queue, got: Iterable[RoleAnswer]) -> str | None:
 
 def _role(job: Job, assignment: Assignment, got: RoleAssignment) -> RoleAnswer:
     request = next(role.request for role in job.roles if role.name == got.role)
-    alike = [role for role in assignment.roles if role.tries == got.tries]
-    chosen = {choice.flavor for role in alike for choice in role.choices.values()}
+    equal = [role for role in assignment.roles if role.tries == got.tries]
+    chosen = {choice.flavor for role in equal for choice in role.choices.values()}
     places = {choice.flavor for choice in got.choices.values()}
     numbers = {} if got.refusal is None else got.refusal.numbers
     uncovered = not got.choices and "resource" in numbers and "flavor" not in numbers
@@ -148,7 +148,7 @@ def _role(job: Job, assignment: Assignment, got: RoleAssignment) -> RoleAnswer:
             for name, choice in got.choices.items()
         },
         requests={
-            name: quantities.saturate(each * got.count)
+            name: quantities.cap_amount(each * got.count)
             for name, each in compute_demand(request, ANY_FLAVOR).items()
         },
         reasons=(("uncovered", numbers["resource"]),) if uncovered else _reasons(got.tries, chosen),
@@ -161,20 +161,22 @@ def _role(job: Job, assignment: Assignment, got: RoleAssignment) -> RoleAnswer:
 
 
 def _reasons(tries: tuple[FlavorTry, ...], chosen: set[str]) -> Reasons:
-    """What was short in the groups that do not simply fit; only in the last one where none would do."""
+    """Return the shortages in the groups that do not simply fit; only those of the last one where none
+    would do.
+    """
     by_group: dict[int, list[FlavorTry]] = {}
     for entry in tries:
         by_group.setdefault(entry.group, []).append(entry)
     if not chosen:
         by_group = {entry.group: by_group[entry.group] for entry in tries[-1:]}
-    told = [
+    reported = [
         _said(refusal)
         for entries in by_group.values()
         if not any(entry.flavor in chosen and entry.mode is AssignmentMode.FIT for entry in entries)
         for entry in entries
         for refusal in entry.refusals
     ]
-    return tuple(sorted(told, key=str))
+    return tuple(sorted(reported, key=str))
 
 
 def _merged(tries: tuple[FlavorTry, ...]) -> tuple[AttemptAnswer, ...]:
@@ -187,7 +189,7 @@ def _merged(tries: tuple[FlavorTry, ...]) -> tuple[AttemptAnswer, ...]:
 
 def _attempt(flavor: str, entries: list[FlavorTry]) -> AttemptAnswer:
     possible = [entry.mode for entry in entries if entry.mode in POSSIBLE]
-    told = {_said(refusal) for entry in entries for refusal in entry.refusals}
+    reported = {_said(refusal) for entry in entries for refusal in entry.refusals}
     no_fit = [
         WORDS[e.refusal.reason] for e in entries if e.mode is AssignmentMode.NO_FIT and e.refusal is not None
     ]
@@ -196,7 +198,7 @@ def _attempt(flavor: str, entries: list[FlavorTry]) -> AttemptAnswer:
         mode_name(min(entry.mode for entry in entries)),
         max(entry.borrow_level for entry in entries),
         POSSIBLE[min(possible)] if possible else None,
-        tuple(sorted(told, key=str)),
+        tuple(sorted(reported, key=str)),
         max(no_fit, key=GRAVITY.index, default=None),
     )
 
@@ -215,7 +217,7 @@ def _fact(sentence: str) -> Fact:
     if found := _EXCEEDS.fullmatch(sentence):
         resource, flavor = found[1], found[2]
         before, asked, limit = (quantities.parse_amount(found[n], resource) for n in (3, 4, 5))
-        return ("exceeds", flavor, resource, quantities.saturate(before + asked), limit)
+        return ("exceeds", flavor, resource, quantities.cap_amount(before + asked), limit)
     if found := _LACKS.fullmatch(sentence):
         return ("lacks", found[2], found[1], quantities.parse_amount(found[3], found[1]))
     for kind, pattern in _KINDS:

@@ -65,7 +65,7 @@ def _assigned(given: Mapping[str, Any], gates: Mapping[str, bool]) -> tuple[Queu
         setup.build_snapshot(used=used),
         queue,
         job,
-        oracle=_Told(given["preemptionOracle"]),
+        oracle=_GivenOracle(given["preemptionOracle"]),
         fair=bool(given.get("fairSharing")),
         replaced=_replaced(given.get("replacedWorkloadSlice")),
         counts=_counts(job, given.get("counts")),
@@ -74,7 +74,7 @@ def _assigned(given: Mapping[str, Any], gates: Mapping[str, bool]) -> tuple[Queu
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _GivenOracle:
     """A simulated preemption whose answers are given."""
 
     given: Mapping[str, Any]
@@ -142,8 +142,9 @@ def _role(wanted: Mapping[str, Any], got: RoleAnswer) -> str | None:
 
 
 def _attempts(what: str, wanted: list[AttemptAnswer], got: tuple[AttemptAnswer, ...]) -> str | None:
-    """With a fitting flavor, what was tried must be expected; otherwise what is expected must have been
-    tried."""
+    """Check the attempts: with a fitting flavor each must be expected; otherwise each expected one must
+    occur.
+    """
     if any(entry.mode == "Fit" for entry in got):
         missing = [entry for entry in got if not any(_same(expected, entry) for expected in wanted)]
         # Tables leave attempts out where they are of no interest.

@@ -17,7 +17,7 @@ from scheduling.conformance.kueue.pending import Bar, Heaps, lined_up
 from scheduling.conformance.kueue.preemption import NORMATIVE, REASONS
 from scheduling.conformance.kueue.scheduler.action import with_cycle
 from scheduling.conformance.kueue.scheduler.options import CycleOptions
-from scheduling.conformance.kueue.tas_nodes import nodes
+from scheduling.conformance.kueue.tas_nodes import read_nodes
 from scheduling.conformance.kueue.topology import options_from
 from scheduling.conformance.kueue.topology_aware import TopologyState
 from scheduling.conformance.kueue.transformations import read_transformation
@@ -62,12 +62,12 @@ class Cycles:
     """One case's scheduler. Everything public is what stands after `run`."""
 
     def __init__(self, given: Mapping[str, Any], gates: Mapping[str, bool]) -> None:
-        self._given, self._gates = tas_passes.prepared(given, gates), gates
+        self._given, self._gates = tas_passes.prepare_setup(given, gates), gates
         given = self._given
         self._now = parse_time(CaseFields(given, "case:"), "now")
         self._objects = {_key(entry): entry for entry in given["workloads"]}
         self._setup = self._read()
-        self._nodes = tuple(nodes(given.get("nodes", ()), given.get("pods", ())))
+        self._nodes = tuple(read_nodes(given.get("nodes", ()), given.get("pods", ())))
         self._levels = {
             flavor.id: flavor.topology[-1:] if flavor.topology[-1] == HOST else flavor.topology
             for flavor in self._setup.flavors
@@ -84,7 +84,7 @@ class Cycles:
             for key in self._jobs
             if self._jobs[key].admitted_at is not None
         }
-        self._settled = {key for key in self._jobs if tas_passes.settled(self.statuses[key])}
+        self._settled = {key for key in self._jobs if tas_passes.is_settled(self.statuses[key])}
         self.preempted: dict[str, str] = {}
         self.events: list[Event] = []
         self.skipped: Counter[str] = Counter()
@@ -148,7 +148,7 @@ class Cycles:
             unplaced=frozenset(
                 job.id
                 for job in held
-                if job.queue not in self._setup.elsewhere and tas_passes.unplaced(self.statuses[job.id])
+                if job.queue not in self._setup.elsewhere and tas_passes.is_unplaced(self.statuses[job.id])
             ),
             lost_nodes={
                 job.id: tas_passes.lost_nodes(self._objects[job.id], self.statuses[job.id], self._gates)
@@ -193,7 +193,7 @@ class Cycles:
             yield replace(usage, consumed=consumed)
 
     def _lines(self) -> Heaps:
-        heaps = Heaps(self._setup, self._objects, alike=self._gate("SchedulingEquivalenceHashing"))
+        heaps = Heaps(self._setup, self._objects, equivalent=self._gate("SchedulingEquivalenceHashing"))
         keys = tuple(lined_up(self._setup))
         heaps.enqueue_pending(
             {key: self._jobs[key].queue for key in keys}, {key: self._ready(key) for key in keys}
@@ -252,7 +252,7 @@ class Cycles:
         )
 
     def _gate_closed(self, key: str) -> bool:
-        """Whether a preemption gate is closed; one without a position is."""
+        """Return whether a preemption gate is closed; one without a position is."""
         if not self._gate("MultiKueueOrchestratedPreemption", default=False):
             return False
         workload = self._objects[key]
@@ -330,7 +330,7 @@ class Cycles:
         for held in decision.released:
             del self._allocations[held]
         self._allocations.update((held.id, held) for held in decision.allocations)
-        tas_passes.placed(self.statuses[key], decision.allocations, self._levels)
+        tas_passes.note_places(self.statuses[key], decision.allocations, self._levels)
         if not status.is_admitted(self.statuses[key]):
             status.sync_admitted(self.statuses[key])
             self.events.append((key, "Normal", "Admitted"))
@@ -363,9 +363,9 @@ class Cycles:
             status.set_gated(self.statuses[turn.job])
 
     def _waits(self, key: str, reason: str) -> None:
-        told = reason if self._gate("UnadmittedWorkloadsObservability") else "Pending"
-        status.set_waiting(self.statuses[key], told)
-        self.events.append((key, "Warning", told))
+        reported = reason if self._gate("UnadmittedWorkloadsObservability") else "Pending"
+        status.set_waiting(self.statuses[key], reported)
+        self.events.append((key, "Warning", reported))
 
 
 def _reason(turn: JobEvaluation, outcome: JobOutcome) -> str:
@@ -397,7 +397,7 @@ def _admission(
         for held in decision.allocations
     ]
     for part, held in zip(parts, decision.allocations, strict=True):
-        tas_passes.place(part, held, levels, on_order)
+        tas_passes.write_places(part, held, levels, on_order)
     return {"clusterQueue": queue.id, "podSetAssignments": parts}
 
 

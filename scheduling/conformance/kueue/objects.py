@@ -39,7 +39,7 @@ Used = Mapping[FlavorResource, int]
 
 
 class Aside(StrEnum):
-    """Why a workload is not looked at."""
+    """The reason for which a workload is not evaluated."""
 
     FINISHED = "finished"
     DEACTIVATED = "deactivated"
@@ -52,7 +52,7 @@ class Aside(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What was read.
+    """The objects that were read.
 
     `inactive` says of each ClusterQueue that admits nothing why; its queue is on hold. `aside` says of
     each workload that is not looked at why: those without a queue, and the finished, are not among
@@ -110,7 +110,7 @@ def read_setup(objects: Objects, reading: WorkloadReading | None = None) -> Setu
     Raises:
         ObjectError: naming kind, object and field of what cannot be read.
     """
-    return _Reader(objects, reading or WorkloadReading()).setup()
+    return _ObjectReader(objects, reading or WorkloadReading()).build_setup()
 
 
 def build_pending_job(value: Mapping[str, Any], queue: Queue, reading: WorkloadReading | None = None) -> Job:
@@ -130,7 +130,7 @@ def flavor_resource(key: str) -> FlavorResource:
     return FlavorResource(name, resource)
 
 
-class _Reader:
+class _ObjectReader:
     """One pass over the objects."""
 
     def __init__(self, objects: Objects, reading: WorkloadReading) -> None:
@@ -167,7 +167,7 @@ class _Reader:
         self._inactive = self._find_inactive()
         self._queues = {name: self._queue(name) for name in self._cluster_queues}
 
-    def setup(self) -> Setup:
+    def build_setup(self) -> Setup:
         workloads = [KueueWorkload(source, self._reading) for source in self._all("workloads", "Workload")]
         for workload in workloads:
             self._take(workload)

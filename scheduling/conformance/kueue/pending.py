@@ -20,7 +20,7 @@ LIKE_FAIL_TOO = (Verdict.NO_FIT, Verdict.NO_ROOM, Verdict.NO_VICTIMS)
 
 
 class Bar(StrEnum):
-    """Why a head is sent back before anything is asked of quota."""
+    """The reason for which a head is sent back before quota is evaluated."""
 
     NAMESPACE = "namespace"
     CHECKS = "checks"
@@ -33,7 +33,7 @@ class Heaps:
 
     setup: Setup
     objects: Mapping[str, Mapping[str, Any]]
-    alike: bool = True
+    equivalent: bool = True
     active: dict[str, dict[str, None]] = field(default_factory=dict)
     parked: dict[str, dict[str, None]] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class Heaps:
         if turn.more_flavors and turn.verdict in LIKE_FAIL_TOO:
             return
         self._park(queue.id, turn.job)
-        if self.alike and turn.verdict in LIKE_FAIL_TOO:
+        if self.equivalent and turn.verdict in LIKE_FAIL_TOO:
             shape = self._shape(turn.job)
             for key in list(self.active.get(queue.id, {})):
                 if self._shape(key) == shape:

@@ -48,8 +48,9 @@ def build_role(source: CaseFields, each: Mapping[str, int], *, ended: int, elast
 
 
 def build_request(each: Mapping[str, int], offered: Mapping[str, int] | None = None) -> Request:
-    """What one pod asks for. `offered` is what it takes from its node; anything beyond that, and what is
-    named with an amount of zero, is charged only."""
+    """Return the request of one pod. `offered` is what it takes from its node; anything beyond that, and
+    what is named with an amount of zero, is charged only.
+    """
     on_node = {name: each[name] for name in each if each[name] and (offered is None or name in offered)}
     plain = (quantities.CPU, MEMORY)
     return Request(
@@ -195,7 +196,7 @@ def _sum(parts: Iterable[Amounts]) -> Amounts:
     total: Amounts = {}
     for part in parts:
         for name, number in part.items():
-            total[name] = quantities.saturate(total.get(name, 0) + number)
+            total[name] = quantities.cap_amount(total.get(name, 0) + number)
     return total
 
 

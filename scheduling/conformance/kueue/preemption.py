@@ -76,7 +76,7 @@ _GATES = frozenset(
 
 def check_preemption(case: Case) -> str | None:
     """The set of targets with their reasons, and which of them were told to leave before."""
-    found = targets(case)
+    found = list_targets(case)
     evicted = {name for name, (_, already) in found.items() if already}
     reasons = {name: reason for name, (reason, already) in found.items() if not already}
     got = (reasons, sorted(evicted), len(found))
@@ -89,7 +89,7 @@ def check_preemption(case: Case) -> str | None:
     return None if got == wanted else f"expected {wanted}, got {got}"
 
 
-def targets(case: Case, options: PreemptionOptions = NORMATIVE) -> dict[str, tuple[str, bool]]:
+def list_targets(case: Case, options: PreemptionOptions = NORMATIVE) -> dict[str, tuple[str, bool]]:
     """Workload key to reason, and whether it was leaving already."""
     given = case["input"]
     reading = _reading(case)

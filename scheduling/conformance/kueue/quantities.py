@@ -68,10 +68,10 @@ def parse_thousandths(text: str | int) -> int:
     return _whole(value_of(text) * 1000)
 
 
-def saturate(number: int) -> int:
+def cap_amount(number: int) -> int:
     """A sum or product of amounts, at most `CEILING`."""
     return min(number, CEILING)
 
 
 def _whole(number: Decimal) -> int:
-    return saturate(int(number.to_integral_value(rounding=ROUND_CEILING)))
+    return cap_amount(int(number.to_integral_value(rounding=ROUND_CEILING)))

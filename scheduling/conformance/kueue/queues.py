@@ -163,7 +163,7 @@ def _never_ends(start: str, known: Mapping[str, QuotaNode]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What else exists. None means that nobody said, so nothing can be missing."""
+    """The other objects that exist. None means that they are not known, so nothing can be missing."""
 
     flavors: Collection[str] | None = None
     topologies: Collection[str] | None = None

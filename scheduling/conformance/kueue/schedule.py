@@ -18,7 +18,7 @@ from scheduling.conformance.errors import Skipped
 from scheduling.conformance.kueue import quantities
 from scheduling.conformance.kueue.cycles import Cycles
 from scheduling.conformance.kueue.status import conditions_of
-from scheduling.conformance.kueue.topology_objects import placement
+from scheduling.conformance.kueue.topology_objects import read_placement
 
 Case = Mapping[str, Any]
 Named = Mapping[str, Any]
@@ -125,7 +125,7 @@ def _admission(given: Named | None) -> Any:
         }
         flavors = {name: flavor for name, flavor in part.get("flavors", {}).items() if usage.get(name)}
         used = {name: amount for name, amount in usage.items() if amount and name in flavors}
-        places = placement(part.get("topologyAssignment"))
+        places = read_placement(part.get("topologyAssignment"))
         podsets[part["name"]] = (
             part.get("count", 0),
             flavors,

@@ -16,12 +16,12 @@ def conditions_of(status: Mapping[str, Any]) -> dict[str, Condition]:
 
 
 def holds_quota(status: Mapping[str, Any]) -> bool:
-    """Whether quota is reserved for it."""
+    """Return whether quota is reserved for it."""
     return conditions_of(status).get("QuotaReserved", ("", ""))[0] == "True"
 
 
 def puts_off(status: Mapping[str, Any]) -> bool:
-    """Whether the places of some PodSet are still to be found."""
+    """Return whether the places of some PodSet are still to be found."""
     return any(
         part.get("delayedTopologyRequest") == "Pending" and not part.get("topologyAssignment")
         for part in (status.get("admission") or {}).get("podSetAssignments", ())
@@ -84,5 +84,5 @@ def is_admitted(status: Mapping[str, Any]) -> bool:
 
 
 def _set(status: Status, kind: str, value: str, reason: str) -> None:
-    kept = [entry for entry in status.get("conditions", ()) if entry["type"] != kind]
-    status["conditions"] = [*kept, {"type": kind, "status": value, "reason": reason}]
+    others = [entry for entry in status.get("conditions", ()) if entry["type"] != kind]
+    status["conditions"] = [*others, {"type": kind, "status": value, "reason": reason}]

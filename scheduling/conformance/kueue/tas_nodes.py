@@ -7,31 +7,37 @@ from typing import Any
 
 from scheduling.conformance.kueue import quantities
 from scheduling.conformance.kueue.podsets import MEMORY, PODS
-from scheduling.conformance.kueue.topology_objects import added, amounts, occupants, topology_node, usable
+from scheduling.conformance.kueue.topology_objects import (
+    add_amounts,
+    is_usable,
+    pod_amounts,
+    read_amounts,
+    topology_node,
+)
 from scheduling.engine.model import Extended, Node
 
 Object = Mapping[str, Any]
 PLAIN = (quantities.CPU, MEMORY, PODS)
 
 
-def nodes(objects: Iterable[Object], pods: Iterable[Object]) -> Iterator[Node]:
+def read_nodes(objects: Iterable[Object], pods: Iterable[Object]) -> Iterator[Node]:
     """Each node with what such pods use of it. Amounts are in canonical units, memory in bytes."""
     used: dict[str, dict[str, int]] = {}
-    for name, held in occupants(pods):
-        used[name] = added(used.get(name, {}), held)
+    for name, held in pod_amounts(pods):
+        used[name] = add_amounts(used.get(name, {}), held)
     for entry in objects:
         yield _node(entry, used.get(entry["metadata"]["name"], {}))
 
 
 def _node(entry: Object, used: Mapping[str, int]) -> Node:
     known = topology_node(entry)
-    offered = amounts((entry.get("status") or {}).get("allocatable"))
+    offered = read_amounts((entry.get("status") or {}).get("allocatable"))
     return Node(
         id=known.name,
         name=known.name,
         labels=dict(entry["metadata"].get("labels") or {}),
         taints=known.taints,
-        ready=usable(entry),
+        ready=is_usable(entry),
         cpu=offered.get(quantities.CPU, 0),
         memory=offered.get(MEMORY, 0),
         pods=offered.get(PODS, 0),

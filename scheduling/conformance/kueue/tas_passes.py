@@ -11,7 +11,7 @@ from typing import Any
 
 from scheduling.conformance.kueue.status import conditions_of, holds_quota, puts_off
 from scheduling.conformance.kueue.topology_aware import DomainAllocation
-from scheduling.conformance.kueue.topology_objects import assignment
+from scheduling.conformance.kueue.topology_objects import build_assignment
 from scheduling.engine.model import Allocation
 
 Object = Mapping[str, Any]
@@ -22,8 +22,8 @@ PENDING, READY = "Pending", "Ready"
 GROUPED = "kueue.x-k8s.io/is-group-workload"
 
 
-def unplaced(status: Object) -> bool:
-    """Whether it waits for places, and everything else is ready."""
+def is_unplaced(status: Object) -> bool:
+    """Return whether it waits for places, and everything else is ready."""
     checks = status.get("admissionChecks", ())
     ready = bool(checks) and all(check.get("state") == READY for check in checks)
     return _awake(status) and ready and puts_off(status)
@@ -42,7 +42,7 @@ def lost_nodes(workload: Object, status: Object, gates: Mapping[str, bool]) -> t
 
 
 def single_pod(workload: Object) -> bool:
-    """Whether a workload is one pod by itself, which lives and dies where it runs."""
+    """Return whether a workload is one pod by itself, which lives and dies where it runs."""
     metadata = workload.get("metadata") or {}
     owners = metadata.get("ownerReferences") or []
     grouped = (metadata.get("annotations") or {}).get(GROUPED) == "true"
@@ -51,7 +51,7 @@ def single_pod(workload: Object) -> bool:
     return bool(owners[0].get("kind") == "Pod" and owners[0].get("apiVersion") == "v1")
 
 
-def updated(workload: Object) -> Object:
+def update_pods(workload: Object) -> Object:
     """A workload that holds quota, with what its ready admission checks ask of its pods."""
     status = workload.get("status") or {}
     changes = [
@@ -60,7 +60,7 @@ def updated(workload: Object) -> Object:
         if check.get("state") == READY
         for change in check.get("podSetUpdates", ())
     ]
-    if not changes or not unplaced(status):
+    if not changes or not is_unplaced(status):
         return workload
     copied = copy.deepcopy(dict(workload))
     for podset in copied["spec"]["podSets"]:
@@ -77,33 +77,33 @@ def _merge(pod: dict[str, Any], change: Object) -> None:
         pod["tolerations"] = [*(pod.get("tolerations") or ()), *change["tolerations"]]
 
 
-def place(part: dict[str, Any], held: Allocation, levels: Levels, on_order: Iterable[str]) -> None:
+def write_places(part: dict[str, Any], held: Allocation, levels: Levels, on_order: Iterable[str]) -> None:
     """Write into a PodSet's assignment where it stands, or that this is put off."""
     if isinstance(held, DomainAllocation) and held.domains:
-        part["topologyAssignment"] = assignment(levels[held.flavor], held.domains)
+        part["topologyAssignment"] = build_assignment(levels[held.flavor], held.domains)
         if part.get("delayedTopologyRequest") == PENDING:
             part["delayedTopologyRequest"] = READY
     elif part["count"] and held.flavor in levels and held.flavor in on_order:
         part["delayedTopologyRequest"] = PENDING
 
 
-def placed(status: Status, allocations: Iterable[Allocation], levels: Levels) -> None:
+def note_places(status: Status, allocations: Iterable[Allocation], levels: Levels) -> None:
     """Pods of a workload that holds quota got places; what was lost is forgotten."""
     held = {allocation.role: allocation for allocation in allocations}
     for part in status["admission"]["podSetAssignments"]:
         found = held.get(part["name"])
         if isinstance(found, DomainAllocation) and found.domains:
-            part["topologyAssignment"] = assignment(levels[found.flavor], found.domains)
+            part["topologyAssignment"] = build_assignment(levels[found.flavor], found.domains)
             if part.get("delayedTopologyRequest") == PENDING:
                 part["delayedTopologyRequest"] = READY
     status.pop("unhealthyNodes", None)
 
 
-def prepared(given: Object, gates: Mapping[str, bool]) -> Object:
+def prepare_setup(given: Object, gates: Mapping[str, bool]) -> Object:
     """A set-up as the scheduler sees it: without topologies where it heeds none, and with what admission
     checks ask of pods that are about to get their places."""
     if gates.get("TopologyAwareScheduling", True):
-        return {**given, "workloads": [updated(entry) for entry in given["workloads"]]}
+        return {**given, "workloads": [update_pods(entry) for entry in given["workloads"]]}
     flavors = [
         {**flavor, "spec": {k: v for k, v in (flavor.get("spec") or {}).items() if k != "topologyName"}}
         for flavor in given.get("resourceFlavors", ())
@@ -111,13 +111,13 @@ def prepared(given: Object, gates: Mapping[str, bool]) -> Object:
     return {**given, "resourceFlavors": flavors}
 
 
-def settled(status: Object) -> bool:
-    """Whether it was admitted before and stands on healthy nodes: the cycle has nothing to do with it."""
+def is_settled(status: Object) -> bool:
+    """Return whether it was admitted before and is on healthy nodes: the cycle has nothing to do with it."""
     admitted = conditions_of(status).get("Admitted", ("", ""))[0] == "True"
     return admitted and not status.get("unhealthyNodes")
 
 
 def _awake(status: Object) -> bool:
-    told = conditions_of(status)
-    away = any(told.get(kind, ("", ""))[0] == "True" for kind in ("Evicted", "Finished"))
+    conditions = conditions_of(status)
+    away = any(conditions.get(kind, ("", ""))[0] == "True" for kind in ("Evicted", "Finished"))
     return holds_quota(status) and not away

@@ -67,40 +67,40 @@ def run_case(case: Case) -> list[dict[str, Any]]:
     nodes = objects.flavor_nodes(given.get("nodes") or (), given.get("nodeLabels"))
     tree = topology.build_tree(given["levels"], nodes)
     stock = topology.Stock(tree, nodes)
-    for node, held in objects.occupants(given.get("pods") or ()):
-        stock.occupy(node, held)
-    stock.hold(_usages(given.get("priorOwnUsage")))
+    for node, held in objects.pod_amounts(given.get("pods") or ()):
+        stock.occupy_node(node, held)
+    stock.hold_usages(_usages(given.get("priorOwnUsage")))
     assumed: list[topology.Usage] = []
     if tree.leaves_are_nodes and gates["TASHandleOverlappingFlavors"]:
         # Flavors that share nodes see each other's usage there; groups of nodes are each flavor's own.
-        stock.hold(_usages(given.get("priorFlavorUsage")))
+        stock.hold_usages(_usages(given.get("priorFlavorUsage")))
         assumed = _aggregated(given.get("aggregatedDomainUsages"))
     placer = topology.DomainGangPlacer(stock, options_from(case.get("gates")), assumed=assumed)
     requests = [_request(podset) for podset in given["podSets"]]
     workload = given.get("workload") or {}
     if (workload.get("status") or {}).get("unhealthyNodes"):
         pinned = gates["SkipReassignmentForPodOwnedWorkloads"] and single_pod(workload)
-        outcomes = replaced(placer, tree, requests, workload["status"], pinned=pinned)
+        outcomes = replace_failed(placer, tree, requests, workload["status"], pinned=pinned)
     else:
-        outcomes = placer.place(requests)
+        outcomes = placer.place_roles(requests)
     return [_shown(request.name, outcomes.get(request.name)) for request in requests]
 
 
-def expected(case: Case) -> list[dict[str, Any]]:
-    """What the table asks for."""
+def expected_podsets(case: Case) -> list[dict[str, Any]]:
+    """Return the expectations of the table."""
     found: list[dict[str, Any]] = case["expected"]["podSets"]
     return found
 
 
-def matches(case: Case) -> str | None:
+def find_difference(case: Case) -> str | None:
     """None when the case passes, else the first podset that differs."""
-    for got, wanted in zip(run_case(case), expected(case), strict=True):
+    for got, wanted in zip(run_case(case), expected_podsets(case), strict=True):
         if got != wanted:
             return f"{wanted.get('podSetName')!r}: got {got}, expected {wanted}"
     return None
 
 
-TABLES: dict[str, Callable[[Case], str | None]] = {"TestFindTopologyAssignments": matches}
+TABLES: dict[str, Callable[[Case], str | None]] = {"TestFindTopologyAssignments": find_difference}
 
 
 def failure_text(failure: topology.Failure, name: str) -> str:
@@ -127,7 +127,7 @@ def _no_room_text(failure: topology.Failure, name: str) -> str:
         text = f'topology "{name}" allows to fit only {failure.fitting} out of {failure.needed} {unit}'
     else:
         text = f'topology "{name}" doesn\'t allow to fit any of {failure.needed} {unit}'
-    if not failure.exclusions.any():
+    if not failure.exclusions.has_any():
         return text
     reasons = ", ".join(_exclusion_texts(failure.exclusions))
     return f"{text}. Total nodes: {failure.exclusions.leaves}; excluded: {reasons}"
@@ -155,18 +155,18 @@ def _request(podset: Mapping[str, Any]) -> topology.RoleRequest:
     return topology.RoleRequest(
         name=podset.get("podSetName", ""),
         tasks=podset.get("count", 0),
-        per_task=objects.added(podset.get("requests") or {}, {"pods": 1}),
+        per_task=objects.add_amounts(podset.get("requests") or {}, {"pods": 1}),
         mode=mode,
         level=level,
         layers=layers,
         rules=objects.placement_rules(podset.get("nodeSelector"), affinity, podset.get("tolerations")),
-        preferences=objects.preferences(affinity),
+        preferences=objects.read_preferences(affinity),
         companions=podset.get("podSetGroupName"),
-        previous=objects.placement(podset.get("previousAssignment")),
+        previous=objects.read_placement(podset.get("previousAssignment")),
     )
 
 
-def replaced(
+def replace_failed(
     placer: topology.DomainGangPlacer,
     tree: topology.TopologyTree,
     requests: list[topology.RoleRequest],
@@ -177,10 +177,12 @@ def replaced(
     """New places for what stood on the failed node. A pod that cannot move stays where it is."""
     failed = status["unhealthyNodes"][0]["name"]
     admitted = (status.get("admission") or {}).get("podSetAssignments") or ()
-    standing = {podset["name"]: objects.placement(podset.get("topologyAssignment")) for podset in admitted}
+    placements = {
+        podset["name"]: objects.read_placement(podset.get("topologyAssignment")) for podset in admitted
+    }
     outcomes: dict[str, topology.RoleOutcome] = {}
     for request in requests:
-        existing = standing.get(request.name)
+        existing = placements.get(request.name)
         if existing is None:
             continue
         if pinned:
@@ -201,7 +203,7 @@ def _usages(listed: Any) -> list[topology.Usage]:
     return [
         topology.Usage(
             tuple(item["Values"]),
-            objects.added(item.get("SinglePodRequests") or {}, {"pods": 1}),
+            objects.add_amounts(item.get("SinglePodRequests") or {}, {"pods": 1}),
             item["Count"],
         )
         for item in listed or ()

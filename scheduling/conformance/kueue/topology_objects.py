@@ -41,18 +41,18 @@ _BY_TOPOLOGY = tuple(
 )
 
 
-def amounts(listed: Mapping[str, str | int] | None) -> Amounts:
+def read_amounts(listed: Mapping[str, str | int] | None) -> Amounts:
     """A resource list in whole units."""
     return {name: quantities.parse_amount(quantity, name) for name, quantity in (listed or {}).items()}
 
 
-def added(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
+def add_amounts(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
     """The sum, resource by resource."""
     return {name: first.get(name, 0) + second.get(name, 0) for name in [*first, *second]}
 
 
-def usable(node: Object) -> bool:
-    """Whether a node is ready and not cordoned."""
+def is_usable(node: Object) -> bool:
+    """Return whether a node is ready and not cordoned."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
     return ready and not (node.get("spec") or {}).get("unschedulable")
@@ -64,7 +64,7 @@ def topology_node(node: Object) -> topology.TopologyNode:
     return topology.TopologyNode(
         name=name,
         labels={**(node["metadata"].get("labels") or {}), _NAME_FIELD: name},
-        allocatable=amounts((node.get("status") or {}).get("allocatable")),
+        allocatable=read_amounts((node.get("status") or {}).get("allocatable")),
         taints=tuple(
             Taint(taint["key"], taint.get("value", ""), TaintEffect(taint["effect"]))
             for taint in (node.get("spec") or {}).get("taints") or ()
@@ -74,20 +74,20 @@ def topology_node(node: Object) -> topology.TopologyNode:
 
 def flavor_nodes(nodes: Iterable[Object], labels: Mapping[str, str] | None) -> list[topology.TopologyNode]:
     """The usable nodes that carry a flavor's labels."""
-    found = [topology_node(node) for node in nodes if usable(node)]
+    found = [topology_node(node) for node in nodes if is_usable(node)]
     wanted = (labels or {}).items()
     return [node for node in found if all(node.labels.get(key) == value for key, value in wanted)]
 
 
-def occupants(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
-    """What pods hold that are on a node and have not ended, each with its node.
+def pod_amounts(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
+    """Return the amounts of pods that are on a node and have not ended, each with its node.
 
     Pods of workloads that were placed by topology are left out: their workload stands for them.
     """
     return [
         (
             pod["spec"]["nodeName"],
-            added(podsets.pod_requests(CaseFields(pod["spec"], "Pod: spec")), {"pods": 1}),
+            add_amounts(podsets.pod_requests(CaseFields(pod["spec"], "Pod: spec")), {"pods": 1}),
         )
         for pod in pods
         if pod["spec"].get("nodeName")
@@ -96,7 +96,7 @@ def occupants(pods: Iterable[Object]) -> list[tuple[str, Amounts]]:
     ]
 
 
-def tolerations(objects: Iterable[Object] | None) -> tuple[Toleration, ...]:
+def read_tolerations(objects: Iterable[Object] | None) -> tuple[Toleration, ...]:
     """Tolerations of a pod or flavor."""
     return tuple(podsets.read_toleration(CaseFields(item, "toleration")) for item in objects or ())
 
@@ -104,18 +104,18 @@ def tolerations(objects: Iterable[Object] | None) -> tuple[Toleration, ...]:
 def placement_rules(
     selector: Mapping[str, str] | None, affinity: Object | None, tolerated: Iterable[Object] | None
 ) -> PlacementRules:
-    """Where pods may run. Required affinity without a usable term allows no node."""
+    """Return the rules about where pods may run. Required affinity without a usable term allows no node."""
     required = (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     terms = () if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ())) or ((),)
     return PlacementRules(
-        node_selector=dict(selector or {}), node_affinity=terms, tolerations=tolerations(tolerated)
+        node_selector=dict(selector or {}), node_affinity=terms, tolerations=read_tolerations(tolerated)
     )
 
 
-def preferences(affinity: Object | None) -> tuple[topology.Preference, ...]:
+def read_preferences(affinity: Object | None) -> tuple[topology.NodePreference, ...]:
     """Preferred node affinity."""
     wishes = (affinity or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-    return tuple(topology.Preference(wish["weight"], _term(wish["preference"])) for wish in wishes)
+    return tuple(topology.NodePreference(wish["weight"], _term(wish["preference"])) for wish in wishes)
 
 
 def _term(term: Object) -> tuple[Expression, ...]:
@@ -143,7 +143,7 @@ def topology_rule(request: Object | None) -> tuple[TopologyMode, str | None, tup
     return TopologyMode.UNCONSTRAINED, None, layers
 
 
-def placement(assignment: Object | None) -> topology.Placement | None:
+def read_placement(assignment: Object | None) -> topology.Placement | None:
     """A topology assignment of the v1beta2 API, whose domains are kept compressed in slices."""
     if assignment is None:
         return None
@@ -156,8 +156,8 @@ def placement(assignment: Object | None) -> topology.Placement | None:
     return topology.Placement(tuple(assignment["levels"]), tuple(shares))
 
 
-def assignment(levels: Sequence[str], domains: Sequence[DomainTasks]) -> dict[str, Any]:
-    """Where tasks stand as a topology assignment of the v1beta2 API, in one slice."""
+def build_assignment(levels: Sequence[str], domains: Sequence[DomainTasks]) -> dict[str, Any]:
+    """Return the places of tasks as a topology assignment of the v1beta2 API, in one slice."""
     columns = [[part.domain[index] for part in domains] for index in range(len(levels))]
     return {
         "levels": list(levels),

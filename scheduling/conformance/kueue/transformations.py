@@ -51,9 +51,9 @@ def transform_amounts(amounts: Mapping[str, int], rules: Iterable[Transformation
             result.pop(rule.resource, None)
         for name, each in rule.outputs:
             more[name] = more.get(name, Fraction(0)) + given * each
-    return result | {name: quantities.saturate(result.get(name, 0) + ceil(more[name])) for name in more}
+    return result | {name: quantities.cap_amount(result.get(name, 0) + ceil(more[name])) for name in more}
 
 
 def _unit(resource: str) -> int:
-    """How many canonical units a whole one has."""
+    """Return how many canonical units a whole one has."""
     return 1000 if resource == quantities.CPU else 1

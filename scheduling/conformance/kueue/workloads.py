@@ -12,7 +12,7 @@ from scheduling.conformance.fields import CaseFields
 from scheduling.conformance.kueue import quantities
 from scheduling.conformance.kueue.podsets import PODS, Amounts, build_footprint, build_role, pod_requests
 from scheduling.conformance.kueue.topology_aware import DomainAllocation, DomainTasks
-from scheduling.conformance.kueue.topology_objects import placement
+from scheduling.conformance.kueue.topology_objects import read_placement
 from scheduling.conformance.kueue.transformations import Transformation, transform_amounts
 from scheduling.engine.model import Allocation, Charge, Instant, Job, JobState, Queue, Role
 
@@ -70,12 +70,12 @@ class KueueWorkload:
 
     @property
     def active(self) -> bool:
-        """Whether its owner wants it to run."""
+        """True if its owner wants it to run."""
         return self._source.read_object("spec").read_flag("active", True)
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended for good."""
+        """True if it has ended permanently."""
         return self.find_condition("Finished") is not None
 
     @property
@@ -125,13 +125,14 @@ class KueueWorkload:
         )
 
     def build_allocations(self, queue: str, aware: Collection[str], *, leaving: bool) -> Iterator[Allocation]:
-        """What each of its PodSets holds of the queue's quota, summed over the pods, and in which domains
-        of the topology-`aware` flavors they run."""
+        """Return the quota that each of its PodSets holds, summed over the pods, and the domains of the
+        topology-`aware` flavors in which they run.
+        """
         for podset, part in zip(self._podsets(), self.pod_sets(), strict=True):
             flavors = {**part.flavors}
             chosen = [flavors[name] for name in sorted(flavors)]
             chosen = [name for name in chosen if name in aware] or chosen
-            standing = placement(self._assigned(part.name).value.get("topologyAssignment"))
+            placed = read_placement(self._assigned(part.name).value.get("topologyAssignment"))
             charges = (
                 Charge(flavors[name], name, part.total[name]) for name in part.total if name in flavors
             )
@@ -144,7 +145,7 @@ class KueueWorkload:
                 node="",
                 charges=tuple(sorted(charges)),
                 leaving=leaving,
-                domains=tuple(DomainTasks(s.domain, s.tasks) for s in standing.shares) if standing else (),
+                domains=tuple(DomainTasks(s.domain, s.tasks) for s in placed.shares) if placed else (),
                 each=build_footprint(pod_requests(podset.read_object("template", "spec"))),
             )
 
@@ -183,7 +184,7 @@ class KueueWorkload:
         size = assigned.read_number("count", podset.read_number("count"))
         count = max(0, size - self._ended(name))
         each = pod_requests(podset.read_object("template", "spec"))
-        totals = {key: quantities.saturate(number * count) for key, number in each.items()}
+        totals = {key: quantities.cap_amount(number * count) for key, number in each.items()}
         usage = assigned.read_object("resourceUsage")
         if PODS in usage:
             totals[PODS] = count

@@ -1,4 +1,4 @@
-"""How people change a job: who may, and what happens when the engine was faster."""
+"""Changes of a job by people: their permission, and the outcome when the engine was faster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRIES: Final = 3
 
 
 def require_stop(user: User, job: Job) -> None:
-    """Whether a user may change what a job does: their own, or any as an admin of its workspace.
+    """Check that a user may change what a job does: their own, or any as an admin of its workspace.
 
     Raises: PermissionDenied, NotFound.
     """

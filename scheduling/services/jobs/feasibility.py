@@ -1,4 +1,4 @@
-"""Whether a job could ever run, asked before it is accepted."""
+"""The check that a job could ever run, made before it is accepted."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.errors import Conflict, FieldError, Invalid
-from scheduling.lifecycle.transitions import advance
+from scheduling.lifecycle.transitions import advance_job
 from scheduling.models import IdleStretch, Job
 from scheduling.services.jobs.acting import act_on, require_stop
 from tenants.models import User
@@ -48,7 +48,7 @@ def _extend(user: User, job: Job, seconds: int | None) -> IdleStretch:
     before, stretch.extended_until = act_at, max(act_at, now) + timedelta(seconds=by_s)
     stretch.extensions += 1
     stretch.warned_at = None
-    advance(job, code="idle_extended", now=now, actor=user.get_username(), numbers={"by_s": by_s})
+    advance_job(job, code="idle_extended", now=now, actor=user.get_username(), numbers={"by_s": by_s})
     stretch.save(update_fields=["extended_until", "extensions", "warned_at"])
     audit_log.record_action(
         user,

@@ -17,7 +17,7 @@ from foundation.messaging import outbox
 from foundation.sql.bulk import insert_rows
 from scheduling.job_file import JobSpec
 from scheduling.lifecycle import job_lifecycle, transitions
-from scheduling.lifecycle.journal import JournalStep, tell_jobs
+from scheduling.lifecycle.journal import JournalStep, log_jobs
 from scheduling.lifecycle.transitions import change_state
 from scheduling.models import (
     TERMINAL_STATES,
@@ -28,7 +28,7 @@ from scheduling.models import (
 )
 from scheduling.policy import EffectivePolicy
 from scheduling.services.jobs.acting import act_on, require_stop
-from scheduling.services.jobs.job_check import granted_priority, job_check
+from scheduling.services.jobs.job_check import allowed_priority, job_check
 from scheduling.services.jobs.job_rows import create_rows
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -69,7 +69,7 @@ def note_submissions(acting_user: User, jobs: Sequence[Job]) -> None:
     name = acting_user.get_username()
     story = [JobEvent(job=job, at=job.submitted_at, code="submitted", actor=name) for job in jobs]
     insert_rows(story)
-    tell_jobs(JournalStep(job.pk, "submitted", name) for job in jobs)
+    log_jobs(JournalStep(job.pk, "submitted", name) for job in jobs)
     after = [(job, {"name": job.name, "queue": job.queue.name}) for job in jobs]
     audit_log.record_many(
         acting_user,
@@ -169,7 +169,7 @@ def job_priority(*, acting_user: User, job: Job, priority_class: str, expected: 
     """
     require_stop(acting_user, job)
     permissions.require_permission(acting_user, Permission.JOB_SUBMIT, job.workspace)
-    priority = granted_priority(job.workspace, priority_class)
+    priority = allowed_priority(job.workspace, priority_class)
     act_on(job, expected, lambda: _reprioritise(acting_user, job, priority))
     return job
 
@@ -179,7 +179,7 @@ def _reprioritise(user: User, job: Job, priority: PriorityClass) -> None:
         message = _("Only the priority of a pending job can be changed.")
         raise Conflict(message, code="NOT_WAITING")
     before = job.priority_class.name
-    transitions.advance(
+    transitions.advance_job(
         job,
         code="priority",
         now=clock.now(),

@@ -1,4 +1,4 @@
-"""What a job is checked against before it may be submitted; nothing is written."""
+"""The checks of a job before it may be submitted; nothing is written."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Submission:
 
 
 class Checks:
-    """What jobs for one workspace are checked against, read once for as many as come together.
+    """The checks of jobs for one workspace, read once for as many as come together.
 
     `policy` is that of the workspace; it may be handed in where it has just been read.
     Raises: PermissionDenied, NotFound; Conflict for an archived workspace.
@@ -132,7 +132,7 @@ class Checks:
         """
         queue = self._queues.get(spec.queue) or _queue(self._workspace, spec.queue)
         name = spec.priority_class
-        priority = self._priorities.get(name) or granted_priority(self._workspace, name)
+        priority = self._priorities.get(name) or allowed_priority(self._workspace, name)
         self._queues[spec.queue], self._priorities[name] = queue, priority
         _check_policy(spec, self.policy)
         self._check_pending(ahead)
@@ -196,7 +196,7 @@ def _queue(workspace: Tenant, name: str) -> Queue:
     return queue
 
 
-def granted_priority(workspace: Tenant, name: str) -> PriorityClass:
+def allowed_priority(workspace: Tenant, name: str) -> PriorityClass:
     """The class of that name, which the workspace may use.
 
     Raises: Invalid when there is none; Refused when it is retired or not granted.
@@ -210,14 +210,14 @@ def granted_priority(workspace: Tenant, name: str) -> PriorityClass:
         message = _("Priority class %(name)s is disabled.") % {"name": name}
         errors = [FieldError("priority_class", "RETIRED", message)]
         raise Refused(message, code="PRIORITY_CLASS_RETIRED", errors=errors)
-    if found.value > 0 and not _granted(workspace, found):
+    if found.value > 0 and not _has_grant(workspace, found):
         message = _("The workspace has no grant for priority class %(name)s.") % {"name": name}
         errors = [FieldError("priority_class", "NOT_GRANTED", message)]
         raise Refused(message, code="PRIORITY_NOT_GRANTED", errors=errors)
     return found
 
 
-def _granted(workspace: Tenant, priority: PriorityClass) -> bool:
+def _has_grant(workspace: Tenant, priority: PriorityClass) -> bool:
     above = workspace.ancestor_ids()
     return PriorityGrant.unscoped.filter(priority_class=priority, tenant_id__in=above).exists()
 
@@ -239,6 +239,6 @@ def _protection(spec: JobSpec, policy: EffectivePolicy) -> int:
 
 
 def _room(workspace: Tenant) -> int:
-    """How many more jobs may wait."""
+    """Return how many more jobs may wait."""
     counted = _PENDING.fetch_first(workspace.pk)
     return PENDING_MAX - (counted[0] if counted else 0)

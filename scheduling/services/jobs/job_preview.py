@@ -1,4 +1,4 @@
-"""What would become of a job if it were submitted now: one engine cycle with it, and nothing written."""
+"""The outcome of a job if it were submitted now: one engine cycle with it, and nothing written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduling.snapshots import cell_snapshot, with_names
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class JobPreview:
     """`reason` is empty when the job would start in the next cycle, else why it would wait.
 
     `timed_out`: the cycle took longer than the deadline of `preview_config`, so nothing is known.
@@ -33,7 +33,7 @@ class Preview:
         return not self.reason and not self.timed_out
 
 
-def preview_submission(submission: Submission) -> Preview:
+def preview_submission(submission: Submission) -> JobPreview:
     """Ask the engine about a submission that `job_check` has let through.
 
     The cycle is the one that would run now, with everybody else who waits; the answer holds for this
@@ -50,8 +50,8 @@ def preview_submission(submission: Submission) -> Preview:
     try:
         result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
     except engine.DeadlineExceededError:
-        return Preview("", {}, [], timed_out=True)
+        return JobPreview("", {}, [], timed_out=True)
     outcome = next(item for item in result.outcomes if item.job == ASKED)
     helps = [{"code": h.code.value, "numbers": with_names(h.numbers, taken.names)} for h in outcome.help]
     reason = outcome.reason.value if outcome.reason else ""
-    return Preview(reason, with_names(outcome.numbers, taken.names), helps)
+    return JobPreview(reason, with_names(outcome.numbers, taken.names), helps)

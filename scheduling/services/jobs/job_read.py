@@ -1,4 +1,4 @@
-"""From what a user wrote to a specification, with what the workspace's policy fills in."""
+"""The conversion of a user's input to a specification, with the defaults of the workspace's policy."""
 
 from __future__ import annotations
 

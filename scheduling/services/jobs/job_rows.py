@@ -1,4 +1,6 @@
-"""From a specification to rows: a job, its roles and its tasks, in four statements whatever the size."""
+"""The conversion of a specification to rows: a job, its roles and its tasks, in four statements whatever
+the size.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from scheduling.models import Job, JobRole, JobState, PriorityClass, Task
 from tenants.models import User
 
 
-class NameTaken(Conflict):
+class JobNameTaken(Conflict):
     """Another live job of the workspace has this name."""
 
     code = "NAME_TAKEN"
@@ -58,7 +60,7 @@ def rows_of(
 def create_rows(rows: Rows) -> Job:
     """Write one job, within a transaction.
 
-    Raises: NameTaken, after which the transaction has to end.
+    Raises: JobNameTaken, after which the transaction has to end.
     """
     try:
         # The constraint decides, not a look beforehand: of two at the same moment, one is refused.
@@ -78,10 +80,10 @@ def create_many(many: Sequence[Rows]) -> None:
     _create_parts(many)
 
 
-def name_taken(name: str) -> NameTaken:
+def name_taken(name: str) -> JobNameTaken:
     """The refusal of a job whose name another live job has."""
     message = _("An active job named %(name)s already exists.") % {"name": name}
-    return NameTaken(message, errors=[FieldError("name", "NAME_TAKEN", message)])
+    return JobNameTaken(message, errors=[FieldError("name", "NAME_TAKEN", message)])
 
 
 def _create_parts(many: Sequence[Rows]) -> None:

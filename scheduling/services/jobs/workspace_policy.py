@@ -39,14 +39,14 @@ def policy_set(
     before = None if found is None else _described(found)
     policy = found or WorkspacePolicy(tenant=tenant)
     require_current(policy, expected)
-    for name, value in statement.values().items():
+    for name, value in statement.stored_values().items():
         setattr(policy, name, value)
     if found is None:
         policy.version = 1
         policy.save(force_insert=True)
     else:
         advance_version(policy, expected=expected)
-        policy.save(update_fields=list(statement.values()))
+        policy.save(update_fields=list(statement.stored_values()))
     _note(acting_user, "policy.set", policy, before, _described(policy))
     return policy
 
@@ -67,7 +67,7 @@ def policy_delete(*, acting_user: Actor, tenant: Tenant, expected: int | None = 
 
 
 def _described(policy: WorkspacePolicy) -> dict[str, Any]:
-    return {name: getattr(policy, name) for name in PolicyStatement().values()}
+    return {name: getattr(policy, name) for name in PolicyStatement().stored_values()}
 
 
 def _note(

@@ -45,8 +45,9 @@ RULE: Final = "MEASURED_USE"
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """What was just measured of a task, in MiB of the GPU that it uses most: the peak of ten minutes and of
-    90 seconds, and the first and last measurement of the latter."""
+    """The latest measurement of a task, in MiB of the GPU that it uses most: the peak of ten minutes and
+    of 90 seconds, and the first and last measurement of the latter.
+    """
 
     peak_mib: int
     recent_mib: int
@@ -95,7 +96,7 @@ def record_slice_use(reports: Mapping[uuid.UUID, MemoryReport], *, now: datetime
 
 
 def _describe(row: SliceUse, held: int, now: datetime) -> SliceMemory:
-    def age(at: datetime | None) -> float | None:
+    def age_of(at: datetime | None) -> float | None:
         return None if at is None else (now - at).total_seconds()
 
     return SliceMemory(
@@ -104,8 +105,8 @@ def _describe(row: SliceUse, held: int, now: datetime) -> SliceMemory:
         peak=row.peak_mib,
         recent=row.recent_mib,
         measured_s=(row.seen_at - row.since).total_seconds(),
-        lent_s=age(row.lent_at),
-        returned_s=age(row.returned_at),
+        lent_s=age_of(row.lent_at),
+        returned_s=age_of(row.returned_at),
     )
 
 
@@ -142,8 +143,8 @@ def _begin(job_id: uuid.UUID, wanted: em.Allocation, now: datetime) -> bool:
     fresh = use is not None and use.wanted_mib == mib and now - use.seen_at <= STALE_AFTER
     if use is None or not fresh or not find_resizable().filter(pk=allocation.pk).exists():
         return False
-    told: dict[str, int | str] = {"rule": RULE, "peak": use.peak_mib}
-    begin_resize(task, allocation, slices, mib, asked_by="", told=told, now=now)
+    numbers: dict[str, int | str] = {"rule": RULE, "peak": use.peak_mib}
+    begin_resize(task, allocation, slices, mib, asked_by="", extra=numbers, now=now)
     if mib < before:
         use.lent_at = now
     else:

@@ -24,7 +24,7 @@ from foundation.core.reasons import Reason
 from foundation.messaging import outbox
 from foundation.sql import row_scope
 from scheduling.hooks.measured_use import memory_in_use
-from scheduling.lifecycle.transitions import StaleJob, advance
+from scheduling.lifecycle.transitions import StaleJob, advance_job
 from scheduling.models import (
     Allocation,
     DeviceSlice,
@@ -38,7 +38,7 @@ from scheduling.models import (
 from scheduling.policy import combine_policies
 from scheduling.selectors.workspace_policy import path_policies
 from scheduling.services.jobs.acting import act_on, require_stop
-from scheduling.services.resizing.resize_books import charge_memory
+from scheduling.services.resizing.resize_charge import charge_memory
 from scheduling.services.resizing.resize_room import FIELD, Room, require_room, resize_refusal, room_of
 from tenants.models import User
 
@@ -101,7 +101,7 @@ def _ask(user: User, task: Task, mib: int) -> MemoryResize:
         raise Conflict(_("A resize is already in progress."), code="RESIZE_UNDER_WAY")
     before = slices[0].memory_mib
     _check_amount(job, allocation, slices, mib)
-    made = begin_resize(task, allocation, slices, mib, asked_by=user.get_username(), told={}, now=now)
+    made = begin_resize(task, allocation, slices, mib, asked_by=user.get_username(), extra={}, now=now)
     audit_log.record_action(
         user,
         "job.resize",
@@ -122,7 +122,7 @@ def begin_resize(
     mib: int,
     *,
     asked_by: str,
-    told: Mapping[str, int | str],
+    extra: Mapping[str, int | str],
     now: datetime,
 ) -> MemoryResize:
     """Charge more, if it is more, and have the cluster asked for it; `told` is added to the job's event.
@@ -142,8 +142,8 @@ def begin_resize(
     made = MemoryResize.unscoped.create(
         allocation=allocation, asked_by=asked_by, from_mib=before, to_mib=mib, deadline_at=now + WITHIN
     )
-    numbers = {"role": task.role.name, "index": task.index, "from": before, "to": mib, **told}
-    advance(job, code="resizing", now=now, actor=asked_by, numbers=numbers)
+    numbers = {"role": task.role.name, "index": task.index, "from": before, "to": mib, **extra}
+    advance_job(job, code="resizing", now=now, actor=asked_by, numbers=numbers)
     return made
 
 
@@ -210,8 +210,8 @@ def _check_policy(job: Job, mib: int) -> None:
         limit = limits.get(_POLICY)
         if limit is not None and beyond(limit.amount):
             message = _("Limit by the policy of %(tenant)s: %(limit)s.")
-            told = {"tenant": str(limit.tenant), "limit": str(limit.value)}
-            raise resize_refusal(Reason.POLICY_DENIED, message, asked=mib, **told)
+            extra = {"tenant": str(limit.tenant), "limit": str(limit.value)}
+            raise resize_refusal(Reason.POLICY_DENIED, message, asked=mib, **extra)
 
 
 def _invalid(code: str, message: str) -> Invalid:

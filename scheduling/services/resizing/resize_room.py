@@ -1,4 +1,4 @@
-"""Whether a running task may grow: the card, the quota, and the limits that an admission would ask about.
+"""The checks before a running task may grow: the card, the quota, and the limits of an admission.
 
 What others were promised counts as held, so that nobody takes it from them between the end of a victim and
 the start of whom it made way for. Where the queue or the job may not borrow, neither may the growth: what is
@@ -34,7 +34,7 @@ FIELD: Final = "memory"
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How far each card of a task may go, in MiB: by the cards, and by the quota; None for any amount."""
+    """The room of each card of a task, in MiB: by the cards, and by the quota; None for any amount."""
 
     on_card: int
     in_quota: int | None
@@ -47,7 +47,7 @@ class Room:
 
 @row_scope.whole()
 def room_of(job: Job, allocation: Allocation, slices: Iterable[DeviceSlice]) -> Room:
-    """How much memory each card of a running task could have now. Reads, and locks nothing."""
+    """Return how much memory each card of a running task could have now. Reads, and locks nothing."""
     parts = list(slices)
     claims = [claim for claim in claims_of(job.queue.cell_id).values() if claim.job != str(job.pk)]
     held = parts[0].memory_mib
@@ -59,7 +59,7 @@ def room_of(job: Job, allocation: Allocation, slices: Iterable[DeviceSlice]) -> 
 def require_room(
     job: Job, allocation: Allocation, slices: Iterable[DeviceSlice], mib: int, *, now: datetime
 ) -> None:
-    """Whether each card of a task may have so much; the caller holds the cell's lock.
+    """Check that each card of a task may have so much; the caller holds the cell's lock.
 
     Raises: Refused, with what there is.
     """
@@ -98,7 +98,7 @@ def _free_on(device: Device, claims: Iterable[em.Claim]) -> int:
 def _free_in_quota(job: Job, allocation: Allocation, claims: Iterable[em.Claim]) -> int | None:
     key = em.FlavorResource(str(allocation.flavor_id), Resource.GPU_MEMORY)
     tree, leaf = load_tree(job.queue.cell_id), str(job.queue.node_id)
-    _book(tree, claims, key)
+    _add_claims(tree, claims, key)
     available = tree.available(leaf, key)
     if _may_borrow(job):
         return available
@@ -107,7 +107,9 @@ def _free_in_quota(job: Job, allocation: Allocation, claims: Iterable[em.Claim])
     return min((free for free in (available, inside) if free is not None), default=None)
 
 
-def _book(tree: QuotaTree[em.FlavorResource], claims: Iterable[em.Claim], key: em.FlavorResource) -> None:
+def _add_claims(
+    tree: QuotaTree[em.FlavorResource], claims: Iterable[em.Claim], key: em.FlavorResource
+) -> None:
     promised = [
         (place.queue, charge.amount)
         for claim in claims
@@ -123,7 +125,7 @@ def _book(tree: QuotaTree[em.FlavorResource], claims: Iterable[em.Claim], key: e
 
 
 def _may_borrow(job: Job) -> bool:
-    """As for an admission, see `scheduling.engine.quota.shortage`."""
+    """Return whether the queue may borrow, as for an admission, see `scheduling.engine.quota.shortage`."""
     if job.queue.allocation_mode != AllocationMode.DYNAMIC or not job.preemptible:
         return False
     lost = Attempt.unscoped.filter(job=job, end_reason__in=[rule.value for rule in PREEMPTED]).count()

@@ -1,4 +1,4 @@
-"""What becomes of a change of memory: confirmed, refused, given up in time, or overtaken by the pod's end."""
+"""The outcome of a change of memory: confirmed, refused, given up in time, or overtaken by the pod's end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from foundation.messaging import outbox
 from foundation.sql.prepared import PreparedUpdate
 from scheduling.lifecycle.transitions import add_event
 from scheduling.models import Allocation, DeviceSlice, Job, MemoryResize, ResizeState
-from scheduling.services.resizing.resize_books import charge_memory
+from scheduling.services.resizing.resize_charge import charge_memory
 
-POD_GONE: Final = "POD_GONE"
+POD_ENDED: Final = "POD_GONE"
 """A refusal that is none: the pod's end is seen elsewhere, and everything comes back with it."""
 NOT_CONFIRMED: Final = "NOT_CONFIRMED"
 _ENDED: Final = PreparedUpdate(
@@ -28,7 +28,7 @@ _ENDED: Final = PreparedUpdate(
 
 
 def resizes_end(allocations: Collection[uuid.UUID], *, now: datetime) -> None:
-    """What was asked of pods that are gone is void; the caller has released what they held."""
+    """End the requests of pods that no longer exist; the caller has released what they held."""
     if allocations:
         _ENDED(list(allocations), now)
 
@@ -55,17 +55,17 @@ def resize_settle(*, resize_id: uuid.UUID, asked: ResizeState, outcome: PodOutco
     What nobody has done is charged no longer. When a change cannot be taken back, the greater amount stays
     charged: growth that is in effect is then a growth that was done.
     """
-    if outcome.kind is OutcomeKind.UNKNOWN or outcome.code == POD_GONE:
+    if outcome.kind is OutcomeKind.UNKNOWN or outcome.code == POD_ENDED:
         return False
     with transaction.atomic():
         resize = _locked(resize_id)
         if resize is None or resize.state != asked:
             return False
-        stands = asked is ResizeState.ASKED
+        confirmed = asked is ResizeState.ASKED
         if outcome.kind is OutcomeKind.REFUSED:
-            stands = asked is ResizeState.TAKING_BACK and resize.grows
-        _charge(resize, resize.to_mib if stands else resize.from_mib, now)
-        _conclude(resize, stands, outcome, now)
+            confirmed = asked is ResizeState.TAKING_BACK and resize.grows
+        _charge(resize, resize.to_mib if confirmed else resize.from_mib, now)
+        _conclude(resize, confirmed, outcome, now)
     return True
 
 
@@ -77,8 +77,8 @@ def _charge(resize: MemoryResize, mib: int, now: datetime) -> None:
     DeviceSlice.unscoped.filter(allocation=allocation).update(wanted_mib=None)
 
 
-def _conclude(resize: MemoryResize, stands: bool, outcome: PodOutcome, now: datetime) -> None:
-    if stands:
+def _conclude(resize: MemoryResize, confirmed: bool, outcome: PodOutcome, now: datetime) -> None:
+    if confirmed:
         _save(resize, state=ResizeState.DONE, ended_at=now)
         _note(resize, "resized", now)
         return
@@ -116,5 +116,5 @@ def _save(resize: MemoryResize, **fields: Any) -> None:
 
 def _note(resize: MemoryResize, code: str, now: datetime, more: dict[str, str] | None = None) -> None:
     task = resize.allocation.task
-    told = {"role": task.role.name, "index": task.index, "from": resize.from_mib, "to": resize.to_mib}
-    add_event(resize.allocation.attempt.job, code, now=now, numbers={**told, **(more or {})})
+    numbers = {"role": task.role.name, "index": task.index, "from": resize.from_mib, "to": resize.to_mib}
+    add_event(resize.allocation.attempt.job, code, now=now, numbers={**numbers, **(more or {})})

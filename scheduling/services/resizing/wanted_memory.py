@@ -1,4 +1,4 @@
-"""How much memory a slice should have, by what it was measured to use."""
+"""The memory that a slice should have, by its measured use."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Pace:
 
 @dataclass(slots=True)
 class Fed:
-    """What became of a trace."""
+    """The result of feeding a trace."""
 
     submitted: int = 0
     rejected: list[Rejected] = field(default_factory=list)

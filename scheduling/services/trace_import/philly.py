@@ -40,38 +40,38 @@ class ImportedJob:
 
 @dataclass(slots=True)
 class Trace:
-    """What a file holds; `rejected` is empty if and only if all of it can be used."""
+    """The content of a trace file; `rejected` is empty if and only if all of it can be used."""
 
     jobs: list[ImportedJob] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
 
 
-class _Row:
+class _TraceRow:
     def __init__(
         self, file: Path, line: int, values: Mapping[str, str | None], rejected: list[Rejected]
     ) -> None:
         self.file, self.line, self.values, self.rejected = file, line, values, rejected
         self.good = True
 
-    def reject(self, column: str, message: str) -> None:
+    def reject_value(self, column: str, message: str) -> None:
         self.good = False
         self.rejected.append(Rejected(str(self.file), self.line, column, message))
 
-    def text(self, column: str) -> str:
+    def read_text(self, column: str) -> str:
         value = (self.values.get(column) or "").strip()
         if not value:
-            self.reject(column, "is empty")
+            self.reject_value(column, "is empty")
         return value
 
-    def whole(self, column: str, least: int | None = None) -> int:
-        value = self.text(column)
+    def read_whole(self, column: str, least: int | None = None) -> int:
+        value = self.read_text(column)
         try:
             number = int(value or "0")
         except ValueError:
-            self.reject(column, f"{value!r} is not a whole number")
+            self.reject_value(column, f"{value!r} is not a whole number")
             return 0
         if value and least is not None and number < least:
-            self.reject(column, f"{number} is below {least}")
+            self.reject_value(column, f"{number} is below {least}")
         return number
 
 
@@ -88,7 +88,7 @@ def read_trace(file: Path, tenants: Iterable[str] | None = None, limit: int | No
             continue
         job = _job(row, known)
         if job.name in names:
-            row.reject("vc_job_no", f"{job.name} stands twice")
+            row.reject_value("vc_job_no", f"{job.name} stands twice")
         names.add(job.name)
         if row.good:
             trace.jobs.append(job)
@@ -102,15 +102,15 @@ def read_shares(file: Path) -> tuple[dict[str, int], list[Rejected]]:
     shares: dict[str, int] = {}
     rejected: list[Rejected] = []
     for row in _rows(file, TENANT_COLUMNS, rejected):
-        name, gpus = row.text("vc"), row.whole("gpus", least=1)
+        name, gpus = row.read_text("vc"), row.read_whole("gpus", least=1)
         if name in shares:
-            row.reject("vc", f"{name} stands twice")
+            row.reject_value("vc", f"{name} stands twice")
         if row.good:
             shares[name] = gpus
     return shares, rejected
 
 
-def _rows(file: Path, columns: Sequence[str], rejected: list[Rejected]) -> Iterator[_Row]:
+def _rows(file: Path, columns: Sequence[str], rejected: list[Rejected]) -> Iterator[_TraceRow]:
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream)
@@ -119,22 +119,22 @@ def _rows(file: Path, columns: Sequence[str], rejected: list[Rejected]) -> Itera
                 rejected.append(Rejected(str(file), 1, missing[0], "there is no such column"))
                 return
             for values in reader:
-                yield _Row(file, reader.line_num, values, rejected)
+                yield _TraceRow(file, reader.line_num, values, rejected)
     except OSError as error:
         rejected.append(Rejected(str(file), 0, "", error.strerror or "cannot be read"))
     except (UnicodeDecodeError, csv.Error) as error:
         rejected.append(Rejected(str(file), 0, "", f"is not a CSV file: {error}"))
 
 
-def _job(row: _Row, known: set[str] | None) -> ImportedJob:
-    tenant = row.text("vc")
+def _job(row: _TraceRow, known: set[str] | None) -> ImportedJob:
+    tenant = row.read_text("vc")
     if known is not None and tenant and tenant not in known:
-        row.reject("vc", f"{tenant!r} is not among the tenants")
+        row.reject_value("vc", f"{tenant!r} is not among the tenants")
     return ImportedJob(
         line=row.line,
-        name=dns_label(f"{tenant}-{row.text('vc_job_no')}"),
+        name=dns_label(f"{tenant}-{row.read_text('vc_job_no')}"),
         tenant=tenant,
-        submit_s=row.whole(SUBMIT),
-        gpus=row.whole("num_gpu", least=1),
-        duration_s=row.whole("duration_s", least=0),
+        submit_s=row.read_whole(SUBMIT),
+        gpus=row.read_whole("num_gpu", least=1),
+        duration_s=row.read_whole("duration_s", least=0),
     )

@@ -34,5 +34,5 @@ class Command(BaseCommand):
             if options["json"] is None:
                 sys.stdout.write(f"{token}\n")
                 return
-            told = {"user": user.username, "name": key.name, "prefix": key.prefix, "token": token}
-            write_json(options["json"], told, secret=True)
+            fields = {"user": user.username, "name": key.name, "prefix": key.prefix, "token": token}
+            write_json(options["json"], fields, secret=True)

@@ -40,13 +40,13 @@ class Command(VerbCommand):
         text = f"{kind.value} {tenant.slug} added below {tenant.parent.slug if tenant.parent else '/'}"
         if kind is TenantKind.WORKSPACE:
             text += f"; next: allotment queue add {tenant.slug} default"
-        return _told(tenant), text
+        return _describe(tenant), text
 
     def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         tenants = tenant_list(viewer=user)
         columns = ("slug", "name", "kind", "parent")
-        rows = [[str(_told(tenant)[column] or "") for column in columns] for tenant in tenants]
-        return {"items": [_told(tenant) for tenant in tenants]}, table_text(columns, rows)
+        rows = [[str(_describe(tenant)[column] or "") for column in columns] for tenant in tenants]
+        return {"items": [_describe(tenant) for tenant in tenants]}, table_text(columns, rows)
 
 
 def _parent(user: User, slug: str) -> Tenant:
@@ -59,6 +59,6 @@ def _parent(user: User, slug: str) -> Tenant:
     raise CommandError("specify a folder with --parent; you can't view the root tenant", returncode=USAGE)
 
 
-def _told(tenant: Tenant) -> dict[str, Any]:
+def _describe(tenant: Tenant) -> dict[str, Any]:
     parent = tenant.parent.slug if tenant.parent else None
     return {"slug": tenant.slug, "name": tenant.name, "kind": tenant.kind, "parent": parent}

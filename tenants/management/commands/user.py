@@ -63,14 +63,14 @@ class Command(VerbCommand):
             )
             if role is not None:
                 member_set(acting_user=user, user=made, tenant=tenant, role=role)
-        told = {"username": made.username, "role": role, "tenant": tenant.slug if tenant else None}
+        fields = {"username": made.username, "role": role, "tenant": tenant.slug if tenant else None}
         text = f"user {made.username} added"
         text += f" as {role} of {tenant.slug if tenant else 'the platform'}" if role else " without a role"
         if chosen:
-            return told, text
+            return fields, text
         ends = _ends(made)
-        told |= {"password": password, "password_expires_at": ends}
-        return told, f"{text}\none-time password: {password} (until {ends})"
+        fields |= {"password": password, "password_expires_at": ends}
+        return fields, f"{text}\none-time password: {password} (until {ends})"
 
     def _password(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         account = User.objects.filter(username=options["name"]).first()
@@ -86,7 +86,7 @@ class Command(VerbCommand):
             keep_keys=options["keep_keys"],
         )
         ends = _ends(reset.user)
-        told = {
+        fields = {
             "username": account.username,
             "password_expires_at": ends,
             "keys_revoked": reset.keys_revoked,
@@ -95,8 +95,8 @@ class Command(VerbCommand):
         text = f"{account.username}: sessions ended, access keys revoked: {reset.keys_revoked}"
         text += f", kept: {reset.keys_kept}"
         if chosen:
-            return told, f"{text}\nthe password must be changed by {ends}"
-        return told | {"password": password}, f"{text}\none-time password: {password} (until {ends})"
+            return fields, f"{text}\nthe password must be changed by {ends}"
+        return fields | {"password": password}, f"{text}\none-time password: {password} (until {ends})"
 
     def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         columns = ("username", "email", "is_active", "last_login")
@@ -110,7 +110,7 @@ def _ends(user: User) -> str:
 
 
 def _place(user: User, role: Role | None, slug: str) -> Tenant | None:
-    """Where the role is given; None is the platform. Raises: CommandError."""
+    """Return the tenant of the role; None is the platform. Raises: CommandError."""
     if (role is not None and role not in PLATFORM_ROLES) != bool(slug):
         raise CommandError(f"--tenant requires one of the roles {', '.join(_TENANT_ROLES)}", returncode=USAGE)
     if not slug:

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from alerts.evaluation import evaluate
 from alerts.evaluation.notifications import create_notifications
-from alerts.models import Alert, AlertRule, Notification, Severity
+from alerts.models import Alert, AlertRule, AlertSeverity, Notification
 from alerts.services.prune import prune_alerts
 from alerts.services.recommended import create_recommended_rules
 from alerts.services.rule import change_rule, create_rule, delete_rule
@@ -116,7 +116,7 @@ def test_an_unreachable_cluster_and_a_higher_severity_inhibit(
     bench.observe("a", 20.0, cluster_id=cluster.pk)
     bench.observe("b", 20.0)
     bench.rule()
-    bench.rule(name="worse", severity=Severity.CRITICAL, threshold=15.0)
+    bench.rule(name="worse", severity=AlertSeverity.CRITICAL, threshold=15.0)
     bench.step()
     suppressed = dict(Alert.unscoped.filter(subject="b").values_list("rule_name", "suppressed"))
     assert suppressed == {"load": "inhibited", "worse": ""}
@@ -241,8 +241,8 @@ def test_what_fired_stays_in_the_history_when_its_subject_nearly_fires_again(ben
 
 def test_no_owner_inhibits_the_alerts_of_another(bench: Bench) -> None:
     bench.rule(channels=[bench.channel()])
-    bench.rule(bench.world.workspace, name="mine", severity=Severity.CRITICAL)
-    bench.rule(name="quiet", severity=Severity.CRITICAL)
+    bench.rule(bench.world.workspace, name="mine", severity=AlertSeverity.CRITICAL)
+    bench.rule(name="quiet", severity=AlertSeverity.CRITICAL)
     bench.observe("a", 20.0)
     bench.step()
     suppressed = dict(Alert.unscoped.values_list("rule_name", "suppressed"))

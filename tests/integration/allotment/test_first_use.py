@@ -53,7 +53,7 @@ def test_init_makes_everything_that_a_fresh_database_lacks(client: Client) -> No
     admin = User.objects.get()
     assert admin.must_change_password
     assert not admin.is_superuser
-    assert permissions.granted_permissions(admin) == frozenset(Permission)
+    assert permissions.permissions_on(admin) == frozenset(Permission)
     assert (Cell.unscoped.get().name, Tenant.unscoped.get().slug) == ("default", "organization")
     actions = AuditRecord.unscoped.order_by("created_at", "id").values_list("action", flat=True)
     assert list(actions) == ["user.create", "member.set", "cell.add", "tenant.create"]
@@ -190,7 +190,7 @@ def test_createsuperuser_needs_no_mail_and_its_account_may_do_everything(
 ) -> None:
     monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", "correct horse battery staple")
     run("createsuperuser", "--no-input", "--username", "root")
-    assert permissions.granted_permissions(User.objects.get()) == frozenset(Permission)
+    assert permissions.permissions_on(User.objects.get()) == frozenset(Permission)
     run("createsuperuser", "--no-input", "--username", "second")
     assert Member.unscoped.filter(role=Role.PLATFORM_ADMIN).count() == 2
 

@@ -91,7 +91,7 @@ def test_a_removed_pod_holds_its_cards_until_it_is_gone(harness: Any) -> None:
     assert harness.look()["a"].phase is PodPhase.RUNNING
     harness.backend.ensure_pod(harness.spec("too-early", cards=2))
     assert harness.until("too-early", *ENDED).phase is PodPhase.FAILED
-    assert harness.until("a", PodPhase.GONE).labels == {"attempt": "1", "epoch": "7"}
+    assert harness.until("a", PodPhase.REMOVED).labels == {"attempt": "1", "epoch": "7"}
     harness.backend.ensure_pod(harness.spec("in-time", cards=2))
     assert harness.until("in-time", PodPhase.RUNNING)
     assert "a" not in pods(harness.backend.observe_pods(None))
@@ -103,14 +103,14 @@ def test_removing_is_idempotent_and_absence_is_done(harness: Any) -> None:
     for _ in range(3):
         assert harness.backend.remove_pod(TaskRef("team", "a"), 10).kind == OutcomeKind.DONE
         harness.pass_time(5)
-    harness.until("a", PodPhase.GONE)
+    harness.until("a", PodPhase.REMOVED)
     assert harness.backend.remove_pod(TaskRef("team", "a"), 10).kind == OutcomeKind.DONE
 
 
 def test_a_removal_does_not_hit_a_successor_of_the_same_name(harness: Any) -> None:
     old = harness.backend.ensure_pod(harness.spec("a"))
     harness.backend.remove_pod(TaskRef("team", "a"), 0)
-    harness.until("a", PodPhase.GONE)
+    harness.until("a", PodPhase.REMOVED)
     new = harness.backend.ensure_pod(harness.spec("a"))
     assert new.uid != old.uid
     harness.backend.remove_pod(TaskRef("team", "a", old.uid), 0)
@@ -125,7 +125,7 @@ def test_a_finished_pod_stays_as_an_object_but_frees_its_cards(harness: Any) -> 
     harness.until("b", PodPhase.RUNNING)
     assert pods(harness.backend.observe_pods(None))["a"].phase is PodPhase.SUCCEEDED
     harness.backend.remove_many([TaskRef("team", "a")], 30)
-    harness.until("a", PodPhase.GONE)
+    harness.until("a", PodPhase.REMOVED)
 
 
 def test_a_slice_and_another_share_a_card_up_to_its_size(harness: Any) -> None:
@@ -167,8 +167,8 @@ def test_an_old_cursor_gives_the_same_or_newer_states(harness: Any) -> None:
     again = pods(harness.backend.observe_pods(cursor))["a"]
     assert again.phase is PodPhase.RUNNING
     harness.backend.remove_pod(TaskRef("team", "a"), 5)
-    harness.until("a", PodPhase.GONE)
-    assert pods(harness.backend.observe_pods(cursor))["a"].phase is PodPhase.GONE
+    harness.until("a", PodPhase.REMOVED)
+    assert pods(harness.backend.observe_pods(cursor))["a"].phase is PodPhase.REMOVED
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "999999999", "-3"])

@@ -168,19 +168,19 @@ def test_what_has_changed_is_told_from_the_cursor_on(delegate: Delegate) -> None
     assert changes is not None
     (seen,) = changes.seen
     assert (seen.job, seen.kind, seen.pools) == (asked.job, VerdictKind.ADMITTED, {"worker": POOL})
-    assert not changes.gone
+    assert not changes.removed
     nothing = delegate.list_changes(changes.cursor)
     assert nothing is not None
-    assert (nothing.seen, nothing.gone, nothing.cursor) == ([], frozenset(), changes.cursor)
+    assert (nothing.seen, nothing.removed, nothing.cursor) == ([], frozenset(), changes.cursor)
     delegate.delete_workload(seen)
     wait_until(lambda: not delegate.list_verdicts().seen, "it is withdrawn")
     gone = delegate.list_changes(changes.cursor)
     assert gone is not None
-    assert (gone.seen, gone.gone) == ([], {asked.job})
+    assert (gone.seen, gone.removed) == ([], {asked.job})
     delegate.create_workload(asked)
     again = delegate.list_changes(changes.cursor)
     assert again is not None
-    assert ([item.job for item in again.seen], again.gone) == ([asked.job], frozenset())
+    assert ([item.job for item in again.seen], again.removed) == ([asked.job], frozenset())
 
 
 def test_a_gang_is_admitted_whole_or_not_at_all_and_told_why(delegate: Delegate) -> None:

@@ -78,7 +78,7 @@ def api(server: Server, tmp_path: Path) -> KubernetesApi:
 
 
 WRITES: list[Callable[[KubernetesApi], Any]] = [
-    lambda api: api.create("/x", {}),
+    lambda api: api.create_object("/x", {}),
     lambda api: api.patch("/x", {}),
     lambda api: api.delete("/x", {}),
 ]
@@ -123,7 +123,7 @@ def test_a_write_that_was_turned_away_is_sent_again(
 def test_a_refusal_carries_the_words_of_the_api(server: Server, api: KubernetesApi) -> None:
     server.answers = [(409, NO)]
     with pytest.raises(RequestRefused) as caught:
-        api.create("/x", {"n": 1})
+        api.create_object("/x", {"n": 1})
     assert (caught.value.status, caught.value.reason, caught.value.message) == (
         409,
         "AlreadyExists",
@@ -165,7 +165,7 @@ def test_an_api_that_hangs_is_not_waited_for(
     release = threading.Event()
     monkeypatch.setattr(_Handler, "do_POST", lambda _: release.wait(5))
     with pytest.raises(OutcomeUnknown, match="the answer was lost"):
-        api.create("/x", {})
+        api.create_object("/x", {})
     release.set()
 
 
@@ -181,10 +181,10 @@ def test_many_failures_open_the_breaker_and_nobody_is_asked(server: Server, api:
     server.answers = [(500, b"")]
     for _ in range(FAILURES):
         with pytest.raises(BackendUnavailable):
-            api.create("/x", {})
+            api.create_object("/x", {})
     asked = len(server.asked)
     with pytest.raises(BackendUnavailable, match="in a row failed"):
-        api.create("/x", {})
+        api.create_object("/x", {})
     assert len(server.asked) == asked
 
 
@@ -211,10 +211,10 @@ def test_an_object_that_is_too_large_is_refused_and_says_nothing_about_the_clust
     server.answers = [answer]
     for _ in range(2 * FAILURES):
         with pytest.raises(RequestRefused, match=r"too large|larger than max|Too Large") as caught:
-            api.create("/x", {})
+            api.create_object("/x", {})
         assert caught.value.status == 413
     server.answers = [(201, b'{"a": 1}')]
-    assert api.create("/x", {}) == {"a": 1}
+    assert api.create_object("/x", {}) == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -227,9 +227,9 @@ def test_what_fails_for_one_object_alone_does_not_close_the_cluster_for_others(
     server.answers = [answer]
     for _ in range(2 * FAILURES):
         with pytest.raises(OutcomeUnknown):
-            api.for_subject("team/fat").create("/x", {})
+            api.for_subject("team/fat").create_object("/x", {})
     server.answers = [(201, b'{"a": 1}')]
-    assert api.for_subject("team/other").create("/x", {}) == {"a": 1}
+    assert api.for_subject("team/other").create_object("/x", {}) == {"a": 1}
 
 
 @pytest.mark.parametrize("answer", [(500, b""), "lost"])
@@ -239,10 +239,10 @@ def test_what_fails_for_many_objects_closes_the_cluster(
     server.answers = [answer]
     for number in range(FAILURES):
         with pytest.raises(OutcomeUnknown):
-            api.for_subject(f"team/{number}").create("/x", {})
+            api.for_subject(f"team/{number}").create_object("/x", {})
     asked = len(server.asked)
     with pytest.raises(BackendUnavailable, match="in a row failed"):
-        api.for_subject("team/other").create("/x", {})
+        api.for_subject("team/other").create_object("/x", {})
     assert len(server.asked) == asked
 
 
@@ -252,9 +252,9 @@ def test_an_api_server_that_is_not_ready_closes_the_cluster_whatever_was_asked(
     server.answers = [(503, b"")]
     for _ in range(FAILURES):
         with pytest.raises(BackendUnavailable):
-            api.for_subject("team/one").create("/x", {})
+            api.for_subject("team/one").create_object("/x", {})
     with pytest.raises(BackendUnavailable, match="in a row failed"):
-        api.for_subject("team/other").create("/x", {})
+        api.for_subject("team/other").create_object("/x", {})
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_what_the_platform_may_not_do_is_told_from_what_an_object_may_not_be(
 ) -> None:
     server.answers = [status(403, "Forbidden", message)]
     with pytest.raises(RequestRefused) as caught:
-        api.create("/x", {})
+        api.create_object("/x", {})
     assert type(caught.value) is kind
     assert caught.value.message == message
 
@@ -318,7 +318,7 @@ def test_nobody_listening_is_known_to_have_done_nothing(server: Server, api: Kub
     server.shutdown()
     server.server_close()
     with pytest.raises(BackendUnavailable, match="no connection") as caught:
-        api.create("/x", {})
+        api.create_object("/x", {})
     assert not isinstance(caught.value, OutcomeUnknown)
 
 

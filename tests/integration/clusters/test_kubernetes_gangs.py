@@ -165,7 +165,7 @@ def test_asking_twice_makes_one_owner(kept: Harness, cluster: Cluster) -> None:
 def test_a_lost_answer_is_settled_by_looking(
     kept: Harness, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    create: Callable[..., Json] = KubernetesApi.create
+    create: Callable[..., Json] = KubernetesApi.create_object
     lost: list[str] = []
 
     def forgetful(self: KubernetesApi, path: str, body: Json) -> Json:
@@ -175,7 +175,7 @@ def test_a_lost_answer_is_settled_by_looking(
             raise OutcomeUnknown("the answer was lost")
         return made
 
-    monkeypatch.setattr(calls.KubernetesApi, "create", forgetful)
+    monkeypatch.setattr(calls.KubernetesApi, "create_object", forgetful)
     assert [outcome.kind for outcome in kept.place(*members(kept, f"lost-{kind}"))] == ["done", "done"]
     assert lost
     assert len([pod for pod in cluster.items(f"{CORE}/pods") if "lost" in pod["metadata"]["name"]]) == 2

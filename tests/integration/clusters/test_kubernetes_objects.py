@@ -212,7 +212,7 @@ def test_a_pod_of_ours_that_the_plugin_never_answered_makes_way(kept: Harness, c
     lock(cluster, "slice-01", datetime.now(UTC) - timedelta(seconds=61), "stuck")
     (outcome,) = kept.place(kept.sliced("next", cores=30))
     assert outcome.kind is OutcomeKind.DONE
-    assert kept.until("stuck", PodPhase.GONE)
+    assert kept.until("stuck", PodPhase.REMOVED)
     assert kept.until("next", PodPhase.RUNNING)
 
 
@@ -263,7 +263,7 @@ def test_with_a_pod_that_a_drain_took_its_node_is_known_to_be_cordoned(
     monkeypatch.setattr(watch, "follow_changes", in_turn)
     seen = kept.backend.observe_pods(cursor).observations
     assert drained == ["whole-01"]
-    assert [pod.phase for pod in seen if isinstance(pod, PodObservation)] == [PodPhase.GONE]
+    assert [pod.phase for pod in seen if isinstance(pod, PodObservation)] == [PodPhase.REMOVED]
     facts = [node.fact for node in seen if isinstance(node, NodeObservation)]
     assert [fact.cordoned for fact in facts if fact is not None and fact.name == "whole-01"] == [True]
 

@@ -104,7 +104,7 @@ def test_a_pod_that_is_gone_is_refused(able: Any) -> None:
     other = replace(spec.ref, uid="another")
     assert able.backend.resize_devices(other, wanted(spec, 4096)).code == "POD_GONE"
     able.backend.remove_pod(spec.ref, 0)
-    able.until("a", PodPhase.GONE)
+    able.until("a", PodPhase.REMOVED)
     assert able.backend.resize_devices(spec.ref, wanted(spec, 4096)).code == "POD_GONE"
 
 

@@ -96,5 +96,5 @@ def test_changes_are_numbered_once_and_no_observer_misses_one(crowd: Any, travel
         cursor = batch.cursor
         seen |= {pod.ref.name: pod.phase for pod in batch.observations if isinstance(pod, PodObservation)}
     assert len(seen) == 30
-    assert {seen[f"p{n}"] for n in range(0, 30, 2)} == {PodPhase.GONE}
+    assert {seen[f"p{n}"] for n in range(0, 30, 2)} == {PodPhase.REMOVED}
     assert {seen[f"p{n}"] for n in range(1, 30, 2)} == {PodPhase.SUCCEEDED}

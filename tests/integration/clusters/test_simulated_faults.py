@@ -91,9 +91,9 @@ def test_a_pod_removed_from_a_failed_node_is_lost_and_then_gone(sim: Any) -> Non
     assert sim.look()["before"].phase is PodPhase.RUNNING  # nobody confirms the end
     sim.backend.remove_pod(TaskRef("team", "during"), 30)
     assert (sim.look()["during"].phase, sim.look()["during"].reason) == (PodPhase.FAILED, "NodeLost")
-    sim.until("during", PodPhase.GONE, limit_s=31)
+    sim.until("during", PodPhase.REMOVED, limit_s=31)
     faults.node_recover(sim.cluster.pk, "whole-01")
-    assert sim.look()["before"].phase is PodPhase.GONE
+    assert sim.look()["before"].phase is PodPhase.REMOVED
 
 
 def test_a_removal_repeated_during_the_failure_comes_to_an_end(sim: Any) -> None:
@@ -102,7 +102,7 @@ def test_a_removal_repeated_during_the_failure_comes_to_an_end(sim: Any) -> None
     sim.backend.remove_pod(TaskRef("team", "a"), 600)
     faults.node_fail(sim.cluster.pk, "whole-01")
     sim.backend.remove_pod(TaskRef("team", "a"), 30)
-    assert sim.until("a", PodPhase.GONE, limit_s=31).phase is PodPhase.GONE
+    assert sim.until("a", PodPhase.REMOVED, limit_s=31).phase is PodPhase.REMOVED
 
 
 def test_a_cordoned_node_says_so_and_recovers(sim: Any) -> None:
@@ -141,7 +141,7 @@ def test_a_card_that_fails_during_a_removal_does_not_stop_it(sim: Any) -> None:
     sim.backend.remove_pod(TaskRef("team", "a"), 300)
     faults.device_fail(sim.cluster.pk, sim.spec("x").devices[0].uuid)
     assert sim.look()["a"].phase is PodPhase.FAILED
-    assert sim.until("a", PodPhase.GONE, limit_s=301)
+    assert sim.until("a", PodPhase.REMOVED, limit_s=301)
 
 
 def test_an_api_server_that_does_not_answer_loses_nothing(sim: Any) -> None:

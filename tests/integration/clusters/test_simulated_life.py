@@ -113,7 +113,7 @@ def test_grace_bounds_how_long_a_pod_takes_to_leave(sim: Any) -> None:
     left = SimulatedPod.unscoped.values_list("next_ms", "begun_ms")
     assert len({next_ms for next_ms, _ in left}) == 3
     sim.pass_time(20)
-    assert {sim.look()[name].phase for name in "abc"} == {PodPhase.GONE}
+    assert {sim.look()[name].phase for name in "abc"} == {PodPhase.REMOVED}
 
 
 def test_a_pod_that_is_to_leave_does_not_outlive_its_own_end(sim: Any) -> None:
@@ -123,7 +123,7 @@ def test_a_pod_that_is_to_leave_does_not_outlive_its_own_end(sim: Any) -> None:
     sim.backend.remove_pod(TaskRef("team", "a"), 3000)
     assert SimulatedPod.unscoped.get().next_ms == ends_ms
     sim.pass_time(30)
-    assert sim.look()["a"].phase is PodPhase.GONE
+    assert sim.look()["a"].phase is PodPhase.REMOVED
 
 
 def test_a_second_removal_shortens_the_grace_and_never_extends_it(sim: Any) -> None:
@@ -134,7 +134,7 @@ def test_a_second_removal_shortens_the_grace_and_never_extends_it(sim: Any) -> N
     sim.backend.remove_pod(TaskRef("team", "a"), 600)
     assert SimulatedPod.unscoped.get().next_ms == first
     sim.backend.remove_pod(TaskRef("team", "a"), 0)
-    assert sim.look()["a"].phase is PodPhase.GONE
+    assert sim.look()["a"].phase is PodPhase.REMOVED
 
 
 def test_tombstones_are_pruned_and_an_older_cursor_gets_a_list(sim: Any) -> None:

@@ -37,7 +37,7 @@ class Pair:
 
     def fail_over(self) -> None:
         """The second takes over, and the first goes on as a server that takes no writes."""
-        with self.first.connect() as first, self.second.connect() as second:
+        with self.first.connect_database() as first, self.second.connect_database() as second:
             first.execute("ALTER SYSTEM SET default_transaction_read_only = on")
             first.execute("SELECT pg_reload_conf()")
             second.execute("SELECT pg_promote(true, 30)")
@@ -65,7 +65,7 @@ def pair() -> Iterator[Pair]:
                 postgres._as_owner([str(programs / "pg_basebackup"), *command, *place]),
                 check=True, cwd="/", capture_output=True, timeout=60,
             )  # fmt: skip
-            with postgres.running_postgres(settings, kept=home) as second:
+            with postgres.running_postgres(settings, folder=home) as second:
                 yield Pair(first, second)
 
 
@@ -107,7 +107,7 @@ def test_writes_go_to_the_new_primary_without_a_restart(on_pair: Pair) -> None:
     _run("CREATE TABLE probe (n int)")
     _run("INSERT INTO probe VALUES (1)")
     assert _run("SELECT current_setting('unix_socket_directories')") == (str(on_pair.first.socket_folder),)
-    with on_pair.second.connect() as second:
+    with on_pair.second.connect_database() as second:
         wait_until(
             lambda: second.execute("SELECT to_regclass('probe') IS NOT NULL").fetchone() == (True,),
             "the second follows",

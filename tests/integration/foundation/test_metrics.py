@@ -212,7 +212,7 @@ def test_a_request_is_answered_while_another_process_holds_the_write_lock(
         assert not locked.written
         locked.free.set()
         assert locked.closed.wait(30)
-        wait_until(lambda: not counters._Process.writing.locked(), "the thread has ended")
+        wait_until(lambda: not counters._CountingProcess.writing.locked(), "the thread has ended")
     kept = counters._counted.get((THINGS.name, ("a",), ""), [0, 0.0])[0]
     written = sum(row[3] for row in locked.written if row[0] == THINGS.name)
     assert written + kept == 4, "nothing is lost, and nothing counted twice"

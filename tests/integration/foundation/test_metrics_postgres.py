@@ -27,7 +27,7 @@ def test_a_web_process_under_the_policies_counts_every_job(
 ) -> None:
     here = world()
     jobs.job(here.queue, here.editor)
-    monkeypatch.setattr(row_scope._Process, "default", row_scope.NOTHING)
+    monkeypatch.setattr(row_scope._ProcessScope, "default", row_scope.NOTHING)
     with connection.cursor() as cursor:
         cursor.execute("RESET allotment.scope")
         cursor.execute("SET ROLE allotment_web")

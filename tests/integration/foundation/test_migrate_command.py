@@ -34,7 +34,7 @@ def one_pending(on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) ->
 @contextmanager
 def somebody_reads(server: PostgresServer) -> Iterator[psycopg.Connection]:
     """A transaction that has read the table and does not end."""
-    with server.connect(_database()) as reader:
+    with server.connect_database(_database()) as reader:
         reader.execute("BEGIN")
         reader.execute(f"SELECT count(*) FROM {_TABLE}")
         yield reader
@@ -46,7 +46,7 @@ def test_a_table_in_use_is_tried_again_and_nobody_waits_behind_the_change(
     name, answered = _database(), []
 
     def look_and_release(reader: psycopg.Connection) -> None:
-        with one_pending.connect(name) as other, one_pending.connect() as observer:
+        with one_pending.connect_database(name) as other, one_pending.connect_database() as observer:
             wait_until(lambda: observer.execute(_WAITING, [name]).fetchone() == (1,), "the change waits")
             other.execute("SET statement_timeout = '1500ms'")  # longer than the change may wait, and not much
             answered.extend(other.execute(f"SELECT count(*) FROM {_TABLE}") for _ in range(3))
@@ -75,7 +75,7 @@ def test_a_table_that_stays_in_use_ends_the_command_in_words(one_pending: Postgr
 
 def test_a_second_migrate_waits_for_the_first(one_pending: PostgresServer) -> None:
     name = _database()
-    with one_pending.connect(name) as first, one_pending.connect() as observer:
+    with one_pending.connect_database(name) as first, one_pending.connect_database() as observer:
         first.execute("SELECT pg_advisory_lock(%s)", [migrate._LOCK])
 
         def end_the_first() -> None:

@@ -41,7 +41,7 @@ def test_a_committed_hint_ends_the_wait(on_postgres: PostgresServer) -> None:
 def test_a_connection_that_is_lost_is_made_anew(on_postgres: PostgresServer) -> None:
     bell = Bell(threading.Event(), poll=0.05)
     bell.listen_for_hints()
-    with on_postgres.connect() as other:
+    with on_postgres.connect_database() as other:
         other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
                       " AND datname LIKE 'test%'")  # fmt: skip
 

@@ -79,9 +79,9 @@ def costs(count: int, phases: Sequence[PodPhase]) -> list[int]:
 @pytest.mark.parametrize(
     "phases",
     [
-        (PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.GONE),
-        (PodPhase.STARTING, PodPhase.FAILED, PodPhase.GONE),
-        (PodPhase.RUNNING, PodPhase.GONE),
+        (PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.REMOVED),
+        (PodPhase.STARTING, PodPhase.FAILED, PodPhase.REMOVED),
+        (PodPhase.RUNNING, PodPhase.REMOVED),
     ],
     ids=["succeed", "fail", "vanish"],
 )

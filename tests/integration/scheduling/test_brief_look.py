@@ -14,7 +14,7 @@ from foundation.messaging.outbox import Topic, add_hint
 from foundation.models import Hint
 from scheduling.execution.execute import execute_cluster
 from scheduling.execution.observe import observe_cluster
-from scheduling.lifecycle.transitions import advance
+from scheduling.lifecycle.transitions import advance_job
 from scheduling.models import Job, JobState
 from scheduling.services import cycle
 from scheduling.snapshots import cell_snapshot, snapshot_cache
@@ -51,7 +51,7 @@ class Scene(Stage):
 
     def look(self) -> str:
         """What the next cycle would see at a brief look, as text."""
-        taken, keeper = snapshot_cache.checkout(self.cell.pk, briefly=True)
+        taken, keeper = snapshot_cache.checkout_snapshot(self.cell.pk, briefly=True)
         assert keeper is not None
         return taken.snapshot.to_json()
 
@@ -116,11 +116,11 @@ def test_what_somebody_changed_of_a_waiting_job_is_seen_at_the_next_whole_look(
     before = cell_snapshot(scene.cell.pk).snapshot.to_json()
     rank = jobs.priority_class("urgent", 100)
     row = Job.unscoped.get(pk=waiting.pk)
-    advance(row, code="priority", now=clock.now(), priority_class=rank, priority=rank.value)
+    advance_job(row, code="priority", now=clock.now(), priority_class=rank, priority=rank.value)
     traveller.shift(3)
 
     assert scene.look() == before
-    taken, _ = snapshot_cache.checkout(scene.cell.pk)
+    taken, _ = snapshot_cache.checkout_snapshot(scene.cell.pk)
     assert taken.snapshot.to_json() == cell_snapshot(scene.cell.pk).snapshot.to_json() != before
 
 

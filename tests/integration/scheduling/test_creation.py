@@ -19,7 +19,7 @@ from scheduling.services.cycle import cycle_run
 from tests.builders.stage import Stage, state
 
 pytestmark = pytest.mark.django_db
-LOST = PodOutcome.unknown("POST /pods: 500 Internal error occurred: failed calling webhook")
+LOST = PodOutcome.of_unknown("POST /pods: 500 Internal error occurred: failed calling webhook")
 
 
 class Creations:
@@ -128,7 +128,7 @@ def test_silence_of_the_cluster_is_not_held_against_a_job(
     job = stage.submit("stuck", run_s=900)
     cycle_run(cell_id=stage.cell.pk)
     if way == "nothing was sent":
-        creations.answer = PodOutcome.unknown("no connection", UNREACHABLE)
+        creations.answer = PodOutcome.of_unknown("no connection", UNREACHABLE)
     else:
         Cluster.unscoped.update(health=ClusterHealth.UNREACHABLE)
     for _ in range(ASKED_AT_MOST + 1):
@@ -139,7 +139,7 @@ def test_silence_of_the_cluster_is_not_held_against_a_job(
 
 
 def test_a_job_that_only_waits_for_others_is_never_evicted_for_it(stage: Stage, creations: Creations) -> None:
-    creations.answer = PodOutcome.unknown("others of its workspace had no answer in this round", PUT_OFF)
+    creations.answer = PodOutcome.of_unknown("others of its workspace had no answer in this round", PUT_OFF)
     job = stage.submit("stuck", run_s=900)
     stage.run(60)
     assert creations.asked > ASKED_AT_MOST

@@ -43,7 +43,7 @@ class Engine:
     said: dict[str, WorkloadVerdict] = field(default_factory=dict)
     asked: list[DelegatedWorkload] = field(default_factory=list)
     done: list[tuple[str, str]] = field(default_factory=list)
-    answer: PodOutcome = field(default_factory=PodOutcome.done)
+    answer: PodOutcome = field(default_factory=PodOutcome.of_success)
     silent: bool = False
     news: WorkloadChanges | None = None
 
@@ -59,15 +59,15 @@ class Engine:
 
     def set_paused(self, verdict: WorkloadVerdict, *, paused: bool) -> PodOutcome:
         self.done.append(("pause" if paused else "go on", verdict.name))
-        return PodOutcome.done()
+        return PodOutcome.of_success()
 
     def give_back(self, verdict: WorkloadVerdict, *, attempt: int) -> PodOutcome:
         self.done.append((f"give back for {attempt}", verdict.name))
-        return PodOutcome.done()
+        return PodOutcome.of_success()
 
     def delete_workload(self, verdict: WorkloadVerdict) -> PodOutcome:
         self.done.append(("withdraw", verdict.name))
-        return PodOutcome.done()
+        return PodOutcome.of_success()
 
     def list_verdicts(self) -> WorkloadVerdicts:
         if self.silent:
@@ -315,7 +315,7 @@ def test_what_can_never_be_asked_for_says_why(here: World, engine: Engine) -> No
     instance = jobs.job(here.queue, here.editor, roles=(jobs.RoleOf(mode=GpuRequestMode.MIG),))
     instance.roles.update(gpu_profile="1g.5gb")  # of which no flavor of the queue has any
     taken = jobs.job(here.queue, here.editor)
-    engine.answer = PodOutcome.refused("NAME_TAKEN", "somebody else's")
+    engine.answer = PodOutcome.of_refusal("NAME_TAKEN", "somebody else's")
     delegation_run(cluster_id=here.cluster.pk)
     assert (state(instance), instance.reason) == (JobState.QUEUED, "NEVER_FITS")
     assert (state(taken), taken.reason_numbers["told"]) == (JobState.QUEUED, "somebody else's")

@@ -30,7 +30,7 @@ class Shared(SimulatedBackend):
         refs = list(gangs)  # type: ignore[call-overload]
         for ref in refs:
             self.there.pop(ref, None)
-        return [PodOutcome.done() for _ in refs]
+        return [PodOutcome.of_success() for _ in refs]
 
     def list_gangs(self) -> list[tuple[GangRef, Mapping[str, str]]]:
         return list(self.there.items())

@@ -78,7 +78,7 @@ class Pipeline(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        snapshot_cache._kept.clear()  # keys are the same in every example
+        snapshot_cache._cells.clear()  # keys are the same in every example
         Pipeline.numbers = itertools.count(1)
         self._example = transaction.atomic()
         self._example.__enter__()

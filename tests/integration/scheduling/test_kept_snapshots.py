@@ -21,7 +21,7 @@ from quotas.models import Budget, BudgetAction, Queue, QuotaNode, UserLimit
 from scheduling import engine
 from scheduling.engine.model import Instant
 from scheduling.engine_input.config import engine_config
-from scheduling.lifecycle.transitions import advance
+from scheduling.lifecycle.transitions import advance_job
 from scheduling.models import WAITING_STATES, Job
 from scheduling.services.user_usage import user_usage_sample
 from scheduling.snapshots import cell_snapshot, snapshot_cache
@@ -51,7 +51,7 @@ class Kept(Pipeline):
         if made:
             rank = jobs.priority_class("urgent", 100) if urgent else jobs.priority_class()
             fields = {"priority_class": rank, "priority": rank.value}
-            advance(made[which % len(made)], code="priority", now=clock.now(), **fields)
+            advance_job(made[which % len(made)], code="priority", now=clock.now(), **fields)
 
     @rule(team=st.integers(0, 1))
     def submit_one_that_speaks_of_others(self, team: int) -> None:
@@ -123,7 +123,7 @@ class Kept(Pipeline):
     @invariant()
     def kept_is_like_new(self) -> None:
         new, beside = cell_snapshot(self.cell.pk), self._beside.refresh_snapshot()
-        taken, keeper = snapshot_cache.checkout(self.cell.pk)
+        taken, keeper = snapshot_cache.checkout_snapshot(self.cell.pk)
         assert keeper is not None
         text = new.snapshot.to_json()
         assert beside.snapshot.to_json() == text
@@ -134,7 +134,7 @@ class Kept(Pipeline):
             }
             assert new.devices == other.devices
             assert new.names == other.names
-        snapshot_cache.checkin(keeper)
+        snapshot_cache.checkin_snapshot(keeper)
 
     @rule()
     def decisions_are_those_of_a_new_one(self) -> None:

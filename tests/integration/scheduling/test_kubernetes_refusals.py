@@ -66,7 +66,7 @@ def test_a_frozen_store_is_known_within_ten_seconds_though_watches_go_on(
     stage.run(6)
     stage.cluster.refresh_from_db()
     assert stage.cluster.health == ClusterHealth.HEALTHY
-    kube.etcd.freeze()
+    kube.etcd.freeze_server()
     began = perf_counter()
     try:
         stage.observe()
@@ -75,7 +75,7 @@ def test_a_frozen_store_is_known_within_ten_seconds_though_watches_go_on(
         assert stage.cluster.health == ClusterHealth.UNREACHABLE
         assert took_s < 10
     finally:
-        kube.etcd.thaw()
+        kube.etcd.thaw_server()
     wait_until(lambda: _well(stage), "the cluster answers again")
 
 

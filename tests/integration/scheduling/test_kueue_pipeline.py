@@ -25,7 +25,7 @@ from foundation.core.quantities import Resource
 from foundation.messaging import leases, outbox
 from foundation.models import AuditRecord, Hint
 from quotas.models import Queue, Quota
-from scheduling.delegation.reconciliation import REST_S, UNSEATED_S
+from scheduling.delegation.reconciliation import REST_S, UNPLACED_S
 from scheduling.delegation.run import delegation_listen, delegation_run
 from scheduling.job_file import parse_job
 from scheduling.models import Allocation, GpuRequestMode, Job, JobRole, JobState
@@ -290,7 +290,7 @@ def test_what_finds_no_nodes_leaves_its_quota_to_others(stage: KueueStage) -> No
     job = stage.start("train", jobs.RoleOf(cards=8), run_s=900)
     stage.until(lambda: state(job) == JobState.QUEUED and job.reason == "NO_ROOM")
     assert _reserved(stage.workloads())
-    stage.traveller.shift(timedelta(seconds=UNSEATED_S))
+    stage.traveller.shift(timedelta(seconds=UNPLACED_S))
     stage.until(lambda: not _reserved(stage.workloads()))
     assert job.events.filter(code="unseated").exists()
     for name in ("whole-1", "whole-2"):

@@ -81,16 +81,16 @@ def test_a_role_starts_again_as_one_and_the_others_go_on(stage: Stage) -> None:
 def test_no_new_task_meets_an_old_one_of_its_role(stage: Stage) -> None:
     job = running(stage, [on_failure("restart_role")])
     tell(stage, job, "worker-0", "worker-1")  # both at once
-    tell(stage, job, "worker-0", phase=PodPhase.GONE)
+    tell(stage, job, "worker-0", phase=PodPhase.REMOVED)
     assert {name for name, row in held(job).items() if row.restarting} == {"worker-0", "worker-1"}
-    tell(stage, job, "worker-1", phase=PodPhase.GONE)
+    tell(stage, job, "worker-1", phase=PodPhase.REMOVED)
     assert not [name for name, row in held(job).items() if row.restarting or row.removal_asked_at]
 
 
 def test_a_role_that_is_cancelled_while_it_starts_again_leaves_nothing(stage: Stage) -> None:
     job = running(stage, [on_failure("restart_role")])
     tell(stage, job, "worker-0")
-    tell(stage, job, "worker-0", phase=PodPhase.GONE)
+    tell(stage, job, "worker-0", phase=PodPhase.REMOVED)
     job.refresh_from_db()
     begin_eviction(job=job, rule="NODE_PRESSURE", then=JobState.SUSPENDED, now=clock.now())
     stage.run(90)

@@ -136,7 +136,7 @@ def test_more_jobs_than_one_call_looks_at_keep_their_reasons(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(obstacles, "_LIMIT", 2)
-    for name in ("_KEPT_UP", "_TOLD"):
+    for name in ("_HELD_UP", "_GIVEN_UP"):
         monkeypatch.setattr(
             obstacles,
             name,
@@ -298,7 +298,7 @@ def test_a_pod_that_finalizers_keep_is_named_with_them(stage: Stage) -> None:
     observe(stage, job, PodPhase.RUNNING, finalizers=("example.com/hold", "example.com/other"))
     assert (state(job), job.reason) == (JobState.STOPPING, "POD_TERMINATING")
     assert job.reason_numbers["finalizers"] == "example.com/hold, example.com/other"
-    observe(stage, job, PodPhase.GONE)
+    observe(stage, job, PodPhase.REMOVED)
     assert (state(job), job.reason) == (JobState.CANCELLED, "")
     assert Task.unscoped.get(job=job).message == ""
 
@@ -348,5 +348,5 @@ def test_a_pod_that_a_kubelet_refuses_is_tried_again_after_longer_and_longer_pau
 def test_a_pod_that_was_deleted_in_the_cluster_is_not_called_a_lost_node(stage: Stage) -> None:
     job = stage.submit("train", run_s=9000)
     stage.run(12)
-    observe(stage, job, PodPhase.GONE)
+    observe(stage, job, PodPhase.REMOVED)
     assert job_cause(viewer=stage.user, job=job)["rule"] == "POD_DELETED"

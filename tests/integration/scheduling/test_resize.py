@@ -111,7 +111,7 @@ def used(monkeypatch: pytest.MonkeyPatch) -> dict[Any, int]:
 def unanswered(monkeypatch: pytest.MonkeyPatch) -> list[PodOutcome]:
     """The cluster has heard nothing of what is asked; answers that a test puts here are given in turn."""
     answers: list[PodOutcome] = []
-    lost = PodOutcome.unknown("nobody answers")
+    lost = PodOutcome.of_unknown("nobody answers")
     monkeypatch.setattr(SimulatedBackend, "resize_devices", lambda *_: answers.pop(0) if answers else lost)
     return answers
 
@@ -334,7 +334,7 @@ def test_who_may_cancel_may_change_it_and_nobody_else(stage: Slices) -> None:
 
 def test_what_the_cluster_refuses_is_given_back(stage: Slices, unanswered: list[PodOutcome]) -> None:
     task = stage.running()
-    unanswered.append(PodOutcome.refused("BELOW_USE", "its processes use 9 MiB"))
+    unanswered.append(PodOutcome.of_refusal("BELOW_USE", "its processes use 9 MiB"))
     made = stage.settled(stage.ask(task, 20_000))
     assert (made.state, made.code, made.message) == (
         ResizeState.REFUSED,
@@ -360,7 +360,7 @@ def test_what_is_not_confirmed_in_time_is_taken_back(
     assert made.state == ResizeState.TAKING_BACK
     assert "resize_overdue" in codes(task.job)
     # Silence frees nothing: only when the cluster says so is it over.
-    unanswered.append(PodOutcome.done())
+    unanswered.append(PodOutcome.of_success())
     made = stage.settled(made)
     assert (made.state, made.code) == (ResizeState.REFUSED, "NOT_CONFIRMED")
     assert stage.charged() == 8192
@@ -370,7 +370,7 @@ def test_growth_that_cannot_be_taken_back_was_done(stage: Slices, unanswered: li
     made = stage.ask(stage.running(), 20_000)
     for _ in range(45):
         stage.round()
-    unanswered.append(PodOutcome.refused("BELOW_USE", "its processes use 19000 MiB"))
+    unanswered.append(PodOutcome.of_refusal("BELOW_USE", "its processes use 19000 MiB"))
     assert stage.settled(made).state == ResizeState.DONE
     assert stage.charged() == 20_000
 
@@ -380,11 +380,15 @@ def test_a_late_answer_to_what_was_given_up_is_not_taken_for_one_to_the_taking_b
     now = datetime.now(UTC)
     assert resize_give_up(resize_id=made.pk, now=now)
     assert not resize_give_up(resize_id=made.pk, now=now)
-    assert not resize_settle(resize_id=made.pk, asked=ResizeState.ASKED, outcome=PodOutcome.done(), now=now)
-    assert stage.charged() == 20_000
-    assert resize_settle(resize_id=made.pk, asked=ResizeState.TAKING_BACK, outcome=PodOutcome.done(), now=now)
     assert not resize_settle(
-        resize_id=made.pk, asked=ResizeState.TAKING_BACK, outcome=PodOutcome.done(), now=now
+        resize_id=made.pk, asked=ResizeState.ASKED, outcome=PodOutcome.of_success(), now=now
+    )
+    assert stage.charged() == 20_000
+    assert resize_settle(
+        resize_id=made.pk, asked=ResizeState.TAKING_BACK, outcome=PodOutcome.of_success(), now=now
+    )
+    assert not resize_settle(
+        resize_id=made.pk, asked=ResizeState.TAKING_BACK, outcome=PodOutcome.of_success(), now=now
     )
     assert stage.charged() == 8192
 

@@ -81,7 +81,7 @@ def ask(stage: Stage, name: str, mib: int) -> Callable[[], object]:
 def undo() -> None:
     """As if the cluster had refused everything."""
     for resize in MemoryResize.unscoped.filter(ended_at=None):
-        outcome = PodOutcome.refused("NO", "no")
+        outcome = PodOutcome.of_refusal("NO", "no")
         assert resize_settle(resize_id=resize.pk, asked=ResizeState.ASKED, outcome=outcome, now=clock.now())
 
 
@@ -147,7 +147,7 @@ def test_the_end_of_a_pod_and_the_answer_of_the_cluster(stage: Stage, mib: int) 
     seen = ended("a")
     at_once(
         lambda: resize_settle(
-            resize_id=made.pk, asked=ResizeState.ASKED, outcome=PodOutcome.done(), now=clock.now()
+            resize_id=made.pk, asked=ResizeState.ASKED, outcome=PodOutcome.of_success(), now=clock.now()
         ),
         lambda: pods_apply(cluster=stage.cluster, observations=[seen], now=clock.now()),
     )

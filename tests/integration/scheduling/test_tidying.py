@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 def gone(pod: Allocation, uid: str | None = None) -> PodObservation:
     ref = TaskRef(pod.namespace, pod.pod_name, pod.known_uid if uid is None else uid)
-    return PodObservation(ref, PodPhase.GONE, clock.now())
+    return PodObservation(ref, PodPhase.REMOVED, clock.now())
 
 
 def test_the_end_of_pods_of_ended_jobs_is_noted_without_looking_at_jobs() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import time_machine
 
 from clusters.backends.base import DeviceSample, TaskRef
-from clusters.gpu.batches import Batch, DeviceValues, SliceValues
+from clusters.gpu.batches import DeviceValues, MeasureBatch, SliceValues
 from clusters.models import Cluster, Device, Flavor, GpuMode, Node
 from quotas.models import Queue
 from scheduling.models import Allocation, Attempt, DeviceSlice, GpuRequestMode, Job, Task
@@ -129,7 +129,7 @@ def _write_hold(day: Day, attempt: Attempt, hold: Hold, *, exclusive: bool) -> N
     )  # fmt: skip
 
 
-def _batch(day: Day, sample: Sample) -> Batch:
+def _batch(day: Day, sample: Sample) -> MeasureBatch:
     devices, slices = [], []
     for gpu in range(NODES[sample.node]):
         uuid = f"GPU-one-{sample.node}-{gpu}"
@@ -147,7 +147,9 @@ def _batch(day: Day, sample: Sample) -> Batch:
             for hold, use, used in values
         ]
     at_ms = to_ms(moment(sample.second))
-    return Batch(sample.node, at_ms, sample.length * 1000, devices=tuple(devices), slices=tuple(slices))
+    return MeasureBatch(
+        sample.node, at_ms, sample.length * 1000, devices=tuple(devices), slices=tuple(slices)
+    )
 
 
 def live_the_day(day: Day) -> None:

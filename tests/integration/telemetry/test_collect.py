@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from clusters.backends.base import BackendUnavailable, DeviceSample
-from clusters.gpu.batches import AgentReport, Batch, DeviceValues
+from clusters.gpu.batches import AgentReport, DeviceValues, MeasureBatch
 from clusters.models import Cluster, ClusterHealth
 from telemetry import tasks
 from telemetry.models import NodeAgent, Reading, TelemetryGap, Tick
@@ -130,7 +130,7 @@ def test_a_cluster_whose_agents_push_has_no_gap(bench: Bench, backend: Scripted)
     samples_collect()
     assert TelemetryGap.unscoped.get().ended_at is None
     device = DeviceValues(bench.device(0).uuid, {"utilization_percent": 50.0})
-    store_batches(bench.world.cluster.pk, [Batch("node-1", to_ms(START), devices=(device,))])
+    store_batches(bench.world.cluster.pk, [MeasureBatch("node-1", to_ms(START), devices=(device,))])
     bench.clock.move_to(START + timedelta(seconds=10))
     Cluster.unscoped.update(health=ClusterHealth.UNREACHABLE)
     samples_collect()

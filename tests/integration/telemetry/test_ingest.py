@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from clusters.gpu.batches import (
-    Batch,
     DeviceEvent,
     DeviceValues,
     EventKind,
+    MeasureBatch,
     ProcessValues,
     SliceValues,
 )
@@ -38,7 +38,7 @@ def uid(bench: Bench, task: int) -> str:
     return Allocation.unscoped.get(task__job=bench.sliced, task__index=task).pod_uid
 
 
-def full_batch(bench: Bench, at_ms: int = AT, **parts: Any) -> Batch:
+def full_batch(bench: Bench, at_ms: int = AT, **parts: Any) -> MeasureBatch:
     card = bench.device(0).uuid
     of_card = {
         "utilization_percent": 30.0, "memory_used_mib": 11_000.4, "sm_clock_mhz": 1_410.0,
@@ -55,7 +55,7 @@ def full_batch(bench: Bench, at_ms: int = AT, **parts: Any) -> Batch:
             ProcessValues(card, 99, "xmrig", {"utilization_percent": 5.0}),
         ),
     }  # fmt: skip
-    return Batch("node-1", at_ms, **(values | parts))
+    return MeasureBatch("node-1", at_ms, **(values | parts))
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_a_pod_that_holds_nothing_of_the_card_is_left_out(named: Bench) -> None:
 
 
 def test_a_node_nobody_knows_stores_nothing(named: Bench) -> None:
-    batch = Batch("elsewhere", AT, devices=(DeviceValues(named.device(0).uuid, {"power_w": 1.0}),))
+    batch = MeasureBatch("elsewhere", AT, devices=(DeviceValues(named.device(0).uuid, {"power_w": 1.0}),))
     assert store_batches(named.world.cluster.pk, [batch]).unknown_devices == (named.device(0).uuid,)
 
 
@@ -146,7 +146,7 @@ def test_a_late_reading_belongs_to_who_held_the_card_then(named: Bench) -> None:
     named.clock.move_to(START + timedelta(hours=1))
     card = named.device(1).uuid
     for at, stored in ((AT, 2), (to_ms(ended), 1)):  # the card and its holder; the card alone
-        batch = Batch("node-1", at, devices=(DeviceValues(card, {"utilization_percent": 80.0}),))
+        batch = MeasureBatch("node-1", at, devices=(DeviceValues(card, {"utilization_percent": 80.0}),))
         assert store_batches(named.world.cluster.pk, [batch]).stored == stored
     assert Reading.unscoped.get(channel__job_id=named.whole.pk).cores_allocated == 100
     after = Reading.unscoped.get(channel__scope=Scope.CARD, at_ms=to_ms(ended))
@@ -166,20 +166,20 @@ def test_late_readings_of_an_ended_slice_are_kept_beside_the_first_of_a_new_one(
     name_pods(named)
     second = Allocation.unscoped.get(task__job=named.whole, released_at__isnull=True)
     card = DeviceValues(second.slices.get().device.uuid, {"utilization_percent": 7.0})
-    batches = [of_pod(named, first, AT + 15_000), Batch("node-2", to_ms(ended), devices=(card,))]
+    batches = [of_pod(named, first, AT + 15_000), MeasureBatch("node-2", to_ms(ended), devices=(card,))]
     assert store_batches(named.world.cluster.pk, batches).stored == 3
     assert Reading.unscoped.filter(channel__allocation_id=first.pk).count() == 2
 
 
-def of_pod(bench: Bench, hold: Allocation, at_ms: int) -> Batch:
+def of_pod(bench: Bench, hold: Allocation, at_ms: int) -> MeasureBatch:
     part = SliceValues(
         hold.slices.get().device.uuid, {"utilization_percent": 5.0}, pod_uid=f"uid-{hold.pod_name}"
     )
-    return Batch(hold.node.name, at_ms, slices=(part,))
+    return MeasureBatch(hold.node.name, at_ms, slices=(part,))
 
 
 def test_what_is_not_known_is_not_nought(named: Bench) -> None:
-    batch = Batch("node-1", AT, devices=(DeviceValues(named.device(0).uuid, {"temperature_c": 41.0}),))
+    batch = MeasureBatch("node-1", AT, devices=(DeviceValues(named.device(0).uuid, {"temperature_c": 41.0}),))
     assert store_batches(named.world.cluster.pk, [batch]).stored == 1
     row = Reading.unscoped.get()
     assert (row.cores_used, row.memory_used_mib, row.power_w, row.values) == (None, None, None, None)
@@ -196,9 +196,9 @@ def test_events_are_stored_once(named: Bench) -> None:
     assert list(rows) == [(named.device(0).uuid, "xid", 79, node), ("", "enumerated", -1, node)]
 
 
-def of_card(bench: Bench, at_ms: int, interval_ms: int = 15_000, **values: float) -> Batch:
+def of_card(bench: Bench, at_ms: int, interval_ms: int = 15_000, **values: float) -> MeasureBatch:
     card = DeviceValues(bench.device(0).uuid, values or {"utilization_percent": 50.0})
-    return Batch("node-1", at_ms, interval_ms=interval_ms, devices=(card,))
+    return MeasureBatch("node-1", at_ms, interval_ms=interval_ms, devices=(card,))
 
 
 @pytest.mark.parametrize(("there", "late"), [(15_000, 15_000), (60_000, 15_000), (15_000, 60_000)])
@@ -236,7 +236,7 @@ def test_a_workspace_keeps_its_slices_while_one_of_them_is_silent(named: Bench) 
             SliceValues(card, {"utilization_percent": 10.0, "memory_used_mib": 5.0}, pod_uid=uid(named, task))
             for task in tasks
         ]
-        store_batches(named.world.cluster.pk, [Batch("node-1", at_ms, slices=tuple(parts))])
+        store_batches(named.world.cluster.pk, [MeasureBatch("node-1", at_ms, slices=tuple(parts))])
     sum_slots(named.world.cluster.pk, AT, AT + 60_000)
     rows = Tick.unscoped.filter(channel__scope=Scope.WORKSPACE).order_by("at_ms")
     told = ("channel__workspace_id", "at_ms", "cards", "cards_sampled", "cores_allocated", "cores_used")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from rest_framework.test import APIClient
 
-from clusters.gpu.batches import Batch, DeviceValues, SliceValues
+from clusters.gpu.batches import DeviceValues, MeasureBatch, SliceValues
 from foundation.core.errors import Invalid, NotFound, PermissionDenied
 from scheduling.models import Allocation, Job
 from telemetry.models import Channel, Scope
@@ -48,8 +48,8 @@ def slice_of(job: Job, task: int, **values: float) -> SliceValues:
     return SliceValues(part.device.uuid, values, pod_uid=hold.pod_uid)
 
 
-def batch(bench: Bench, minute: int, whole: float, first: float, second: float, parts: Any) -> Batch:
-    return Batch(
+def batch(bench: Bench, minute: int, whole: float, first: float, second: float, parts: Any) -> MeasureBatch:
+    return MeasureBatch(
         "node-1",
         to_ms(START + minute * MINUTE),
         interval_ms=15_000,
@@ -260,7 +260,8 @@ def test_no_view_of_a_tenant_includes_anothers_series(bench: Bench, seed: int) -
         for job in own
     )
     store_batches(
-        bench.world.cluster.pk, [Batch("node-9", to_ms(START) + 15_000 * n, slices=slices) for n in range(8)]
+        bench.world.cluster.pk,
+        [MeasureBatch("node-9", to_ms(START) + 15_000 * n, slices=slices) for n in range(8)],
     )
     bench.clock.move_to(START + 5 * MINUTE)
     roll_up()

@@ -51,7 +51,7 @@ def test_jobs_in_sight(bench: Bench, django_assert_num_queries: DjangoAssertNumQ
     assert set(found) == {bench.sliced.pk}
     use = found[bench.sliced.pk]
     assert (use.cards, use.utilisation_percent, use.utilisation_of_grant_percent) == (2, 15.0, 50.0)
-    assert (use.memory_used_mib, use.memory_granted_mib) == (11_000, 40_000)
+    assert (use.memory_used_mib, use.memory_allocated_mib) == (11_000, 40_000)
     assert set(jobs_now(bench.world.platform_admin, both)) == set(both)
     assert set(jobs_now(bench.world.outsider, both)) == {bench.whole.pk}
 

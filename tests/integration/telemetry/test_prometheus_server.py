@@ -17,7 +17,7 @@ import pytest
 
 from clusters.gpu.measures import Level
 from telemetry.models import SourceKind
-from telemetry.sources.declarations import Origin
+from telemetry.sources.declarations import MeasureOrigin
 from telemetry.sources.history import Buckets, PrometheusHistory
 from telemetry.sources.reading import SourcePlan, read_sources
 from telemetry.sources.samples import MeasuredTarget
@@ -142,7 +142,7 @@ def _by_minute(found: Any) -> dict[int, float]:
 def test_what_the_server_scrapes_now_is_read_with_its_units_and_times(server: Server) -> None:
     now_ms = round(time.time() * 1000)
     result = read_sources([server.plan()], now_ms=now_ms)["p"]
-    readings = result.readings[Origin.DCGM]
+    readings = result.readings[MeasureOrigin.DCGM]
     target = MeasuredTarget(Level.DEVICE, exp.GPU_1)
     assert result.failed is None
     assert readings.values == {target: exp.DCGM_EXPECTED}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusters.gpu.batches import Batch, DeviceValues
+from clusters.gpu.batches import DeviceValues, MeasureBatch
 from telemetry import tasks
 from telemetry.models import (
     Channel,
@@ -43,7 +43,7 @@ def push(bench: Bench, at: datetime, *, index: int = 0, node: int = 0, **values:
     device = bench.device(index, node)
     store_batches(
         bench.world.cluster.pk,
-        [Batch(device.node.name, to_ms(at), devices=(DeviceValues(device.uuid, values),))],
+        [MeasureBatch(device.node.name, to_ms(at), devices=(DeviceValues(device.uuid, values),))],
     )
 
 

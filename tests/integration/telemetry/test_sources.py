@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from clusters.gpu.batches import Batch
+from clusters.gpu.batches import MeasureBatch
 from clusters.gpu.measures import Level
 from clusters.gpu.report import read_report
 from clusters.models import Node
@@ -358,7 +358,7 @@ def test_a_source_that_is_deleted_while_it_is_read_is_forgotten(sources: Sources
 def test_a_failure_to_store_is_raised_after_all_were_noted(sources: Sources) -> None:
     source, _ = sources.add(body=exp.text(*exp.dcgm({"DEV_GPU_UTIL": 1}, gpu=sources.gpu())))
 
-    def broken(*_: object) -> list[Batch]:
+    def broken(*_: object) -> list[MeasureBatch]:
         raise RuntimeError("disk full")
 
     with pytest.raises(ExceptionGroup):

@@ -104,7 +104,7 @@ def test_a_custom_role_counts_in_its_own_subtree_only(here: World) -> None:
     )
     member_set(acting_user=here.admin, user=here.outsider, tenant=here.workspace, role=role)
 
-    assert permissions.granted_permissions(here.outsider, here.workspace) == {P.TENANT_VIEW, P.JOB_SUBMIT}
+    assert permissions.permissions_on(here.outsider, here.workspace) == {P.TENANT_VIEW, P.JOB_SUBMIT}
     for place in (here.other_workspace, tenancy.root(), None):
         with pytest.raises(Invalid):
             member_set(acting_user=SYSTEM, user=here.viewer, tenant=place, role=role)
@@ -112,7 +112,7 @@ def test_a_custom_role_counts_in_its_own_subtree_only(here: World) -> None:
         role_delete(acting_user=here.admin, role=role)
     assert (used.value.code, used.value.numbers) == ("ROLE_IN_USE", {"members": 1})
     role_update(acting_user=here.admin, role=role, points=[P.TENANT_VIEW])
-    assert permissions.granted_permissions(here.outsider, here.workspace) == {P.TENANT_VIEW}
+    assert permissions.permissions_on(here.outsider, here.workspace) == {P.TENANT_VIEW}
     member_remove(
         acting_user=here.admin, member=Member.unscoped.get(user=here.outsider, tenant=here.workspace)
     )

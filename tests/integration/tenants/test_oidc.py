@@ -102,10 +102,10 @@ def test_the_admin_group_of_the_settings_lets_the_first_admin_in(sign_in: SignIn
     settings.ALLOTMENT_OIDC_ADMIN_GROUPS = ["platform"]
     sign_in(**ada("platform"))
     user = User.objects.get(username="ada")
-    assert permissions.granted_permissions(user) == set(Permission)
+    assert permissions.permissions_on(user) == set(Permission)
     assert Member.unscoped.get().group.claim == "platform"
     sign_in(**ada())
-    assert permissions.granted_permissions(user) == frozenset()
+    assert permissions.permissions_on(user) == frozenset()
 
 
 def test_a_name_that_exists_here_is_not_taken_over(sign_in: SignIn) -> None:
@@ -153,7 +153,7 @@ def test_a_group_made_here_does_not_become_the_admins_of_the_provider(
     assert answer.status_code == 302
     for each in (client, again):
         assert each.get("/api/v1/me").json()["platform_permissions"] == sorted(Permission)
-    assert permissions.granted_permissions(User.objects.get(username="lou")) == frozenset()
+    assert permissions.permissions_on(User.objects.get(username="lou")) == frozenset()
     assert Member.unscoped.get().group.name.casefold() == "platform (sso 3)"
     assert [row.user.username for row in local.people.all()] == ["lou"]
 

@@ -144,17 +144,15 @@ def test_who_edits_the_roles_of_the_old_folder_decides_nothing_where_a_tenant_ha
     role_update(acting_user=chief, role=helper, points=[Permission.MEMBER_EDIT, Permission.JOB_VIEW])
 
     moved.refresh_from_db()
-    assert permissions.granted_permissions(friend, moved) == {Permission.TENANT_VIEW}, (
-        "as it was when it moved"
-    )
-    assert permissions.granted_permissions(friend, kept) == {Permission.MEMBER_EDIT, Permission.JOB_VIEW}
+    assert permissions.permissions_on(friend, moved) == {Permission.TENANT_VIEW}, "as it was when it moved"
+    assert permissions.permissions_on(friend, kept) == {Permission.MEMBER_EDIT, Permission.JOB_VIEW}
     assert Member.unscoped.get(user=here.viewer, tenant=moved).custom_role == shared, "it counts there still"
     own = Member.unscoped.get(user=friend, tenant=moved).custom_role
     assert own is not None and (own.tenant, own.name) == (moved, "Helper 2")
     assert AuditRecord.unscoped.get(action="role.create").after["copy_of"] == str(helper.pk)
     for role in CustomRole.unscoped.exclude(tenant=None).prefetch_related("members__tenant"):
         assert role.tenant is not None
-        assert all(role.tenant.contains(each.tenant) for each in role.members.all() if each.tenant)
+        assert all(role.tenant.contains_tenant(each.tenant) for each in role.members.all() if each.tenant)
 
 
 def test_the_preview_of_a_move_says_who_gains_and_who_loses(here: World) -> None:

@@ -53,10 +53,10 @@ def test_the_index_finds_what_reading_everything_would(
             if each.tenant_path.startswith(path) and rule.cluster_id in (None, each.cluster_id)
         ]
         meeting = [e for e in covered if e.value is not None and compare_value(rule, e.value)]
-        found = index.cover(rule)
+        found = index.select_covered(rule)
         assert found.by_subject == {each.subject: each for each in covered}
-        assert sorted(e.subject for e in found.meeting(rule)) == sorted(e.subject for e in meeting)
-        beyond = [abs((each.value or 0.0) - rule.threshold) for each in found.meeting(rule)]
+        assert sorted(e.subject for e in found.find_matches(rule)) == sorted(e.subject for e in meeting)
+        beyond = [abs((each.value or 0.0) - rule.threshold) for each in found.find_matches(rule)]
         assert beyond == sorted(beyond, reverse=True), "the furthest beyond the threshold come first"
 
 
@@ -74,7 +74,7 @@ class _Counted(Observation):
 def test_a_further_rule_looks_at_no_observation_that_does_not_concern_it() -> None:
     index = ObservationIndex(_Counted(f"s{number}", "", float(number)) for number in range(1_000))
     rules = [AlertRule(comparison=Comparison.ABOVE, threshold=995.5 + number) for number in range(4)]
-    assert [len(index.cover(rule).meeting(rule)) for rule in rules[:1]] == [4]
+    assert [len(index.select_covered(rule).find_matches(rule)) for rule in rules[:1]] == [4]
     before = _Counted.looks
-    assert [len(index.cover(rule).meeting(rule)) for rule in rules] == [4, 3, 2, 1]
+    assert [len(index.select_covered(rule).find_matches(rule)) for rule in rules] == [4, 3, 2, 1]
     assert _Counted.looks == before

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alerts.evaluation.transitions import Standing, Step, choose_step, compare_value
+from alerts.evaluation.transitions import AlertProgress, Step, choose_step, compare_value
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 
@@ -38,7 +38,7 @@ def test_firing_and_resolution_follow_the_definition(
 ) -> None:
     """An oracle over the history: fired when the condition held at each known value for `hold_s`."""
     rule = Rule(hold_s=hold_s, resolve_s=resolve_s)
-    standing: Standing | None = None
+    standing: AlertProgress | None = None
     now, since_true, since_false, firing = START, None, None, False
     for after, value in seen:
         now += timedelta(seconds=after)
@@ -62,9 +62,9 @@ def test_firing_and_resolution_follow_the_definition(
         # The code.
         if step in (Step.BEGIN, Step.FIRE):
             began = standing.started_at if standing is not None else now
-            standing = Standing("firing" if step is Step.FIRE else "pending", began, clear)
+            standing = AlertProgress("firing" if step is Step.FIRE else "pending", began, clear)
         elif step in (Step.DROP, Step.RESOLVE):
             standing = None
         elif standing is not None:
-            standing = Standing(standing.state, standing.started_at, clear)
+            standing = AlertProgress(standing.state, standing.started_at, clear)
         assert (standing is not None and standing.state == "firing") == firing

@@ -199,14 +199,14 @@ _SHORT = "insufficient unused quota for cpu in flavor x, 1 more needed"
 )  # fmt: skip
 def test_why_it_waits_is_told_by_the_nearest_code(message: str, code: str) -> None:
     found = read_verdict(seen({"QuotaReserved": ("False", "Pending", message)}), {})
-    assert (found.kind, found.code, found.told) == (VerdictKind.WAITING, code, message)
+    assert (found.kind, found.code, found.detail) == (VerdictKind.WAITING, code, message)
 
 
 def test_flavors_are_told_by_the_names_that_people_know() -> None:
     message = f"insufficient unused quota for nvidia.com/gpu in flavor {name_of(WHOLE)}, 3 more needed"
     found = read_verdict(seen({"QuotaReserved": ("False", "Pending", message)}), {WHOLE: "a100"})
     assert found.numbers == {"resource": "nvidia.com/gpu", "flavor": "a100", "short": "3"}
-    assert name_of(WHOLE) not in found.told
+    assert name_of(WHOLE) not in found.detail
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_who_is_evicted_learns_the_rule_and_not_for_whom(reason: str, cause: str
         "Preempted": ("True", cause, "secret"),
     }
     found = read_verdict(seen({**holds, **told}), {})
-    assert (found.kind, found.code, found.told) == (VerdictKind.LEAVING, rule, "")
+    assert (found.kind, found.code, found.detail) == (VerdictKind.LEAVING, rule, "")
 
 
 def test_an_admission_says_where_and_how_many_and_an_end_is_an_end() -> None:

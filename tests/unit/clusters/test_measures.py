@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from clusters.gpu.measures import BY_NAME, MEASURES, Kind, Measure
+from clusters.gpu.measures import BY_NAME, MEASURES, GpuMeasure, MeasureKind
 
 _BASE_UNITS = {"%": "_ratio", "MiB": "_bytes", "MiB/s": "_bytes_per_second", "°C": "_celsius", "W": "_watts"}
 
@@ -16,8 +16,8 @@ def test_no_name_stands_twice() -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
-def test_the_exposed_name_follows_the_conventions_of_prometheus(measure: Measure) -> None:
+def test_the_exposed_name_follows_the_conventions_of_prometheus(measure: GpuMeasure) -> None:
     assert re.fullmatch(r"allotment_gpu_[a-z][a-z_]*", measure.prometheus)
     assert measure.prometheus.endswith(_BASE_UNITS.get(measure.unit, ""))
-    assert measure.prometheus.endswith("_total") == (measure.kind is Kind.COUNTER)
+    assert measure.prometheus.endswith("_total") == (measure.kind is MeasureKind.COUNTER)
     assert measure.help.endswith(".")

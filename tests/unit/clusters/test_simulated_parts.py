@@ -23,9 +23,9 @@ def test_the_same_names_give_the_same_number() -> None:
 
 
 def test_a_script_without_words_runs_until_removed() -> None:
-    assert Script.read({}) == Script(None, 0, 0.65, None)
-    assert Script.read({"start_s": 0}) == Script(None, 0, 0.65, 0)
-    assert Script.read({"run_s": 1.5, "exit_code": 137, "gpu_utilisation": 0, "else": 1}) == Script(
+    assert Script.read_simulate({}) == Script(None, 0, 0.65, None)
+    assert Script.read_simulate({"start_s": 0}) == Script(None, 0, 0.65, 0)
+    assert Script.read_simulate({"run_s": 1.5, "exit_code": 137, "gpu_utilisation": 0, "else": 1}) == Script(
         1500, 137, 0.0
     )
 
@@ -43,7 +43,7 @@ def test_a_script_without_words_runs_until_removed() -> None:
 )
 def test_a_script_names_what_is_out_of_range(key: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"simulate.{key} must be a number"):
-        Script.read({key: value})
+        Script.read_simulate({key: value})
 
 
 @given(

@@ -7,16 +7,19 @@ from frontend.components.capacity import GpuTile, Meter
 
 def test_used_lies_within_allocated() -> None:
     meter = Meter(nominal=100, allocated=80, used=50)
-    assert [(s.kind, s.start, s.width) for s in meter.segments()] == [("used", 0, 50), ("allocated", 50, 30)]
+    assert [(s.kind, s.start, s.width) for s in meter.build_segments()] == [
+        ("used", 0, 50),
+        ("allocated", 50, 30),
+    ]
     assert meter.free == 20
 
 
 def test_borrowing_goes_beyond_the_nominal_mark() -> None:
     meter = Meter(nominal=64, allocated=72, used=49, borrowed=8)
     assert meter.nominal_mark == 88.89
-    assert meter.segments()[-1].kind == "borrowed"
+    assert meter.build_segments()[-1].kind == "borrowed"
     assert meter.free == 0
-    assert round(sum(s.width for s in meter.segments())) == 100
+    assert round(sum(s.width for s in meter.build_segments())) == 100
 
 
 def test_lent_and_held_quota_are_not_free() -> None:
@@ -26,7 +29,7 @@ def test_lent_and_held_quota_are_not_free() -> None:
 
 
 def test_nothing_at_all_draws_nothing() -> None:
-    assert Meter(nominal=0).segments() == []
+    assert Meter(nominal=0).build_segments() == []
 
 
 def test_slices_share_a_card_side_by_side() -> None:

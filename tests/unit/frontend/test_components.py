@@ -113,7 +113,7 @@ def test_templates_hold_no_inline_style_script_or_handler(path: Path) -> None:
 def test_the_frame_works_for_visitors_nobody_knows() -> None:
     request = RequestFactory().get("/nowhere")
     request.user = AnonymousUser()
-    console = context.console(request)["console"]
+    console = context.console_context(request)["console"]
     assert console.product == "workspace"
     assert console.operations_url == ""
 
@@ -121,7 +121,7 @@ def test_the_frame_works_for_visitors_nobody_knows() -> None:
 def test_the_frame_survives_a_broken_address() -> None:
     request = RequestFactory().get("/x")
     request.resolver_match = SimpleNamespace(view_name=None, kwargs={})  # type: ignore[assignment]
-    assert context.console(request)["console"].product == "workspace"
+    assert context.console_context(request)["console"].product == "workspace"
 
 
 def test_products_and_sections_come_from_the_address() -> None:

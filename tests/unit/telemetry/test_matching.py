@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 
 from clusters.backends.base import DeviceSample, TaskRef
 from telemetry.models import Scope
-from telemetry.store.holdings import Card, DeviceHold, Holdings
+from telemetry.store.holdings import Card, HeldSlice, Holdings
 from telemetry.store.matching import match_samples
 
 AT = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 NODE, CARD_A, CARD_B = (uuid.UUID(int=n) for n in (1, 2, 3))
 
 
-def hold(number: int, device: uuid.UUID, *, cores: int, exclusive: bool) -> DeviceHold:
+def hold(number: int, device: uuid.UUID, *, cores: int, exclusive: bool) -> HeldSlice:
     ids = [uuid.UUID(int=100 * number + n) for n in range(5)]
-    return DeviceHold(ids[0], device, NODE, *ids[1:], cores, 20_000, exclusive)
+    return HeldSlice(ids[0], device, NODE, *ids[1:], cores, 20_000, exclusive)
 
 
 def holdings() -> Holdings:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.gpu.measures import MEASURES, Kind
+from clusters.gpu.measures import MEASURES, MeasureKind
 from telemetry.store.packing import (
     Stats,
     add_beside,
@@ -23,7 +23,7 @@ from telemetry.store.packing import (
 
 
 def _value(name: str) -> st.SearchStrategy[float]:
-    if kind_of(name) is Kind.GAUGE:
+    if kind_of(name) is MeasureKind.GAUGE:
         return st.floats(0, 1e9, width=32)
     return st.integers(0, 2**40).map(float)
 

@@ -16,7 +16,7 @@ KEPT = timedelta(hours=2)
 
 def window(length: timedelta, step: int | None = None, *, points: int = 240) -> Window:
     with time_machine.travel(NOW, tick=False):
-        return window_of(NOW - length, NOW, step, kept=KEPT, points=points)
+        return window_of(NOW - length, NOW, step, retention=KEPT, points=points)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_the_coarsest_grain_that_divides_the_step_is_read(
 
 def test_the_future_is_cut_off() -> None:
     with time_machine.travel(NOW, tick=False):
-        made = window_of(NOW - timedelta(minutes=1), NOW + timedelta(hours=1), 20, kept=KEPT)
+        made = window_of(NOW - timedelta(minutes=1), NOW + timedelta(hours=1), 20, retention=KEPT)
     assert made.end == NOW
     assert len(list(made.bucket_times())) == 3
 
 
 def test_buckets_start_at_whole_steps() -> None:
     with time_machine.travel(NOW, tick=False):
-        made = window_of(NOW - timedelta(seconds=65), NOW, 60, kept=KEPT)
+        made = window_of(NOW - timedelta(seconds=65), NOW, 60, retention=KEPT)
     assert [at.minute for _, at in made.bucket_times()] == [58, 59]
 
 
@@ -84,4 +84,4 @@ def test_buckets_start_at_whole_steps() -> None:
 )
 def test_a_bad_range_is_refused(start: datetime, end: datetime, step: int | None, points: int) -> None:
     with time_machine.travel(NOW, tick=False), pytest.raises(Invalid):
-        window_of(start, end, step, kept=KEPT, points=points)
+        window_of(start, end, step, retention=KEPT, points=points)

@@ -1,4 +1,4 @@
-"""What each command does: one or two calls, then a table or JSON."""
+"""The commands: one or two calls each, then a table or JSON."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def print_logs(client: Client, workspace: str, options: argparse.Namespace) -> i
 
 
 def _no_lines(job: Job) -> str:
-    """Why a job shows no lines."""
+    """Return why a job has no lines."""
     head = f"No logs of {job['name']}"
     if job["state"] in ENDED:
         return (

@@ -46,7 +46,9 @@ class Command(BaseCommand):
 
 
 def _checks() -> list[CheckResult]:
-    """What readiness asks, and the clusters: one that is away is no reason to restart anything here."""
+    """Run the checks of readiness, and of clusters: an unreachable one is no reason to restart anything
+    here.
+    """
     results = run_checks()
     database = any(result.name == "database" and result.ok for result in results)
     return [*results, check_clusters()] if database else results

@@ -21,7 +21,8 @@ _IN_USE: Final = frozenset({"55P03", "40P01"})  # lock_not_available, deadlock_d
 
 
 class Command(migrate.Command):
-    """On PostgreSQL one migration runs at a time, and none holds up the statements of running processes.
+    """The command `migrate`: on PostgreSQL one migration runs at a time, and none blocks statements of
+    running processes.
 
     A change of a table waits behind whoever reads it, and everybody else behind the change. So it gives up
     after half a second and is tried again later; what is applied by then stays applied.

@@ -1,4 +1,4 @@
-"""Whether a service account token is that of the node agent on a certain node.
+"""The check that a service account token is that of the node agent on a certain node.
 
 A token alone does not say so: it could be a copy from another node. It is bound to a pod, by name and uid,
 and the pod tells its node.
@@ -26,7 +26,7 @@ def verify_agent(api: KubernetesApi, token: str, node: str) -> bool:
         "kind": "TokenReview",
         "spec": {"token": token, "audiences": [AUDIENCE]},
     }
-    status = api.create(_REVIEWS, review).get("status") or {}
+    status = api.create_object(_REVIEWS, review).get("status") or {}
     user = status.get("user") or {}
     accepted = status.get("authenticated") is True and AUDIENCE in (status.get("audiences") or [])
     if not accepted or user.get("username") != _USERNAME:

@@ -1,4 +1,4 @@
-"""What an answer of the API is about: the object that was sent, the platform's rights, or the cluster."""
+"""The subject of an API answer: the object that was sent, the platform's rights, or the cluster."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _RIGHTS: Final = re.compile(
 
 
 def is_too_large(message: str) -> bool:
-    """Whether an error says that the object is more than the cluster stores."""
+    """Return whether an error says that the object is larger than the cluster stores."""
     return _OVERSIZE.search(message) is not None
 
 
 def is_denied(status: int, message: str) -> bool:
-    """Whether a refusal is about what the platform may do, or about an API server that is starting, and not
-    about the object."""
+    """Return whether a refusal is about the platform's rights, or about an API server that is starting,
+    and not about the object.
+    """
     return status == _FORBIDDEN and _RIGHTS.search(message) is not None

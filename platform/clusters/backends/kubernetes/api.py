@@ -66,7 +66,7 @@ class Denied(RequestRefused):
     """
 
 
-class NameTaken(Exception):
+class ObjectNameTaken(Exception):
     """A name, or the object of that name, is somebody else's; `code` and the text say by what."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -133,7 +133,7 @@ class KubernetesApi:
             items += page.get("items") or []
         return items, str(page["metadata"]["resourceVersion"])
 
-    def create(self, path: str, body: Json) -> Json:
+    def create_object(self, path: str, body: Json) -> Json:
         """Write a new object, or carry out a subresource such as a binding."""
         return self._call("POST", path, body)
 
@@ -209,7 +209,7 @@ class KubernetesApi:
         return _parsed(call, data)
 
     def _failed(self, call: str, answer: BaseHTTPResponse, data: bytes, *, reads: bool) -> Exception:
-        """What an answer of 500 or more means: the cluster is down, or this object is more than it takes."""
+        """Return the error of an answer of 500 or more: the cluster is down, or this object is too large."""
         refusal = _refusal(answer, data)
         if answers.is_too_large(refusal.message):
             self._breaker.record_success()

@@ -1,4 +1,4 @@
-"""What a pod keeps of its node and of cards, whoever made it, by the object that the cluster shows."""
+"""The node and cards that a pod holds, whichever platform made it, by the object that the cluster shows."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Amounts = Counter[str]
 
 
 def bound_pod(item: Json) -> BoundPod:
-    """What a pod's object says it holds."""
+    """Return the holding of a pod according to its object."""
     metadata, asked = item["metadata"], sum_requests(item["spec"])
     shares = _shares(item)
     labels: Mapping[str, str] = metadata.get("labels") or {}
     owner: Json = next(iter(metadata.get("ownerReferences") or ()), {})
-    standing = _MIRROR in (metadata.get("annotations") or {}) or owner.get("kind") in _OF_THE_NODE
+    is_permanent = _MIRROR in (metadata.get("annotations") or {}) or owner.get("kind") in _OF_THE_NODE
     return BoundPod(
         uid=metadata["uid"],
         namespace=metadata["namespace"],
@@ -47,7 +47,7 @@ def bound_pod(item: Json) -> BoundPod:
         cards={} if shares else _cards(asked),
         shares=shares,
         owner=f"{owner['kind']}/{owner['name']}" if owner else "",
-        standing=standing,
+        is_permanent=is_permanent,
         leaving=bool(metadata.get("deletionTimestamp")),
         labels={
             key: value

@@ -1,4 +1,4 @@
-"""From a cluster's `connection` column to a client of its API.
+"""The client of a cluster's API, made from its `connection` column.
 
 Three kinds: a kubeconfig file, the account of the pod that the platform itself runs in, or an address
 with files for token and certificate. Secrets stay in files: the column holds their paths only.
@@ -72,11 +72,11 @@ def open_client(connection: Mapping[str, str]) -> ApiClient:
 def _token(configuration: Configuration, connection: Mapping[str, str]) -> None:
     file = Path(connection["token_file"])
 
-    def read(target: Configuration) -> None:
+    def read_token(target: Configuration) -> None:
         # Read for every call: whoever renews the token renews the file, and nobody restarts us.
         target.api_key["BearerToken"] = f"Bearer {file.read_text(encoding='utf-8').strip()}"
 
-    read(configuration)
-    configuration.refresh_api_key_hook = read  # type: ignore[assignment]  # typed as always None
+    read_token(configuration)
+    configuration.refresh_api_key_hook = read_token  # type: ignore[assignment]  # typed as always None
     configuration.host = connection["server"]
     configuration.ssl_ca_cert = connection.get("certificate_file") or None

@@ -1,4 +1,4 @@
-"""What the cluster's own components noted about pods: FailedMount, BackOff, Evicted, and how often."""
+"""Pod events of the cluster's own components: FailedMount, BackOff, Evicted, and how often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pods of one attempt have in common: the object that owns them, and the name they share.
+"""The shared objects of the pods of one attempt: the object that owns them, and their name.
 
 The owner is a ConfigMap: every gang may have one, it costs the cluster nothing while it is there, and it
 carries the files that the pods read, a hostfile among them. A ConfigMap holds 1 MiB: files that are larger
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from clusters.backends.base import BackendUnavailable, GangRef, GangSpec, PodOutcome
-from clusters.backends.kubernetes.api import Json, KubernetesApi, NameTaken, RequestRefused
+from clusters.backends.kubernetes.api import Json, KubernetesApi, ObjectNameTaken, RequestRefused
 from clusters.backends.kubernetes.containers import config_maps
 from clusters.backends.kubernetes.making import ensure_object
 from clusters.backends.kubernetes.pods import SELECTOR, is_of_another, labels_of, own_labels
@@ -50,8 +50,8 @@ def _config_map(
     found = _ours(api, ensure_object(api, path, wanted, workspace), wanted)
     there = found.get("data") or {}
     if there != wanted["data"]:
-        gone = dict.fromkeys(there.keys() - wanted["data"].keys())
-        api.patch(f"{path}/{metadata['name']}", {"data": {**wanted["data"], **gone}})
+        removed = dict.fromkeys(there.keys() - wanted["data"].keys())
+        api.patch(f"{path}/{metadata['name']}", {"data": {**wanted["data"], **removed}})
     return found
 
 
@@ -62,10 +62,10 @@ def gang_dissolve(api: KubernetesApi, ref: GangRef) -> PodOutcome:
         api.delete(path, {"propagationPolicy": "Background"})
     except RequestRefused as error:
         if error.status != _NOT_FOUND:
-            return PodOutcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+            return PodOutcome.of_refusal(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
-        return PodOutcome.unknown(str(error))
-    return PodOutcome.done()
+        return PodOutcome.of_unknown(str(error))
+    return PodOutcome.of_success()
 
 
 def list_gangs(api: KubernetesApi) -> list[tuple[GangRef, Mapping[str, str]]]:
@@ -109,5 +109,5 @@ def _metadata(api: KubernetesApi, namespace: str, gang: GangSpec) -> Json:
 def _ours(api: KubernetesApi, found: Json, wanted: Json) -> Json:
     if labels_of(found) != labels_of(wanted) or is_of_another(found, api.installation):
         name = f"{found['metadata']['namespace']}/{found['metadata']['name']}"
-        raise NameTaken("NAME_TAKEN", f"an object {name} with other labels exists")
+        raise ObjectNameTaken("NAME_TAKEN", f"an object {name} with other labels exists")
     return found

@@ -1,4 +1,4 @@
-"""What a pod holds of cards: by what HAMi wrote down about it, and else by what it asks for.
+"""The cards that a pod holds: by HAMi's annotations, and else by its requests.
 
 The annotation stands on pods that anybody may have made, so it is believed only as far as the pod's own
 requests go: they are what the cluster's quotas and the device plugin go by.

@@ -1,4 +1,4 @@
-"""What a pod's container printed, each line with its time in front."""
+"""The output of a pod's container, each line with its time in front."""
 
 from __future__ import annotations
 

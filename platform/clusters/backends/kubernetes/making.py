@@ -19,12 +19,12 @@ def ensure_object(api: KubernetesApi, collection: str, body: Json, workspace: st
     metadata = body["metadata"]
     try:
         try:
-            return api.create(collection, body)
+            return api.create_object(collection, body)
         except RequestRefused as error:
             if not _lacks_namespace(error):
                 raise
             namespace_ensure(api, metadata["namespace"], workspace)
-            return api.create(collection, body)
+            return api.create_object(collection, body)
     except OutcomeUnknown:
         return get_object(api, collection, metadata["name"])
     except RequestRefused as error:

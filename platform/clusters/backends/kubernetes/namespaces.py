@@ -7,7 +7,7 @@ from typing import Final
 
 from django.conf import settings
 
-from clusters.backends.kubernetes.api import Json, KubernetesApi, NameTaken, RequestRefused
+from clusters.backends.kubernetes.api import Json, KubernetesApi, ObjectNameTaken, RequestRefused
 from clusters.backends.kubernetes.pods import MANAGED, SERVICE_ACCOUNT, is_of_another, own_labels
 
 # Pods of tenants may not leave their sandbox, whatever their images would like.
@@ -38,7 +38,7 @@ Body = tuple[str, str, Json]
 
 
 def namespace_labels(installation: str, workspace: str) -> dict[str, str]:
-    """What the namespace of a workspace, of which the id is given, carries."""
+    """Return the labels of the namespace of a workspace, of which the id is given."""
     return {**own_labels(installation), WORKSPACE: workspace, **_RESTRICTED}
 
 
@@ -108,7 +108,7 @@ def check_owned(api: KubernetesApi, namespace: Json, workspace: str) -> Json:
     if is_owned(api, namespace, workspace):
         return namespace
     name = namespace["metadata"]["name"]
-    raise NameTaken(
+    raise ObjectNameTaken(
         NOT_OWNED,
         f"namespace {name} was there before and is not the workspace's; nothing is made in it. An operator "
         f"hands it over: allotment namespace adopt {api.cluster} {name}",
@@ -135,7 +135,7 @@ def is_unmarked(api: KubernetesApi, namespace: Json) -> bool:
 
 def _create(api: KubernetesApi, path: str, body: Json) -> None:
     try:
-        api.create(path, body)
+        api.create_object(path, body)
     except RequestRefused as error:
         if error.status != _EXISTS:
             raise

@@ -1,4 +1,4 @@
-"""What a node's object tells: capacity, taints, readiness, and the cards it has.
+"""The facts in a node's object: capacity, taints, readiness, and the cards.
 
 HAMi's device plugin registers each card by its uuid. NVIDIA's plugin tells only how many there are, and
 the kubelet chooses among them: such cards are named by their place. So are MIG instances, which a node
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 _PRESSURE: Final = {"MemoryPressure": "memory", "DiskPressure": "disk", "PIDPressure": "pid"}
 # Taints by which Kubernetes repeats what is told here on its own.
-_TOLD: Final = frozenset(
+_CONDITION_TAINTS: Final = frozenset(
     f"node.kubernetes.io/{word}"
     for word in (
         *("unschedulable", "not-ready", "unreachable"),
@@ -62,7 +62,7 @@ def node_fact(node: Json, cluster: str) -> NodeFact:
 
 
 def _taints(spec: Json) -> list[Json]:
-    return [taint for taint in spec.get("taints") or [] if taint.get("key") not in _TOLD]
+    return [taint for taint in spec.get("taints") or [] if taint.get("key") not in _CONDITION_TAINTS]
 
 
 def _taint(taint: Json) -> dict[str, str]:
@@ -124,7 +124,7 @@ def _instance(fact: DeviceFact, profile: str) -> DeviceFact:
 
 
 def _offers(status: Json, resource: str) -> list[bool]:
-    """For each card of a resource whether the node offers it now."""
+    """Return for each card of a resource whether the node offers it now."""
     offered = _count(status.get("allocatable"), resource)
     return [index < offered for index in range(max(_count(status.get("capacity"), resource), offered))]
 

@@ -1,4 +1,5 @@
-"""Which cluster this is, and which platform runs it: a ConfigMap that every platform reads before it acts.
+"""The identity of a cluster and of the platform that manages it: a ConfigMap that every platform reads before
+it acts.
 
 It stands beside the platform's account, where tenants have no rights.
 """
@@ -78,10 +79,10 @@ def remove_owner(api: KubernetesApi) -> None:
 
 def _create(api: KubernetesApi, body: Json) -> None:
     try:
-        api.create(_CONFIGMAPS, body)
+        api.create_object(_CONFIGMAPS, body)
     except RequestRefused as error:
         if error.status != _NOT_FOUND:
             raise
         # Without the platform's label, by which a namespace is a workspace's and held to the rules for those.
-        api.create(_NAMESPACES, {"metadata": {"name": NAMESPACE}})
-        api.create(_CONFIGMAPS, body)
+        api.create_object(_NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        api.create_object(_CONFIGMAPS, body)

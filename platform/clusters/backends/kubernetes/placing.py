@@ -33,7 +33,7 @@ from clusters.backends.kubernetes.api import (
     Denied,
     Json,
     KubernetesApi,
-    NameTaken,
+    ObjectNameTaken,
     OutcomeUnknown,
     RequestRefused,
 )
@@ -62,12 +62,12 @@ class _Unanswered:
     def __init__(self) -> None:
         self._gangs: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
-    def enough(self, spec: TaskSpec) -> bool:
-        """Whether the pod is to wait."""
+    def must_wait(self, spec: TaskSpec) -> bool:
+        """Return whether the pod is to wait."""
         gangs = self._gangs[spec.ref.namespace]
         return gangs[_gang_name(spec)] >= _OF_A_GANG or len(gangs) >= _OF_A_NAMESPACE
 
-    def note(self, spec: TaskSpec, outcome: PodOutcome) -> None:
+    def note_outcome(self, spec: TaskSpec, outcome: PodOutcome) -> None:
         """Count an outcome, if it is one."""
         if outcome.kind is OutcomeKind.UNKNOWN and outcome.code == UNKNOWN:
             self._gangs[spec.ref.namespace][_gang_name(spec)] += 1
@@ -98,29 +98,29 @@ def ensure_many(api: KubernetesApi, specs: Sequence[TaskSpec]) -> list[PodOutcom
             for key, gang in gangs.items()
         }
 
-        def place(lane: list[int]) -> None:
+        def place_pods(lane: list[int]) -> None:
             for number in lane:
                 spec = specs[number]
-                if unanswered.enough(spec):
+                if unanswered.must_wait(spec):
                     text = "others of its workspace had no answer in this round"
-                    outcomes[number] = PodOutcome.unknown(text, PUT_OFF)
+                    outcomes[number] = PodOutcome.of_unknown(text, PUT_OFF)
                     continue
                 # What fails for one workspace alone does not close the cluster for others.
                 outcome = _ensure(api.for_subject(spec.ref.namespace), spec, owners[_gang(spec)])
                 outcomes[number] = outcome
-                unanswered.note(spec, outcome)
+                unanswered.note_outcome(spec, outcome)
 
-        list(workers.map(place, lanes.values()))
+        list(workers.map(place_pods, lanes.values()))
     return [outcomes[number] for number in range(len(specs))]
 
 
 def _gang_name(spec: TaskSpec) -> str:
-    """What the pods of one attempt are told apart from all others of their workspace by."""
+    """Return the name that distinguishes the pods of one attempt from all others of their workspace."""
     return spec.gang.name if spec.gang else spec.ref.name
 
 
 def _gang(spec: TaskSpec) -> tuple[str, str, str]:
-    """What its owner is told by: "" in the place of the gang's name if it is its namespace."""
+    """Return the owner's name: "" in the place of the gang's name if it is its namespace."""
     name = spec.gang.name if spec.gang and not spec.gang.alone else ""
     return (spec.ref.namespace, spec.workspace, name)
 
@@ -145,20 +145,20 @@ def _ensure(api: KubernetesApi, spec: TaskSpec, owner: Future[Json]) -> PodOutco
         _bind(api, spec, pod)
         faults.fault_point("kubernetes.after_bind")
     except SpecInvalid as error:
-        return PodOutcome.refused("INVALID", str(error))
+        return PodOutcome.of_refusal("INVALID", str(error))
     except HamiFormatError as error:
-        return PodOutcome.refused("CARDS_UNREADABLE", str(error))
+        return PodOutcome.of_refusal("CARDS_UNREADABLE", str(error))
     except shares.NoRoom as error:
-        return PodOutcome.refused("CARD_FULL", str(error))
-    except NameTaken as error:
-        return PodOutcome.refused(error.code, str(error))
+        return PodOutcome.of_refusal("CARD_FULL", str(error))
+    except ObjectNameTaken as error:
+        return PodOutcome.of_refusal(error.code, str(error))
     except (Denied, OutcomeUnknown) as error:
-        return PodOutcome.unknown(str(error))
+        return PodOutcome.of_unknown(str(error))
     except RequestRefused as error:
-        return PodOutcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+        return PodOutcome.of_refusal(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
-        return PodOutcome.unknown(str(error), UNREACHABLE)
-    return PodOutcome.done(pod["metadata"]["uid"])
+        return PodOutcome.of_unknown(str(error), UNREACHABLE)
+    return PodOutcome.of_success(pod["metadata"]["uid"])
 
 
 def _ours(api: KubernetesApi, pod: Json, spec: TaskSpec, wanted: Json) -> Json:
@@ -176,12 +176,12 @@ def _ours(api: KubernetesApi, pod: Json, spec: TaskSpec, wanted: Json) -> Json:
     taken = said != asked or pods.is_of_another(pod, api.installation)
     if taken or not (same or _is_as_wanted(pod, spec, wanted)):
         name = f"{spec.ref.namespace}/{spec.ref.name}"
-        raise NameTaken("NAME_TAKEN", f"a pod {name} that was made for something else exists")
+        raise ObjectNameTaken("NAME_TAKEN", f"a pod {name} that was made for something else exists")
     return pod
 
 
 def _is_as_wanted(pod: Json, spec: TaskSpec, wanted: Json) -> bool:
-    """Whether a pod is on the node that was chosen and holds what was granted."""
+    """Return whether a pod is on the chosen node and holds its allocation."""
     shares = spec.devices if pods.on_shares(spec) else ()
     try:
         held = [(share.uuid, share.cores, share.memory_mib) for share in shares_of(pod)]
@@ -207,7 +207,7 @@ def _bind(api: KubernetesApi, spec: TaskSpec, pod: Json) -> None:
     if pods.on_shares(spec):
         binding["metadata"]["annotations"] = shares.reserve_shares(api, spec)
     try:
-        api.create(pods.pod_path(spec.ref.namespace, spec.ref.name) + "/binding", binding)
+        api.create_object(pods.pod_path(spec.ref.namespace, spec.ref.name) + "/binding", binding)
     except (OutcomeUnknown, RequestRefused) as error:
         if isinstance(error, RequestRefused) and error.status != _CONFLICT:
             raise
@@ -219,5 +219,5 @@ def _bound(pod: Json, spec: TaskSpec) -> bool:
     node = pod["spec"].get("nodeName", "")
     if node and node != spec.node:
         name = f"{spec.ref.namespace}/{spec.ref.name}"
-        raise NameTaken("BOUND_ELSEWHERE", f"pod {name} is bound to {node}, not to {spec.node}")
+        raise ObjectNameTaken("BOUND_ELSEWHERE", f"pod {name} is bound to {node}, not to {spec.node}")
     return bool(node)

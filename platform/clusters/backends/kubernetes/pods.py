@@ -31,12 +31,14 @@ def pod_path(namespace: str, name: str = "") -> str:
 
 
 def on_shares(spec: TaskSpec) -> bool:
-    """Whether the task holds cards, or parts of cards, that are chosen by us and not by the kubelet."""
+    """Return whether the task holds cards, or parts of cards, that are chosen by us and not by the
+    kubelet.
+    """
     return bool(spec.devices) and not is_named_by_node(spec.devices[0].uuid)
 
 
 def own_labels(installation: str) -> dict[str, str]:
-    """What all objects carry that the installation of that id makes in a cluster."""
+    """Return the labels of all objects that the installation of that id makes in a cluster."""
     return {**MANAGED, INSTALLATION: installation}
 
 
@@ -105,17 +107,17 @@ def labels_of(pod: Json) -> dict[str, str]:
     return {key: value for key, value in labels.items() if key not in _ADDED}
 
 
-def read_observation(pod: Json, now: datetime, *, gone: bool = False) -> PodObservation:
+def read_observation(pod: Json, now: datetime, *, removed: bool = False) -> PodObservation:
     """Read the observation of a pod's object. `gone`: it was its last; `now` is when it was seen to be."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     container = (status.get("containerStatuses") or [{}])[0]
     state: Mapping[str, Any] = container.get("state") or {}
     ended, waiting = state.get("terminated") or {}, state.get("waiting") or {}
-    phase = PodPhase.GONE if gone else _phase(status, state)
+    phase = PodPhase.REMOVED if removed else _phase(status, state)
     return PodObservation(
         ref=TaskRef(metadata["namespace"], metadata["name"], metadata["uid"]),
         phase=phase,
-        at=now if gone else _changed_at(pod, phase, state, now),
+        at=now if removed else _changed_at(pod, phase, state, now),
         labels=labels_of(pod),
         exit_code=ended.get("exitCode"),
         reason=status.get("reason") or ended.get("reason") or waiting.get("reason") or "",
@@ -135,30 +137,34 @@ def _phase(status: Json, state: Mapping[str, Any]) -> PodPhase:
 
 
 def _changed_at(pod: Json, phase: PodPhase, state: Mapping[str, Any], now: datetime) -> datetime:
-    """When the pod came into its phase, as far as its object tells; whole seconds, never in the future."""
+    """Return when the pod came into its phase, as far as its object tells; whole seconds, never in the
+    future.
+    """
     status = pod.get("status") or {}
-    told = {
+    stated = {
         PodPhase.PENDING: pod["metadata"].get("creationTimestamp"),
         PodPhase.STARTING: status.get("startTime"),
         PodPhase.RUNNING: (state.get("running") or {}).get("startedAt"),
         PodPhase.SUCCEEDED: (state.get("terminated") or {}).get("finishedAt"),
         PodPhase.FAILED: (state.get("terminated") or {}).get("finishedAt") or status.get("startTime"),
     }.get(phase)
-    return min(datetime.fromisoformat(told), now) if told else now
+    return min(datetime.fromisoformat(stated), now) if stated else now
 
 
 def has_ended(pod: Json) -> bool:
-    """Whether its containers have ended, so that it holds no card any more."""
+    """Return whether its containers have ended, so that it holds no card any more."""
     return (pod.get("status") or {}).get("phase") in _ENDED
 
 
 def is_of_another(found: Json, installation: str) -> bool:
-    """Whether an object says that another installation made it; those of before the label say nothing."""
+    """Return whether an object names another installation as its maker; older ones without the label name
+    none.
+    """
     labels: Mapping[str, str] = found["metadata"].get("labels") or {}
     return labels.get(INSTALLATION, installation) != installation
 
 
 def is_ours(pod: Json) -> bool:
-    """Whether an installation of the platform made it."""
+    """Return whether an installation of the platform made it."""
     labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
     return MANAGED.items() <= labels.items()

@@ -29,7 +29,7 @@ def remove_pod(api: KubernetesApi, ref: TaskRef, grace_s: int) -> PodOutcome:
         if not uid and ref.hold:
             found = pod_found(api, ref.namespace, ref.name)
             if found is None or not _is_meant(found, ref):
-                return PodOutcome.done()
+                return PodOutcome.of_success()
             uid = found["metadata"]["uid"]
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -37,11 +37,11 @@ def remove_pod(api: KubernetesApi, ref: TaskRef, grace_s: int) -> PodOutcome:
         faults.fault_point("kubernetes.after_delete")
     except RequestRefused as error:
         if error.status in (_NOT_FOUND, _CONFLICT):
-            return PodOutcome.done()
-        return PodOutcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+            return PodOutcome.of_success()
+        return PodOutcome.of_refusal(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
-        return PodOutcome.unknown(str(error))
-    return PodOutcome.done(str((deleted.get("metadata") or {}).get("uid") or ref.uid))
+        return PodOutcome.of_unknown(str(error))
+    return PodOutcome.of_success(str((deleted.get("metadata") or {}).get("uid") or ref.uid))
 
 
 def pods_exist(api: KubernetesApi, refs: Sequence[TaskRef]) -> list[bool]:
@@ -56,7 +56,7 @@ def _is_there(api: KubernetesApi, ref: TaskRef) -> bool:
 
 
 def _is_meant(found: Json, ref: TaskRef) -> bool:
-    """Whether a pod of that name is the one that the reference is of."""
+    """Return whether a pod of that name is the one that the reference is of."""
     metadata = found["metadata"]
     if ref.uid:
         return bool(metadata["uid"] == ref.uid)

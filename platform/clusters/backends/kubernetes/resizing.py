@@ -37,33 +37,33 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 def resize_devices(api: KubernetesApi, ref: TaskRef, devices: Sequence[DeviceGrant]) -> PodOutcome:
     """Have a pod's cards limited to these amounts; done when that holds, and nothing else is under way."""
-    gone = PodOutcome.refused("POD_GONE", f"pod {ref.namespace}/{ref.name} has ended")
+    ended = PodOutcome.of_refusal("POD_GONE", f"pod {ref.namespace}/{ref.name} has ended")
     pod: Json | None = None
     try:
         pod = api.get(pods.pod_path(ref.namespace, ref.name))
         if ref.uid not in ("", pod["metadata"]["uid"]) or pods.has_ended(pod):
-            return gone
+            return ended
         return _step(api, pod, {grant.uuid: grant.memory_mib for grant in devices})
     except shares.NoRoom as error:
-        return PodOutcome.refused("CARD_FULL", str(error))
+        return PodOutcome.of_refusal("CARD_FULL", str(error))
     except (hami.HamiFormatError, LiveMemoryFormatError) as error:
-        return PodOutcome.refused("CARDS_UNREADABLE", str(error))
+        return PodOutcome.of_refusal("CARDS_UNREADABLE", str(error))
     except Denied as error:
-        return PodOutcome.unknown(str(error))
+        return PodOutcome.of_unknown(str(error))
     except RequestRefused as error:
         if error.status == _NOT_FOUND:
-            return gone
+            return ended
         if pod is None or error.status == _CONFLICT or WANTED in _annotations(pod):
-            return PodOutcome.unknown(str(error))  # what was asked for before may still be carried out
-        return PodOutcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+            return PodOutcome.of_unknown(str(error))  # what was asked for before may still be carried out
+        return PodOutcome.of_refusal(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
-        return PodOutcome.unknown(str(error))
+        return PodOutcome.of_unknown(str(error))
 
 
 def _step(api: KubernetesApi, pod: Json, target: Amounts) -> PodOutcome:
     held = _held(pod)
     if missing := sorted(target.keys() - held.keys()):
-        return PodOutcome.refused("NOT_ITS_CARD", f"the pod holds no part of card {missing[0]}")
+        return PodOutcome.of_refusal("NOT_ITS_CARD", f"the pod holds no part of card {missing[0]}")
     wish, there = _wish(pod), in_effect(pod, target) == target
     if wish is not None and wish.memory_mib == target:
         return _follow(api, pod, wish, there=there)
@@ -71,21 +71,25 @@ def _step(api: KubernetesApi, pod: Json, target: Amounts) -> PodOutcome:
         return _ask(api, pod, target)
     if wish is not None:  # nobody took what is wanted now, and from here on nobody can
         _write(api, pod, target, allocated=target)
-    return PodOutcome.done(str(pod["metadata"]["uid"]))
+    return PodOutcome.of_success(str(pod["metadata"]["uid"]))
 
 
 def _follow(api: KubernetesApi, pod: Json, wish: WantedMemory, *, there: bool) -> PodOutcome:
     """Return the outcome of a resize request. `there`: what it asks for was in effect before."""
-    answer, target, done = last_answer(pod), wish.memory_mib, PodOutcome.done(str(pod["metadata"]["uid"]))
+    answer, target, done = (
+        last_answer(pod),
+        wish.memory_mib,
+        PodOutcome.of_success(str(pod["metadata"]["uid"])),
+    )
     if answer is None or answer.token != wish.token:
-        return done if there else PodOutcome.unknown("the agent of its node has not answered")
+        return done if there else PodOutcome.of_unknown("the agent of its node has not answered")
     if answer.state is AnswerState.TAKEN:
-        return PodOutcome.unknown("the agent of its node is about to change it")
+        return PodOutcome.of_unknown("the agent of its node is about to change it")
     if answer.state is AnswerState.REFUSED:
         # It must not be tried later: the pod is to keep what it has.
         now = in_effect(pod, target) or target
         _write(api, pod, now, allocated=now)
-        return PodOutcome.refused(answer.code or "REFUSED", answer.message)
+        return PodOutcome.of_refusal(answer.code or "REFUSED", answer.message)
     held = _held(pod)
     if any(held[card].memory_mib != mib for card, mib in target.items()):
         _write(api, pod, None, allocated=target)
@@ -101,13 +105,13 @@ def _ask(api: KubernetesApi, pod: Json, target: Amounts) -> PodOutcome:
         shares.check_room(api, pod, [DeviceGrant(card, held[card].cores, most[card]) for card in grown])
     _write(api, pod, target, allocated=most)
     faults.fault_point("kubernetes.after_resize")
-    return PodOutcome.unknown("asked of the agent of its node")
+    return PodOutcome.of_unknown("asked of the agent of its node")
 
 
 def _write(api: KubernetesApi, pod: Json, wanted: Amounts | None, *, allocated: Amounts) -> None:
     """Write the wish, and HAMi's books, on exactly this pod as it was read. Raises: Refused."""
     metadata = pod["metadata"]
-    annotations: dict[str, Any] = {hami.ALLOCATED: _books(pod, allocated)}
+    annotations: dict[str, Any] = {hami.ALLOCATED: _records(pod, allocated)}
     if wanted is not None:
         # What the pod began with needs no wish: its container starts that way.
         began = all(mib == began_with(pod) for mib in wanted.values()) and last_answer(pod) is None
@@ -123,12 +127,12 @@ def _wish(pod: Json) -> WantedMemory | None:
 
 
 def _held(pod: Json) -> dict[str, CardShare]:
-    """What HAMi's books say of the pod, by card."""
+    """Return HAMi's record of the pod, by card."""
     containers = hami.decode_shares(_annotations(pod).get(hami.ALLOCATED, ""))
     return {share.uuid: share for container in containers for share in container}
 
 
-def _books(pod: Json, memory_mib: Amounts) -> str:
+def _records(pod: Json, memory_mib: Amounts) -> str:
     """HAMi's books of the pod with other amounts, everything else in them as it is."""
     containers = hami.decode_shares(_annotations(pod).get(hami.ALLOCATED, ""))
     return hami.encode_shares(

@@ -1,4 +1,4 @@
-"""What surrounds a workspace's pods in the cluster, made and kept as it should be.
+"""The objects around a workspace's pods in the cluster, made and restored.
 
 Against whatever comes into the namespace around the platform: pod security, an account without a token,
 no connections from other namespaces, and a quota for cards. Only namespaces that are marked as a workspace's
@@ -40,7 +40,7 @@ Change = tuple[Any, Any]
 """What stood in a field, and what stands there now."""
 _NOT_FOUND, _EXISTS = 404, 409
 # What is compared of an object beside its labels; the rest is the cluster's own.
-_KEPT: Final = ("spec", "automountServiceAccountToken")
+_RESTORED: Final = ("spec", "automountServiceAccountToken")
 _LISTS: Final = ("/api/v1/serviceaccounts", "/api/v1/resourcequotas", f"{POLICIES}/networkpolicies")
 
 
@@ -91,7 +91,7 @@ def adopt_namespace(api: KubernetesApi, name: str, workspace: str) -> None:
 
 
 def namespace_state(api: KubernetesApi, name: str, workspace: str) -> NamespaceState:
-    """Whose a namespace is, seen from a workspace. Raises: BackendUnavailable."""
+    """Return the owner of a namespace, seen from a workspace. Raises: BackendUnavailable."""
     try:
         namespace = api.get(f"{NAMESPACES}/{name}")
     except RequestRefused as error:
@@ -104,7 +104,7 @@ def namespace_state(api: KubernetesApi, name: str, workspace: str) -> NamespaceS
 
 
 def _surrounded(found: Mapping[tuple[str, str], Json], namespace: str) -> bool:
-    """Whether a namespace has the account and the network policy that the platform makes with it."""
+    """Return whether a namespace has the account and the network policy that the platform makes with it."""
     own = (_place(namespace, body) for body in (build_service_account(""), build_network_policy("")))
     return all((path, title) in found for title, path, _, _ in own)
 
@@ -150,7 +150,7 @@ def _bring_back(
     address = f"{collection}/{body['metadata']['name']}"
     if known is None:
         try:
-            api.create(collection, body)
+            api.create_object(collection, body)
         except RequestRefused as error:
             if error.status != _EXISTS:
                 raise
@@ -160,7 +160,7 @@ def _bring_back(
     labels = known["metadata"].get("labels") or {}
     lost = {key: value for key, value in body["metadata"]["labels"].items() if labels.get(key) != value}
     patch: Json = {"metadata": {"labels": lost}} if lost else {}
-    for part in _KEPT:
+    for part in _RESTORED:
         if part in body and not _same(body[part], known.get(part)):
             patch[part] = _replaced(body[part], known.get(part))
     if patch:
@@ -169,7 +169,7 @@ def _bring_back(
 
 
 def _changes(patch: Any, known: Any, field: str = "") -> Iterator[tuple[str, Change]]:
-    """What a merge changes, by the names of fields with dots between them."""
+    """Return the changes of a merge, by the names of fields with dots between them."""
     if isinstance(patch, dict) and (not field or isinstance(known, dict)):
         for key, part in patch.items():
             yield from _changes(part, known.get(key), f"{field}.{key}" if field else key)
@@ -186,7 +186,7 @@ def _same(wanted: Any, found: Any) -> bool:
 
 
 def _quantities(texts: Iterable[Any]) -> bool:
-    """Whether all are the same amount: the cluster writes 2000 as 2k."""
+    """Return whether all are the same amount: the cluster writes 2000 as 2k."""
     try:
         return len({parse_quantity(text) for text in texts}) == 1
     except (ValueError, TypeError):
@@ -194,7 +194,7 @@ def _quantities(texts: Iterable[Any]) -> bool:
 
 
 def _replaced(wanted: Any, found: Any) -> Any:
-    """As a merge, which keeps what it does not name: that is named as absent."""
+    """Return a replacement as a merge: a merge keeps unnamed fields, so they are named as absent."""
     if not isinstance(wanted, dict) or not isinstance(found, dict):
         return wanted
     return dict(_merged(wanted, found))

@@ -1,4 +1,4 @@
-"""What has changed since a cursor, by the API's own watch; everything there is when it cannot tell.
+"""The changes since a cursor, by the API's own watch; a full list when the watch can't tell.
 
 A cursor is the versions of the two lists, pods and nodes, up to which all is known.
 """
@@ -47,7 +47,7 @@ _LONGEST_S: Final = 0.6
 _REST_S: Final = 0.3  # until what was left is read
 _OTHERS_S: Final = 1.0  # where a pod has gone, others that were told to may go
 _AT_MOST_S: Final = 5  # for the API server, which counts whole seconds
-_GONE: Final = 410
+_EXPIRED: Final = 410
 
 
 class TooOld(Exception):
@@ -59,12 +59,12 @@ class ObjectChange:
     """The last state of an object, and when it was seen; `gone`: it was deleted, or is no longer selected."""
 
     item: Json
-    gone: bool
+    removed: bool
     at: datetime
 
 
 class Followed(NamedTuple):
-    """What changed, the version reached, and whether it was stopped there while `more` came."""
+    """The changes, the version reached, and whether it was stopped there while `more` came."""
 
     found: list[ObjectChange]
     version: str
@@ -110,7 +110,7 @@ def _with_lists(api: KubernetesApi, changed: ObservedBatch) -> ObservedBatch:
     listed = _bound_pods(ours)
     known = {pod.uid for pod in listed}
     older = tuple(pod for pod in changed.bound.pods if pod.uid not in known)
-    bound = BoundPods(older + listed, changed.bound.gone - known)
+    bound = BoundPods(older + listed, changed.bound.removed - known)
     return replace(batch, bound=bound, again_s=changed.again_s)
 
 
@@ -125,7 +125,9 @@ def _lists(api: KubernetesApi, version: str) -> tuple[ObservedBatch, list[Json]]
 
 
 def _bound_pods(items: Iterable[Json]) -> tuple[PodOnNode, ...]:
-    """Those that hold something: from the moment they have a node until their containers have ended."""
+    """Return the pods that hold something: from the moment they have a node until their containers have
+    ended.
+    """
     return tuple(_named(item, partial(bound_pod, item)) for item in items if _holds(item))
 
 
@@ -143,33 +145,34 @@ def _holds(item: Json) -> bool:
 
 
 def _is_observed(api: KubernetesApi, item: Json) -> bool:
-    """Whether news of a pod may concern a task: it is known by its scheduler, which no pod can change, and
-    is not said to be of another installation."""
+    """Return whether news of a pod may concern a task: it is known by its scheduler, which no pod can
+    change, and does not name another installation.
+    """
     ours = item["spec"].get("schedulerName") == pods.SCHEDULER
     return ours and not pods.is_of_another(item, api.installation)
 
 
 def _changes(api: KubernetesApi, pods_version: str, nodes_version: str) -> ObservedBatch:
-    def follow(source: tuple[str, Mapping[str, str | int]], version: str) -> Followed:
+    def follow_source(source: tuple[str, Mapping[str, str | int]], version: str) -> Followed:
         return follow_changes(api, *source, version)
 
     with ThreadPoolExecutor(max_workers=2) as both:
-        pods_seen, nodes_seen = both.map(follow, _SOURCES, (pods_version, nodes_version))
-    if _any_gone(api, pods_seen):
+        pods_seen, nodes_seen = both.map(follow_source, _SOURCES, (pods_version, nodes_version))
+    if _any_removed(api, pods_seen):
         # Who drains a node cordons it first: what led to an end is known with it, or the next attempt would
         # be placed there again.
-        nodes_seen = _after(nodes_seen, follow(_ALL_NODES, nodes_seen.version))
+        nodes_seen = _after(nodes_seen, follow_source(_ALL_NODES, nodes_seen.version))
     changed = [_confirmed(api, change) for change in pods_seen.found]
     seen: list[Observation] = [
-        pods.read_observation(change.item, change.at, gone=change.gone)
+        pods.read_observation(change.item, change.at, removed=change.removed)
         for change in changed
         if _is_observed(api, change.item)
     ]
-    seen += [_node(api, change.item, change.at, change.gone) for change in nodes_seen.found]
-    there = [change.item for change in changed if not change.gone]
+    seen += [_node(api, change.item, change.at, change.removed) for change in nodes_seen.found]
+    there = [change.item for change in changed if not change.removed]
     held = _bound_pods(there)
-    gone = {change.item["metadata"]["uid"] for change in changed} - {pod.uid for pod in held}
-    bound = BoundPods(held, frozenset(gone))
+    removed = {change.item["metadata"]["uid"] for change in changed} - {pod.uid for pod in held}
+    bound = BoundPods(held, frozenset(removed))
     cursor = f"{pods_seen.version}.{nodes_seen.version}"
     return ObservedBatch(in_order(seen), cursor, again_s=_again_s(api, pods_seen), bound=bound)
 
@@ -178,26 +181,26 @@ def _confirmed(api: KubernetesApi, change: ObjectChange) -> ObjectChange:
     """A pod that was neither told to end nor has ended is gone only if it is not there when asked for: what
     hides an object from a watch is told as its deletion, too."""
     metadata = change.item["metadata"]
-    if not change.gone or metadata.get("deletionTimestamp") or not _holds(change.item):
+    if not change.removed or metadata.get("deletionTimestamp") or not _holds(change.item):
         return change
     found = pod_found(api, metadata["namespace"], metadata["name"])
     if found is None or found["metadata"]["uid"] != metadata["uid"]:
         return change
-    return replace(change, item=found, gone=False)
+    return replace(change, item=found, removed=False)
 
 
 def _again_s(api: KubernetesApi, seen: Followed) -> float | None:
     if seen.more:
         return _REST_S
-    return _OTHERS_S if _any_gone(api, seen) else None
+    return _OTHERS_S if _any_removed(api, seen) else None
 
 
-def _any_gone(api: KubernetesApi, seen: Followed) -> bool:
-    return any(change.gone and _is_observed(api, change.item) for change in seen.found)
+def _any_removed(api: KubernetesApi, seen: Followed) -> bool:
+    return any(change.removed and _is_observed(api, change.item) for change in seen.found)
 
 
 def _after(first: Followed, then: Followed) -> Followed:
-    """Both as one; of an object that changed twice the later state."""
+    """Combine both into one; of an object that changed twice the later state."""
     latest = {change.item["metadata"]["uid"]: change for change in (*first.found, *then.found)}
     return Followed(list(latest.values()), then.version, then.more)
 
@@ -219,7 +222,7 @@ def follow_changes(api: KubernetesApi, path: str, query: Mapping[str, str | int]
             if more := time.monotonic() > until:
                 break
     except RequestRefused as error:
-        if error.status == _GONE:
+        if error.status == _EXPIRED:
             raise TooOld from error
         raise
     return Followed(list(latest.values()), version, more)
@@ -232,14 +235,14 @@ def _event(line: bytes) -> tuple[str, Json]:
     except (ValueError, KeyError, TypeError) as error:
         raise BackendUnavailable("the watch sent a line that is no event") from error
     if kind == "ERROR":
-        if item.get("code") == _GONE:
+        if item.get("code") == _EXPIRED:
             raise TooOld
         raise BackendUnavailable(f"the watch ended: {item.get('message', '')}")
     return kind, item
 
 
-def _node(api: KubernetesApi, item: Json, now: datetime, gone: bool) -> Observation:
-    return NodeObservation(item["metadata"]["name"], None if gone else node_fact(item, api.cluster), now)
+def _node(api: KubernetesApi, item: Json, now: datetime, removed: bool) -> Observation:
+    return NodeObservation(item["metadata"]["name"], None if removed else node_fact(item, api.cluster), now)
 
 
 # By the scheduler and not by a label: a label can be taken off a pod that runs.

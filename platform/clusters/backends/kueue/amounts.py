@@ -74,15 +74,19 @@ def flavor_quotas(
 
 
 def _counted(pool: ProjectedFlavor, known: Mapping[tuple[str, str], _Triple]) -> list[tuple[str, _Triple]]:
-    def has(resource: Resource) -> _Triple:
+    def is_counted(resource: Resource) -> _Triple:
         return known.get((pool.id, resource.value), _NOTHING)
 
-    cards, cores, memory = has(Resource.GPU_CARDS), has(Resource.GPU_CORES), has(Resource.GPU_MEMORY)
+    cards, cores, memory = (
+        is_counted(Resource.GPU_CARDS),
+        is_counted(Resource.GPU_CORES),
+        is_counted(Resource.GPU_MEMORY),
+    )
     if pool.gpu_mode not in _IN_PARTS:
         units = (1, int(WHOLE_CARD), pool.card_memory_mib or 1)
         whole = [_in_cards(triple, unit) for triple, unit in zip((cards, cores, memory), units, strict=True)]
         cards, cores, memory = _tightest(whole), _NOTHING, _NOTHING
-    amounts = (has(Resource.CPU), has(Resource.MEMORY), cards, cores, memory)
+    amounts = (is_counted(Resource.CPU), is_counted(Resource.MEMORY), cards, cores, memory)
     return list(zip(COVERED, amounts, strict=True))
 
 

@@ -21,7 +21,7 @@ from clusters.backends.kubernetes.api import (
     Denied,
     Json,
     KubernetesApi,
-    NameTaken,
+    ObjectNameTaken,
     OutcomeUnknown,
     RequestRefused,
 )
@@ -74,20 +74,20 @@ class KueueDelegate:
     def create_workload(self, workload: DelegatedWorkload) -> PodOutcome:
         """Make the Workload; what has become of one of that name is told by its verdict."""
         if len(workload.groups) > MOST_GROUPS:
-            return PodOutcome.refused(Reason.NEVER_FITS, f"Kueue takes {MOST_GROUPS} roles at most")
+            return PodOutcome.of_refusal(Reason.NEVER_FITS, f"Kueue takes {MOST_GROUPS} roles at most")
         body, place = (
             build_workload(workload, self._owner, self._api.installation),
             object_path(WORKLOADS, namespace=workload.namespace),
         )
 
-        def create() -> Json:
+        def create_workload_object() -> Json:
             namespace_found(self._api, workload.namespace, workload.workspace)
-            return self._api.create(place, body)
+            return self._api.create_object(place, body)
 
         try:
-            made = _done(create, but=_CONFLICT)
-        except NameTaken as error:
-            return PodOutcome.refused(error.code, str(error))
+            made = _done(create_workload_object, but=_CONFLICT)
+        except ObjectNameTaken as error:
+            return PodOutcome.of_refusal(error.code, str(error))
         return self._ours(workload) if made.kind is OutcomeKind.DONE and not made.uid else made
 
     def _ours(self, workload: DelegatedWorkload) -> PodOutcome:
@@ -95,8 +95,8 @@ class KueueDelegate:
         place = object_path(WORKLOADS, workload.name, workload.namespace)
         found = self._api.get(place)
         if self._own(found) is not None:
-            return PodOutcome.done(found["metadata"]["uid"])
-        return PodOutcome.refused("NAME_TAKEN", f"a Workload {workload.name} exists that is not ours")
+            return PodOutcome.of_success(found["metadata"]["uid"])
+        return PodOutcome.of_refusal("NAME_TAKEN", f"a Workload {workload.name} exists that is not ours")
 
     def set_paused(self, verdict: WorkloadVerdict, *, paused: bool) -> PodOutcome:
         """Deactivate or activate it."""
@@ -113,11 +113,11 @@ class KueueDelegate:
         guarded = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
         numbered = {"metadata": {"annotations": {ATTEMPT: str(attempt)}}}
 
-        def write() -> Json:
+        def write_status() -> Json:
             self._api.patch(_place(verdict) + "/status", guarded)
             return self._api.patch(_place(verdict), numbered)
 
-        return _done(write)
+        return _done(write_status)
 
     def delete_workload(self, verdict: WorkloadVerdict) -> PodOutcome:
         """Delete it."""
@@ -126,7 +126,7 @@ class KueueDelegate:
 
     def list_verdicts(self) -> WorkloadVerdicts:
         """Every Workload in our queues, once Kueue itself has given a sign of life."""
-        self._hear()
+        self._check_controller()
         names = self._names()
         found, version = self._api.list_objects(object_path(WORKLOADS))
         owned = ((item, self._own(item)) for item in found)
@@ -153,7 +153,7 @@ class KueueDelegate:
     def _still_there(self, change: watch.ObjectChange) -> Json | None:
         """A Workload that a watch no longer selects, as it is now if it was not deleted."""
         metadata = change.item["metadata"]
-        if not change.gone or metadata.get("deletionTimestamp"):
+        if not change.removed or metadata.get("deletionTimestamp"):
             return None
         try:
             found = self._api.get(object_path(WORKLOADS, metadata["name"], metadata["namespace"]))
@@ -166,24 +166,27 @@ class KueueDelegate:
         return self._own(found, metadata["labels"].get(JOB, ""))
 
     def list_changes(self, cursor: str) -> WorkloadChanges | None:
-        """Those of our Workloads that the API's watch tells of; what it tells has happened, so Kueue need
-        not be heard."""
+        """Return our changed Workloads by the API's watch; they have happened, so Kueue need not be
+        reachable.
+        """
         ours = {"labelSelector": owner_selector(self._owner)}
         try:
             found, version, _ = watch.follow_changes(self._api, object_path(WORKLOADS), ours, cursor)
         except watch.TooOld:
             return None
         names = self._names() if found else {}
-        there = [self._still_there(change) if change.gone else change.item for change in found]
+        there = [self._still_there(change) if change.removed else change.item for change in found]
         seen = [read_verdict(item, names) for item in there if item is not None]
-        gone = {change.item["metadata"]["labels"].get(JOB, "") for change in found if change.gone}
-        return WorkloadChanges(seen, version, frozenset(gone - {item.job for item in seen}))  # it may be back
+        removed = {change.item["metadata"]["labels"].get(JOB, "") for change in found if change.removed}
+        return WorkloadChanges(
+            seen, version, frozenset(removed - {item.job for item in seen})
+        )  # it may be back
 
     def _names(self) -> dict[str, str]:
         flavors, _ = self._api.list_objects(object_path(FLAVORS), labelSelector=owner_selector(self._owner))
         return {key_of(item["metadata"]["name"]): _title(item) for item in flavors}
 
-    def _hear(self) -> None:
+    def _check_controller(self) -> None:
         """Ask for something that Kueue has to look at, and that is not carried out.
 
         The API server goes on telling what Kueue said last, however long it has been gone.
@@ -194,7 +197,7 @@ class KueueDelegate:
         }
         body = {"apiVersion": VERSION, "kind": "ResourceFlavor", "metadata": metadata}
         try:
-            self._api.create(object_path(FLAVORS) + "?dryRun=All", body)
+            self._api.create_object(object_path(FLAVORS) + "?dryRun=All", body)
         except OutcomeUnknown as error:
             raise BackendUnavailable(f"Kueue does not answer: {error}") from error
 
@@ -204,16 +207,16 @@ def _done(call: Callable[[], Any], *, but: int = 0) -> PodOutcome:
     try:
         found = call()
     except Denied as error:
-        return PodOutcome.unknown(str(error))
+        return PodOutcome.of_unknown(str(error))
     except RequestRefused as error:
         if error.status == but:
-            return PodOutcome.done()
+            return PodOutcome.of_success()
         if error.status == _CONFLICT:
-            return PodOutcome.unknown(error.message)  # it has changed since it was read
-        return PodOutcome.refused(error.reason or f"HTTP_{error.status}", error.message)
+            return PodOutcome.of_unknown(error.message)  # it has changed since it was read
+        return PodOutcome.of_refusal(error.reason or f"HTTP_{error.status}", error.message)
     except BackendUnavailable as error:
-        return PodOutcome.unknown(str(error))
-    return PodOutcome.done(str((found.get("metadata") or {}).get("uid", "")))
+        return PodOutcome.of_unknown(str(error))
+    return PodOutcome.of_success(str((found.get("metadata") or {}).get("uid", "")))
 
 
 def _place(verdict: WorkloadVerdict) -> str:
@@ -229,13 +232,13 @@ def _cleared(found: Json) -> list[Json]:
     """The conditions of a Workload that holds nothing any more and is to be looked at again."""
     now = f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
     message = "every pod of the job is gone"
-    told = {
+    conditions = {
         RESERVED: ("False", "Pending"),
         ADMITTED: ("False", "NoReservation"),
         REQUEUED: ("True", "Requeued"),
     }
-    kept = [item for item in found["status"]["conditions"] if item["type"] not in told]
-    return kept + [
+    others = [item for item in found["status"]["conditions"] if item["type"] not in conditions]
+    return others + [
         {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
-        for kind, (status, reason) in told.items()
+        for kind, (status, reason) in conditions.items()
     ]

@@ -47,7 +47,7 @@ def owner_labels(owner: str, installation: str) -> dict[str, str]:
 
 
 def _mark(owner: str) -> dict[str, str]:
-    """What tells an object of one cluster's row from all others."""
+    """Return the mark that distinguishes an object of one cluster's row from all others."""
     return {**MANAGED, OWNER: owner}
 
 
@@ -57,7 +57,7 @@ def owner_selector(owner: str) -> str:
 
 
 def is_ours(found: Mapping[str, Any], owner: str) -> bool:
-    """Whether an object carries that mark."""
+    """Return whether an object carries that mark."""
     return _mark(owner).items() <= (found["metadata"].get("labels") or {}).items()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clusters.backends.delegation import Projected, Projection
-from clusters.backends.kubernetes.api import Json, KubernetesApi, NameTaken, RequestRefused
+from clusters.backends.kubernetes.api import Json, KubernetesApi, ObjectNameTaken, RequestRefused
 from clusters.backends.kubernetes.namespaces import namespace_found
 from clusters.backends.kubernetes.pods import is_of_another, is_ours
 from clusters.backends.kueue.amounts import parse_quantity
@@ -58,9 +58,9 @@ def _create(api: KubernetesApi, item: ProjectedObject, done: Projected) -> None:
     try:
         if namespace:
             namespace_found(api, namespace, item.workspace)
-        api.create(object_path(plural, namespace=namespace), content)
+        api.create_object(object_path(plural, namespace=namespace), content)
         done.created.append(_title(item))
-    except NameTaken as error:
+    except ObjectNameTaken as error:
         done.refused[_title(item)] = str(error)
     except RequestRefused as error:
         if error.status != _CONFLICT:
@@ -131,7 +131,7 @@ def merge_patch(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> Json:
 
 
 def _same(wanted: Any, found: Any) -> bool:
-    """Whether a value is there; nothing is the same as nothing said."""
+    """Return whether a value is set as wanted; an absent one equals an empty one."""
     if isinstance(wanted, Mapping):
         return isinstance(found, Mapping) and not merge_patch(wanted, found) and wanted.keys() == found.keys()
     if isinstance(wanted, list):

@@ -101,8 +101,8 @@ def build_workload(workload: DelegatedWorkload, owner: str, installation: str) -
 
 def shape_of(workload: DelegatedWorkload) -> str:
     """Changes with whatever an admission depends on."""
-    told = [workload.queue, workload.priority_class, workload.priority, *map(_pod_set, workload.groups)]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    detail = [workload.queue, workload.priority_class, workload.priority, *map(_pod_set, workload.groups)]
+    return hashlib.sha256(json.dumps(detail, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _pod_set(group: ProjectedCohort) -> Json:
@@ -142,13 +142,13 @@ def read_verdict(found: Json, names: Mapping[str, str], *, ours: bool = True) ->
     annotations = metadata.get("annotations") or {}
     conditions = {item["type"]: item for item in status.get("conditions") or ()}
     kind = _kind(conditions)
-    code, told = "", ""
+    code, detail = "", ""
     numbers: dict[str, int | str] = {}
     if kind is VerdictKind.LEAVING:
         # Its sentence names others by their queues, which are none of the job's business.
         code = _rule(conditions)
     elif kind is VerdictKind.WAITING:
-        code, numbers, told = _why(conditions.get(RESERVED) or {}, names)
+        code, numbers, detail = _why(conditions.get(RESERVED) or {}, names)
     assigned = (status.get("admission") or {}).get("podSetAssignments") or ()
     return WorkloadVerdict(
         namespace=metadata["namespace"],
@@ -157,7 +157,7 @@ def read_verdict(found: Json, names: Mapping[str, str], *, ours: bool = True) ->
         kind=kind,
         code=code,
         numbers=numbers,
-        told=told,
+        detail=detail,
         pools={item["name"]: _pool(item) for item in assigned},
         counts={item["name"]: int(item.get("count", 0)) for item in assigned},
         shape=annotations.get(SHAPE, ""),
@@ -189,19 +189,19 @@ def _rule(conditions: Mapping[str, Json]) -> str:
 
 
 def _why(reserved: Json, names: Mapping[str, str]) -> tuple[str, dict[str, int | str], str]:
-    told = replace_flavor_names(reserved.get("message", ""), names)
+    detail = replace_flavor_names(reserved.get("message", ""), names)
     if reserved.get("status") == "True":
-        return Reason.NO_ROOM, {}, told  # quota is there, and a check of the cluster's own is not done
-    code = next((code for pattern, code in _REASONS if pattern.search(told)), "")
+        return Reason.NO_ROOM, {}, detail  # quota is there, and a check of the cluster's own is not done
+    code = next((code for pattern, code in _REASONS if pattern.search(detail)), "")
     numbers: dict[str, int | str] = {}
-    if missing := _MISSING.search(told):
+    if missing := _MISSING.search(detail):
         numbers = {"resource": missing[1], "flavor": missing[2], "short": missing[3]}
-    return code, numbers, told
+    return code, numbers, detail
 
 
-def replace_flavor_names(told: str, names: Mapping[str, str]) -> str:
+def replace_flavor_names(detail: str, names: Mapping[str, str]) -> str:
     """A sentence of Kueue's with flavors by the names that people know."""
-    return re.sub(r"allotment-[0-9a-f]{32}", lambda found: names.get(key_of(found[0]), found[0]), told)
+    return re.sub(r"allotment-[0-9a-f]{32}", lambda found: names.get(key_of(found[0]), found[0]), detail)
 
 
 def _pool(assigned: Mapping[str, Any]) -> str:

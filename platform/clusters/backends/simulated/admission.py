@@ -1,4 +1,4 @@
-"""What a kubelet checks before it starts a pod.
+"""The checks of a kubelet before it starts a pod.
 
 The API server takes any binding; only the kubelet of the node compares the pod with what is free. So a
 pod that does not fit is created, and then fails there. Reasons and sentences follow the kubelet's.
@@ -22,7 +22,7 @@ _FULL_CARD = 100  # percent points of compute
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why the kubelet fails a pod."""
+    """The reason for which the kubelet fails a pod."""
 
     reason: str
     message: str

@@ -1,4 +1,4 @@
-"""What a cluster would note about a simulated pod; it follows from the life of the pod."""
+"""The events that a cluster would have of a simulated pod; they follow from the life of the pod."""
 
 from __future__ import annotations
 

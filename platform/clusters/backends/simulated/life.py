@@ -23,7 +23,7 @@ Pods = QuerySet[SimulatedPod]
 SOONEST_S: Final = 0.05
 """Changes that come closer together than this are seen together."""
 _PRUNE_EVERY: Final = timedelta(minutes=5)
-_TOMBSTONES_KEPT: Final = timedelta(hours=1)
+_TOMBSTONE_RETENTION: Final = timedelta(hours=1)
 
 
 def advance_cluster(cluster_id: uuid.UUID) -> ClusterState:
@@ -57,7 +57,7 @@ def advance_locked(moment: ClusterState) -> None:
     )
     finish_pods(due.filter(terminating=False, phase=SimulatedPhase.RUNNING), change)
     due.filter(terminating=True).update(
-        phase=SimulatedPhase.GONE,
+        phase=SimulatedPhase.REMOVED,
         holds=False,
         ended_ms=Case(When(ended_ms=None, then=F("next_ms")), default=F("ended_ms")),
         changed_ms=F("next_ms"),
@@ -141,8 +141,8 @@ def _prune(moment: ClusterState) -> None:
     if row.pruned_at is not None and moment.at - row.pruned_at < _PRUNE_EVERY:
         return
     row.pruned_at = moment.at
-    long_ago = moment.timeline.sim_at(moment.at - _TOMBSTONES_KEPT)
-    old = SimulatedPod.unscoped.filter(simulation=row, phase=SimulatedPhase.GONE, changed_ms__lt=long_ago)
+    long_ago = moment.timeline.sim_at(moment.at - _TOMBSTONE_RETENTION)
+    old = SimulatedPod.unscoped.filter(simulation=row, phase=SimulatedPhase.REMOVED, changed_ms__lt=long_ago)
     newest = old.aggregate(newest=Max("change"))["newest"]
     if newest is not None:
         row.pruned_to = max(row.pruned_to, newest)

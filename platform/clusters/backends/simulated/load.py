@@ -1,4 +1,4 @@
-"""How busy a pod keeps a card: a smooth curve over time, derived from the pod's name.
+"""The load of a card by a pod: a smooth curve over time, derived from the pod's name.
 
 The curve is a mean, two slow waves and a warm-up. Heat and power follow it with a delay; both are
 written as functions of time, because nothing runs here that could remember the last reading.

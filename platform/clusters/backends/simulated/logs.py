@@ -1,4 +1,4 @@
-"""What a simulated pod prints: plausible lines that follow from its name, its life and the time."""
+"""The output of a simulated pod: plausible lines that follow from its name, its life and the time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _find(moment: ClusterState, ref: TaskRef) -> SimulatedPod | None:
     pods = SimulatedPod.unscoped.filter(simulation=moment.row, namespace=ref.namespace, name=ref.name)
     if ref.uid:
         pods = pods.filter(uid=ref.uid)
-    return pods.exclude(phase=SimulatedPhase.GONE).first()
+    return pods.exclude(phase=SimulatedPhase.REMOVED).first()
 
 
 def _lines(moment: ClusterState, pod: SimulatedPod) -> Iterator[tuple[datetime, str]]:

@@ -23,7 +23,7 @@ NODE_LOST: Final = "NodeLost"
 _CHUNK: Final = 500  # names in one query: SQLite bounds the parameters of a statement
 _PENDING_MS: Final = (200, 1000)
 _START_MS: Final = (1000, 6000)
-_LIVE: Final = ~Q(phase=SimulatedPhase.GONE)
+_LIVE: Final = ~Q(phase=SimulatedPhase.REMOVED)
 
 _NAMED: Final = PreparedQuery(
     lambda names, simulation: SimulatedPod.unscoped.filter(
@@ -78,7 +78,7 @@ def remove_many(cluster_id: uuid.UUID, refs: Sequence[TaskRef], grace_s: int) ->
         for chunk in _chunks(ids):
             _terminate(moment, SimulatedPod.unscoped.filter(id__in=chunk), max(grace_s, 0))
         life.advance_locked(moment)  # without grace they are gone at once
-    return [PodOutcome.done(pod.uid if pod else "") for pod in meant]
+    return [PodOutcome.of_success(pod.uid if pod else "") for pod in meant]
 
 
 def _terminate(moment: ClusterState, pods: life.Pods, grace_s: int) -> None:
@@ -96,8 +96,9 @@ def _terminate(moment: ClusterState, pods: life.Pods, grace_s: int) -> None:
 
 
 def _leaving_ms(now_ms: int, grace_s: int) -> Combinable:
-    """When a pod is gone: one with containers uses a part of its grace but does not outlive its own end, one
-    that waits needs a second, and one that had ended before none."""
+    """Return when a pod is removed: one with containers uses a part of its grace but does not outlive its
+    own end, one that waits needs a second, and one that had ended before none.
+    """
     quick = Value(now_ms + 1000 * min(grace_s, 1))
     over = Q(phase__in=[SimulatedPhase.SUCCEEDED, SimulatedPhase.FAILED]) & ~Q(reason=NODE_LOST)
     ended = When(over, then=Value(now_ms))
@@ -121,17 +122,17 @@ def _ensure(
     key = (spec.ref.namespace, spec.ref.name)
     if (present := known.get(key)) is not None:
         if present.labels == dict(spec.labels):
-            return PodOutcome.done(present.uid)
-        return PodOutcome.refused("NAME_TAKEN", f"a pod {key[0]}/{key[1]} with other labels exists")
+            return PodOutcome.of_success(present.uid)
+        return PodOutcome.of_refusal("NAME_TAKEN", f"a pod {key[0]}/{key[1]} with other labels exists")
     try:
-        script = Script.read(spec.simulate)
+        script = Script.read_simulate(spec.simulate)
     except ValueError as error:
-        return PodOutcome.refused("INVALID", str(error))
+        return PodOutcome.of_refusal("INVALID", str(error))
     kubelet = kubelets.get(spec.node) or Kubelet(spec.node, ready=False, cpu_millicores=0, memory_mib=0)
     pod = _pod(moment, spec, script, kubelet.admit_pod(spec))
     known[key] = pod
     created.append(pod)
-    return PodOutcome.done(pod.uid)
+    return PodOutcome.of_success(pod.uid)
 
 
 def _pod(moment: ClusterState, spec: TaskSpec, script: Script, rejection: Rejection | None) -> SimulatedPod:
@@ -204,7 +205,7 @@ def read_grants(devices: Iterable[tuple[str, int, int]]) -> list[DeviceGrant]:
 
 
 def at_most(held: Sequence[DeviceGrant], resize_mib: int | None) -> list[DeviceGrant]:
-    """What a pod may be using of its cards while it is to have another memory of each."""
+    """Return the most that a pod may use of its cards while their memory is being changed."""
     return [replace(grant, memory_mib=max(grant.memory_mib, resize_mib or 0)) for grant in held]
 
 

@@ -28,7 +28,7 @@ _HOTTEST_RISE_C: Final = 44.0
 
 
 class Slice(NamedTuple):
-    """What one pod does on one card right now; load and heat are shares (0..1) of the whole card."""
+    """The use of one card by one pod right now; load and heat are shares (0..1) of the whole card."""
 
     pod: TaskRef
     running: bool
@@ -39,12 +39,12 @@ class Slice(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Load:
+class _CardLoad:
     """All slices of a card, added up."""
 
     slices: list[Slice] = field(default_factory=list)
 
-    def sample(self, moment: ClusterState, node: str, card: SimulatedDevice) -> DeviceSample:
+    def take_sample(self, moment: ClusterState, node: str, card: SimulatedDevice) -> DeviceSample:
         family = card_family(card.model)
         heat = min(1.0, sum(part.heat for part in self.slices))
         power = min(1.0, sum(part.power for part in self.slices))
@@ -89,8 +89,8 @@ def _readings(moment: ClusterState) -> Iterator[DeviceSample]:
     )
     for card in devices:
         node, device_uuid = card.node_name, card.uuid
-        load = loads.get(device_uuid) or _Load()
-        yield load.sample(moment, node, card)
+        load = loads.get(device_uuid) or _CardLoad()
+        yield load.take_sample(moment, node, card)
         for part in load.slices:
             if part.running:
                 yield DeviceSample(
@@ -103,13 +103,13 @@ def _readings(moment: ClusterState) -> Iterator[DeviceSample]:
                 )
 
 
-def _loads(moment: ClusterState) -> dict[str, _Load]:
+def _loads(moment: ClusterState) -> dict[str, _CardLoad]:
     """Return the present and recent load of each card, by its UUID."""
     timeline, now_s = moment.timeline, moment.at.timestamp()
     since = timeline.sim_at(moment.at - timedelta(minutes=10))
     felt = Q(phase="running") | Q(ended_ms__gte=since)
     pods = SimulatedPod.unscoped.filter(felt, simulation=moment.row).exclude(started_ms=None)
-    loads: defaultdict[str, _Load] = defaultdict(_Load)
+    loads: defaultdict[str, _CardLoad] = defaultdict(_CardLoad)
     columns = ("namespace", "name", "uid", "devices", "utilisation", "started_ms", "ended_ms")
     for namespace, name, uid, devices, mean, started_ms, ended_ms in pods.order_by("id").values_list(
         *columns

@@ -1,4 +1,4 @@
-"""What a pod on the simulated cluster is told to do: the `simulate:` part of a job."""
+"""The behavior of a pod on the simulated cluster: the `simulate:` part of a job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Script:
     start_ms: int | None = None
 
     @classmethod
-    def read(cls, simulate: Mapping[str, object]) -> Self:
+    def read_simulate(cls, simulate: Mapping[str, object]) -> Self:
         """Read the `simulate:` part of a job; `ValueError` names a value out of range.
 
         Other keys are ignored: other parts of the platform may have their own.

@@ -21,7 +21,7 @@ _GPU_TAINT: Final = {"key": GPU_TAINT, "value": "present", "effect": "NoSchedule
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Like machines, named `prefix` + 01, 02, … CPU in millicores, memory in MiB per node and per card.
+    """Equal machines, named `prefix` + 01, 02, … CPU in millicores, memory in MiB per node and per card.
 
     Nodes are dealt out to `zones` and racks in blocks of `nodes_per_rack`.
     """
@@ -39,7 +39,7 @@ class NodeGroup:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Mapping[str, str]] = ()
 
-    def names(self) -> list[str]:
+    def node_names(self) -> list[str]:
         """Names of the nodes, two digits at least, so that they sort as they are counted."""
         width = max(2, len(str(self.nodes)))
         return [f"{self.prefix}{number:0{width}d}" for number in range(1, self.nodes + 1)]
@@ -86,14 +86,14 @@ def build_cluster(
     `speed`: simulated seconds per second, for a new cluster. Raises `ValueError` if it is out of range.
     """
     simulation, _ = SimulatedCluster.unscoped.select_for_update().get_or_create(
-        cluster=cluster, defaults={"anchors": Timeline.begin(clock.now(), speed).to_json()}
+        cluster=cluster, defaults={"anchors": Timeline.start_at(clock.now(), speed).to_json()}
     )
     present = set(SimulatedNode.unscoped.filter(simulation=simulation).values_list("name", flat=True))
     nodes: list[SimulatedNode] = []
     devices: list[SimulatedDevice] = []
     sim_ms = Timeline.from_json(simulation.anchors).sim_at(clock.now())
     for group in node_groups:
-        for position, name in enumerate(group.names()):
+        for position, name in enumerate(group.node_names()):
             if name not in present:
                 simulation.last_change += 1
                 node = _node(simulation, group, position, name, sim_ms)

@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 MAX_SPEED: Final = 100_000.0
-_KEPT: Final = 200  # anchors; older transitions are told by the oldest one
+_MOST_ANCHORS: Final = 200  # anchors; older transitions are told by the oldest one
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Anchor(NamedTuple):
-    """At `real_ms` since 1970 the simulated clock stood at `sim_ms` and ran at `speed` from there."""
+    """A point of the clock: at `real_ms` since 1970 it was at `sim_ms`, and it runs at `speed` from there."""
 
     sim_ms: int
     real_ms: int
@@ -38,7 +38,7 @@ class Timeline:
     anchors: tuple[Anchor, ...]
 
     @classmethod
-    def begin(cls, at: datetime, speed: float = 1.0) -> Timeline:
+    def start_at(cls, at: datetime, speed: float = 1.0) -> Timeline:
         """A clock at zero. Raises `ValueError` for a speed outside (0, MAX_SPEED]."""
         return cls((Anchor(0, to_milliseconds(at), _checked(speed)),))
 
@@ -74,7 +74,7 @@ class Timeline:
         last = self.anchors[-1]
         real_ms = max(to_milliseconds(at), last.real_ms)  # the host's clock may have been set back
         anchor = Anchor(last.sim_ms + int((real_ms - last.real_ms) * last.speed), real_ms, _checked(speed))
-        return Timeline((*self.anchors, anchor)[-_KEPT:])
+        return Timeline((*self.anchors, anchor)[-_MOST_ANCHORS:])
 
 
 def _checked(speed: float) -> float:

@@ -1,4 +1,4 @@
-"""What an observer sees: nodes and pods, whole or since a change number."""
+"""The view of an observer: nodes and pods, whole or since a change number."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _changed(simulation: uuid.UUID, since: int) -> QuerySet[SimulatedPod]:
 
 _CHANGED: Final = PreparedQuery(lambda *given: _changed(*given).values_list(*_POD_COLUMNS))
 _LIVE: Final = PreparedQuery(
-    lambda *given: _changed(*given).exclude(phase=SimulatedPhase.GONE).values_list(*_POD_COLUMNS)
+    lambda *given: _changed(*given).exclude(phase=SimulatedPhase.REMOVED).values_list(*_POD_COLUMNS)
 )
 _NODES: Final = PreparedQuery(
     lambda simulation, since: SimulatedNode.unscoped.filter(simulation=simulation, change__gt=since).order_by(

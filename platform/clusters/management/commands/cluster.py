@@ -24,7 +24,7 @@ from clusters.services.ownership import (
     cluster_owner,
     cluster_restarting,
     cluster_take_over,
-    owner_told,
+    describe_owner,
 )
 from tenants.management.results import FAILED, USAGE
 from tenants.management.verbs import VerbCommand, confirm_by_name, table_text
@@ -101,7 +101,7 @@ class Command(VerbCommand):
         )
         nodes = cluster.nodes.count()
         follow = f"next: allotment flavor discover {cluster.name}"
-        return _told(cluster), f"cluster {cluster.name} added with {nodes} nodes; {follow}"
+        return _describe(cluster), f"cluster {cluster.name} added with {nodes} nodes; {follow}"
 
     def _list(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         clusters = ClusterSerializer(cluster_list(viewer=user), many=True).data
@@ -116,21 +116,21 @@ class Command(VerbCommand):
             raise CommandError(
                 "name what to change: --live-resize or a part of the connection", returncode=USAGE
             )
-        told, words = _told(cluster), []
+        fields, words = _describe(cluster), []
         if connection is not None:
             cluster_reconnect(acting_user=user, cluster=cluster, connection=connection)
             words.append(f"it answers by {_shown(connection)} and is the same cluster")
         if options["live_resize"] is not None:
-            on = told["live_resize"] = options["live_resize"] == "on"
+            on = fields["live_resize"] = options["live_resize"] == "on"
             cluster_set(acting_user=user, cluster=cluster, live_resize=on)
             may = "may be changed (experimental)" if on else "is not changed"
             words.append(f"the memory of running parts of cards {may}")
-        return told, f"cluster {cluster.name}: {'; '.join(words)}"
+        return fields, f"cluster {cluster.name}: {'; '.join(words)}"
 
     def _sync(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         cluster = cluster_get(viewer=user, name=options["name"])
         nodes = cluster_sync(acting_user=user, cluster=cluster)
-        return {**_told(cluster), "nodes": nodes}, f"cluster {cluster.name} has {nodes} nodes"
+        return {**_describe(cluster), "nodes": nodes}, f"cluster {cluster.name} has {nodes} nodes"
 
     def _take_over(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         cluster = cluster_get(viewer=user, name=options["name"])
@@ -138,7 +138,7 @@ class Command(VerbCommand):
         owner = options["owner"]
         if found is not None and not owner:
             owner, warning = found.installation, "Two platforms in one cluster allocate its GPUs twice."
-            head = f"Cluster {cluster.name} was managed by {owner_told(found)}."
+            head = f"Cluster {cluster.name} was managed by {describe_owner(found)}."
             question = f"{head} {warning} Is that installation stopped?"
             confirm_by_name(question, owner, wanted="Enter its ID to confirm", instead="--owner")
         if found is not None and owner != found.installation:
@@ -146,8 +146,8 @@ class Command(VerbCommand):
         restarting = cluster_restarting(acting_user=user, cluster=cluster)
         hold = bool(restarting) and _holds(restarting, options["restarting"])
         cluster_take_over(acting_user=user, cluster=cluster, owner=owner, hold=restarting if hold else ())
-        told = {
-            **_told(cluster),
+        fields = {
+            **_describe(cluster),
             "restarting": [
                 {"workspace": job.workspace, "name": job.name, "state": job.state} for job in restarting
             ],
@@ -155,19 +155,19 @@ class Command(VerbCommand):
         }
         held = f"; suspended until somebody resumes them: {_named(restarting)}" if hold else ""
         follow = "next: allotment doctor --deep"
-        return told, f"cluster {cluster.name} is managed by this platform{held}; {follow}"
+        return fields, f"cluster {cluster.name} is managed by this platform{held}; {follow}"
 
     def _remove(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
         cluster = cluster_get(viewer=user, name=options["name"])
-        told = _told(cluster)
+        fields = _describe(cluster)
         if not options["yes"]:
             confirm_by_name(f"Forget cluster {cluster.name}?", cluster.name)
         cluster_remove(acting_user=user, cluster=cluster)
-        return told, f"cluster {told['name']} removed"
+        return fields, f"cluster {fields['name']} removed"
 
 
 def _holds(restarting: Sequence[RestartingJob], chosen: str) -> bool:
-    """Whether these jobs are to be suspended; asked for if nothing was chosen. Raises: CommandError."""
+    """Return whether these jobs are to be suspended; asks if nothing was chosen. Raises: CommandError."""
     if chosen:
         return chosen == "hold"
     what = (
@@ -203,9 +203,9 @@ def _changed(cluster: Cluster, options: dict[str, Any]) -> dict[str, str] | None
     named = {field: options[field] for field in _CONNECTION if options[field] is not None}
     if not named and options["kind"] is None:
         return None
-    kept = dict(cluster.connection) if options["kind"] in (None, cluster.connection.get("kind")) else {}
-    kind = options["kind"] or kept.get("kind", "kubeconfig")
-    return {field: value for field, value in (kept | named | {"kind": kind}).items() if value}
+    existing = dict(cluster.connection) if options["kind"] in (None, cluster.connection.get("kind")) else {}
+    kind = options["kind"] or existing.get("kind", "kubeconfig")
+    return {field: value for field, value in (existing | named | {"kind": kind}).items() if value}
 
 
 def _shown(connection: dict[str, str]) -> str:
@@ -227,5 +227,5 @@ def _cell(name: str) -> Cell:
     raise CommandError("there are several cells; choose one with --cell", returncode=USAGE)
 
 
-def _told(cluster: Cluster) -> dict[str, Any]:
+def _describe(cluster: Cluster) -> dict[str, Any]:
     return {"name": cluster.name, "cell": cluster.cell.name, "backend": cluster.backend}

@@ -47,8 +47,8 @@ class Command(VerbCommand):
         before = namespace_adopt(
             acting_user=user, cluster=cluster, workspace=workspace, kubeconfig=options["kubeconfig"]
         )
-        told = {"cluster": cluster.name, "workspace": workspace.slug, "before": before.value}
-        return told, f"namespace {workspace.slug} of {cluster.name} assigned to the workspace"
+        fields = {"cluster": cluster.name, "workspace": workspace.slug, "before": before.value}
+        return fields, f"namespace {workspace.slug} of {cluster.name} assigned to the workspace"
 
     def _confirm(self, cluster: str, name: str) -> None:
         self.stdout.write(

@@ -55,7 +55,7 @@ class Command(BaseCommand):
             if not published:
                 bell.wait_for_hints()
         if beat is not None:
-            beat.stop()
+            beat.stop_beat()
 
     def _publish(self, bell: Bell) -> int:
         try:
@@ -88,10 +88,10 @@ class Beat:
         self._thread.start()
 
     def is_alive(self) -> bool:
-        """Whether it still sends."""
+        """True while it sends."""
         return self._thread.is_alive()
 
-    def stop(self) -> None:
+    def stop_beat(self) -> None:
         """Have it write down what it sent when, and end; within the shortest period of a task."""
         self._service.stop()
         self._thread.join(_BEAT_STOPS_S)

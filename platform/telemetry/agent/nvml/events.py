@@ -11,7 +11,7 @@ from typing import Any, Final
 import pynvml
 
 from telemetry.agent.nvml.calls import SYSTEM, UNSUPPORTED, Calls, DeviceDown
-from telemetry.agent.nvml.inventory import Device
+from telemetry.agent.nvml.inventory import NvmlDevice
 
 _WAIT_MS: Final = 5000
 _PAUSE_S: Final = 5.0
@@ -23,7 +23,7 @@ _FINAL: Final = UNSUPPORTED | {pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERRO
 class XidWatch:
     """Collects XID errors from the time it is made."""
 
-    def __init__(self, calls: Calls, devices: list[Device]) -> None:
+    def __init__(self, calls: Calls, devices: list[NvmlDevice]) -> None:
         self._found: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._uuids: dict[int, str] = {}
         self._calls = calls
@@ -50,7 +50,7 @@ class XidWatch:
         """Return the measures of XID errors if the device reports none."""
         return set(XID_MEASURES) if self._calls.is_refused(device, _KEY) else set()
 
-    def _register(self, calls: Calls, device: Device, events: Any) -> None:
+    def _register(self, calls: Calls, device: NvmlDevice, events: Any) -> None:
         kind = pynvml.nvmlEventTypeXidCriticalError
         try:
             calls.call(device.uuid, _KEY, device.handle, kind, events)

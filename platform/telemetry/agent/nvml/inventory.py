@@ -36,7 +36,7 @@ class Instance:
 
 
 @dataclass(slots=True)
-class Device:
+class NvmlDevice:
     """A GPU that answers. `links`: its active NVLinks with the bus id of the other end, "" for a switch."""
 
     uuid: str
@@ -48,7 +48,7 @@ class Device:
     instances: list[Instance] = field(default_factory=list)
 
 
-def enumerate_devices(calls: Calls, skip: frozenset[int]) -> tuple[list[Device], dict[int, str]]:
+def enumerate_devices(calls: Calls, skip: frozenset[int]) -> tuple[list[NvmlDevice], dict[int, str]]:
     """Return the GPUs that answer, and why others do not, by index. `skip`: GPUs that are not asked.
 
     Raises: DriverReplaced.
@@ -69,13 +69,13 @@ def enumerate_devices(calls: Calls, skip: frozenset[int]) -> tuple[list[Device],
     return devices, down
 
 
-def _open_device(calls: Calls, index: int) -> Device | None:
+def _open_device(calls: Calls, index: int) -> NvmlDevice | None:
     place = f"#{index}"
     handle = calls.call(place, "nvmlDeviceGetHandleByIndex", index)
     uuid = None if handle is None else calls.call(place, "nvmlDeviceGetUUID", handle)
     if handle is None or not uuid:
         return None
-    device = Device(uuid, index, handle)
+    device = NvmlDevice(uuid, index, handle)
     pci = calls.call(uuid, "nvmlDeviceGetPciInfo", handle)
     device.bus_id = _bus_id(pci)
     device.links = _read_links(calls, device)
@@ -83,7 +83,7 @@ def _open_device(calls: Calls, index: int) -> Device | None:
     return device
 
 
-def refresh_instances(calls: Calls, device: Device) -> bool:
+def refresh_instances(calls: Calls, device: NvmlDevice) -> bool:
     """Read the MIG instances of a device again; returns whether they are others than before.
 
     Raises: DeviceDown, DriverReplaced.
@@ -96,7 +96,7 @@ def refresh_instances(calls: Calls, device: Device) -> bool:
     return before != (enabled, [each.uuid for each in instances])
 
 
-def describe_inventory(calls: Calls, devices: list[Device]) -> dict[str, Any]:
+def describe_inventory(calls: Calls, devices: list[NvmlDevice]) -> dict[str, Any]:
     """Return the inventory as it is sent to the platform. Raises: DeviceDown, DriverReplaced."""
     cuda = calls.call(SYSTEM, "nvmlSystemGetCudaDriverVersion_v2") or 0
     rows = []
@@ -114,7 +114,7 @@ def describe_inventory(calls: Calls, devices: list[Device]) -> dict[str, Any]:
     }
 
 
-def _describe_device(calls: Calls, device: Device) -> dict[str, Any]:
+def _describe_device(calls: Calls, device: NvmlDevice) -> dict[str, Any]:
     uuid, handle = device.uuid, device.handle
     return {
         "uuid": uuid,
@@ -130,7 +130,7 @@ def _describe_device(calls: Calls, device: Device) -> dict[str, Any]:
     }
 
 
-def _numa_node(calls: Calls, device: Device) -> int | None:
+def _numa_node(calls: Calls, device: NvmlDevice) -> int | None:
     """Return the node of the driver, which knows it on few machines, or else of the kernel (-1: unknown)."""
     node = calls.call(device.uuid, "nvmlDeviceGetNumaNodeId", device.handle)
     if node is not None:
@@ -143,7 +143,7 @@ def _numa_node(calls: Calls, device: Device) -> int | None:
     return found if found >= 0 else None
 
 
-def _describe_instance(calls: Calls, device: Device, place: int) -> dict[str, Any]:
+def _describe_instance(calls: Calls, device: NvmlDevice, place: int) -> dict[str, Any]:
     instance = device.instances[place]
     return {
         "uuid": instance.uuid,
@@ -166,7 +166,7 @@ def _memory_mib(calls: Calls, uuid: str, handle: Any) -> int | None:
     return None if memory is None else int(memory.total // MIB)
 
 
-def _read_instances(calls: Calls, device: Device) -> list[Instance]:
+def _read_instances(calls: Calls, device: NvmlDevice) -> list[Instance]:
     found = []
     for place in range(calls.call(device.uuid, "nvmlDeviceGetMaxMigDeviceCount", device.handle) or 0):
         handle = calls.call(device.uuid, "nvmlDeviceGetMigDeviceHandleByIndex", device.handle, place)
@@ -181,7 +181,7 @@ def _read_instances(calls: Calls, device: Device) -> list[Instance]:
     return found
 
 
-def _read_links(calls: Calls, device: Device) -> dict[int, str]:
+def _read_links(calls: Calls, device: NvmlDevice) -> dict[int, str]:
     """The active NVLinks. The first link without a state is one behind the last."""
     found = {}
     for link in range(_LINKS_MOST):
@@ -196,7 +196,7 @@ def _read_links(calls: Calls, device: Device) -> dict[int, str]:
     return found
 
 
-def _describe_links(calls: Calls, devices: list[Device]) -> dict[str, list[dict[str, Any]]]:
+def _describe_links(calls: Calls, devices: list[NvmlDevice]) -> dict[str, list[dict[str, Any]]]:
     """Return the links of each GPU to each other one: the level of the bus, and NVLinks if there are any."""
     gpus = {device.bus_id for device in devices}
     rows: dict[str, list[dict[str, Any]]] = {device.uuid: [] for device in devices}

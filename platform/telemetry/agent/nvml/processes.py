@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from telemetry.agent.nvml.calls import Calls
-from telemetry.agent.nvml.inventory import Device
+from telemetry.agent.nvml.inventory import NvmlDevice
 
 MIB: Final = 1 << 20
 _COMPUTE: Final = "nvmlDeviceGetComputeRunningProcesses"
@@ -38,7 +38,7 @@ class ProcessReader:
         self._seen_us: dict[str, int] = {}
         self._measuring: set[str] = set()
 
-    def read(self, device: Device, utilization: float | None) -> tuple[list[Process], bool]:
+    def read(self, device: NvmlDevice, utilization: float | None) -> tuple[list[Process], bool]:
         """Return the processes on a device, and whether these are all of them.
 
         `utilization`: the device's, in percent. Raises: DeviceDown.
@@ -60,7 +60,7 @@ class ProcessReader:
                 process.values["utilization_percent"] = 0.0
         return list(found.values()), are_all
 
-    def _list_processes(self, device: Device) -> tuple[dict[tuple[int, str], Process], bool]:
+    def _list_processes(self, device: NvmlDevice) -> tuple[dict[tuple[int, str], Process], bool]:
         uuids = {(each.gpu, each.compute): each.uuid for each in device.instances}
         found: dict[tuple[int, str], Process] = {}
         are_all = True
@@ -78,7 +78,7 @@ class ProcessReader:
                     process.values["memory_used_mib"] = used
         return found, are_all
 
-    def _read_samples(self, device: Device) -> dict[int, dict[str, float]] | None:
+    def _read_samples(self, device: NvmlDevice) -> dict[int, dict[str, float]] | None:
         """The newest sample of each process since the last call; None where the call is not supported."""
         now_us = int(time.time() * 1_000_000)
         since = self._seen_us.get(device.uuid, now_us - _WINDOW_US)

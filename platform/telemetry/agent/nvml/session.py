@@ -11,8 +11,8 @@ import pynvml
 from telemetry.agent.nvml.calls import SYSTEM, Calls, DeviceDown, DriverReplaced
 from telemetry.agent.nvml.events import XidWatch
 from telemetry.agent.nvml.inventory import (
-    Device,
     Instance,
+    NvmlDevice,
     describe_inventory,
     enumerate_devices,
     refresh_instances,
@@ -79,7 +79,7 @@ class NvmlSession:
             "inventory": self._take_inventory(),
         }
 
-    def _poll_device(self, device: Device) -> tuple[list[dict[str, Any]], list[Any]]:
+    def _poll_device(self, device: NvmlDevice) -> tuple[list[dict[str, Any]], list[Any]]:
         calls, uuid, handle = self._calls, device.uuid, device.handle
         if refresh_instances(calls, device):
             self._inventory_due = True
@@ -93,7 +93,7 @@ class NvmlSession:
         found, are_all = self._processes.read(device, values.get("utilization_percent"))
         return [{**row, "lists_processes": are_all} for row in rows], found
 
-    def _poll_instance(self, device: Device, instance: Instance) -> dict[str, Any]:
+    def _poll_instance(self, device: NvmlDevice, instance: Instance) -> dict[str, Any]:
         values = read_values(self._calls, instance.uuid, instance.handle, INSTANCE_READERS)
         measured = self._gpm.read(instance.uuid, device.handle, instance.gpu)
         values.update({name: value for name, value in measured.items() if name in GPM_MEASURES})

@@ -81,8 +81,8 @@ class _HeadsTogether(AdmissionRound):
             for settlement in settlements:
                 second.process(settlement)
             settlements = ()
-            for contender in self._lineup(entries):
-                self.advance_cursor(turns[contender.queue], self._heads.process(entries[contender.queue]))
+            for head in self._lineup(entries):
+                self.advance_cursor(turns[head.queue], self._heads.process(entries[head.queue]))
 
     def _lineup(self, entries: dict[str, NominatedJob]) -> Iterator[HeadEstimate]:
         contenders = [
@@ -98,16 +98,16 @@ class _HeadsTogether(AdmissionRound):
         if self._session.config.fair_sharing is None:
             yield from self._by_rank(contenders)
             return
-        tournament = FairSharingIterator(
+        iterator = FairSharingIterator(
             self._session.snapshot.quota, self._session.tools.cycle_order, contenders
         )
-        while tournament:
-            contender = tournament.pop_next()
-            yield contender
-            tournament.update_leaf(contender.leaf)
+        while iterator:
+            head = iterator.pop_next()
+            yield head
+            iterator.update_leaf(head.leaf)
 
     def _by_rank(self, contenders: Iterable[HeadEstimate]) -> Iterator[HeadEstimate]:
-        by_id = {contender.job.id: contender for contender in contenders}
+        by_id = {head.job.id: head for head in contenders}
         ranked = self._session.sort_candidates([Candidate(c.job, c.borrow_level) for c in by_id.values()])
         yield from (by_id[candidate.job.id] for candidate in ranked)
 

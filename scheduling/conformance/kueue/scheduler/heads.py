@@ -35,12 +35,12 @@ class HeadProcessor(JobProcessor):
         self,
         session: Session,
         nominator: Nominator,
-        outlook: FutureView,
+        future: FutureView,
         claims: ActiveClaims,
         state: TopologyState,
         options: CycleOptions,
     ) -> None:
-        super().__init__(session, nominator, outlook, claims)
+        super().__init__(session, nominator, future, claims)
         self._state, self._options = state, options
         self._marked: dict[str, None] = {}
 
@@ -125,12 +125,12 @@ class HeadProcessor(JobProcessor):
             statement.allocate(held)
         return entry.placed
 
-    def _judge_again(self, entry: NominatedJob, gone: Iterable[str]) -> NominatedJob:
+    def _judge_again(self, entry: NominatedJob, released: Iterable[str]) -> NominatedJob:
         """The nomination made anew, as if some had left, in the flavors it had."""
         with self._snapshot.statement() as statement:
-            for key in gone:
+            for key in released:
                 statement.release(key)
-            ask = EvaluationRequest(RefusalCache(), required_flavors=_kept(entry))
+            ask = EvaluationRequest(RefusalCache(), required_flavors=_required_flavors(entry))
             fresh = _dated(self._nominator.evaluate_job(statement, entry.queue, entry.job, ask))
             # Kept to its flavors, it did not look at the others, which may still be of use.
             return replace(fresh, skipped_flavors=entry.has_more_flavors)
@@ -154,14 +154,14 @@ class HeadProcessor(JobProcessor):
         if not self._still_fits(entry):
             return False
         with self._without_victims(entry):
-            return not TopologySnapshot(self._snapshot, apart=self._state.apart).fits(entry.placed)
+            return not TopologySnapshot(self._snapshot, apart=self._state.apart).fits_all(entry.placed)
 
     @contextmanager
     def _without_victims(self, entry: NominatedJob) -> Iterator[None]:
         """The snapshot with all victims of this cycle gone, the entry's own included."""
         with self._snapshot.statement() as statement:
-            gone = (*self._marked, *self.recorder.victim_tasks(entry.targets), *entry.replaced)
-            for key in dict.fromkeys(gone):
+            released = (*self._marked, *self.recorder.victim_tasks(entry.targets), *entry.replaced)
+            for key in dict.fromkeys(released):
                 statement.release(key)
             yield
 
@@ -173,7 +173,7 @@ def _dated(entry: NominatedJob) -> NominatedJob:
     return entry
 
 
-def _kept(entry: NominatedJob) -> RequiredFlavors:
+def _required_flavors(entry: NominatedJob) -> RequiredFlavors:
     return {
         role.role: {name: choice.flavor for name, choice in role.choices.items()}
         for role in entry.assignment.roles

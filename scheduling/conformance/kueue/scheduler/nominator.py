@@ -1,4 +1,4 @@
-"""What a head would get, with Kueue's topology-aware scheduling for the flavors that have a topology."""
+"""The nomination of a head, with Kueue's topology-aware scheduling for the flavors that have a topology."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class KueueNominator(Nominator):
     ) -> tuple[Allocation, ...] | Refusal:
         """Place an entry's tasks by its assignment, inside the statement: domains first, then nodes."""
         domains = DomainPlacer(self._snapshot, self._state)
-        found = domains.find(entry.queue, entry.job, entry.assignment, previous=entry.previous)
+        found = domains.find_domains(entry.queue, entry.job, entry.assignment, previous=entry.previous)
         if isinstance(found, Refusal):
             return found
         placed = super().place_nominated(statement, entry, full)
@@ -57,10 +57,12 @@ class KueueNominator(Nominator):
         Otherwise free quota of their flavors may be scattered: any part of it may have to be given back.
         """
         domains = DomainPlacer(self._snapshot, self._state)
-        roles = domains.roles(entry.assignment)
+        roles = domains.roles_of(entry.assignment)
         if not roles or entry.mode is AssignmentMode.NO_FIT:
             return entry
-        found = domains.find(entry.queue, entry.job, entry.assignment, previous=entry.previous, if_empty=True)
+        found = domains.find_domains(
+            entry.queue, entry.job, entry.assignment, previous=entry.previous, if_empty=True
+        )
         if isinstance(found, Refusal):
             lowered = _lowered(entry.assignment, roles, AssignmentMode.NO_FIT, {})
             return replace(entry, assignment=lowered, refusal=found)

@@ -16,14 +16,14 @@ from scheduling.engine import Snapshot
 from scheduling.engine.extension import NominatedJob
 from scheduling.engine.model import Allocation, Charge, FlavorResource, PreemptOthers
 
-KEPT = "(kept)"
+RESERVED = "(kept)"
 """The role under which kept quota is booked: no task of any job."""
 
 
 def to_reserve(tree: QuotaTree[FlavorResource], entry: NominatedJob) -> dict[FlavorResource, int]:
     """Return the amounts to reserve of each quota, without zeros."""
     leaf, borrows = entry.queue.quota_node, entry.assignment.borrow_level > 0
-    kept: dict[FlavorResource, int] = {}
+    reserved: dict[FlavorResource, int] = {}
     for key, asked in entry.assignment.usage.items():
         limits, used = tree.limits(leaf, key), tree.usage(leaf, key)
         bound: Amount = None if limits.own_nominal is None else limits.own_nominal - used
@@ -31,8 +31,8 @@ def to_reserve(tree: QuotaTree[FlavorResource], entry: NominatedJob) -> dict[Fla
             bound = add_amounts(bound, limits.borrowing_limit)
         amount = min_amount(asked, bound)
         if amount is not None and amount > 0:
-            kept[key] = amount
-    return kept
+            reserved[key] = amount
+    return reserved
 
 
 def reserve_quota(
@@ -50,12 +50,12 @@ def reserve_quota(
     amounts = to_reserve(snapshot.quota, entry)
     if amounts:
         snapshot.add_allocation(_booking(entry, amounts))
-    for places in allocations_of(entry.queue, entry.job, wished, prefix=f"{KEPT} "):
+    for places in allocations_of(entry.queue, entry.job, wished, prefix=f"{RESERVED} "):
         snapshot.add_allocation(places)
 
 
 def _booking(entry: NominatedJob, amounts: Mapping[FlavorResource, int]) -> Allocation:
     charges = tuple(sorted(Charge(key.flavor, key.resource, amount) for key, amount in amounts.items()))
     return Allocation(
-        job=entry.job.id, queue=entry.queue.id, role=KEPT, index=0, flavor="", node="", charges=charges
+        job=entry.job.id, queue=entry.queue.id, role=RESERVED, index=0, flavor="", node="", charges=charges
     )

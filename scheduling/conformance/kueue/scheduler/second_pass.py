@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from scheduling.conformance.kueue.scheduler.heads import HeadProcessor
 from scheduling.conformance.kueue.scheduler.options import CycleOptions
-from scheduling.conformance.kueue.scheduler.reserve import KEPT
+from scheduling.conformance.kueue.scheduler.reserve import RESERVED
 from scheduling.conformance.kueue.topology_aware.model import DomainAllocation, TopologyState
 from scheduling.conformance.kueue.topology_aware.second_places import (
     Moves,
-    added,
+    added_places,
     find_first_places,
     find_substitutes,
     lacks_places,
@@ -36,7 +36,7 @@ from scheduling.engine.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """What the allocations of a job that holds quota become, or why it finds no places.
+    """The new allocations of a job that holds quota, or the reason why it finds no places.
 
     `found` are the victims whose places it would get.
     """
@@ -53,15 +53,15 @@ class SecondPass:
     def __init__(
         self,
         session: Session,
-        docket: HeadProcessor,
-        outlook: FutureView,
+        heads: HeadProcessor,
+        future: FutureView,
         state: TopologyState,
         options: CycleOptions,
     ) -> None:
         self._session = session
         self._snapshot = session.snapshot
-        self._docket = docket
-        self._outlook = outlook
+        self._heads = heads
+        self._future = future
         self._state = state
         self._options = options
 
@@ -73,8 +73,8 @@ class SecondPass:
         """Act on a nomination, unless its places were taken since."""
         if settlement.moves and not self._holds(settlement) and self._options.judge_again:
             settlement = self._nominate(settlement.job)
-        leavers = self._docket.recorder.victim_tasks(settlement.found.targets)
-        if settlement.moves and not self._docket.marked(leavers) and self._holds(settlement):
+        leavers = self._heads.recorder.victim_tasks(settlement.found.targets)
+        if settlement.moves and not self._heads.marked(leavers) and self._holds(settlement):
             if leavers:
                 self._await(settlement, leavers)
             else:
@@ -85,13 +85,13 @@ class SecondPass:
             self._trace(settlement, Verdict.NO_ROOM)
 
     def _due(self) -> Iterator[Job]:
-        gone = {d.job for d in self._session.decisions if d.kind is DecisionKind.EVICT}
+        evicted = {d.job for d in self._session.decisions if d.kind is DecisionKind.EVICT}
         jobs = [
             job
             for job in self._snapshot.jobs.values()
             if (job.id in self._state.unplaced or self._lost(job))
             and job.state is JobState.LIVE
-            and job.id not in gone
+            and job.id not in evicted
         ]
         for job in sorted(jobs, key=lambda job: (-job.priority, job.submitted_at, job.id)):
             if lacks_places(self._snapshot, job, self._state):
@@ -114,7 +114,7 @@ class SecondPass:
         return find_first_places(self._snapshot, job, self._state, if_empty=if_empty)
 
     def _with_victims(self, job: Job, refusal: Refusal) -> Settlement:
-        """Who has to leave for it: its quota it has, so nothing but their places is asked for."""
+        """Return the victims of a job: it has its quota already, so only its places are evaluated."""
         queue = self._snapshot.queues[job.queue]
         charges = (charge for held in self._snapshot.allocations_of(job.id) for charge in held.charges)
         keys = frozenset(charge.key for charge in charges)
@@ -125,7 +125,7 @@ class SecondPass:
         if not found.targets:
             return Settlement(job=job, refusal=refusal)
         with self._snapshot.statement() as statement:
-            for key in self._docket.recorder.victim_tasks(found.targets):
+            for key in self._heads.recorder.victim_tasks(found.targets):
                 statement.release(key)
             moves = self._places(job)
         if isinstance(moves, Refusal):
@@ -133,15 +133,15 @@ class SecondPass:
         return Settlement(job=job, moves=moves, found=found)
 
     def _holds(self, settlement: Settlement) -> bool:
-        """Whether what is new of its places is still free, with its victims gone."""
+        """Return whether its new places are still free, with its victims removed."""
         with self._snapshot.statement() as statement:
-            for key in self._docket.recorder.victim_tasks(settlement.found.targets):
+            for key in self._heads.recorder.victim_tasks(settlement.found.targets):
                 statement.release(key)
             topologies = TopologySnapshot(self._snapshot, apart=self._state.apart)
-            return topologies.fits(self._new(settlement))
+            return topologies.fits_all(self._new(settlement))
 
     def _new(self, settlement: Settlement) -> list[DomainAllocation]:
-        return [added(self._held(key), to) for key, to in settlement.moves.items()]
+        return [added_places(self._held(key), to) for key, to in settlement.moves.items()]
 
     def _held(self, key: str) -> DomainAllocation:
         held = self._snapshot.allocations[key]
@@ -154,9 +154,9 @@ class SecondPass:
             self._snapshot.remove_allocation(key)
             self._snapshot.add_allocation(moved)
             # What was left behind is on a node that failed: no task is sent there in this cycle.
-            behind = added(moved, before)
+            behind = added_places(moved, before)
             if behind.domains:
-                self._snapshot.add_allocation(replace(behind, role=f"{KEPT} {behind.role}"))
+                self._snapshot.add_allocation(replace(behind, role=f"{RESERVED} {behind.role}"))
         self._session.counters["settled"] += 1
         self._session.decisions.append(
             Decision(
@@ -171,15 +171,15 @@ class SecondPass:
     def _await(self, settlement: Settlement, leavers: tuple[str, ...]) -> None:
         """Its victims are told to leave; it gets its places in a later cycle, and nobody else in this one."""
         for target in settlement.found.targets:
-            self._docket.recorder.evict_target(settlement.job, target)
-        self._docket.mark_for_eviction(leavers)
+            self._heads.recorder.evict_target(settlement.job, target)
+        self._heads.mark_for_eviction(leavers)
         for places in self._new(settlement):
-            self._snapshot.add_allocation(replace(places, role=f"{KEPT} {places.role}"))
+            self._snapshot.add_allocation(replace(places, role=f"{RESERVED} {places.role}"))
         self._trace(settlement, Verdict.PREEMPTING)
 
     def _leave(self, job: Job) -> None:
         held = tuple(task.id for task in self._snapshot.allocations_of(job.id))
-        self._outlook.mark_terminating(held)
+        self._future.mark_terminating(held)
         self._session.counters["evicted"] += 1
         self._session.decisions.append(
             Decision(kind=DecisionKind.EVICT, job=job.id, rule=EvictRule.NODE_LOST, released=held)

@@ -15,7 +15,7 @@ from scheduling.conformance.kueue.topology_aware.model import (
 )
 from scheduling.conformance.kueue.topology_aware.place import DomainGangPlacer
 from scheduling.conformance.kueue.topology_aware.replace import Replacement, replace_leaf
-from scheduling.conformance.kueue.topology_aware.request import Preference, RoleRequest, TopologyOptions
+from scheduling.conformance.kueue.topology_aware.request import NodePreference, RoleRequest, TopologyOptions
 from scheduling.conformance.kueue.topology_aware.result import (
     Exclusions,
     Failure,
@@ -46,9 +46,9 @@ __all__ = [
     "FlavorTopology",
     "LayerRoom",
     "Misfit",
+    "NodePreference",
     "Placement",
     "PodRequest",
-    "Preference",
     "Replacement",
     "RoleOutcome",
     "RoleRequest",

@@ -38,7 +38,7 @@ def place_across(
     *,
     if_empty: bool = False,
 ) -> dict[str, RoleOutcome]:
-    """Where each role goes, flavor by flavor in the order of their names, up to the first failure.
+    """Place each role, flavor by flavor in the order of their names, up to the first failure.
 
     Flavors whose leaves are nodes see what the job's other roles take of the same nodes; a leaf that is
     a group of nodes belongs to its flavor alone.
@@ -56,7 +56,7 @@ def place_across(
             if_empty=if_empty,
             known=topology.known,
         )
-        found = placer.place(requests[flavor])
+        found = placer.place_roles(requests[flavor])
         outcomes.update(found)
         if any(isinstance(outcome, Failure) for outcome in found.values()):
             break

@@ -15,18 +15,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.conformance.kueue.topology_aware.choose import Part, by_room, by_room_with_leader
+from scheduling.conformance.kueue.topology_aware.choose import DomainPart, by_room, by_room_with_leader
 from scheduling.conformance.kueue.topology_aware.fit import Search
 from scheduling.conformance.kueue.topology_aware.room import LevelRoom, Room, add_up
 from scheduling.conformance.kueue.topology_aware.tree import Mask
 
 
 class Balance(NamedTuple):
-    """Where a role is spread: parts on a level, and the search over the domains still in question."""
+    """The spread of a role: parts on a level, and the search over the domains still in question."""
 
     search: Search
     level: int
-    parts: list[Part]
+    parts: list[DomainPart]
 
 
 class _Greedy(NamedTuple):
@@ -64,7 +64,7 @@ def balanced_parts(search: Search) -> Balance | None:
         upper = _tightest_set(group.search, level, domains, _by_evenness(group.search, level))
         if upper is None:
             return None
-        domains = [child for domain in upper for child in search.tree.children(level, domain)]
+        domains = [child for domain in upper for child in search.tree.child_domains(level, domain)]
         level += 1
     parts = _even_parts(group, level, domains)
     return None if parts is None else Balance(group.search, level, parts)
@@ -85,8 +85,8 @@ def _siblings(search: Search) -> list[list[int]]:
     """The domains of the requested level, by the domain of the coarser level they stand in."""
     level, tree = search.plan.level, search.tree
     if level == 0:
-        return [list(range(tree.size(0)))]
-    return [list(tree.children(level - 1, upper)) for upper in range(tree.size(level - 1))]
+        return [list(range(tree.domain_count(0)))]
+    return [list(tree.child_domains(level - 1, upper)) for upper in range(tree.domain_count(level - 1))]
 
 
 def _balanced_group(search: Search, domains: list[int], least: int) -> _Group | None:
@@ -95,7 +95,7 @@ def _balanced_group(search: Search, domains: list[int], least: int) -> _Group | 
     lower, below = domains, level
     if level < plan.slice_level:
         below = level + 1
-        lower = [child for domain in domains for child in search.tree.children(level, domain)]
+        lower = [child for domain in domains for child in search.tree.child_domains(level, domain)]
     greedy = _greedily(search, below, lower)
     if greedy is None:
         return None
@@ -141,7 +141,7 @@ def _without_small(search: Search, domains: Sequence[int], threshold: int) -> Ro
     plan, tree, room = search.plan, search.tree, search.room
     level = plan.level
     if level < tree.lowest:
-        children = [child for domain in domains for child in tree.children(level, domain)]
+        children = [child for domain in domains for child in tree.child_domains(level, domain)]
         leaves = _emptied(search, room, level + 1, children, threshold)
         room = add_up(tree, leaves, plan)
     leaves = _emptied(search, room, level, domains, threshold)
@@ -151,21 +151,21 @@ def _without_small(search: Search, domains: Sequence[int], threshold: int) -> Ro
 def _emptied(search: Search, room: Room, level: int, domains: Sequence[int], threshold: int) -> LevelRoom:
     """The leaves, without those inside domains that fall short, and without hosts that do with the leader."""
     here, leaves = room[level], room[-1]
-    gone, leaderless = np.zeros(len(leaves.tasks), np.bool_), np.zeros(len(leaves.tasks), np.bool_)
+    removed, leaderless = np.zeros(len(leaves.tasks), np.bool_), np.zeros(len(leaves.tasks), np.bool_)
     for domain in domains:
-        inside = search.tree.inside(level, domain, search.tree.lowest)
+        inside = search.tree.domains_inside(level, domain, search.tree.lowest)
         if here.slices[domain] < threshold:
-            gone[inside.start : inside.stop] = True
+            removed[inside.start : inside.stop] = True
         elif search.plan.leaders and here.leaders[domain] and here.led_slices[domain] < threshold:
             leaderless[inside.start : inside.stop] = True
-    return _cleared(leaves, gone, gone | leaderless)
+    return _cleared(leaves, removed, removed | leaderless)
 
 
-def _cleared(leaves: LevelRoom, gone: Mask, unled: Mask) -> LevelRoom:
+def _cleared(leaves: LevelRoom, removed: Mask, unled: Mask) -> LevelRoom:
     return replace(
         leaves,
-        tasks=np.where(gone, 0, leaves.tasks),
-        slices=np.where(gone, 0, leaves.slices),
+        tasks=np.where(removed, 0, leaves.tasks),
+        slices=np.where(removed, 0, leaves.slices),
         led_tasks=np.where(unled, 0, leaves.led_tasks),
         led_slices=np.where(unled, 0, leaves.led_slices),
         leaders=np.where(unled, 0, leaves.leaders),
@@ -177,7 +177,7 @@ def _by_evenness(search: Search, level: int) -> Callable[[int], tuple[float, ...
     room, finer = search.room[level], search.room[level + 1].tasks
 
     def key(domain: int) -> tuple[float, ...]:
-        inside = search.tree.children(level, domain)
+        inside = search.tree.child_domains(level, domain)
         evenness = _entropy(finer[inside.start : inside.stop].tolist())
         return (-int(room.leaders[domain]), -int(room.led_slices[domain]), -evenness, domain)
 
@@ -192,7 +192,9 @@ def _entropy(amounts: Sequence[int]) -> float:
 def _tightest_set(
     search: Search, level: int, domains: Sequence[int], key: Callable[[int], tuple[float, ...]] | None = None
 ) -> list[int] | None:
-    """As few domains as filling greedily takes, with the least room to spare; earlier ones on a tie."""
+    """Return as few domains as filling greedily takes, with the least room to spare; earlier ones on a
+    tie.
+    """
     greedy = _greedily(search, level, domains)
     if greedy is None:
         return None
@@ -221,17 +223,17 @@ def _unrolled(chain: _Chain | None) -> list[int]:
     return domains[::-1]
 
 
-def _even_parts(group: _Group, level: int, candidates: Sequence[int]) -> list[Part] | None:
+def _even_parts(group: _Group, level: int, candidates: Sequence[int]) -> list[DomainPart] | None:
     """The threshold for each domain, and what is left over to the roomiest ones."""
     search, threshold, plan = group.search, group.threshold, group.search.plan
     chosen = _tightest_set(search, level, candidates)
     if chosen is None or plan.slices < len(chosen) * threshold:
         return None
     room, extra, leaders = search.room[level], plan.slices - len(chosen) * threshold, plan.leaders
-    parts: list[Part] = []
+    parts: list[DomainPart] = []
     for domain in by_room_with_leader(room, chosen, least_first=False):
         takes = int((room.led_slices if leaders else room.slices)[domain]) - threshold
         more = min(takes, extra)
-        parts.append(Part(domain, (threshold + more) * plan.slice_size, leaders))
+        parts.append(DomainPart(domain, (threshold + more) * plan.slice_size, leaders))
         extra, leaders = extra - more, 0
     return None if extra else parts

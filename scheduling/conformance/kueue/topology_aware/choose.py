@@ -11,8 +11,8 @@ from scheduling.conformance.kueue.topology_aware.request import Plan
 from scheduling.conformance.kueue.topology_aware.room import LevelRoom
 
 
-class Part(NamedTuple):
-    """What one domain is given: so many tasks, and the leader or not (1 or 0)."""
+class DomainPart(NamedTuple):
+    """The part of one domain: so many tasks, and the leader or not (1 or 0)."""
 
     domain: int
     tasks: int
@@ -39,12 +39,12 @@ class Unplaced(Exception):
 def units_of(room: LevelRoom, domains: Sequence[int], size: int, in_slices: bool) -> Units:
     """Look up the room of some domains of a level."""
     index = np.asarray(domains, dtype=np.int64)
-    plain, led = room.units(size, in_slices)
+    plain, led = room.count_units(size, in_slices)
 
-    def listed(array: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> dict[int, int]:
+    def list_units(array: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> dict[int, int]:
         return dict(zip(domains, array[index].tolist(), strict=True))
 
-    return Units(listed(plain), listed(led), listed(room.leaders), listed(room.liking))
+    return Units(list_units(plain), list_units(led), list_units(room.leaders), list_units(room.liking))
 
 
 def by_room(room: LevelRoom, domains: Iterable[int], *, least_first: bool) -> list[int]:
@@ -71,7 +71,7 @@ def by_room_with_leader(room: LevelRoom, domains: Iterable[int], *, least_first:
     return ordered
 
 
-def tightest(ordered: Sequence[int], units: Units, need: int, leaders: int) -> int:
+def find_tightest(ordered: Sequence[int], units: Units, need: int, leaders: int) -> int:
     """The domain with the least room that takes all of `need`, among those liked as well as the first.
 
     Ties go to the earlier one. When none takes it all, the first.
@@ -102,9 +102,9 @@ def host_first(ordered: Sequence[int], units: Units, need: int, leaders: int) ->
     return list(ordered)
 
 
-def divide(
+def divide_units(
     ordered: Sequence[int], units: Units, need: int, leaders: int, size: int, *, best_fit: bool
-) -> list[Part]:
+) -> list[DomainPart]:
     """Fill domains in order until `need` units of `size` tasks and the leader are placed.
 
     With `best_fit` the last domain is the tightest one that takes the rest.
@@ -113,17 +113,17 @@ def divide(
         Unplaced: when they do not all find room.
     """
     queue = host_first(ordered, units, need, leaders)
-    parts: list[Part] = []
+    parts: list[DomainPart] = []
     wanted = need
     for place, domain in enumerate(queue):
         room = units.led if leaders else units.plain
         if room[domain] >= need and units.leaders[domain] >= leaders:
-            last = tightest(queue[place:], units, need, leaders) if best_fit else domain
-            parts.append(Part(last, need * size, leaders))
+            last = find_tightest(queue[place:], units, need, leaders) if best_fit else domain
+            parts.append(DomainPart(last, need * size, leaders))
             return parts
         given, hosted = min(room[domain], need), min(units.leaders[domain], leaders)
         if given or hosted:
-            parts.append(Part(domain, given * size, hosted))
+            parts.append(DomainPart(domain, given * size, hosted))
         need -= given
         leaders -= hosted
     raise Unplaced((wanted - need) * size)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduling.conformance.kueue.topology_aware.choose import Part, by_room, divide, units_of
+from scheduling.conformance.kueue.topology_aware.choose import DomainPart, by_room, divide_units, units_of
 from scheduling.conformance.kueue.topology_aware.fit import Search
 
 
-def to_leaves(search: Search, level: int, parts: list[Part], *, keep_parts: bool = False) -> list[Part]:
+def to_leaves(
+    search: Search, level: int, parts: list[DomainPart], *, keep_parts: bool = False
+) -> list[DomainPart]:
     """The parts on the lowest level.
 
     Above the level of the slices the children of all chosen domains are looked at together, because
@@ -21,24 +23,26 @@ def to_leaves(search: Search, level: int, parts: list[Part], *, keep_parts: bool
     tree, plan = search.tree, search.plan
     while level < tree.lowest:
         if level < plan.slice_level and not keep_parts:
-            children = (child for part in parts for child in tree.children(level, part.domain))
+            children = (child for part in parts for child in tree.child_domains(level, part.domain))
             parts = _share_out(search, level + 1, children, plan.tasks, plan.leaders)
         else:
             parts = [
                 smaller
                 for part in parts
                 for smaller in _share_out(
-                    search, level + 1, tree.children(level, part.domain), part.tasks, part.leaders
+                    search, level + 1, tree.child_domains(level, part.domain), part.tasks, part.leaders
                 )
             ]
         level += 1
     return parts
 
 
-def _share_out(search: Search, level: int, domains: Iterable[int], tasks: int, leaders: int) -> list[Part]:
+def _share_out(
+    search: Search, level: int, domains: Iterable[int], tasks: int, leaders: int
+) -> list[DomainPart]:
     """Divide tasks among some domains of a level, in groups that must not be split there."""
     plan, room = search.plan, search.room[level]
     ordered = by_room(room, domains, least_first=not search.best_fit)
     size = plan.size_at(level)
     units = units_of(room, ordered, size, level <= plan.slice_level)
-    return divide(ordered, units, tasks // size, leaders, size, best_fit=search.best_fit)
+    return divide_units(ordered, units, tasks // size, leaders, size, best_fit=search.best_fit)

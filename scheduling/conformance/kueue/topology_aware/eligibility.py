@@ -1,4 +1,4 @@
-"""Which leaves a role's tasks may stand in at all, whatever is free there."""
+"""The leaves that a role's tasks may use at all, whatever is free there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.conformance.kueue.topology_aware.request import Preference
+from scheduling.conformance.kueue.topology_aware.request import NodePreference
 from scheduling.conformance.kueue.topology_aware.result import Exclusions
 from scheduling.conformance.kueue.topology_aware.tree import Ints, Mask, TopologyNode, TopologyTree
 from scheduling.engine import has_labels as has_labels
@@ -28,17 +28,17 @@ Rules = tuple[
     tuple[tuple[str, str], ...],
     tuple[tuple[Expression, ...], ...],
     tuple[Toleration, ...],
-    tuple[Preference, ...],
+    tuple[NodePreference, ...],
 ]
 Known = dict[Rules, Eligibility]
 """Eligibility found earlier over the same nodes, by all that it depends on."""
 
 
-def recalled(
+def recall_leaves(
     known: Known,
     tree: TopologyTree,
     rules: PlacementRules,
-    preferences: tuple[Preference, ...],
+    preferences: tuple[NodePreference, ...],
     tolerations: tuple[Toleration, ...],
 ) -> Eligibility:
     """The same as `eligible_leaves`, found once: every role of every queue asks for much the same."""
@@ -52,14 +52,14 @@ def recalled(
 def eligible_leaves(
     tree: TopologyTree,
     rules: PlacementRules,
-    preferences: tuple[Preference, ...] = (),
+    preferences: tuple[NodePreference, ...] = (),
     tolerations: tuple[Toleration, ...] = (),
 ) -> Eligibility:
     """Hold each leaf's node against the rules. Leaves that are groups of nodes are all allowed.
 
     `tolerations` come on top of those of the rules, from the flavor.
     """
-    count = tree.size(tree.lowest)
+    count = tree.domain_count(tree.lowest)
     found = Eligibility(
         np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.int64), Exclusions(leaves=count)
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scheduling.conformance.kueue.topology_aware.choose import (
-    Part,
+    DomainPart,
     Units,
     by_room,
     by_room_with_leader,
-    divide,
+    divide_units,
+    find_tightest,
     host_first,
-    tightest,
     units_of,
     uses_best_fit,
 )
@@ -33,10 +33,10 @@ class Search:
 
     @property
     def best_fit(self) -> bool:
-        """Whether domains are chosen by best fit; otherwise the least free ones come first."""
+        """True if domains are chosen by best fit; otherwise the least free ones come first."""
         return uses_best_fit(self.plan, self.options.mixed_profile)
 
-    def failure(self, level: int, fitting: int) -> Failure:
+    def build_failure(self, level: int, fitting: int) -> Failure:
         """No room: `fitting` slices would fit at a level."""
         several = len(self.plan.inner_sizes) > 0
         return Failure(
@@ -50,7 +50,7 @@ class Search:
         )
 
 
-def starting_parts(search: Search) -> tuple[int, list[Part]] | Failure:
+def starting_parts(search: Search) -> tuple[int, list[DomainPart]] | Failure:
     """The level at which the role is placed, and how many tasks each domain there takes.
 
     One domain if any takes all: of the requested level, else, unless that level is required, of the
@@ -63,7 +63,7 @@ def starting_parts(search: Search) -> tuple[int, list[Part]] | Failure:
         return chosen
     level, domains = chosen
     units = units_of(search.room[level], domains, plan.slice_size, True)
-    parts = divide(
+    parts = divide_units(
         domains, units, plan.slices, plan.leaders, plan.slice_size, best_fit=search.best_fit
     )  # fmt: skip
     return level, parts
@@ -71,18 +71,18 @@ def starting_parts(search: Search) -> tuple[int, list[Part]] | Failure:
 
 def _chosen_domains(search: Search, level: int) -> tuple[int, list[int]] | Failure:
     plan = search.plan
-    if not search.tree.size(level):
+    if not search.tree.domain_count(level):
         return Failure(Misfit.NO_DOMAINS, level=search.tree.levels[level])
     room = search.room[level]
     ordered = by_room_with_leader(
-        room, range(search.tree.size(level)), least_first=not search.best_fit
+        room, range(search.tree.domain_count(level)), least_first=not search.best_fit
     )  # fmt: skip
     units = units_of(room, ordered, plan.slice_size, True)
     single = _single_domain(search, ordered, units)
     if single is not None:
         return level, [single]
     if plan.required:
-        return search.failure(level, units.plain[ordered[0]])
+        return search.build_failure(level, units.plain[ordered[0]])
     if level > 0 and not plan.unconstrained:
         return _chosen_domains(search, level - 1)
     return _several_domains(search, level, ordered, units)
@@ -103,7 +103,7 @@ def _single_domain(search: Search, ordered: list[int], units: Units) -> int | No
     # Where the best liked domains are too small, a preferred level gives way before the liking does.
     if taking[0] > 0 and not plan.required:
         return None
-    return tightest(ordered[taking[0] :], units, plan.slices, plan.leaders)
+    return find_tightest(ordered[taking[0] :], units, plan.slices, plan.leaders)
 
 
 def _several_domains(
@@ -117,9 +117,9 @@ def _several_domains(
         ordered = host_first(ordered, units, need, leaders)
         host = ordered[0]
         if not units.leaders[host]:
-            return search.failure(level, 0)
+            return search.build_failure(level, 0)
         if search.best_fit and units.led[host] >= need:
-            host = tightest(ordered, units, need, leaders)
+            host = find_tightest(ordered, units, need, leaders)
         chosen.append(host)
         need -= units.led[host]
     rest = [domain for domain in ordered if domain not in chosen]
@@ -128,11 +128,11 @@ def _several_domains(
         if need <= 0:
             break
         if search.best_fit and units.plain[domain] >= need:
-            domain = tightest(rest[place:], units, need, 0)
+            domain = find_tightest(rest[place:], units, need, 0)
         chosen.append(domain)
         need -= units.plain[domain]
     if need > 0:
-        return search.failure(level, plan.slices - need)
+        return search.build_failure(level, plan.slices - need)
     return level, chosen
 
 
@@ -145,7 +145,7 @@ def _layers(search: Search, level: int) -> tuple[LayerRoom, ...]:
         finer = search.tree.level_named(layer.level)
         if finer is None or finer < level:
             continue
-        inside = search.tree.inside(level, best, finer)
+        inside = search.tree.domains_inside(level, best, finer)
         groups = search.room[finer].tasks[inside.start : inside.stop] // layer.size
         found.append(LayerRoom(layer.level, int(groups.sum()), search.plan.tasks // layer.size))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""What Kueue's topology-aware scheduling knows of jobs beyond the engine's own model."""
+"""The data of Kueue's topology-aware scheduling about jobs beyond the engine's own model."""
 
 from __future__ import annotations
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from scheduling.conformance.kueue.topology_aware.balanced import balanced_parts
-from scheduling.conformance.kueue.topology_aware.choose import Part, Unplaced
+from scheduling.conformance.kueue.topology_aware.choose import DomainPart, Unplaced
 from scheduling.conformance.kueue.topology_aware.descend import to_leaves
-from scheduling.conformance.kueue.topology_aware.eligibility import Eligibility, Known, recalled
+from scheduling.conformance.kueue.topology_aware.eligibility import Eligibility, Known, recall_leaves
 from scheduling.conformance.kueue.topology_aware.fit import Search, starting_parts
 from scheduling.conformance.kueue.topology_aware.request import (
-    Preference,
+    NodePreference,
     RoleRequest,
     TopologyOptions,
     draw_plan,
@@ -23,7 +23,7 @@ from scheduling.conformance.kueue.topology_aware.result import (
     RoleOutcome,
     Share,
     Usage,
-    joined,
+    join_shares,
     usage_of,
 )
 from scheduling.conformance.kueue.topology_aware.room import add_up, count_leaves
@@ -57,11 +57,11 @@ class DomainGangPlacer:
         self._tree = stock.tree
         self._options = options
         self._tolerations = tolerations
-        self._left = stock.remaining(assumed, if_empty=if_empty)
+        self._left = stock.copy_free(assumed, if_empty=if_empty)
         self._known: Known = {} if known is None else known
 
-    def place(self, requests: Sequence[RoleRequest]) -> dict[str, RoleOutcome]:
-        """Where each role goes. After the first failure no further role is looked at."""
+    def place_roles(self, requests: Sequence[RoleRequest]) -> dict[str, RoleOutcome]:
+        """Place each role. After the first failure no further role is evaluated."""
         outcomes: dict[str, RoleOutcome] = {}
         for group in _groups(requests):
             found = self._place_group(group)
@@ -70,10 +70,10 @@ class DomainGangPlacer:
                 break
         return outcomes
 
-    def find(
+    def find_domains(
         self, workers: RoleRequest, leader: RoleRequest | None = None, within: range | None = None
     ) -> dict[str, Placement] | Failure:
-        """Where a role, and its leader, would go; takes nothing. `within` is a run of leaves."""
+        """Find domains for a role, and its leader; takes nothing. `within` is a run of leaves."""
         if not workers.tasks and leader is None:
             return {workers.name: Placement(self._tree.key_levels, ())}
         plan = draw_plan(self._tree, workers, 0 if leader is None else 1)
@@ -91,20 +91,22 @@ class DomainGangPlacer:
             found[leader.name] = self._placement(parts, [part.leaders for part in parts])
         return found
 
-    def take(self, placement: Placement, per_task: Mapping[str, int]) -> None:
+    def take_placement(self, placement: Placement, per_task: Mapping[str, int]) -> None:
         """Let later questions find what a placement holds taken."""
-        self._stock.take(self._left, usage_of(placement, per_task))
+        self._stock.take_usages(self._left, usage_of(placement, per_task))
 
-    def stands(self, placement: Placement) -> Failure | None:
+    def find_stale(self, placement: Placement) -> Failure | None:
         """None when all domains of a placement still exist, else which one does not."""
-        gone = next((share for share in placement.shares if share.domain not in self._tree.leaf_index), None)
-        return None if gone is None else Failure.stale(gone.domain[0])
+        missing = next(
+            (share for share in placement.shares if share.domain not in self._tree.leaf_index), None
+        )
+        return None if missing is None else Failure.of_stale(missing.domain[0])
 
-    def merged(self, first: Placement, second: Placement) -> Placement:
+    def merge_placements(self, first: Placement, second: Placement) -> Placement:
         """Two placements of one role as one."""
         index = self._tree.leaf_index
         shares = [(index[share.domain], share) for share in (*first.shares, *second.shares)]
-        return joined(self._tree.key_levels, shares)
+        return join_shares(self._tree.key_levels, shares)
 
     def _place_group(self, group: Sequence[RoleRequest]) -> dict[str, RoleOutcome]:
         roles = _roles_of(group)
@@ -113,57 +115,59 @@ class DomainGangPlacer:
         workers, leader = roles
         if self._options.grow_in_place and self._keeps_previous(workers, leader):
             return self._resize(workers, leader)
-        found = self.find(workers, leader)
+        found = self.find_domains(workers, leader)
         if isinstance(found, Failure):
             return dict.fromkeys((role.name for role in group), found)
         for role in group:
-            self.take(found[role.name], role.per_task)
+            self.take_placement(found[role.name], role.per_task)
         return dict(found)
 
     def _keeps_previous(self, workers: RoleRequest, leader: RoleRequest | None) -> bool:
-        """Whether everything that ran before can stay where it is."""
-        if workers.previous is None or self.stands(workers.previous) is not None:
+        """Return whether everything that ran before can stay where it is."""
+        if workers.previous is None or self.find_stale(workers.previous) is not None:
             return False
         if leader is None:
             return True
         if leader.previous is None:
             return workers.tasks > workers.previous.tasks
-        return self.stands(leader.previous) is None
+        return self.find_stale(leader.previous) is None
 
     def _resize(self, workers: RoleRequest, leader: RoleRequest | None) -> dict[str, RoleOutcome]:
         """Keep the running tasks, drop the last ones, or place only those that are new."""
         previous = workers.previous
         assert previous is not None  # noqa: S101 - _keeps_previous said so
-        kept = previous.shortened(workers.tasks)
-        self.take(kept, workers.per_task)
-        outcomes: dict[str, RoleOutcome] = {workers.name: kept}
+        remaining = previous.first_tasks(workers.tasks)
+        self.take_placement(remaining, workers.per_task)
+        outcomes: dict[str, RoleOutcome] = {workers.name: remaining}
         newcomer = leader
         if leader is not None and leader.previous is not None:
-            self.take(leader.previous, leader.per_task)
+            self.take_placement(leader.previous, leader.per_task)
             outcomes[leader.name], newcomer = leader.previous, None
         if workers.tasks <= previous.tasks:
             return outcomes
         more = replace(workers, tasks=workers.tasks - previous.tasks, previous=None)
-        found = self.find(more, newcomer)
+        found = self.find_domains(more, newcomer)
         if isinstance(found, Failure):
             return {workers.name: found}
-        self.take(found[workers.name], workers.per_task)
-        outcomes[workers.name] = self.merged(found[workers.name], kept)
+        self.take_placement(found[workers.name], workers.per_task)
+        outcomes[workers.name] = self.merge_placements(found[workers.name], remaining)
         if newcomer is not None:
-            self.take(found[newcomer.name], newcomer.per_task)
+            self.take_placement(found[newcomer.name], newcomer.per_task)
             outcomes[newcomer.name] = found[newcomer.name]
         return outcomes
 
     def _eligible(self, workers: RoleRequest, leader: RoleRequest | None) -> tuple[Eligibility, Eligibility]:
-        """Of the workers and of the leader, who heeds no preferences: it follows the workers."""
+        """Return the eligible leaves of the workers and of the leader, whose preferences do not count: it
+        follows the workers.
+        """
         wishes = workers.preferences if self._options.heed_preferences else ()
         of_workers = self._rated(workers.rules, wishes)
         return of_workers, of_workers if leader is None else self._rated(leader.rules, ())
 
-    def _rated(self, rules: PlacementRules, wishes: tuple[Preference, ...]) -> Eligibility:
-        return recalled(self._known, self._tree, rules, wishes, self._tolerations)
+    def _rated(self, rules: PlacementRules, wishes: tuple[NodePreference, ...]) -> Eligibility:
+        return recall_leaves(self._known, self._tree, rules, wishes, self._tolerations)
 
-    def _spread(self, search: Search) -> list[Part] | None:
+    def _spread(self, search: Search) -> list[DomainPart] | None:
         preferred = not (search.plan.required or search.plan.unconstrained)
         if not (self._options.balanced and preferred and self._tree.paths[0]):
             return None
@@ -175,22 +179,22 @@ class DomainGangPlacer:
         except Unplaced:
             return None  # an even spread that does not work out further down: best fit decides
 
-    def _placement(self, parts: Sequence[Part], tasks: Sequence[int]) -> Placement:
+    def _placement(self, parts: Sequence[DomainPart], tasks: Sequence[int]) -> Placement:
         shares = [
             (part.domain, Share(self._tree.leaf_key(part.domain), given))
             for part, given in zip(parts, tasks, strict=True)
             if given
         ]
-        return joined(self._tree.key_levels, shares)
+        return join_shares(self._tree.key_levels, shares)
 
 
-def _tight(search: Search) -> list[Part] | Failure:
+def _tight(search: Search) -> list[DomainPart] | Failure:
     """The parts on the leaves by best fit, or by least free capacity."""
     try:
         start = starting_parts(search)
         return start if isinstance(start, Failure) else to_leaves(search, *start)
     except Unplaced as stopped:
-        return search.failure(search.plan.level, stopped.placed // search.plan.slice_size)
+        return search.build_failure(search.plan.level, stopped.placed // search.plan.slice_size)
 
 
 def _groups(requests: Sequence[RoleRequest]) -> list[list[RoleRequest]]:

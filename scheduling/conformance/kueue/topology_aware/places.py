@@ -17,7 +17,7 @@ from scheduling.conformance.kueue.topology_aware.model import (
     SlicedRule,
     TopologyState,
 )
-from scheduling.conformance.kueue.topology_aware.request import Preference, RoleRequest
+from scheduling.conformance.kueue.topology_aware.request import NodePreference, RoleRequest
 from scheduling.conformance.kueue.topology_aware.result import (
     Failure,
     Misfit,
@@ -68,15 +68,17 @@ class DomainPlacer:
         self._state = state
         self._topologies = TopologySnapshot(snapshot, apart=state.apart)
 
-    def flavor(self, assigned: RoleAssignment) -> str | None:
+    def flavor_of(self, assigned: RoleAssignment) -> str | None:
         """The topology-aware flavor among those of a role; a role never has two."""
-        return next((name for name in assigned.flavors if self._topologies.knows(name)), None)
+        return next((name for name in assigned.flavors if self._topologies.has_flavor(name)), None)
 
-    def roles(self, assignment: Assignment) -> tuple[str, ...]:
+    def roles_of(self, assignment: Assignment) -> tuple[str, ...]:
         """The roles with tasks in topology-aware flavors."""
-        return tuple(role.role for role in assignment.roles if role.count and self.flavor(role) is not None)
+        return tuple(
+            role.role for role in assignment.roles if role.count and self.flavor_of(role) is not None
+        )
 
-    def find(
+    def find_domains(
         self,
         queue: Queue,
         job: Job,
@@ -94,22 +96,22 @@ class DomainPlacer:
         if not self._topologies:
             return {}
         refused = self._without_nodes(queue, job, assignment)
-        aware = self.roles(assignment)
+        aware = self.roles_of(assignment)
         if refused is not None or not aware:
             return refused or {}
         holding = {held.role for held in self._snapshot.allocations_of(job.id)}
         asked: dict[str, list[RoleRequest]] = {}
         found: dict[str, TopologyAssignment] = {}
         for assigned in assignment.roles:
-            flavor = self.flavor(assigned)
+            flavor = self.flavor_of(assigned)
             if flavor is None or assigned.role not in aware or assigned.role in holding:
                 continue
             role = next(role for role in job.roles if role.name == assigned.role)
-            found[role.name] = TopologyAssignment(flavor, each=footprint(role.request))
+            found[role.name] = TopologyAssignment(flavor, each=task_footprint(role.request))
             if flavor not in self._state.on_order.get(queue.id, ()):
                 request = role_request(job, role, assigned.count)
                 asked.setdefault(flavor, []).append(self._following(request, flavor, previous))
-        return self.place(found, asked, if_empty=if_empty)
+        return self.place_roles(found, asked, if_empty=if_empty)
 
     def _following(self, request: RoleRequest, flavor: str, previous: Iterable[Allocation]) -> RoleRequest:
         """A request that starts from where the same role stood before."""
@@ -122,7 +124,7 @@ class DomainPlacer:
     def _without_nodes(self, queue: Queue, job: Job, assignment: Assignment) -> Refusal | None:
         """A role that asks for a level of topology, and of which nothing comes from a flavor with nodes."""
         if not any(
-            self._topologies.knows(name) for group in queue.effective_groups for name in group.flavors
+            self._topologies.has_flavor(name) for group in queue.effective_groups for name in group.flavors
         ):
             return None
         flavors = self._snapshot.flavors
@@ -135,7 +137,7 @@ class DomainPlacer:
                 )
         return None
 
-    def place(
+    def place_roles(
         self, found: TopologyAssignments, asked: Mapping[str, list[RoleRequest]], *, if_empty: bool = False
     ) -> dict[str, TopologyAssignment] | Refusal:
         """Complete `found` by the domains that answer the requests of each flavor."""
@@ -145,7 +147,7 @@ class DomainPlacer:
             for request in asked[flavor]:
                 outcome = outcomes.get(request.name)
                 if isinstance(outcome, Failure):
-                    return refused(outcome, request, flavor)
+                    return build_refusal(outcome, request, flavor)
         return {
             name: TopologyAssignment(role.flavor, domains_of(outcomes.get(name)), role.each)
             for name, role in found.items()
@@ -153,24 +155,24 @@ class DomainPlacer:
 
 
 def role_request(job: Job, role: Role, tasks: int) -> RoleRequest:
-    """What a role asks of a topology; one that names no level is free to spread."""
+    """Return the topology request of a role; one that names no level is free to spread."""
     rule = (job.topology if role.topology is None else role.topology) or ANYHOW
     rules = job.rules_of(role)
     return RoleRequest(
         name=role.name,
         tasks=tasks,
-        per_task={item.resource: item.amount for item in footprint(role.request)},
+        per_task={item.resource: item.amount for item in task_footprint(role.request)},
         mode=rule.mode if rule.level else TopologyMode.UNCONSTRAINED,
         level=rule.level or None,
         layers=tuple(_layers(rule)),
         rules=rules,
-        preferences=tuple(Preference(wish.weight, wish.expressions) for wish in rules.preferred_nodes),
+        preferences=tuple(NodePreference(wish.weight, wish.expressions) for wish in rules.preferred_nodes),
         companions=rule.companions or None,
     )
 
 
-def footprint(request: Request) -> tuple[Extended, ...]:
-    """What one task takes of its domain, itself included."""
+def task_footprint(request: Request) -> tuple[Extended, ...]:
+    """Return the resources that one task takes of its domain, itself included."""
     assert isinstance(request, PodRequest)  # noqa: S101 - what is read from a PodSet
     return (*request.footprint, Extended(PODS, 1))
 
@@ -187,8 +189,8 @@ def domains_of(outcome: Placement | Failure | None) -> tuple[DomainTasks, ...]:
     return tuple(DomainTasks(share.domain, share.tasks) for share in outcome.shares)
 
 
-def refused(failure: Failure, request: RoleRequest, flavor: str) -> Refusal:
-    """Why a role finds no domains; what no freed place would change never fits."""
+def build_refusal(failure: Failure, request: RoleRequest, flavor: str) -> Refusal:
+    """Return why a role finds no domains; a failure that no freed place would change never fits."""
     fitting = failure.fitting * failure.slice_size if failure.misfit is Misfit.NO_ROOM else 0
     numbers: dict[str, int | str] = {
         "flavor": flavor,

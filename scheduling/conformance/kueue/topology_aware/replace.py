@@ -29,9 +29,9 @@ def replace_leaf(
     that the failure broke, if it broke one; slices that failed as a whole may go anywhere the role may.
     The placer takes what is new.
     """
-    rest = existing.without(failed)
+    rest = existing.without_domain(failed)
     missing = existing.tasks - rest.tasks
-    stale = placer.stands(rest)
+    stale = placer.find_stale(rest)
     if stale is not None:
         return stale
     asked = replace(request, tasks=missing, previous=None)
@@ -39,14 +39,14 @@ def replace_leaf(
     within = _confinement(tree, asked, rest, broken)
     if broken is not None and within is not None:
         asked = _regrouped(asked)
-    found = placer.find(asked, None, within)
+    found = placer.find_domains(asked, None, within)
     if isinstance(found, Failure):
         return found
     moved = found[request.name]
     if not moved.shares:
         return Failure(Misfit.NO_REPLACEMENT, level=failed)
-    placer.take(moved, request.per_task)
-    return Replacement(placer.merged(moved, rest), moved)
+    placer.take_placement(moved, request.per_task)
+    return Replacement(placer.merge_placements(moved, rest), moved)
 
 
 def _broken_layer(request: RoleRequest) -> SliceLayer | None:
@@ -69,7 +69,7 @@ def _confinement(
     if request.mode is not TopologyMode.REQUIRED or level is None:
         return None
     leaf = tree.leaf_index[rest.shares[0].domain]
-    return tree.inside(level, tree.around(leaf, level), tree.lowest)
+    return tree.domains_inside(level, tree.domain_around(leaf, level), tree.lowest)
 
 
 def _incomplete_slice(tree: TopologyTree, rest: Placement, missing: int, layer: SliceLayer) -> range | None:
@@ -79,15 +79,15 @@ def _incomplete_slice(tree: TopologyTree, rest: Placement, missing: int, layer: 
         return None
     tasks: dict[int, int] = {}
     for share in rest.shares:
-        domain = tree.around(tree.leaf_index[share.domain], level)
+        domain = tree.domain_around(tree.leaf_index[share.domain], level)
         tasks[domain] = tasks.get(domain, 0) + share.tasks
-    for domain, standing in sorted(tasks.items()):
-        if (standing + missing) % layer.size == 0:
-            return tree.inside(level, domain, tree.lowest)
+    for domain, placed in sorted(tasks.items()):
+        if (placed + missing) % layer.size == 0:
+            return tree.domains_inside(level, domain, tree.lowest)
     return None
 
 
 def _regrouped(request: RoleRequest) -> RoleRequest:
     """The same tasks in the largest-layer-free grouping that their number still allows."""
-    kept: Sequence[SliceLayer] = [layer for layer in request.layers if request.tasks % layer.size == 0]
-    return replace(request, layers=tuple(kept[-1:]))
+    dividing: Sequence[SliceLayer] = [layer for layer in request.layers if request.tasks % layer.size == 0]
+    return replace(request, layers=tuple(dividing[-1:]))

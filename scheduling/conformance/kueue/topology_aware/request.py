@@ -1,4 +1,4 @@
-"""What is asked of a topology, and whether it makes sense there."""
+"""The topology request of a role, and its validation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduling.engine.model import Expression, PlacementRules, TopologyMode
 
 
 @dataclass(frozen=True, slots=True)
-class Preference:
+class NodePreference:
     """Nodes on which all of `term` holds are liked by `weight` more."""
 
     weight: int
@@ -21,7 +21,7 @@ class Preference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleRequest:
-    """Like tasks of one role that are to stand together.
+    """Equal tasks of one role that are to be placed together.
 
     `per_task` holds whole units per resource. `level` is a node label: with mode `REQUIRED` all tasks
     stand in one domain of it, with `PREFERRED` in one domain of it or else of the finest coarser level
@@ -37,14 +37,14 @@ class RoleRequest:
     level: str | None = None
     layers: tuple[SliceLayer, ...] = ()
     rules: PlacementRules = field(default_factory=PlacementRules)
-    preferences: tuple[Preference, ...] = ()
+    preferences: tuple[NodePreference, ...] = ()
     companions: str | None = None
     previous: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyOptions:
-    """How domains are chosen.
+    """The rules by which domains are chosen.
 
     mixed_profile: unconstrained roles fill the domains with the least free capacity first, so that
         large domains stay whole for those who need them; off, they use best fit like the others.
@@ -82,11 +82,11 @@ class Plan:
 
     @property
     def slices(self) -> int:
-        """How many slices there are to place."""
+        """The number of slices to place."""
         return self.tasks // self.slice_size
 
     def size_at(self, level: int) -> int:
-        """How many tasks must not be parted on a level."""
+        """Return how many tasks must not be parted on a level."""
         return self.slice_size if level <= self.slice_level else self.inner_sizes.get(level, 1)
 
 

@@ -1,4 +1,4 @@
-"""Where a role's tasks go, or why they cannot go anywhere, in numbers."""
+"""The domains of a role's tasks, or the reason why there are none, in numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SliceLayer:
 
 
 class Share(NamedTuple):
-    """So many tasks of a role in one leaf domain, named by its key."""
+    """A number of tasks of a role in one leaf domain, named by its key."""
 
     domain: Path
     tasks: int
@@ -38,20 +38,20 @@ class Placement:
 
     @property
     def tasks(self) -> int:
-        """How many tasks are placed."""
+        """The number of placed tasks."""
         return sum(share.tasks for share in self.shares)
 
-    def shortened(self, tasks: int) -> Placement:
+    def first_tasks(self, tasks: int) -> Placement:
         """The first `tasks` of them, in the order of the shares."""
-        kept: list[Share] = []
+        remaining: list[Share] = []
         for share in self.shares:
             if tasks <= 0:
                 break
-            kept.append(Share(share.domain, min(share.tasks, tasks)))
+            remaining.append(Share(share.domain, min(share.tasks, tasks)))
             tasks -= share.tasks
-        return Placement(self.levels, tuple(kept))
+        return Placement(self.levels, tuple(remaining))
 
-    def without(self, domain: str) -> Placement:
+    def without_domain(self, domain: str) -> Placement:
         """The shares that do not stand in the leaf whose last label value is `domain`."""
         return Placement(self.levels, tuple(share for share in self.shares if share.domain[-1] != domain))
 
@@ -65,12 +65,12 @@ class Usage(NamedTuple):
 
 
 def usage_of(placement: Placement, per_task: Mapping[str, int]) -> list[Usage]:
-    """What a placement holds in each leaf."""
+    """Return the usage of a placement in each leaf."""
     return [Usage(share.domain, per_task, share.tasks) for share in placement.shares]
 
 
 class Misfit(StrEnum):
-    """Why there is no placement. All but the last four are mistakes of the request."""
+    """The reason why there is no placement. All but the last four are mistakes of the request."""
 
     NO_SLICE_SIZE = "no-slice-size"
     UNKNOWN_LEVEL = "unknown-level"
@@ -88,7 +88,9 @@ class Misfit(StrEnum):
 
 
 class LayerRoom(NamedTuple):
-    """How many groups of a slice layer fit, in the domain where most do, and how many are needed."""
+    """The number of groups of a slice layer that fit, in the domain where most do, and how many are
+    needed.
+    """
 
     level: str
     fitting: int
@@ -97,7 +99,9 @@ class LayerRoom(NamedTuple):
 
 @dataclass(slots=True)
 class Exclusions:
-    """Why leaves were left out, in leaves: each is counted once, by the first rule that refused it."""
+    """The reasons why leaves were left out, in leaves: each is counted once, by the first rule that
+    refused it.
+    """
 
     leaves: int = 0
     selector: int = 0
@@ -112,8 +116,8 @@ class Exclusions:
             self.leaves, self.selector, self.affinity, self.outside, dict(self.taints), dict(self.resources)
         )
 
-    def any(self) -> bool:
-        """Whether a leaf was left out at all."""
+    def has_any(self) -> bool:
+        """Return whether a leaf was left out at all."""
         return bool(self.selector or self.affinity or self.outside or self.taints or self.resources)
 
 
@@ -135,7 +139,7 @@ class Failure:
     exclusions: Exclusions = field(default_factory=Exclusions)
 
     @staticmethod
-    def stale(domain: str) -> Failure:
+    def of_stale(domain: str) -> Failure:
         """A domain that tasks were placed in is gone."""
         return Failure(Misfit.STALE_PLACEMENT, level=domain)
 
@@ -143,7 +147,7 @@ class Failure:
 RoleOutcome = Placement | Failure
 
 
-def joined(levels: tuple[str, ...], shares: Iterable[tuple[int, Share]]) -> Placement:
+def join_shares(levels: tuple[str, ...], shares: Iterable[tuple[int, Share]]) -> Placement:
     """Shares with their leaf numbers, put in order; what stands in the same leaf is added up."""
     tasks: dict[int, Share] = {}
     for leaf, share in sorted(shares, key=lambda numbered: numbered[0]):

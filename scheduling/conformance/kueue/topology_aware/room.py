@@ -1,4 +1,4 @@
-"""How many tasks and slices each domain takes, counted in the leaves and added up to the top.
+"""The number of tasks and slices that each domain takes, counted in the leaves and added up to the top.
 
 Every count has a twin "with the leader there too": what a domain takes of the workers when the group's
 leader stands in it as well. Above the leaves the leader is taken to stand where it costs the least.
@@ -34,7 +34,7 @@ class LevelRoom:
     leaders: Ints
     liking: Ints
 
-    def units(self, size: int, in_slices: bool) -> tuple[Ints, Ints]:
+    def count_units(self, size: int, in_slices: bool) -> tuple[Ints, Ints]:
         """Room without and with the leader, in groups of `size` tasks."""
         if in_slices:
             return self.slices, self.led_slices
@@ -64,17 +64,17 @@ def count_leaves(
         inside[within.start : within.stop] = True
         exclusions.outside += int((allowed & ~inside).sum())
         allowed = allowed & inside
-    tasks, tightest, names = stock.count(left, workers.per_task)
+    tasks, tightest, names = stock.count_tasks(left, workers.per_task)
     for resource in tightest[allowed & (tasks == 0)].tolist() if names else ():
         exclusions.resources[names[resource]] = exclusions.resources.get(names[resource], 0) + 1
     tasks = np.where(allowed, tasks, 0)
     leaders = np.zeros(len(left), dtype=np.int64)
     led_tasks = tasks
     if leader is not None:
-        hosts = allowed & for_leader.allowed & (stock.count(left, leader.per_task)[0] > 0)
+        hosts = allowed & for_leader.allowed & (stock.count_tasks(left, leader.per_task)[0] > 0)
         leaders = hosts.astype(np.int64)
-        less = stock.subtract(left, leader.per_task, np.flatnonzero(hosts))
-        led_tasks = np.where(allowed, stock.count(less, workers.per_task)[0], 0)
+        less = stock.subtract_amounts(left, leader.per_task, np.flatnonzero(hosts))
+        led_tasks = np.where(allowed, stock.count_tasks(less, workers.per_task)[0], 0)
     nothing = np.zeros(len(left), dtype=np.int64)
     return LevelRoom(tasks, led_tasks, nothing, nothing, leaders, for_workers.liking), exclusions
 

@@ -11,9 +11,9 @@ from scheduling.conformance.kueue.topology_aware.place import DomainGangPlacer
 from scheduling.conformance.kueue.topology_aware.places import (
     DomainPlacer,
     TopologyAssignment,
+    build_refusal,
     domains_of,
     placement_of,
-    refused,
     role_request,
 )
 from scheduling.conformance.kueue.topology_aware.replace import replace_leaf
@@ -39,17 +39,20 @@ def find_first_places(
     """Domains for the roles that hold quota and have none."""
     found: dict[str, TopologyAssignment] = {}
     asked: dict[str, list[RoleRequest]] = {}
-    bare = _lacking(snapshot, job, state)
+    without_places = _lacking(snapshot, job, state)
     for role in job.roles:
-        held = bare.get(role.name)
+        held = without_places.get(role.name)
         if held is not None:
             found[role.name] = TopologyAssignment(held.flavor, each=held.each)
             tasks = _tasks(snapshot, role, held)
             asked.setdefault(held.flavor, []).append(role_request(job, role, tasks))
-    placed = DomainPlacer(snapshot, state).place(found, asked, if_empty=if_empty)
+    placed = DomainPlacer(snapshot, state).place_roles(found, asked, if_empty=if_empty)
     if isinstance(placed, Refusal):
         return placed
-    return {bare[name].id: replace(bare[name], domains=role.domains) for name, role in placed.items()}
+    return {
+        without_places[name].id: replace(without_places[name], domains=role.domains)
+        for name, role in placed.items()
+    }
 
 
 def find_substitutes(snapshot: Snapshot, job: Job, state: TopologyState) -> Moves | Refusal:
@@ -73,17 +76,17 @@ def find_substitutes(snapshot: Snapshot, job: Job, state: TopologyState) -> Move
         request = role_request(job, role, sum(part.tasks for part in held.domains))
         existing = placement_of(tree.key_levels, held)
         if state.options.avoid_lost:
-            placers[held.flavor].take(_filled(existing, lost), request.per_task)
+            placers[held.flavor].take_placement(_filled(existing, lost), request.per_task)
         found = replace_leaf(placers[held.flavor], tree, request, existing, lost[0])
         if isinstance(found, Failure):
-            return refused(found, request, held.flavor)
+            return build_refusal(found, request, held.flavor)
         if tree.leaves_are_nodes:
             taken.extend(usage_of(found.moved, request.per_task))
         moves[held.id] = replace(held, domains=domains_of(found.placement))
     return moves
 
 
-def added(before: DomainAllocation, after: DomainAllocation) -> DomainAllocation:
+def added_places(before: DomainAllocation, after: DomainAllocation) -> DomainAllocation:
     """The places alone that an allocation takes on top of those that it had."""
     had = {part.domain: part.tasks for part in before.domains}
     more = (DomainTasks(part.domain, part.tasks - had.get(part.domain, 0)) for part in after.domains)
@@ -92,8 +95,8 @@ def added(before: DomainAllocation, after: DomainAllocation) -> DomainAllocation
 
 def _filled(existing: Placement, lost: Iterable[str]) -> Placement:
     """Return a placement that fills the lost nodes, so that no task finds room there."""
-    gone = {share.domain for share in existing.shares if share.domain[-1] in lost}
-    return Placement(existing.levels, tuple(Share(domain, COUNTLESS) for domain in sorted(gone)))
+    removed = {share.domain for share in existing.shares if share.domain[-1] in lost}
+    return Placement(existing.levels, tuple(Share(domain, COUNTLESS) for domain in sorted(removed)))
 
 
 def _placer(topology: FlavorTopology, options: TopologyOptions, taken: Iterable[Usage]) -> DomainGangPlacer:

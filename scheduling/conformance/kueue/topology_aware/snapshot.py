@@ -36,26 +36,26 @@ class TopologySnapshot:
         """The topology of a topology-aware flavor."""
         return self._all()[flavor]
 
-    def knows(self, flavor: str) -> bool:
+    def has_flavor(self, flavor: str) -> bool:
         """Return whether a flavor is topology-aware."""
         return flavor in self._flavors
 
-    def fits(self, allocations: Iterable[Allocation]) -> bool:
-        """Whether all of these together would find room in their domains."""
+    def fits_all(self, allocations: Iterable[Allocation]) -> bool:
+        """Return whether all of these together would find room in their domains."""
         placed = [
             held
             for held in allocations
-            if isinstance(held, DomainAllocation) and held.domains and self.knows(held.flavor)
+            if isinstance(held, DomainAllocation) and held.domains and self.has_flavor(held.flavor)
         ]
         by_flavor = {name: list(self._felt_in(name, placed)) for name in {held.flavor for held in placed}}
-        return all(self[name].stock.fits(usages) for name, usages in by_flavor.items())
+        return all(self[name].stock.fits_all(usages) for name, usages in by_flavor.items())
 
     def _all(self) -> dict[str, FlavorTopology]:
         if self._built is None:
             built = {name: self._topology(self._flavors[name]) for name in sorted(self._flavors)}
             for allocation in self._allocations.values():
                 if isinstance(allocation, DomainAllocation) and allocation.flavor in built:
-                    self._book(built, allocation)
+                    self._add_usage(built, allocation)
             self._built = built
         return self._built
 
@@ -64,14 +64,14 @@ class TopologySnapshot:
         nodes = [_topology_node(node) for node in own]
         stock = Stock(build_tree(flavor.topology, nodes), nodes)
         for node in own:
-            stock.occupy(node.id, _used(node))
+            stock.occupy_node(node.id, _used(node))
         return FlavorTopology(stock, flavor.tolerations)
 
-    def _book(self, built: Mapping[str, FlavorTopology], allocation: DomainAllocation) -> None:
+    def _add_usage(self, built: Mapping[str, FlavorTopology], allocation: DomainAllocation) -> None:
         usages = usages_of(allocation)
         for name, topology in built.items():
             if name == allocation.flavor or self._share(name, allocation.flavor):
-                topology.stock.hold(usages)
+                topology.stock.hold_usages(usages)
 
     def _felt_in(self, flavor: str, allocations: Iterable[DomainAllocation]) -> Iterator[Usage]:
         known = self[flavor].stock.tree.leaf_index
@@ -82,7 +82,7 @@ class TopologySnapshot:
                 yield from (usage for usage in usages_of(held) if usage.domain in known)
 
     def _share(self, one: str, other: str) -> bool:
-        """Whether two flavors see each other's tasks on the same nodes."""
+        """Return whether two flavors see each other's tasks on the same nodes."""
         flavors = (self._flavors[one], self._flavors[other])
         if self._apart or flavors[0].cluster != flavors[1].cluster:
             return False

@@ -1,4 +1,4 @@
-"""How much of each resource is left in each leaf."""
+"""The amount of each resource that is left in each leaf."""
 
 from __future__ import annotations
 
@@ -28,52 +28,52 @@ class Stock:
         names = sorted({name for node in members for name in node.allocatable})
         self.tree = tree
         self._column = {name: column for column, name in enumerate(names)}
-        shape = (tree.size(tree.lowest), len(names))
+        shape = (tree.domain_count(tree.lowest), len(names))
         self._free = np.zeros(shape, dtype=np.int64)
         self._placed = np.zeros(shape, dtype=np.int64)
         for node in members:
             leaf = tree.leaf_of[node.name]
             self._free[leaf] = np.minimum(self._free[leaf] + self._vector(node.allocatable), _CEILING)
 
-    def occupy(self, node: str, amounts: Mapping[str, int]) -> None:
+    def occupy_node(self, node: str, amounts: Mapping[str, int]) -> None:
         """Take what a task that is nobody's gang holds on a node. Nodes outside the tree are ignored."""
         leaf = self.tree.leaf_of.get(node)
         if leaf is not None:
             self._free[leaf] -= self._vector(amounts)
 
-    def hold(self, usages: Iterable[Usage]) -> None:
+    def hold_usages(self, usages: Iterable[Usage]) -> None:
         """Take what placed tasks hold. Domains that are gone are ignored: nobody can be placed there."""
         self._add(self._placed, usages, 1)
 
-    def release(self, usages: Iterable[Usage]) -> None:
+    def release_usages(self, usages: Iterable[Usage]) -> None:
         """Give back what placed tasks held."""
         self._add(self._placed, usages, -1)
 
-    def remaining(self, assumed: Iterable[Usage] = (), *, if_empty: bool = False) -> Ints:
+    def copy_free(self, assumed: Iterable[Usage] = (), *, if_empty: bool = False) -> Ints:
         """A copy of what is free, less `assumed`; with `if_empty` as if no placed task were there."""
         left = self._free.copy() if if_empty else self._free - self._placed
-        self.take(left, assumed)
+        self.take_usages(left, assumed)
         return left
 
-    def take(self, left: Ints, usages: Iterable[Usage]) -> None:
+    def take_usages(self, left: Ints, usages: Iterable[Usage]) -> None:
         """Subtract usages from an array that `remaining` gave."""
         self._add(left, usages, -1)
 
-    def fits(self, usages: Iterable[Usage]) -> bool:
-        """Whether all usages together would still find room in their domains."""
+    def fits_all(self, usages: Iterable[Usage]) -> bool:
+        """Return whether all usages together would still find room in their domains."""
         rows: dict[int, Ints] = {}
         for usage in usages:
             leaf = self.tree.leaf_index.get(usage.domain)
             if leaf is None:
                 return False
             row = rows.setdefault(leaf, self._free[leaf : leaf + 1] - self._placed[leaf : leaf + 1])
-            if int(self.count(row, usage.per_task)[0][0]) < usage.tasks:
+            if int(self.count_tasks(row, usage.per_task)[0][0]) < usage.tasks:
                 return False
             row -= self._vector(usage.per_task, usage.tasks)
         return True
 
-    def count(self, left: Ints, per_task: Mapping[str, int]) -> tuple[Ints, Ints, list[str]]:
-        """How many tasks each leaf takes, and which resource is the first to run out there.
+    def count_tasks(self, left: Ints, per_task: Mapping[str, int]) -> tuple[Ints, Ints, list[str]]:
+        """Count the tasks that each leaf takes, with the resource that is the first to run out there.
 
         The second array indexes the returned list of resource names; ties go to the earlier name.
         """
@@ -86,7 +86,7 @@ class Stock:
         tightest = counts.argmin(axis=0)
         return counts.min(axis=0), tightest, names
 
-    def subtract(self, left: Ints, amounts: Mapping[str, int], where: Ints) -> Ints:
+    def subtract_amounts(self, left: Ints, amounts: Mapping[str, int], where: Ints) -> Ints:
         """`left` with the amounts of one task taken from each leaf in `where` (leaf numbers)."""
         less = left.copy()
         less[where] -= self._vector(amounts)

@@ -59,7 +59,7 @@ class TopologyTree:
 
     @property
     def leaves_are_nodes(self) -> bool:
-        """Whether a leaf is one node rather than a group of them."""
+        """True if a leaf is one node rather than a group of them."""
         return self.levels[-1] == NODE_LABEL
 
     @property
@@ -67,8 +67,8 @@ class TopologyTree:
         """The levels whose values make up a leaf's key."""
         return self.levels[-1:] if self.leaves_are_nodes else self.levels
 
-    def size(self, level: int) -> int:
-        """How many domains a level has."""
+    def domain_count(self, level: int) -> int:
+        """Return how many domains a level has."""
         return len(self.paths[level])
 
     def level_named(self, label: str) -> int | None:
@@ -80,19 +80,19 @@ class TopologyTree:
         path = self.paths[-1][leaf]
         return path[-1:] if self.leaves_are_nodes else path
 
-    def children(self, level: int, domain: int) -> range:
+    def child_domains(self, level: int, domain: int) -> range:
         """The domains of the next finer level inside a domain."""
         starts = self.starts[level]
         return range(int(starts[domain]), int(starts[domain + 1]))
 
-    def inside(self, level: int, domain: int, finer: int) -> range:
+    def domains_inside(self, level: int, domain: int, finer: int) -> range:
         """The domains of a finer (or the same) level inside a domain."""
         first, last = domain, domain + 1
         for step in range(level, finer):
             first, last = int(self.starts[step][first]), int(self.starts[step][last])
         return range(first, last)
 
-    def around(self, leaf: int, level: int) -> int:
+    def domain_around(self, leaf: int, level: int) -> int:
         """The domain of a level that a leaf stands in."""
         return bisect_left(self.paths[level], self.paths[-1][leaf][: level + 1])
 
@@ -109,13 +109,13 @@ def build_tree(levels: Sequence[str], nodes: Iterable[TopologyNode]) -> Topology
         raise ValueError("a topology needs at least one level")
     single = levels[-1] == NODE_LABEL
     used = sorted((node for node in nodes if all(level in node.labels for level in levels)), key=_by_name)
-    standing: dict[Path, TopologyNode] = {}
+    node_of_path: dict[Path, TopologyNode] = {}
     path_of_key: dict[Path, Path] = {}
     for node in used:
         path = tuple(node.labels[level] for level in levels)
-        kept = path_of_key.setdefault(path[-1:] if single else path, path)
-        standing.setdefault(kept, node)
-    paths = _paths_by_level(len(levels), sorted(standing))
+        first = path_of_key.setdefault(path[-1:] if single else path, path)
+        node_of_path.setdefault(first, node)
+    paths = _paths_by_level(len(levels), sorted(node_of_path))
     rank = {path: index for index, path in enumerate(paths[-1])}
     keys = {key: rank[path] for key, path in path_of_key.items()}
     return TopologyTree(
@@ -123,7 +123,7 @@ def build_tree(levels: Sequence[str], nodes: Iterable[TopologyNode]) -> Topology
         paths=paths,
         starts=tuple(_starts(upper, lower) for upper, lower in pairwise(paths)),
         leaf_of={node.name: keys[_key(node, levels, single)] for node in used},
-        nodes=tuple(standing[path] for path in paths[-1]) if single else (),
+        nodes=tuple(node_of_path[path] for path in paths[-1]) if single else (),
         leaf_index=keys,
     )
 
@@ -141,7 +141,7 @@ def _paths_by_level(depth: int, leaves: Sequence[Path]) -> tuple[tuple[Path, ...
 
 
 def _starts(upper: Sequence[Path], lower: Sequence[Path]) -> Ints:
-    """Where each domain's children begin; `lower` is sorted, so each domain's run ends at the next."""
+    """Return where each domain's children begin; `lower` is sorted, so each domain's run ends at the next."""
     depth = len(upper[0]) if upper else 0
     parents = [path[:depth] for path in lower]
     return np.array([*(bisect_left(parents, path) for path in upper), len(lower)], dtype=np.int64)

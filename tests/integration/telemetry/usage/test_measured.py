@@ -14,7 +14,7 @@ from telemetry.usage.figures import Figures
 from telemetry.usage.measured import LATE
 from telemetry.usage.periods import month_period
 from telemetry.usage.record_measured import record_measured
-from telemetry.usage.report import Choice, load_account
+from telemetry.usage.report import ReportFilter, load_account
 from tests.integration.telemetry.conftest import Bench
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +65,7 @@ def read(bench: Bench, job: object, since: datetime, until: datetime, percent: f
 
 def figures(bench: Bench, zone: str = "UTC", month: int = 3) -> dict[str, Figures]:
     now = bench.clock_now()
-    found = load_account(month_period(date(2026, month, 1), ZoneInfo(zone)), None, Choice(), now=now)
+    found = load_account(month_period(date(2026, month, 1), ZoneInfo(zone)), None, ReportFilter(), now=now)
     return {line.job_name: line.figures for line in found.lines.values()}
 
 
@@ -131,7 +131,7 @@ def test_measured_use_lies_in_the_day_of_the_time_zone(charged: Bench) -> None:
     record_measured(now=until)
 
     period = month_period(date(2026, 3, 1), ZoneInfo("Asia/Kathmandu"))
-    days = load_account(period, None, Choice(), now=until).days
+    days = load_account(period, None, ReportFilter(), now=until).days
     assert [gpu_seconds(days[n].used) for n in (1, 2)] == pytest.approx([360, 360], rel=0.005)
     assert gpu_seconds(days[2].reserved) == 900 * (1 + 2 * 0.3)
 

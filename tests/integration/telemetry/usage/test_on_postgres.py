@@ -15,7 +15,7 @@ from telemetry.models import Channel, MeasuredUse, Reading, Scope
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.periods import month_period
 from telemetry.usage.record_measured import record_measured
-from telemetry.usage.report import Choice, load_account, usage_report
+from telemetry.usage.report import ReportFilter, load_account, usage_report
 from tests.builders.usage_histories import count_by_steps, make_history
 from tests.builders.world import world
 from tests.fixtures.postgres import PostgresServer
@@ -60,7 +60,7 @@ def test_reports_are_the_same_on_postgres(on_postgres: PostgresServer) -> None:
             record_measured(now=NOW)
         assert record_usage(now=NOW)
         assert UsageInterval.unscoped.exists()
-        found = load_account(period, None, Choice(), now=NOW)
+        found = load_account(period, None, ReportFilter(), now=NOW)
         start, end = (datetime.fromtimestamp(at / 1000, UTC) for at in (period.start_ms, period.end_ms))
         expected = count_by_steps(history, start, end)
 

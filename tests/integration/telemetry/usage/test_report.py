@@ -15,12 +15,12 @@ import time_machine
 from django.core.management import CommandError, call_command
 
 from scheduling.metering.record_usage import record_usage
-from scheduling.metering.usage_rows import unmetered, usage_rows
+from scheduling.metering.usage_rows import unmetered_attempts, usage_rows
 from scheduling.models import Job, UsageInterval
-from telemetry.usage.figures import Figures, hours
+from telemetry.usage.figures import Figures, to_hours
 from telemetry.usage.grouping import GroupBy
 from telemetry.usage.periods import month_period
-from telemetry.usage.report import Choice, UsageReport, load_account, usage_report
+from telemetry.usage.report import ReportFilter, UsageReport, load_account, usage_report
 from tests.builders import tenancy
 from tests.builders.usage_histories import Counted, count_by_steps, make_history
 from tests.builders.world import world
@@ -53,11 +53,11 @@ def test_every_line_of_a_month_is_what_counting_by_steps_gives(seed: int) -> Non
             start = datetime(month.year, month.month, 1, tzinfo=zone).astimezone(UTC)
             end = datetime(month.year, month.month + 1, 1, tzinfo=zone).astimezone(UTC)
             expected = count_by_steps(history, start, end)
-            live = load_account(period, None, Choice(), now=NOW)
+            live = load_account(period, None, ReportFilter(), now=NOW)
             if month.month == 4:
                 assert record_usage(now=NOW)
                 assert UsageInterval.unscoped.exists()
-            written = load_account(period, None, Choice(), now=NOW)
+            written = load_account(period, None, ReportFilter(), now=NOW)
             for found in (live, written):
                 assert {key: amounts(line.figures) for key, line in found.lines.items()} == {
                     key: in_core_ms(counted) for key, counted in expected.items()
@@ -78,7 +78,7 @@ def test_days_begin_and_end_by_the_clocks_of_the_time_zone() -> None:
     dice = random.Random(5)
     with time_machine.travel(NOW, tick=False):
         history = make_history(world(), dice, since=SINCE, now=NOW, runs=10)
-        found = load_account(berlin, None, Choice(), now=NOW)
+        found = load_account(berlin, None, ReportFilter(), now=NOW)
         for number, day in enumerate(found.days):
             begin, end = (
                 datetime.fromtimestamp(at / 1000, UTC) for at in berlin.bounds_ms[number : number + 2]
@@ -90,7 +90,7 @@ def test_days_begin_and_end_by_the_clocks_of_the_time_zone() -> None:
 def summed(report: UsageReport) -> Figures:
     total = Figures()
     for row in report.rows:
-        total.add(row.figures)
+        total.add_figures(row.figures)
     return total
 
 
@@ -102,7 +102,7 @@ def test_every_row_is_the_sum_of_its_drill_down() -> None:
         period = month_period(date(2026, 3, 1), ZoneInfo("Asia/Kathmandu"))
 
         def report(group_by: GroupBy, **choice: object) -> UsageReport:
-            chosen = Choice(**choice)  # type: ignore[arg-type]
+            chosen = ReportFilter(**choice)  # type: ignore[arg-type]
             return usage_report(here.platform_admin, period, group_by=group_by, now=NOW, choice=chosen)
 
         whole = report(GroupBy.TENANT)
@@ -129,13 +129,13 @@ def test_a_report_stays_when_jobs_and_pools_change() -> None:
         make_history(here, dice, since=SINCE, now=NOW, runs=12)
         period = month_period(date(2026, 3, 1), ZoneInfo("UTC"))
         record_usage(now=NOW)
-        before = load_account(period, None, Choice(), now=NOW)
-        running = set(unmetered().values_list("job_id", flat=True))
+        before = load_account(period, None, ReportFilter(), now=NOW)
+        running = set(unmetered_attempts().values_list("job_id", flat=True))
         here.flavor.card_memory_mib = 7
         here.flavor.save()
         for job in Job.unscoped.exclude(pk__in=running):
             job.delete()
-        after = load_account(period, None, Choice(), now=NOW)
+        after = load_account(period, None, ReportFilter(), now=NOW)
 
         def ended(found: object) -> dict[object, object]:
             return {k: line for k, line in found.lines.items() if k[0] not in running}  # type: ignore[attr-defined]
@@ -151,7 +151,7 @@ def test_money_is_rounded_once_for_each_job_and_pool() -> None:
         here = world()
         make_history(here, dice, since=SINCE, now=NOW, runs=20)
         period = month_period(date(2026, 3, 1), ZoneInfo("UTC"))
-        found = load_account(period, None, Choice(), now=NOW)
+        found = load_account(period, None, ReportFilter(), now=NOW)
         report = usage_report(here.platform_admin, period, group_by=GroupBy.USER, now=NOW)
     parts = [line.figures.amount for line in found.lines.values() if line.figures.amount is not None]
     assert all(part == part.quantize(Decimal("0.01")) for part in parts)
@@ -184,6 +184,6 @@ def test_the_command_prints_and_writes_the_report(tmp_path: Path) -> None:
             call_command("usage", tenant="team-b", user=here.viewer.username)
     body = json.loads(file.read_text("utf-8"))
     assert [row["name"] for row in body["rows"]] == [row.name for row in expected.rows]
-    assert body["total"]["reserved_gpu_hours"] == float(hours(expected.total.reserved))
+    assert body["total"]["reserved_gpu_hours"] == float(to_hours(expected.total.reserved))
     assert sheet.read_bytes().startswith(b"PK")
     assert all(row.name in out.getvalue() for row in expected.rows)

@@ -18,7 +18,7 @@ from scheduling.models import Allocation, GpuRequestMode, Job, JobState, Task, U
 from scheduling.services.jobs.job import job_cancel, job_resume, job_suspend
 from scheduling.services.resizing.resize import slice_memory_resize
 from telemetry.usage.periods import month_period
-from telemetry.usage.report import Choice, load_account
+from telemetry.usage.report import ReportFilter, load_account
 from tests.builders import jobs, pipeline, tenancy
 from tests.builders.stage import Stage, state
 
@@ -58,7 +58,7 @@ class Months(Stage):
             counted[use.month] += use.core_ms
         reported = {}
         for month in (date(2026, 3, 1), date(2026, 4, 1)):
-            lines = load_account(month_period(month, ZoneInfo("UTC")), None, Choice(), now=now).lines
+            lines = load_account(month_period(month, ZoneInfo("UTC")), None, ReportFilter(), now=now).lines
             reported[month] = sum(line.figures.reserved for line in lines.values())
         assert {month: amount for month, amount in reported.items() if amount} == dict(counted)
         return reported

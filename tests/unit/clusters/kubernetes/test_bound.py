@@ -104,7 +104,7 @@ def test_what_belongs_to_the_node_is_told_from_what_may_end(
     metadata: Json, owner: str, standing: bool
 ) -> None:
     found = bound.bound_pod(pod(asks(), metadata=metadata))
-    assert (found.owner, found.standing) == (owner, standing)
+    assert (found.owner, found.is_permanent) == (owner, standing)
 
 
 @pytest.mark.parametrize(

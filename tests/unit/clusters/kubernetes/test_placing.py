@@ -29,7 +29,7 @@ class Calls:
 
         def ensure(api: Any, spec: TaskSpec, owner: Any) -> PodOutcome:
             self.asked[spec.ref.namespace] += 1
-            return answers.get(spec.ref.namespace, PodOutcome.done("uid"))
+            return answers.get(spec.ref.namespace, PodOutcome.of_success("uid"))
 
         monkeypatch.setattr(placing, "_ensure", ensure)
         monkeypatch.setattr(placing, "_owner", lambda *_: {})
@@ -61,7 +61,7 @@ def pods(namespace: str, gangs: int, each: int) -> list[TaskSpec]:
     ]
 
 
-LOST = PodOutcome.unknown("500")
+LOST = PodOutcome.of_unknown("500")
 
 
 @pytest.mark.parametrize(("gangs", "each", "most"), [(1, 100, 3), (100, 1, 4), (10, 10, 12)])
@@ -85,7 +85,7 @@ def test_few_are_asked_for_in_vain_of_one_workspace_and_all_of_others(
 def test_a_cluster_that_does_not_answer_at_all_is_not_held_against_a_workspace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    silent = PodOutcome.unknown("no connection", UNREACHABLE)
+    silent = PodOutcome.of_unknown("no connection", UNREACHABLE)
     api = Calls(monkeypatch, {"bad": silent})
     outcomes = placing.ensure_many(api, pods("bad", 1, 100))  # type: ignore[arg-type]
     assert {outcome.code for outcome in outcomes} == {UNREACHABLE}

@@ -182,9 +182,9 @@ def test_phases(seen: dict[str, Any], phase: PodPhase, at: str, code: int | None
 
 
 def test_gone_keeps_what_was_known_and_takes_the_time_of_seeing() -> None:
-    told = pods.read_observation(pod(KILLED, phase="Failed"), NOW, gone=True)
+    told = pods.read_observation(pod(KILLED, phase="Failed"), NOW, removed=True)
     assert (told.phase, told.at, told.exit_code, told.ref) == (
-        PodPhase.GONE,
+        PodPhase.REMOVED,
         NOW,
         137,
         TaskRef("team", "a", "u"),

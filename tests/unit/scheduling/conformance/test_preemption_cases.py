@@ -52,7 +52,7 @@ def test_the_check_of_the_final_state_changes_no_fair_case(shared_dir: Path) -> 
         search_budget=2**31,
     )
     for case in cases_of(shared_dir, "TestFairPreemptions"):
-        assert preemption.targets(case, checked) == preemption.targets(case), case["name"]
+        assert preemption.list_targets(case, checked) == preemption.list_targets(case), case["name"]
 
 
 def test_a_gate_without_a_switch_is_said_and_not_passed_over() -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from scheduling.conformance.kueue import tas, tas_passes
 from scheduling.conformance.kueue.cycles import Cycles
-from scheduling.conformance.kueue.tas_nodes import nodes
+from scheduling.conformance.kueue.tas_nodes import read_nodes
 from scheduling.conformance.kueue.topology_aware import DomainTasks
-from scheduling.conformance.kueue.topology_objects import assignment, placement
+from scheduling.conformance.kueue.topology_objects import build_assignment, read_placement
 from scheduling.conformance.kueue.transformations import read_transformation, transform_amounts
 
 Case = Mapping[str, Any]
@@ -130,7 +130,7 @@ def after(given: Mapping[str, Any], **gates: bool) -> Cycles:
 
 def domains(cycles: Cycles, key: str) -> dict[str, int]:
     (part,) = cycles.statuses[key]["admission"]["podSetAssignments"]
-    found = placement(part.get("topologyAssignment"))
+    found = read_placement(part.get("topologyAssignment"))
     return {} if found is None else {share.domain[-1]: share.tasks for share in found.shares}
 
 
@@ -218,7 +218,7 @@ def test_pods_that_their_workload_stands_for_are_not_counted_twice() -> None:
 
 def test_nodes_are_read_with_all_that_they_offer() -> None:
     pod = {"spec": {"nodeName": "x1", "containers": [{"resources": {"requests": {"example.com/gpu": "1"}}}]}}
-    found = next(nodes([node("x1", spec={"unschedulable": True})], [pod]))
+    found = next(read_nodes([node("x1", spec={"unschedulable": True})], [pod]))
     assert (found.cpu, found.memory, found.pods, found.used_pods) == (4000, 8 * 2**30, 10, 1)
     assert [(item.resource, item.amount) for item in found.extended] == [("example.com/gpu", 2)]
     assert [(item.resource, item.amount) for item in found.used_extended] == [("example.com/gpu", 1)]
@@ -227,7 +227,7 @@ def test_nodes_are_read_with_all_that_they_offer() -> None:
 
 def test_an_assignment_reads_back_as_it_was_written() -> None:
     parts = (DomainTasks(("b1", "r1"), 2), DomainTasks(("b1", "r2"), 1))
-    found = placement(assignment(("block", "rack"), parts))
+    found = read_placement(build_assignment(("block", "rack"), parts))
     assert found is not None
     assert found.levels == ("block", "rack")
     assert [(share.domain, share.tasks) for share in found.shares] == [(("b1", "r1"), 2), (("b1", "r2"), 1)]

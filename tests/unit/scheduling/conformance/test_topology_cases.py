@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduling.conformance.kueue.topology import matches, options_from
+from scheduling.conformance.kueue.topology import find_difference, options_from
 
 TABLE = "conformance/kueue/TestFindTopologyAssignments.json"
 
@@ -25,7 +25,7 @@ def table(shared_dir: Path) -> Path:
 @pytest.mark.shared
 def test_every_case_of_the_table_passes(table: Path) -> None:
     cases = json.loads(table.read_text())["cases"]
-    failed = {case["name"]: difference for case in cases if (difference := matches(case)) is not None}
+    failed = {case["name"]: difference for case in cases if (difference := find_difference(case)) is not None}
     assert len(cases) >= 100
     assert failed == {}
 
@@ -34,7 +34,7 @@ def test_every_case_of_the_table_passes(table: Path) -> None:
 def test_the_table_notices_another_algorithm(table: Path) -> None:
     cases = json.loads(table.read_text())["cases"]
     balanced = [case for case in cases if case["gates"].get("TASBalancedPlacement")]
-    assert any(matches({**case, "gates": {}}) is not None for case in balanced)
+    assert any(find_difference({**case, "gates": {}}) is not None for case in balanced)
 
 
 def test_gates_switch_the_profiles() -> None:

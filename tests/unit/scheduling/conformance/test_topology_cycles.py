@@ -246,7 +246,7 @@ class TestPlaces:
 
 
 def free(given: Snapshot) -> list[list[int]]:
-    remaining: list[list[int]] = TopologySnapshot(given)["grid"].stock.remaining().tolist()
+    remaining: list[list[int]] = TopologySnapshot(given)["grid"].stock.copy_free().tolist()
     return remaining
 
 

@@ -87,9 +87,9 @@ def test_the_whole_file_of_the_interface_is_read() -> None:
 def test_demand_multiplies_cards_cores_and_replicas() -> None:
     spec = parse_job(load_text(FULL))
 
-    assert spec.demand()["gpu.cards"] == 9
-    assert spec.demand()["gpu.cores"] == 100 + 8 * 30
-    assert spec.demand()["gpu.memory"] == 8 * 20480
+    assert spec.total_demand()["gpu.cards"] == 9
+    assert spec.total_demand()["gpu.cores"] == 100 + 8 * 30
+    assert spec.total_demand()["gpu.memory"] == 8 * 20480
 
 
 def test_defaults() -> None:
@@ -279,7 +279,7 @@ def test_an_instance_by_its_profile() -> None:
     assert asked.roles[0].gpu == GpuSpec(
         cards=3, mode=GpuRequestMode.MIG, cores=0, models=("A100",), profile="2g.10gb"
     )
-    assert asked.demand() == {"gpu.cards": 3}
+    assert asked.total_demand() == {"gpu.cards": 3}
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])

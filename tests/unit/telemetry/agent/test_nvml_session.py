@@ -207,7 +207,7 @@ def test_the_numa_node_is_the_kernels_where_the_driver_tells_none(
     monkeypatch.setattr(inventory, "PCI_DEVICES", tmp_path)
     file = tmp_path / "0000:18:00.0" / "numa_node"
     file.parent.mkdir()
-    device = inventory.Device("GPU-a", 0, None, "00000000:18:00.0")
+    device = inventory.NvmlDevice("GPU-a", 0, None, "00000000:18:00.0")
     calls = Calls()
     calls.refuse("GPU-a", "nvmlDeviceGetNumaNodeId")
     for text, expected in (("1\n", 1), ("-1\n", None), ("x", None)):

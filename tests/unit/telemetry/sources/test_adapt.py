@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clusters.gpu.measures import BY_NAME, Level
 from telemetry.sources.adapt import names_of, read_samples
-from telemetry.sources.declarations import EXPORTERS, PRECEDENCE, Metric, Origin, most_of
+from telemetry.sources.declarations import EXPORTERS, PRECEDENCE, MeasureOrigin, Metric, most_of
 from telemetry.sources.exposition import parse_exposition
 from telemetry.sources.samples import MeasuredTarget, RawSample, Readings
 from tests.builders import expositions as exp
@@ -22,7 +22,7 @@ DEVICE: Final = MeasuredTarget(Level.DEVICE, exp.GPU_0)
 SLICE: Final = MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0", container="main")
 
 
-def read(origin: Origin, text: str) -> Readings:
+def read(origin: MeasureOrigin, text: str) -> Readings:
     found = parse_exposition(text, names_of([origin]))
     assert found.unreadable == 0
     return read_samples(origin, found.samples)
@@ -30,7 +30,7 @@ def read(origin: Origin, text: str) -> Readings:
 
 @pytest.mark.parametrize("host", ["hostname", "Hostname"])
 def test_dcgm_exporter_before_and_after_the_host_label_was_renamed(host: str) -> None:
-    found = read(Origin.DCGM, exp.text(*exp.dcgm(exp.DCGM_DEFAULT, host=host)))
+    found = read(MeasureOrigin.DCGM, exp.text(*exp.dcgm(exp.DCGM_DEFAULT, host=host)))
     assert found.values == {DEVICE: exp.DCGM_EXPECTED}
     assert found.xids == {exp.GPU_0: 0}
     assert found.refused == 0
@@ -38,7 +38,7 @@ def test_dcgm_exporter_before_and_after_the_host_label_was_renamed(host: str) ->
 
 def test_the_pod_of_a_whole_gpu_used_what_the_gpu_used() -> None:
     labels = {"namespace": "team-a", "pod": "train-0", "container": "main"}
-    found = read(Origin.DCGM, exp.text(*exp.dcgm({"DEV_GPU_UTIL": 87, "DEV_GPU_TEMP": 54}, **labels)))
+    found = read(MeasureOrigin.DCGM, exp.text(*exp.dcgm({"DEV_GPU_UTIL": 87, "DEV_GPU_TEMP": 54}, **labels)))
     held = MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0")
     assert found.values == {
         DEVICE: {"utilization_percent": 87.0, "temperature_c": 54.0},
@@ -48,7 +48,9 @@ def test_the_pod_of_a_whole_gpu_used_what_the_gpu_used() -> None:
 
 def test_prometheus_renames_the_labels_of_the_exporter_beside_those_of_its_own_target() -> None:
     labels = {"pod": "dcgm-exporter-x7", "exported_pod": "train-0", "exported_namespace": "team-a"}
-    found = read(Origin.DCGM, exp.text(*exp.dcgm({"DEV_GPU_UTIL": 9}, namespace="monitoring", **labels)))
+    found = read(
+        MeasureOrigin.DCGM, exp.text(*exp.dcgm({"DEV_GPU_UTIL": 9}, namespace="monitoring", **labels))
+    )
     assert MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0") in found.values
 
 
@@ -58,7 +60,7 @@ def test_time_sliced_pods_do_not_each_use_the_whole_gpu() -> None:
         for pod in ("train-0", "train-1")
         for line in exp.dcgm({"DEV_GPU_UTIL": 87, "DEV_FB_USED": 20480}, namespace="team-a", pod=pod)
     ]
-    assert read(Origin.DCGM, exp.text(*lines)).values == {
+    assert read(MeasureOrigin.DCGM, exp.text(*lines)).values == {
         DEVICE: {"utilization_percent": 87.0, "memory_used_mib": 20480.0}
     }
 
@@ -66,7 +68,7 @@ def test_time_sliced_pods_do_not_each_use_the_whole_gpu() -> None:
 def test_use_per_process_belongs_to_each_pod_and_says_nothing_of_the_whole_gpu() -> None:
     lines = exp.dcgm({"DEV_GPU_UTIL": 30, "DEV_FB_USED": 100, "DEV_GPU_TEMP": 54}, namespace="a", pod="p")
     lines += exp.dcgm({"DEV_GPU_UTIL": 50, "DEV_FB_USED": 100, "DEV_GPU_TEMP": 54}, namespace="b", pod="p")
-    assert read(Origin.DCGM, exp.text(*lines)).values == {
+    assert read(MeasureOrigin.DCGM, exp.text(*lines)).values == {
         DEVICE: {"temperature_c": 54.0},
         MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="a", pod="p"): {
             "utilization_percent": 30.0,
@@ -83,7 +85,7 @@ def test_mig_instances_are_told_apart_from_their_gpu() -> None:
     lines = exp.dcgm({"PROF_GR_ENGINE_ACTIVE": 0.5}, GPU_I_PROFILE="1g.10gb", GPU_I_ID="7")
     lines += exp.dcgm({"PROF_GR_ENGINE_ACTIVE": 0.25}, GPU_I_PROFILE="1g.10gb", GPU_I_ID="8")
     lines += exp.dcgm({"DEV_GPU_TEMP": 54})
-    assert read(Origin.DCGM, exp.text(*lines)).values == {
+    assert read(MeasureOrigin.DCGM, exp.text(*lines)).values == {
         DEVICE: {"temperature_c": 54.0},
         MeasuredTarget(Level.DEVICE, exp.GPU_0, "7"): {"graphics_active_percent": 50.0},
         MeasuredTarget(Level.DEVICE, exp.GPU_0, "8"): {"graphics_active_percent": 25.0},
@@ -93,12 +95,12 @@ def test_mig_instances_are_told_apart_from_their_gpu() -> None:
 def test_hami_tells_which_mig_instance_has_which_uuid() -> None:
     labels = {"node": "gpu-1", "device_uuid": exp.GPU_0, "mig_uuid": exp.MIG_0, "gpu_instance_id": "7"}
     text = exp.text(exp.line("hami_node_gpu_mig_instance_info", 1, **labels))
-    assert read(Origin.HAMI_SCHEDULER, text).instances == {(exp.GPU_0, "7"): exp.MIG_0}
+    assert read(MeasureOrigin.HAMI_SCHEDULER, text).instances == {(exp.GPU_0, "7"): exp.MIG_0}
 
 
 def test_the_last_xid_code_is_a_value_only_if_there_was_an_error() -> None:
     found = read(
-        Origin.DCGM,
+        MeasureOrigin.DCGM,
         exp.text(*exp.dcgm({"DEV_XID_ERRORS": 79}), *exp.dcgm({"DEV_XID_ERRORS": 0}, gpu=exp.GPU_1)),
     )
     assert found.xids == {exp.GPU_0: 79, exp.GPU_1: 0}
@@ -109,15 +111,15 @@ def test_the_last_xid_code_is_a_value_only_if_there_was_an_error() -> None:
     ("origin", "text", "device", "part"),
     [
         (
-            Origin.HAMI_MONITOR,
+            MeasureOrigin.HAMI_MONITOR,
             exp.HAMI_MONITOR,
             exp.MONITOR_DEVICE | {"memory_copy_percent": 22.0},
             exp.MONITOR_SLICE,
         ),
-        (Origin.HAMI_MONITOR, exp.HAMI_MONITOR_LEGACY, exp.MONITOR_DEVICE, exp.MONITOR_SLICE),
-        (Origin.VOLCANO_MONITOR, exp.HAMI_MONITOR_LEGACY, exp.MONITOR_DEVICE, exp.MONITOR_SLICE),
+        (MeasureOrigin.HAMI_MONITOR, exp.HAMI_MONITOR_LEGACY, exp.MONITOR_DEVICE, exp.MONITOR_SLICE),
+        (MeasureOrigin.VOLCANO_MONITOR, exp.HAMI_MONITOR_LEGACY, exp.MONITOR_DEVICE, exp.MONITOR_SLICE),
         (
-            Origin.HAMI_MONITOR,
+            MeasureOrigin.HAMI_MONITOR,
             exp.HAMI_MONITOR + exp.HAMI_MONITOR_LEGACY,
             exp.MONITOR_DEVICE | {"memory_copy_percent": 22.0},
             exp.MONITOR_SLICE,
@@ -126,7 +128,7 @@ def test_the_last_xid_code_is_a_value_only_if_there_was_an_error() -> None:
     ids=["2.9", "legacy", "volcano", "both"],
 )
 def test_monitors_of_slices(
-    origin: Origin, text: str, device: dict[str, float], part: dict[str, float]
+    origin: MeasureOrigin, text: str, device: dict[str, float], part: dict[str, float]
 ) -> None:
     found = read(origin, text)
     assert found.values == {DEVICE: device, SLICE: part}
@@ -147,13 +149,13 @@ def test_what_hami_allocated_is_never_taken_for_use(
 ) -> None:
     held = MeasuredTarget(Level.SLICE, exp.GPU_0, namespace="team-a", pod="train-0", container="#0")
     expected = {held: part} if device is None else {DEVICE: device, held: part}
-    found = read(Origin.HAMI_SCHEDULER, text)
+    found = read(MeasureOrigin.HAMI_SCHEDULER, text)
     assert found.values == expected
-    assert not {name for _, name in found.measures()} & {"utilization_percent", "memory_used_mib"}
+    assert not {name for _, name in found.list_measures()} & {"utilization_percent", "memory_used_mib"}
 
 
 def test_volcano_names_the_pod_without_its_namespace() -> None:
-    found = read(Origin.VOLCANO_SCHEDULER, exp.VOLCANO_SCHEDULER)
+    found = read(MeasureOrigin.VOLCANO_SCHEDULER, exp.VOLCANO_SCHEDULER)
     assert found.values == {
         DEVICE: {
             "memory_allocated_mib": 32768.0,
@@ -175,13 +177,13 @@ def test_replicas_of_an_exporter_count_once_and_the_newest_wins() -> None:
         RawSample("DCGM_FI_DEV_GPU_UTIL", {**labels, "instance": "c"}, 15, 1500),
     ]
     for order in (samples, samples[::-1]):
-        found = read_samples(Origin.DCGM, order)
+        found = read_samples(MeasureOrigin.DCGM, order)
         assert (found.values, found.times) == ({DEVICE: {"utilization_percent": 20.0}}, {DEVICE: 2000})
 
 
 @pytest.mark.parametrize("part", ["CORRECTABLE", "UNCORRECTABLE"])
 def test_a_sum_needs_all_of_its_parts(part: str) -> None:
-    assert read(Origin.DCGM, exp.text(*exp.dcgm({f"DEV_{part}_REMAPPED_ROWS": 3}))).values == {}
+    assert read(MeasureOrigin.DCGM, exp.text(*exp.dcgm({f"DEV_{part}_REMAPPED_ROWS": 3}))).values == {}
 
 
 @pytest.mark.parametrize(
@@ -202,14 +204,14 @@ def test_a_sum_needs_all_of_its_parts(part: str) -> None:
 )
 def test_what_cannot_be_true_or_means_unknown_becomes_no_value(name: str, value: str) -> None:
     (line,) = exp.dcgm({name: value})
-    samples = parse_exposition(line, names_of([Origin.DCGM])).samples
-    assert read_samples(Origin.DCGM, samples).values == {}
+    samples = parse_exposition(line, names_of([MeasureOrigin.DCGM])).samples
+    assert read_samples(MeasureOrigin.DCGM, samples).values == {}
 
 
 def test_a_container_with_several_processes_uses_at_most_the_whole_gpu() -> None:
     labels = {"namespace": "a", "pod": "p", "container": "c", "device_uuid": exp.GPU_0}
     text = exp.text(exp.line("hami_container_device_utilization_ratio", 143, **labels))
-    (values,) = read(Origin.HAMI_MONITOR, text).values.values()
+    (values,) = read(MeasureOrigin.HAMI_MONITOR, text).values.values()
     assert values == {"utilization_percent": 100.0}
 
 
@@ -219,7 +221,7 @@ def test_every_declared_metric_has_a_measure_of_its_level(metric: Metric) -> Non
 
 
 def test_every_exporter_has_a_rank_of_its_own() -> None:
-    assert set(EXPORTERS) | {Origin.AGENT} == set(PRECEDENCE)
+    assert set(EXPORTERS) | {MeasureOrigin.AGENT} == set(PRECEDENCE)
     assert len(set(PRECEDENCE.values())) == len(PRECEDENCE)
 
 
@@ -235,7 +237,7 @@ _PLAIN: Final = [
 @given(st.sampled_from(_PLAIN), st.floats(0, 2**60, allow_nan=False))
 @example(_PLAIN[0], 1e-300)
 def test_a_number_in_a_text_is_exactly_one_value_in_the_unit_of_its_measure(
-    declared: tuple[Origin, Metric], number: float
+    declared: tuple[MeasureOrigin, Metric], number: float
 ) -> None:
     origin, metric = declared
     exporter = EXPORTERS[origin]
@@ -293,7 +295,9 @@ _NUMBERS: Final = st.one_of(
         max_size=12,
     ),
 )
-def test_hostile_samples_raise_nothing_and_become_no_false_value(origin: Origin, samples: list[Any]) -> None:
+def test_hostile_samples_raise_nothing_and_become_no_false_value(
+    origin: MeasureOrigin, samples: list[Any]
+) -> None:
     found = read_samples(origin, samples)
     for target, values in found.values.items():
         assert 0 < len(target.device) <= 80

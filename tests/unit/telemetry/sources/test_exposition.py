@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from telemetry.sources.adapt import names_of, read_samples
-from telemetry.sources.declarations import EXPORTERS, Origin
+from telemetry.sources.declarations import EXPORTERS, MeasureOrigin
 from telemetry.sources.exposition import LINE_MAX, parse_exposition
 from telemetry.sources.prometheus import newest_samples, read_range
 from tests.builders import expositions as exp
@@ -52,14 +52,16 @@ def test_braces_within_a_label_do_not_end_the_labels() -> None:
 
 @settings(max_examples=EXAMPLES)
 @given(st.sampled_from(NAMES), st.text(max_size=80), st.sampled_from(sorted(EXPORTERS)))
-def test_no_text_raises(name: str, tail: str, origin: Origin) -> None:
+def test_no_text_raises(name: str, tail: str, origin: MeasureOrigin) -> None:
     found = parse_exposition(f'{name}{tail}\n{name}{{UUID="GPU-1",{tail}}} 1\n{name} {tail}', NAMES)
     read_samples(origin, found.samples)
 
 
 @settings(max_examples=EXAMPLES)
 @given(st.integers(0, 4000), st.sampled_from('"{}\\,= \n\x00é#'), st.sampled_from(sorted(EXPORTERS)))
-def test_a_text_that_is_damaged_anywhere_never_becomes_a_new_gpu(at: int, put: str, origin: Origin) -> None:
+def test_a_text_that_is_damaged_anywhere_never_becomes_a_new_gpu(
+    at: int, put: str, origin: MeasureOrigin
+) -> None:
     text = exp.HAMI_MONITOR + exp.HAMI_MONITOR_LEGACY + exp.HAMI_SCHEDULER
     at %= len(text)
     found = parse_exposition(text[:at] + put + text[at + 1 :], NAMES)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from telemetry.models import SourceKind
-from telemetry.sources.declarations import Origin
+from telemetry.sources.declarations import MeasureOrigin
 from telemetry.sources.fetch import SourceFailed, SourceProblem, expand_address
 from telemetry.sources.reading import SourcePlan, read_sources
 from tests.builders import expositions as exp
@@ -34,7 +34,7 @@ def test_a_source_that_hangs_keeps_no_other_waiting(settings: Any, by: str) -> N
     failed = results["slow"].failed
     assert isinstance(failed, SourceFailed) and failed.problem == SourceProblem.TIMEOUT
     assert results["good"].failed is None
-    assert results["good"].readings[Origin.DCGM].used == 1
+    assert results["good"].readings[MeasureOrigin.DCGM].used == 1
 
 
 def test_what_nothing_expected_is_a_failure_of_its_source_alone(

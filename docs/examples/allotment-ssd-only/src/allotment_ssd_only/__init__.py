@@ -14,7 +14,7 @@ class SsdOnly:
     fixed = True  # labels do not change when a task is placed, so one answer per shape is enough
 
     def allows(self, question: Question, rows: Rows) -> Bools:
-        """Which of the rows carry the label."""
+        """Return which of the rows carry the label."""
         nodes = question.nodes(rows)
         return np.fromiter((node.labels.get("disktype") == "ssd" for node in nodes), np.bool_, len(nodes))
 

@@ -43,7 +43,7 @@ def placed(
     assumed: Iterable[Usage] = (),
 ) -> dict[str, dict[str, int] | Failure]:
     """Tasks per leaf of each role, or its failure."""
-    outcomes = DomainGangPlacer(stock, options or TopologyOptions(), assumed=assumed).place(requests)
+    outcomes = DomainGangPlacer(stock, options or TopologyOptions(), assumed=assumed).place_roles(requests)
     return {
         name: spots(outcome) if isinstance(outcome, Placement) else outcome
         for name, outcome in outcomes.items()

@@ -13,8 +13,8 @@ from scheduling.conformance.kueue.topology_aware import (
     FlavorTopology,
     LayerRoom,
     Misfit,
+    NodePreference,
     Placement,
-    Preference,
     RoleRequest,
     Share,
     SliceLayer,
@@ -146,11 +146,11 @@ def test_a_tolerated_taint_refuses_nobody() -> None:
     tolerant = PlacementRules(tolerations=(Toleration("gpu", TolerationOperator.EXISTS),))
     assert placed(stock, role(1, rules=tolerant)) == {"w": {"a": 1}}
     placer = DomainGangPlacer(stock, TopologyOptions(), tolerations=tolerant.tolerations)
-    assert isinstance(placer.place([role(1)])["w"], Placement)
+    assert isinstance(placer.place_roles([role(1)])["w"], Placement)
 
 
 def test_preferences_count_only_when_heeded() -> None:
-    likes = Preference(10, (Expression("rack", AffinityOperator.IN, ("r2",)),))
+    likes = NodePreference(10, (Expression("rack", AffinityOperator.IN, ("r2",)),))
     request = role(1, REQUIRED, NODE_LABEL, preferences=(likes,))
     stock = ground({"b1/r1/x1": 1, "b1/r2/x2": 9})
     assert placed(stock, request) == {"w": {"x1": 1}}
@@ -191,16 +191,16 @@ def test_later_roles_see_what_earlier_ones_took_and_stop_at_a_failure() -> None:
 def test_held_room_counts_unless_the_question_is_about_an_empty_topology() -> None:
     stock = ground({"b1/r1/x1": 4})
     held = Usage(("x1",), {"cpu": 3}, 1)
-    stock.hold([held])
-    assert not stock.fits([Usage(("x1",), ONE_CORE, 2)])
+    stock.hold_usages([held])
+    assert not stock.fits_all([Usage(("x1",), ONE_CORE, 2)])
     assert isinstance(placed(stock, role(2))["w"], Failure)
     assert isinstance(
-        DomainGangPlacer(stock, TopologyOptions(), if_empty=True).place([role(4)])["w"], Placement
+        DomainGangPlacer(stock, TopologyOptions(), if_empty=True).place_roles([role(4)])["w"], Placement
     )
-    stock.release([held])
-    assert stock.fits([Usage(("x1",), ONE_CORE, 4)])
-    assert not stock.fits([Usage(("x1",), ONE_CORE, 2), Usage(("x1",), ONE_CORE, 3)])
-    assert not stock.fits([Usage(("gone",), ONE_CORE, 1)])
+    stock.release_usages([held])
+    assert stock.fits_all([Usage(("x1",), ONE_CORE, 4)])
+    assert not stock.fits_all([Usage(("x1",), ONE_CORE, 2), Usage(("x1",), ONE_CORE, 3)])
+    assert not stock.fits_all([Usage(("gone",), ONE_CORE, 1)])
     assert isinstance(placed(stock, role(2), assumed=[held])["w"], Failure)
 
 
@@ -235,10 +235,10 @@ def test_no_flavor_is_asked_after_one_that_failed() -> None:
 
 def test_what_others_hold_is_taken_from_the_node_for_good() -> None:
     stock = ground({"b1/r1/x1": 4})
-    stock.occupy("x1", {"cpu": 3})
-    stock.occupy("elsewhere", {"cpu": 3})
+    stock.occupy_node("x1", {"cpu": 3})
+    stock.occupy_node("elsewhere", {"cpu": 3})
     assert isinstance(
-        DomainGangPlacer(stock, TopologyOptions(), if_empty=True).place([role(2)])["w"], Failure
+        DomainGangPlacer(stock, TopologyOptions(), if_empty=True).place_roles([role(2)])["w"], Failure
     )
 
 
@@ -271,7 +271,7 @@ def test_a_running_role_starts_afresh_when_a_place_is_gone() -> None:
 
 def replaced(stock: Stock, request: RoleRequest, standing: dict[str, int], failed: str) -> object:
     existing = Placement((NODE_LABEL,), tuple(Share((name,), count) for name, count in standing.items()))
-    stock.hold(usage_of(existing, request.per_task))
+    stock.hold_usages(usage_of(existing, request.per_task))
     moved = replace_leaf(
         DomainGangPlacer(
             stock,

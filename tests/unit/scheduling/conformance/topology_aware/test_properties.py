@@ -69,7 +69,7 @@ def domains(cores: dict[str, int], placement: Placement, level: int) -> Counter[
 def test_a_placement_keeps_every_promise(
     cores: dict[str, int], role: RoleRequest, chosen: TopologyOptions
 ) -> None:
-    outcome = DomainGangPlacer(ground(cores), chosen).place([role])["w"]
+    outcome = DomainGangPlacer(ground(cores), chosen).place_roles([role])["w"]
     if isinstance(outcome, Failure):
         assert outcome.misfit is Misfit.NO_ROOM
         return
@@ -89,7 +89,7 @@ def test_a_placement_keeps_every_promise(
 def test_a_role_is_refused_only_for_want_of_room(
     cores: dict[str, int], role: RoleRequest, chosen: TopologyOptions
 ) -> None:
-    outcome = DomainGangPlacer(ground(cores), chosen).place([role])["w"]
+    outcome = DomainGangPlacer(ground(cores), chosen).place_roles([role])["w"]
     tasks = {path: cpu // role.per_task["cpu"] for path, cpu in cores.items()}
     groups = [(LEVELS.index(layer.level), layer.size) for layer in reversed(role.layers)]
     room = Counter(tasks)
@@ -116,7 +116,7 @@ def test_a_leader_and_its_workers_share_what_is_there(
     crew = replace(workers, tasks=max(workers.tasks, 2 * (workers.tasks == 1)), companions="g")
     head = replace(crew, name="l", tasks=1, per_task={"cpu": leader_cpu}, layers=())
     both = [head, crew]
-    outcome = DomainGangPlacer(ground(cores), chosen).place(both)
+    outcome = DomainGangPlacer(ground(cores), chosen).place_roles(both)
     leader, placed = outcome["l"], outcome["w"]
     assert isinstance(leader, Failure) == isinstance(placed, Failure)
     if isinstance(leader, Failure) or isinstance(placed, Failure):
@@ -137,8 +137,8 @@ def test_the_order_in_which_nodes_are_listed_does_not_matter(
 ) -> None:
     shuffled = list(cores.items())
     order.shuffle(shuffled)  # type: ignore[attr-defined]
-    first = DomainGangPlacer(ground(cores), chosen).place([role])
-    assert DomainGangPlacer(ground(dict(shuffled)), chosen).place([role]) == first
+    first = DomainGangPlacer(ground(cores), chosen).place_roles([role])
+    assert DomainGangPlacer(ground(dict(shuffled)), chosen).place_roles([role]) == first
 
 
 @given(
@@ -155,7 +155,7 @@ def test_a_leader_and_its_workers_are_refused_only_for_want_of_room(
     wanted = None if mode is TopologyMode.UNCONSTRAINED else LEVELS[level]
     crew = RoleRequest(name="w", tasks=tasks, per_task={"cpu": 1}, mode=mode, level=wanted, companions="g")
     head = replace(crew, name="l", tasks=1, per_task={"cpu": leader_cpu})
-    outcome = DomainGangPlacer(ground(cores), TopologyOptions()).place([head, crew])["w"]
+    outcome = DomainGangPlacer(ground(cores), TopologyOptions()).place_roles([head, crew])["w"]
     together = level if mode is TopologyMode.REQUIRED else -1
     hosts = [path for path, cpu in cores.items() if cpu >= leader_cpu]
     left = [Counter({**cores, host: cores[host] - leader_cpu}) for host in hosts]

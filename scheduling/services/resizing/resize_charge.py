@@ -1,4 +1,4 @@
-"""What a task is charged for the memory of its cards, changed while it holds them."""
+"""The charge of a task for the memory of its cards, changed while it holds them."""
 
 from __future__ import annotations
 
