@@ -100,5 +100,5 @@ def get_provider() -> JobEffectProvider:
     Raises: RuntimeError when nobody has registered, which a running platform never sees.
     """
     if not _registered:
-        raise RuntimeError("nobody answers what a change of quota does")
+        raise RuntimeError("no package answers for the effect of a change of quota")
     return _registered[0]

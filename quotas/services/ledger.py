@@ -106,7 +106,7 @@ def _change(rows: Mapping[QuotaKey, _Entry], changes: Amounts, now: datetime) ->
         key for key, change in changes.items() if (rows[key].reserved if key in rows else 0) + change < 0
     )
     if short:
-        raise LedgerMismatch(f"cannot free {-changes[short[0]]} of {short[0]}")
+        raise LedgerMismatch(f"can't free {-changes[short[0]]} of {short[0]}")
     metered = [row for key, row in rows.items() if key.resource == _METERED]
     if over := [use for row in metered for use in _closed_months(row, now)]:
         GpuUse.unscoped.bulk_create(over)

@@ -272,7 +272,7 @@ class QuotaTree(Generic[K]):
             ValueError: on a negative amount.
         """
         if amount < 0:
-            raise ValueError(f"usage of {amount} cannot be added; remove it instead")
+            raise ValueError(f"usage of {amount} can't be added; remove it instead")
         leaf = self._leaf(node_id)
         leaf.mark_changed()
         leaf.add_usage(key, amount)
@@ -287,7 +287,7 @@ class QuotaTree(Generic[K]):
         """
         leaf = self._leaf(node_id)
         if amount < 0:
-            raise ValueError(f"usage of {amount} cannot be removed; add it instead")
+            raise ValueError(f"usage of {amount} can't be removed; add it instead")
         if leaf.get_usage(key) < amount:
             raise OverdrawnError(node_id, f"{node_id} uses {leaf.get_usage(key)} of {key}, not {amount}")
         leaf.mark_changed()
@@ -299,7 +299,7 @@ class QuotaTree(Generic[K]):
         leaf.mark_changed()
         for key, amount in amounts.items():
             if amount < 0:
-                raise ValueError(f"usage of {amount} cannot be added; remove it instead")
+                raise ValueError(f"usage of {amount} can't be added; remove it instead")
             leaf.add_usage(key, amount)
 
     def remove_usages(self, node_id: str, amounts: Mapping[K, int]) -> None:
@@ -372,7 +372,7 @@ class QuotaTree(Generic[K]):
         try:
             return self._nodes[node_id]
         except KeyError:
-            raise UnknownNodeError(node_id, f"there is no quota node {node_id}") from None
+            raise UnknownNodeError(node_id, f"quota node {node_id} not found") from None
 
     def _leaf(self, node_id: str) -> TreeNode[K]:
         node = self._node(node_id)

@@ -136,7 +136,7 @@ def _allocation(
         cards = len(held.shares) if one.role.gpu_mode == GpuRequestMode.SLICE else sum(held.cards.values())
         if cards != one.role.gpu_cards:
             raise NotAdoptable(
-                f"pod {one.pod.ref.name} holds {cards} cards, its task asks for {one.role.gpu_cards}"
+                f"pod {one.pod.ref.name} holds {cards} GPUs, its task requests {one.role.gpu_cards}"
             )
         gpu = request.gpu
         if held.shares and gpu is not None:  # the memory may have been changed while it ran
@@ -184,12 +184,12 @@ def _slices(
     if held is None:
         return ()
     if lost := [card for card, *_ in held.shares if card not in keys]:
-        raise NotAdoptable(f"card {lost[0]} of pod {one.pod.ref.name} is not known")
+        raise NotAdoptable(f"GPU {lost[0]} of pod {one.pod.ref.name} is unknown")
     chosen = [em.DeviceSlice(card, cores, memory, False) for card, cores, memory in held.shares]
     for profile, count in sorted(held.cards.items()):
         fitting = [device for device in free if counted_profile(device.uuid) == profile][:count]
         if len(fitting) < count:
-            raise NotAdoptable(f"node {one.node.name} has fewer free cards than pod {one.pod.ref.name} holds")
+            raise NotAdoptable(f"node {one.node.name} has fewer free GPUs than pod {one.pod.ref.name} holds")
         for device in fitting:
             free.remove(device)
             chosen.append(em.DeviceSlice(device.uuid, device.cores_capacity, device.memory_capacity, True))

@@ -144,7 +144,7 @@ class _NodeHolds:
                 card.memory_granted,
                 card.holders,
             ):
-                raise Contradiction(f"card {card.uuid} is not held as its tasks say")
+                raise Contradiction(f"GPU {card.uuid} is not held as its tasks say")
 
 
 def unlike_rows(snapshot: engine.Snapshot, moved: Iterable[em.Allocation]) -> list[em.Node]:

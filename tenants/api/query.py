@@ -167,7 +167,7 @@ def read_query(request: Request, kind: type[Q]) -> dict[str, Any]:
         for name, values in request.query_params.lists()
         if name not in general
     }
-    query = kind(data=data, kept=True)
+    query = kind(data=data, cached=True)
     if not query.is_valid():
         query = kind(data=data)
         query.is_valid(raise_exception=True)

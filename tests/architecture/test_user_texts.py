@@ -1,4 +1,4 @@
-"""No text for users contains a retired phrase: catalogues, command line, API reference, documents."""
+"""No text for users contains a retired phrase: catalogues, command line, errors, API reference, documents."""
 
 from __future__ import annotations
 
@@ -91,6 +91,55 @@ def help_texts() -> Iterator[tuple[str, str]]:
                         yield f"{path.relative_to(ROOT)}:{value.lineno}", value.value
 
 
+# Modules whose every text is output: commands, the client's command line and `allotment up`.
+OUTPUT: Final = ("management/", "/cli/", "allotment/supervisor/", "allotment/cli.py", "agent/cli.py")
+# The engine speaks in codes, and the readers of other schedulers' cases to developers.
+NO_USERS: Final = ("/migrations/", "scheduling/conformance/", "scheduling/engine/")
+# The replay of traces is being rewritten in these words.
+UNDER_WAY: Final = ("scheduling/simulation/",)
+
+
+# Calls that carry a message to a user although nothing is raised where they stand.
+_MESSAGES: Final = re.compile(
+    r"(Error|Conflict|Invalid|NotFound|Refused|Denied|TooLarge|Unavailable|Disowned|NoRoom|Unusable)$"
+    r"|^(add_problem|refuse_field|reject_value|of_refusal|of_unknown)$"
+)
+
+
+def _carries_message(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        return _MESSAGES.search(name) is not None
+    return isinstance(node, ast.Raise)
+
+
+def _texts_below(node: ast.AST) -> Iterator[tuple[int, str]]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and " " in each.value:
+            yield each.lineno, each.value
+
+
+def _docstrings(tree: ast.Module) -> set[str]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    return {ast.get_docstring(node, clean=False) or "" for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
+def message_texts() -> Iterator[tuple[str, str]]:
+    """Yield the texts of errors, and all texts of modules that write to a terminal, translated or not."""
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            place = str(path.relative_to(ROOT))
+            if any(part in place for part in (*NO_USERS, *UNDER_WAY)):
+                continue
+            tree = ast.parse(path.read_text("utf-8"))
+            whole = any(part in place for part in OUTPUT)
+            documented = _docstrings(tree) if whole else set()
+            for root in [tree] if whole else filter(_carries_message, ast.walk(tree)):
+                yield from (
+                    (f"{place}:{line}", text) for line, text in _texts_below(root) if text not in documented
+                )
+
+
 def reference_texts() -> Iterator[tuple[str, str]]:
     def walk(value: object, place: str) -> Iterator[tuple[str, str]]:
         if isinstance(value, dict):
@@ -125,6 +174,7 @@ def document_texts() -> Iterator[tuple[str, str]]:
 SOURCES: Final = {
     "catalogues": catalogue_texts,
     "helps": help_texts,
+    "messages": message_texts,
     "API reference": reference_texts,
     "documents": document_texts,
 }

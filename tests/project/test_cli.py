@@ -67,7 +67,7 @@ def test_the_agent_says_what_it_lacks_outside_of_a_cluster(tmp_path: Path) -> No
         "--node is missing, and this is no pod of a cluster that would tell it\n",
     )
     told = ("agent", "--node", "n1", "--server", "https://127.0.0.1:1", "--token-file", "none")
-    assert run(tmp_path, *told, django=False).stderr == "there is no file none\n"
+    assert run(tmp_path, *told, django=False).stderr == "file none not found\n"
 
 
 def test_an_unknown_command_costs_one_line(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_an_unwritable_home_is_named(tmp_path: Path) -> None:
     result = up(tmp_path / "file" / "home")
     assert result.returncode == 1
     assert result.stderr == (
-        f"allotment up: ALLOTMENT_HOME: {tmp_path}/file/home cannot be written: Not a directory\n"
+        f"allotment up: ALLOTMENT_HOME: {tmp_path}/file/home can't be written: Not a directory\n"
     )
 
 

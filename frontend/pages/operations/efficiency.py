@@ -1,4 +1,4 @@
-"""Where GPUs are lost: idle allocations, slices beyond their share, processes without one, fragments; and
+"""Causes of lost GPUs: idle allocations, slices beyond their share, processes without one, fragments; and
 when quota will be full.
 """
 
@@ -25,7 +25,7 @@ from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import build_address, ops_frame, scope_of
 from frontend.pages.operations.summary import Tile, job_url
 from frontend.shell import navigation
-from frontend.shell.page_shell import operator_required, viewer
+from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.texts import formats
 from scheduling.models import DeviceSlice
 from telemetry.series import utilisation_now
@@ -33,7 +33,7 @@ from telemetry.series.agents import StrayProcess, has_fresh_agent, stray_process
 from telemetry.series.idle import IdleHold, idle_holds
 from telemetry.series.over_use import OverUse, SliceLine, slice_lines
 from telemetry.store.times import from_ms
-from telemetry.usage.forecast import Outlook, QuotaForecast, quota_forecasts
+from telemetry.usage.forecast import QuotaForecast, QuotaTrend, quota_forecasts
 
 SHOWN: Final = 50
 """So many lines of a table; the longest idle and the most over-used come first."""
@@ -50,12 +50,12 @@ _OVER: Final[dict[OverUse, str | Promise]] = {
     OverUse.COMPUTE: gettext_lazy("Compute above allocation"),
     OverUse.LIMIT: gettext_lazy("Memory limit changed"),
 }
-_OUTLOOK: Final[dict[Outlook, tuple[str | Promise, str]]] = {
-    Outlook.FULL: (gettext_lazy("Full now"), "failed"),
-    Outlook.LATER: (gettext_lazy("In more than 90 days"), "done"),
-    Outlook.STEADY: (gettext_lazy("No clear growth"), "done"),
-    Outlook.SHORT: (gettext_lazy("Too little history"), "done"),
-    Outlook.UNLIMITED: (gettext_lazy("Unlimited"), "done"),
+_TRENDS: Final[dict[QuotaTrend, tuple[str | Promise, str]]] = {
+    QuotaTrend.FULL: (gettext_lazy("Full now"), "failed"),
+    QuotaTrend.LATER: (gettext_lazy("In more than 90 days"), "done"),
+    QuotaTrend.STEADY: (gettext_lazy("No clear growth"), "done"),
+    QuotaTrend.SHORT: (gettext_lazy("Too little history"), "done"),
+    QuotaTrend.UNLIMITED: (gettext_lazy("Unlimited"), "done"),
 }
 
 
@@ -152,7 +152,7 @@ def efficiency_live(request: HttpRequest) -> HttpResponse:
 
 
 def _context(request: HttpRequest) -> dict[str, Any]:
-    who, scope = viewer(request), scope_of(request)
+    who, scope = get_viewer(request), scope_of(request)
     cluster_id = scope.cluster_id
     rooms = pool_rooms(viewer=who, cluster_id=cluster_id)
     idle = idle_holds(who, cluster_id=cluster_id)
@@ -304,7 +304,7 @@ def _stray_line(stray: StrayProcess) -> StrayLine:
 
 
 def _forecast_line(forecast: QuotaForecast) -> ForecastLine:
-    text, tone = _OUTLOOK.get(forecast.outlook, ("", ""))
+    text, tone = _TRENDS.get(forecast.trend, ("", ""))
     growth = forecast.growth_per_day
     return ForecastLine(
         key=f"{forecast.tenant.pk}-{forecast.flavor.pk}",

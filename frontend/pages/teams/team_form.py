@@ -193,7 +193,7 @@ class TeamForms:
         self._sent_pools: list[PoolForm] = []
 
         def given(prefix: str = "", **first: Any) -> dict[str, Any]:
-            """What a form is made of: what was typed, to be checked or only to be shown again."""
+            """The source of a form: the input, to be checked or only to be shown again."""
             if data is None or check:
                 return {"data": data, "initial": first, "prefix": prefix or None}
             start = f"{prefix}-" if prefix else ""
@@ -206,7 +206,7 @@ class TeamForms:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is too little to check yet: no name, or no number of GPUs."""
+        """True if there is too little to check yet: no name, or no number of GPUs."""
         named = str(self.team.data.get("name", "")).strip()
         return not named or not any(
             str(form.data.get(form.add_prefix("gpus"), "")).strip() for form in self.pools

@@ -30,7 +30,7 @@ from frontend.pages.people.links import InvitationLink, console_address, links_o
 from frontend.pages.policies.queues import PRESETS
 from frontend.pages.teams.team_form import PEOPLE_MAX, TeamForms
 from frontend.pages.tenancy.members import id_of, role_choices
-from frontend.shell.page_shell import frame, login_required, viewer
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.team import TEAM_POINTS, divisible_pools, team_parents
 from quotas.services.quota_warnings import NO_JOB_STARTS
 from quotas.services.team import Team, TeamPoolResult, TeamPreview, team_create, team_preview
@@ -47,7 +47,7 @@ _SHOWN: Final = (Resource.GPU_MEMORY, Resource.CPU, Resource.MEMORY)
 @login_required
 def team_new(request: HttpRequest) -> HttpResponse:
     """Show the form below the folder of `?parent=`; POST adds rows of people, or creates the team."""
-    who = viewer(request)
+    who = get_viewer(request)
     if request.method != "POST":
         parent = _parent(who, request.GET.get("parent", ""))
         return _show(request, _forms(who, parent, None))
@@ -77,8 +77,8 @@ def team_new(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def team_check(request: HttpRequest) -> HttpResponse:
-    """What creating the team would do, as typed so far; keeps nothing."""
-    who = viewer(request)
+    """Preview the team as typed so far; writes nothing."""
+    who = get_viewer(request)
     typed = _forms(who, _parent(who, request.POST.get("parent", "")), request.POST)
     found: dict[str, Any] = {"empty": typed.is_empty}
     if not typed.is_empty and typed.is_valid():
@@ -144,7 +144,7 @@ def _create(request: HttpRequest, who: User, typed: TeamForms) -> HttpResponse:
 
 
 def _invited(request: HttpRequest, team: Team, links: Sequence[InvitationLink]) -> HttpResponse:
-    frame(request, label=_("New team"), trail=_("Operations"))
+    set_frame(request, label=_("New team"), trail=_("Operations"))
     page = {"team": team, "links": links, "crumbs": _crumbs()}
     answer = render(request, "frontend/teams/team_created.html", page)
     answer["Cache-Control"] = "no-store"  # the links are shown once
@@ -154,11 +154,11 @@ def _invited(request: HttpRequest, team: Team, links: Sequence[InvitationLink]) 
 def _show(
     request: HttpRequest, typed: TeamForms, *, key: str = "", idle: bool = False, status: int = 200
 ) -> HttpResponse:
-    frame(request, label=_("New team"), trail=_("Operations"))
+    set_frame(request, label=_("New team"), trail=_("Operations"))
     page = {
         "typed": typed,
         "key": key or request.POST.get("key") or str(new_id()),
-        "may_invite": permissions.has_permission(viewer(request), Permission.MEMBER_EDIT),
+        "may_invite": permissions.has_permission(get_viewer(request), Permission.MEMBER_EDIT),
         "may_add": len(typed.people) < PEOPLE_MAX,
         "presets": [(name, text) for name, text in PRESETS.values()],
         "idle": idle or bool(request.POST.get("idle")),

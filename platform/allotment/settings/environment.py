@@ -119,7 +119,7 @@ def read_address(variable: str, *, schemes: tuple[str, ...], default: str | None
     try:
         scheme = urlsplit(value).scheme
     except ValueError as error:
-        raise SettingError(variable, f"cannot be read as an address: {error}") from error
+        raise SettingError(variable, f"can't be read as an address: {error}") from error
     if scheme not in schemes:
         raise SettingError(variable, f"must start with one of {', '.join(s + '://' for s in schemes)}")
     return value
@@ -172,7 +172,7 @@ def database_entry(url: str, variable: str = "database address", *, max_age_s: i
     try:
         entry = dict(ENV.db_url_config(url))
     except (ImproperlyConfigured, ValueError) as error:
-        raise SettingError(variable, "cannot be read as postgres://user:password@host:port/name") from error
+        raise SettingError(variable, "can't be read as postgres://user:password@host:port/name") from error
     if not entry.get("NAME"):
         raise SettingError(variable, "names no database")
     if entry["ENGINE"].endswith("sqlite3"):
@@ -244,7 +244,7 @@ def writable_home(base: Path) -> Path:
     try:
         make_home_private(base)
     except OSError as error:
-        raise SettingError("ALLOTMENT_HOME", f"{base} cannot be used: {error.strerror}") from error
+        raise SettingError("ALLOTMENT_HOME", f"{base} can't be used: {error.strerror}") from error
     return base
 
 
@@ -259,7 +259,7 @@ def secret_key(base: Path) -> str:
             _write_once(file, draft, secrets.token_urlsafe(64))
         return file.read_text(encoding="ascii").strip()
     except OSError as error:
-        raise SettingError("ALLOTMENT_HOME", f"{file} cannot be used: {error.strerror}") from error
+        raise SettingError("ALLOTMENT_HOME", f"{file} can't be used: {error.strerror}") from error
 
 
 def _write_once(file: Path, draft: Path, content: str) -> None:

@@ -23,7 +23,7 @@ def find_program() -> Path:
     try:
         return Path(finder.get_binary_path())
     except exceptions.ValkeyBinaryNotFoundError as error:
-        raise StartError(f"the bundled broker cannot run here: {error}") from error
+        raise StartError(f"the bundled broker can't run here: {error}") from error
 
 
 def broker_program(home: Path) -> Program:

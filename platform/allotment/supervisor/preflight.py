@@ -62,7 +62,7 @@ def check_port(port: int, host: str = "127.0.0.1") -> None:
             probe.listen(1)
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
-            problem = "is taken by another program" if taken else f"cannot be used: {error.strerror}"
+            problem = "is taken by another program" if taken else f"can't be used: {error.strerror}"
             raise StartError(f"port {port} {problem}; choose another one with PORT=") from error
 
 
@@ -76,7 +76,7 @@ def check_home(home: Path) -> None:
             pass
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StartError(f"ALLOTMENT_HOME: {home} cannot be written: {reason}") from error
+        raise StartError(f"ALLOTMENT_HOME: {home} can't be written: {reason}") from error
 
 
 def check_socket_folder(folder: Path) -> None:

@@ -25,7 +25,7 @@ def query_readiness(port: int, host: str = "127.0.0.1") -> Readiness:
         response = connection.getresponse()
         body = response.read()
     except (OSError, http.client.HTTPException) as error:
-        return Readiness(ready=False, problems=[f"web: does not answer ({error})"])
+        return Readiness(ready=False, problems=[f"web: unreachable ({error})"])
     finally:
         connection.close()
     if response.status == http.client.OK:

@@ -34,7 +34,7 @@ def backend_for(cluster: Cluster, *, disowned_too: bool = False) -> ClusterBacke
     """The backend of a cluster; `disowned_too`: although another platform runs it.
 
     Raises: BackendMissing, naming the kind and those there are; BackendUnavailable for a cluster that is not
-    ours to use, and when the connection cannot be opened.
+    ours to use, and when the connection can't be opened.
     """
     if cluster.health == ClusterHealth.DISOWNED and not disowned_too:
         raise BackendUnavailable(cluster.health_message)
@@ -59,7 +59,7 @@ def capabilities_for(cluster: Cluster) -> Capabilities:
 def delegate_for(cluster: Cluster) -> Delegate:
     """The engine of a cluster that admits by itself.
 
-    Raises: BackendMissing; BackendUnavailable when the connection cannot be opened.
+    Raises: BackendMissing; BackendUnavailable when the connection can't be opened.
     """
     delegate = getattr(backend_for(cluster), "delegate", None)
     if not isinstance(delegate, Delegate):

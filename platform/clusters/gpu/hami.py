@@ -94,7 +94,7 @@ def parse_register(text: str) -> list[RegisteredCard]:
     try:
         return _register_json(json.loads(text)) if text.startswith("[") else _register_csv(text)
     except (ValueError, TypeError, AttributeError) as error:
-        raise HamiFormatError(f"{REGISTER} cannot be read: {error}") from error
+        raise HamiFormatError(f"{REGISTER} can't be read: {error}") from error
 
 
 def _register_json(rows: Iterable[Mapping[str, Any] | None]) -> list[RegisteredCard]:
@@ -122,7 +122,7 @@ def _register_csv(text: str) -> list[RegisteredCard]:
             continue  # what stands behind the last colon
         fields = item.split(",")
         if len(fields) not in _CSV_FIELDS:
-            raise ValueError(f"a card has {len(fields)} fields, not 7 or 9")
+            raise ValueError(f"a GPU has {len(fields)} fields, not 7 or 9")
         uuid, slots, memory, cores, model, numa, healthy, *rest = fields
         index, mode = rest or ("0", "hami-core")
         cards.append(
@@ -165,9 +165,9 @@ def _share(item: str) -> CardShare:
         uuid, _, memory, cores = item.split(",")[:4]
         share = CardShare(uuid, int(memory), int(cores))
     except ValueError as error:
-        raise HamiFormatError(f"{item[:100]!r} is not a share of a card: {str(error)[:100]}") from error
+        raise HamiFormatError(f"{item[:100]!r} is not a share of a GPU: {str(error)[:100]}") from error
     if not (uuid and 0 <= share.memory_mib <= _MOST and 0 <= share.cores <= _MOST):
-        raise HamiFormatError(f"{item[:100]!r} is not a share of a card: an amount is out of range")
+        raise HamiFormatError(f"{item[:100]!r} is not a share of a GPU: an amount is out of range")
     return share
 
 

@@ -75,7 +75,7 @@ def parse_wanted(text: str) -> WantedMemory:
     row = _row(WANTED, text)
     amounts = _amounts(WANTED, row.get("memory_mib"))
     if not amounts:
-        raise LiveMemoryFormatError(f"{WANTED} names no card")
+        raise LiveMemoryFormatError(f"{WANTED} names no GPU")
     return WantedMemory(_token(WANTED, row), amounts)
 
 
@@ -140,7 +140,7 @@ def _token(key: str, row: Mapping[str, Any]) -> str:
 
 def _amounts(key: str, value: Any) -> dict[str, int]:
     if not isinstance(value, dict):
-        raise LiveMemoryFormatError(f"{key} tells no amounts by card")
+        raise LiveMemoryFormatError(f"{key} has no amounts by GPU")
     for uuid, mib in value.items():
         if isinstance(mib, bool) or not isinstance(mib, int) or mib < 1:
             raise LiveMemoryFormatError(f"{key} wants {mib!r} of {uuid}, which is no number of MiB")

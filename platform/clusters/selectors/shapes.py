@@ -1,4 +1,4 @@
-"""What still fits by pool and shape, how fragmented the rest is, and what is out of reach and why.
+"""Free capacity by pool and shape, its fragmentation, and the part that is out of reach and why.
 
 Counted from GPUs and GPU memory alone: CPU, memory and rules of a job may leave less.
 """
@@ -21,7 +21,7 @@ _SLICE_SHAPES: Final = (10, 25, 50, 100)
 
 @dataclass(frozen=True, slots=True)
 class ShapeRoom:
-    """How many tasks of one shape fit at once: `size` is GPUs of a node, or percent of a GPU in a slice pool.
+    """The tasks of one shape that fit at once: `size` is GPUs of a node, or percent of a GPU in a slice pool.
 
     `one_rack` is the largest number of them within one rack.
     """

@@ -46,4 +46,4 @@ def open_text(sealed: str) -> str:
     try:
         return _get_cipher().decrypt(sealed.encode()).decode()
     except (InvalidToken, UnicodeDecodeError) as error:
-        raise CannotOpen("the secret cannot be decrypted with the present SECRET_KEY") from error
+        raise CannotOpen("the secret can't be decrypted with the present SECRET_KEY") from error

@@ -83,7 +83,7 @@ def update_rows(
     if not given:
         return set()
     if len({row[0] for row in given}) < len(given):
-        raise ValueError(f"a row of {model.__name__} cannot be updated twice in one statement")
+        raise ValueError(f"a row of {model.__name__} can't be updated twice in one statement")
     absent = frozenset(name for name, value in guard.where.items() if value is None)
     limits = tuple((name, *sides) for name, sides in guard.within.items())
     conditions = _Conditions(tuple(guard.same), tuple(guard.where), absent, limits)

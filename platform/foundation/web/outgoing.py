@@ -102,7 +102,7 @@ def _resolve(host: str, port: int) -> list[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise OutgoingError(f"{host} cannot be resolved") from error
+        raise OutgoingError(f"{host} can't be resolved") from error
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     for text in addresses:
         if not _is_allowed(ipaddress.ip_address(text.partition("%")[0])):
@@ -209,7 +209,7 @@ def _worded(host: str) -> Iterator[None]:
     except ssl.SSLCertVerificationError as error:
         raise OutgoingError(f"the certificate of {host} is not valid: {error.verify_message}") from error
     except TimeoutError as error:
-        raise OutgoingError(f"{host} did not answer in time") from error
+        raise OutgoingError(f"{host} timed out") from error
     except (http.client.HTTPException, ValueError) as error:
         # Their texts repeat what the server sent, such as the banner of a service that is not HTTP.
         raise OutgoingError(f"{host} gave no valid HTTP answer") from error

@@ -128,7 +128,7 @@ def _find_problem(options: argparse.Namespace) -> str:
             return "--server is missing, and this is no pod that would tell it (or: --standalone)"
         for file in (options.token_file, options.certificate_file):
             if not file.is_file():
-                return f"there is no file {file}"
+                return f"file {file} not found"
     if not 1 <= options.interval <= _LONGEST_INTERVAL_S:
         return f"--interval is from 1 to {_LONGEST_INTERVAL_S}"
     if options.nvml_timeout <= 0 or options.buffer_mib < 1:

@@ -122,7 +122,7 @@ def _open_folder(folder: Path) -> Iterator[int]:
     try:
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise Absent(f"there is no {folder.name}") from error
+        raise Absent(f"{folder.name} not found") from error
     except OSError as error:
         raise _open_failure(folder.name, error) from error
     try:
@@ -143,7 +143,7 @@ def _list_names(place: int, folder: str) -> list[str]:
             if number > NAMES_MOST:
                 raise Unusable(f"{folder} has more than {NAMES_MOST} files")
     if not names:
-        raise Absent(f"there is no file of limits in {folder}")
+        raise Absent(f"file of limits not found in {folder}")
     return sorted(names)
 
 
@@ -167,7 +167,7 @@ def _open_failure(name: str, error: OSError) -> Exception:
         return NotReady(f"{name} went away")
     if error.errno in (ELOOP, ENOTDIR, ENXIO):
         return Unusable(f"{name} is a link or no file")
-    return Unusable(f"{name} cannot be opened: {error.strerror}")
+    return Unusable(f"{name} can't be opened: {error.strerror}")
 
 
 def _check_kind(name: str, file: int) -> None:
@@ -191,7 +191,7 @@ def _check_head(name: str, file: int) -> None:
     if magic != MAGIC or major != MAJOR:
         raise Unusable(f"{name} has the mark {magic} and version {major}, which is no known layout")
     if not 1 <= cards <= CARDS_MOST:
-        raise Unusable(f"{name} claims {cards} cards")
+        raise Unusable(f"{name} claims {cards} GPUs")
 
 
 def _region(name: str, file: int, counts: Callable[[int], bool]) -> Region:
@@ -215,12 +215,12 @@ def _uuids(name: str, file: int) -> list[str]:
     """The cards in the order of their columns."""
     cards = _number("Q", file, _CARDS)
     if not 1 <= cards <= CARDS_MOST:  # it was looked at before, and may have changed since
-        raise Unusable(f"{name} claims {cards} cards")
+        raise Unusable(f"{name} claims {cards} GPUs")
     data = _bytes(file, cards * _UUID_BYTES, _UUIDS)
     texts = [data[start : start + _UUID_BYTES] for start in range(0, cards * _UUID_BYTES, _UUID_BYTES)]
     uuids = [text.split(b"\0")[0].decode("ascii", "replace") for text in texts]
     if not all(uuids) or len(set(uuids)) < len(uuids):
-        raise Unusable(f"{name} does not name each of its cards once")
+        raise Unusable(f"{name} does not name each of its GPUs once")
     return uuids
 
 
@@ -228,7 +228,7 @@ def _places(name: str, file: int, memory_mib: Mapping[str, int]) -> dict[int, in
     """Return the number of bytes to write at each offset."""
     uuids = _uuids(name, file)
     if missing := sorted(memory_mib.keys() - set(uuids)):
-        raise Unusable(f"{name} knows no card {missing[0]}")
+        raise Unusable(f"{name} has no GPU {missing[0]}")
     return {_LIMITS + 8 * uuids.index(uuid): mib * MIB for uuid, mib in sorted(memory_mib.items())}
 
 

@@ -112,7 +112,7 @@ class IdleHold:
 
 
 def idle_holds(viewer: Actor, *, cluster_id: uuid.UUID | None = None, since_s: int = 300) -> list[IdleHold]:
-    """What `idle_allocated` counts, with owner and since when, the longest idle first.
+    """Return the holds that `idle_allocated` counts, with owner and start, the longest idle first.
 
     The last use is looked for in readings and then in roll-ups, so that it is exact to the minute within two
     days. Raises: PermissionDenied without `cluster.view`, since it names jobs of every tenant.

@@ -1,4 +1,4 @@
-"""What slices use of what they were allocated, and which of them use more."""
+"""The use of slices compared with their allocation, and the slices that use more."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMPUTE_WITHIN: Final = timedelta(minutes=5)
 
 
 class OverUse(StrEnum):
-    """In what a slice goes beyond its allocation. `limit`: the container changed its memory limit."""
+    """The resource that a slice exceeds. `limit`: the container changed its memory limit."""
 
     MEMORY = "memory"
     COMPUTE = "compute"

@@ -1,4 +1,4 @@
-"""When the quota of a tenant will be full, if its reserved GPUs go on growing as they did.
+"""The time when the quota of a tenant will be full, if its reserved GPUs keep growing as they did.
 
 The growth is the median of the slopes between all pairs of past means (Theil 1950, Sen 1968), which single
 outliers do not move. It is told only where most pairs agree on the direction (Kendall's tau).
@@ -33,8 +33,8 @@ _HOURS: Final = 48
 _AGREEING: Final = 0.4
 
 
-class Outlook(StrEnum):
-    """What is known of a quota. `short`: too little history; `steady`: no clear growth."""
+class QuotaTrend(StrEnum):
+    """The trend of a quota. `short`: too little history; `steady`: no clear growth."""
 
     FULL = "full"
     FILLS = "fills"
@@ -53,7 +53,7 @@ class QuotaForecast:
     flavor: Flavor
     nominal: int | None
     reserved: int
-    outlook: Outlook
+    trend: QuotaTrend
     fills_at: datetime | None = None
     growth_per_day: float | None = None
 
@@ -71,11 +71,11 @@ def quota_forecasts(
         for part in usage.flavors
         if part.nominal != 0 and cluster_id in (None, part.flavor.cluster_id)
     ]
-    order = list(Outlook)
+    order = list(QuotaTrend)
     far = now + 2 * HORIZON
     return sorted(
         found,
-        key=lambda one: (order.index(one.outlook), one.fills_at or far, one.tenant.name, one.flavor.name),
+        key=lambda one: (order.index(one.trend), one.fills_at or far, one.tenant.name, one.flavor.name),
     )
 
 
@@ -95,21 +95,21 @@ def _forecast(
     tenant: Tenant, flavor: Flavor, nominal: int | None, reserved: int, past: Holds, now: datetime
 ) -> QuotaForecast:
     if nominal is None:
-        return QuotaForecast(tenant, flavor, None, reserved, Outlook.UNLIMITED)
+        return QuotaForecast(tenant, flavor, None, reserved, QuotaTrend.UNLIMITED)
     means, step_ms = past_means(past.get((tenant.pk, flavor.pk), []), to_ms(now))
     growth = find_growth(means)
     per_day = None if growth is None else growth[0] * DAY_MS / step_ms
     if reserved >= nominal:
-        return QuotaForecast(tenant, flavor, nominal, reserved, Outlook.FULL, growth_per_day=per_day)
+        return QuotaForecast(tenant, flavor, nominal, reserved, QuotaTrend.FULL, growth_per_day=per_day)
     if len(means) < LEAST:
-        return QuotaForecast(tenant, flavor, nominal, reserved, Outlook.SHORT)
+        return QuotaForecast(tenant, flavor, nominal, reserved, QuotaTrend.SHORT)
     if growth is None or per_day is None or growth[0] <= 0:
-        return QuotaForecast(tenant, flavor, nominal, reserved, Outlook.STEADY, growth_per_day=per_day)
+        return QuotaForecast(tenant, flavor, nominal, reserved, QuotaTrend.STEADY, growth_per_day=per_day)
     slope, level = growth
     fills_at = now + max(0.0, (nominal - level) / slope) * timedelta(milliseconds=step_ms)
     if fills_at > now + HORIZON:
-        return QuotaForecast(tenant, flavor, nominal, reserved, Outlook.LATER, growth_per_day=per_day)
-    return QuotaForecast(tenant, flavor, nominal, reserved, Outlook.FILLS, fills_at, per_day)
+        return QuotaForecast(tenant, flavor, nominal, reserved, QuotaTrend.LATER, growth_per_day=per_day)
+    return QuotaForecast(tenant, flavor, nominal, reserved, QuotaTrend.FILLS, fills_at, per_day)
 
 
 def past_means(holds: Sequence[tuple[int, int, int]], now_ms: int) -> tuple[list[float], int]:

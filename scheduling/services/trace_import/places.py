@@ -46,7 +46,7 @@ def pool_of(cell_name: str | None) -> ImportPool:
     ).select_related("cluster")
     found = list(flavors.order_by("name", "pk"))
     if not found:
-        raise Invalid(f"cell {cells[0]} has no simulated cluster with whole cards")
+        raise Invalid(f"cell {cells[0]} has no simulated cluster with whole GPUs")
     cards = Device.unscoped.filter(node__flavor__in=found, node__present=True).count()
     return ImportPool(cells[0], found, cards)
 

@@ -139,7 +139,7 @@ def test_cpu_and_memory_of_others_are_not_ours(node: Node) -> None:
 def test_the_engine_sees_what_is_held_and_what_will_never_be_free(node: Node) -> None:
     tell(
         node.cluster,
-        pod("daemon", cpu_millicores=2000, memory_mib=1024, standing=True),
+        pod("daemon", cpu_millicores=2000, memory_mib=1024, is_permanent=True),
         pod("other", cpu_millicores=8000, memory_mib=4096, cards={"": 1}),
     )
     seen = seen_by_engine(node)

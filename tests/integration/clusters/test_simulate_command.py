@@ -65,16 +65,16 @@ def test_the_result_as_json(sim: Any, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("node", "fail", "x"), "no node 'x'"),
-        (("device", "fail", "x"), "no card 'x'"),
+        (("device", "fail", "x"), "GPU 'x' not found"),
         (("speed", "fast"), "'fast' is not a number"),
         (("speed", "0"), "speed must be above 0"),
         (("node", "explode", "whole-01"), "is none of: node fail|cordon|silence|recover NAME"),
         (("node", "fail"), "is none of"),
         (("device", "xid", "x", "many"), "'many' is not a number"),
         (("device", "xid", "x", "1000"), "from 1 to 999"),
-        (("device", "throttle", "x"), "no card 'x'"),
+        (("device", "throttle", "x"), "GPU 'x' not found"),
         (("node", "silence", "x"), "no node 'x'"),
-        (("speed", "2", "--cluster", "y"), "no simulated cluster 'y'"),
+        (("speed", "2", "--cluster", "y"), "Simulated cluster 'y' not found"),
         (("speed", "2", "--json", "/nowhere/x"), "No such file"),
     ],
 )
@@ -95,7 +95,7 @@ def test_several_clusters_must_be_told_apart(sim: Any) -> None:
 
 @pytest.mark.django_db
 def test_without_a_simulated_cluster_it_says_so() -> None:
-    assert refusal("speed", "2") == (2, "there is no simulated cluster")
+    assert refusal("speed", "2") == (2, "No simulated cluster")
 
 
 def test_the_registry_knows_what_it_can_serve(sim: Any) -> None:

@@ -22,7 +22,7 @@ from telemetry.services.prune import prune_rows
 from telemetry.services.roll_up import roll_up
 from telemetry.store.ingest import store_batches
 from telemetry.store.times import to_ms
-from telemetry.usage.forecast import Outlook, QuotaForecast, quota_forecasts
+from telemetry.usage.forecast import QuotaForecast, QuotaTrend, quota_forecasts
 from tests.builders import clusters
 from tests.integration.telemetry.conftest import START, Bench
 
@@ -167,17 +167,17 @@ def held(bench: Bench, day: int, gpus: int, *, sliced: bool = False) -> None:
 def test_quota_that_grows_evenly_is_forecast_to_the_day(bench: Bench) -> None:
     Allocation.unscoped.update(released_at=clock.now())
     bench.clock.shift(timedelta(days=30))
-    assert forecast(bench).outlook is Outlook.SHORT
+    assert forecast(bench).trend is QuotaTrend.SHORT
     for day, gpus in zip(range(7, 0, -1), range(7), strict=True):
         held(bench, day, gpus)
     found = forecast(bench)
     # By one GPU a day it is at 6.5 now; the quota of 8 is full after a day and a half.
-    assert found.outlook is Outlook.FILLS
+    assert found.trend is QuotaTrend.FILLS
     assert found.growth_per_day == pytest.approx(100)
     assert found.fills_at == clock.now() + timedelta(days=1.5)
     for day in range(1, 8):
         held(bench, day, day - 1, sliced=True)  # as much less as there was more
-    assert (forecast(bench).outlook, forecast(bench).fills_at) == (Outlook.STEADY, None)
+    assert (forecast(bench).trend, forecast(bench).fills_at) == (QuotaTrend.STEADY, None)
 
 
 def test_the_page_shows_all_of_it_and_no_zero_for_what_is_unknown(bench: Bench, client: Client) -> None:

@@ -249,7 +249,7 @@ class KubernetesApi:
         try:
             self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         except OSError as error:
-            raise BackendUnavailable(f"the token cannot be read: {error}") from error
+            raise BackendUnavailable(f"the token can't be read: {error}") from error
         answer: BaseHTTPResponse = self._client.rest_client.pool_manager.request(
             method,
             self._client.configuration.host + path + (f"?{urlencode(query)}" if query else ""),

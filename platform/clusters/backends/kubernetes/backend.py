@@ -52,7 +52,7 @@ _CHECK_S: Final = 2.0
 class KubernetesBackend(ClusterBackend):
     """Pods with a scheduler name of their own, bound by us; whole cards, and parts of cards on HAMi nodes.
 
-    Raises: BackendUnavailable when the connection cannot be opened.
+    Raises: BackendUnavailable when the connection can't be opened.
     """
 
     capabilities = Capabilities(

@@ -61,7 +61,7 @@ def open_client(connection: Mapping[str, str]) -> ApiClient:
         else:
             _token(configuration, connection)
     except (ConfigException, OSError) as error:
-        raise BackendUnavailable(f"the connection cannot be opened: {error}") from error
+        raise BackendUnavailable(f"the connection can't be opened: {error}") from error
     configuration.retries = urllib3.Retry(total=False)
     configuration.connection_pool_maxsize = POOL_SIZE
     client = ApiClient(configuration)

@@ -49,7 +49,7 @@ def shares_of(pod: Json) -> list[CardShare]:
         return []
     shares = [share for container in hami.decode_shares(text) for share in container]
     if len(shares) > asked:
-        raise hami.HamiFormatError(f"{hami.ALLOCATED} names {len(shares)} cards of {asked} asked for")
+        raise hami.HamiFormatError(f"{hami.ALLOCATED} names {len(shares)} GPUs of {asked} requested")
     return shares
 
 

@@ -110,8 +110,8 @@ def check_owned(api: KubernetesApi, namespace: Json, workspace: str) -> Json:
     name = namespace["metadata"]["name"]
     raise ObjectNameTaken(
         NOT_OWNED,
-        f"namespace {name} was there before and is not the workspace's; nothing is made in it. An operator "
-        f"hands it over: allotment namespace adopt {api.cluster} {name}",
+        f"namespace {name} was there before and is not the workspace's; nothing is made in it. A platform "
+        f"admin hands it over: allotment namespace adopt {api.cluster} {name}",
     )
 
 

@@ -65,7 +65,7 @@ def write_owner(api: KubernetesApi, wanted: Owner) -> None:
     except RequestRefused as error:
         if error.status != _CONFLICT:
             raise
-        raise BackendUnavailable("somebody else has just said who runs this cluster") from error
+        raise BackendUnavailable("another platform has just taken ownership of this cluster") from error
 
 
 def remove_owner(api: KubernetesApi) -> None:

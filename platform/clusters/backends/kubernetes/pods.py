@@ -89,7 +89,7 @@ def _cards(devices: tuple[DeviceGrant, ...]) -> dict[str, str]:
         return {MIG_RESOURCE + profile if profile else CARD_RESOURCE: str(len(devices))}
     if len({(grant.cores, grant.memory_mib) for grant in devices}) > 1:
         # The limiter inside the container reads the first card's share for all of them.
-        raise SpecInvalid("every card of one task must be shared to the same part")
+        raise SpecInvalid("every GPU of one task must be shared to the same part")
     first = devices[0]
     return {
         CARD_RESOURCE: str(len(devices)),

@@ -63,7 +63,7 @@ def resize_devices(api: KubernetesApi, ref: TaskRef, devices: Sequence[DeviceGra
 def _step(api: KubernetesApi, pod: Json, target: Amounts) -> PodOutcome:
     held = _held(pod)
     if missing := sorted(target.keys() - held.keys()):
-        return PodOutcome.of_refusal("NOT_ITS_CARD", f"the pod holds no part of card {missing[0]}")
+        return PodOutcome.of_refusal("NOT_ITS_CARD", f"the pod holds no slice of GPU {missing[0]}")
     wish, there = _wish(pod), in_effect(pod, target) == target
     if wish is not None and wish.memory_mib == target:
         return _follow(api, pod, wish, there=there)

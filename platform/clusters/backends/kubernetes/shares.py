@@ -76,7 +76,7 @@ def _lock(api: KubernetesApi, spec: TaskSpec) -> Json:
                     raise
         elif time.monotonic() > deadline:
             pod, since = f"{holder.namespace}/{holder.pod}", f"{holder.taken_at:%H:%M:%S}"
-            raise BackendUnavailable(f"node {spec.node} has handed cards to {pod} since {since}")
+            raise BackendUnavailable(f"node {spec.node} has allocated GPUs to {pod} since {since}")
         else:
             time.sleep(_POLL_S)
 
@@ -148,11 +148,11 @@ def _check_room(api: KubernetesApi, node: Json, wanted: Sequence[DeviceGrant], b
     for grant in wanted:
         card = cards.get(grant.uuid)
         if card is None:
-            raise NoRoom(f"node {name} has no card {grant.uuid}")
+            raise NoRoom(f"node {name} has no GPU {grant.uuid}")
         free_cores, free_memory = card.cores - cores[grant.uuid], card.memory_mib - memory[grant.uuid]
         if grant.cores > free_cores or grant.memory_mib > free_memory:
             raise NoRoom(
-                f"card {grant.uuid} of node {name} has {free_cores} % and {free_memory} MiB left; "
+                f"GPU {grant.uuid} of node {name} has {free_cores} % and {free_memory} MiB left; "
                 f"the pod needs {grant.cores} % and {grant.memory_mib} MiB"
             )
 

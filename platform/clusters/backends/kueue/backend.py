@@ -14,7 +14,7 @@ class KueueBackend(KubernetesBackend):
 
     So parts of cards, placement policies and one holder per card work as elsewhere, and nothing is bound by
     two schedulers. What Kueue counted for a workload stands while it runs, so nothing is resized.
-    Raises: BackendUnavailable when the connection cannot be opened.
+    Raises: BackendUnavailable when the connection can't be opened.
     """
 
     capabilities = replace(KubernetesBackend.capabilities, admits=True, resize=False)

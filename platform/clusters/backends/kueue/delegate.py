@@ -199,7 +199,7 @@ class KueueDelegate:
         try:
             self._api.create_object(object_path(FLAVORS) + "?dryRun=All", body)
         except OutcomeUnknown as error:
-            raise BackendUnavailable(f"Kueue does not answer: {error}") from error
+            raise BackendUnavailable(f"Kueue is unreachable: {error}") from error
 
 
 def _done(call: Callable[[], Any], *, but: int = 0) -> PodOutcome:

@@ -172,7 +172,7 @@ def _device(moment: ClusterState, device_uuid: str) -> SimulatedDevice:
     devices = SimulatedDevice.unscoped.select_related("node")
     device = devices.filter(node__simulation=moment.row, uuid=device_uuid).first()
     if device is None:
-        raise NotFound(f"no card {device_uuid!r} on this cluster")
+        raise NotFound(f"GPU {device_uuid!r} not found on this cluster")
     return device
 
 

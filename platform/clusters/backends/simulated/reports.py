@@ -1,4 +1,4 @@
-"""What agents on the simulated nodes would report beside samples: facts, processes and events of GPUs."""
+"""Reports of agents on the simulated nodes beside samples: facts, processes and events of GPUs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from clusters.backends.simulated.load import LoadCurve
 from clusters.backends.simulated.state import ClusterState, read_state
 from clusters.gpu.batches import (
     AgentReport,
-    Batch,
     DeviceEvent,
     DeviceLink,
     EventKind,
     GpuFacts,
+    MeasureBatch,
     NodeGpuFacts,
     ProcessValues,
 )
@@ -41,7 +41,7 @@ def read_reports(cluster_id: uuid.UUID) -> list[AgentReport]:
         for device in devices:
             if device.stray_mib:
                 processes[device.uuid].append(_stray_process(device))
-        batch = Batch(
+        batch = MeasureBatch(
             node=node,
             at_ms=at_ms,
             processes=tuple(part for device in devices for part in processes[device.uuid]),

@@ -28,7 +28,7 @@ def resize_devices(cluster_id: uuid.UUID, ref: TaskRef, devices: Sequence[Device
         wanted = {grant.uuid: grant.memory_mib for grant in devices}
         if wanted.keys() != {card for card, _, _ in pod.devices} or len(set(wanted.values())) != 1:
             return PodOutcome.of_refusal(
-                "NOT_ITS_CARD", "all cards of the pod are named, with the same amount"
+                "NOT_ITS_CARD", "all GPUs of the pod are named, with the same amount"
             )
         outcome = _step(moment, pod, next(iter(wanted.values())))
         pod.save(update_fields=["devices", "resize_mib", "resize_ms"])
@@ -62,12 +62,12 @@ def _no_room(moment: ClusterState, pod: SimulatedPod, mib: int) -> PodOutcome | 
     """Return why a pod cannot grow, or None."""
     cards = SimulatedDevice.unscoped.filter(node__simulation=moment.row, node__name=pod.node_name)
     if cards.filter(uuid__in=[card for card, _, _ in pod.devices]).exclude(mode=GpuMode.SLICE).exists():
-        return PodOutcome.of_refusal("NOT_ITS_CARD", "a whole card has all of its memory")
+        return PodOutcome.of_refusal("NOT_ITS_CARD", "a whole GPU has all of its memory")
     kubelet = pods.kubelet_of(moment, pod.node_name)
     for grant in pods.at_most(pods.read_grants(pod.devices), pod.resize_mib):
         card = kubelet.cards.get(grant.uuid) if kubelet else None
         if card is None:
-            return PodOutcome.of_refusal("CARD_FULL", f"node {pod.node_name} has no card {grant.uuid}")
+            return PodOutcome.of_refusal("CARD_FULL", f"node {pod.node_name} has no GPU {grant.uuid}")
         free = card.device.memory_mib - card.memory_mib + grant.memory_mib
         if mib > free:
             there = f"card {grant.uuid} of node {pod.node_name} has {free} MiB for it"

@@ -77,5 +77,5 @@ def _answering(row: SimulatedCluster | None) -> SimulatedCluster:
     if row is None:
         raise BackendUnavailable("this simulated cluster has not been built yet")
     if not row.reachable:
-        raise BackendUnavailable("the simulated API server does not answer (simulate api fail)")
+        raise BackendUnavailable("the simulated API server is unreachable (simulate api fail)")
     return row

@@ -59,7 +59,7 @@ class Command(VerbCommand):
         _connection_arguments(add, kind="kubeconfig", unset="")
         add.add_argument("--cell", default="", metavar="NAME", help="required if there are several")
         verbs.add_parser("list", help="list clusters and their last status")
-        for verb, text in (("sync", "read nodes and cards now"), ("remove", "forget it; nothing is stopped")):
+        for verb, text in (("sync", "read nodes and GPUs now"), ("remove", "forget it; nothing is stopped")):
             verbs.add_parser(verb, help=text).add_argument("name", metavar="NAME")
         add.add_argument(
             "--take-over",
@@ -124,7 +124,7 @@ class Command(VerbCommand):
             on = fields["live_resize"] = options["live_resize"] == "on"
             cluster_set(acting_user=user, cluster=cluster, live_resize=on)
             may = "may be changed (experimental)" if on else "is not changed"
-            words.append(f"the memory of running parts of cards {may}")
+            words.append(f"the memory of running GPU slices {may}")
         return fields, f"cluster {cluster.name}: {'; '.join(words)}"
 
     def _sync(self, user: User, options: dict[str, Any]) -> tuple[Any, str]:
@@ -153,7 +153,7 @@ class Command(VerbCommand):
             ],
             "held": hold,
         }
-        held = f"; suspended until somebody resumes them: {_named(restarting)}" if hold else ""
+        held = f"; suspended until a user resumes them: {_named(restarting)}" if hold else ""
         follow = "next: allotment doctor --deep"
         return fields, f"cluster {cluster.name} is managed by this platform{held}; {follow}"
 

@@ -79,7 +79,7 @@ def _cluster(name: str | None) -> Cluster:
         raise CommandError(
             "there are several simulated clusters; choose one with --cluster", returncode=_USAGE
         )
-    which = f"no simulated cluster {name!r}" if name else "there is no simulated cluster"
+    which = f"Simulated cluster {name!r} not found" if name else "No simulated cluster"
     raise CommandError(which, returncode=_USAGE)
 
 

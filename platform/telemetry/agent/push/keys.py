@@ -89,7 +89,7 @@ def _read_secret(file: Path) -> str:
     try:
         secret = file.read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:
-        raise NoKey(f"{file} cannot be read: {error}") from error
+        raise NoKey(f"{file} can't be read: {error}") from error
     if not _is_secret(secret):
         raise NoKey(f"{file} holds no key")
     return secret

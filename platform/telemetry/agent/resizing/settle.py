@@ -128,7 +128,7 @@ def _check(folder: Path, wanted: WantedMemory) -> None:
         raise _Refusal(_NO_REGION, text) from error
     for region in regions:
         if missing := sorted(wanted.memory_mib.keys() - region.limits.keys()):
-            raise Unusable(f"{region.name} knows no card {missing[0]}")
+            raise Unusable(f"{region.name} has no GPU {missing[0]}")
         _check_use(region, wanted)
 
 

@@ -119,7 +119,7 @@ def test_what_is_not_known_is_left_alone(tmp_path: Path, folder: Path, name: str
 def test_one_bad_file_keeps_the_good_one_from_being_written(tmp_path: Path, folder: Path) -> None:
     good = put_region(tmp_path, POD, region(TWO))
     (folder / "z.cache").write_bytes(region({"GPU-x": 1}))
-    with pytest.raises(Unusable, match=r"z\.cache knows no card GPU-a"):
+    with pytest.raises(Unusable, match=r"z\.cache has no GPU GPU-a"):
         write_limits(folder, {"GPU-a": 4096})
     assert limits_mib(good, 2) == [3000, 5000]
 
