@@ -3,7 +3,7 @@
 NVIDIA's device plugin reports a number of GPUs. A card of such a node is a place (`clusters.gpu.named`), and
 the kubelet chooses the GPU for a pod, whereas measurements name the GPU. Here each GPU of the node gets a
 place: first in the order of the driver, and then the one that a pod holds whose processes are on the GPU. It
-stays there until there is such evidence for another place, or until the GPU is gone and a new one has come.
+stays there until there is such evidence for another place, or until the GPU is away and a new one has come.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from clusters.gpu.batches import Batch
+from clusters.gpu.batches import MeasureBatch
 from clusters.gpu.named import counted_profile, is_named_by_node
 from clusters.models import Device
 from telemetry.models import NodeAgent
@@ -29,7 +29,9 @@ class _Place:
     gpu: str
 
 
-def name_counted_gpus(node_id: uuid.UUID, holds: NodeHolds, batches: Sequence[Batch]) -> list[Batch]:
+def name_counted_gpus(
+    node_id: uuid.UUID, holds: NodeHolds, batches: Sequence[MeasureBatch]
+) -> list[MeasureBatch]:
     """Return batches of one node, in order of time, that name cards instead of the GPUs of counted cards.
 
     Notes the GPU of each card where that is new. MIG instances that are counted by profile stay unknown.
@@ -43,7 +45,7 @@ def name_counted_gpus(node_id: uuid.UUID, holds: NodeHolds, batches: Sequence[Ba
         if _is_place(row[1]) and row[1] in holds.cards
     ]
     before = {place.pk: place.gpu for place in places}
-    _seat_gpus(places, _read_order(node_id, batches))
+    _place_gpus(places, _read_order(node_id, batches))
     named = []
     for batch in batches:
         _follow_pods(places, holds, batch)
@@ -58,7 +60,7 @@ def _is_place(uuid: str) -> bool:
     return is_named_by_node(uuid) and not counted_profile(uuid)
 
 
-def _read_order(node_id: uuid.UUID, batches: Iterable[Batch]) -> dict[str, int]:
+def _read_order(node_id: uuid.UUID, batches: Iterable[MeasureBatch]) -> dict[str, int]:
     """Return the GPUs that were measured with their index in the driver, or in the order of the batches."""
     seen = dict.fromkeys(
         device.uuid
@@ -71,7 +73,7 @@ def _read_order(node_id: uuid.UUID, batches: Iterable[Batch]) -> dict[str, int]:
     return {gpu: indexes.get(gpu, number) for number, gpu in enumerate(seen)}
 
 
-def _seat_gpus(places: Sequence[_Place], order: dict[str, int]) -> None:
+def _place_gpus(places: Sequence[_Place], order: dict[str, int]) -> None:
     """Give each new GPU a place: that of its index if nothing is there, else the first empty one.
 
     Where there is none, it takes the place of a GPU that was not measured any more.
@@ -81,15 +83,15 @@ def _seat_gpus(places: Sequence[_Place], order: dict[str, int]) -> None:
         if gpu in taken:
             continue
         empty = [place for place in places if not place.gpu]
-        gone = [place for place in places if place.gpu and place.gpu not in order]
+        removed = [place for place in places if place.gpu and place.gpu not in order]
         free = next((place for place in empty if place.index == index), None) or next(
-            iter([*empty, *gone]), None
+            iter([*empty, *removed]), None
         )
         if free is not None:
             free.gpu = gpu
 
 
-def _follow_pods(places: Sequence[_Place], holds: NodeHolds, batch: Batch) -> None:
+def _follow_pods(places: Sequence[_Place], holds: NodeHolds, batch: MeasureBatch) -> None:
     """Exchange the GPUs of two places where a pod uses a GPU at a place that it does not hold."""
     by_gpu = {place.gpu: place for place in places if place.gpu}
     used: dict[tuple[str, str, str], set[str]] = {}
@@ -114,7 +116,7 @@ def _follow_pods(places: Sequence[_Place], holds: NodeHolds, batch: Batch) -> No
             by_gpu = {place.gpu: place for place in places if place.gpu}
 
 
-def _rename(batch: Batch, names: dict[str, str]) -> Batch:
+def _rename(batch: MeasureBatch, names: dict[str, str]) -> MeasureBatch:
     """Return the batch with cards in the place of GPUs; events keep the GPU that they befell."""
     return replace(
         batch,

@@ -10,7 +10,14 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from clusters.gpu.batches import Batch, DeviceEvent, DeviceValues, EventKind, ProcessValues, SliceValues
+from clusters.gpu.batches import (
+    DeviceEvent,
+    DeviceValues,
+    EventKind,
+    MeasureBatch,
+    ProcessValues,
+    SliceValues,
+)
 from clusters.gpu.named import named_by_node
 from clusters.models import Device
 from foundation.core import clock
@@ -19,7 +26,7 @@ from scheduling.models import Allocation
 from telemetry.models import NodeAgent, Reading, Scope
 from telemetry.series.now import jobs_now, utilisation_now
 from telemetry.sources.adapt import read_samples
-from telemetry.sources.declarations import Origin
+from telemetry.sources.declarations import MeasureOrigin
 from telemetry.sources.directory import load_directory
 from telemetry.sources.merge import Answer, merge_answers
 from telemetry.sources.samples import RawSample
@@ -47,7 +54,7 @@ def store(
     """Store what an agent measured: the use of GPUs by index, and the pods of processes on them."""
     bench.clock.shift(timedelta(seconds=after_s))
     pods = processes or {}
-    batch = Batch(
+    batch = MeasureBatch(
         "node-1",
         to_ms(clock.now()),
         devices=tuple(
@@ -112,15 +119,15 @@ def test_a_replaced_gpu_takes_the_place_of_the_old_one(counted: Bench) -> None:
 
 def test_nodes_that_register_their_gpus_are_left_alone(bench: Bench) -> None:
     known = bench.device(0).uuid
-    batch = Batch("node-1", to_ms(clock.now()), devices=(DeviceValues(known, {"power_w": 9.0}),
+    batch = MeasureBatch("node-1", to_ms(clock.now()), devices=(DeviceValues(known, {"power_w": 9.0}),
                                                          DeviceValues(gpu(1), {"power_w": 9.0})))  # fmt: skip
     assert store_batches(bench.world.cluster.pk, [batch]).unknown_devices == (gpu(1),)
     assert set(seats(bench)) == {""}
 
 
-def scrape(bench: Bench, samples: Sequence[RawSample]) -> list[Batch]:
+def scrape(bench: Bench, samples: Sequence[RawSample]) -> list[MeasureBatch]:
     now_ms = to_ms(clock.now())
-    answer = Answer("dcgm", Origin.DCGM, read_samples(Origin.DCGM, samples), now_ms, 15_000)
+    answer = Answer("dcgm", MeasureOrigin.DCGM, read_samples(MeasureOrigin.DCGM, samples), now_ms, 15_000)
     return merge_answers([answer], load_directory(bench.world.cluster.pk), now_ms=now_ms).batches
 
 
@@ -151,7 +158,7 @@ def test_the_page_of_such_a_gpu_opens_and_names_the_gpu_and_what_befell_it(
 ) -> None:
     store(counted, dict.fromkeys(range(8), 33.0))
     event = DeviceEvent(gpu(2), EventKind.XID, to_ms(clock.now()), 79)
-    store_batches(counted.world.cluster.pk, [Batch("node-1", to_ms(clock.now()), events=(event,))])
+    store_batches(counted.world.cluster.pk, [MeasureBatch("node-1", to_ms(clock.now()), events=(event,))])
     client.force_login(counted.world.platform_admin)
     address = f"/ops/gpus/{counted.device(2).uuid}"
     page = client.get(address).content.decode()

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.test import Client
 
-from clusters.gpu.batches import Batch, ProcessValues, SliceValues
+from clusters.gpu.batches import MeasureBatch, ProcessValues, SliceValues
 from clusters.models import Cluster, Device, Flavor, Node
 from clusters.selectors.shapes import PoolRoom, pool_rooms
 from foundation.core import clock
@@ -77,7 +77,7 @@ def test_slices_are_told_with_use_and_those_above_their_allocation_come_first(be
         parts = tuple(
             SliceValues(bench.device(0).uuid, one, pod_uid=f"uid-{index}") for index, one in enumerate(values)
         )
-        batch = Batch("node-1", to_ms(clock.now()), slices=parts)
+        batch = MeasureBatch("node-1", to_ms(clock.now()), slices=parts)
         assert store_batches(bench.world.cluster.pk, [batch]).stored == len(values)
 
     store(0, {"utilization_percent": 30, "memory_used_mib": 20_000}, {"memory_used_mib": 19_000})
@@ -100,7 +100,7 @@ def test_processes_without_an_allocation_are_told_with_what_they_use(bench: Benc
     silent = ProcessValues(device.uuid, 43, "ghost", {})
     Allocation.unscoped.filter(task__job=bench.whole).update(pod_uid="owner")
     owned = ProcessValues(bench.device(1).uuid, 44, "train", {"memory_used_mib": 1.0}, pod_uid="owner")
-    batch = Batch("node-1", to_ms(START), processes=(stray, silent, owned))
+    batch = MeasureBatch("node-1", to_ms(START), processes=(stray, silent, owned))
     store_batches(bench.world.cluster.pk, [batch])
     found = {one.process.name: (one.device, one.utilization_percent, one.memory_used_mib)
              for one in stray_processes(SYSTEM)}  # fmt: skip
