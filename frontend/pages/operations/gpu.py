@@ -20,6 +20,7 @@ from foundation.core import clock
 from frontend.components import view_models
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.operations.cluster_scope import build_address, find_stale_clusters, ops_frame, scope_of
+from frontend.pages.operations.gpu_events import gpu_event_rows
 from frontend.pages.operations.node_cards import CardView, card_views
 from frontend.pages.operations.overview import DEFAULT_RANGE
 from frontend.pages.operations.summary import job_url
@@ -30,7 +31,7 @@ from frontend.texts import formats
 from scheduling.selectors.holder import DeviceHold, device_holds
 from telemetry.models import NodeAgent
 from telemetry.series import measures_now, slices_now, utilisation_now
-from telemetry.series.agents import gpu_events, gpu_processes, node_agents
+from telemetry.series.agents import gpu_processes, node_agents
 from telemetry.store.times import from_ms, to_ms
 from tenants.models import User
 
@@ -132,7 +133,9 @@ def _context(request: HttpRequest, found: Device) -> dict[str, Any]:
         "measures": _measures(now.values if now else {}, unsupported),
         "holds": _holds(holds, slices_now(who, found.pk)),
         "processes": _processes(who, found, holds),
-        "events": _events(who, found),
+        "events": gpu_event_rows(
+            who, node_id=found.node_id, device_uuid=found.gpu_uuid, most=_EVENTS, names={}
+        ),
         "links": _links(found, facts),
         "instances": [one for one in (agent.devices if agent else ()) if one.get("parent") == found.gpu_uuid],
     }
@@ -218,26 +221,6 @@ def _processes(who: User, found: Device, holds: Sequence[DeviceHold]) -> list[Pr
             )
         )
     return lines
-
-
-def _events(who: User, found: Device) -> list[view_models.StoryRow]:
-    words = {
-        "xid": _("XID error"),
-        "lost": _("GPU lost"),
-        "reset-required": _("Reset required"),
-        "driver-mismatch": _("Driver mismatch"),
-        "enumerated": _("GPUs enumerated"),
-    }
-    rows = gpu_events(who, node_id=found.node_id, device_uuid=found.gpu_uuid)[:_EVENTS]
-    return [
-        view_models.StoryRow(
-            at=from_ms(row.at_ms),
-            text=f"XID {row.code}" if row.kind == "xid" else words.get(row.kind, row.kind),
-            tag=words.get(row.kind, row.kind),
-            tone="done" if row.kind == "enumerated" else "failed",
-        )
-        for row in rows
-    ]
 
 
 def _links(found: Device, reported: dict[str, Any]) -> list[tuple[str, str, str, int]]:

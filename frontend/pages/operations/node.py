@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -29,6 +31,7 @@ from frontend.pages.operations.cluster_scope import (
     remove_null_characters,
     scope_of,
 )
+from frontend.pages.operations.gpu_events import gpu_event_rows
 from frontend.pages.operations.node_cards import card_views, foreign_rows, hold_rows
 from frontend.pages.operations.node_events import event_row, pressure_words
 from frontend.pages.operations.node_list import taint_text
@@ -36,9 +39,10 @@ from frontend.pages.operations.overview import DEFAULT_RANGE
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
-from scheduling.selectors.holder import device_holds, node_holds
+from scheduling.selectors.holder import DeviceHold, device_holds, node_holds
 from scheduling.selectors.holding import NodeHoldEvent, node_events
-from telemetry.series import utilisation_now
+from telemetry.series import CardNow, utilisation_now
+from telemetry.series.agents import node_agents
 from tenants.models import User
 
 _LATEST = 20
@@ -107,12 +111,18 @@ def _context(request: HttpRequest, found: Node) -> dict[str, Any]:
         "state": node_state(found.ready, found.cordoned, found.closed),
         "trouble": _trouble(found),
         "stale_clusters": find_stale_clusters([found.cluster]),
-        "facts": _facts(found, len(allocations)),
+        "facts": [*_facts(found, len(allocations)), *_gpu_facts(who, found, devices, holds, now)],
         "cards": card_views(devices, holds, now),
         "holds": hold_rows(allocations, devices, holds),
         "foreign": foreign_rows(foreign_on_node(viewer=who, node=found), devices),
         "unplaced": found.cards_unplaced,
         "events": _story(who, found),
+        "gpu_events": gpu_event_rows(
+            who,
+            node_id=found.pk,
+            most=_LATEST,
+            names={device.gpu_uuid: f"GPU {device.index}" for device in devices},
+        ),
     }
 
 
@@ -191,6 +201,36 @@ def _facts(found: Node, pods: int) -> list[tuple[str, str]]:
             str(pods) if found.pods is None else _of(str(pods + found.pods_foreign), str(found.pods)),
         ),
         *_foreign_facts(found),
+    ]
+
+
+def _gpu_facts(
+    who: User,
+    found: Node,
+    devices: Sequence[Device],
+    holds: Mapping[uuid.UUID, Sequence[DeviceHold]],
+    now: Mapping[uuid.UUID, CardNow],
+) -> list[tuple[str, str]]:
+    """What the GPUs of the node are and do together; a dash for what is not measured."""
+    if not devices:
+        return []
+    agent = node_agents(who).filter(node=found).first()
+    known = [(device, now[device.pk]) for device in devices if device.pk in now]
+    slices = sum(not hold.exclusive for device in devices for hold in holds.get(device.pk, ()))
+    instances = sum(bool(row.get("parent")) for row in agent.devices) if agent else 0
+    memory = labels.compute_percent(
+        sum(read.memory_used_mib for _device, read in known),
+        sum(device.memory_mib for device, _read in known),
+    )
+    use = labels.compute_percent(sum(read.utilisation_percent for _device, read in known), 100 * len(known))
+    modes = sorted({labels.mode_word(device.mode) for device in devices})
+    return [
+        (_("Allocation mode"), ", ".join(modes)),
+        (_("GPU utilization"), formats.format_percent(use, 1)),
+        (_("GPU memory used"), formats.format_percent(memory, 1)),
+        (_("GPU slices"), str(slices)),
+        *([(_("MIG instances"), str(instances))] if instances else []),
+        (_("Driver"), (agent.driver if agent else "") or formats.MISSING),
     ]
 
 

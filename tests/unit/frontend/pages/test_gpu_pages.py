@@ -141,3 +141,28 @@ def test_queries_do_not_grow_with_gpus(there: World, operator: Client) -> None:
 
 def test_the_page_of_a_node_leads_to_its_gpus(there: World, operator: Client) -> None:
     assert f'href="/ops/gpus/{device(there).uuid}"' in page(operator, "/ops/nodes/node-1")
+
+
+def test_the_page_of_a_node_tells_what_its_gpus_are_do_and_suffered(there: World, operator: Client) -> None:
+    def facts() -> dict[str, str]:
+        html = page(operator, "/ops/nodes/node-1").partition("node-facts")[2].partition("</section>")[0]
+        return dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]*)</dd>", html))
+
+    assert (facts()["GPU utilization"], facts()["GPU memory used"], facts()["Driver"]) == ("–", "–", "–")
+    assert facts()["GPU slices"] == "0"
+    for index, use in ((0, 80.0), (1, 20.0)):
+        read(device(there, index), use=use)
+    Reading.unscoped.update(memory_used_mib=device(there).memory_mib // 2)
+    node = there.nodes[0]
+    NodeAgent.unscoped.create(node=node, seen_at=clock.now(), driver="570.1")
+    for code in (94, 79, 999):
+        GpuEvent.unscoped.create(
+            cluster_id=node.cluster_id, node_id=node.pk, device_uuid=device(there, 1).uuid, kind="xid",
+            code=code, at_ms=to_ms(clock.now()) - code,
+        )  # fmt: skip
+    found = facts()
+    assert (found["GPU utilization"], found["GPU memory used"]) == ("50.0 %", "50.0 %")
+    assert (found["Driver"], found["Allocation mode"]) == ("570.1", "whole GPUs")
+    html = page(operator, "/ops/nodes/node-1")
+    for text in ("GPU 1 · XID 94: GPU memory error (ECC), contained", "XID 79: hardware error", "XID 999<"):
+        assert text in html, text
