@@ -211,7 +211,7 @@ def _gpu_facts(
     holds: Mapping[uuid.UUID, Sequence[DeviceHold]],
     now: Mapping[uuid.UUID, CardNow],
 ) -> list[tuple[str, str]]:
-    """What the GPUs of the node are and do together; a dash for what is not measured."""
+    """Return what the GPUs of the node are and do together; a dash for what is not measured."""
     if not devices:
         return []
     agent = node_agents(who).filter(node=found).first()
