@@ -15,9 +15,8 @@ from scheduling.engine.builtin import resolve_config
 from scheduling.engine.model import Flavor, Node, PlacementRules, Request
 from scheduling.engine.placement.capacity import count_slots
 from scheduling.engine.placement.index.workload import TaskWorkload
-from scheduling.engine.placement.matrix import ScoreMatrix, can_use_matrix
-from scheduling.engine.placement.placer import Placer, TaskPlacement
-from scheduling.engine.placement.scores.devices import slices_of
+from scheduling.engine.placement.matrix import ScoreMatrix
+from scheduling.engine.placement.placer import Placer, TaskPlacement, describe_placement
 from scheduling.engine.session.config import EngineConfig
 from scheduling.engine.state.fleet import Fleet
 from scheduling.engine.state.task_shape import TaskShape, resolve_shape
@@ -78,7 +77,9 @@ class PlacementStream:
         tasks = {request: resolve_shape(request, rules, self._flavor) for request in dict.fromkeys(listed)}
         if self._matrix is not None:
             self._matrix.add_shapes(
-                (task, self._flavor) for task in tasks.values() if self._uses_matrix(task)
+                (task, self._flavor)
+                for task in tasks.values()
+                if self._placer.can_use_matrix(task, self._flavor)
             )
         known = {request: self._prepare(task) for request, task in tasks.items()}
         return [known[request] for request in listed]
@@ -103,7 +104,9 @@ class PlacementStream:
         self, prepared: PreparedRequest, place: RowAndCards | TaskPlacement
     ) -> TaskPlacement:
         """Return the whole placement of a prepared request."""
-        return place if isinstance(place, TaskPlacement) else self._to_placement(prepared.task, *place)
+        if isinstance(place, TaskPlacement):
+            return place
+        return describe_placement(self._fleet, prepared.task, *place)
 
     def place_randomly(self, prepared: PreparedRequest, draw: int) -> TaskPlacement | None:
         """Place a task on a random feasible node, and a slice on a random card; `draw` is a large random
@@ -119,7 +122,7 @@ class PlacementStream:
         fitting = np.flatnonzero(board.question.fitting(slice(row, row + 1))[0]).tolist()
         first = draw % max(1, len(fitting) - task.cards + 1) if task.cards and not task.whole else 0
         columns = tuple(fitting[first : first + task.cards])
-        return self._add_usage(task, self._to_placement(task, row, columns))
+        return self._add_usage(task, describe_placement(self._fleet, task, row, columns))
 
     def learn_workload(self, workload: TaskWorkload) -> None:
         """Let a learning policy learn from the workload and the present fleet; score again if that changes
@@ -128,11 +131,8 @@ class PlacementStream:
         if self._flavor.policy not in self._placer.rule.learning_policies:
             return
         self.record_placements()
-        before = self._placer.grid_score(self._flavor.policy)
         self._placer.learn_workload(workload)
-        score = self._placer.grid_score(self._flavor.policy)
-        if self._matrix is not None and score is not None and score != before:
-            self._matrix.rescore_all(score)
+        self._matrix = self._placer.find_matrix(self._flavor.policy)
 
     def release_task(self, prepared: PreparedRequest, placement: TaskPlacement) -> None:
         """Release the placement of a task."""
@@ -151,12 +151,9 @@ class PlacementStream:
         return int(count_slots(board.question)[board.feasible_rows()].sum())
 
     def _prepare(self, task: TaskShape) -> PreparedRequest:
-        if self._matrix is None or not self._uses_matrix(task):
+        if self._matrix is None or not self._placer.can_use_matrix(task, self._flavor):
             return PreparedRequest(task, None)
         return PreparedRequest(task, self._matrix.ensure_shape(task, self._flavor))
-
-    def _uses_matrix(self, task: TaskShape) -> bool:
-        return can_use_matrix(task, self._fleet) and self._placer.uses_grid_score(task, self._flavor)
 
     def _place_by_board(self, task: TaskShape) -> TaskPlacement | None:
         self.record_placements()
@@ -171,8 +168,3 @@ class PlacementStream:
             ),
         )
         return placement
-
-    def _to_placement(self, task: TaskShape, row: int, columns: tuple[int, ...]) -> TaskPlacement:
-        return TaskPlacement(
-            row, self._fleet.nodes[row].id, slices_of(self._fleet, task, row, columns), columns
-        )

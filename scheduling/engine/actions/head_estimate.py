@@ -34,7 +34,7 @@ def compute_borrow_level(tree: Tree, leaf: str, usage: Mapping[FlavorResource, i
 
 def estimate_head(session: Session, tree: Tree, queue: Queue, job: Job) -> HeadEstimate:
     """Return the estimate of a job that gets the first flavor of each resource group."""
-    usage, leaf = _first_choice(session, queue, job), queue.quota_node
+    usage, leaf = first_choice(session, queue, job), queue.quota_node
     level = compute_borrow_level(tree, leaf, usage)
     return HeadEstimate(job=job, leaf=leaf, queue=queue.id, usage=usage, borrow_level=level)
 
@@ -69,7 +69,7 @@ class OwnQuotaFit:
         return self._fits(job, self._now)
 
     def _fits(self, job: Job, free_amounts: dict[FlavorResource, float]) -> bool:
-        usage = _first_choice(self._session, self._queue, job)
+        usage = first_choice(self._session, self._queue, job)
         for key, amount in usage.items():
             if key not in free_amounts:
                 self._now[key] = self._max[key] = self._free_amount(key)
@@ -83,7 +83,8 @@ class OwnQuotaFit:
         return UNLIMITED if free_amount is None else free_amount
 
 
-def _first_choice(session: Session, queue: Queue, job: Job) -> FlavorUsage:
+def first_choice(session: Session, queue: Queue, job: Job) -> FlavorUsage:
+    """Return the usage of a job that gets the first flavor of each resource group."""
     known, key = session.first_choice, (queue.id, session.equivalence.request_class_of(job))
     if key not in known:
         known[key] = _compute_first_choice(session, queue, job)

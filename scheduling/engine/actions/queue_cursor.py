@@ -243,7 +243,8 @@ class QueueCursor:
     def _advance(self) -> None:
         while (following := self._pop_next()) is not None:
             place, job = following
-            if any(job.id in those for those in self._without_turn()):
+            outcomes, allocated, hidden = self._without_turn()
+            if job.id in outcomes or job.id in allocated or job.id in hidden:
                 continue
             answer = self._find_precluded(job)
             if answer is None:
@@ -318,7 +319,7 @@ class QueueCursor:
         self._session.counters["skipped_as_equivalent"] += len(answers)
         self._session.record_outcomes(answers)
 
-    def _without_turn(self) -> tuple[Set[str], ...]:
+    def _without_turn(self) -> tuple[Set[str], Set[str], Set[str]]:
         """Return the sets of jobs that are not evaluated: those with an outcome, and those with terminating
         tasks."""
         session = self._session

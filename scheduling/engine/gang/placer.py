@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 
@@ -104,6 +105,7 @@ class _GangPlacement:
         self._placed_by_role: Counter[str] = Counter()
         self._area_search = AreaSearch(snapshot, placer, job, self._tasks)
         self._refusal: Refusal | None = None
+        self._among = partial(prefer_own_queue, snapshot, queue)
 
     def new_allocations(self) -> tuple[Allocation, ...]:
         """Return the allocations of this attempt by role and index."""
@@ -308,22 +310,13 @@ class _GangPlacement:
         """Place one task and return its row; the answer is None if no row takes it."""
         index = self._placed_by_role[entry.role.name]
         for rows in area.row_masks():
-            placement = self._placer.find_placement(entry.task, entry.flavor, rows, self._prefer_own_queue)
+            placement = self._placer.find_placement(entry.task, entry.flavor, rows, self._among)
             if placement is not None:
                 self._allocate(
                     entry.build_allocation(self._queue, self._job, placement, entry.free_indices[index])
                 )
                 return placement.row
         return None
-
-    def _prefer_own_queue(self, equals: Ints) -> int:
-        """Return, of equally good rows, the one with the largest share of tasks of the job's queue; the first
-        of equals."""
-        rows, fleet = equals[:MAX_EQUALS_SEEN], self._snapshot.fleet
-        if not fleet.used_pods[rows].any():
-            return int(rows[0])
-        own = [self._snapshot.count_tasks_on(fleet.nodes[row].id, self._queue.id) for row in rows.tolist()]
-        return int(rows[np.argmax(own / np.maximum(1, fleet.used_pods[rows]))])
 
     def _allocate(self, allocation: Allocation) -> None:
         self._statement.allocate(allocation)
@@ -338,6 +331,16 @@ class _GangPlacement:
         for allocation in self._placed[mark[1] :]:
             self._placed_by_role[allocation.role] -= 1
         del self._placed[mark[1] :]
+
+
+def prefer_own_queue(snapshot: Snapshot, queue: Queue, equals: Ints) -> int:
+    """Return, of equally good rows, the one with the largest share of tasks of a queue; the first of
+    equals."""
+    rows, fleet = equals[:MAX_EQUALS_SEEN], snapshot.fleet
+    if not fleet.used_pods[rows].any():
+        return int(rows[0])
+    own = [snapshot.count_tasks_on(fleet.nodes[row].id, queue.id) for row in rows.tolist()]
+    return int(rows[np.argmax(own / np.maximum(1, fleet.used_pods[rows]))])
 
 
 def _only_free_role(job: Job) -> Role | None:

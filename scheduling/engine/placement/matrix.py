@@ -3,14 +3,13 @@
 Rows of the matrix are shapes, columns are nodes in (rank, id) order, so the first maximum of a row is the
 best node with its tie rule. A placement changes one node; its column is then scored again for all shapes in
 one call. Nodes of one type with equal free amounts share a *state*, for which the column is computed once; so
-is the step from a state to the next by a placement of a shape. This pays where many shapes alternate, as in a
-packing run; a board serves few shapes and any veto. Placements are recorded in the fleet when it is read
-(`record_placements`), because many at once are recorded much faster than one at a time.
+is the step from a state to the next by a placement of a shape. This pays where many tasks of many shapes are
+placed one after the other, in a packing run or in a cycle; a board serves few tasks and any veto.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 
 import numpy as np
@@ -18,24 +17,28 @@ import numpy as np
 from scheduling.engine.model import Flavor, GpuMode
 from scheduling.engine.placement.filters.vetoes import VETOES
 from scheduling.engine.placement.index.grid import GridScore, Numbers, tables_for
-from scheduling.engine.placement.index.limits import ScoreLimits
+from scheduling.engine.placement.index.limits import LEAST, ScoreLimits
 from scheduling.engine.placement.index.node_types import capacity_codes
 from scheduling.engine.placement.index.protocols import Veto
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relevance import select_relevant
 from scheduling.engine.placement.scores.devices import CardPicker
-from scheduling.engine.placement.states import State, States
-from scheduling.engine.state.fleet import ALL_ROWS, Bools, CardUsages, Fleet
+from scheduling.engine.placement.states import State, States, Step
+from scheduling.engine.state.fleet import ALL_ROWS, Bools, CardUsages, Fleet, Ints
 from scheduling.engine.state.task_shape import TaskShape
 
 # The passing vetoes that a column applies. The engine's others concern requests that `can_use_matrix`
 # excludes.
-APPLIED = ("cpu", "memory", "card-cores", "card-memory")
+APPLIED = ("pods", "cpu", "memory", "card-cores", "card-memory")
 # The fields that a shape may set; every other one must have its default.
 USUAL = (
     "flavor", "policy", "cpu", "memory", "cards", "mode", "cores", "card_memory", "models", "whole",
     "node_name", "selector", "affinity", "tolerations", "aligned", "best_effort", "preferences",
 )  # fmt: skip
+# One shape in this many is cheaper to score by itself than together with all others.
+FEW = 4
+# The free memory of a node that takes no more tasks: too little even for a shape that asks for none.
+NO_ROOM = LEAST - 1
 _UNUSUAL = tuple((entry.name, entry.default) for entry in fields(TaskShape) if entry.name not in USUAL)
 
 
@@ -55,6 +58,10 @@ class ScoreMatrix:
 
     A shape lives as long as the matrix. Shapes that are known in advance should be added together
     (`add_shapes`), because each new one makes the matrix drop its states.
+
+    There are two ways to place tasks. `place_task` records them in the fleet when it is read
+    (`record_placements`), because many at once are recorded much faster than one at a time. Where the fleet
+    must follow at once, `choose_cards` is called before it does and `follow_placement` after.
     """
 
     def __init__(self, fleet: Fleet, score: GridScore, vetoes: Sequence[Veto], picker: CardPicker) -> None:
@@ -73,22 +80,30 @@ class ScoreMatrix:
         self._asked: list[tuple[Question, Bools]] = []
         self._base = capacity_codes(fleet)
         self._held: list[tuple[int, int, CardUsages]] = []
-        self._free: list[int] = fleet.memory_free.tolist()
+        self._next: tuple[int, Step] | None = None
+        self._read_free_amounts()
         self._seen, self._revised, self._epoch = len(fleet.changed_rows), len(fleet.revised_rows), fleet.epoch
         self._tabulate()
 
     def __len__(self) -> int:
         return len(self._index)
 
+    def __contains__(self, task: TaskShape) -> bool:
+        return task in self._index
+
     def add_shapes(self, asked: Iterable[tuple[TaskShape, Flavor]]) -> None:
         """Add all shapes that are not known yet, and score them together."""
         fresh = [pair for pair in dict(asked).items() if pair[0] not in self._index]
         self.record_placements()
-        for task, flavor in fresh:
-            self._add(task, flavor)
-        if fresh:
-            self._tabulate()
+        added = [self._add(task, flavor) for task, flavor in fresh]
+        if not added:
+            return
+        self._tabulate()
+        if FEW * len(added) > len(self._index):
             self._rescore_all()
+        else:
+            for shape in added:
+                self._fill(shape)
 
     def ensure_shape(self, task: TaskShape, flavor: Flavor) -> int:
         """Return the row of a shape; an unknown one is added."""
@@ -100,8 +115,11 @@ class ScoreMatrix:
             self._fill(known)
         return known
 
-    def find_best_node(self, shape: int) -> int | None:
-        """Return the node with the highest score, the first of equals; None if the shape fits nowhere."""
+    def find_best_node(self, shape: int, among: Callable[[Ints], int] | None = None) -> int | None:
+        """Return the node with the highest score; None if the shape fits nowhere.
+
+        `among` chooses between equally good nodes; without it the first is taken.
+        """
         fleet = self.fleet
         if self._seen != len(fleet.changed_rows) or self._epoch != fleet.epoch:
             self.record_placements()
@@ -109,7 +127,13 @@ class ScoreMatrix:
         if not len(scores):
             return None
         node = int(scores.argmax())
-        return node if scores.item(node) != self.infeasible else None
+        best = scores.item(node)
+        if best == self.infeasible:
+            return None
+        if among is None:
+            return node
+        equals = np.flatnonzero(scores == best)
+        return node if len(equals) == 1 else among(equals)
 
     def scores_of(self, shape: int) -> Numbers:
         """Return the scores of a shape on all nodes, `infeasible` where it does not fit. `[nodes]`."""
@@ -121,12 +145,29 @@ class ScoreMatrix:
 
         The fleet knows of it after `record_placements`.
         """
-        state = self._states[node] or self._find(node)
-        columns, parts, after = self._known.take_step(state, shape)
+        columns, parts, after = self._known.take_step(self._states[node] or self._find(node), shape)
         self._held.append((node, shape, parts))
-        self._free[node] -= self._memory[shape]
+        self._take(node, shape)
         self._write(node, after)
         return columns
+
+    def choose_cards(self, shape: int, node: int) -> tuple[int, ...]:
+        """Return the columns of the cards that a task of a shape gets on a node that fits."""
+        step = self._known.take_step(self._states[node] or self._find(node), shape)
+        self._next = node, step
+        return step[0]
+
+    def follow_placement(self, shape: int) -> None:
+        """Follow the fleet, to which the task was added for which `choose_cards` was called last."""
+        fleet = self.fleet
+        if self._next is None or self._epoch != fleet.epoch:
+            return
+        node, (_, _, after) = self._next
+        # Otherwise more has changed, and every changed node is scored again when the matrix is read.
+        if fleet.changed_rows[self._seen :] == [node]:
+            self._seen += 1
+            self._take(node, shape)
+            self._write(node, after)
 
     def record_placements(self) -> None:
         """Record placements in the fleet, and score nodes again that others changed meanwhile."""
@@ -142,11 +183,13 @@ class ScoreMatrix:
         self._seen = len(fleet.changed_rows)
         for node in sorted(set(changed)):
             state = self._find(node)
-            self._free[node] = fleet.memory_free.item(node)
+            self._free[node] = self._free_memory(node)
             self._write(node, state)
 
-    def rescore_all(self, score: GridScore) -> None:
-        """Score everything again by another score of the same kind."""
+    def replace_score(self, score: GridScore) -> None:
+        """Score everything again if this is another score than before; it is of the same kind."""
+        if score == self._score:
+            return
         self.record_placements()
         self._score = score
         self._known.replace_score(score)
@@ -201,7 +244,7 @@ class ScoreMatrix:
         """Score one shape on all nodes."""
         question, lasting = self._asked[shape]
         feasible = lasting.copy()
-        for veto in self._passing:
+        for veto in select_relevant(self._passing, question):
             feasible &= veto.allows(question, ALL_ROWS)
         row = self._rows[shape]
         row[:] = self._bounds[0]
@@ -219,9 +262,30 @@ class ScoreMatrix:
         limit = self._limits.limits_for(state.base, self._free[node])
         np.minimum(state.scores, limit, out=self._at[node])
 
+    def _take(self, node: int, shape: int) -> None:
+        """Take what a placed task leaves no more: memory, and one of the tasks that the node may have."""
+        self._free[node] -= self._memory[shape]
+        if self._slots is not None:
+            self._slots[node] -= 1
+            if self._slots[node] < 1:
+                self._free[node] = NO_ROOM
+
+    def _free_memory(self, node: int) -> int:
+        """Return the free memory of a node, `NO_ROOM` if it takes no more tasks whatever they ask for."""
+        fleet = self.fleet
+        if self._slots is not None and fleet.pods is not None:
+            self._slots[node] = fleet.pods.item(node) - fleet.used_pods.item(node)
+            if self._slots[node] < 1:
+                return NO_ROOM
+        return fleet.memory_free.item(node)
+
+    def _read_free_amounts(self) -> None:
+        self._slots: list[int] | None = None if self.fleet.pods is None else [0] * len(self.fleet)
+        self._free = [self._free_memory(node) for node in range(len(self.fleet))]
+
     def _write_all(self, states: list[State]) -> None:
         self._states[:] = states
-        self._free = self.fleet.memory_free.tolist()
+        self._read_free_amounts()
         if states:
             left = zip(states, self._free, strict=True)
             limits = np.array([self._limits.limits_for(state.base, memory) for state, memory in left])
@@ -232,4 +296,4 @@ def can_use_matrix(task: TaskShape, fleet: Fleet) -> bool:
     """Return whether a column can serve the shape: CPU, memory, whole cards and slices, nothing else."""
     if task.mode is GpuMode.MIG or any(getattr(task, name) != plain for name, plain in _UNUSUAL):
         return False
-    return fleet.pods is None and fleet.zones is None and not fleet.pod_index.version
+    return fleet.zones is None and not fleet.pod_index.version

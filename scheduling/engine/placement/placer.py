@@ -13,7 +13,7 @@ from scheduling.engine.placement.index.protocols import DevicePicker, Score, Vet
 from scheduling.engine.placement.index.question import Question
 from scheduling.engine.placement.index.relevance import Selective
 from scheduling.engine.placement.index.workload import TaskWorkload
-from scheduling.engine.placement.matrix import ScoreMatrix, can_apply_vetoes
+from scheduling.engine.placement.matrix import ScoreMatrix, can_apply_vetoes, can_use_matrix
 from scheduling.engine.placement.scores.alignment import narrow_to_aligned
 from scheduling.engine.placement.scores.devices import CardPicker, slices_of
 from scheduling.engine.state.fleet import Bools, Fleet, Ints
@@ -66,6 +66,7 @@ class Placer:
         self._known = dict(rule.policies)
         self._scores_by_policy: dict[str, tuple[tuple[Score, int], ...]] = {}
         self._boards: dict[TaskShape, ScoreBoard] = {}
+        self._matrices: dict[str, ScoreMatrix] = {}
         self._selective = {
             name: tuple(score for score, _ in scores if isinstance(score, Selective))
             for name, scores in rule.policies
@@ -110,15 +111,13 @@ class Placer:
             return None
         question, zones = narrow_to_aligned(board.question, row)
         columns = board.choose_cards(row, self.rule.devices, question)
-        return TaskPlacement(
-            row, self.fleet.nodes[row].id, slices_of(self.fleet, task, row, columns), columns, zones
-        )
+        return describe_placement(self.fleet, task, row, columns, zones)
 
     def find_matrix(self, policy: str) -> ScoreMatrix | None:
         """Return the score matrix of a policy over the fleet, or None if only boards can serve it.
 
         A matrix needs one grid score besides preferences, vetoes that it knows, and a picker that reads cards
-        alone. It serves the shapes for which `uses_grid_score` is true.
+        alone. It serves the shapes for which `can_use_matrix` is true.
 
         Raises:
             ConfigError: when the policy is not configured.
@@ -126,7 +125,20 @@ class Placer:
         score, picker = self.grid_score(policy), self.rule.devices
         if score is None or not can_apply_vetoes(self.rule.vetoes) or not isinstance(picker, CardPicker):
             return None
-        return ScoreMatrix(self.fleet, score, self.rule.vetoes, picker)
+        matrix = self._matrices.get(policy)
+        if matrix is None:
+            matrix = self._matrices[policy] = ScoreMatrix(self.fleet, score, self.rule.vetoes, picker)
+        matrix.replace_score(score)
+        return matrix
+
+    def drop_matrix(self, policy: str) -> None:
+        """Drop the score matrix of a policy with all its shapes."""
+        self._matrices.pop(policy, None)
+
+    def can_use_matrix(self, task: TaskShape, flavor: Flavor) -> bool:
+        """Return whether the matrix of a shape's policy, if there is one, gives the placements of its
+        board."""
+        return can_use_matrix(task, self.fleet) and self._uses_grid_score(task, flavor)
 
     def grid_score(self, policy: str) -> GridScore | None:
         """Return the learnt grid score of a policy that serves all shapes; None if there are several."""
@@ -136,7 +148,7 @@ class Placer:
         always = [score for score, _ in scores if not isinstance(score, Selective)]
         return always[0] if len(always) == 1 and isinstance(always[0], GridScore) else None
 
-    def uses_grid_score(self, task: TaskShape, flavor: Flavor) -> bool:
+    def _uses_grid_score(self, task: TaskShape, flavor: Flavor) -> bool:
         """Return whether the policy's grid score alone decides about a shape."""
         fleet, selective = self.fleet, self._selective.get(task.policy)
         if not selective:
@@ -181,6 +193,13 @@ class Placer:
                 self._known[policy], self.workload, self.fleet
             )
         return scores
+
+
+def describe_placement(
+    fleet: Fleet, task: TaskShape, row: int, columns: tuple[int, ...], zones: tuple[ZoneShare, ...] = ()
+) -> TaskPlacement:
+    """Return the whole placement of a task on a row, with the cards in these columns."""
+    return TaskPlacement(row, fleet.nodes[row].id, slices_of(fleet, task, row, columns), columns, zones)
 
 
 def placer_for(fleet: Fleet, rule: PlacementRule) -> Placer:

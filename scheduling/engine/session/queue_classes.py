@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Hashable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduling.engine.model import Instant, Job, JobState
 from scheduling.engine.session.equivalence import EquivalenceClasses
@@ -17,8 +17,7 @@ from scheduling.engine.state.pending_jobs import JobKey, PendingEntry, PendingQu
 from scheduling.engine.state.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class ClassKey:
+class ClassKey(NamedTuple):
     """The properties that the jobs of a group share: user, equivalence class, and the end of their
     backoff."""
 

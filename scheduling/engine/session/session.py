@@ -35,6 +35,7 @@ from scheduling.engine.session.queue_classes import QueueClasses, class_index_of
 from scheduling.engine.session.user_allowances import UserAllowances
 from scheduling.engine.state.pending_jobs import JobKey, PendingQueue
 from scheduling.engine.state.snapshot import Snapshot
+from scheduling.engine.state.task_shape import TaskShape
 
 PREEMPTORS_FIRST: Order = Preempting()
 T = TypeVar("T")
@@ -84,6 +85,12 @@ class Session:
         self.smallest_usages: MemoTable[list[tuple[str, FlavorUsage]]] = _table(
             snapshot.limits_memo, "least", self.equivalence
         )
+        # What the only task of a job of each class gets of the first flavors of its queue; its shape by
+        # flavor.
+        self.direct_choices: MemoTable[Any] = _table(
+            snapshot.memo, "direct", self.equivalence, self.tools.rule
+        )
+        self.task_shapes: MemoTable[TaskShape] = _table(snapshot.memo, "shapes", self.equivalence)
         self.users = UserUsageTable(snapshot, config.user_shares, now)
         self.allowances = UserAllowances(snapshot, now)
         self._cycle_key = candidate_key(self.tools.cycle_order)

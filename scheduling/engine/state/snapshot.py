@@ -145,6 +145,12 @@ class Snapshot:
         return self._ledger.quota
 
     @property
+    def future_quota(self) -> QuotaTree[FlavorResource]:
+        """The quota tree of the future view, which is the present one while that view is not open."""
+        open_view = self._future if self._future_depth else None
+        return (open_view or self._present).quota
+
+    @property
     def allocations(self) -> dict[str, Allocation]:
         """The allocations by id."""
         return self._ledger.allocations
@@ -251,6 +257,9 @@ class Snapshot:
             self._close_future(committed=committed)
         if not committed:
             self._undo(mark)
+        elif self._depth == 1:
+            # It lacks what was changed while it was not open.
+            self._future = None
         self._depth -= 1
         if self._future_depth and self._depth == self._future_depth:
             self._other_ledger.replay_steps(self._ledger.log[mark:], logged=True)

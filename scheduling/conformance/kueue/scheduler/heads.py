@@ -106,7 +106,6 @@ class HeadProcessor(JobProcessor):
         return outcome
 
     def _start(self, entry: NominatedJob) -> JobOutcome:
-        before = self.recorder.compute_borrowed(entry.queue)
         with self._snapshot.statement() as statement:
             for key in entry.replaced:
                 statement.release(key)
@@ -115,7 +114,7 @@ class HeadProcessor(JobProcessor):
                 return self.recorder.refuse_job(entry, placed, Verdict.OVERTAKEN)
             statement.commit()
             self._awaited_releases.record_start(placed, entry.previous)
-            return self.recorder.admit_job(entry, placed, before)
+            return self.recorder.admit_job(entry, placed)
 
     def _placed(self, statement: Statement, entry: NominatedJob) -> tuple[Allocation, ...] | Refusal:
         """Return the entry's allocations: its domains are those of the nomination, nodes are chosen anew."""

@@ -112,11 +112,15 @@ class AdmissionRound:
             decided = len(self._session.decisions)
             estimate = iterator_of_heads.pop_next()
             self._process(cursors[estimate.queue], estimate.job)
+            # With the first eviction of a cycle the usage after all terminations gets a tree of its own.
+            iterator_of_heads.tree = self._session.snapshot.future_quota
             if self._session.planned_moves is not None:
                 self._session.counters["unheard"] += sum(
                     cursor.head is not None for cursor in cursors.values()
                 )
                 return
+            if not iterator_of_heads:
+                self._start_run(cursors[estimate.queue])
             if len(self._session.decisions) == decided != full_at:
                 full_at = decided
                 if self._is_over(cursors):
@@ -187,10 +191,22 @@ class AdmissionRound:
 
     def _process(self, cursor: QueueCursor, job: Job) -> None:
         """Evaluate and process a head."""
-        outcome = find_lasting_refusal(self._session, cursor.queue, job)
-        self.advance_cursor(
-            cursor, self._processor.process_job(cursor.queue, job) if outcome is None else outcome
-        )
+        outcome = self._processor.start_directly(cursor.queue, job)
+        if outcome is None:
+            outcome = find_lasting_refusal(self._session, cursor.queue, job)
+        if outcome is None:
+            outcome = self._processor.process_job(cursor.queue, job)
+        self.advance_cursor(cursor, outcome)
+
+    def _start_run(self, cursor: QueueCursor) -> None:
+        """Start the next jobs of the only queue that has any, as long as they need no evaluation: inside the
+        queue's own quota no other job would come first."""
+        while cursor.head is not None:
+            self._session.check_deadline()
+            outcome = self._processor.start_directly(cursor.queue, cursor.head)
+            if outcome is None:
+                return
+            self.advance_cursor(cursor, outcome)
 
     def find_precluded(self, queue: Queue, job: Job) -> JobOutcome | None:
         """Return the outcome of a job that cannot start whichever jobs come before it; None if that is not

@@ -80,6 +80,8 @@ class Backfill:
     def find_conflict(self, nominated: NominatedJob) -> Refusal | None:
         """Return why a job that fits, and whose tasks are placed already, must leave its capacity to a
         reservation."""
+        if not self._waiting:
+            return None
         bound = [name for name, waiting in self._waiting.items() if self._may_bind(waiting, nominated)]
         self._compute_reservations(bound, nominated)
         for name in sorted(bound):
@@ -98,6 +100,8 @@ class Backfill:
 
     def record_placements(self, places: Iterable[Allocation]) -> None:
         """Subtract what was placed or claimed from what reservations leave to others."""
+        if not self._reservations:
+            return
         held = tuple(places)
         usage = sum_charges(charge for task in held for charge in task.charges)
         for reservation in self._reservations.values():

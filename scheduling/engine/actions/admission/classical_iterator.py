@@ -18,10 +18,13 @@ from scheduling.engine.order.protocols import Candidate, Order
 
 
 class ClassicalIterator:
-    """The heads of one cycle over one quota tree, at most one for each leaf."""
+    """The heads of one cycle over one quota tree, at most one for each leaf.
+
+    `tree` may be replaced by one of the same nodes, limits and usage.
+    """
 
     def __init__(self, tree: Tree, chain: Sequence[Order], heads: Iterable[HeadEstimate]) -> None:
-        self._tree = tree
+        self.tree = tree
         self._key = candidate_key(chain)
         self._heads: dict[str, HeadEstimate] = {}
         self._turns: Counter[tuple[int, str]] = Counter()
@@ -62,7 +65,7 @@ class ClassicalIterator:
                 return self._heads.pop(leaf)
 
     def _place(self, head: HeadEstimate) -> None:
-        level = compute_borrow_level(self._tree, head.leaf, head.usage)
+        level = compute_borrow_level(self.tree, head.leaf, head.usage)
         place = (level, self._turns[level, head.leaf], *self._key(Candidate(head.job, level)))
         if self._places.get(head.leaf) != place:
             self._places[head.leaf] = place
@@ -71,5 +74,5 @@ class ClassicalIterator:
     def _part_of(self, leaf: str) -> str:
         part = self._part.get(leaf)
         if part is None:
-            part = self._part[leaf] = (leaf, *self._tree.path(leaf))[-2]
+            part = self._part[leaf] = (leaf, *self.tree.path(leaf))[-2]
         return part

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from scheduling.engine.actions.admission.future_view import FutureView
 from scheduling.engine.actions.admission.nominated_job import (
@@ -20,14 +20,13 @@ from scheduling.engine.model import (
     Instant,
     Job,
     JobOutcome,
-    Queue,
     Verdict,
 )
 from scheduling.engine.preemption.targets import Target
 from scheduling.engine.quota.assignment import Refusal
 from scheduling.engine.session.session import Session
+from scheduling.engine.state.charges import sum_charges, sum_charges_cached
 
-BorrowedQuota = dict[FlavorResource, int]
 # The counters of evaluations by verdict.
 _TURNS = {verdict: f"turns_{verdict.value.replace('-', '_')}" for verdict in Verdict}
 
@@ -40,10 +39,8 @@ class DecisionRecorder:
         self._snapshot = session.snapshot
         self._future_view = future_view
 
-    def admit_job(
-        self, nominated: NominatedJob, placed: tuple[Allocation, ...], before: BorrowedQuota
-    ) -> JobOutcome:
-        """Admit a job whose tasks are allocated already. `before` is what its queue had borrowed."""
+    def admit_job(self, nominated: NominatedJob, placed: tuple[Allocation, ...]) -> JobOutcome:
+        """Admit a job whose tasks are allocated already."""
         session = self._session
         session.counters["admitted"] += 1
         session.counters["placed_tasks"] += len(placed)
@@ -52,7 +49,7 @@ class DecisionRecorder:
                 kind=DecisionKind.ADMIT,
                 job=nominated.job.id,
                 allocations=placed,
-                borrowed=self._newly_borrowed(nominated.queue, placed, before),
+                borrowed=self._newly_borrowed(nominated, placed),
                 released=nominated.replaced,
                 numbers=_sizes(nominated, placed),
             )
@@ -99,16 +96,6 @@ class DecisionRecorder:
         self._session.allowances.forget_claim(job.id)
         self._session.decisions.append(Decision(kind=DecisionKind.PARK, job=job.id))
 
-    def compute_borrowed(self, queue: Queue) -> BorrowedQuota:
-        """Return the usage of a queue above its own nominal quota."""
-        tree = self._snapshot.quota
-        above = {}
-        for key, used in tree.usages(queue.quota_node).items():
-            nominal = tree.subtree_quota(queue.quota_node, key)
-            if nominal is not None and used > nominal:
-                above[key] = used - nominal
-        return above
-
     def victim_tasks(self, targets: Iterable[Target]) -> tuple[str, ...]:
         """Return the allocations that victims release."""
         return tuple(
@@ -134,23 +121,38 @@ class DecisionRecorder:
             )
         )
 
-    def _newly_borrowed(
-        self, queue: Queue, placed: tuple[Allocation, ...], before: BorrowedQuota
-    ) -> tuple[Charge, ...]:
-        after = self.compute_borrowed(queue)
-        keys = {charge.key for allocation in placed for charge in allocation.charges}
-        return tuple(
-            sorted(
-                Charge(key.flavor, key.resource, after[key] - before.get(key, 0))
-                for key in keys
-                if after.get(key, 0) > before.get(key, 0)
-            )
+    def _newly_borrowed(self, nominated: NominatedJob, placed: tuple[Allocation, ...]) -> tuple[Charge, ...]:
+        """Return by how much more the job's queue exceeds its own nominal quota than before its start."""
+        if nominated.assignment.roles and not nominated.assignment.borrow_level:
+            return ()
+        tree, leaf = self._snapshot.quota, nominated.queue.quota_node
+        released: Mapping[FlavorResource, int] = sum_charges(
+            charge
+            for held in nominated.previous
+            if self._snapshot.queues[held.queue].quota_node == leaf
+            for charge in held.charges
         )
+        found = []
+        for key, amount in _sum_charges(placed).items():
+            nominal = tree.subtree_quota(leaf, key)
+            if nominal is None:
+                continue
+            above = tree.usage(leaf, key) - nominal
+            more = max(above, 0) - max(above - amount + released.get(key, 0), 0)
+            if more > 0:
+                found.append(Charge(key.flavor, key.resource, more))
+        return tuple(sorted(found))
 
     def _trace(self, nominated: NominatedJob, verdict: Verdict) -> None:
         self._session.counters[_TURNS[verdict]] += 1
         if self._session.config.trace:
             self._session.considered.append(nominated.to_considered(verdict))
+
+
+def _sum_charges(placed: tuple[Allocation, ...]) -> Mapping[FlavorResource, int]:
+    if len(placed) == 1:
+        return sum_charges_cached(placed[0].charges)
+    return sum_charges(charge for allocation in placed for charge in allocation.charges)
 
 
 def _sizes(nominated: NominatedJob, placed: tuple[Allocation, ...]) -> dict[str, int | str]:

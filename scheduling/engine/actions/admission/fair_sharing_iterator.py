@@ -39,10 +39,13 @@ class _TreePoint:
 
 
 class FairSharingIterator:
-    """The heads of one cycle over one quota tree, at most one for each leaf."""
+    """The heads of one cycle over one quota tree, at most one for each leaf.
+
+    `tree` may be replaced by one of the same nodes, limits and usage.
+    """
 
     def __init__(self, tree: Tree, chain: Sequence[Order], heads: Iterable[HeadEstimate]) -> None:
-        self._tree = tree
+        self.tree = tree
         self._key = candidate_key(chain)
         self._heads: dict[str, HeadEstimate] = {}
         self._points: dict[str, _TreePoint] = {}
@@ -85,7 +88,7 @@ class FairSharingIterator:
         return best
 
     def _add_path(self, leaf: str) -> None:
-        path = tuple(self._tree.path(leaf))
+        path = tuple(self.tree.path(leaf))
         self._paths[leaf] = path
         above: _TreePoint | None = None
         for depth, node in enumerate(reversed(path)):
@@ -99,7 +102,7 @@ class FairSharingIterator:
         """Find the winners above all outdated leaves, from the deepest nodes to the roots."""
         points: dict[str, _TreePoint] = {}
         for leaf in self._open:
-            for node in self._paths.get(leaf) or self._tree.path(leaf):
+            for node in self._paths.get(leaf) or self.tree.path(leaf):
                 if node in self._points:
                     points[node] = self._points[node]
         # A single path is in order from its leaf to the root already.
@@ -125,9 +128,9 @@ class FairSharingIterator:
 
     def _place(self, node: str, head: HeadEstimate) -> tuple[Any, ...]:
         """Return the head's sort key among the children of the node's parent."""
-        more = self._tree.carried(head.leaf, node, head.usage)
-        borrows = self._tree.borrows_any(node, head.usage, more)
-        share = self._tree.share(node, more)
+        more = self.tree.carried(head.leaf, node, head.usage)
+        borrows = self.tree.borrows_any(node, head.usage, more)
+        share = self.tree.share(node, more)
         return self._key(Candidate(head.job, head.borrow_level, borrows, share))
 
     def _place_among_roots(self, head: HeadEstimate) -> tuple[Any, ...]:

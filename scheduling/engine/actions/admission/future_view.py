@@ -14,7 +14,8 @@ from scheduling.engine.state.snapshot import Snapshot
 class FutureView:
     """The terminating allocations of one snapshot; evictions of this cycle are added.
 
-    The snapshot shows them as running (`show_present`) or as gone (`show_future`).
+    The snapshot shows them as running (`show_present`) or as gone (`show_future`). Without any, both are the
+    same, and the snapshot keeps one state only.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -24,7 +25,6 @@ class FutureView:
         self._terminating: dict[str, None] = {}
         self._jobs: set[str] = set()
         self._by_node: dict[str, list[str]] = {}
-        snapshot.open_future()
         self._add(snapshot.leaving_allocations())
 
     def __bool__(self) -> bool:
@@ -59,13 +59,17 @@ class FutureView:
         self._show(later=False)
 
     def _show(self, *, later: bool) -> None:
-        self._snapshot.select_view(future=later)
+        if self._terminating:
+            self._snapshot.select_view(future=later)
         self._shows_future = later
 
     def _add(self, allocation_ids: Iterable[str]) -> None:
         for key in allocation_ids:
             held = self._snapshot.find_present_allocation(key)
             if held is not None and key not in self._terminating:
+                if not self._terminating:
+                    self._snapshot.open_future()
+                    self._snapshot.select_view(future=self._shows_future)
                 self._terminating[key] = None
                 self._jobs.add(held.job)
                 self._by_node.setdefault(held.node, []).append(key)

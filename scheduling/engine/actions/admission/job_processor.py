@@ -12,6 +12,7 @@ from scheduling.engine.actions.admission.backfill import Backfill
 from scheduling.engine.actions.admission.cheaper_moves import find_cheaper_moves
 from scheduling.engine.actions.admission.claims import ActiveClaims
 from scheduling.engine.actions.admission.decision_recorder import DecisionRecorder
+from scheduling.engine.actions.admission.direct_start import DirectStart
 from scheduling.engine.actions.admission.excluded_flavors import (
     are_all_excluded,
     find_excluded_flavors,
@@ -30,6 +31,7 @@ from scheduling.engine.gang.moves import SearchBudget
 from scheduling.engine.model import Allocation, Job, JobOutcome, Queue, Reason, Verdict
 from scheduling.engine.quota.assignment import Assignment, AssignmentMode, Refusal
 from scheduling.engine.session.session import Session
+from scheduling.engine.state.statement import Statement
 
 UNASSIGNED = Assignment(roles=())
 
@@ -50,8 +52,20 @@ class JobProcessor:
         self._backfill = Backfill(session, nominator, future_view)
         self._awaited_releases = AwaitedReleases(session.snapshot, future_view)
         self._immediate_fit = ImmediateFit(session)
+        self._direct_start = DirectStart(session, nominator)
         self._budget = SearchBudget(session.config.consolidation.placement_budget)
         self.recorder = DecisionRecorder(session, future_view)
+
+    def start_directly(self, queue: Queue, job: Job) -> JobOutcome | None:
+        """Start a job that needs no evaluation; None where only `process_job` decides."""
+        if self._future_view or self._claims:
+            return None
+        self._future_view.show_present()
+        with self._snapshot.statement() as statement:
+            nominated = self._direct_start.place_job(statement, queue, job)
+            if nominated is None or self._backfill.find_conflict(nominated) is not None:
+                return None
+            return self._commit_start(statement, nominated)
 
     def process_job(self, queue: Queue, job: Job) -> JobOutcome:
         """Evaluate a job against the present state, and act on the result.
@@ -109,13 +123,12 @@ class JobProcessor:
 
     def start_claimed_job(self, queue: Queue, job: Job, places: tuple[Allocation, ...]) -> JobOutcome:
         """Start a job at its claimed placement, which is free now."""
-        before = self.recorder.compute_borrowed(queue)
         for allocation in places:
             self._snapshot.add_allocation(allocation)
         self._awaited_releases.record_start(places)
         self._backfill.record_placements(places)
         nominated = replace(_unevaluated(queue, job), placed=places)
-        return self.recorder.admit_job(nominated, places, before)
+        return self.recorder.admit_job(nominated, places)
 
     def find_precluded(self, queue: Queue, job: Job) -> JobOutcome | None:
         """Return the refusal of a job that is excluded from all flavors of its queue for the whole cycle, or
@@ -153,7 +166,6 @@ class JobProcessor:
     ) -> NominatedJob | JobOutcome:
         """Start the job if it fits in the present state, and return its outcome; otherwise return the
         evaluation."""
-        before = self.recorder.compute_borrowed(queue)
         with self._snapshot.statement() as statement:
             refusals = RefusalCache() if fresh else self._refusals
             request = EvaluationRequest(
@@ -166,12 +178,16 @@ class JobProcessor:
                 )
                 if conflict is not None:
                     return self.recorder.refuse_job(nominated, conflict, Verdict.RESERVED)
-                statement.commit()
-                self._awaited_releases.record_start(nominated.placed, nominated.previous)
-                self._backfill.drop_reservation(nominated)
-                self._backfill.record_placements(nominated.placed)
-                return self.recorder.admit_job(nominated, nominated.placed, before)
+                return self._commit_start(statement, nominated)
         return nominated
+
+    def _commit_start(self, statement: Statement, nominated: NominatedJob) -> JobOutcome:
+        """Start a job whose tasks are placed in the statement."""
+        statement.commit()
+        self._awaited_releases.record_start(nominated.placed, nominated.previous)
+        self._backfill.drop_reservation(nominated)
+        self._backfill.record_placements(nominated.placed)
+        return self.recorder.admit_job(nominated, nominated.placed)
 
     def _evaluate_future(
         self, queue: Queue, job: Job, excluded_names: frozenset[str], *, fresh: bool

@@ -77,11 +77,11 @@ def capacity_codes(fleet: Fleet) -> Ints:
 
 def number_rows(facts: Numbers) -> Ints:
     """Return the same small number for equal rows, and different numbers for different rows."""
-    if not len(facts):
-        return np.zeros(0, np.int64)
-    _, codes = np.unique(facts, axis=0, return_inverse=True)
-    flat: Ints = codes.reshape(-1).astype(np.int64)
-    return flat
+    # Sorting the rows takes a hundred times as long.
+    whole = np.dtype((np.void, facts.dtype.itemsize * facts.shape[1]))
+    rows: list[bytes] = np.ascontiguousarray(facts).view(whole)[:, 0].tolist()
+    known = {row: number for number, row in enumerate(dict.fromkeys(rows))}
+    return np.array([known[row] for row in rows], np.int64)
 
 
 def _sizes(fleet: Fleet, row: int) -> list[tuple[int, int] | None]:

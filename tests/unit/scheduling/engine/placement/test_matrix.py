@@ -44,9 +44,9 @@ ASKED = (
 )
 
 
-def nodes() -> list[Node]:
+def nodes(pods: int | None = None) -> list[Node]:
     return [
-        *(node(f"a{index}", 4) for index in range(3)),
+        *(node(f"a{index}", 4, pods=pods) for index in range(3)),
         node("a3", 8, used_cpu=20_000),
         node("l1", 2, model="L40"),
         node("l2", 4, model="L40", labels={"zone": "b"}),
@@ -95,14 +95,26 @@ LARGEST_GROUP_GONE = [
 ]
 
 
-@given(moves, st.sampled_from(POLICIES), st.integers(2, 40), st.booleans(), st.booleans())
-@example([(shape, False, 0, 0, 1) for shape in (6, 0, 0, 0, 6)], "fgd", 2, False, True)
-@example(LARGEST_GROUP_GONE, "foresight", 2, False, True)
+@given(
+    moves,
+    st.sampled_from(POLICIES),
+    st.integers(2, 40),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, 0, 2]),
+)
+@example([(shape, False, 0, 0, 1) for shape in (6, 0, 0, 0, 6)], "fgd", 2, False, True, None)
+@example(LARGEST_GROUP_GONE, "foresight", 2, False, True, None)
 @settings(max_examples=40, deadline=None)
 def test_a_matrix_places_as_boards_do(
-    steps: list[tuple[int, bool, int, int, int]], policy: str, kept: int, known: bool, sized: bool
+    steps: list[tuple[int, bool, int, int, int]],
+    policy: str,
+    kept: int,
+    known: bool,
+    sized: bool,
+    pods: int | None,
 ) -> None:
-    fleet = Fleet(nodes())
+    fleet = Fleet(nodes(pods))
     pool = flavor(policy=policy)
     listed = shapes(pool, zone=True, sized=sized)
     warm = placer(fleet)
@@ -122,8 +134,15 @@ def test_a_matrix_places_as_boards_do(
             index = matrix.ensure_shape(shape, pool)
             best = matrix.find_best_node(index)
             assert best == (None if seat is None else seat.row)
-            if seat is not None and best is not None:
+            if seat is None or best is None:
+                continue
+            if number % 2:
                 assert matrix.place_task(index, best) == seat.columns
+            else:
+                # The fleet follows at once, as in a cycle.
+                assert matrix.choose_cards(index, best) == seat.columns
+                fleet.add_usage(best, fleet.usage_of(best, shape.cpu, shape.memory, seat.slices))
+                matrix.follow_placement(index)
         matrix.record_placements()
         for index, shape in enumerate(listed[: len(matrix)] if known else []):
             board = fresh(fleet, warm).get_board(shape, pool)
@@ -167,10 +186,6 @@ def test_rows_and_columns_of_scores_are_the_same(policy: str, sized: bool) -> No
 )
 def test_unusual_wishes_are_left_to_boards(facts: dict[str, Any], served: bool) -> None:
     assert can_use_matrix(TaskShape("a100", "fgd", **facts), Fleet([node("n1")])) is served
-
-
-def test_nodes_that_limit_their_tasks_are_left_to_boards() -> None:
-    assert not can_use_matrix(TaskShape("a100", "fgd"), Fleet([node("n1", pods=3)]))
 
 
 def test_a_request_of_nothing_is_not_refused_for_overuse() -> None:
