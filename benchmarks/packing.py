@@ -1,5 +1,7 @@
 """`allotment bench packing`: CPU time of a pod and allocation, for every policy on the openb traces.
 
+The same pods then come to a cell, as jobs of one queue: a hundred in each cycle, and all in one.
+
 With `--all` or `--trace` it runs all or some traces and seeds instead, and prints for each policy the
 largest difference from its published allocation curve. Needs the traces: `ALLOTMENT_SHARED`, or a
 folder `shared` beside the checkout.
@@ -19,6 +21,7 @@ from rich.table import Table
 
 from benchmarks.support.report import FigureRow, Report, print_report, read_limits
 from scheduling.engine.model import Node
+from scheduling.simulation.cell import pack_in_cycles
 from scheduling.simulation.openb import Arrivals, TracePod, read_arrivals, read_nodes, read_pods, scale_trace
 from scheduling.simulation.pack import OFFERED, PackReport, run_pack
 
@@ -31,6 +34,7 @@ PUBLISHED = {
 }
 SEEDS = (42, 43, 44, 45, 46)
 SCALES = (1, 8)
+IN_CYCLES = ("bestfit", "fgd", "default")
 TOLERANCE = 0.01
 PREFIX = "openb_pod_list_"
 
@@ -70,6 +74,12 @@ def run() -> Report:
             at = f"{policy} × {scale}"
             rows.append(FigureRow(f"{at}, µs a pod", 1e6 * taken / report.arrived_pods, bound))
             rows.append(FigureRow(f"{at}, % allocated at 130 %", report.curve[130] or 0.0))
+    nodes, asked, arrivals = _lists(folder, "default", SEEDS[0])
+    ranked, order = scale_trace(nodes, arrivals, len(asked), 1)
+    for policy in IN_CYCLES:
+        for group, came in ((100, "100 a cycle"), (len(order), "all in one cycle")):
+            rate = pack_in_cycles(ranked, asked, order, policy=policy, group=group).pods_per_second
+            rows.append(FigureRow(f"{policy}, {came}, µs a pod", 1e6 / rate))
     size = {"policies": len(OFFERED), "nodes at most": 1213 * SCALES[-1]}
     return Report(name="packing", size=size, rows=rows, seconds=seconds, rate=pods / seconds)
 

@@ -7,53 +7,20 @@ done before the next cycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
 
-from foundation.core.garbage_collection import gc_paused
-from foundation.core.quantities import Resource
-from scheduling.engine import (
-    AllocationPut,
-    AllocationRemoved,
-    ConsolidationOptions,
-    Delta,
-    JobPut,
-    PlacementStream,
-    PreparedRequest,
-    Snapshot,
-    TaskPlacement,
-    charges_in_flavors,
-    run_cycle,
-)
-from scheduling.engine.model import (
-    Allocation,
-    Decision,
-    DecisionKind,
-    Flavor,
-    GpuRequest,
-    Instant,
-    Job,
-    JobState,
-    Node,
-    Queue,
-    Quota,
-    QuotaNode,
-    Request,
-    Role,
-)
+from scheduling.engine import ConsolidationOptions, PlacementStream, PreparedRequest, TaskPlacement
+from scheduling.engine.model import Allocation, DecisionKind, Flavor, GpuRequest, Node, Request
+from scheduling.simulation.cell import QUEUE, ROLE, PackingCell
 from scheduling.simulation.errors import UsageError
 from scheduling.simulation.published import published_config
 
 LOAD = 0.9
 # What each waiting job asks for: eight whole cards and 64 cores.
 WAITING = Request(cpu=64_000, memory=0, gpu=GpuRequest(cards=8))
-
-QUEUE, FOLDER = "packing", "all"
-# Longer than any run, in seconds.
-RUNS_ON_S = 1 << 30
-RESOURCES = (Resource.GPU_CARDS, Resource.GPU_CORES, Resource.GPU_MEMORY, Resource.CPU, Resource.MEMORY)
 
 
 class PlacedPod(NamedTuple):
@@ -138,27 +105,17 @@ def depart_pods(
 
 
 class _Cell:
-    """The cluster as a cell with one queue, in which jobs for whole nodes wait.
+    """The cluster as a cell in which jobs for whole nodes wait.
 
-    `moved` has the moved tasks by job; no pod is moved twice. `started` counts the waiting jobs that got a
-    node.
+    `moved` has the moved tasks by job. `started` counts the waiting jobs that got a node.
     """
 
     def __init__(
         self, cluster: tuple[Sequence[Node], Flavor], pods: Mapping[str, PlacedPod], *, waiting: int
     ) -> None:
-        self._nodes, self._flavor = cluster
-        quotas = tuple(Quota(flavor=self._flavor.id, resource=name, own_nominal=None) for name in RESOURCES)
-        self._snapshot = Snapshot(
-            nodes=self._nodes,
-            flavors=[self._flavor],
-            quota_nodes=[QuotaNode(id=FOLDER, quotas=quotas)],
-            queues=[Queue(id=QUEUE, quota_node=FOLDER, flavors=(self._flavor.id,))],
-        )
-        self._now = Instant(len(pods))
-        self._snapshot.apply_delta(Delta(tuple(self._run_pods(pods))))
-        jobs = (self._build_job(f"slot-{number:06}", WAITING, number) for number in range(waiting))
-        self._snapshot.apply_delta(Delta(tuple(map(JobPut, jobs))))
+        self._cell = PackingCell(*cluster, now=len(pods))
+        self._cell.run_pods((name, pod.request, self._allocation_of(pod)) for name, pod in pods.items())
+        self._cell.submit_pods((f"slot-{number:06}", WAITING) for number in range(waiting))
         self.started, self.moved = 0, dict[str, Allocation]()
 
     def run_cycle(self, moves: int) -> bool:
@@ -171,50 +128,24 @@ class _Cell:
             consolidation=replace(bounds, moves_per_cycle=min(moves, bounds.moves_per_cycle)),
             advise_for="",
         )
-        before = len(self.moved)
-        with gc_paused():
-            result = run_cycle(self._snapshot, config, self._now)
-        # What is moved away is gone before anything takes its place.
-        moved = [each for each in result.decisions if each.kind is DecisionKind.MIGRATE]
-        released = [AllocationRemoved(key) for each in moved for key in each.released]
-        self._snapshot.apply_delta(Delta((*released, *self._carry_out(result.decisions))))
-        self._now = Instant(self._now + 1)
-        return len(self.moved) > before
+        decisions = self._cell.decide(config)
+        self._cell.carry_out(decisions)
+        moved = {each.job: each.allocations[0] for each in decisions if each.kind is DecisionKind.MIGRATE}
+        self.moved |= moved
+        self.started += len(decisions) - len(moved)
+        return bool(moved)
 
-    def _carry_out(self, decisions: Sequence[Decision]) -> Iterator[JobPut | AllocationPut]:
-        for decision in decisions:
-            if decision.kind is DecisionKind.MIGRATE:
-                self.moved[decision.job] = decision.allocations[0]
-                # Its guaranteed run time keeps it from being moved again.
-                yield self._start(replace(self._snapshot.jobs[decision.job], min_run_s=RUNS_ON_S))
-            else:
-                self.started += 1
-                yield self._start(self._snapshot.jobs[decision.job])
-            yield from map(AllocationPut, decision.allocations)
-
-    def _start(self, job: Job) -> JobPut:
-        return JobPut(replace(job, state=JobState.LIVE, admitted_at=self._now, running_since=self._now))
-
-    def _run_pods(self, pods: Mapping[str, PlacedPod]) -> Iterator[JobPut | AllocationPut]:
-        for number, (name, (request, prepared, placement)) in enumerate(pods.items()):
-            job = self._build_job(name, request, number)
-            yield self._start(job)
-            yield AllocationPut(
-                Allocation(
-                    job=name,
-                    queue=QUEUE,
-                    role="pod",
-                    index=0,
-                    flavor=self._flavor.id,
-                    node=placement.node,
-                    cpu=prepared.task.cpu,
-                    memory=prepared.task.memory,
-                    slices=placement.slices,
-                    zones=placement.zones,
-                    charges=charges_in_flavors(request, dict.fromkeys(RESOURCES, self._flavor)),
-                )
-            )
-
-    def _build_job(self, name: str, request: Request, number: int) -> Job:
-        role = Role(name="pod", replicas=1, request=request)
-        return Job(id=name, queue=QUEUE, user=name, roles=(role,), submitted_at=Instant(number))
+    def _allocation_of(self, pod: PlacedPod) -> Allocation:
+        placement, task = pod.placement, pod.prepared.task
+        return Allocation(
+            job="",
+            queue=QUEUE,
+            role=ROLE,
+            index=0,
+            flavor=self._cell.flavor.id,
+            node=placement.node,
+            cpu=task.cpu,
+            memory=task.memory,
+            slices=placement.slices,
+            zones=placement.zones,
+        )

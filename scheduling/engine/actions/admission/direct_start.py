@@ -30,7 +30,7 @@ MAX_SHAPES = 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DirectChoice:
-    """What the jobs of one equivalence class get of the first flavors of their queue."""
+    """The flavors and the shape that the jobs of one equivalence class get, the first ones of their queue."""
 
     assignment: Assignment
     tasks: RoleTasks
