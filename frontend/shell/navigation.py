@@ -119,6 +119,14 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     operator=True,
                 ),
                 NavigationEntry(
+                    "clusters",
+                    _("Clusters"),
+                    "cloud",
+                    "frontend:ops-clusters",
+                    covers=("frontend:ops-cluster", "frontend:ops-cluster-new"),
+                    operator=True,
+                ),
+                NavigationEntry(
                     "nodes",
                     _("Nodes"),
                     "server",

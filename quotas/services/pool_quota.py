@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from clusters.models import Cell, Cluster, Flavor
+from clusters.services.flavor import flavor_add, flavors_found
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError
 from foundation.core.quantities import Resource
@@ -37,6 +38,18 @@ class RootQuota:
 
     tenant: str
     changes: Sequence[PlannedQuota]
+
+
+@transaction.atomic
+def pools_create(*, acting_user: Actor, cluster: Cluster) -> list[Flavor]:
+    """Create every pool that the labels of a cluster's nodes propose, and give the root quota for all pools.
+
+    Raises: PermissionDenied; Conflict for a name that is taken or without a root.
+    """
+    plans = flavors_found(acting_user=acting_user, cluster=cluster)
+    made = [flavor_add(acting_user=acting_user, cluster=cluster, plan=plan) for plan in plans]
+    root_quota_cover(acting_user=acting_user, cluster=cluster)
+    return made
 
 
 @transaction.atomic

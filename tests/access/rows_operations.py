@@ -251,6 +251,34 @@ TEAMS: Final = (
     ),
     form("ops/teams/new/check", _TEAM, "", "check", ok=200, quiet=False, body=_TEAM_TYPED),
 )
+_OPERATES: Final = must(("cluster.view", "platform"))
+_ARRANGES: Final = _OPERATES + must(("cluster.edit", "platform"))
+SETUP: Final = (
+    page("ops/clusters", _OPERATES, shows=(("/ops/clusters/new", must(("cluster.edit", "platform"))),)),
+    page("ops/clusters/new", _ARRANGES),
+    form(
+        "ops/clusters/new",
+        _ARRANGES,
+        "clusters_cluster",
+        "add",
+        quiet=False,
+        body={"kind": "simulated", "name": "another", "size": "small", "speed": "60"},
+    ),
+    page(
+        "ops/clusters/{cluster}",
+        _OPERATES,
+        shows=(('value="sync"', must(("cluster.edit", "platform"))),),
+    ),
+    form("ops/clusters/{cluster}", _ARRANGES, "", quiet=False, body={"do": "speed", "speed": "2"}),
+    form(
+        "ops/setup/dismiss",
+        must(("cluster.edit", "platform")),
+        "foundation_installation",
+        "dismiss",
+        quiet=False,
+        body={"do": "dismiss"},
+    ),
+)
 _ADMINS: Final = must((EDIT, "platform"))
 _OVER_USER: Final = _ADMINS + cover(VIEW, place="platform")
 ACCOUNTS: Final = (
@@ -461,5 +489,5 @@ PRICES: Final = (
     form("ops/prices", _PRICING, "telemetry_price", quiet=False, body={"do": "delete", "request": "{price}"}),
 )
 
-ROWS: Final = (*QUOTAS, *ASKING, *TENANTS, *TEAMS, *ACCOUNTS, *RULES, *NODES, *SOURCES, *PRICES)
+ROWS: Final = (*QUOTAS, *ASKING, *TENANTS, *TEAMS, *SETUP, *ACCOUNTS, *RULES, *NODES, *SOURCES, *PRICES)
 __all__ = ["GPU_CARDS", "ROWS"]

@@ -21,6 +21,7 @@ from frontend.pages.jobs import advice, job_rail
 from frontend.pages.jobs.addresses import job_address, jobs_address
 from frontend.pages.jobs.job_form import ROLES_MAX, JobForm, read_form
 from frontend.pages.jobs.job_values import FormValues, read_rest, to_form, to_mapping
+from frontend.pages.jobs.sample_job import NAME, PROGRAM, sample_job
 from frontend.pages.jobs.spec_text import spec_text
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.pool import WorkspacePool, pool_list
@@ -121,7 +122,10 @@ def _choices(who: User, place: Tenant) -> _Choices:
 
 
 def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) -> FormValues:
-    """A new job with usual values, or a copy of the one that `?from=` names, changed by `?change=`."""
+    """A new job with usual values, or a copy of the one that `?from=` names, changed by `?change=`.
+
+    `?sample=1` asks for one that fits the workspace's quota.
+    """
     source = request.GET.get("from")
     if source:
         job = job_get(viewer=who, workspace=place, ref=source)
@@ -137,6 +141,10 @@ def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) ->
     }
     if choices.simulated:
         main |= {"run_s": 3600, "gpu_utilisation": "0.7"}
+    sample = sample_job(who, place) if request.GET.get("sample") else None
+    if sample is not None:
+        program = {} if choices.simulated else PROGRAM
+        return FormValues(main | {"name": NAME, "queue": sample.queue}, [sample.role | program])
     return FormValues(main, [dict(_FIRST_ROLE)])
 
 

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.operations import summary
 from frontend.pages.operations.cluster_scope import ClusterScope, build_address, ops_frame, scope_of
+from frontend.pages.setup.checklist import read_steps
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
@@ -26,7 +27,8 @@ def show_overview(request: HttpRequest) -> HttpResponse:
     """The whole page."""
     scope = scope_of(request)
     ops_frame(request, scope)
-    return render(request, "frontend/operations/overview.html", _context(request, scope))
+    page = _context(request, scope) | {"setup": read_steps(get_viewer(request))}
+    return render(request, "frontend/operations/overview.html", page)
 
 
 @require_GET

@@ -7,6 +7,7 @@ from django.shortcuts import redirect, render
 
 from frontend.shell import navigation
 from frontend.shell.page_shell import REMEMBERED, get_viewer, login_required, set_frame
+from quotas.selectors.team import team_parents
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.selectors.member import membership_list
@@ -24,7 +25,8 @@ def redirect_home(request: HttpRequest) -> HttpResponse:
     slugs = [workspace.slug for workspace in workspace_list(viewer=who)]
     if not slugs:
         set_frame(request)
-        return render(request, "frontend/account/no_workspace.html")
+        page = {"may_add_team": bool(team_parents(who))}
+        return render(request, "frontend/account/no_workspace.html", page)
     remembered = request.session.get(REMEMBERED)
     slug = remembered if remembered in slugs else slugs[0]
     return redirect("frontend:workspace-overview", workspace=slug)

@@ -282,6 +282,7 @@ ALLOTMENT_RATES = {
 
 # --- Platform -------------------------------------------------------------------------------------
 ALLOTMENT_HOME = HOME
+ALLOTMENT_KUBECONFIG_DIR = env.read_text("ALLOTMENT_KUBECONFIG_DIR", "/etc/allotment")
 ALLOTMENT_OBSERVE_EVERY_S = 5
 # How often a cluster is told who runs it; one that was taken over is used after twice that time.
 ALLOTMENT_OWNER_CONFIRM_S = env.read_number("ALLOTMENT_OWNER_CONFIRM_S", default=20, low=1, high=300)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, ProtectedError
 from django.utils.translation import gettext as _
 
-from clusters.gpu.nvidia import PRODUCT_LABEL
+from clusters.gpu.nvidia import GPU_TAINT, PRODUCT_LABEL
 from clusters.models import Cell, Cluster, Flavor, GpuMode, Node
 from clusters.services.inventory import flavor_of
 from foundation.audit import audit_log
@@ -24,6 +24,7 @@ from tenants.access.permissions import Permission
 from tenants.models.names import clean_slug
 
 _NAME_LENGTH: Final = 63
+_TOLERATE_GPU: Final = {"key": GPU_TAINT, "operator": "Exists"}
 _BATCH: Final = 500  # SQLite bounds the parameters of a statement
 
 
@@ -41,6 +42,7 @@ class FlavorPlan:
     node_selector: Mapping[str, str]
     nodes: int = 0
     cards: int = 0
+    tolerations: Sequence[Mapping[str, str]] = ()
 
 
 @transaction.atomic
@@ -65,6 +67,7 @@ def flavor_add(
         card_memory_mib=plan.card_memory_mib,
         gpu_mode=plan.gpu_mode,
         node_selector=dict(plan.node_selector),
+        tolerations=[dict(one) for one in plan.tolerations],
     )
     try:
         with transaction.atomic():
@@ -154,7 +157,13 @@ def _plan(product: str, nodes: Iterable[Node]) -> FlavorPlan | None:
         node_selector={PRODUCT_LABEL: product},
         nodes=len(nodes),
         cards=len(cards),
+        # The usual taint that keeps other pods off GPU nodes: jobs of the pool are those it waits for.
+        tolerations=[_TOLERATE_GPU] if any(_is_gpu_taint(node) for node in nodes) else (),
     )
+
+
+def _is_gpu_taint(node: Node) -> bool:
+    return any(taint.get("key") == GPU_TAINT for taint in node.taints)
 
 
 def _join(cluster: Cluster) -> None:

@@ -64,6 +64,8 @@ class Installation(models.Model):
 
     number = models.PositiveSmallIntegerField(primary_key=True, default=1)
     uuid = models.UUIDField(default=uuid.uuid4, unique=True)
+    # When a platform admin put away the checklist of the first steps.
+    setup_dismissed_at = models.DateTimeField(null=True, blank=True)
 
     unscoped: ClassVar[models.Manager[Self]] = models.Manager()
 

@@ -1,0 +1,243 @@
+"""Clusters: their list, adding one, and what was found in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from clusters.models import BackendKind, Cluster
+from clusters.selectors.flavor import cluster_get
+from clusters.selectors.node import cluster_list
+from clusters.services.cluster import cluster_add, cluster_sync
+from clusters.services.simulated import (
+    SimulatedSize,
+    simulated_cluster_add,
+    simulated_speed,
+    simulated_speed_set,
+)
+from foundation.core.errors import AllotmentError, Invalid
+from frontend.components import view_models
+from frontend.pages.setup.cluster_found import ClusterFound, read_cluster
+from frontend.shell.form_actions import run_change, show_refusal
+from frontend.shell.page_shell import get_viewer, operator_required, set_frame
+from quotas.selectors.queue_flavors import get_cell_named
+from quotas.selectors.team import team_parents
+from quotas.services.pool_quota import pools_create
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import User
+
+_SIMULATED: Final = "simulated"
+_FILES_MAX: Final = 100
+_KINDS: Final[list[tuple[str, str | Promise]]] = [
+    (_SIMULATED, gettext_lazy("Simulated (to try Allotment)")),
+    ("kubeconfig", gettext_lazy("Kubernetes, by kubeconfig file")),
+    ("in-cluster", gettext_lazy("Kubernetes, the cluster that Allotment runs in")),
+]
+BACKENDS: Final[dict[str, str | Promise]] = {
+    BackendKind.SIMULATED.value: gettext_lazy("Simulated"),
+    BackendKind.KUBERNETES.value: gettext_lazy("Kubernetes"),
+    BackendKind.KUEUE.value: gettext_lazy("Kueue"),
+}
+SPEEDS: Final[list[tuple[str, str | Promise]]] = [
+    ("1", gettext_lazy("Real time")),
+    ("10", "10×"),
+    ("60", "60×"),
+    ("600", "600×"),
+]
+HEALTH: Final[dict[str, tuple[str | Promise, str]]] = {
+    "healthy": (gettext_lazy("Healthy"), "running"),
+    "unknown": (gettext_lazy("Not read yet"), "info"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLine:
+    """One row of the list."""
+
+    cluster: Cluster
+    found: ClusterFound
+    kind: str
+    state: str
+    tone: str
+
+
+class ClusterForm(forms.Form):
+    """A cluster to be."""
+
+    kind = forms.ChoiceField(label=gettext_lazy("Type"), choices=_KINDS, initial=_SIMULATED)
+    name = forms.CharField(
+        label=gettext_lazy("Name"),
+        max_length=63,
+        initial="demo",
+        help_text=gettext_lazy("Lowercase letters, digits and hyphens"),
+    )
+    size = forms.ChoiceField(
+        label=gettext_lazy("Nodes"),
+        choices=[
+            (SimulatedSize.SMALL.value, gettext_lazy("2 nodes with 8 A100")),
+            (SimulatedSize.LARGE.value, gettext_lazy("12 nodes with 8 A100, 4 with 4 sliced L40S")),
+        ],
+        required=False,
+    )
+    speed = forms.ChoiceField(label=gettext_lazy("Speed"), choices=SPEEDS, initial="60", required=False)
+    file = forms.ChoiceField(label=gettext_lazy("Kubeconfig file"), required=False)
+    context = forms.CharField(
+        label=gettext_lazy("Context"),
+        max_length=200,
+        required=False,
+        help_text=gettext_lazy("Empty: the current context of the file"),
+    )
+    backend = forms.ChoiceField(
+        label=gettext_lazy("Admission"),
+        choices=[
+            (BackendKind.KUBERNETES.value, gettext_lazy("Allotment admits jobs")),
+            (BackendKind.KUEUE.value, gettext_lazy("Kueue in the cluster admits jobs")),
+        ],
+        required=False,
+    )
+    use_required_attribute = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["file"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101
+        field.choices = [("", _("Select a file")), *((name, name) for name in kubeconfig_files())]
+        folder = settings.ALLOTMENT_KUBECONFIG_DIR
+        field.help_text = _("Files in %(folder)s on the server") % {"folder": folder}
+
+    def clean(self) -> dict[str, Any]:
+        found: dict[str, Any] = super().clean() or {}
+        if found.get("kind") == "kubeconfig" and not found.get("file"):
+            self.add_error("file", _("Select a file."))
+        return found
+
+
+def kubeconfig_files() -> list[str]:
+    """Names of the files in ALLOTMENT_KUBECONFIG_DIR: nothing else of the server can be chosen."""
+    folder = Path(settings.ALLOTMENT_KUBECONFIG_DIR)
+    try:
+        names = [file.name for file in folder.iterdir() if file.is_file() and not file.name.startswith(".")]
+    except OSError:
+        return []  # none is set up, which the form says
+    return sorted(names)[:_FILES_MAX]
+
+
+@operator_required
+def show_clusters(request: HttpRequest) -> HttpResponse:
+    """Show all clusters with what was found in each."""
+    who = get_viewer(request)
+    set_frame(request, label=_("Clusters"), trail=_("Operations"))
+    page = {
+        "lines": [_line(who, cluster) for cluster in cluster_list(viewer=who)],
+        "may_add": permissions.has_permission(who, Permission.CLUSTER_EDIT),
+    }
+    return render(request, "frontend/setup/clusters.html", page)
+
+
+@operator_required
+def add_cluster(request: HttpRequest) -> HttpResponse:
+    """Show the form of a new cluster; POST adds it once it has responded."""
+    who = get_viewer(request)
+    permissions.require_permission(who, Permission.CLUSTER_EDIT)
+    form = ClusterForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = _add(who, form.cleaned_data)
+        except AllotmentError as error:
+            show_refusal(form, error)
+        else:
+            messages.success(request, _("Cluster %(name)s added") % {"name": made.name})
+            return redirect("frontend:ops-cluster", cluster=made.name)
+    set_frame(request, label=_("Clusters"), trail=_("Operations"))
+    page = {"form": form, "crumbs": _crumbs()}
+    return render(request, "frontend/setup/cluster_new.html", page, status=400 if form.errors else 200)
+
+
+@operator_required
+def show_cluster(request: HttpRequest, cluster: str) -> HttpResponse:
+    """Show what was found in one cluster; POST reads it again, creates its pools, or sets its speed."""
+    who = get_viewer(request)
+    found = cluster_get(viewer=who, name=cluster)
+    if request.method == "POST":
+        permissions.require_permission(who, Permission.CLUSTER_EDIT)
+        _act(request, who, found)
+        return redirect("frontend:ops-cluster", cluster=found.name)
+    set_frame(request, label=_("Clusters"), trail=found.name)
+    speed = simulated_speed(found)
+    page = {
+        "line": _line(who, found),
+        "cluster": found,
+        "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
+        "may_add_team": bool(team_parents(who)),
+        "speed": None if speed is None else f"{speed:g}",
+        "speeds": _speeds(speed),
+        "crumbs": _crumbs(),
+    }
+    return render(request, "frontend/setup/cluster.html", page)
+
+
+def _speeds(speed: float | None) -> Sequence[tuple[str, str | Promise]]:
+    if speed is None or f"{speed:g}" in dict(SPEEDS):
+        return SPEEDS
+    return [*SPEEDS, (f"{speed:g}", f"{speed:g}×")]
+
+
+def _add(who: User, values: dict[str, Any]) -> Cluster:
+    cell = get_cell_named(None)
+    if values["kind"] == _SIMULATED:
+        size = SimulatedSize(values["size"] or SimulatedSize.SMALL)
+        return simulated_cluster_add(
+            acting_user=who, cell=cell, name=values["name"], size=size, speed=float(values["speed"] or 60)
+        )
+    connection = {"kind": values["kind"]}
+    if values["kind"] == "kubeconfig":
+        connection["path"] = str(Path(settings.ALLOTMENT_KUBECONFIG_DIR) / values["file"])
+        connection |= {"context": values["context"]} if values["context"] else {}
+    backend = BackendKind(values["backend"] or BackendKind.KUBERNETES)
+    return cluster_add(
+        acting_user=who, cell=cell, name=values["name"], backend=backend, connection=connection
+    )
+
+
+def _act(request: HttpRequest, who: User, found: Cluster) -> None:
+    what, words = request.POST.get("do"), {"name": found.name}
+    if what == "sync":
+        sync = partial(cluster_sync, acting_user=who, cluster=found)
+        run_change(request, sync, _("Cluster %(name)s read") % words)
+    elif what == "pools":
+        create = partial(pools_create, acting_user=who, cluster=found)
+        run_change(request, create, _("Pools created. The root tenant has their quota."))
+    elif what == "speed":
+        change = partial(_set_speed, who, found, request.POST.get("speed", ""))
+        run_change(request, change, _("Speed changed"))
+
+
+def _set_speed(who: User, found: Cluster, text: str) -> None:
+    try:
+        speed = float(text)
+    except ValueError as error:
+        raise Invalid(_("Enter a speed, for example 60.")) from error
+    simulated_speed_set(acting_user=who, cluster=found, speed=speed)
+
+
+def _line(who: User, cluster: Cluster) -> ClusterLine:
+    word, tone = HEALTH.get(cluster.health, (_("Unreachable"), "failed"))
+    return ClusterLine(cluster, read_cluster(who, cluster), str(BACKENDS[cluster.backend]), str(word), tone)
+
+
+def _crumbs() -> list[view_models.Crumb]:
+    return [view_models.Crumb(label=_("Clusters"), url=reverse("frontend:ops-clusters"))]
