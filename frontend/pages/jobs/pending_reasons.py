@@ -45,7 +45,13 @@ def list_checks(viewer: User, job: Job) -> Sequence[view_models.Check]:
     reason, order = find_reason(job.reason), list(_GATES)
     held = order.index(reason.row.gate) if reason and reason.row.gate in _GATES else None
     quota = _quota_lines(viewer, job)
-    return [_check(job, gate, place, held, quota) for place, gate in enumerate(order)]
+    checks = [_check(job, gate, place, held, quota) for place, gate in enumerate(order)]
+    if reason is None or held is not None:
+        return checks
+    # None of these gates: the job was not evaluated yet, or its cluster decides about it.
+    sentence = reasons.reason_sentence(job.reason, job.reason_numbers)
+    passed = None if reason.row.gate is Gate.EVALUATION else False
+    return [view_models.Check(title=reasons.reason_title(job.reason), text=sentence, passed=passed), *checks]
 
 
 def _check(job: Job, gate: Gate, place: int, held: int | None, quota: str) -> view_models.Check:

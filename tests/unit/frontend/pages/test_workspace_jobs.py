@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -13,7 +15,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import translation
 
 from foundation.core import clock
+from foundation.core.reasons import Reason
 from frontend.pages.jobs import event_rows
+from frontend.pages.jobs.pending_reasons import list_checks
+from frontend.texts.reasons import reason_sentence
 from quotas.models import Queue
 from quotas.models.queue import Strategy
 from scheduling.engine.model import EvictRule
@@ -160,6 +165,23 @@ def test_a_waiting_job_says_why_and_what_would_help(client: Client, w: World) ->
     assert "Requests <b>9 GPUs</b> of <b>a100</b>; <b>2 GPUs</b> available." in text
     assert "Reduce GPUs per task to at most <b>2</b>." in text
     assert f"/w/team-a/jobs/new?from={job.pk}" in text
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_the_sentence_of_every_reason_is_on_the_page_of_a_waiting_job(w: World, reason: Reason) -> None:
+    job = jobs.job(w.queue, w.editor)
+    job.reason = reason
+    texts = [check.text for check in list_checks(w.editor, job)]
+    assert reason_sentence(reason, {}) in texts
+
+
+def test_a_cluster_that_does_not_decide_is_named_on_the_page_of_its_job(client: Client, w: World) -> None:
+    job = jobs.job(w.queue, w.editor)
+    job.reason, job.reason_numbers = Reason.PENDING_EVALUATION, {"cluster": "kueue-1", "unheard": "timed out"}
+    job.save()
+    client.force_login(w.editor)
+    page = re.sub(r"</?b>", "", unescape(client.get(f"/w/{w.workspace.slug}/jobs/{job.pk}").content.decode()))
+    assert "Scheduled by kueue-1, which isn't responding: timed out" in page
 
 
 def test_the_place_in_line_says_whether_others_may_come_first(client: Client, w: World) -> None:
