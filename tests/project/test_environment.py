@@ -87,7 +87,7 @@ def test_a_secret_key_that_cannot_be_written_leaves_nothing_behind(
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # as a full disk: nothing can be written
     try:
-        with pytest.raises(env.SettingError, match="cannot be used"):
+        with pytest.raises(env.SettingError, match="can't be used"):
             env.secret_key(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

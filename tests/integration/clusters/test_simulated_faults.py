@@ -164,7 +164,7 @@ def test_an_api_server_that_does_not_answer_loses_nothing(sim: Any) -> None:
 def test_faults_name_what_is_not_there(sim: Any) -> None:
     with pytest.raises(NotFound, match="no node 'x'"):
         faults.node_fail(sim.cluster.pk, "x")
-    with pytest.raises(NotFound, match="no card 'x'"):
+    with pytest.raises(NotFound, match="GPU 'x' not found"):
         faults.device_fail(sim.cluster.pk, "x")
     for speed in (0, -1, float("nan"), float("inf")):
         with pytest.raises(Invalid, match="speed must be"):

@@ -72,7 +72,7 @@ def test_a_missing_end_is_forgiven_and_a_missing_field_is_not() -> None:
     assert hami.decode_shares("GPU-a,NVIDIA,3000,30") == [[CardShare("GPU-a", 3000, 30)]]
     assert hami.decode_shares("") == []
     for text in ("GPU-a,NVIDIA,3000", "GPU-a,NVIDIA,much,30:;"):
-        with pytest.raises(HamiFormatError, match="share of a card"):
+        with pytest.raises(HamiFormatError, match="share of a GPU"):
             hami.decode_shares(text)
 
 

@@ -47,7 +47,7 @@ def test_what_cannot(connection: dict[str, str], message: str) -> None:
     ],
 )
 def test_a_file_that_is_missing_makes_the_cluster_unavailable(connection: dict[str, str]) -> None:
-    with pytest.raises(BackendUnavailable, match="cannot be opened"):
+    with pytest.raises(BackendUnavailable, match="can't be opened"):
         open_client(connection)
 
 
