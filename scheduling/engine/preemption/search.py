@@ -139,11 +139,8 @@ class VictimSearch:
 
     def _find_queues(self, context: PreemptionContext) -> PreemptibleQueues | None:
         """Return the queues that may contain victims; None if there are none, or too few."""
-        preemptor = context.preemptor
-        rules = preemptor.queue.preemption
+        rules = context.preemptor.queue.preemption
         if not allows_any_victim(rules.within_queue) and not allows_any_victim(rules.reclaim):
-            return None
-        if self._all_exceed_max_loss(preemptor):
             return None
         asked = find_preemptible_queues(context, self.fair, self._freeable_quota)
         return asked if asked.policies and not asked.is_infeasible(context) else None
@@ -159,25 +156,6 @@ class VictimSearch:
         if any(tree.borrows(leaf, key, amount) for key, amount in preemptor.usage.items()):
             return float("inf")
         return preemptor.job.submitted_at + self.options.grace_s
-
-    def _all_exceed_max_loss(self, preemptor: Preemptor) -> bool:
-        """Return whether the preemptor borrows, and every candidate costs more than one borrower may take
-        from another.
-        """
-        own = preemptor.queue
-        if self._max_loss_s == float("inf") or allows_any_victim(own.preemption.within_queue):
-            return False
-        tree, contested, others = self.snapshot.quota, preemptor.contested, self.snapshot.queues.values()
-        for queue in others:
-            above = queue.id != own.id and not tree.inside(queue.quota_node, contested)
-            if above and self.index.min_loss_per_card(queue.id) <= self._max_loss_s:
-                return False
-        path = tuple(tree.path(own.quota_node))
-        tree.add_usages(own.quota_node, preemptor.usage)
-        try:
-            return not any(tree.inside(node, contested) for node in path[:-1])
-        finally:
-            tree.remove_usages(own.quota_node, preemptor.usage)
 
     def _protected_until(self, context: PreemptionContext) -> float | None:
         """Return the time at which the job fits at the latest if only guaranteed run times prevent it."""

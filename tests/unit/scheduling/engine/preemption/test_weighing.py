@@ -109,8 +109,8 @@ def test_without_a_limit_all_that_is_asked_for_is_missing() -> None:
         ({"b": 9}, 5, {"admitted_at": NOW}, OTHERS_ONLY, 0, False),
         ({"b": 9}, 5, {"admitted_at": Instant(9_999)}, OTHERS_ONLY, 0, True),
         ({"b": 9}, 5, {"state": JobState.LEAVING}, OTHERS_ONLY, 600, False),
-        # Of the own queue it may take whatever that costs.
-        ({"b": 9}, 5, {}, replace(OTHERS_ONLY, within_queue=PreemptWithin.LOWER_PRIORITY), 600, False),
+        # Of the own queue it could take whatever that costs, but nobody runs there.
+        ({"b": 9}, 5, {}, replace(OTHERS_ONLY, within_queue=PreemptWithin.LOWER_PRIORITY), 600, True),
         # Only those count that stand above their own, and not the own queue.
         ({"b": 4}, 5, {"admitted_at": NOW}, OTHERS_ONLY, 600, True),
         ({"a": 5}, 5, {"admitted_at": NOW}, OTHERS_ONLY, 600, True),
@@ -131,7 +131,7 @@ def test_nobody_is_looked_for_where_everybody_is_too_dear(
     whole = VictimSearch(snapshot, options=replace(PLATFORM, max_loss_s=bound), now=NOW, fair=FairSharing())
     before = snapshot.to_json()
     preemptor = wants(snapshot, "a", cards)
-    assert whole._all_exceed_max_loss(preemptor) is dear
+    assert whole.could_find_victims(preemptor) is not dear
     assert not dear or whole.find_victims(preemptor).targets == ()
     assert snapshot.to_json() == before
 
@@ -140,10 +140,10 @@ def test_a_part_of_the_tree_that_stays_inside_its_own_borrows_nothing() -> None:
     parents = {"a": "left", "c": "left", "b": "right"}
     snapshot = cohort({"a": 4, "b": 4, "c": 4}, [running("b", "b", 9)], policy=OTHERS_ONLY, parents=parents)
     whole = VictimSearch(snapshot, options=PLATFORM, now=NOW, fair=FairSharing())
-    assert [whole._all_exceed_max_loss(wants(snapshot, "a", cards)) for cards in (4, 8, 9)] == [
-        False,
-        False,
+    assert [whole.could_find_victims(wants(snapshot, "a", cards)) for cards in (4, 8, 9)] == [
         True,
+        True,
+        False,
     ]
 
 
