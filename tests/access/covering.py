@@ -28,6 +28,8 @@ API: Final = (*rows_tenancy.ROWS, *rows_quota.ROWS, *rows_work.ROWS, *rows_alert
 CONSOLE: Final = (*rows_pages.ROWS, *rows_operations.ROWS, *rows_alerts.CONSOLE)
 TABLE: Final = (*API, *CONSOLE, *rows_again.ROWS)
 """All that is asked; what is lost or run as a command comes last."""
+ROUTE: Final = os.environ.get("ALLOTMENT_ACCESS_ROUTE", "")
+"""Part of an address: the matrix asks only rows with it."""
 FULL: Final = os.environ.get("ALLOTMENT_ACCESS") == "full"
 _ALWAYS: Final = ("platform-admin", "stranger", "neighbour", "guest", "admin")
 _IN_TURN: Final = tuple(name for name in ACTORS if name not in _ALWAYS)
