@@ -11,7 +11,6 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.core.quantities import Resource
 from quotas.api.quota_serializers import QuotaEffectSerializer
 from quotas.distribution.division import Keep
 from quotas.selectors.flavor import list_flavors
@@ -103,7 +102,7 @@ class TeamPoolResultSerializer(serializers.Serializer[Any]):
     flavor = serializers.CharField(source="flavor.name")
     nominal = serializers.SerializerMethodField(help_text="By resource; null is unlimited.")
     missing = serializers.ListField(
-        child=serializers.ChoiceField(choices=[one.value for one in Resource]),
+        child=serializers.CharField(),
         help_text="Resources of which a job with one GPU can never get enough.",
     )
 
