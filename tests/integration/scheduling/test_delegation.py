@@ -298,8 +298,8 @@ def test_what_nobody_wants_is_withdrawn_and_what_is_not_ours_is_left(here: World
 @pytest.mark.parametrize(
     ("more", "code"),
     [
-        ({"code": "EXCEEDS_MAX_QUOTA", "told": "too much"}, "EXCEEDS_MAX_QUOTA"),
-        ({"told": "what a later release says"}, "WAITING_FOR_QUOTA"),
+        ({"code": "EXCEEDS_MAX_QUOTA", "detail": "too much"}, "EXCEEDS_MAX_QUOTA"),
+        ({"detail": "what a later release says"}, "WAITING_FOR_QUOTA"),
         ({}, "IN_LINE"),
     ],
 )
@@ -308,7 +308,7 @@ def test_why_it_waits_is_told(here: World, engine: Engine, more: dict[str, str],
     engine.say(job, VerdictKind.WAITING, **more)
     delegation_run(cluster_id=here.cluster.pk)
     assert (state(job), job.reason) == (JobState.QUEUED, code)
-    assert job.reason_numbers.get("told") == more.get("told")
+    assert job.reason_numbers.get("told") == more.get("detail")
 
 
 def test_what_can_never_be_asked_for_says_why(here: World, engine: Engine) -> None:
