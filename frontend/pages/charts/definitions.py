@@ -141,7 +141,7 @@ JOB: Final = (
     ChartDefinition(
         key="utilisation",
         title=_("GPU utilization"),
-        note=_("% of allocated compute"),
+        note=_("percent of allocated compute"),
         unit="%",
         lines=(
             LineDefinition(

@@ -58,7 +58,7 @@ class LimitForm(forms.Form):
         min_value=0,
         max_value=AMOUNT_MAX,
         help_text=gettext_lazy(
-            "Compute in % of a GPU, memory in MiB, CPU in millicores. Leave empty for unlimited."
+            "Compute in percent of a GPU, memory in MiB, CPU in millicores. Leave empty for unlimited."
         ),
     )
 
