@@ -26,7 +26,10 @@ METRICS: Final = (
     AlertMetric(
         "job.idle_gpus",
         _("Idle GPUs of a running job"),
-        _("GPUs and slices below 3 percent utilization for 5 minutes. Jobs without samples aren't evaluated."),
+        _(
+            "GPUs and slices below 3 percent utilization for 5 minutes. "
+            "Jobs without samples aren't evaluated."
+        ),
         Unit.COUNT,
         jobs.read_idle_gpus,
         suggested=0,
