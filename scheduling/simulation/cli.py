@@ -131,7 +131,7 @@ def _pack(options: argparse.Namespace) -> int:
 def _departures(options: argparse.Namespace) -> Departures | None:
     if options.departures is None:
         if options.moves is not None:
-            raise UsageError("--moves needs --departures: without them nobody waits for whole nodes")
+            raise UsageError("--moves needs --departures: without departures no pod waits for whole nodes")
         return None
     departures = Departures(options.departures, options.moves or 0)
     departures.check_options()

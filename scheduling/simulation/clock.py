@@ -46,7 +46,7 @@ class UnexpectedDecision(RuntimeError):
 
 @dataclass(slots=True)
 class Record:
-    """What became of one job. Times are in seconds of the trace; `lost_s` was run and thrown away."""
+    """The course of one job. Times are in seconds of the trace; `lost_s` was run and lost to evictions."""
 
     job: TraceJob
     started_s: int | None = None
@@ -165,8 +165,8 @@ class Replay:
         raise Restless(f"at {now} s the engine was still deciding after {MOST_CYCLES} cycles")
 
     def _goes_on(self, decision: Decision) -> bool:
-        """Whether more may follow in the same instant: an admission frees nothing, but what it borrows is
-        there to be taken back by others who wait."""
+        """Return whether more decisions may follow in the same instant: an admission frees nothing, but jobs
+        of other tenants may reclaim what it borrows."""
         if decision.kind is not DecisionKind.ADMIT:
             return True
         tenant = self.records[decision.job].job.tenant
@@ -174,7 +174,7 @@ class Replay:
         return bool(decision.borrowed) and others > 0
 
     def _ordered(self, decisions: Sequence[Decision]) -> Iterator[Decision]:
-        """Those who leave leave first: what they give up is already given away in other decisions."""
+        """Yield evictions and moves first: other decisions already use the capacity that these release."""
         first = (DecisionKind.EVICT, DecisionKind.MIGRATE)
         yield from (decision for decision in decisions if decision.kind is DecisionKind.EVICT)
         yield from (decision for decision in decisions if decision.kind is DecisionKind.MIGRATE)
@@ -225,7 +225,7 @@ class Replay:
         """Cut a run short: what it did since the last checkpoint, here since its start, is lost."""
         record = self.records[job_id]
         if record.started_s is None:
-            raise UnexpectedDecision(f"{job_id} was told to leave and does not run")
+            raise UnexpectedDecision(f"{job_id} is evicted and does not run")
         record.lost_s += now - record.started_s
         self._losses.add(now, record.job.gpus * (now - record.started_s))
         record.evictions += 1
@@ -249,10 +249,10 @@ class Replay:
             observer.on_evicted(now, record)
 
     def _move(self, now: int, decision: Decision, changes: list[Change]) -> None:
-        """A job that moves starts again in its new place, at once."""
+        """Evict a job that moves, and start it again at its new placement at once."""
         held = self._held[decision.job]
-        kept = [allocation for key, allocation in held.items() if key not in decision.released]
+        remaining = [allocation for key, allocation in held.items() if key not in decision.released]
         self._evict(now, decision.job, changes)
         self._snapshot.apply_delta(Delta(tuple(changes)))
         changes.clear()
-        self._start(now, decision.job, (*kept, *decision.allocations), changes)
+        self._start(now, decision.job, (*remaining, *decision.allocations), changes)

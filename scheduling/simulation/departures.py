@@ -33,7 +33,7 @@ class PlacedPod(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Departures:
-    """How many of the pods leave, in percent, and how many tasks may be moved afterwards."""
+    """The share of the pods that end, in percent, and the number of tasks that may be moved afterwards."""
 
     percent: float
     moves: int = 0

@@ -1,4 +1,4 @@
-"""What can be wrong with the input of an offline command."""
+"""Errors in the input of an offline command."""
 
 from __future__ import annotations
 

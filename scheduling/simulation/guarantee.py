@@ -71,7 +71,7 @@ class _Watch:
         self.fresh.clear()
 
     def settle_head(self, at: int) -> None:
-        """As `settle`, for the first row of the line alone."""
+        """Begin and end the stretches of the first row of the line alone, as `settle` does for all rows."""
         row = self.line[0][1] if self.line else None
         cards = next((cards for cards, rows in self.waiting.items() if row in rows), None)
         entitled = cards is not None and cards in self._fitting()
@@ -91,7 +91,7 @@ class _Watch:
         self.changed = True
 
     def _fitting(self) -> set[int]:
-        """Of the sizes that wait those of which one more would fit beside what runs."""
+        """Return the waiting sizes of which one more job fits beside the running ones."""
         asked = [cards for cards, rows in self.waiting.items() if rows]
         unknown = [cards for cards in asked if cards not in self.packed]
         if unknown:

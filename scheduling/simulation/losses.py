@@ -1,4 +1,4 @@
-"""How much GPU time the evictions of a replay threw away lately, as a cell of the platform measures it."""
+"""This module measures the GPU time that evictions of a replay lost lately, as a cell does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Losses:
     _sum: int = 0
 
     def add(self, now: int, gpu_seconds: int) -> None:
-        """Count what an eviction threw away."""
+        """Add the GPU time that an eviction lost."""
         self._lost.append((now, gpu_seconds))
         self._sum += gpu_seconds
 

@@ -151,9 +151,9 @@ def _pod(row: TableRow) -> TracePod:
     milli = min(row.read_whole("gpu_milli"), CARD) if cards else 0
     spec = row.read_text("gpu_spec", "") if cards else ""
     if cards and not milli:
-        raise row.cell_error("gpu_milli", "is 0 although the pod asks for cards")
+        raise row.cell_error("gpu_milli", "is 0 although the pod requests GPUs")
     if cards > 1 and milli < CARD:
-        raise row.cell_error("gpu_milli", f"is {milli}: only a pod with one card may have part of it")
+        raise row.cell_error("gpu_milli", f"is {milli}: only a pod with one GPU may request a part of it")
     gpu = None
     if cards:
         models = tuple(sorted({model for model in spec.split("|") if model}))
@@ -171,7 +171,7 @@ def _lines(file: Path) -> list[str]:
         text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
         return text.decode().splitlines()
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", file=file) from error
+        raise InputError(f"can't be read: {error.strerror or error}", file=file) from error
     except (EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"is damaged: {error}", file=file) from error
 

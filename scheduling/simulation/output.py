@@ -1,4 +1,5 @@
-"""How a result leaves an offline command: JSON for machines, a table for people, files on request."""
+"""This module writes the result of an offline command: JSON for machines, a table for people, files on
+request."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def write_json(target: str, result: dict[str, Any]) -> None:
     try:
         Path(target).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=Path(target)) from error
+        raise InputError(f"can't be written: {error.strerror}", file=Path(target)) from error
 
 
 def write_csv(file: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -51,7 +52,7 @@ def write_csv(file: Path, header: Sequence[str], rows: Iterable[Sequence[object]
             writer.writerow(header)
             writer.writerows(rows)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=file) from error
+        raise InputError(f"can't be written: {error.strerror}", file=file) from error
 
 
 @contextmanager

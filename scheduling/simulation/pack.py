@@ -49,7 +49,7 @@ def no_progress(done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PackedPod:
-    """Where one arrival went; an empty node means that it was dropped."""
+    """The node of one arrival; an empty node means that the pod was dropped."""
 
     step: int
     pod: str
@@ -96,9 +96,9 @@ class PackReport:
 
 
 def check_policy(policy: str) -> None:
-    """Raise UsageError for a policy that is not offered."""
+    """Raise UsageError for an unknown policy."""
     if policy not in OFFERED:
-        raise UsageError(f"there is no policy {policy!r}; offered: {', '.join(OFFERED)}")
+        raise UsageError(f"policy {policy!r} not found; choose from {', '.join(OFFERED)}")
 
 
 def run_pack(
@@ -125,7 +125,7 @@ def run_pack(
         departures.check_options()
     capacity = _capacity(nodes)
     if not capacity or not order:
-        raise UsageError("there are no cards or no arrivals to pack")
+        raise UsageError("no GPUs or no arrivals to pack")
     run = _Run(nodes, pods, order, policy, seed, _Stopwatch(clock))
     with gc_paused(), run.watch:
         loaded = run.arrive(math.inf if departures is None else LOAD * capacity, progress)
@@ -229,7 +229,7 @@ class _Run:
             progress(step, len(self._asked))
 
     def depart(self, departures: Departures, seed: int) -> None:
-        """Pods leave, and what stays is moved."""
+        """End a share of the pods, and move remaining ones."""
         running = {}
         for step, (asked, place) in enumerate(zip(self._asked, self._log, strict=False)):
             if place is not None:
@@ -238,7 +238,7 @@ class _Run:
         self._departed = depart_pods(self._stream, self._cluster, running, departures, seed=seed)
 
     def report(self, policy: str, seed: int) -> PackReport:
-        """What came of it."""
+        """Return the report of the run."""
         packed = tuple(self._packed())
         curve: defaultdict[int, list[float]] = defaultdict(list)
         used = 0

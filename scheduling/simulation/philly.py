@@ -99,7 +99,7 @@ def compress_jobs(jobs: Sequence[TraceJob], factor: float) -> list[TraceJob]:
 def _tenant(row: TableRow) -> TraceTenant:
     nodes, gpus = row.read_whole("nodes", least=1), row.read_whole("gpus", least=1)
     if gpus % nodes:
-        raise row.cell_error("gpus", f"{gpus} cards do not spread evenly over {nodes} nodes")
+        raise row.cell_error("gpus", f"{gpus} GPUs are not divisible by {nodes} nodes")
     return TraceTenant(row.read_text("vc"), nodes, gpus // nodes)
 
 

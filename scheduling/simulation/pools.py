@@ -44,7 +44,7 @@ LABEL = "partition"
 
 @dataclass(frozen=True, slots=True)
 class PoolPolicy:
-    """How a policy of `replay` divides nodes and orders jobs."""
+    """The way in which a policy of `replay` divides nodes and orders jobs."""
 
     partitioned: bool
     ordering: str
@@ -53,7 +53,7 @@ class PoolPolicy:
 
     @property
     def by_tenant(self) -> bool:
-        """Whether each tenant has a queue of its own."""
+        """True if each tenant has a queue of its own."""
         return self.partitioned or self.guaranteed
 
 
@@ -87,7 +87,7 @@ def pool_policy(name: str) -> PoolPolicy:
     policy = POLICIES.get(name)
     if policy is not None:
         return policy
-    raise UsageError(f"there is no policy {name!r}; offered: {', '.join(POLICIES)}")
+    raise UsageError(f"policy {name!r} not found; choose from {', '.join(POLICIES)}")
 
 
 def build_config(policy: PoolPolicy) -> EngineConfig:

@@ -57,7 +57,7 @@ def read_table(file: Path, columns: Sequence[str]) -> list[TableRow]:
                 raise InputError("the column is missing", file=file, line=1, field=missing[0])
             rows = [_row(file, reader.line_num, cells, columns) for cells in reader]
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=file) from error
+        raise InputError(f"can't be read: {error.strerror}", file=file) from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"is not a CSV file in UTF-8: {error}", file=file) from error
     if not rows:

@@ -95,8 +95,6 @@ def help_texts() -> Iterator[tuple[str, str]]:
 OUTPUT: Final = ("management/", "/cli/", "allotment/supervisor/", "allotment/cli.py", "agent/cli.py")
 # The engine speaks in codes, and the readers of other schedulers' cases to developers.
 NO_USERS: Final = ("/migrations/", "scheduling/conformance/", "scheduling/engine/")
-# The replay of traces is being rewritten in these words.
-UNDER_WAY: Final = ("scheduling/simulation/",)
 
 
 # Calls that carry a message to a user although nothing is raised where they stand.
@@ -129,7 +127,7 @@ def message_texts() -> Iterator[tuple[str, str]]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             place = str(path.relative_to(ROOT))
-            if any(part in place for part in (*NO_USERS, *UNDER_WAY)):
+            if any(part in place for part in NO_USERS):
                 continue
             tree = ast.parse(path.read_text("utf-8"))
             whole = any(part in place for part in OUTPUT)

@@ -24,9 +24,6 @@ PACKAGES = (
     "docs/examples",
 )
 
-# The replay of traces is being rewritten in these words.
-UNDER_WAY = ("scheduling/simulation/",)
-
 # Names that contain a retired word because they are contracts: columns of the database and keys of the API.
 CONTRACTS = frozenset((
     "cores_granted", "cpu_granted", "memory_granted", "granted_at", "keys_kept",
@@ -173,7 +170,7 @@ def sources() -> dict[str, str]:
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    return {path: ast.parse(text) for path, text in sources().items() if not path.startswith(UNDER_WAY)}
+    return {path: ast.parse(text) for path, text in sources().items()}
 
 
 def definitions(path: str, tree: ast.Module) -> Iterator[Definition]:

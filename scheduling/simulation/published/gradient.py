@@ -65,12 +65,12 @@ class WorkloadGradient(GridScore):
         )
 
     def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
-        """Scores and best cards, shape by shape."""
+        """Return scores and best cards, shape by shape."""
         rows = [self._row(asked, shape, nodes) for shape in range(len(asked))]
         return ScoreGrid(np.array([scores for scores, _ in rows]), np.array([columns for _, columns in rows]))
 
     def node_columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
-        """As `grid`, node after node."""
+        """Return the same scores as `score_grid`, computed node by node."""
         return GradientColumns(asked, fleet, by_grid(self, asked), self._model, self.score_of)
 
     def _model(self, code: int) -> ExpectedFragmentation:
@@ -78,7 +78,7 @@ class WorkloadGradient(GridScore):
         if known is None:
             model = self._fleet.models[code] if code >= 0 else None
             sorts = SortedShapes.sort_shapes(self._shapes, model)
-            # Models that are the same to the usual work share all that is known of them.
+            # Models that equal shapes of the workload mix suit share one table.
             known = self._by_model[code] = self._by_sorts.setdefault(sorts, ExpectedFragmentation(sorts))
         return known
 

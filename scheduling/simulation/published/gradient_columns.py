@@ -37,11 +37,11 @@ class _Classes:
         self._places: dict[int, Ints] = {}
 
     def of(self, cpu: int) -> int:
-        """The class of so many millicores."""
+        """Return the class of an amount of millicores."""
         return bisect_right(self._bounds, cpu)
 
     def places(self, number: int) -> Ints:
-        """Where shapes look in this class. `[shapes + 1]`"""
+        """Return the index in the table of each shape in this class. `[shapes + 1]`"""
         places = self._places.get(number)
         if places is None:
             cpu, asked = self._bounds[number - 1] if number else -1, self._asked.cpu
@@ -55,7 +55,7 @@ class _Classes:
 
 @dataclass(slots=True, eq=False)
 class _OnCards:
-    """What is known of nodes with certain cards: scores by class of CPU, best cards by class and shape."""
+    """The results for nodes with certain cards: scores by class of CPU, best cards by class and shape."""
 
     table: ExpectedFragmentationTable
     classes: _Classes

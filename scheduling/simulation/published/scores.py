@@ -36,13 +36,13 @@ class BestFit(GridScore):
     name, normalised, choosy = "bestfit", True, False
 
     def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
-        """The scores of all pairs."""
+        """Return the scores of all pairs."""
         most_cpu, most_cores = largest_node(nodes.cards.fleet)
         left = _half(nodes.cpu, asked.cpu, most_cpu) + _half(nodes.cards.total, asked.need, most_cores)
         return ScoreGrid(_filled(left))
 
     def node_columns(self, asked: ShapeTable, fleet: Fleet) -> NodeColumns:
-        """As `grid`, node after node."""
+        """Return the same scores as `score_grid`, computed node by node."""
         return _BestFitColumns(asked, largest_node(fleet))
 
 
@@ -60,7 +60,7 @@ class _BestFitColumns:
         self._by_cores: dict[int, Floats] = {}
 
     def scores_on_node(self, cpu: int, cards: NodeCards) -> Numbers:
-        """All shapes on one node."""
+        """Return the scores of all shapes on one node."""
         by_cores = self._by_cores.get(cards.units)
         if by_cores is None:
             units = np.array((cards.units,), np.int64)
@@ -77,14 +77,14 @@ class _BestFitColumns:
 
 
 def _filled(left: Floats) -> Numbers:
-    """What is not left, in percent, cut to a whole number; `left` is overwritten."""
+    """Return the allocated part in percent, truncated to a whole number; `left` is overwritten."""
     np.subtract(_ONE, left, left)
     np.multiply(left, _HUNDRED, left)
     return left.astype(BestFit.dtype)
 
 
 def _half(free: Ints, taken: Ints, most: int) -> Floats:
-    """Half the part of the most that would be left. `[shapes, nodes]`."""
+    """Return half the part of the largest amount that would be left. `[shapes, nodes]`."""
     half: Floats = 0.5 * (free - taken[:, None]) / most
     return half
 
@@ -98,7 +98,7 @@ class DotProduct(GridScore):
     name, choosy = "dotprod", False
 
     def score_grid(self, asked: ShapeTable, nodes: NodeTable) -> ScoreGrid:
-        """The scores of all pairs."""
+        """Return the scores of all pairs."""
         most_cpu, most_cores = largest_node(nodes.cards.fleet)
         dot: Floats = (nodes.cpu / most_cpu) * (asked.cpu / most_cpu)[:, None]
         dot = dot + (nodes.cards.total / most_cores) * (asked.need / most_cores)[:, None]

@@ -133,14 +133,14 @@ def test_bad_input_is_one_line_that_names_the_place(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--policy", "tetris"), "there is no policy 'tetris'"),
+        (("--policy", "tetris"), "policy 'tetris' not found"),
         (("--scale", "0"), "--scale is 0"),
         (("--departures", "100"), "--departures is 100"),
         (("--departures", "10", "--moves", "-1"), "--moves is -1"),
         (("--moves", "10"), "--moves needs --departures"),
-        (("--json", "/nowhere/x.json"), "/nowhere/x.json: cannot be written"),
-        (("--nodes", "/nowhere/n.csv"), "/nowhere/n.csv: cannot be read"),
-        (("--arrivals", "/nowhere/a.gz"), "/nowhere/a.gz: cannot be read"),
+        (("--json", "/nowhere/x.json"), "/nowhere/x.json: can't be written"),
+        (("--nodes", "/nowhere/n.csv"), "/nowhere/n.csv: can't be read"),
+        (("--arrivals", "/nowhere/a.gz"), "/nowhere/a.gz: can't be read"),
     ],
 )
 def test_unusable_options_say_so(

@@ -143,7 +143,7 @@ def test_compressed_arrivals_are_truncated_to_seconds() -> None:
 
 
 def test_a_policy_that_there_is_not_is_refused() -> None:
-    with pytest.raises(UsageError, match="offered: "):
+    with pytest.raises(UsageError, match="choose from "):
         run_replay(TRACE, TENANTS, policy="lottery")
 
 

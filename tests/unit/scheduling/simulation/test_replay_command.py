@@ -74,7 +74,7 @@ def test_jobs_that_never_finish_are_a_failure(files: dict[str, Path]) -> None:
             "b,1,4",
             "tenants.csv, line 3, field gpus: all tenants need nodes of the same size",
         ),
-        ("tenants", "b,1,8", "b,3,8", "tenants.csv, line 3, field gpus: 8 cards do not spread evenly"),
+        ("tenants", "b,1,8", "b,3,8", "tenants.csv, line 3, field gpus: 8 GPUs are not divisible"),
         ("tenants", "b,1,8", "a,1,8", "tenants.csv, line 3, field vc: a stands twice"),
     ],
 )
@@ -92,7 +92,7 @@ def test_bad_input_is_one_line_that_names_the_place(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--policy", "chance"), "there is no policy 'chance'"),
+        (("--policy", "chance"), "policy 'chance' not found"),
         (("--compress", "0"), "--compress is 0"),
         (("--nodes-per-tenant", "c=1"), "names c, the tenants are a, b"),
         (("--nodes-per-tenant", "a=none"), "is not NAME=N"),
