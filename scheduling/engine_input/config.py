@@ -29,7 +29,13 @@ _USER_WEIGHTS: Final = (
     (Resource.GPU_CARDS.value, 0),
     (Resource.GPU_MEMORY.value, 0),
 )
-USER_SHARES: Final = engine.UserShares(resource_weights=_USER_WEIGHTS)
+
+
+@cache
+def user_shares() -> engine.UserShares:
+    """Return how usage of users counts. Commands import this module, the first call imports the engine."""
+    return engine.UserShares(resource_weights=_USER_WEIGHTS)
+
 
 PREVIEW_S: Final = 10.0
 """The time that somebody who asked for a preview waits for its cycles together, in seconds."""
@@ -52,7 +58,7 @@ def engine_config(sharing: str = FAIR) -> engine.EngineConfig:
         vetoes=(*default.vetoes, *installed),
         fair_sharing=engine.FairSharing() if sharing == FAIR else None,
         preemption=engine.PreemptionOptions(loss_budget_permille=settings.ALLOTMENT_PREEMPTION_LOSS_PERMILLE),
-        user_shares=USER_SHARES,
+        user_shares=user_shares(),
         plugins=plugins,
     )
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from django.db import transaction
 
-from scheduling.engine_input.config import USER_SHARES
+from scheduling.engine_input.config import user_shares
 from scheduling.models import Allocation, UserUsage
 
 Who = tuple[uuid.UUID, uuid.UUID]
@@ -44,7 +44,7 @@ def user_usage_sample(*, now: datetime) -> int:
             queue_id=queue,
             user_id=user,
             at=now,
-            consumed=_blended({}, held[queue, user], USER_SHARES.sampling_s),
+            consumed=_blended({}, held[queue, user], user_shares().sampling_s),
         )
         for queue, user in sorted(held.keys() - known.keys())
     ]
@@ -55,7 +55,7 @@ def user_usage_sample(*, now: datetime) -> int:
 
 
 def _blended(past: Mapping[str, float], present: Mapping[str, int], elapsed_s: float) -> dict[str, float]:
-    decay = 0.5 ** (elapsed_s / USER_SHARES.half_life_s)
+    decay = 0.5 ** (elapsed_s / user_shares().half_life_s)
     names = sorted({*past, *present})
     amounts = {name: decay * past.get(name, 0.0) + (1.0 - decay) * present.get(name, 0) for name in names}
     return {name: amount for name, amount in amounts.items() if amount > _NOTHING}

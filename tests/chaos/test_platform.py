@@ -134,7 +134,10 @@ def installed(
     server = request.getfixturevalue("postgres_server")
     name = server.create_database()
     environment["ALLOTMENT_DATABASE_URL"] = server.database_url(name)
-    with run_platform(world=world, environment=environment) as running, server.connect(name) as database:
+    with (
+        run_platform(world=world, environment=environment) as running,
+        server.connect_database(name) as database,
+    ):
         watch_commits(database)
         yield Installed(running, database)
     server.drop_database(name)

@@ -25,7 +25,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from allotment.supervisor.lock import HomeLock
-lock = HomeLock.acquire(Path(sys.argv[1]), 8123)
+lock = HomeLock.acquire_lock(Path(sys.argv[1]), 8123)
 print("held", flush=True)
 sys.stdin.read()
 """

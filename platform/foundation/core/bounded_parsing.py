@@ -104,7 +104,10 @@ def read_yaml(content: str | bytes, bounds: ParseBounds) -> Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or type(error).__name__
-        raise TextError(problem, line=mark.line + 1 if mark else 0) from error
+        line = mark.line + 1 if mark else 0
+        if "maximum nesting depth" in problem:  # libyaml 0.2.6 reads ahead and meets a bound of its own first
+            raise _too_deep(bounds, line) from error
+        raise TextError(problem, line=line) from error
     except (yaml.YAMLError, UnicodeEncodeError) as error:
         raise TextError(" ".join(str(error).split())) from error
     return builder.root

@@ -41,6 +41,14 @@ class OutgoingError(OSError):
     """The request could not be made or answered; the text can be shown to who entered the address."""
 
 
+class OutgoingTimeout(OutgoingError):
+    """The server didn't answer in time."""
+
+
+class AnswerTooLarge(OutgoingError):
+    """The answer has more bytes than the caller reads."""
+
+
 class AddressNotAllowed(OutgoingError):
     """The address is malformed or leads where requests of users must not go."""
 
@@ -193,7 +201,7 @@ def _read_body(answer: http.client.HTTPResponse, most: int) -> bytes:
     while chunk := answer.read1(_CHUNK):
         size += len(chunk)
         if size > most:
-            raise OutgoingError(f"the answer is larger than {most} bytes")
+            raise AnswerTooLarge(f"the answer is larger than {most} bytes")
         parts.append(chunk)
     if answer.length:
         raise http.client.IncompleteRead(b"", answer.length)
@@ -209,7 +217,7 @@ def _worded(host: str) -> Iterator[None]:
     except ssl.SSLCertVerificationError as error:
         raise OutgoingError(f"the certificate of {host} is not valid: {error.verify_message}") from error
     except TimeoutError as error:
-        raise OutgoingError(f"{host} timed out") from error
+        raise OutgoingTimeout(f"{host} timed out") from error
     except (http.client.HTTPException, ValueError) as error:
         # Their texts repeat what the server sent, such as the banner of a service that is not HTTP.
         raise OutgoingError(f"{host} gave no valid HTTP answer") from error

@@ -21,7 +21,13 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from foundation.web import outgoing
-from foundation.web.outgoing import AddressNotAllowed, OutgoingAnswer, OutgoingError
+from foundation.web.outgoing import (
+    AddressNotAllowed,
+    AnswerTooLarge,
+    OutgoingAnswer,
+    OutgoingError,
+    OutgoingTimeout,
+)
 
 EXPOSITION_MAX: Final = 16 * 2**20
 """Bytes of the text of one exporter, unpacked; a node with 16 GPUs in 112 MIG instances writes 2 MiB."""
@@ -31,8 +37,6 @@ FETCH_TIMEOUT_S: Final = 8.0
 ADDRESSES_MAX: Final = 2_000
 _ACCEPT_TEXT: Final = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
 _GZIP: Final = 16 + zlib.MAX_WBITS
-_TOO_LARGE: Final = "larger than"
-_IN_TIME: Final = "in time"
 
 
 class SourceProblem(StrEnum):
@@ -225,9 +229,9 @@ def _failure(error: OutgoingError, url: str) -> SourceFailed:
     text = str(error)
     if isinstance(error, AddressNotAllowed):
         return SourceFailed(SourceProblem.ADDRESS_NOT_ALLOWED, text)
-    if _TOO_LARGE in text:
+    if isinstance(error, AnswerTooLarge):
         return SourceFailed(SourceProblem.TOO_LARGE, _host(url))
-    if text.endswith(_IN_TIME):
+    if isinstance(error, OutgoingTimeout):
         return SourceFailed(SourceProblem.TIMEOUT, _host(url))
     return SourceFailed(SourceProblem.UNREACHABLE, text)
 

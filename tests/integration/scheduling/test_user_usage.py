@@ -8,7 +8,7 @@ import pytest
 import time_machine
 
 from foundation.core import clock
-from scheduling.engine_input.config import USER_SHARES
+from scheduling.engine_input.config import user_shares
 from scheduling.models import Job, JobState, UserUsage
 from scheduling.services.cycle import cycle_run
 from scheduling.services.user_usage import user_usage_sample
@@ -18,7 +18,7 @@ from tests.builders.stage import Stage, state
 
 pytestmark = pytest.mark.django_db
 
-HALF_LIFE = timedelta(seconds=USER_SHARES.half_life_s)
+HALF_LIFE = timedelta(seconds=user_shares().half_life_s)
 
 
 def cores(user: User) -> float:

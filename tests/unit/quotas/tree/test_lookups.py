@@ -152,7 +152,7 @@ def loop() -> QuotaTree[str]:
     [
         (lambda _: QuotaTree([Branch("a", "gone", {})]), UnknownNodeError, "gone", "a has the parent gone"),
         (lambda _: loop(), CycleError, "x", "the parents of x, y form a cycle"),
-        (lambda quotas: quotas.usage("gone", GPU), UnknownNodeError, "gone", "no quota node gone"),
+        (lambda quotas: quotas.usage("gone", GPU), UnknownNodeError, "gone", "quota node gone not found"),
         (lambda quotas: quotas.add_usage("dept", GPU, 1), NotALeafError, "dept", "dept has children"),
         (lambda quotas: quotas.add_usages("dept", {GPU: 1}), NotALeafError, "dept", "dept has children"),
         (lambda quotas: quotas.remove_usage("a", GPU, 3), OverdrawnError, "a", "a uses 2 of gpu, not 3"),
@@ -174,10 +174,10 @@ def test_an_error_names_the_node_and_says_why(
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda quotas: quotas.add_usage("a", GPU, -1), "usage of -1 cannot be added"),
-        (lambda quotas: quotas.add_usages("a", {GPU: -1}), "usage of -1 cannot be added"),
-        (lambda quotas: quotas.remove_usage("a", GPU, -1), "usage of -1 cannot be removed"),
-        (lambda quotas: quotas.remove_usages("a", {GPU: -1}), "usage of -1 cannot be removed"),
+        (lambda quotas: quotas.add_usage("a", GPU, -1), "usage of -1 can't be added"),
+        (lambda quotas: quotas.add_usages("a", {GPU: -1}), "usage of -1 can't be added"),
+        (lambda quotas: quotas.remove_usage("a", GPU, -1), "usage of -1 can't be removed"),
+        (lambda quotas: quotas.remove_usages("a", {GPU: -1}), "usage of -1 can't be removed"),
         (lambda _: NodeLimits(lending_limit=-2), "lending_limit is -2"),
         (lambda _: NodeLimits(0, -3), "borrowing_limit is -3"),
         (lambda _: NodeLimits(-4), "own_nominal is -4"),
