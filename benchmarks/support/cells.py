@@ -338,7 +338,7 @@ class _Stock:
     def __post_init__(self) -> None:
         self.free = [[CORES] * CARDS for _ in self.nodes]
 
-    def place(self, kind: TaskKind, draw: random.Random) -> tuple[int, tuple[int, ...]] | None:
+    def find_cards(self, kind: TaskKind, draw: random.Random) -> tuple[int, tuple[int, ...]] | None:
         """A node and its cards: the fullest of a few that were looked at, or else the first that fits."""
         looked = [draw.randrange(len(self.nodes)) for _ in range(8)]
         fitting = [index for index in looked if self._room(index, kind) >= kind.cards]
@@ -374,7 +374,7 @@ def _fill(cell: BenchCell, pool: CellPool, nodes: Sequence[Node]) -> Iterator[Jo
         kind, tenant = draw.choices(kinds, weights)[0], draw.choices(users, hunger)[0]
         job, tasks = _running(cell, tenant, pool, kind), []
         for index in range(kind.tasks):
-            place = stock.place(kind, draw)
+            place = stock.find_cards(kind, draw)
             if place is None:
                 break
             stock.take_cards(*place, kind.cores)

@@ -8,6 +8,7 @@ zone by the browser, which is why they are `<time>` elements.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final
 
 from django.utils import timezone
 from django.utils.html import format_html
@@ -91,6 +92,10 @@ def format_memory(mebibytes: float | None) -> str:
         return f"{mebibytes:,.0f} MiB"
     gibibytes = f"{mebibytes / 1024:,.1f}".removesuffix(".0")
     return f"{gibibytes} GiB"
+
+
+UNLIMITED_WORDS: Final = ("unlimited", "∞", "不限")
+"""Input that is read as no limit, whatever the language of the page."""
 
 
 def format_limit(value: float | None) -> str:

@@ -133,14 +133,14 @@ class TeamEffectSerializer(serializers.Serializer[Any]):
 
 
 class TeamsView(PlatformView):
-    """Teams to be."""
+    """Creation of teams."""
 
     points: ClassVar = {"POST": Permission.TENANT_EDIT}
     handles_dry_run = True
     secret_fields = ("invitations",)
 
     def may_see_again(self) -> None:
-        """Whoever may still create tenants in the folder."""
+        """Refuse a repeated request of a user who may no longer create tenants in the folder."""
         parent = self.request.data.get("parent") if isinstance(self.request.data, Mapping) else None
         place = tenant_get(viewer=self.viewer, tenant_id=uuid.UUID(str(parent)))
         permissions.require_permission(self.viewer, Permission.TENANT_EDIT, place)
@@ -163,7 +163,7 @@ class TeamsView(PlatformView):
         tags=["tenants"],
     )
     def post(self, request: Request) -> Response:
-        """Create the team, or with `dry_run` tell what that would do."""
+        """Create the team, or with `dry_run` return the effect."""
         read_query(request, WriteQuery)
         values = read_body(TeamCreateSerializer, request)
         plan = self._plan(values)
@@ -176,7 +176,7 @@ class TeamsView(PlatformView):
     def _plan(self, values: Mapping[str, Any]) -> TeamPlan:
         with named_by("parent"):
             parent = tenant_get(viewer=self.viewer, tenant_id=values["parent"])
-            # Names of pools are told to who divides quota here alone.
+            # An unknown pool is named in the error, so the viewer has to see the quota that is divided.
             permissions.require_permission(self.viewer, Permission.QUOTA_VIEW, parent)
         return TeamPlan(
             parent=parent,
@@ -187,7 +187,7 @@ class TeamsView(PlatformView):
             queue=values["queue"],
             preset=Preset(values["preset"]),
             invite=values["invite"],
-            idle=values["allow_idle"],
+            allow_idle=values["allow_idle"],
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,16 +15,16 @@ from quotas.selectors.flavor import list_flavors
 from quotas.selectors.pool_size import pool_sizes
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-from tenants.models import Tenant, TenantKind
+from tenants.models import Tenant, TenantKind, User
+from tenants.selectors.tenant import tenant_get
 
 TEAM_POINTS: Final = (
-    Permission.QUOTA_VIEW,
     Permission.TENANT_EDIT,
+    Permission.QUOTA_VIEW,
     Permission.QUOTA_EDIT,
     Permission.QUEUE_EDIT,
-    Permission.MEMBER_EDIT,
 )
-"""What it takes at the folder of a new team with members."""
+"""The permissions that a new team needs on its folder; with members also `MEMBER_EDIT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,23 @@ class DivisiblePool:
 
 
 def team_parents(viewer: Actor) -> list[Tenant]:
-    """Return the folders in which the viewer may create teams, parents first."""
-    found = permissions.tenants_with(viewer, TEAM_POINTS[0])
-    for point in TEAM_POINTS[1:]:
+    """Return the folders in which the viewer may create teams with members, parents first."""
+    found = permissions.tenants_with(viewer, Permission.MEMBER_EDIT)
+    for point in TEAM_POINTS:
         found = found.filter(pk__in=permissions.tenants_with(viewer, point).values("pk"))
     folders = found.filter(kind=TenantKind.FOLDER, archived_at__isnull=True)
     return list(folders.select_related("parent").order_by("path"))
+
+
+def team_parent(viewer: User, tenant_id: uuid.UUID) -> Tenant:
+    """Return a folder in which the viewer may create teams with members.
+
+    Raises: NotFound; PermissionDenied.
+    """
+    parent = tenant_get(viewer=viewer, tenant_id=tenant_id)
+    for point in (*TEAM_POINTS, Permission.MEMBER_EDIT):
+        permissions.require_permission(viewer, point, parent)
+    return parent
 
 
 def divisible_pools(viewer: Actor, parent: Tenant) -> Sequence[DivisiblePool]:

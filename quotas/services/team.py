@@ -20,6 +20,7 @@ from quotas.hooks.job_effects import JobsPreview, get_provider
 from quotas.models import AllocationMode, Queue, QuotaKey, QuotaNode
 from quotas.selectors.node_names import node_names
 from quotas.selectors.pool_size import OF_GPUS, OF_NODES, PoolSize, pool_sizes
+from quotas.selectors.team import TEAM_POINTS
 from quotas.selectors.tree import build_tree, read_tree_rows
 from quotas.services.queues.queue import queue_create
 from quotas.services.queues.queue_preset import Preset, queue_preset
@@ -42,17 +43,11 @@ from tenants.services.tenant import tenant_create
 
 GPUS_MAX: Final = 10**6
 """So many GPUs are a typing error in any installation."""
-_DECIDES: Final = (
-    Permission.TENANT_EDIT,
-    Permission.QUOTA_VIEW,
-    Permission.QUOTA_EDIT,
-    Permission.QUEUE_EDIT,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class TeamMember:
-    """A person. `email` is for the invitation of somebody without an account."""
+    """A person and a role. `email` is for the invitation of a user without an account."""
 
     username: str
     role: str = Role.EDITOR.value
@@ -78,7 +73,7 @@ class TeamPool:
 class TeamPlan:
     """A team to create below `parent`. Pools are tried by the queue in their order.
 
-    With `invite`, people without an account are invited. `idle` accepts a team that can start no job.
+    With `invite`, users without an account are invited. `allow_idle` accepts a team that can start no job.
     """
 
     parent: Tenant
@@ -89,7 +84,7 @@ class TeamPlan:
     queue: str = "default"
     preset: Preset = Preset.BALANCED
     invite: bool = False
-    idle: bool = False
+    allow_idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +109,7 @@ class Team:
 
 @dataclass(frozen=True, slots=True)
 class TeamPreview:
-    """The result of saving a team: whom it would invite, its quota, and the effect on jobs of others."""
+    """The result of saving a team: users to invite, its quota, and the effect on jobs of other teams."""
 
     slug: str
     invited: Sequence[str]
@@ -139,10 +134,10 @@ def team_create(*, acting_user: Actor, plan: TeamPlan, address: str = "") -> Tea
 
     `address` is that of the console, for links of invitations.
     Raises: PermissionDenied; Invalid, Conflict and ExceedsParent naming fields of the plan; Refused
-    (NO_JOB_STARTS) where no job with one GPU could ever start, unless the plan says `idle`.
+    (NO_JOB_STARTS) where no job with one GPU could ever start, unless `allow_idle` is set.
     """
     made = _create(acting_user, plan, address)
-    if not plan.idle and not any(not pool.missing for pool in made.team.pools):
+    if not plan.allow_idle and not any(not pool.missing for pool in made.team.pools):
         raise _no_job_starts(made.team)
     return made.team
 
@@ -151,7 +146,7 @@ def team_preview(*, acting_user: Actor, plan: TeamPlan) -> TeamPreview:
     """Work out everything that `team_create` would do, and undo it.
 
     The effect on jobs is computed afterwards, so that no lock is held while cycles are compared.
-    Raises: as `team_create`, but NO_JOB_STARTS, which the answer tells.
+    Raises: as `team_create`, but for NO_JOB_STARTS, which `can_start` tells.
     """
     with transaction.atomic():
         made = _create(acting_user, plan, "")
@@ -169,7 +164,7 @@ def team_preview(*, acting_user: Actor, plan: TeamPlan) -> TeamPreview:
 
 
 def _create(acting_user: Actor, plan: TeamPlan, address: str) -> _Draft:
-    for point in _DECIDES:
+    for point in TEAM_POINTS:
         permissions.require_permission(acting_user, point, plan.parent)
     if plan.members:
         permissions.require_permission(acting_user, Permission.MEMBER_EDIT, plan.parent)
@@ -186,7 +181,7 @@ def _create(acting_user: Actor, plan: TeamPlan, address: str) -> _Draft:
     node = quota_node_ensure(acting_user=acting_user, cell=queue.cell, tenant=workspace)
     sizes = pool_sizes(pool.flavor for pool in plan.pools)
     changes = _amounts(node, queue, plan.pools, sizes)
-    with _renamed({}, "pools"):
+    with _map_error_fields({}, "pools"):
         quota = quota_plan(queue.cell_id, changes)
         warnings = plan_warnings(quota)
         quota_change(acting_user=acting_user, cell_id=queue.cell_id, changes=changes, reason=_reason(plan))
@@ -202,19 +197,19 @@ def _reason(plan: TeamPlan) -> str:
 def _check_pools(pools: Sequence[TeamPool]) -> None:
     """Refuse a team without pools, a pool that is named twice, and pools of several domains."""
     if not pools:
-        raise _wrong("pools", "REQUIRED", _("Enter a number of GPUs for at least one pool."))
+        raise _build_error("pools", "REQUIRED", _("Enter a number of GPUs for at least one pool."))
     seen: set[uuid.UUID] = set()
     for index, pool in enumerate(pools):
         if pool.flavor.pk in seen:
-            raise _wrong(f"pools.{index}.flavor", "TWICE", _("Duplicate pool."))
+            raise _build_error(f"pools.{index}.flavor", "TWICE", _("Duplicate pool."))
         if pool.flavor.cluster.cell_id != pools[0].flavor.cluster.cell_id:
             message = _("All pools of a team must belong to one scheduling domain.")
-            raise _wrong(f"pools.{index}.flavor", "OTHER_CELL", message)
+            raise _build_error(f"pools.{index}.flavor", "OTHER_CELL", message)
         seen.add(pool.flavor.pk)
 
 
 def _open_queue(acting_user: Actor, workspace: Tenant, plan: TeamPlan) -> Queue:
-    with _renamed({"name": "queue", "flavors": "pools"}, "queue"):
+    with _map_error_fields({"name": "queue", "flavors": "pools"}, "queue"):
         queue = queue_create(
             acting_user=acting_user,
             cell=plan.pools[0].flavor.cluster.cell,
@@ -228,24 +223,26 @@ def _open_queue(acting_user: Actor, workspace: Tenant, plan: TeamPlan) -> Queue:
 def _add_members(
     acting_user: Actor, workspace: Tenant, plan: TeamPlan, address: str
 ) -> tuple[list[Member], list[Invitation]]:
-    """Give everybody a role, after an invitation where there is no account; all mistakes at once."""
+    """Give each member a role, after an invitation where there is no account.
+
+    Raises: PermissionDenied; Invalid with the errors of all members.
+    """
     members: list[Member] = []
     invitations: list[Invitation] = []
     errors: list[FieldError] = []
     may_invite = permissions.has_permission(acting_user, Permission.MEMBER_EDIT)
+    names = {person.username for person in plan.members}
+    found = User.objects.filter(username__in=names, is_active=True).select_related("home")
+    accounts = {user.username: user for user in found}
     seen: set[str] = set()
     for index, person in enumerate(plan.members):
         place = f"members.{index}"
         try:
-            with transaction.atomic(), _renamed(_of_person(place), f"{place}.username"):
+            with transaction.atomic(), _map_error_fields(_of_person(place), f"{place}.username"):
                 if person.username in seen:
-                    raise _wrong("username", "TWICE", _("Duplicate user."))
+                    raise _build_error("username", "TWICE", _("Duplicate user."))
                 seen.add(person.username)
-                user = (
-                    User.objects.filter(username=person.username, is_active=True)
-                    .select_related("home")
-                    .first()
-                )
+                user = accounts.get(person.username)
                 if user is None:
                     if not (plan.invite and may_invite):
                         raise _unknown(person.username, may_invite=may_invite)
@@ -276,7 +273,7 @@ def _unknown(name: str, *, may_invite: bool) -> Invalid:
     message = _("User %(name)s not found.") % {"name": name}
     if not may_invite:
         message = _("User %(name)s not found. Ask a platform admin to invite the user.") % {"name": name}
-    return _wrong("username", "unknown", message)
+    return _build_error("username", "unknown", message)
 
 
 def _amounts(
@@ -290,7 +287,7 @@ def _amounts(
     of_queue: list[QuotaAmount] = []
     for index, pool in enumerate(pools):
         place = f"pools.{index}"
-        with _renamed({}, f"{place}.gpus"):
+        with _map_error_fields({}, f"{place}.gpus"):
             found = amounts_of_gpus(node, pool.flavor, pool.gpus, cpu=pool.cpu, memory=pool.memory)
         size = sizes[pool.flavor.pk]
         borrowing, lending = (
@@ -345,8 +342,8 @@ def _no_job_starts(team: Team) -> Refused:
 
 
 @contextmanager
-def _renamed(names: Mapping[str, str], other: str) -> Iterator[None]:
-    """Have errors in here name the fields of the plan; one without a field is at `other`."""
+def _map_error_fields(names: Mapping[str, str], other: str) -> Iterator[None]:
+    """Map the fields of errors raised within to fields of the plan; an error without a field gets `other`."""
     try:
         yield
     except PermissionDenied:
@@ -359,5 +356,5 @@ def _renamed(names: Mapping[str, str], other: str) -> Iterator[None]:
         raise
 
 
-def _wrong(place: str, code: str, message: str) -> Invalid:
+def _build_error(place: str, code: str, message: str) -> Invalid:
     return Invalid(message, errors=[FieldError(place, code, message)])

@@ -110,7 +110,7 @@ class StrayLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastLine:
-    """The quota of a workspace in one pool; amounts in GPUs as texts. Either `fills_at` or `text` is told."""
+    """The quota of a workspace in one pool; amounts in GPUs as texts. One of `fills_at` and `text` is set."""
 
     key: str
     workspace: str
@@ -156,6 +156,7 @@ def _context(request: HttpRequest) -> dict[str, Any]:
     cluster_id = scope.cluster_id
     rooms = pool_rooms(viewer=who, cluster_id=cluster_id)
     idle = idle_holds(who, cluster_id=cluster_id)
+    measured = bool(utilisation_now(who, cluster_id=cluster_id))
     slices = slice_lines(who, cluster_id=cluster_id)
     stray = stray_processes(who, cluster_id=cluster_id)
     forecasts = quota_forecasts(who, now=clock.now(), cluster_id=cluster_id)
@@ -163,12 +164,13 @@ def _context(request: HttpRequest) -> dict[str, Any]:
         "stale_clusters": scope.stale_clusters,
         "live_url": build_address(reverse("frontend:ops-efficiency-live"), {"cluster": scope.cluster_name}),
         "tiles": [
-            _idle_tile(idle, measured=bool(utilisation_now(who, cluster_id=cluster_id))),
+            _idle_tile(idle, measured=measured),
             _over_tile(slices),
             _stray_tile(stray, reported=has_fresh_agent(who, cluster_id=cluster_id)),
             _stranded_tile(rooms),
         ],
         "rooms": [_room_line(room) for room in rooms],
+        "idle_measured": measured,
         "idle": [_idle_line(hold) for hold in idle[:SHOWN]],
         "idle_omitted": max(0, len(idle) - SHOWN),
         "slices": [_slice_line(line) for line in slices[:SHOWN]],
@@ -210,7 +212,7 @@ def _stray_tile(stray: Sequence[StrayProcess], *, reported: bool) -> Tile:
     return Tile(
         label=_("Processes without an allocation"),
         value=formats.format_number(len(stray) if known else None),
-        meaning=_("Seen in the last 10 minutes") if known else _("No node agent reports"),
+        meaning=_("Seen in the last 10 minutes") if known else _("No reports from node agents"),
         tone="failed" if stray else "",
         url="#stray" if stray else "",
     )
@@ -221,7 +223,7 @@ def _stranded_tile(rooms: Sequence[PoolRoom]) -> Tile:
     return Tile(
         label=_("Stranded GPUs"),
         value=labels.format_cards(stranded),
-        meaning=_("Unallocated, but out of reach"),
+        meaning=_("Unallocated but unusable"),
         tone="waiting" if stranded else "",
         url="#room" if stranded else "",
     )

@@ -82,16 +82,16 @@ def gpus_live(request: HttpRequest) -> HttpResponse:
 
 
 def _query(request: HttpRequest, scope: ClusterScope) -> GpuQuery:
-    def stated(name: str) -> str:
+    def read_parameter(name: str) -> str:
         return remove_null_characters(request.GET.get(name, "")).strip()
 
     return GpuQuery(
         cluster=scope.cluster_name,
-        pool=stated("pool"),
-        model=stated("model"),
-        node=stated("node"),
-        state=stated("state"),
-        text=stated("uuid"),
+        pool=read_parameter("pool"),
+        model=read_parameter("model"),
+        node=read_parameter("node"),
+        state=read_parameter("state"),
+        text=read_parameter("uuid"),
         sort=request.GET.get("sort", ""),
     )
 

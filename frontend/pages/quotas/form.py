@@ -15,6 +15,7 @@ from foundation.core.errors import FieldError, Invalid
 from foundation.core.numbers import read_whole
 from foundation.core.quantities import Resource
 from frontend.pages.quotas.rows import TITLES
+from frontend.texts import formats
 from quotas.distribution.division import Keep
 from quotas.selectors.quota_row import QuotaRow
 from quotas.selectors.quota_table import NodeQuota
@@ -31,8 +32,6 @@ TYPED: Final[dict[Resource, str | Promise]] = {
     Resource.MEMORY: "MiB",
 }
 """The unit in which a limit is typed: the resource's own."""
-_WORDS: Final = ("unlimited", "∞", "不限")
-"""What is read as no limit, whatever the language of the page; what it is called there is one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +136,11 @@ def changed_amounts(typed: Typed, before: Typed, flavor: Flavor) -> list[QuotaAm
 
 
 def _same(typed: str, was: str) -> bool:
-    return typed == was or {typed.lower(), was} <= set(_WORDS)
+    return typed == was or {typed.lower(), was} <= set(formats.UNLIMITED_WORDS)
 
 
 def _limit(box: Box, errors: list[FieldError]) -> int | None:
-    if box.value.lower() in _WORDS:
+    if box.value.lower() in formats.UNLIMITED_WORDS:
         return None
     if (amount := read_whole(box.value)) is not None:
         return amount

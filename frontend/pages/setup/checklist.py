@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from clusters.models import Cluster
 from clusters.selectors.flavor import flavor_list
 from clusters.selectors.node import cluster_list
-from frontend.pages.setup.cluster_found import read_cluster
+from frontend.pages.setup.cluster_found import read_clusters
 from frontend.shell.page_shell import get_viewer, login_required
 from quotas.selectors.queues_in_sight import visible_queues
 from scheduling.selectors.first_job import has_started_job
@@ -59,7 +59,7 @@ def _cluster(who: User, clusters: Sequence[Cluster]) -> ChecklistStep:
         return ChecklistStep(
             _("Add a cluster"), text, False, reverse("frontend:ops-cluster-new"), _("Add cluster")
         )
-    found = [read_cluster(who, cluster) for cluster in clusters]
+    found = read_clusters(who, clusters)
     gpus, nodes = sum(one.gpus for one in found), sum(one.nodes for one in found)
     words = {"gpus": gpus, "nodes": nodes}
     text = ngettext("%(gpus)s GPUs on %(nodes)s node", "%(gpus)s GPUs on %(nodes)s nodes", nodes) % words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,9 +10,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from clusters.gpu.nvidia import PRODUCT_LABEL
-from clusters.models import Cluster, ClusterHealth, Node
+from clusters.models import Cluster, ClusterHealth
+from clusters.selectors.cluster_contents import ClusterContents, cluster_contents
 from clusters.selectors.flavor import FlavorRow, flavor_list
-from clusters.selectors.node import NodeFilter, node_list
 from clusters.services.flavor import FlavorPlan, flavors_found
 from foundation.core.actor import Actor
 from frontend.components.view_models import Check
@@ -31,64 +32,71 @@ class ClusterFound:
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether nothing is missing."""
+        """True if nothing is missing."""
         return all(check.passed for check in self.checks)
 
 
-def read_cluster(viewer: Actor, cluster: Cluster) -> ClusterFound:
-    """Look at a cluster as it was last read. Raises: PermissionDenied."""
-    nodes = list(node_list(viewer=viewer, filters=NodeFilter(cluster=cluster.name)))
-    pools = [row for row in flavor_list(viewer=viewer) if row.cluster == cluster.name]
-    proposed = flavors_found(acting_user=viewer, cluster=cluster)
-    gpus = sum(len(node.devices.all()) for node in nodes)
-    checks = [_reached(cluster), _with_gpus(nodes, gpus), _healthy(nodes), _in_pools(nodes, proposed)]
-    return ClusterFound(len(nodes), gpus, pools, proposed, checks)
-
-
-def _reached(cluster: Cluster) -> Check:
-    reached = cluster.health in (ClusterHealth.HEALTHY, ClusterHealth.UNKNOWN)
-    text = (
-        _("The cluster responds.") if reached else cluster.health_message or _("The cluster is unreachable.")
-    )
-    return Check(title=_("Connection"), text=text, passed=reached)
-
-
-def _with_gpus(nodes: Sequence[Node], gpus: int) -> Check:
-    having = sum(1 for node in nodes if node.devices.all())
-    if gpus:
-        words = {"gpus": gpus, "nodes": having}
-        text = ngettext("%(gpus)s GPUs on %(nodes)s node", "%(gpus)s GPUs on %(nodes)s nodes", having) % words
-    elif nodes:
-        text = _("No GPUs found. Check that the device plugin runs on the GPU nodes.")
-    else:
-        text = _("No nodes found.")
-    return Check(title=_("GPUs"), text=text, passed=gpus > 0)
-
-
-def _healthy(nodes: Sequence[Node]) -> Check:
-    bad = [
-        node.name for node in nodes if not node.ready or any(not gpu.healthy for gpu in node.devices.all())
+def read_clusters(viewer: Actor, clusters: Sequence[Cluster]) -> list[ClusterFound]:
+    """Return what was found in each cluster when it was last synced. Raises: PermissionDenied."""
+    only = clusters[0].pk if len(clusters) == 1 else None
+    contents = cluster_contents(viewer=viewer, cluster_id=only)
+    pools: defaultdict[str, list[FlavorRow]] = defaultdict(list)
+    for row in flavor_list(viewer=viewer):
+        pools[row.cluster].append(row)
+    return [
+        _describe(viewer, cluster, contents.get(cluster.pk, ClusterContents()), pools[cluster.name])
+        for cluster in clusters
     ]
+
+
+def _describe(
+    viewer: Actor, cluster: Cluster, contents: ClusterContents, pools: Sequence[FlavorRow]
+) -> ClusterFound:
+    proposed = flavors_found(acting_user=viewer, cluster=cluster) if contents.without_pool else []
+    checks = [_connection(cluster), _gpus(contents), _health(contents), _pools(contents, proposed)]
+    return ClusterFound(contents.nodes, contents.gpus, pools, proposed, checks)
+
+
+def _connection(cluster: Cluster) -> Check:
+    reachable = cluster.health in (ClusterHealth.HEALTHY, ClusterHealth.UNKNOWN)
+    text = _("Reachable") if reachable else cluster.health_message or _("The cluster is unreachable.")
+    return Check(title=_("Connection"), text=text, passed=reachable)
+
+
+def _gpus(contents: ClusterContents) -> Check:
+    if contents.gpus:
+        words = {"gpus": contents.gpus, "nodes": contents.gpu_nodes}
+        text = ngettext(
+            "%(gpus)s GPUs on %(nodes)s node", "%(gpus)s GPUs on %(nodes)s nodes", contents.gpu_nodes
+        )
+        return Check(title=_("GPUs"), text=text % words, passed=True)
+    text = _("No nodes found.")
+    if contents.nodes:
+        text = _("No GPUs found. Check that the device plugin runs on the GPU nodes.")
+    return Check(title=_("GPUs"), text=text, passed=False)
+
+
+def _health(contents: ClusterContents) -> Check:
     text = _("All nodes are ready and all GPUs healthy.")
-    if bad:
-        text = _("Not ready, or with unhealthy GPUs: %(nodes)s") % {"nodes": _names(bad)}
-    return Check(title=_("Health"), text=text, passed=not bad)
+    if contents.unhealthy:
+        text = _("Not ready, or with unhealthy GPUs: %(nodes)s") % {"nodes": _names(contents.unhealthy)}
+    return Check(title=_("Health"), text=text, passed=not contents.unhealthy)
 
 
-def _in_pools(nodes: Sequence[Node], proposed: Sequence[FlavorPlan]) -> Check:
-    without = [node for node in nodes if node.flavor_id is None and node.devices.all()]
-    text = _("All GPU nodes belong to a pool.")
-    if not any(node.devices.all() for node in nodes):
+def _pools(contents: ClusterContents, proposed: Sequence[FlavorPlan]) -> Check:
+    text, named = _("All GPU nodes belong to a pool."), contents.without_pool
+    if not contents.gpu_nodes:
         text = _("No GPU nodes.")
     elif proposed:
         text = _("GPU nodes without a pool: %(nodes)s. Create the proposed pools.")
-    elif any(PRODUCT_LABEL not in node.labels for node in without):
+    elif contents.unlabeled:
+        named = contents.unlabeled
         text = _("No label %(label)s on %(nodes)s. Install GPU feature discovery, or add the pool by CLI.")
-    elif without:
+    elif contents.without_pool:
         text = _("GPU nodes without a pool: %(nodes)s. Add the pool by CLI.")
-    words = {"label": PRODUCT_LABEL, "nodes": _names([node.name for node in without])}
-    done = not without and any(node.devices.all() for node in nodes)
-    return Check(title=_("Pools"), text=text % words if "%(" in text else text, passed=done)
+    done = bool(contents.gpu_nodes) and not contents.without_pool
+    words = {"label": PRODUCT_LABEL, "nodes": _names(named)}
+    return Check(title=_("Pools"), text=text % words, passed=done)
 
 
 def _names(names: Sequence[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from django import forms
@@ -22,6 +21,7 @@ from clusters.models import BackendKind, Cluster
 from clusters.selectors.flavor import cluster_get
 from clusters.selectors.node import cluster_list
 from clusters.services.cluster import cluster_add, cluster_sync
+from clusters.services.kubeconfig_files import kubeconfig_connection, list_kubeconfig_files
 from clusters.services.simulated import (
     SimulatedSize,
     simulated_cluster_add,
@@ -30,7 +30,7 @@ from clusters.services.simulated import (
 )
 from foundation.core.errors import AllotmentError, Invalid
 from frontend.components import view_models
-from frontend.pages.setup.cluster_found import ClusterFound, read_cluster
+from frontend.pages.setup.cluster_found import ClusterFound, read_clusters
 from frontend.shell.form_actions import run_change, show_refusal
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from quotas.selectors.queue_flavors import get_cell_named
@@ -41,7 +41,6 @@ from tenants.access.permissions import Permission
 from tenants.models import User
 
 _SIMULATED: Final = "simulated"
-_FILES_MAX: Final = 100
 _KINDS: Final[list[tuple[str, str | Promise]]] = [
     (_SIMULATED, gettext_lazy("Simulated (to try Allotment)")),
     ("kubeconfig", gettext_lazy("Kubernetes, by kubeconfig file")),
@@ -60,7 +59,7 @@ SPEEDS: Final[list[tuple[str, str | Promise]]] = [
 ]
 HEALTH: Final[dict[str, tuple[str | Promise, str]]] = {
     "healthy": (gettext_lazy("Healthy"), "running"),
-    "unknown": (gettext_lazy("Not read yet"), "info"),
+    "unknown": (gettext_lazy("Not synced yet"), "info"),
 }
 
 
@@ -76,7 +75,7 @@ class ClusterLine:
 
 
 class ClusterForm(forms.Form):
-    """A cluster to be."""
+    """The connection of a new cluster, or the size and speed of a simulated one."""
 
     kind = forms.ChoiceField(label=gettext_lazy("Type"), choices=_KINDS, initial=_SIMULATED)
     name = forms.CharField(
@@ -99,7 +98,7 @@ class ClusterForm(forms.Form):
         label=gettext_lazy("Context"),
         max_length=200,
         required=False,
-        help_text=gettext_lazy("Empty: the current context of the file"),
+        help_text=gettext_lazy("Default: current context of the file"),
     )
     backend = forms.ChoiceField(
         label=gettext_lazy("Admission"),
@@ -115,7 +114,7 @@ class ClusterForm(forms.Form):
         super().__init__(*args, **kwargs)
         field = self.fields["file"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101
-        field.choices = [("", _("Select a file")), *((name, name) for name in kubeconfig_files())]
+        field.choices = [("", _("Select a file")), *((name, name) for name in list_kubeconfig_files())]
         folder = settings.ALLOTMENT_KUBECONFIG_DIR
         field.help_text = _("Files in %(folder)s on the server") % {"folder": folder}
 
@@ -126,23 +125,13 @@ class ClusterForm(forms.Form):
         return found
 
 
-def kubeconfig_files() -> list[str]:
-    """Names of the files in ALLOTMENT_KUBECONFIG_DIR: nothing else of the server can be chosen."""
-    folder = Path(settings.ALLOTMENT_KUBECONFIG_DIR)
-    try:
-        names = [file.name for file in folder.iterdir() if file.is_file() and not file.name.startswith(".")]
-    except OSError:
-        return []  # none is set up, which the form says
-    return sorted(names)[:_FILES_MAX]
-
-
 @operator_required
 def show_clusters(request: HttpRequest) -> HttpResponse:
     """Show all clusters with what was found in each."""
     who = get_viewer(request)
     set_frame(request, label=_("Clusters"), trail=_("Operations"))
     page = {
-        "lines": [_line(who, cluster) for cluster in cluster_list(viewer=who)],
+        "lines": _lines(who, list(cluster_list(viewer=who))),
         "may_add": permissions.has_permission(who, Permission.CLUSTER_EDIT),
     }
     return render(request, "frontend/setup/clusters.html", page)
@@ -179,7 +168,7 @@ def show_cluster(request: HttpRequest, cluster: str) -> HttpResponse:
     set_frame(request, label=_("Clusters"), trail=found.name)
     speed = simulated_speed(found)
     page = {
-        "line": _line(who, found),
+        "line": _lines(who, [found])[0],
         "cluster": found,
         "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
         "may_add_team": bool(team_parents(who)),
@@ -205,8 +194,7 @@ def _add(who: User, values: dict[str, Any]) -> Cluster:
         )
     connection = {"kind": values["kind"]}
     if values["kind"] == "kubeconfig":
-        connection["path"] = str(Path(settings.ALLOTMENT_KUBECONFIG_DIR) / values["file"])
-        connection |= {"context": values["context"]} if values["context"] else {}
+        connection = kubeconfig_connection(values["file"], values["context"])
     backend = BackendKind(values["backend"] or BackendKind.KUBERNETES)
     return cluster_add(
         acting_user=who, cell=cell, name=values["name"], backend=backend, connection=connection
@@ -217,10 +205,10 @@ def _act(request: HttpRequest, who: User, found: Cluster) -> None:
     what, words = request.POST.get("do"), {"name": found.name}
     if what == "sync":
         sync = partial(cluster_sync, acting_user=who, cluster=found)
-        run_change(request, sync, _("Cluster %(name)s read") % words)
+        run_change(request, sync, _("Cluster %(name)s synced") % words)
     elif what == "pools":
         create = partial(pools_create, acting_user=who, cluster=found)
-        run_change(request, create, _("Pools created. The root tenant has their quota."))
+        run_change(request, create, _("Pools created, quota added to root"))
     elif what == "speed":
         change = partial(_set_speed, who, found, request.POST.get("speed", ""))
         run_change(request, change, _("Speed changed"))
@@ -234,9 +222,15 @@ def _set_speed(who: User, found: Cluster, text: str) -> None:
     simulated_speed_set(acting_user=who, cluster=found, speed=speed)
 
 
-def _line(who: User, cluster: Cluster) -> ClusterLine:
+def _lines(who: User, clusters: Sequence[Cluster]) -> list[ClusterLine]:
+    return [
+        _line(cluster, found) for cluster, found in zip(clusters, read_clusters(who, clusters), strict=True)
+    ]
+
+
+def _line(cluster: Cluster, found: ClusterFound) -> ClusterLine:
     word, tone = HEALTH.get(cluster.health, (_("Unreachable"), "failed"))
-    return ClusterLine(cluster, read_cluster(who, cluster), str(BACKENDS[cluster.backend]), str(word), tone)
+    return ClusterLine(cluster, found, str(BACKENDS[cluster.backend]), str(word), tone)
 
 
 def _crumbs() -> list[view_models.Crumb]:

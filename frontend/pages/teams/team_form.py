@@ -24,7 +24,6 @@ from tenants.models import Tenant
 
 PEOPLE_FIRST: Final = 3
 PEOPLE_MAX: Final = 50
-_UNLIMITED: Final = ("unlimited", "∞", "不限")
 
 
 class TeamForm(forms.Form):
@@ -37,15 +36,17 @@ class TeamForm(forms.Form):
         required=False,
         help_text=gettext_lazy("Used in URLs and namespaces. Generated from the name if empty."),
     )
-    parent = forms.ChoiceField(label=gettext_lazy("Folder"), help_text=gettext_lazy("Its quota is divided."))
+    parent = forms.ChoiceField(
+        label=gettext_lazy("Folder"), help_text=gettext_lazy("Quota is taken from this folder.")
+    )
     queue = forms.CharField(label=gettext_lazy("Queue"), max_length=63, initial="default")
     preset = forms.ChoiceField(
         label=gettext_lazy("Preset"), choices=[(value, name) for value, (name, _text) in PRESETS.items()]
     )
     invite = forms.BooleanField(
-        label=gettext_lazy("Invite people who have no account"), required=False, initial=True
+        label=gettext_lazy("Invite users without an account"), required=False, initial=True
     )
-    idle = forms.BooleanField(label=gettext_lazy("Create the team anyway"), required=False)
+    allow_idle = forms.BooleanField(label=gettext_lazy("Create the team anyway"), required=False)
     use_required_attribute = False
 
     def __init__(self, data: Any = None, *, folders: Sequence[Tenant], **kwargs: Any) -> None:
@@ -65,7 +66,7 @@ class TeamForm(forms.Form):
 
 
 class PersonForm(forms.Form):
-    """One person of the team; an empty row is nobody."""
+    """One member of the team; an empty row is ignored."""
 
     username = forms.CharField(
         label=gettext_lazy("Username"), max_length=150, required=False, widget=PeopleInput()
@@ -113,8 +114,8 @@ class PoolForm(forms.Form):
             }
 
     @property
-    def unassigned(self) -> str:
-        """The GPUs that are left to divide, in words."""
+    def unassigned_text(self) -> str:
+        """The unassigned GPUs of the folder, as text."""
         left = self.pool.unassigned
         if left is None:
             return _("Unlimited quota unassigned, %(gpus)s GPUs in the pool") % {"gpus": self.pool.gpus}
@@ -156,14 +157,14 @@ def _whole(text: str) -> int:
 
 def _limit(text: str) -> int | None:
     text = text.strip()
-    return None if not text or text.lower() in _UNLIMITED else _whole(text)
+    return None if not text or text.lower() in formats.UNLIMITED_WORDS else _whole(text)
 
 
 def _amount(text: str, parse: Callable[[str], int]) -> int | Keep | None:
     text = text.strip()
     if not text:
         return Keep.AS_IS
-    if text.lower() in _UNLIMITED:
+    if text.lower() in formats.UNLIMITED_WORDS:
         return None
     try:
         return parse(text)
@@ -176,7 +177,7 @@ def _gibibytes(text: str) -> int:
 
 
 class TeamForms:
-    """All of the form: as it begins with `data` None, or as typed; without `check`, mistakes are not told."""
+    """All parts of the form: empty with `data` None, else as submitted; without `check`, without errors."""
 
     def __init__(
         self,
@@ -192,17 +193,17 @@ class TeamForms:
         self._sent_people: list[PersonForm] = []
         self._sent_pools: list[PoolForm] = []
 
-        def given(prefix: str = "", **first: Any) -> dict[str, Any]:
-            """The source of a form: the input, to be checked or only to be shown again."""
+        def form_arguments(prefix: str = "", **first: Any) -> dict[str, Any]:
+            """Return the arguments of one form: its input as data, or as unchecked initial values."""
             if data is None or check:
                 return {"data": data, "initial": first, "prefix": prefix or None}
             start = f"{prefix}-" if prefix else ""
             typed = {key.removeprefix(start): value for key, value in data.items() if key.startswith(start)}
             return {"data": None, "initial": {"invite": False, **typed}, "prefix": prefix or None}
 
-        self.team = TeamForm(folders=folders, **given(parent=str(parent.pk)))
-        self.people = [PersonForm(roles=roles, **given(f"p{at}")) for at in range(_people_of(data))]
-        self.pools = [PoolForm(pool=pool, **given(_prefix(pool))) for pool in pools]
+        self.team = TeamForm(folders=folders, **form_arguments(parent=str(parent.pk)))
+        self.people = [PersonForm(roles=roles, **form_arguments(f"p{at}")) for at in range(_people_of(data))]
+        self.pools = [PoolForm(pool=pool, **form_arguments(_prefix(pool))) for pool in pools]
 
     @property
     def is_empty(self) -> bool:
@@ -213,14 +214,14 @@ class TeamForms:
         )
 
     def is_valid(self) -> bool:
-        """Check every part, so that all mistakes are shown at once."""
+        """Check every part, so that all errors are shown at once."""
         valid = [form.is_valid() for form in (self.team, *self.people, *self.pools)]
         return all(valid)
 
-    def plan(self) -> TeamPlan:
-        """The team that is asked for; only after `is_valid`."""
+    def build_plan(self) -> TeamPlan:
+        """Return the requested team; only after `is_valid`."""
         values = self.team.cleaned_data
-        # Kept, since a field that gets an error later loses its value.
+        # A field that gets an error later loses its value, so the rows are chosen now.
         self._sent_people = [form for form in self.people if form.cleaned_data["username"]]
         self._sent_pools = [form for form in self.pools if form.cleaned_data["gpus"] is not None]
         return TeamPlan(
@@ -232,11 +233,11 @@ class TeamForms:
             queue=values["queue"],
             preset=Preset(values["preset"]),
             invite=values["invite"],
-            idle=values["idle"],
+            allow_idle=values["allow_idle"],
         )
 
     def add_errors(self, error: AllotmentError) -> None:
-        """Put a refusal beside the fields that it names, the rest above the form."""
+        """Show the errors of a service at their fields, the rest above the form."""
         if not error.errors:
             self.team.add_error(None, error.detail)
         for wrong in error.errors:

@@ -31,14 +31,13 @@ from frontend.pages.policies.queues import PRESETS
 from frontend.pages.teams.team_form import PEOPLE_MAX, TeamForms
 from frontend.pages.tenancy.members import id_of, role_choices
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from quotas.selectors.team import TEAM_POINTS, divisible_pools, team_parents
+from quotas.selectors.team import divisible_pools, team_parent, team_parents
 from quotas.services.quota_warnings import NO_JOB_STARTS
 from quotas.services.team import Team, TeamPoolResult, TeamPreview, team_create, team_preview
 from quotas.texts.amounts import format_amount, resource_label
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
-from tenants.selectors.tenant import tenant_get
 
 _MORE: Final = 3
 _SHOWN: Final = (Resource.GPU_MEMORY, Resource.CPU, Resource.MEMORY)
@@ -71,7 +70,7 @@ def team_new(request: HttpRequest) -> HttpResponse:
         return _show(request, typed, key=str(new_id()), status=409)
     except AllotmentError as error:
         typed.add_errors(error)
-        return _show(request, typed, idle=error.code == NO_JOB_STARTS, status=error.status)
+        return _show(request, typed, allow_idle=error.code == NO_JOB_STARTS, status=error.status)
 
 
 @require_POST
@@ -83,7 +82,7 @@ def team_check(request: HttpRequest) -> HttpResponse:
     found: dict[str, Any] = {"empty": typed.is_empty}
     if not typed.is_empty and typed.is_valid():
         try:
-            found |= _reviewed(team_preview(acting_user=who, plan=typed.plan()))
+            found |= _reviewed(team_preview(acting_user=who, plan=typed.build_plan()))
         except (NotFound, PermissionDenied):
             raise
         except AllotmentError as error:
@@ -94,15 +93,12 @@ def team_check(request: HttpRequest) -> HttpResponse:
 
 
 def _parent(who: User, text: str) -> Tenant:
-    """The folder that is named, or the first in which the user may create teams.
+    """Return the folder with this id, or the first in which the user may create teams.
 
     Raises: NotFound; PermissionDenied.
     """
     if text:
-        parent = tenant_get(viewer=who, tenant_id=id_of(text))
-        for point in TEAM_POINTS:
-            permissions.require_permission(who, point, parent)
-        return parent
+        return team_parent(who, id_of(text))
     for parent in team_parents(who):
         return parent
     raise PermissionDenied
@@ -124,15 +120,15 @@ def _create(request: HttpRequest, who: User, typed: TeamForms) -> HttpResponse:
     made: list[Team] = []
     address = console_address(request)
 
-    def make() -> StoredAnswer:
-        made.append(team_create(acting_user=who, plan=typed.plan(), address=address))
+    def create_team() -> StoredAnswer:
+        made.append(team_create(acting_user=who, plan=typed.build_plan(), address=address))
         return StoredAnswer(201, {"workspace": made[0].workspace.slug})
 
     sent = {name: values for name, values in request.POST.lists() if name != "csrfmiddlewaretoken"}
     key = request.POST.get("key", "")[:64] or str(new_id())
     with audit_log.outlive_rollback(), transaction.atomic():
         request_of = Repeatable(who.pk, route_of("POST", request.path), key, content_fingerprint(sent))
-        answer, repeated = answer_once(request_of, make)
+        answer, repeated = answer_once(request_of, create_team)
     workspace = answer.body["workspace"]
     if repeated:
         messages.info(request, _("This team was already created. Invitation links are shown only once."))
@@ -152,7 +148,7 @@ def _invited(request: HttpRequest, team: Team, links: Sequence[InvitationLink]) 
 
 
 def _show(
-    request: HttpRequest, typed: TeamForms, *, key: str = "", idle: bool = False, status: int = 200
+    request: HttpRequest, typed: TeamForms, *, key: str = "", allow_idle: bool = False, status: int = 200
 ) -> HttpResponse:
     set_frame(request, label=_("New team"), trail=_("Operations"))
     page = {
@@ -161,7 +157,7 @@ def _show(
         "may_invite": permissions.has_permission(get_viewer(request), Permission.MEMBER_EDIT),
         "may_add": len(typed.people) < PEOPLE_MAX,
         "presets": [(name, text) for name, text in PRESETS.values()],
-        "idle": idle or bool(request.POST.get("idle")),
+        "allow_idle": allow_idle or bool(request.POST.get("allow_idle")),
         "refused": status != 200,
         "crumbs": _crumbs(),
     }

@@ -55,14 +55,14 @@ def cluster_add(
     name = clean_slug(name, field="name")
     cluster = Cluster(cell=cell, name=name, backend=backend, connection=dict(connection))
     if Cluster.unscoped.filter(name=name).exists():
-        raise _name_taken()
+        raise name_taken_error()
     inventory = _asked(cluster, take_over=take_over)  # no call to a cluster is made inside a transaction
     with transaction.atomic():
         try:
             with transaction.atomic():
                 cluster.save(force_insert=True)
         except IntegrityError as error:
-            raise _name_taken() from error
+            raise name_taken_error() from error
         _note(acting_user, "add", cluster, after={"name": name, "backend": backend, **connection})
         inventory_sync(cluster=cluster, inventory=inventory)
         outbox.add_hint(outbox.Topic.OBSERVE, cluster.pk)
@@ -70,7 +70,8 @@ def cluster_add(
     return cluster
 
 
-def _name_taken() -> Conflict:
+def name_taken_error() -> Conflict:
+    """Return the error of a cluster name that exists already."""
     taken = _("Cluster name already exists")
     return Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)])
 

@@ -1,4 +1,4 @@
-"""Simulated clusters: added with their machines, and their pace."""
+"""Simulated clusters: their creation with nodes, and their speed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from clusters.backends.simulated import faults
 from clusters.backends.simulated.seed import DEMO, NodeGroup, build_cluster
 from clusters.backends.simulated.timeline import Timeline
 from clusters.models import BackendKind, Cell, Cluster, SimulatedCluster
+from clusters.services.cluster import name_taken_error
 from clusters.services.inventory import inventory_sync
 from foundation.audit import audit_log
 from foundation.core.actor import Actor
-from foundation.core.errors import Conflict, FieldError, Refused
+from foundation.core.errors import Refused
 from foundation.messaging import outbox
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -25,7 +26,7 @@ from tenants.models.names import clean_slug
 
 
 class SimulatedSize(StrEnum):
-    """The machines of a simulated cluster."""
+    """The nodes of a simulated cluster."""
 
     SMALL = "small"
     LARGE = "large"
@@ -43,7 +44,7 @@ _NODES: Final[Mapping[SimulatedSize, Sequence[NodeGroup]]] = {
 def simulated_cluster_add(
     *, acting_user: Actor, cell: Cell, name: str, size: SimulatedSize, speed: float = 60.0
 ) -> Cluster:
-    """Add a cluster that exists in the database alone; `speed` is in simulated seconds per second.
+    """Add a cluster that exists in the database alone; `speed` is simulated seconds per second.
 
     Raises: PermissionDenied; Invalid for the name; Conflict when it is taken.
     """
@@ -54,8 +55,7 @@ def simulated_cluster_add(
         with transaction.atomic():
             cluster.save(force_insert=True)
     except IntegrityError as error:
-        taken = _("Cluster name already exists")
-        raise Conflict(taken, code="NAME_TAKEN", errors=[FieldError("name", "NAME_TAKEN", taken)]) from error
+        raise name_taken_error() from error
     build_cluster(cluster, node_groups=_NODES[size], speed=speed)
     after = {"name": name, "backend": BackendKind.SIMULATED.value, "size": size.value, "speed": speed}
     audit_log.record_action(acting_user, "cluster.add", entity="cluster", entity_id=cluster.pk, after=after)
@@ -66,7 +66,7 @@ def simulated_cluster_add(
 
 @transaction.atomic
 def simulated_speed_set(*, acting_user: Actor, cluster: Cluster, speed: float) -> None:
-    """Let jobs of a simulated cluster run `speed` times as fast from now on.
+    """Set the speed of a simulated cluster from now on, in simulated seconds per second.
 
     Raises: PermissionDenied; Refused for another cluster; Invalid for a speed out of range.
     """
@@ -86,6 +86,6 @@ def simulated_speed_set(*, acting_user: Actor, cluster: Cluster, speed: float) -
 
 
 def simulated_speed(cluster: Cluster) -> float | None:
-    """Return the pace of a simulated cluster, None for any other."""
+    """Return the speed of a simulated cluster, None for any other."""
     row = SimulatedCluster.unscoped.filter(cluster=cluster).first()
     return None if row is None else Timeline.from_json(row.anchors).speed

@@ -246,9 +246,7 @@ def test_a_preview_names_who_could_start(here: Department) -> None:
 
 def test_a_preview_names_whose_jobs_would_be_taken_back(here: Department) -> None:
     (node,) = clusters.nodes(here.flavor, 1)
-    for queue in (here.queue_a, here.queue_b):
-        for resource in (Resource.CPU, Resource.MEMORY, Resource.GPU_CORES, Resource.GPU_MEMORY):
-            quotas.quota(queue.node, here.flavor, resource, None)
+    limit_cards_alone(here)
     for name in ("first", "second"):
         running(here, name, node, priority=0)
     jobs.job(here.queue_b, here.anna, "wide", roles=[jobs.RoleOf(cards=8)])
@@ -271,9 +269,7 @@ def test_a_preview_names_whose_jobs_would_be_taken_back(here: Department) -> Non
 
 def test_a_preview_names_jobs_that_lose_tasks_above_their_minimum(here: Department) -> None:
     (node,) = clusters.nodes(here.flavor, 1)
-    for queue in (here.queue_a, here.queue_b):
-        for resource in (Resource.CPU, Resource.MEMORY, Resource.GPU_CORES, Resource.GPU_MEMORY):
-            quotas.quota(queue.node, here.flavor, resource, None)
+    limit_cards_alone(here)
     elastic = jobs.job(here.queue_a, here.anna, "elastic", roles=[jobs.RoleOf(replicas=8, min_replicas=4)])
     jobs.allocate(elastic, node)
     quotas.reserve(here.queue_a, here.flavor, CARDS, 8)
@@ -289,6 +285,13 @@ def test_a_preview_names_jobs_that_lose_tasks_above_their_minimum(here: Departme
     assert [job.name for job in found.scaled_down.jobs] == ["elastic"]
     assert [job.name for job in found.started.jobs] == ["wide"]
     assert not found.reclaimed.jobs
+
+
+def limit_cards_alone(here: Department) -> None:
+    """Give both queues unlimited quota of everything but cards."""
+    for queue in (here.queue_a, here.queue_b):
+        for resource in (Resource.CPU, Resource.MEMORY, Resource.GPU_CORES, Resource.GPU_MEMORY):
+            quotas.quota(queue.node, here.flavor, resource, None)
 
 
 def running(here: Department, name: str, node: Node, *, priority: int) -> Job:

@@ -180,7 +180,7 @@ def test_a_team_that_can_start_no_job_is_refused_unless_it_is_meant(
     with pytest.raises(Refused) as refused:
         team_create(acting_user=w.platform_admin, plan=plan)
     assert refused.value.code == "NO_JOB_STARTS" and not Tenant.unscoped.filter(slug="new-team").exists()
-    team_create(acting_user=w.platform_admin, plan=replace(plan, idle=True))
+    team_create(acting_user=w.platform_admin, plan=replace(plan, allow_idle=True))
 
 
 def test_a_folder_admin_builds_below_the_folder_and_invites_nobody(w: World) -> None:

@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from clusters.backends.registry import backend_for
 from clusters.models import Cell, Cluster, Flavor, GpuMode, Node
 from clusters.services.inventory import inventory_sync
+from clusters.services.kubeconfig_files import kubeconfig_connection
 from clusters.services.simulated import SimulatedSize, simulated_cluster_add, simulated_speed
 from foundation.core.actor import SYSTEM
+from foundation.core.errors import Invalid
 from foundation.core.quantities import Resource
 from foundation.models import AuditRecord, Installation
 from quotas.models import Quota
@@ -130,6 +134,38 @@ def test_a_cluster_that_cannot_be_added_is_explained_and_leaves_nothing(
     assert answer.status_code == 400 and message in page and ".hidden" not in page
     assert not field or f'id="id_{field}_error"' in page
     assert Cluster.unscoped.count() == 1
+
+
+def test_the_list_of_clusters_takes_the_same_number_of_queries_for_any_number_of_them(boss: User) -> None:
+    cell, client = Cell.unscoped.get(), signed_in(boss)
+
+    def count_queries() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            text(client, "/ops/clusters")
+        return len(queries)
+
+    def add_complete_cluster(name: str) -> None:
+        cluster = simulated_cluster_add(acting_user=SYSTEM, cell=cell, name=name, size=SimulatedSize.SMALL)
+        pools_create(acting_user=boss, cluster=cluster)
+
+    add_complete_cluster("a")
+    text(client, "/ops/clusters")  # what is cached per process is there from now on
+    before = count_queries()
+    for name in "bcd":
+        add_complete_cluster(name)
+    assert count_queries() == before
+
+
+def test_only_files_of_the_folder_give_a_connection(settings: Any, tmp_path: Path) -> None:
+    settings.ALLOTMENT_KUBECONFIG_DIR = str(tmp_path)
+    (tmp_path / "east").write_text("{}")
+    path = str(tmp_path / "east")
+    assert kubeconfig_connection("east") == {"kind": "kubeconfig", "path": path}
+    assert kubeconfig_connection("east", "admin")["context"] == "admin"
+    for name in ("", "west", "../passwd", "/etc/passwd", ".hidden"):
+        with pytest.raises(Invalid) as refused:
+            kubeconfig_connection(name)
+        assert refused.value.errors[0].field == "file"
 
 
 def test_the_speed_of_a_simulated_cluster_is_changed_and_recorded(boss: User) -> None:

@@ -117,7 +117,7 @@ def test_a_team_that_starts_nothing_needs_a_word(boss: Client, w: World) -> None
     assert "No job with 1 GPU can start" in boss.post(f"{NEW}/check", fields).content.decode()
     page = boss.post(NEW, fields).content.decode()
     assert "Create the team anyway" in page and not Tenant.unscoped.filter(slug="vision").exists()
-    assert boss.post(NEW, {**fields, "idle": "on"}).status_code == 302
+    assert boss.post(NEW, {**fields, "allow_idle": "on"}).status_code == 302
 
 
 def test_rows_are_added_without_a_word_about_what_is_missing(boss: Client, w: World) -> None:
