@@ -79,6 +79,17 @@ def format_signed(value: float | None) -> str:
     return f"{value:+,.0f}".replace("-", "−")
 
 
+def format_gpus(points: float) -> str:
+    """Write percent points of compute as a number of GPUs: `12`, `12.3`."""
+    return format_number(points / 100, 1).removesuffix(".0")
+
+
+def format_signed_gpus(points: float) -> str:
+    """Write percent points as GPUs with their sign and a true minus; what rounds to 0 is empty."""
+    text = f"{points / 100:+,.1f}".removesuffix(".0").replace("-", "−")
+    return "" if text in ("+0", "−0") else text
+
+
 def format_percent(value: float | None, digits: int = 0) -> str:
     """Write a share given in percent points: `69 %`."""
     return MISSING if value is None else f"{value:,.{digits}f} %"

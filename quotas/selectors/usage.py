@@ -80,7 +80,9 @@ def tenant_usage(*, viewer: Actor) -> list[TenantUsage]:
     leaves = _leaves()
     _share_lending(leaves)
     paths = dict(Tenant.unscoped.values_list("id", "path"))
-    flavors = {flavor.pk: flavor for flavor in Flavor.unscoped.order_by("name", "id")}
+    flavors = {
+        flavor.pk: flavor for flavor in Flavor.unscoped.select_related("cluster").order_by("name", "id")
+    }
     depths: dict[uuid.UUID, int] = {}
     usages = []
     for tenant in tenants:

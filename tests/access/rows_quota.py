@@ -84,6 +84,7 @@ QUEUES: Final = (
         writes="quotas_queue",
     ),
     api("workspaces/{ws}/quota", "GET", _READ, VIEWS),
+    api("workspaces/{ws}/quota/forecast", "GET", _READ, VIEWS),
 )
 
 _TEAM: Final = ("tenant.edit", VIEWS, EDITS, _QUEUE, "member.edit")

@@ -278,6 +278,7 @@ OPERATIONS: Final = (
             "admin/nodes/{name}",
             "admin/nodes/{name}/holds",
             "admin/devices",
+            "admin/efficiency",
             "admin/devices/{uuid}",
             "admin/devices/{uuid}/holds",
             "admin/telemetry-sources",

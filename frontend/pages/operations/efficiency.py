@@ -21,9 +21,9 @@ from django.views.decorators.http import require_GET
 from clusters.models import Device
 from clusters.selectors.shapes import PoolRoom, pool_rooms
 from foundation.core import clock
-from frontend.pages.operations import labels
 from frontend.pages.operations.cluster_scope import build_address, ops_frame, scope_of
 from frontend.pages.operations.summary import Tile, job_url
+from frontend.pages.quotas.forecast import forecast_line
 from frontend.shell import navigation
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.texts import formats
@@ -33,7 +33,7 @@ from telemetry.series.agents import StrayProcess, has_fresh_agent, stray_process
 from telemetry.series.idle import IdleHold, idle_holds
 from telemetry.series.over_use import OverUse, SliceLine, slice_lines
 from telemetry.store.times import from_ms
-from telemetry.usage.forecast import QuotaForecast, QuotaTrend, quota_forecasts
+from telemetry.usage.forecast import quota_forecasts
 
 SHOWN: Final = 50
 """So many lines of a table; the longest idle and the most over-used come first."""
@@ -49,13 +49,6 @@ _OVER: Final[dict[OverUse, str | Promise]] = {
     OverUse.MEMORY: gettext_lazy("GPU memory above allocation"),
     OverUse.COMPUTE: gettext_lazy("Compute above allocation"),
     OverUse.LIMIT: gettext_lazy("Memory limit changed"),
-}
-_TRENDS: Final[dict[QuotaTrend, tuple[str | Promise, str]]] = {
-    QuotaTrend.FULL: (gettext_lazy("Full now"), "failed"),
-    QuotaTrend.LATER: (gettext_lazy("In more than 90 days"), "done"),
-    QuotaTrend.STEADY: (gettext_lazy("No clear growth"), "done"),
-    QuotaTrend.SHORT: (gettext_lazy("Too little history"), "done"),
-    QuotaTrend.UNLIMITED: (gettext_lazy("Unlimited"), "done"),
 }
 
 
@@ -106,22 +99,6 @@ class StrayLine:
     memory: int | None
     first: datetime
     last: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForecastLine:
-    """The quota of a workspace in one pool; amounts in GPUs as texts. One of `fills_at` and `text` is set."""
-
-    key: str
-    workspace: str
-    url: str
-    pool: str
-    nominal: str
-    reserved: str
-    growth: str
-    fills_at: datetime | None
-    text: str
-    tone: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +154,7 @@ def _context(request: HttpRequest) -> dict[str, Any]:
         "slices_omitted": max(0, len(slices) - SHOWN),
         "stray": [_stray_line(process) for process in stray[:SHOWN]],
         "stray_omitted": max(0, len(stray) - SHOWN),
-        "forecasts": [_forecast_line(forecast) for forecast in forecasts],
+        "forecasts": [forecast_line(forecast) for forecast in forecasts],
     }
 
 
@@ -222,7 +199,7 @@ def _stranded_tile(rooms: Sequence[PoolRoom]) -> Tile:
     stranded = sum(sum(room.stranded.values()) for room in rooms)
     return Tile(
         label=_("Stranded GPUs"),
-        value=labels.format_cards(stranded),
+        value=formats.format_gpus(stranded),
         meaning=_("Unallocated but unusable"),
         tone="waiting" if stranded else "",
         url="#room" if stranded else "",
@@ -240,11 +217,11 @@ def _room_line(room: PoolRoom) -> RoomLine:
     return RoomLine(
         key=room.flavor.pk,
         name=room.flavor.name,
-        free=labels.format_cards(room.free),
+        free=formats.format_gpus(room.free),
         fragmented=room.fragmented_percent,
         shapes=shapes,
         stranded=[
-            (str(_CAUSES[cause]), labels.format_cards(points))
+            (str(_CAUSES[cause]), formats.format_gpus(points))
             for cause, points in sorted(room.stranded.items(), key=lambda item: -item[1])
         ],
     )
@@ -302,21 +279,4 @@ def _stray_line(stray: StrayProcess) -> StrayLine:
         memory=stray.memory_used_mib,
         first=from_ms(row.first_seen_ms),
         last=from_ms(row.last_seen_ms),
-    )
-
-
-def _forecast_line(forecast: QuotaForecast) -> ForecastLine:
-    text, tone = _TRENDS.get(forecast.trend, ("", ""))
-    growth = forecast.growth_per_day
-    return ForecastLine(
-        key=f"{forecast.tenant.pk}-{forecast.flavor.pk}",
-        workspace=forecast.tenant.name,
-        url=navigation.find_address("frontend:workspace-quota", workspace=forecast.tenant.slug),
-        pool=forecast.flavor.name,
-        nominal=_("unlimited") if forecast.nominal is None else labels.format_cards(forecast.nominal),
-        reserved=labels.format_cards(forecast.reserved),
-        growth=formats.MISSING if growth is None else labels.signed_cards(growth / 100) or "0",
-        fills_at=forecast.fills_at,
-        text=str(text),
-        tone=tone,
     )

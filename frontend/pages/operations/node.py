@@ -181,8 +181,8 @@ def _facts(found: Node, pods: int) -> list[tuple[str, str]]:
         (
             _("GPU compute allocated"),
             _of(
-                labels.format_cards(sum(device.cores_granted for device in devices)),
-                labels.format_cards(sum(device.cores_capacity for device in devices)),
+                formats.format_gpus(sum(device.cores_granted for device in devices)),
+                formats.format_gpus(sum(device.cores_capacity for device in devices)),
             ),
         ),
         (

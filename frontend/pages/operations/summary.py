@@ -120,7 +120,7 @@ def _use_tiles(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> l
             label=_("Allocated"),
             value=formats.format_percent(labels.compute_percent(allocated, capacity), 1),
             meaning=_("%(part)s of %(total)s GPUs")
-            % {"part": labels.format_cards(allocated), "total": labels.format_cards(capacity)},
+            % {"part": formats.format_gpus(allocated), "total": formats.format_gpus(capacity)},
         ),
         Tile(
             label=_("GPU utilization"),
@@ -206,7 +206,7 @@ def stranded_sentences(found: Stranded) -> list[str]:
             found.fragment_nodes,
         )
         sentences.append(
-            text % {"cards": labels.format_cards(found.fragment_cores), "n": found.fragment_nodes}
+            text % {"cards": formats.format_gpus(found.fragment_cores), "n": found.fragment_nodes}
         )
     return sentences
 

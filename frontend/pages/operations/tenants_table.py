@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from frontend.components.capacity import Meter
 from frontend.pages.operations import labels
 from frontend.shell import navigation
+from frontend.texts import formats
 from quotas.selectors.usage import FlavorUsage, TenantUsage
 from tenants.models import TenantKind
 
@@ -125,8 +126,8 @@ def _part(part: FlavorUsage, used: float | None) -> PoolPart:
             lent=part.lent / 100,
             unit=_("GPUs"),
         ),
-        allocated=labels.format_cards(part.reserved),
-        nominal=_("unlimited") if part.nominal is None else labels.format_cards(part.nominal),
-        borrowed=labels.signed_cards(part.borrowed / 100),
-        lent=labels.signed_cards(-part.lent / 100),
+        allocated=formats.format_gpus(part.reserved),
+        nominal=_("unlimited") if part.nominal is None else formats.format_gpus(part.nominal),
+        borrowed=formats.format_signed_gpus(part.borrowed),
+        lent=formats.format_signed_gpus(-part.lent),
     )

@@ -16,9 +16,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from clusters.models import Cell, Flavor
+from foundation.core import clock
 from foundation.core.errors import NotFound
 from foundation.core.quantities import Resource
 from frontend.components import view_models
+from frontend.pages.quotas.forecast import forecast_line
 from frontend.pages.quotas.form import Typed, form_of
 from frontend.pages.quotas.history import history_entry
 from frontend.pages.quotas.rows import TITLES, Links, pool_tables
@@ -26,6 +28,7 @@ from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.flavor import list_flavors
 from quotas.selectors.quota_history import quota_history
 from quotas.selectors.quota_table import NodeQuota, quota_nodes, tenant_get, tenant_quota_table
+from telemetry.usage.forecast import workspace_forecasts
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -62,7 +65,10 @@ def workspace_quota(request: HttpRequest, workspace: str) -> HttpResponse:
     """Show the quota of a workspace, read-only."""
     place = workspace_get(viewer=get_viewer(request), slug=workspace)
     set_frame(request, place)
-    return render(request, "frontend/quotas/quotas.html", _context(request, place, None, "", ops=False))
+    context = _context(request, place, None, "", ops=False)
+    forecasts = workspace_forecasts(get_viewer(request), place, now=clock.now())
+    context["forecasts"] = [forecast_line(forecast) for forecast in forecasts]
+    return render(request, "frontend/quotas/quotas.html", context)
 
 
 def render_page(

@@ -52,7 +52,7 @@ def pool_rooms(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> list[Po
     for node in node_grid(viewer=viewer, cluster_id=cluster_id):
         if node.flavor_id is not None and node.cards:
             by_flavor[node.flavor_id].append(node)
-    flavors = Flavor.unscoped.filter(pk__in=by_flavor).exclude(gpu_mode=GpuMode.MIG)
+    flavors = Flavor.unscoped.filter(pk__in=by_flavor).exclude(gpu_mode=GpuMode.MIG).select_related("cluster")
     return [_room(flavor, by_flavor[flavor.pk]) for flavor in flavors.order_by("name", "id")]
 
 

@@ -1,7 +1,7 @@
 """The time when the quota of a tenant will be full, if its reserved GPUs keep growing as they did.
 
 The growth is the median of the slopes between all pairs of past means (Theil 1950, Sen 1968), which single
-outliers do not move. It is told only where most pairs agree on the direction (Kendall's tau).
+outliers do not move. It is given only where most pairs agree on the direction (Kendall's tau).
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from foundation.core.actor import Actor
 from foundation.core.months import to_ms
 from quotas.selectors.usage import TenantUsage, tenant_usage
 from scheduling.metering.usage_rows import usage_rows
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import Tenant, TenantKind
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 DAYS: Final = 14
-"""So many past days are looked at, or hours of two days where there are fewer than five days."""
+"""So many past days are considered, or hours of two days where there are fewer than five days."""
 LEAST: Final = 5
 """So many past means are needed."""
 HORIZON: Final = timedelta(days=90)
@@ -63,6 +65,22 @@ def quota_forecasts(
 ) -> list[QuotaForecast]:
     """Return a forecast for each pool of each workspace in sight that has quota; the first to fill first."""
     usages = [usage for usage in tenant_usage(viewer=viewer) if usage.tenant.kind == TenantKind.WORKSPACE]
+    return _forecasts(usages, now, cluster_id)
+
+
+def workspace_forecasts(viewer: Actor, workspace: Tenant, *, now: datetime) -> list[QuotaForecast]:
+    """Return the forecast of each pool in which one workspace has quota; the first to fill first.
+
+    Raises: PermissionDenied without `quota.view` on the workspace; NotFound out of sight.
+    """
+    permissions.require_permission(viewer, Permission.QUOTA_VIEW, workspace)
+    usages = [usage for usage in tenant_usage(viewer=viewer) if usage.tenant.pk == workspace.pk]
+    return _forecasts(usages, now, None)
+
+
+def _forecasts(
+    usages: Sequence[TenantUsage], now: datetime, cluster_id: uuid.UUID | None
+) -> list[QuotaForecast]:
     start_ms = to_ms(now) - DAYS * DAY_MS
     past = _read_past(usages, start_ms, now)
     found = [

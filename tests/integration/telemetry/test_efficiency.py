@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
+from rest_framework.test import APIClient
 
 from clusters.gpu.batches import MeasureBatch, ProcessValues, SliceValues
 from clusters.models import Cluster, Device, Flavor, Node
 from clusters.selectors.shapes import PoolRoom, pool_rooms
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
-from foundation.core.errors import PermissionDenied
+from foundation.core.errors import NotFound, PermissionDenied
 from scheduling.models import Allocation, DeviceSlice, UsageInterval
 from telemetry.series.agents import stray_processes
 from telemetry.series.idle import idle_holds
@@ -22,7 +24,8 @@ from telemetry.services.prune import prune_rows
 from telemetry.services.roll_up import roll_up
 from telemetry.store.ingest import store_batches
 from telemetry.store.times import to_ms
-from telemetry.usage.forecast import QuotaForecast, QuotaTrend, quota_forecasts
+from telemetry.usage.forecast import QuotaForecast, QuotaTrend, quota_forecasts, workspace_forecasts
+from tenants.models import User
 from tests.builders import clusters
 from tests.integration.telemetry.conftest import START, Bench
 
@@ -183,7 +186,8 @@ def test_quota_that_grows_evenly_is_forecast_to_the_day(bench: Bench) -> None:
 def test_the_page_shows_all_of_it_and_no_zero_for_what_is_unknown(bench: Bench, client: Client) -> None:
     client.force_login(bench.world.platform_admin)
     page = client.get("/ops/efficiency").content.decode()
-    assert "No idle GPUs." in page
+    assert "No GPU was measured in the last 30 s." in page
+    assert "No idle GPUs." not in page
     values = re.findall(r'<span class="value">([^<]*)', page)
     assert values[:3] == ["–", "–", "–"], "nothing is measured, and no agent reports"
     assert "slice-" in page and '<td class="num" data-label="GPU memory used">–</td>' in page
@@ -197,3 +201,51 @@ def test_the_page_shows_all_of_it_and_no_zero_for_what_is_unknown(bench: Bench, 
     assert "unreachable" in client.get("/ops/efficiency").content.decode().lower()
     client.force_login(bench.world.viewer)
     assert client.get("/ops/efficiency").status_code == 403
+
+
+def read(user: User, route: str) -> dict[str, Any]:
+    client = APIClient()
+    client.force_authenticate(user)
+    answer = client.get(f"/api/v1/{route}")
+    assert answer.status_code == 200, answer.data
+    return dict(answer.data)
+
+
+def test_the_rest_api_returns_the_same_figures_and_says_what_was_not_measured(bench: Bench) -> None:
+    admin = bench.world.platform_admin
+    body = read(admin, "admin/efficiency")
+    assert (body["idle_measured"], body["agents_report"], body["idle"]) == (False, False, [])
+    assert [(one["compute_percent"], one["compute_used_percent"], one["memory_used_mib"])
+            for one in body["slices"]] == [(30, None, None)] * 2  # fmt: skip
+    for number in range(40):
+        write(bench, START + timedelta(seconds=10 * number), 0.0)
+    body = read(admin, f"admin/efficiency?cluster={bench.world.cluster.name}")
+    (idle,) = body["idle"]
+    assert (idle["job_id"], idle["gpu"]) == (str(bench.whole.pk), bench.device(1).uuid)
+    assert (idle["workspace"], idle["never_used"], body["idle_measured"]) == ("team-b", True, True)
+    (pool,) = [one for one in body["pools"] if one["pool"] == bench.world.flavor.name]
+    assert pool["free_gpus"] == 14.4
+    assert pool["stranded_gpus"] == {"partly-allocated": 0.4}
+    assert {shape["size"]: shape["tasks"] for shape in pool["shapes"]} == {1: 14, 2: 7, 4: 3, 8: 1}
+    other = clusters.cluster(bench.world.cell, "other")
+    body = read(admin, f"admin/efficiency?cluster={other.name}")
+    assert [body[name] for name in ("idle", "slices", "pools", "forecasts")] == [[], [], [], []]
+
+
+def test_members_see_when_the_quota_of_their_workspace_is_full(bench: Bench, client: Client) -> None:
+    Allocation.unscoped.update(released_at=clock.now())
+    bench.clock.shift(timedelta(days=30))
+    for day, gpus in zip(range(7, 0, -1), range(7), strict=True):
+        held(bench, day, gpus)
+    viewer = bench.world.viewer
+    found = read(viewer, "workspaces/team-a/quota/forecast")["items"]
+    assert {one["workspace"] for one in found} == {"team-a"}
+    (full,) = [one for one in found if one["trend"] == "fills"]
+    assert full["growth_gpus_per_day"] == pytest.approx(1)
+    assert full["full_at"] == "2026-04-02T20:00:00Z"
+    client.force_login(viewer)
+    page = client.get("/w/team-a/quota").content.decode()
+    assert "Quota forecast" in page
+    assert page.count('<tr id="forecast-') == len(found)
+    with pytest.raises(NotFound):
+        workspace_forecasts(viewer, bench.world.other_workspace, now=clock.now())
