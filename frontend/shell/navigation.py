@@ -95,6 +95,7 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     "frontend:ops-quotas",
                     covers=("frontend:ops-quota-save", "frontend:ops-quota-file"),
                 ),
+                NavigationEntry("quota-tree", _("Quota tree"), "list-tree", "frontend:ops-quota-tree"),
                 NavigationEntry(
                     "requests",
                     _("Quota requests"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -209,6 +209,21 @@ def quota_node_get(viewer: Actor, pk: uuid.UUID) -> QuotaNode:
         raise NotFound(_("Quota not found."))
     permissions.require_permission(viewer, Permission.QUOTA_VIEW, node.tenant)
     return node
+
+
+def quota_nodes_get(viewer: Actor, wanted: Collection[uuid.UUID]) -> dict[uuid.UUID, QuotaNode]:
+    """Several nodes by id.
+
+    Raises: NotFound as soon as one does not exist or is of a tenant that the viewer cannot see;
+    PermissionDenied.
+    """
+    rows = QuotaNode.unscoped.select_related("tenant__parent", "cell", "queue").filter(pk__in=wanted)
+    found = {node.pk: node for node in rows.exclude(queue__closed_at__isnull=False)}
+    if len(found) < len(wanted):
+        raise NotFound(_("Quota not found."))
+    for node in found.values():
+        permissions.require_permission(viewer, Permission.QUOTA_VIEW, node.tenant)
+    return found
 
 
 def tenant_get(viewer: Actor, slug: str) -> Tenant:

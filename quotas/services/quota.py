@@ -230,8 +230,9 @@ def require_decider(acting_user: Actor, node: QuotaNode, *, limits: bool) -> Non
 
 
 def _write(plan: QuotaPlan, revision: QuotaRevision, expected: Mapping[uuid.UUID, int | None]) -> None:
-    touched = QuotaNode.unscoped.filter(pk__in={key.node_id for key in plan.rows})
-    for node in touched.order_by("pk"):
+    # The nominal of a node changes without a row of its own where a child of it is changed with it.
+    changed = {key.node_id for key in plan.rows} | {change.node.pk for change in plan.changes}
+    for node in QuotaNode.unscoped.filter(pk__in=changed).order_by("pk"):
         advance_version(node, expected=expected.get(node.pk))
     for key, limits in plan.rows.items():
         Quota.unscoped.update_or_create(**key._asdict(), defaults=asdict(limits))

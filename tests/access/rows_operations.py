@@ -20,6 +20,8 @@ _TYPED: Final = {
     "version": "{node.version}",
     "shrink": "let-run",
 }
+_IN_TREE: Final = see((QUOTA, "anywhere")) + _READS + _ABOVE
+_BATCH: Final = {"**": "{node.batch}", "shrink": "let_run"}
 QUOTAS: Final = (
     page(
         "ops/quotas",
@@ -34,6 +36,19 @@ QUOTAS: Final = (
             ("edit={leaf}", must((_EDITS, "here"))),
         ),
     ),
+    page(
+        "ops/quotas/tree",
+        EVERYBODY,
+        shows=(('data-node="{node}"', see((QUOTA, "here"))), ("edit={node}", _READS + _ABOVE)),
+    ),
+    page(
+        "ops/quotas/tree/rows/{node}",
+        see((QUOTA, "here")),
+        query="?pool={flavor}",
+        shows=(('data-node="{leaf}"', see((QUOTA, "here"))), ("edit={leaf}", must((_EDITS, "here")))),
+    ),
+    form("ops/quotas/tree/{flavor}/check", _IN_TREE, "", "check", ok=200, body=_BATCH),
+    form("ops/quotas/tree/{flavor}/save", _IN_TREE, "quotas_quota", "save", quiet=False, body=_BATCH),
     page("ops/quotas/import", EVERYBODY),
     form(
         "ops/quotas/import",

@@ -196,6 +196,7 @@ def _furnish(w: AccessWorld, side: Side) -> None:
     side.names |= {
         "node.boxes": _boxes(node, w.flavor),
         "above_node.boxes": _boxes(above, w.flavor),
+        "node.batch": urlencode({f"edit.{node.pk}.gpu.cards": 14, f"version.{node.pk}": node.version}),
         "queue.version": str(queue.version),
         "spare_queue.version": str(spare_queue.version),
         "account": robot.username,

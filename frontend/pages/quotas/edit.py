@@ -77,7 +77,7 @@ def check(request: HttpRequest, node: uuid.UUID, flavor: uuid.UUID) -> HttpRespo
             changes=[NodeAmounts(found.node, amounts, _version(typed))],
             shrink=typed.choice,
         )
-        effect = {"preview": preview, "over": _over(preview)}
+        effect = {"preview": preview, "over": over_quota_lines(preview)}
     except Refused as error:
         effect = {"refusal": error.detail}
     except AllotmentError as error:
@@ -98,7 +98,8 @@ def _version(typed: form.Typed) -> int | None:
     return -1 if version is None else version
 
 
-def _over(preview: QuotaPreview) -> list[str]:
+def over_quota_lines(preview: QuotaPreview) -> list[str]:
+    """Return a sentence for each node that would reserve more than its quota."""
     return [
         _("%(node)s uses %(used)s; the new quota is %(limit)s.")
         % {

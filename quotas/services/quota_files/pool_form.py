@@ -82,6 +82,33 @@ def amounts_of_gpus(
     return [replace(amount, borrowing_limit=Keep.AS_IS, lending_limit=Keep.AS_IS) for amount in found]
 
 
+def amounts_of_compute(flavor: Flavor, size: PoolSize, points: Amount, place: str = "") -> list[QuotaAmount]:
+    """The nominals of GPUs that so many percent points of compute come to; None is unlimited.
+
+    Raises: Invalid for a pool without GPUs or of unknown size, and for a part of a GPU where the pool has
+    only whole ones.
+    """
+    problems = FileProblems("gpus")
+    row = PoolRow(line=0, tenant="", queue="", cluster=flavor.cluster.name, flavor=flavor.name, gpus=0)
+    known = _gpus_known(row, flavor, size, problems)
+    try:
+        problems.raise_if_any()
+    except Invalid as error:
+        raise Invalid(error.errors[0].message) from error
+    each = size.gpu[Resource.GPU_CORES] or 0
+    if points is not None and known and flavor.gpu_mode != GpuMode.SLICE and points % each:
+        raise Invalid(_("Enter a number of whole GPUs, for example 8."))
+    return [
+        QuotaAmount(
+            flavor,
+            resource,
+            None if points is None or of_one is None else points * of_one // each,
+            place=place,
+        )
+        for resource, of_one in size.gpu.items()
+    ]
+
+
 def _unlimited_or_share(
     had: Mapping[uuid.UUID, Amount], node: QuotaNode, root: uuid.UUID
 ) -> PoolShare | None:

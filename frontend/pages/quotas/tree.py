@@ -1,0 +1,115 @@
+"""The whole quota tree of a pool on one page, for whoever divides quota."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from clusters.models import Flavor
+from foundation.core.errors import NotFound
+from foundation.core.numbers import read_whole
+from foundation.core.quantities import Resource
+from frontend.components import view_models
+from frontend.pages.quotas.rows import TITLES
+from frontend.pages.quotas.tree_lines import TreeLayout, layout_of, node_of, tree_lines
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from quotas.selectors.quota_tree import QuotaTreeView, tree_flavors
+from tenants.models import User
+
+_LONGEST = 100
+
+
+@require_GET
+@login_required
+def show_tree(request: HttpRequest) -> HttpResponse:
+    """All levels of one pool: `?pool=` names it, `?q=` filters names, `?open=` opens a node."""
+    who = get_viewer(request)
+    flavors = tree_flavors(who)
+    set_frame(request, label=_("Quotas"), trail=_("Quota tree"))
+    if not flavors:
+        return render(request, "frontend/quotas/tree.html", {"pools": []})
+    flavor = find_pool(flavors, request.GET.get("pool", ""))
+    layout = layout_of(flavor, request.GET.get("resource", ""))
+    view = QuotaTreeView(who, flavor, layout.resources)
+    text = request.GET.get("q", "").replace("\x00", "").strip()[:_LONGEST]
+    query = keep_query(request)
+    left_out = False
+    if text:
+        rows, left_out = view.find(text)
+    else:
+        rows = view.read_first(node_of(request.GET.get("open", "")))
+    page = {
+        "q": text,
+        "left_out": left_out,
+        "lines": tree_lines(layout, rows, query),
+        "query": urlencode({**query, "pool": pool_word(flavors, flavor)}),
+        **frame_of(flavors, layout),
+    }
+    return render(request, "frontend/quotas/tree.html", page)
+
+
+@require_GET
+@login_required
+def tree_rows(request: HttpRequest, node: uuid.UUID) -> HttpResponse:
+    """The children of one node as rows of the table; `?offset=` leaves out those that are shown already."""
+    who = get_viewer(request)
+    flavor = find_pool(tree_flavors(who), request.GET.get("pool", ""))
+    layout = layout_of(flavor, request.GET.get("resource", ""))
+    offset = read_whole(request.GET.get("offset", "0"), most=10**6) or 0
+    rows = QuotaTreeView(who, flavor, layout.resources).read_children(node, offset)
+    page = {"lines": tree_lines(layout, rows, keep_query(request)), "layout": layout}
+    return render(request, "frontend/quotas/tree_rows.html", page)
+
+
+def find_pool(flavors: Sequence[Flavor], word: str) -> Flavor:
+    """The pool of an address, the first one where it names none. Raises: NotFound."""
+    if not word and flavors:
+        return flavors[0]
+    for flavor in flavors:
+        if word in (pool_word(flavors, flavor), str(flavor.pk)):
+            return flavor
+    raise NotFound(_("Pool %(name)s not found.") % {"name": word})
+
+
+def pool_word(flavors: Sequence[Flavor], flavor: Flavor) -> str:
+    """A pool in an address: its name, with its cluster's where several have one of that name."""
+    alone = sum(one.name == flavor.name for one in flavors) == 1
+    return flavor.name if alone else f"{flavor.cluster.name}/{flavor.name}"
+
+
+def keep_query(request: HttpRequest) -> dict[str, str]:
+    """The choices that links of the page keep."""
+    names = ("pool", "resource", "q")
+    return {name: request.GET[name] for name in names if request.GET.get(name)}
+
+
+def frame_of(flavors: Sequence[Flavor], layout: TreeLayout) -> dict[str, Any]:
+    """Return what surrounds the table: the pools and resources to choose from, and the size of the pool."""
+    choices = [("", _("All resources")), *((r.value, str(t)) for r, t in TITLES.items())]
+    return {
+        "flavor": layout.flavor,
+        "layout": layout,
+        "ratio": layout.ratio,
+        "pools": [
+            view_models.Chip(label=word, value="" if place == 0 else word)
+            for place, word in enumerate(pool_word(flavors, flavor) for flavor in flavors)
+        ],
+        "resources": [
+            view_models.Chip(label=word, value=value)
+            for value, word in choices
+            if value != Resource.GPU_CORES.value
+        ],
+        "exists": None if layout.exists is None else layout.focus.format(layout.exists),
+    }
+
+
+def tree_of(who: User, flavor_id: uuid.UUID) -> Flavor:
+    """The pool of a form. Raises: NotFound."""
+    return find_pool(tree_flavors(who), str(flavor_id))

@@ -1,0 +1,228 @@
+"""The quota tree as lines to draw: one per tenant and queue, for one pool."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+
+from clusters.models import Flavor, GpuMode
+from foundation.core.quantities import WHOLE_CARD, Resource
+from frontend.components.capacity import Meter
+from frontend.pages.quotas.rows import TITLES, UNITS
+from frontend.texts import formats
+from quotas.selectors.pool_size import PoolSize, pool_sizes
+from quotas.selectors.quota_tree import MoreRows, QuotaTreeRow, ResourceQuota, TreeRows
+from quotas.tree.limits import Amount
+
+GPUS: Final = "gpus"
+"""The key of cells in whole GPUs, which set count, compute and GPU memory together."""
+DEEPEST: Final = 5  # the style sheet indents this far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeColumn:
+    """A resource whose nominal the page shows. `key` names its cells, `unit` is how much of the resource's
+    own unit the shown one is."""
+
+    key: str
+    resource: Resource
+    title: str
+    unit_word: str
+    unit: int
+
+    def format(self, amount: Amount) -> str:
+        """An amount in the shown unit, without it."""
+        if amount is None:
+            return _("unlimited")
+        return formats.format_number(amount / self.unit, 1).removesuffix(".0")
+
+    def exact(self, amount: Amount) -> str:
+        """The same to be typed: nothing is rounded away."""
+        return _("unlimited") if amount is None else f"{round(amount / self.unit, 3):.10g}"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLayout:
+    """The columns of a view of a pool: the first one in full, the others with nominal and allocated."""
+
+    flavor: Flavor
+    size: PoolSize
+    columns: Sequence[TreeColumn]
+
+    @property
+    def focus(self) -> TreeColumn:
+        return self.columns[0]
+
+    @property
+    def resources(self) -> list[Resource]:
+        return [column.resource for column in self.columns]
+
+    @property
+    def ratio(self) -> str:
+        """The CPU and memory of one percent point of compute, by key, as JSON; empty where not known."""
+        if self.focus.key != GPUS or not self.size.count:
+            return "{}"
+        each = self.size.gpu[Resource.GPU_CORES] or int(WHOLE_CARD)
+        return json.dumps({r.value: amount / self.size.count / each for r, amount in self.size.nodes.items()})
+
+    @property
+    def exists(self) -> Amount:
+        """The amount of the focus in the pool; None where that says nothing."""
+        if self.focus.resource in self.size.nodes:
+            return self.size.nodes[self.focus.resource]
+        return self.size.gpus.get(self.focus.resource)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeCell:
+    """The nominal of one resource. `raw` is in the resource's own unit, empty for unlimited."""
+
+    key: str
+    title: str
+    label: str
+    text: str
+    exact: str
+    raw: str
+    unit: int
+    reserved: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeLine:
+    """One row. `own` is by key what the node may still distribute, as JSON for the page's sums; `follows` are
+    the keys in which its only queue follows it."""
+
+    row: QuotaTreeRow
+    indent: int
+    url: str
+    limits_url: str
+    open_url: str
+    meter: Meter
+    cell: TreeCell
+    others: Sequence[TreeCell]
+    unassigned: str
+    reserved: str
+    borrowed: str
+    lent: str
+    free: str
+    over: str
+    own: str
+    follows: str
+
+
+def layout_of(flavor: Flavor, word: str) -> TreeLayout:
+    """The columns that `?resource=` names; all resources for any other word."""
+    size = pool_sizes([flavor])[flavor.pk]
+    if word in {resource.value for resource in Resource} and word != Resource.GPU_CORES:
+        return TreeLayout(flavor, size, [_column(Resource(word))])
+    beside = [_column(Resource.CPU), _column(Resource.MEMORY)]
+    if flavor.gpu_mode == GpuMode.NONE:
+        return TreeLayout(flavor, size, beside)
+    return TreeLayout(flavor, size, [gpu_column(flavor, size), *beside])
+
+
+def gpu_column(flavor: Flavor, size: PoolSize) -> TreeColumn:
+    """The column in GPUs, or in instances of MIG, of which the largest counts as one."""
+    mig = flavor.gpu_mode == GpuMode.MIG
+    unit = (size.gpu[Resource.GPU_CORES] if mig else 0) or int(WHOLE_CARD)
+    title: str | Promise = _("MIG instances") if mig else _("GPUs")
+    return TreeColumn(
+        key=GPUS, resource=Resource.GPU_CORES, title=str(title), unit_word=str(title), unit=unit
+    )
+
+
+def _column(resource: Resource) -> TreeColumn:
+    word, unit = UNITS[resource]
+    return TreeColumn(
+        key=resource.value,
+        resource=resource,
+        title=str(TITLES[resource]),
+        unit_word=str(word),
+        unit=int(unit),
+    )
+
+
+def tree_lines(layout: TreeLayout, rows: TreeRows, query: dict[str, str]) -> list[TreeLine | MoreRows]:
+    """The rows as lines; `query` is what addresses keep."""
+    return [row if isinstance(row, MoreRows) else _line(layout, row, query) for row in rows]
+
+
+def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str]) -> TreeLine:
+    column = layout.focus
+    amounts = row.amounts[column.resource]
+    return TreeLine(
+        row=row,
+        indent=min(row.depth, DEEPEST),
+        url="" if row.queue else f"{reverse('frontend:ops-quotas')}?{urlencode({'tenant': row.slug})}",
+        limits_url=_limits_url(layout.flavor, row) if row.may_edit else "",
+        open_url=f"?{urlencode({**query, 'open': str(row.node_id)})}#node-{row.node_id}",
+        meter=_meter(column, amounts),
+        cell=_cell(column, row),
+        others=[_cell(other, row) for other in layout.columns[1:]],
+        unassigned=column.format(amounts.own_nominal) if row.children else formats.MISSING,
+        reserved=column.format(amounts.reserved),
+        borrowed=column.format(amounts.borrowed) if amounts.borrowed else formats.MISSING,
+        lent=column.format(amounts.lent) if amounts.lent else formats.MISSING,
+        free=column.format(amounts.free),
+        over=_over(amounts.nominal, layout.exists),
+        own=json.dumps({c.key: _own(row.amounts[c.resource]) for c in layout.columns}),
+        follows=" ".join(c.key for c in layout.columns if c.resource in row.followed),
+    )
+
+
+def _own(amounts: ResourceQuota) -> int | None:
+    """Return what a node did not distribute; None where nothing limits what it distributes."""
+    return None if amounts.nominal is None else amounts.own_nominal
+
+
+def _over(nominal: Amount, exists: Amount) -> str:
+    """Return the ratio of a nominal to the pool, where it is more than the pool has."""
+    if nominal is None or not exists or nominal <= exists:
+        return ""
+    return f"×{nominal / exists:.2f}"
+
+
+def _cell(column: TreeColumn, row: QuotaTreeRow) -> TreeCell:
+    amounts = row.amounts[column.resource]
+    return TreeCell(
+        key=column.key,
+        title=column.title,
+        label=_("%(resource)s of %(name)s") % {"resource": column.title, "name": row.name},
+        text=column.format(amounts.nominal),
+        exact=column.exact(amounts.nominal),
+        raw="" if amounts.nominal is None else str(amounts.nominal),
+        unit=column.unit,
+        reserved=column.format(amounts.reserved),
+    )
+
+
+def _meter(column: TreeColumn, amounts: ResourceQuota) -> Meter:
+    return Meter(
+        nominal=(amounts.nominal or 0) / column.unit,
+        allocated=amounts.reserved / column.unit,
+        borrowed=amounts.borrowed / column.unit,
+        lent=amounts.lent / column.unit,
+        unit=column.unit_word,
+    )
+
+
+def _limits_url(flavor: Flavor, row: QuotaTreeRow) -> str:
+    """The form with every limit of the node, below the table of its parent."""
+    query: dict[str, Any] = {"tenant": row.slug, "edit": row.node_id, "flavor": flavor.pk}
+    return f"{reverse('frontend:ops-quotas')}?{urlencode(query)}#quota-form"
+
+
+def node_of(text: str) -> uuid.UUID | None:
+    """A node's id from an address or a form; None for anything else."""
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None

@@ -1,0 +1,314 @@
+"""The quota tree of one pool as a viewer sees it: rows of all levels, as many as a page takes at a time."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
+
+from clusters.models import Flavor
+from foundation.core.actor import Actor
+from foundation.core.errors import NotFound
+from foundation.core.quantities import Resource
+from foundation.sql import row_scope
+from quotas.models import Queue, QuotaNode
+from quotas.selectors.flavor import list_flavors
+from quotas.selectors.quota_sums import QuotaSums
+from quotas.selectors.sight import quota_tenants
+from quotas.tree.limits import Amount, add_amounts
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, TenantKind
+
+ROWS_FIRST: Final = 100
+"""So many rows are shown at first: levels are opened from the top down as long as they fit."""
+CHILDREN_MAX: Final = 50
+"""So many children of a node are shown at a time."""
+FOUND_MAX: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceQuota:
+    """The quota of one node for one resource, in the resource's unit. None is unlimited.
+
+    `nominal` = `own_nominal` + `distributed`. `borrowed` lies within `reserved`, `lent` within `nominal`.
+    """
+
+    nominal: Amount
+    own_nominal: Amount
+    distributed: Amount
+    reserved: int
+    borrowing_limit: Amount
+    lending_limit: Amount
+    borrowed: int
+    lent: int
+
+    @property
+    def free(self) -> Amount:
+        """The part of the nominal that nobody reserves."""
+        return None if self.nominal is None else max(0, self.nominal - self.reserved - self.lent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaTreeRow:
+    """A node with its amounts. `parent_id` is None where the viewer may not see the parent.
+
+    `may_edit`: the viewer decides about its nominal. `children` counts those in sight, `is_open` says that
+    (some of) them are shown below. `followed`: the resources of which its only queue has all quota.
+    """
+
+    node_id: uuid.UUID
+    parent_id: uuid.UUID | None
+    depth: int
+    tenant_id: uuid.UUID
+    tenant: str
+    slug: str
+    queue: str
+    is_folder: bool
+    version: int
+    amounts: dict[Resource, ResourceQuota]
+    children: int
+    is_open: bool
+    may_edit: bool
+    followed: frozenset[Resource]
+
+    @property
+    def name(self) -> str:
+        """The name of the queue, or of the tenant."""
+        return self.queue or self.tenant
+
+
+@dataclass(frozen=True, slots=True)
+class MoreRows:
+    """The place below a node's children of which only some are shown."""
+
+    node_id: uuid.UUID
+    depth: int
+    offset: int
+    left: int
+
+
+TreeRows = Sequence[QuotaTreeRow | MoreRows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    node_id: uuid.UUID
+    parent_id: uuid.UUID | None
+    tenant: str
+    slug: str
+    is_folder: bool
+    queue: str
+    version: int
+
+    @property
+    def order(self) -> tuple[bool, str, str]:
+        return bool(self.queue), (self.queue or self.tenant).casefold(), str(self.node_id)
+
+
+def tree_flavors(viewer: Actor) -> list[Flavor]:
+    """Return the pools of all cells in which the viewer may see quota, by name."""
+    nodes = QuotaNode.unscoped.filter(tenant__in=quota_tenants(viewer))
+    return list_flavors(set(nodes.order_by().values_list("cell_id", flat=True).distinct()))
+
+
+@row_scope.whole()
+def _closed_nodes(cell_id: uuid.UUID) -> set[uuid.UUID]:
+    """The nodes of deleted queues: what they reserve counts, and they are not shown."""
+    closed = Queue.unscoped.filter(cell=cell_id, closed_at__isnull=False)
+    return set(closed.values_list("node_id", flat=True))
+
+
+class QuotaTreeView:
+    """The tree of one pool in a viewer's sight. `resources` are those of which amounts are shown."""
+
+    def __init__(self, viewer: Actor, flavor: Flavor, resources: Sequence[Resource]) -> None:
+        self.flavor = flavor
+        self._viewer = viewer
+        self._cell_id = flavor.cluster.cell_id
+        self.sums = QuotaSums(self._cell_id, flavor.pk, resources)
+        self._seen = set(quota_tenants(viewer).order_by().values_list("pk", flat=True))
+        self._places = {place.node_id: place for place in self.sums.places if place.tenant_id in self._seen}
+        self.children: defaultdict[uuid.UUID | None, list[uuid.UUID]] = defaultdict(list)
+        closed = _closed_nodes(self._cell_id)
+        for place in self._places.values():
+            if place.node_id in closed:
+                continue
+            parent = place.parent_id if place.parent_id in self._places else None
+            self.children[parent].append(place.node_id)
+
+    def read_first(self, also: uuid.UUID | None = None) -> TreeRows:
+        """Return the rows from the top down to the level that still fits; `also` names a node to open."""
+        opened = self._open_first()
+        node = also if also in self._places else None
+        while node is not None:
+            opened.add(node)
+            node = self._places[node].parent_id if self._places[node].parent_id in self._places else None
+        return self._read(opened)
+
+    def read_children(self, node_id: uuid.UUID, offset: int = 0) -> TreeRows:
+        """Return the children of a node from `offset` on, closed. Raises: NotFound."""
+        if node_id not in self._places:
+            raise NotFound(_("Quota not found."))
+        depth, above = 1, self._places[node_id].parent_id
+        while above in self._places:
+            depth, above = depth + 1, self._places[above].parent_id
+        named = self._name(Q(parent=node_id))
+        return list(self._below(node_id, depth, named, set(), offset))
+
+    def find(self, text: str) -> tuple[TreeRows, bool]:
+        """Return the nodes whose names contain `text` with those above them, and whether there are more."""
+        wanted = Q(is_queue=False, tenant__name__icontains=text) | Q(queue__name__icontains=text)
+        wanted |= Q(is_queue=False, tenant__slug__icontains=text)
+        rows = self._in_sight().filter(wanted).order_by("tenant__path", "is_queue", "pk")
+        found = list(rows.values_list("pk", flat=True)[: FOUND_MAX + 1])
+        shown: set[uuid.UUID] = set()
+        opened: set[uuid.UUID] = set()
+        for pk in found[:FOUND_MAX]:
+            node: uuid.UUID | None = pk
+            while node in self._places:
+                shown.add(node)
+                node = self._places[node].parent_id
+                if node in self._places:
+                    opened.add(node)
+        return self._read(opened, shown), len(found) > FOUND_MAX
+
+    def _open_first(self) -> set[uuid.UUID]:
+        """Open level by level; what does not fit as a whole level is opened as far as it fits."""
+        opened: set[uuid.UUID] = set()
+        level = self.children[None]
+        shown = len(level)
+        while level:
+            below: list[uuid.UUID] = []
+            for node in level:
+                children = self.children.get(node, ())
+                # Queues are shown once someone opens their workspace.
+                if not children or self._places[children[0]].is_queue:
+                    continue
+                if shown + min(len(children), CHILDREN_MAX) > ROWS_FIRST:
+                    return opened
+                opened.add(node)
+                shown += min(len(children), CHILDREN_MAX)
+                below += children
+            level = below
+        return opened
+
+    def _read(self, opened: set[uuid.UUID], only: set[uuid.UUID] | None = None) -> TreeRows:
+        wanted = Q(parent__in=opened) | Q(pk__in=self.children[None])
+        if only is not None:
+            wanted = Q(pk__in=only)
+        named = self._name(wanted)
+        return list(self._below(None, 0, named, opened, 0, every=only is not None))
+
+    def _below(
+        self,
+        node_id: uuid.UUID | None,
+        depth: int,
+        named: dict[uuid.UUID | None, list[_Named]],
+        opened: set[uuid.UUID],
+        offset: int,
+        *,
+        every: bool = False,
+    ) -> Iterator[QuotaTreeRow | MoreRows]:
+        children = named.get(node_id, [])
+        end = len(children) if every or node_id is None else offset + CHILDREN_MAX
+        for child in children[offset:end]:
+            yield self._row(child, node_id, depth, child.node_id in opened)
+            if child.node_id in opened:
+                yield from self._below(child.node_id, depth + 1, named, opened, 0, every=every)
+        if len(children) > end and node_id is not None:
+            yield MoreRows(node_id, depth, end, len(children) - end)
+
+    def _in_sight(self) -> QuerySet[QuotaNode]:
+        nodes = QuotaNode.unscoped.filter(cell=self._cell_id, tenant__in=quota_tenants(self._viewer))
+        return nodes.exclude(queue__closed_at__isnull=False)
+
+    def _name(self, wanted: Q) -> dict[uuid.UUID | None, list[_Named]]:
+        """The named nodes in sight by their parent, None for those at the top; in their order."""
+        names = ("tenant__name", "tenant__slug", "tenant__kind", "queue__name")
+        found: defaultdict[uuid.UUID | None, list[_Named]] = defaultdict(list)
+        for pk, parent, name, slug, kind, queue, version in (
+            self._in_sight().filter(wanted).order_by().values_list("pk", "parent_id", *names, "version")
+        ):
+            above = parent if parent in self._places else None
+            is_folder = kind == TenantKind.FOLDER
+            found[above].append(_Named(pk, above, name, slug, is_folder, queue or "", version))
+        for rows in found.values():
+            rows.sort(key=lambda row: row.order)
+        return dict(found)
+
+    def _row(self, named: _Named, parent: uuid.UUID | None, depth: int, is_open: bool) -> QuotaTreeRow:
+        place = self._places[named.node_id]
+        return QuotaTreeRow(
+            node_id=named.node_id,
+            parent_id=parent,
+            depth=depth,
+            tenant_id=place.tenant_id,
+            tenant=named.tenant,
+            slug=named.slug,
+            queue=named.queue,
+            is_folder=named.is_folder,
+            version=named.version,
+            amounts=self.amounts_of(named.node_id),
+            children=len(self.children.get(named.node_id, ())),
+            is_open=is_open,
+            may_edit=self._may_edit(named.node_id),
+            followed=self._followed(named.node_id),
+        )
+
+    def _followed(self, node_id: uuid.UUID) -> frozenset[Resource]:
+        children, position = self.children.get(node_id, ()), self.sums.order.positions[node_id]
+        if len(children) != 1 or not self._places[children[0]].is_queue:
+            return frozenset()
+        sums = self.sums.by_resource
+        return frozenset(resource for resource in sums if sums[resource].own_nominals[position] == 0)
+
+    def amounts_of(self, node_id: uuid.UUID) -> dict[Resource, ResourceQuota]:
+        """Return the amounts of a node by resource."""
+        position = self.sums.order.positions[node_id]
+        found = {}
+        for resource, sums in self.sums.by_resource.items():
+            distributed: Amount = 0
+            for child in self.sums.order.children[position]:
+                distributed = add_amounts(distributed, sums.nominals[child])
+            limits = self.sums.get_limits(resource, position)
+            found[resource] = ResourceQuota(
+                nominal=sums.nominals[position],
+                own_nominal=sums.own_nominals[position],
+                distributed=distributed,
+                reserved=sums.reserved[position],
+                borrowing_limit=None if limits is None else limits.borrowing_limit,
+                lending_limit=None if limits is None else limits.lending_limit,
+                borrowed=self._borrowed[resource][position],
+                lent=self._lent[resource][position],
+            )
+        return found
+
+    @cached_property
+    def _lent(self) -> dict[Resource, list[int]]:
+        return {resource: self.sums.compute_lent(resource) for resource in self.sums.resources}
+
+    @cached_property
+    def _borrowed(self) -> dict[Resource, list[int]]:
+        return {resource: self.sums.compute_borrowed(resource) for resource in self.sums.resources}
+
+    def _may_edit(self, node_id: uuid.UUID) -> bool:
+        """The nominal of a queue is decided by its workspace, that of a tenant above it."""
+        place = self._places[node_id]
+        if place.is_queue:
+            return place.tenant_id in self._dividable
+        if place.parent_id is None:
+            return permissions.has_permission(self._viewer, Permission.QUOTA_EDIT)
+        above = self._places.get(place.parent_id)
+        return above is not None and above.tenant_id in self._dividable
+
+    @cached_property
+    def _dividable(self) -> set[uuid.UUID]:
+        tenants: QuerySet[Tenant] = permissions.tenants_with(self._viewer, Permission.QUOTA_EDIT)
+        return set(tenants.order_by().values_list("pk", flat=True))
