@@ -16,6 +16,7 @@ pytest_plugins = [
     "tests.fixtures.compose",
     "tests.fixtures.kube",
     "tests.fixtures.kueue",
+    "tests.fixtures.migrated",
     "tests.fixtures.nvml_driver",
     "tests.fixtures.postgres",
     "tests.fixtures.sample_server",

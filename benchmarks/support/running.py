@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -77,12 +78,15 @@ def large_team(*, nodes: int, cards: int, speed: float = 1.0) -> tuple[object, .
 
 @contextmanager
 def run_platform(
-    *, world: Sequence[object], environment: Mapping[str, str] | None = None
+    *,
+    world: Sequence[object],
+    environment: Mapping[str, str] | None = None,
+    migrated: Path | None = None,
 ) -> Iterator[RunningPlatform]:
     """Run `allotment up` in a temporary home without demo users, in a world that a module makes.
 
     `world`: the module and its arguments; it prints `{"token": …}`. `environment` is added to the platform's
-    own.
+    own. `migrated`: an SQLite file with all tables that its home begins with a copy of.
     Raises: RuntimeError when it is not ready in 90 s.
     """
     with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
@@ -97,6 +101,8 @@ def run_platform(
             "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
             **(environment or {}),
         }
+        if migrated is not None:
+            shutil.copyfile(migrated, Path(folder) / "allotment.sqlite3")
         token = _prepare(variables, world)
         with (Path(folder) / "up.log").open("wb") as log:
             up = subprocess.Popen(

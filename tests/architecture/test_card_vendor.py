@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("platform", "tenants", "quotas", "scheduling", "frontend")
+from tests.architecture.sources import PRODUCT, ROOT, find_files, parse_file, walk_tree
+
 HOME = "platform/clusters/gpu/"
 VENDOR_PREFIXES = ("nvidia.com/", "hami.io/")
 
@@ -18,7 +17,7 @@ def spelled_names(path: str, tree: ast.Module) -> Iterator[str]:
     """Every string outside the vendor's folder that spells a resource, label or annotation of a vendor."""
     if path.startswith(HOME):
         return
-    for node in ast.walk(tree):
+    for node in walk_tree(tree):
         text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
         if "\n" not in text and any(prefix in text for prefix in VENDOR_PREFIXES):
             yield f"{path}:{node.lineno} spells {text}"
@@ -27,12 +26,8 @@ def spelled_names(path: str, tree: ast.Module) -> Iterator[str]:
 def test_vendor_names_are_spelled_in_one_folder() -> None:
     found = [
         finding
-        for package in PACKAGES
-        for file in sorted((ROOT / package).rglob("*.py"))
-        if "migrations" not in file.parts
-        for finding in spelled_names(
-            file.relative_to(ROOT).as_posix(), ast.parse(file.read_text(encoding="utf-8"))
-        )
+        for file in find_files(*PRODUCT)
+        for finding in spelled_names(file.relative_to(ROOT).as_posix(), parse_file(file))
     ]
     assert found == []
 

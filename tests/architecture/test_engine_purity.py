@@ -9,12 +9,11 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("platform", "tenants", "quotas", "scheduling", "frontend")
+from tests.architecture.sources import PRODUCT, ROOT, find_files, parse_file, walk_tree
+
 ENGINE = "scheduling/engine/"
 PUBLIC = (
     "scheduling.engine",
@@ -52,7 +51,7 @@ Rule = Callable[[str, ast.Module], Iterator[Finding]]
 
 def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Every module that the source imports, with its line; of `from a import b` the module is `a`."""
-    for node in ast.walk(tree):
+    for node in walk_tree(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -79,7 +78,7 @@ def chance_and_identity(path: str, tree: ast.Module) -> Iterator[Finding]:
     """No random numbers from numpy, and no `id` or `hash` whose value differs from run to run."""
     if not path.startswith(tuple(MAY_IMPORT)):
         return
-    for node in ast.walk(tree):
+    for node in walk_tree(tree):
         if isinstance(node, ast.Attribute) and node.attr == "random":
             yield f"{path}:{node.lineno} uses a random source"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("id", "hash"):
@@ -110,7 +109,7 @@ def decisions_outside(path: str, tree: ast.Module) -> Iterator[Finding]:
     """No function or class outside the engine has a name of placement or victim choice."""
     if path.startswith((ENGINE, *OTHER_SCHEDULERS)):
         return
-    for node in ast.walk(tree):
+    for node in walk_tree(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.name).lower()
             if DECIDES.search(name):
@@ -127,9 +126,8 @@ RULES: tuple[Rule, ...] = (
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
-    for package in PACKAGES:
-        for file in sorted((ROOT / package).rglob("*.py")):
-            yield file.relative_to(ROOT).as_posix(), ast.parse(file.read_text(encoding="utf-8"))
+    for file in find_files(*PRODUCT, migrations=True):
+        yield file.relative_to(ROOT).as_posix(), parse_file(file)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

@@ -21,8 +21,8 @@ from allotment.celery import app as celery
 from scheduling.engine.placement import matrix
 from scheduling.engine.state.fleet import CHANGING_ARRAYS, Fleet
 from scheduling.engine.state.task_shape import TaskShape
+from tests.architecture.sources import ROOT, find_files, parse_file, parse_text, read_file, walk_tree
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("platform", "tenants", "quotas", "scheduling", "frontend", "benchmarks", "tests", "client")
 PACKAGES = (
     "allotment", "benchmarks", "clusters", "foundation", "frontend", "quotas", "scheduling", "telemetry",
@@ -49,16 +49,10 @@ NO_IMPORT = {
 }
 
 
-@cache
 def sources() -> dict[str, str]:
     """Every Python file by its path, except generated migrations and the planted names of this file."""
-    files = (file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py")))
-    chosen = (file for file in files if not {"migrations", "__pycache__", ".venv"} & set(file.parts))
-    return {
-        str(file.relative_to(ROOT)): file.read_text(encoding="utf-8")
-        for file in chosen
-        if file != Path(__file__)
-    }
+    files = (file for file in find_files(*FOLDERS) if file != Path(__file__))
+    return {str(file.relative_to(ROOT)): read_file(file) for file in files}
 
 
 @cache
@@ -79,7 +73,7 @@ def module_names(path: Path) -> frozenset[str]:
     if path.is_dir():
         return frozenset()
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in walk_tree(parse_file(path)):
         match node:
             case (
                 ast.FunctionDef(col_offset=0)
@@ -141,7 +135,7 @@ def dangling_attributes(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
         aliases = {found[1]: package for package, form in ALIASES.items() if (found := form.search(text))}
         if not aliases:
             continue
-        for node in ast.walk(ast.parse(text)):
+        for node in walk_tree(parse_text(text)):
             match node:
                 case ast.Attribute(value=ast.Name(id=alias), attr=name) if alias in aliases:
                     if not hasattr(importlib.import_module(aliases[alias]), name):

@@ -14,9 +14,8 @@ from typing import Final
 import pytest
 
 from foundation.core.reasons import Reason
+from tests.architecture.sources import PRODUCT, ROOT, find_files, parse_file, walk_tree
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("platform", "tenants", "quotas", "scheduling", "frontend")
 TABLE = ROOT / "platform" / "foundation" / "core" / "reasons.py"
 CODES = frozenset(str(reason) for reason in Reason)
 _CODE: Final = re.compile(r"[A-Z]+(_[A-Z]+)*")
@@ -26,22 +25,21 @@ _TAKE_CODES: Final = {"Wait": 1, "report_wait": 1, "Unwanted": 0, "Obstacle": 0,
 
 
 def sources() -> Iterator[tuple[Path, ast.Module]]:
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            if path != TABLE and "migrations" not in path.parts:
-                yield path.relative_to(ROOT), ast.parse(path.read_text("utf-8"))
+    for path in find_files(*PRODUCT):
+        if path != TABLE:
+            yield path.relative_to(ROOT), parse_file(path)
 
 
 def spelled_codes(tree: ast.Module) -> list[str]:
     """The codes of the table that are written as strings."""
-    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    constants = (node.value for node in walk_tree(tree) if isinstance(node, ast.Constant))
     return [value for value in constants if isinstance(value, str) and value in CODES]
 
 
 def undeclared_codes(tree: ast.Module) -> list[str]:
     """Strings that are handed over as reason codes, whether or not the table has them."""
     found: list[ast.expr] = []
-    for node in ast.walk(tree):
+    for node in walk_tree(tree):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             found += node.args[_TAKE_CODES[name] :][:1] if name in _TAKE_CODES else []
@@ -58,11 +56,11 @@ def undeclared_codes(tree: ast.Module) -> list[str]:
 def produced_codes(tree: ast.Module) -> set[str]:
     """The members of the table that are named other than to compare with them or to group them."""
     skipped: set[ast.AST] = set()
-    for node in ast.walk(tree):
+    for node in walk_tree(tree):
         groups = isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Tuple)
         if isinstance(node, ast.Compare) or groups:
             skipped.update(ast.walk(node))
-    named = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node not in skipped)
+    named = (node for node in walk_tree(tree) if isinstance(node, ast.Attribute) and node not in skipped)
     return {
         node.attr
         for node in named

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 import yaml
 
+from tests.architecture.sources import ROOT, find_files, parse_file, walk_tree
 from tests.unit import test_translations as catalogues
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGES: Final = ("frontend", "quotas", "tenants", "scheduling", "platform", "client/src")
 HELPS: Final = frozenset({"help", "help_text", "summary", "description", "epilog"})
 
@@ -79,22 +78,21 @@ def catalogue_texts() -> Iterator[tuple[str, str]]:
 
 def help_texts() -> Iterator[tuple[str, str]]:
     """What the command line and the API reference say of commands, options, endpoints and fields."""
-    for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
-            if "migrations" in path.parts or "models" in path.parts or "conformance" in path.parts:
-                continue
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                named = isinstance(node, ast.keyword) and node.arg in HELPS
-                if named or (isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "help"):
-                    value = getattr(node, "value", None)
-                    if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                        yield f"{path.relative_to(ROOT)}:{value.lineno}", value.value
+    for path in find_files(*PACKAGES):
+        if "models" in path.parts or "conformance" in path.parts:
+            continue
+        for node in walk_tree(parse_file(path)):
+            named = isinstance(node, ast.keyword) and node.arg in HELPS
+            if named or (isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "help"):
+                value = getattr(node, "value", None)
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield f"{path.relative_to(ROOT)}:{value.lineno}", value.value
 
 
 # Modules whose every text is output: commands, the client's command line and `allotment up`.
 OUTPUT: Final = ("management/", "/cli/", "allotment/supervisor/", "allotment/cli.py", "agent/cli.py")
 # The engine speaks in codes, and the readers of other schedulers' cases to developers.
-NO_USERS: Final = ("/migrations/", "scheduling/conformance/", "scheduling/engine/")
+NO_USERS: Final = ("scheduling/conformance/", "scheduling/engine/")
 
 
 # Calls that carry a message to a user although nothing is raised where they stand.
@@ -119,23 +117,22 @@ def _texts_below(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 def _docstrings(tree: ast.Module) -> set[str]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    return {ast.get_docstring(node, clean=False) or "" for node in ast.walk(tree) if isinstance(node, kinds)}
+    return {ast.get_docstring(node, clean=False) or "" for node in walk_tree(tree) if isinstance(node, kinds)}
 
 
 def message_texts() -> Iterator[tuple[str, str]]:
     """Yield the texts of errors, and all texts of modules that write to a terminal, translated or not."""
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            place = str(path.relative_to(ROOT))
-            if any(part in place for part in NO_USERS):
-                continue
-            tree = ast.parse(path.read_text("utf-8"))
-            whole = any(part in place for part in OUTPUT)
-            documented = _docstrings(tree) if whole else set()
-            for root in [tree] if whole else filter(_carries_message, ast.walk(tree)):
-                yield from (
-                    (f"{place}:{line}", text) for line, text in _texts_below(root) if text not in documented
-                )
+    for path in find_files(*PACKAGES):
+        place = str(path.relative_to(ROOT))
+        if any(part in place for part in NO_USERS):
+            continue
+        tree = parse_file(path)
+        whole = any(part in place for part in OUTPUT)
+        documented = _docstrings(tree) if whole else set()
+        for root in [tree] if whole else filter(_carries_message, walk_tree(tree)):
+            yield from (
+                (f"{place}:{line}", text) for line, text in _texts_below(root) if text not in documented
+            )
 
 
 def reference_texts() -> Iterator[tuple[str, str]]:

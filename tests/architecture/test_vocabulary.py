@@ -7,12 +7,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.architecture.sources import ROOT, find_files, parse_file, read_file, walk_tree
+
 PACKAGES = (
     "platform",
     "tenants",
@@ -124,7 +124,7 @@ DEMANDED = frozenset((
     "close", "main", "validate", "check", "copy",
     "allows", "applies", "score", "key", "pick",
     "authenticate", "dispatch", "initial", "wait", "parse", "render",  # DRF and Django's widgets
-    "dumps", "loads", "find", "list", "path",  # Django's caches and finders of static files
+    "dumps", "loads", "find", "path",  # Django's caches
     "filter", "load", "login",  # logging, psycopg, allauth
     "submit", "readable", "readinto", "makefile", "sendall",  # executors and sockets of the standard library
     "collect", "describe",  # Prometheus
@@ -160,23 +160,19 @@ class Definition:
     place: str
 
 
-@cache
 def sources() -> dict[str, str]:
     """Every module of the product by its path below the repository; generated migrations are left out."""
-    found = (file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
-    files = sorted(file for file in found if not {"migrations", "__pycache__"} & set(file.parts))
-    return {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in files}
+    return {str(file.relative_to(ROOT)): read_file(file) for file in find_files(*PACKAGES)}
 
 
-@cache
 def modules() -> dict[str, ast.Module]:
-    return {path: ast.parse(text) for path, text in sources().items()}
+    return {path: parse_file(ROOT / path) for path in sources()}
 
 
 def definitions(path: str, tree: ast.Module) -> Iterator[Definition]:
     """Each name that a module introduces: its own, functions, classes, parameters, variables, attributes."""
     yield Definition(Path(path).stem, path)
-    for node in ast.walk(tree):
+    for node in walk_tree(tree):
         names: list[str | None] = []
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -210,7 +206,7 @@ def retired_names(path: str, tree: ast.Module) -> list[str]:
 
 def public_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Public functions and methods that are called; properties are nouns."""
-    for node in ast.walk(tree):
+    for node in walk_tree(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
             continue
         decorators = [ast.unparse(each) for each in node.decorator_list]
@@ -235,7 +231,7 @@ def one_word_functions(trees: Iterable[tuple[str, ast.Module]]) -> tuple[list[st
 def fragments(path: str, tree: ast.Module) -> list[str]:
     """The docstrings whose first sentence has no subject."""
     found = []
-    for node in ast.walk(tree):
+    for node in walk_tree(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node) or ""
             first = re.match(r"\W*(\w+)", text)

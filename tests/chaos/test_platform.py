@@ -128,11 +128,12 @@ def installed(
     }
     world = large_team(nodes=2, cards=8, speed=10)
     if request.param == "sqlite":
-        with run_platform(world=world, environment=environment) as running:
+        migrated = request.getfixturevalue("migrated_file")
+        with run_platform(world=world, environment=environment, migrated=migrated) as running:
             yield Installed(running, None)
         return
     server = request.getfixturevalue("postgres_server")
-    name = server.create_database()
+    name = server.create_database(template=request.getfixturevalue("migrated_database"))
     environment["ALLOTMENT_DATABASE_URL"] = server.database_url(name)
     with (
         run_platform(world=world, environment=environment) as running,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -43,7 +45,7 @@ class Hand:
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory: pytest.TempPathFactory, migrated_file: Path) -> Iterator[str]:
     """A platform of real processes with a platform admin, and nothing else."""
     chromium_path()  # nothing is started where there is none
     home, port = tmp_path_factory.mktemp("empty"), free_port()
@@ -57,12 +59,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "PORT": str(port),
     }
     (home / "password").write_text(PASSWORD)
-    for words in (
-        ("migrate", "--no-input"),
-        ("init", "--user", "boss", "--password-file", str(home / "password")),
-    ):
-        command = [sys.executable, "-m", "allotment.cli", *words]
-        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=180)
+    shutil.copyfile(migrated_file, home / "allotment.sqlite3")
+    command = [sys.executable, "-m", "allotment.cli", "init", "--user", "boss"]
+    subprocess.run(
+        [*command, "--password-file", str(home / "password")],
+        env=environment, check=True, capture_output=True, timeout=180,
+    )  # fmt: skip
     with ExitStack() as stack:
         plan = embedded_plan(home, port)
         for program in filter(None, (plan.broker, *plan.services)):

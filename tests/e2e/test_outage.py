@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -25,9 +26,9 @@ AWAY: Final = timedelta(minutes=10)
 
 
 @pytest.fixture
-def running() -> Iterator[RunningPlatform]:
+def running(migrated_file: Path) -> Iterator[RunningPlatform]:
     chromium_path()  # nothing is started where there is none
-    with run_platform(world=large_team(nodes=1, cards=1, speed=600)) as it:
+    with run_platform(world=large_team(nodes=1, cards=1, speed=600), migrated=migrated_file) as it:
         yield it
 
 

@@ -27,7 +27,7 @@ def _waiting(valkey: ValkeyServer, queue: str = "default") -> int:
 
 @pytest.mark.server
 def test_the_relay_sends_the_periodic_tasks_and_outlives_its_broker(
-    valkey: ValkeyServer, tmp_path: Path
+    valkey: ValkeyServer, tmp_path: Path, migrated_file: Path
 ) -> None:
     environment = {
         **os.environ,
@@ -36,7 +36,7 @@ def test_the_relay_sends_the_periodic_tasks_and_outlives_its_broker(
         "DJANGO_SETTINGS_MODULE": "allotment.settings.embedded",
     }
     command = [sys.executable, "-m", "allotment.cli"]
-    subprocess.run([*command, "migrate", "--no-input"], env=environment, check=True, capture_output=True)
+    shutil.copyfile(migrated_file, tmp_path / "allotment.sqlite3")
     log = tmp_path / "relay.log"
     with log.open("wb") as out:
         relay = subprocess.Popen([*command, "relay", "--beat"], env=environment, stdout=out, stderr=out)
