@@ -90,7 +90,7 @@ def _of_quota(world: World) -> Iterator[World]:
         for quota in node.quotas:
             others = tuple(q for q in node.quotas if q is not quota)
             yield _with_quota(world, node, replace(node, quotas=others))
-            for limit in ("borrowing_limit", "lending_limit", "nominal"):
+            for limit in ("borrowing_limit", "lending_limit", "own_nominal"):
                 if getattr(quota, limit) is not None:
                     free = tuple(replace(q, **{limit: None}) if q is quota else q for q in node.quotas)
                     yield _with_quota(world, node, replace(node, quotas=free))

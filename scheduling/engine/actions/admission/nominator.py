@@ -3,15 +3,21 @@ victims.
 
 Quota comes first, then room. If a flavor has quota but no room, the queue's other flavors are tried; if that
 fails too, victims may be needed for room alone. Of a job with elastic roles the largest possible size is
-taken, the full one even with victims. Source: Kueue's `nominate` and flavor assigner.
+taken, the full one even with victims; a smaller one where only that leaves the headroom that the job owes.
+Source: Kueue's `nominate` and flavor assigner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import partial
 
 from scheduling.engine.actions.admission.nominated_job import NominatedJob, refuse_protected
+from scheduling.engine.actions.admission.readmission_headroom import (
+    find_headroom_refusal,
+    must_leave_headroom,
+)
 from scheduling.engine.actions.lasting_refusals import infeasible_flavors_of
 from scheduling.engine.gang import GangPlacer, RefusalCache, find_uniform_minimum, smallest_gang
 from scheduling.engine.model import (
@@ -29,7 +35,7 @@ from scheduling.engine.preemption.targets import CountedShape, PlacementCheck, P
 from scheduling.engine.quota.assign import ReplacedRole, assign_flavors
 from scheduling.engine.quota.assignment import SEVERITY, Assignment, AssignmentMode, Refusal
 from scheduling.engine.quota.one_cluster import FlavorFilter
-from scheduling.engine.quota.partial_admission import RoleCounts, find_largest_size
+from scheduling.engine.quota.partial_admission import RoleCounts, count_surplus, find_largest_size
 from scheduling.engine.session.session import Session
 from scheduling.engine.state.statement import Statement
 
@@ -77,25 +83,39 @@ class Nominator:
         if self._session.config.housekeeping.start_at_minimum:
             return self._evaluate_within_caps(statement, queue, job, request, replaced, smallest_gang(job))
         full = self._evaluate_within_caps(statement, queue, job, request, replaced, None)
-        if full.refusal is None:
+        if full.refusal is None and not self._must_shrink_for_headroom(full):
             return full
 
         least: Refusal | None = None
 
-        def try_counts(counts: RoleCounts) -> RoleCounts | None:
+        def try_counts(counts: RoleCounts, *, headroom: bool) -> RoleCounts | None:
             nonlocal least
             statement.rollback(mark)
             reduced = self._evaluate_within_caps(statement, queue, job, request, replaced, counts)
             if reduced.refusal is not None and least is None:
                 # The smallest size is tried first, so its shortage is the reason to wait.
                 least = reduced.refusal
-            return counts if reduced.refusal is None else None
+            fits = reduced.refusal is None and not (headroom and self._must_shrink_for_headroom(reduced))
+            return counts if fits else None
 
-        counts = find_largest_size(job, try_counts)
-        statement.rollback(mark)
-        if counts is not None:
-            return self._evaluate_size(statement, queue, job, request, replaced, counts)
+        # A size without headroom is refused by the caller, with the numbers of the rule.
+        for headroom in (True, False) if must_leave_headroom(self._session, job) else (False,):
+            counts = find_largest_size(job, partial(try_counts, headroom=headroom))
+            statement.rollback(mark)
+            if counts is not None:
+                return self._evaluate_size(statement, queue, job, request, replaced, counts)
+            if full.refusal is None:
+                return self._evaluate_size(statement, queue, job, request, replaced, None)
         return full if least is None else replace(full, refusal=least)
+
+    def _must_shrink_for_headroom(self, nominated: NominatedJob) -> bool:
+        """Return whether an elastic job would leave too little headroom at this size."""
+        job = nominated.job
+        return (
+            any(count_surplus(job).values())
+            and must_leave_headroom(self._session, job)
+            and find_headroom_refusal(self._session, nominated, charged=nominated.fits) is not None
+        )
 
     def has_quota(self, queue: Queue, job: Job) -> bool:
         """Return whether quota suffices for the job's smallest size without victims."""

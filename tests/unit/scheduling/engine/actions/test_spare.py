@@ -47,6 +47,19 @@ def test_the_more_often_evicted_the_more_is_left_free(evictions: int, free: int,
         assert [turn.verdict for turn in result.considered] == [Verdict.RESERVED]
 
 
+@pytest.mark.parametrize(("free", "tasks"), [(15, 4), (12, 3), (8, 2), (7, 1), (4, 0)])
+def test_an_elastic_job_starts_at_the_largest_size_that_leaves_headroom(free: int, tasks: int) -> None:
+    """Evicted once, it leaves two of twenty GPUs unused; its tasks have three each, and one has to start."""
+    fill = job("fill", "a", role(20 - free, 1))
+    stage = Stage(pool(fill), replace(ADMIT, preemption=TENTH))
+    stage.cycle()
+    stage.submit(job("again", "a", role(5, 3, least=1), at=5, evictions=1))
+    stage.cycle()
+    assert len(stage.snapshot.allocations_of("again")) == tasks
+    if not tasks:
+        assert stage.outcome("again").reason is Reason.WAITING_FOR_BORROWED
+
+
 @pytest.mark.parametrize(
     ("lost_ppm", "evictions", "keep"),
     [(0, 0, 0), (7_499, 0, 0), (7_500, 0, 1), (10_000, 0, 2), (900_000, 0, 2), (10_000, 1, 4)],
