@@ -124,7 +124,7 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     _("Clusters"),
                     "cloud",
                     "frontend:ops-clusters",
-                    covers=("frontend:ops-cluster", "frontend:ops-cluster-new"),
+                    covers=("frontend:ops-cluster", "frontend:ops-cluster-new", "frontend:ops-flavor"),
                     operator=True,
                 ),
                 NavigationEntry(

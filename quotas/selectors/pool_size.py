@@ -23,13 +23,22 @@ class PoolSize:
 
     `gpu` is what one GPU counts, `gpus` all of them, `nodes` the CPU and memory of the nodes. Where GPUs are
     cut into slices their number is not limited: each slice counts as one. An instance of MIG counts as the
-    largest of its pool.
+    largest of its pool. `per_gpu` is the CPU and memory that the pool's settings name for one GPU; None is
+    the ratio of the nodes.
     """
 
     count: int
     gpu: Mapping[Resource, Amount]
     gpus: Mapping[Resource, Amount]
     nodes: Mapping[Resource, int]
+    per_gpu: Mapping[Resource, int | None]
+
+    def compute_share(self, resource: Resource, gpus: int) -> int | None:
+        """Compute the CPU or memory that goes with a number of GPUs; None where no ratio is known."""
+        each = self.per_gpu[resource]
+        if each is not None:
+            return gpus * each
+        return self.nodes[resource] * gpus // self.count if self.count else None
 
     def compute_amounts(self, gpus: int | None) -> dict[Resource, Amount]:
         """Compute the amounts of a number of GPUs; None is unlimited."""
@@ -81,4 +90,5 @@ def _size(flavor: Flavor, cards: Mapping[str, int], nodes: Mapping[Resource, int
         Resource.GPU_CORES: count * cores if whole else cards.get("cores", 0),
         Resource.GPU_MEMORY: count * flavor.card_memory_mib if whole else cards.get("memory", 0),
     }
-    return PoolSize(count, gpu, gpus, nodes)
+    per_gpu = {Resource.CPU: flavor.cpu_per_gpu, Resource.MEMORY: flavor.memory_per_gpu}
+    return PoolSize(count, gpu, gpus, nodes, per_gpu)

@@ -285,6 +285,19 @@ SETUP: Final = (
         shows=(('value="sync"', must(("cluster.edit", "platform"))),),
     ),
     form("ops/clusters/{cluster}", _ARRANGES, "", quiet=False, body={"do": "speed", "speed": "2"}),
+    page(
+        "ops/flavors/{cluster}/{flavor_name}",
+        _OPERATES,
+        shows=(('name="cpu_per_gpu"', must(("cluster.edit", "platform"))),),
+    ),
+    form(
+        "ops/flavors/{cluster}/{flavor_name}",
+        _ARRANGES,
+        "clusters_flavor",
+        "ratio",
+        quiet=False,
+        body={"cpu_per_gpu": "8", "memory_per_gpu": "", "version": "{flavor.version}"},
+    ),
     form(
         "ops/setup/dismiss",
         must(("cluster.edit", "platform")),

@@ -272,6 +272,8 @@ OPERATIONS: Final = (
         for route in (
             "admin/cells",
             "admin/cells/{cell}",
+            "admin/flavors",
+            "admin/flavors/{cluster}/{flavor_name}",
             "admin/clusters",
             "admin/clusters/{cluster}",
             "admin/nodes",
@@ -323,6 +325,14 @@ OPERATIONS: Final = (
         "cluster.edit",
         body={"sharing": "classical"},
         writes="clusters_cell",
+    ),
+    api(
+        "admin/flavors/{cluster}/{flavor_name}",
+        "PATCH",
+        _EDITS_CLUSTERS + _LOOK,
+        "cluster.edit",
+        body={"cpu_per_gpu": 8000, "memory_per_gpu": None},
+        writes="clusters_flavor",
     ),
     api(
         "admin/clusters/{cluster}",

@@ -397,6 +397,7 @@ def _platform(w: AccessWorld) -> None:
             "platform_rule_name": "rule-summit",
             "platform_channel_name": "channel-summit",
             "cluster": w.cluster.name,
+            "flavor_name": w.flavor.name,
             "name": w.nodes[0].name,
             "uuid": w.nodes[0].devices.order_by("index")[0].uuid,
             "class": "steep",

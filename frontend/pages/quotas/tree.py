@@ -21,6 +21,8 @@ from frontend.pages.quotas.rows import TITLES
 from frontend.pages.quotas.tree_lines import TreeLayout, layout_of, node_of, tree_lines
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.quota_tree import QuotaTreeView, tree_flavors
+from tenants.access import permissions
+from tenants.access.permissions import Permission
 from tenants.models import User
 
 _LONGEST = 100
@@ -48,6 +50,7 @@ def show_tree(request: HttpRequest) -> HttpResponse:
     page = {
         "q": text,
         "left_out": left_out,
+        "may_view_pool": permissions.has_permission(who, Permission.CLUSTER_VIEW),
         "lines": tree_lines(layout, rows, query),
         "query": urlencode({**query, "pool": pool_word(flavors, flavor)}),
         **frame_of(flavors, layout),

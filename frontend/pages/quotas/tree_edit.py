@@ -20,12 +20,13 @@ from django.views.decorators.http import require_POST
 from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, FieldError, Invalid, NotFound, PermissionDenied
 from foundation.core.numbers import read_whole
-from foundation.core.quantities import QuantityError, Resource, parse_cpu, parse_memory
+from foundation.core.quantities import QuantityError, Resource, parse_cpu
 from frontend.pages.quotas.edit import over_quota_lines
 from frontend.pages.quotas.tree import tree_of
 from frontend.pages.quotas.tree_lines import GPUS, gpu_column, node_of
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats
+from frontend.texts.typed import parse_gibibytes
 from quotas.models import QuotaNode
 from quotas.selectors.pool_size import PoolSize, pool_sizes
 from quotas.selectors.quota_table import quota_nodes_get
@@ -167,13 +168,9 @@ def _cards(text: str) -> int:
     return number
 
 
-def _gibibytes(text: str) -> int:
-    return parse_memory(f"{text}Gi" if text.replace(".", "", 1).isdecimal() else text)
-
-
 _READERS: Final[Mapping[str, Callable[[str], int]]] = {
     Resource.GPU_CARDS.value: _cards,
-    Resource.GPU_MEMORY.value: _gibibytes,
+    Resource.GPU_MEMORY.value: parse_gibibytes,
     Resource.CPU.value: parse_cpu,
-    Resource.MEMORY.value: _gibibytes,
+    Resource.MEMORY.value: parse_gibibytes,
 }

@@ -68,10 +68,21 @@ class TreeLayout:
     @property
     def ratio(self) -> str:
         """The CPU and memory of one percent point of compute, by key, as JSON; empty where not known."""
-        if self.focus.key != GPUS or not self.size.count:
-            return "{}"
         each = self.size.gpu[Resource.GPU_CORES] or int(WHOLE_CARD)
-        return json.dumps({r.value: amount / self.size.count / each for r, amount in self.size.nodes.items()})
+        shares = {} if self.focus.key != GPUS else _shares_of_one(self.size)
+        return json.dumps({resource.value: share / each for resource, share in shares.items()})
+
+    @property
+    def ratio_words(self) -> str:
+        """The same for people: `1 GPU : 16 CPU cores : 128 GiB`; empty where not known."""
+        shares = _shares_of_one(self.size) if self.focus.key == GPUS else {}
+        if len(shares) < 2:
+            return ""
+        cpu, memory = shares[Resource.CPU], shares[Resource.MEMORY]
+        return _("1 GPU : %(cpu)s CPU cores : %(memory)s") % {
+            "cpu": f"{cpu / 1000:g}",
+            "memory": formats.format_memory(memory),
+        }
 
     @property
     def exists(self) -> Amount:
@@ -116,6 +127,11 @@ class TreeLine:
     over: str
     own: str
     follows: str
+
+
+def _shares_of_one(size: PoolSize) -> dict[Resource, int]:
+    shares = {resource: size.compute_share(resource, 1) for resource in size.nodes}
+    return {resource: share for resource, share in shares.items() if share is not None}
 
 
 def layout_of(flavor: Flavor, word: str) -> TreeLayout:

@@ -12,10 +12,11 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError
 from foundation.core.numbers import read_whole
-from foundation.core.quantities import QuantityError, parse_cpu, parse_memory
+from foundation.core.quantities import QuantityError, parse_cpu
 from frontend.components.people_field import PeopleInput
 from frontend.pages.policies.queues import PRESETS
 from frontend.texts import formats
+from frontend.texts.typed import parse_gibibytes
 from quotas.distribution.division import Keep
 from quotas.selectors.team import DivisiblePool
 from quotas.services.queues.queue_preset import Preset
@@ -110,7 +111,7 @@ class PoolForm(forms.Form):
             field.widget.attrs |= {
                 "inputmode": "decimal" if follows else "numeric",
                 "autocomplete": "off",
-                "placeholder": _("From nodes") if follows else "" if name == "gpus" else _("unlimited"),
+                "placeholder": _("By pool ratio") if follows else "" if name == "gpus" else _("unlimited"),
             }
 
     @property
@@ -130,7 +131,7 @@ class PoolForm(forms.Form):
         return _amount(self.cleaned_data["cpu"], parse_cpu)
 
     def clean_memory(self) -> int | Keep | None:
-        return _amount(self.cleaned_data["memory"], _gibibytes)
+        return _amount(self.cleaned_data["memory"], parse_gibibytes)
 
     def clean_borrowing_limit(self) -> int | None:
         return _limit(self.cleaned_data["borrowing_limit"])
@@ -170,10 +171,6 @@ def _amount(text: str, parse: Callable[[str], int]) -> int | Keep | None:
         return parse(text)
     except QuantityError as error:
         raise forms.ValidationError(_(error.sentence) % error.values) from error
-
-
-def _gibibytes(text: str) -> int:
-    return parse_memory(f"{text}Gi" if text.replace(".", "", 1).isdecimal() else text)
 
 
 class TeamForms:

@@ -30,6 +30,15 @@ class ClusterQuery(ListQuery):
     }
 
 
+class FlavorQuery(ListQuery):
+    columns: ClassVar = {
+        "cluster": Column("cluster.name"),
+        "name": Column("name"),
+        "card_model": Column("card_model"),
+        "gpu_mode": Column("gpu_mode"),
+    }
+
+
 class NodeListQuery(ListQuery):
     columns: ClassVar = {
         "name": Column("name"),
@@ -119,6 +128,27 @@ class ClusterSerializer(serializers.Serializer[Any]):
 
 class ClusterChangeSerializer(StrictSerializer):
     live_resize = serializers.BooleanField()
+
+
+class FlavorSerializer(serializers.Serializer[Any]):
+    """A pool: nodes of one cluster with the same GPU model and mode."""
+
+    cluster = serializers.CharField(source="cluster.name")
+    name = serializers.CharField()
+    card_model = serializers.CharField()
+    card_memory_mib = serializers.IntegerField()
+    gpu_mode = serializers.ChoiceField(choices=GpuMode.choices)
+    cpu_per_gpu = serializers.IntegerField(
+        allow_null=True, help_text="Millicores of quota that go with one GPU; null: ratio of the nodes."
+    )
+    memory_per_gpu = serializers.IntegerField(
+        allow_null=True, help_text="MiB of quota that go with one GPU; null: ratio of the nodes."
+    )
+
+
+class FlavorChangeSerializer(StrictSerializer):
+    cpu_per_gpu = serializers.IntegerField(min_value=1, max_value=2**30, allow_null=True)
+    memory_per_gpu = serializers.IntegerField(min_value=1, max_value=2**30, allow_null=True)
 
 
 class CardSerializer(serializers.Serializer[Any]):

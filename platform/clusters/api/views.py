@@ -17,13 +17,16 @@ from clusters.api.serializers import (
     ClusterSerializer,
     DeviceQuery,
     DeviceSerializer,
+    FlavorChangeSerializer,
+    FlavorQuery,
+    FlavorSerializer,
     NodeListQuery,
     NodeSerializer,
     OneNodeQuery,
 )
 from clusters.models import Sharing
 from clusters.selectors.cell import cell_get, cell_list
-from clusters.selectors.flavor import cluster_get
+from clusters.selectors.flavor import cluster_get, flavor_get, flavor_rows
 from clusters.selectors.node import (
     DeviceFilter,
     NodeFilter,
@@ -35,6 +38,7 @@ from clusters.selectors.node import (
 )
 from clusters.services.cell import cell_set
 from clusters.services.cluster import cluster_set
+from clusters.services.flavor import flavor_set_ratio
 from foundation.sql.versions import if_match, version_header
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
@@ -160,6 +164,60 @@ class ClusterView(OperatorView):
             acting_user=self.viewer, cluster=found, expected=expected, **wanted.validated_data
         )
         return Response(ClusterSerializer(changed).data, headers=version_header(changed))
+
+
+class FlavorsView(OperatorView):
+    """All pools."""
+
+    @extend_schema(
+        operation_id="flavor_list",
+        summary="Pools",
+        parameters=[FlavorQuery],
+        responses={200: list_of(FlavorSerializer), **problem_responses(400)},
+        tags=["clusters"],
+    )
+    def get(self, request: Request) -> Response:
+        """Return one page of pools by cluster and name."""
+        return list_response(request, FlavorQuery, flavor_rows(viewer=self.viewer), FlavorSerializer)
+
+
+class FlavorView(OperatorView):
+    """One pool."""
+
+    points = {**OperatorView.points, "PATCH": Permission.CLUSTER_EDIT}
+
+    @extend_schema(
+        operation_id="flavor_get",
+        summary="Get a pool",
+        responses={200: FlavorSerializer, **problem_responses(400, 404)},
+        tags=["clusters"],
+    )
+    def get(self, request: Request, cluster: str, flavor_name: str) -> Response:
+        """Return the pool of that name in the cluster."""
+        read_query(request, NoQuery)
+        found = flavor_get(viewer=self.viewer, cluster=cluster, name=flavor_name)
+        return Response(FlavorSerializer(found).data, headers=version_header(found))
+
+    @extend_schema(
+        operation_id="flavor_update",
+        summary="Set the CPU and memory quota that go with one GPU",
+        description="Used when quota is assigned in GPUs. Assigned quota isn't changed.",
+        parameters=[IF_MATCH],
+        request=FlavorChangeSerializer,
+        responses={200: FlavorSerializer, **problem_responses(400, 404)},
+        tags=["clusters"],
+    )
+    def patch(self, request: Request, cluster: str, flavor_name: str) -> Response:
+        """Set both; null is the ratio of the nodes."""
+        read_query(request, NoQuery)
+        found = flavor_get(viewer=self.viewer, cluster=cluster, name=flavor_name)
+        expected = if_match(request)
+        wanted = FlavorChangeSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        changed = flavor_set_ratio(
+            acting_user=self.viewer, flavor=found, expected=expected, **wanted.validated_data
+        )
+        return Response(FlavorSerializer(changed).data, headers=version_header(changed))
 
 
 class NodesView(OperatorView):

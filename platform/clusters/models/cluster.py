@@ -124,8 +124,12 @@ _PLACEMENT_HELP: Final = {
 }
 
 
-class Flavor(BaseModel):
-    """A pool of nodes with the same card model and mode, chosen by a node selector."""
+class Flavor(BaseModel, Versioned):
+    """A pool of nodes with the same card model and mode, chosen by a node selector.
+
+    `cpu_per_gpu` (millicores) and `memory_per_gpu` (MiB) are the quota that goes with one GPU; null is the
+    ratio of the pool's nodes.
+    """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="flavors")
     name = models.SlugField(max_length=63)
@@ -138,6 +142,8 @@ class Flavor(BaseModel):
     placement = models.CharField(
         max_length=10, choices=PlacementPolicy.choices, default=PlacementPolicy.DEFAULT
     )
+    cpu_per_gpu = models.PositiveIntegerField(null=True, blank=True)
+    memory_per_gpu = models.PositiveIntegerField(null=True, blank=True)
 
     class Meta(BaseModel.Meta):
         constraints: ClassVar = [

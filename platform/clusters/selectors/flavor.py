@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from clusters.models import Cluster, Flavor
@@ -31,6 +31,12 @@ def flavor_get(*, viewer: Actor, cluster: str, name: str) -> Flavor:
         message = _("Pool %(name)s not found in cluster %(cluster)s.")
         raise NotFound(message % {"cluster": cluster, "name": name})
     return found
+
+
+def flavor_rows(*, viewer: Actor) -> QuerySet[Flavor]:
+    """All flavors by cluster and name, their clusters at hand. Raises: PermissionDenied."""
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    return Flavor.unscoped.select_related("cluster").order_by("cluster__name", "name")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,13 @@ from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
 from foundation.core.identifiers import dns_label
 from foundation.messaging import outbox
+from foundation.sql.versions import advance_version
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models.names import clean_slug
 
 _NAME_LENGTH: Final = 63
+_PER_GPU_MAX: Final = 2**30
 _TOLERATE_GPU: Final = {"key": GPU_TAINT, "operator": "Exists"}
 _BATCH: Final = 500  # SQLite bounds the parameters of a statement
 
@@ -94,6 +96,37 @@ def _no_nodes(flavor: Flavor) -> Conflict:
     values = {"cluster": flavor.cluster.name, "labels": labels, "flavors": ", ".join(taken)}
     text = message % values
     return Conflict(text, code="NO_NODES", errors=[FieldError("node_selector", "NO_NODES", text)])
+
+
+@transaction.atomic
+def flavor_set_ratio(
+    *,
+    acting_user: Actor,
+    flavor: Flavor,
+    cpu_per_gpu: int | None,
+    memory_per_gpu: int | None,
+    expected: int | None = None,
+) -> Flavor:
+    """Set the CPU (millicores) and memory (MiB) that go with one GPU; None is the ratio of the nodes.
+
+    Quota that was assigned stays as it is.
+    Raises: PermissionDenied; Invalid for an amount out of bounds; PreconditionFailed when the flavor is not
+    at the version `expected`.
+    """
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
+    ratio = {"cpu_per_gpu": cpu_per_gpu, "memory_per_gpu": memory_per_gpu}
+    for field, amount in ratio.items():
+        if amount is not None and not 0 < amount <= _PER_GPU_MAX:
+            message = _("Enter an amount greater than 0, or leave it empty for the ratio of the nodes.")
+            raise Invalid(message, errors=[FieldError(field, "RANGE", message)])
+    advance_version(flavor, expected=expected)
+    before = Flavor.unscoped.values(*ratio).get(pk=flavor.pk)
+    Flavor.unscoped.filter(pk=flavor.pk).update(**ratio)
+    flavor.cpu_per_gpu, flavor.memory_per_gpu = cpu_per_gpu, memory_per_gpu
+    audit_log.record_action(
+        acting_user, "flavor.set-ratio", entity="flavor", entity_id=flavor.pk, before=before, after=ratio
+    )
+    return flavor
 
 
 @transaction.atomic

@@ -181,17 +181,18 @@ def _gpus_known(row: PoolRow, flavor: Flavor, size: PoolSize, problems: FileProb
 
 
 def _share(row: PoolRow, resource: Resource, size: PoolSize, problems: FileProblems) -> Setting:
-    """The part of the nodes that belongs to the GPUs of the row; all of it where it names none."""
+    """The amount that belongs to the GPUs of the row; all of the nodes' where it names none."""
     if row.gpus is None:
         return None
     if isinstance(row.gpus, Keep):
         return size.nodes[resource]
-    if not size.count:
+    share = size.compute_share(resource, row.gpus)
+    if share is None:
         message = _('Pool %(name)s has no GPUs now. Enter an amount or "unlimited".')
         line = row.lines.get(resource.value, row.line)
         problems.add_problem(line, resource.value, "NO_NODES", message % {"name": row.flavor})
         return Keep.AS_IS
-    return size.nodes[resource] * row.gpus // size.count
+    return share
 
 
 def short_of_rows(
