@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from benchmarks.support.running import RunningPlatform, large_team, run_platform
-from tests.fixtures.browser import chromium_path, page_of
+from tests.e2e.page_weight import assert_pages_are_light, watch_problems
+from tests.fixtures.browser import chromium, chromium_path, page_of
 
 pytestmark = pytest.mark.browser
 
@@ -27,9 +29,19 @@ def running(migrated_file: Path) -> Iterator[RunningPlatform]:
         yield it
 
 
-@pytest.fixture
-def page(running: RunningPlatform) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def state(running: RunningPlatform) -> Any:
+    """What the browser keeps of somebody who has signed in."""
     with page_of(running.url, soon_ms=SOON_MS) as opened:
+        problems = watch_problems(opened)
+        sign_in(opened, running.home)
+        assert problems == []
+        return opened.context.storage_state()
+
+
+@pytest.fixture
+def page(running: RunningPlatform, state: Any) -> Iterator[Page]:
+    with page_of(running.url, soon_ms=SOON_MS, state=state) as opened:
         yield opened
 
 
@@ -60,12 +72,8 @@ def submit(page: Page, name: str) -> None:
 
 
 @pytest.mark.timeout(150)
-def test_from_the_first_sign_in_to_a_cancelled_job(page: Page, running: RunningPlatform) -> None:
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
-    sign_in(page, running.home)
-
+def test_from_the_first_sign_in_to_a_cancelled_job(page: Page) -> None:
+    problems = watch_problems(page)
     submit(page, "watched")
     page.evaluate("window.notReloaded = true")
     head = page.locator("#job-head")
@@ -88,3 +96,9 @@ def test_from_the_first_sign_in_to_a_cancelled_job(page: Page, running: RunningP
     page.goto("/w/speech-lab/jobs?state=running")
     expect(page.get_by_role("link", name="watched", exact=True)).to_be_visible()
     assert problems == []
+
+
+@pytest.mark.timeout(150)
+def test_pages_are_light_and_every_kind_of_chart_is_drawn(running: RunningPlatform, state: Any) -> None:
+    with chromium() as browser:
+        assert_pages_are_light(browser, running.url, state)

@@ -201,10 +201,6 @@ LOCALE_PATHS = [_package_folder("frontend") / "locale"]
 
 # --- Static files ---------------------------------------------------------------------------------
 STATIC_URL = "/static/"
-STATICFILES_FINDERS = [
-    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "frontend.shell.staticfiles.PackageFilesFinder",
-]
 STATIC_ROOT: str | None = env.read_text("ALLOTMENT_STATIC_ROOT", str(HOME / "static"))
 
 # --- REST -----------------------------------------------------------------------------------------

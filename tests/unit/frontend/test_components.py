@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 from django import forms
 from django.contrib.auth.models import AnonymousUser
-from django.contrib.staticfiles import finders
 from django.core.paginator import Paginator
 from django.template import engines
 from django.test import RequestFactory
@@ -129,10 +128,3 @@ def test_products_and_sections_come_from_the_address() -> None:
     assert product_of("frontend:job-detail") == "workspace"
     shown = navigation_sections("frontend:job-new", "speech-lab", {"jobs": 14})
     assert [link.key for section in shown for link in section.links if link.current] == ["jobs"]
-
-
-def test_plotly_is_served_from_its_package() -> None:
-    found = finders.find("vendor/plotly.min.js")
-    assert found
-    assert Path(str(found)).stat().st_size > 1_000_000
-    assert not finders.find("vendor/other.js")
