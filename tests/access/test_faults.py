@@ -9,18 +9,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.fixtures.migrated import HANDED_ON
 
 
-def test_a_check_that_is_taken_away_is_noticed() -> None:
+def test_a_check_that_is_taken_away_is_noticed(migrated_file: Path) -> None:
     everything = os.environ.get("ALLOTMENT_FAULTS") == "all"
     command = [
         sys.executable, "-m", "pytest", "-p", "tests.access.planting", "-p", "no:cacheprovider", "-q", "-s",
         "--log-level=CRITICAL", "-o", "timeout=0", "tests/access/fault_run.py",
     ]  # fmt: skip
     found = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=7200 if everything else 150, check=False
-    )
+        command, cwd=ROOT, env={**os.environ, HANDED_ON: str(migrated_file)}, capture_output=True, text=True,
+        timeout=7200 if everything else 150, check=False,
+    )  # fmt: skip
     told = [line for line in found.stdout.splitlines() if "[warning" not in line]
     assert found.returncode == 0, "\n".join(told[-60:])
