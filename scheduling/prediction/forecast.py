@@ -1,0 +1,241 @@
+"""Expected starts: several futures of a cell, and the range in which they let each waiting job start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from scheduling.engine import EngineConfig, Snapshot
+from scheduling.engine.model import Job, JobState
+from scheduling.prediction.arrivals import ArrivalHistory
+from scheduling.prediction.jobs import rename_job
+from scheduling.prediction.run_times import JobTraits, RunBasis, RunTimeEstimate, RunTimes, correlate
+from scheduling.prediction.virtual_cell import VirtualCell, copy_snapshot
+
+LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""The quantiles of a range: those of the 90 % range, of the 50 % range, and the median."""
+FEWEST_FUTURES: Final = 8
+"""Fewer futures say nothing about a range of 90 %."""
+
+
+class OutOfTime(Exception):
+    """The time for the futures is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastOptions:
+    """Bounds of a forecast. `correlation` is how close run times of one user and size are in a future.
+
+    `budget_s` are seconds of the stopwatch; a future that does not end within it is dropped.
+    """
+
+    futures: int = 24
+    horizon_s: float = 72 * 3600.0
+    correlation: float = 0.4
+    budget_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The known past of a cell: run times, arrivals, and the traits of the jobs of the snapshot.
+
+    `ran_s` has the longest run of jobs that were evicted: they need more than that.
+    """
+
+    run_times: RunTimes
+    arrivals: ArrivalHistory
+    traits: Mapping[str, JobTraits]
+    ran_s: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StartRange:
+    """Quantiles of the seconds until a start, at `LEVELS`; None lies beyond the horizon."""
+
+    seconds: tuple[float | None, ...]
+    horizon_s: float
+
+    def at(self, level: float) -> float | None:
+        """Return the quantile of one of the `LEVELS`."""
+        return self.seconds[LEVELS.index(level)]
+
+    def holds(self, low: float, high: float, seconds: float) -> bool:
+        """Return whether a start after so many seconds lies between two of the levels."""
+        first, last = self.at(low), self.at(high)
+        earliest = self.horizon_s if first is None else first
+        return earliest <= seconds and (last is None or seconds <= last)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """The result: per waiting job its range and the basis of its own run time; `futures` were simulated."""
+
+    futures: int
+    horizon_s: float
+    runs: int
+    arrivals: int
+    cycles: int
+    ranges: Mapping[str, StartRange] = field(default_factory=dict)
+
+
+def forecast_starts(
+    snapshot: Snapshot,
+    config: EngineConfig,
+    history: History,
+    *,
+    now: float,
+    seed: int,
+    jobs: Collection[str],
+    options: ForecastOptions = ForecastOptions(),
+    returning: frozenset[str] = frozenset(),
+    stopwatch: Callable[[], float] | None = None,
+) -> Forecast:
+    """Simulate futures of a cell, and return the range of the start of each of `jobs` that waits.
+
+    The snapshot is left as it is. Equal arguments give equal forecasts unless the budget ends it earlier;
+    with fewer than `FEWEST_FUTURES` futures there is no range.
+    """
+    begun = stopwatch() if stopwatch else 0.0
+
+    def check_time() -> None:
+        if stopwatch and options.budget_s is not None and stopwatch() - begun > options.budget_s:
+            raise OutOfTime
+
+    asked = {key for key in jobs if snapshot.jobs[key].state is JobState.QUEUED or key in returning}
+    estimates = _estimate_live(snapshot, history, now)
+    starts: dict[str, list[float]] = {key: [] for key in sorted(asked)}
+    done = cycles = 0
+    for number in range(options.futures):
+        future = _Future(snapshot, history, estimates, Random(f"{seed}/{number}"), options, now)
+        try:
+            found, ran = future.simulate(config, asked, returning, check_time)
+        except OutOfTime:
+            break
+        done, cycles = done + 1, cycles + ran
+        for key in starts:
+            starts[key].append(found.get(key, math.inf))
+    return Forecast(
+        futures=done,
+        horizon_s=options.horizon_s,
+        runs=history.run_times.ended,
+        arrivals=history.arrivals.count_arrivals(),
+        cycles=cycles,
+        ranges={key: range_of(found, options.horizon_s) for key, found in starts.items()}
+        if done >= FEWEST_FUTURES
+        else {},
+    )
+
+
+def range_of(seconds: Sequence[float], horizon_s: float) -> StartRange:
+    """Return the quantiles of simulated waits; infinite ones, and quantiles next to them, are None."""
+    ranked = sorted(seconds)
+    found: list[float | None] = []
+    for level in LEVELS:
+        # Weibull's plotting position: of n futures the first stands for 1 / (n + 1).
+        place = min(max(level * (len(ranked) + 1) - 1, 0.0), len(ranked) - 1.0)
+        low, share = int(place), place - int(place)
+        value = ranked[low]
+        if share:
+            value = value + share * (ranked[low + 1] - value) if math.isfinite(ranked[low + 1]) else math.inf
+        found.append(value if math.isfinite(value) else None)
+    return StartRange(tuple(found), horizon_s)
+
+
+def basis_of(history: History, job: Job) -> RunBasis:
+    """Return from what the run time of a job that waits is estimated."""
+    return history.run_times.estimate(history.traits[job.id], limit_s=job.max_run_s).basis
+
+
+def _estimate_live(snapshot: Snapshot, history: History, now: float) -> Mapping[str, RunTimeEstimate]:
+    """Return the run time of each job: of those that run given what they have run."""
+    found = {}
+    for job in snapshot.jobs.values():
+        since = job.attempt_started_at if job.state is JobState.LIVE else None
+        elapsed = max(0.0 if since is None else now - since, history.ran_s.get(job.id, 0.0))
+        found[job.id] = history.run_times.estimate(
+            history.traits[job.id], elapsed_s=elapsed, limit_s=job.max_run_s
+        )
+    return found
+
+
+class _Future:
+    """One future: its chances are those of `random` alone."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        history: History,
+        estimates: Mapping[str, RunTimeEstimate],
+        random: Random,
+        options: ForecastOptions,
+        now: float,
+    ) -> None:
+        self._snapshot, self._history, self._random, self._options = snapshot, history, random, options
+        self._now = now
+        self._common: dict[tuple[str, int], float] = {}
+        self._run_times: dict[str, float] = {}
+        self._estimates = dict(estimates)
+        self._traits = dict(history.traits)
+
+    def simulate(
+        self,
+        config: EngineConfig,
+        asked: Collection[str],
+        returning: frozenset[str],
+        check_time: Callable[[], None],
+    ) -> tuple[dict[str, float], int]:
+        """Return the seconds until the first start of each asked job that starts, and the cycles."""
+        cell = VirtualCell(
+            copy_snapshot(self._snapshot), config, self._now, self._run_time, check_time, returning
+        )
+        for key in sorted(self._snapshot.jobs):
+            job = self._snapshot.jobs[key]
+            if job.state is JobState.LIVE:
+                since = job.attempt_started_at
+                begun = self._now if since is None else since
+                cell.end_at(key, max(begun + self._run_time(key), self._now + 1.0))
+        cell.expect(self._arrivals())
+        starts: dict[str, float] = {}
+        missing = set(asked)
+        if missing:
+            for at, started in cell.run_until(self._now + self._options.horizon_s):
+                for key in missing.intersection(started):
+                    starts[key] = at - self._now
+                missing.difference_update(started)
+                if not missing:
+                    break
+        return starts, cell.cycles
+
+    def _arrivals(self) -> list[tuple[float, Job]]:
+        found = []
+        resampled = self._history.arrivals.resample(self._random, self._options.horizon_s)
+        for number, (at, past) in enumerate(resampled):
+            if past.job.queue not in self._snapshot.queues:
+                continue
+            job = rename_job(past.job, f"arrival-{number:06d}", at)
+            self._traits[job.id] = past.traits
+            self._estimates[job.id] = self._history.run_times.estimate(
+                past.traits, elapsed_s=past.ran_s, limit_s=job.max_run_s
+            )
+            if past.ended:
+                self._run_times[job.id] = past.ran_s
+            found.append((at, job))
+        return found
+
+    def _run_time(self, key: str) -> float:
+        """Return for how long a job runs from a start in this future."""
+        known = self._run_times.get(key)
+        if known is None:
+            known = self._run_times[key] = self._draw(key)
+        return known
+
+    def _draw(self, key: str) -> float:
+        traits = self._traits[key]
+        group = traits.user, traits.size
+        if group not in self._common:
+            self._common[group] = self._random.gauss(0.0, 1.0)
+        share = correlate(self._common[group], self._random.gauss(0.0, 1.0), self._options.correlation)
+        return self._estimates[key].draw(self._random.random(), share)

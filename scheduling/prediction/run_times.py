@@ -1,0 +1,176 @@
+"""Run times learned from history: how long does a job run that has run for so long?
+
+Finished runs say how long, unfinished and evicted ones only that it was longer (Kaplan and Meier, 1958). A
+job belongs to groups, the most specific first. A group with `n` informative runs answers with the weight
+`n / (n + SHRINKAGE)`, and leaves the rest to the group above it. Beyond everything that was observed a run
+lasts as much longer as it has already lasted, at the median.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+from statistics import NormalDist
+from typing import Final
+
+SHRINKAGE: Final = 10
+"""As many runs of a group count as much as all that is known from the group above it."""
+_NORMAL: Final = NormalDist()
+_ROUNDING: Final = 1e-9
+
+
+class RunGroup(StrEnum):
+    """The groups of a job, the most specific first."""
+
+    SAME_JOB = "same_job"
+    USER_SIZE = "user_size"
+    WORKSPACE_SIZE = "workspace_size"
+    WORKSPACE = "workspace"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class JobTraits:
+    """The traits of a job that are known before it runs. `size` is its number of GPUs."""
+
+    workspace: str
+    user: str
+    image: str
+    kind: str
+    size: int
+
+    def groups(self) -> tuple[tuple[RunGroup, Hashable], ...]:
+        """Return the groups of the job, the most specific first."""
+        return (
+            (RunGroup.SAME_JOB, (self.user, self.image, self.kind, self.size)),
+            (RunGroup.USER_SIZE, (self.user, self.size)),
+            (RunGroup.WORKSPACE_SIZE, (self.workspace, self.size)),
+            (RunGroup.WORKSPACE, self.workspace),
+            (RunGroup.ALL, None),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """One run of a job: its seconds, and whether it came to its own end (else it was longer)."""
+
+    traits: JobTraits
+    seconds: float
+    ended: bool
+
+
+class SurvivalCurve:
+    """The share of runs that last longer than a time, by Kaplan and Meier."""
+
+    def __init__(self, runs: Sequence[tuple[float, bool]]) -> None:
+        times = sorted(seconds for seconds, _ in runs)
+        counts = Counter(seconds for seconds, ended in runs if ended)
+        self._longest = times[-1]
+        self._ends = sorted(counts)
+        self._ended = list(accumulate(counts[end] for end in self._ends))
+        # The shares that survive each end, negated, so that they rise and can be searched.
+        surviving = 1.0
+        self._fallen: list[float] = []
+        for end in self._ends:
+            surviving *= 1.0 - counts[end] / (len(times) - bisect_left(times, end))
+            self._fallen.append(-surviving)
+
+    def count_ended_after(self, elapsed_s: float) -> int:
+        """Return how many runs ended after that time: the runs that tell something about the rest."""
+        index = bisect_right(self._ends, elapsed_s)
+        return (self._ended[-1] if self._ended else 0) - (self._ended[index - 1] if index else 0)
+
+    def find_quantile(self, elapsed_s: float, share: float) -> float:
+        """Return the run time that this share of the runs that reached `elapsed_s` does not exceed."""
+        index = bisect_right(self._ends, elapsed_s)
+        surviving = -self._fallen[index - 1] if index else 1.0
+        left = (1.0 - share) * surviving
+        # The first end after which no more than that survive; the shares are negated, so that they rise.
+        at = bisect_left(self._fallen, -left - _ROUNDING, lo=index)
+        if at < len(self._ends):
+            return self._ends[at]
+        last = -self._fallen[-1] if self._fallen else 1.0
+        return max(elapsed_s, self._longest, 1.0) * (last / max(left, _ROUNDING) if last > _ROUNDING else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RunBasis:
+    """The basis of an estimated run time: the group with the greatest weight, and its informative runs."""
+
+    level: RunGroup
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimeEstimate:
+    """The distribution of the whole run time of one job that has run for `elapsed_s`."""
+
+    elapsed_s: float
+    limit_s: float | None
+    curves: tuple[tuple[float, SurvivalCurve], ...]
+    basis: RunBasis
+
+    def draw(self, group: float, share: float) -> float:
+        """Return a run time: `group` chooses the group and `share` the quantile, both within 0 to 1."""
+        chosen = self.curves[-1][1]
+        for weight, curve in self.curves:
+            if group < weight:
+                chosen = curve
+                break
+            group = (group - weight) / (1.0 - weight)
+        seconds = max(chosen.find_quantile(self.elapsed_s, share), self.elapsed_s + 1.0)
+        return seconds if self.limit_s is None else max(min(seconds, self.limit_s), self.elapsed_s + 1.0)
+
+
+class RunTimes:
+    """The run times of a cell's history.
+
+    Raises:
+        ValueError: without a single run that came to its end.
+    """
+
+    def __init__(self, runs: Iterable[PastRun]) -> None:
+        grouped: defaultdict[tuple[RunGroup, Hashable], list[tuple[float, bool]]] = defaultdict(list)
+        for run in runs:
+            for group in run.traits.groups():
+                grouped[group].append((run.seconds, run.ended))
+        self.ended = sum(ended for _, ended in grouped[RunGroup.ALL, None])
+        if not self.ended:
+            raise ValueError("run times are learned from runs that ended")
+        self._runs: Mapping[tuple[RunGroup, Hashable], list[tuple[float, bool]]] = grouped
+        self._curves: dict[tuple[RunGroup, Hashable], SurvivalCurve] = {}
+
+    def estimate(
+        self, traits: JobTraits, *, elapsed_s: float = 0.0, limit_s: float | None = None
+    ) -> RunTimeEstimate:
+        """Return the distribution of a job's run time; `limit_s` is after how long it is ended."""
+        curves: list[tuple[float, SurvivalCurve]] = []
+        basis, greatest, rest = RunBasis(RunGroup.ALL, 0), 0.0, 1.0
+        for group in traits.groups():
+            curve = self._curve(group)
+            if curve is None:
+                continue
+            runs = curve.count_ended_after(elapsed_s)
+            weight = 1.0 if group[0] is RunGroup.ALL else runs / (runs + SHRINKAGE)
+            if not weight:
+                continue
+            curves.append((weight, curve))
+            if rest * weight > greatest:
+                basis, greatest = RunBasis(group[0], runs), rest * weight
+            rest *= 1.0 - weight
+        return RunTimeEstimate(elapsed_s, limit_s, tuple(curves), basis)
+
+    def _curve(self, group: tuple[RunGroup, Hashable]) -> SurvivalCurve | None:
+        known = self._curves.get(group)
+        if known is None and group in self._runs:
+            known = self._curves[group] = SurvivalCurve(self._runs[group])
+        return known
+
+
+def correlate(common: float, own: float, correlation: float) -> float:
+    """Return a share within 0 to 1 from two independent normal draws, of which one is common to a group."""
+    return _NORMAL.cdf(correlation**0.5 * common + (1.0 - correlation) ** 0.5 * own)

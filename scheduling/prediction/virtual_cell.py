@@ -1,0 +1,209 @@
+"""One future of a cell: the engine's cycles in virtual time, on a copy of its snapshot.
+
+At one instant runs end first, then jobs arrive, then cycles run until nothing more is decided. Instants lie
+on a grid that grows coarser with the distance, so a future costs a bounded number of cycles.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from scheduling.engine import (
+    AllocationPut,
+    AllocationRemoved,
+    Change,
+    ClaimPut,
+    ClaimRemoved,
+    Delta,
+    EngineConfig,
+    JobPut,
+    JobRemoved,
+    Snapshot,
+    run_cycle,
+)
+from scheduling.engine.model import Allocation, Claim, Decision, DecisionKind, Instant, Job, JobState
+
+_FINEST_S: Final = 15.0
+_COARSENESS: Final = 0.03
+_TICK_S: Final = 1_800.0
+"""While jobs wait, cycles run at least that often: protection ends and claims expire without an event."""
+_MOST_CYCLES: Final = 12
+_CLAIM_S: Final = 300.0
+
+
+def copy_snapshot(snapshot: Snapshot) -> Snapshot:
+    """Return an independent snapshot of the same state."""
+    return Snapshot(
+        nodes=snapshot.export_nodes(),
+        flavors=snapshot.flavors.values(),
+        quota_nodes=snapshot.export_quota_nodes(),
+        queues=snapshot.queues.values(),
+        jobs=snapshot.jobs.values(),
+        allocations=snapshot.allocations.values(),
+        claims=snapshot.claims.values(),
+        usage=snapshot.usage.values(),
+        lost_ppm=snapshot.lost_ppm,
+    )
+
+
+@dataclass(slots=True)
+class VirtualCell:
+    """A cell that runs on by itself. The snapshot is changed; times are epoch seconds.
+
+    `run_time` returns the seconds that a job runs once it starts, `returning` are the jobs that wait again
+    when their eviction is over. `check_time` is called before each instant, and may raise.
+    """
+
+    snapshot: Snapshot
+    config: EngineConfig
+    now: float
+    run_time: Callable[[str], float]
+    check_time: Callable[[], None] = lambda: None
+    returning: frozenset[str] = frozenset()
+    cycles: int = 0
+    _begun: float = 0.0
+    _ends: list[tuple[float, str, int]] = field(default_factory=list)
+    _attempts: dict[str, int] = field(default_factory=dict)
+    _arrivals: list[tuple[float, int, Job]] = field(default_factory=list)
+    _started: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._begun = self.now
+
+    def end_at(self, job_id: str, at: float) -> None:
+        """Let the present run of a job end at an instant."""
+        heapq.heappush(self._ends, (at, job_id, self._attempts.get(job_id, 0)))
+
+    def expect(self, arrivals: Iterable[tuple[float, Job]]) -> None:
+        """Let jobs arrive at these instants."""
+        for at, job in arrivals:
+            heapq.heappush(self._arrivals, (at, len(self._arrivals), job))
+
+    def run_until(self, end: float) -> Iterator[tuple[float, Sequence[str]]]:
+        """Yield each instant up to the end with the jobs that start at it."""
+        self._apply(self._release_leaving())
+        at = self.now
+        while at <= end:
+            self.check_time()
+            self.now = at
+            self._started = []
+            changes = [*self._due_ends(), *self._due_arrivals()]
+            self._apply(changes)
+            if self._waiting():
+                self._settle()
+            yield at, tuple(self._started)
+            at = self._next_instant()
+
+    def _waiting(self) -> bool:
+        return any(job.state is JobState.QUEUED for job in self.snapshot.jobs.values())
+
+    def _next_instant(self) -> float:
+        """Return the next point of the grid at or after the next event."""
+        times = [heap[0][0] for heap in (self._ends, self._arrivals) if heap]
+        if self._waiting():
+            times.append(self.now + max(_TICK_S, _COARSENESS * (self.now - self._begun)))
+        if not times:
+            return float("inf")
+        return max(min(times), self.now + max(_FINEST_S, _COARSENESS * (self.now - self._begun)))
+
+    def _release_leaving(self) -> Iterator[Change]:
+        """Yield the end of everything that is terminating: it is gone at once."""
+        for key in self.snapshot.leaving_allocations():
+            yield AllocationRemoved(key)
+        for job in list(self.snapshot.jobs.values()):
+            if job.state is JobState.LEAVING:
+                yield JobPut(self._queued_again(job)) if job.id in self.returning else JobRemoved(job.id)
+
+    def _due_ends(self) -> Iterator[Change]:
+        while self._ends and self._ends[0][0] <= self.now:
+            _, job_id, attempt = heapq.heappop(self._ends)
+            job = self.snapshot.jobs.get(job_id)
+            if job is None or job.state is not JobState.LIVE or attempt != self._attempts.get(job_id, 0):
+                continue
+            for allocation in self.snapshot.allocations_of(job_id):
+                yield AllocationRemoved(allocation.id)
+            yield JobRemoved(job_id)
+
+    def _due_arrivals(self) -> Iterator[Change]:
+        while self._arrivals and self._arrivals[0][0] <= self.now:
+            yield JobPut(heapq.heappop(self._arrivals)[2])
+
+    def _settle(self) -> None:
+        for _ in range(_MOST_CYCLES):
+            result = run_cycle(self.snapshot, self.config, Instant(self.now))
+            self.cycles += 1
+            for decision in _evictions_first(result.decisions):
+                self._apply(self._carry_out(decision))
+            if not any(_goes_on(decision) for decision in result.decisions):
+                return
+
+    def _carry_out(self, decision: Decision) -> list[Change]:
+        match decision.kind:
+            case DecisionKind.ADMIT:
+                return self._start(decision.job, decision.allocations)
+            case DecisionKind.EVICT:
+                return self._evict(decision.job)
+            case DecisionKind.MIGRATE | DecisionKind.GROW | DecisionKind.SHRINK:
+                if decision.kind is DecisionKind.MIGRATE:
+                    # A job that is moved begins again.
+                    self._attempts[decision.job] = self._attempts.get(decision.job, 0) + 1
+                    self.end_at(decision.job, self.now + self.run_time(decision.job))
+                released = [AllocationRemoved(key) for key in decision.released]
+                return [*released, *map(AllocationPut, decision.allocations)]
+            case DecisionKind.PARK:
+                return [self._claim(decision)]
+            case _:
+                return []
+
+    def _start(self, job_id: str, allocations: Sequence[Allocation]) -> list[Change]:
+        job, since = self.snapshot.jobs[job_id], Instant(self.now)
+        self._started.append(job_id)
+        self.end_at(job_id, self.now + self.run_time(job_id))
+        live = replace(job, state=JobState.LIVE, admitted_at=since, running_since=since)
+        return [ClaimRemoved(job_id), JobPut(live), *map(AllocationPut, allocations)]
+
+    def _evict(self, job_id: str) -> list[Change]:
+        job = self.snapshot.jobs[job_id]
+        self._attempts[job_id] = self._attempts.get(job_id, 0) + 1
+        released = [AllocationRemoved(held.id) for held in self.snapshot.allocations_of(job_id)]
+        return [*released, JobPut(self._queued_again(job))]
+
+    def _queued_again(self, job: Job) -> Job:
+        return replace(
+            job,
+            state=JobState.QUEUED,
+            admitted_at=None,
+            running_since=None,
+            evictions=job.evictions + 1,
+            evicted_at=Instant(self.now),
+        )
+
+    def _claim(self, decision: Decision) -> Change:
+        if not decision.allocations:
+            return ClaimRemoved(decision.job)
+        until = Instant(self.now + _CLAIM_S)
+        leaving = decision.released
+        return ClaimPut(
+            Claim(job=decision.job, allocations=decision.allocations, leaving=leaving, until=until)
+        )
+
+    def _apply(self, changes: Iterable[Change]) -> None:
+        self.snapshot.apply_delta(Delta(tuple(changes)))
+
+
+def _evictions_first(decisions: Sequence[Decision]) -> Iterator[Decision]:
+    """Yield what releases capacity first: other decisions already use it."""
+    releasing = (DecisionKind.EVICT, DecisionKind.SHRINK, DecisionKind.MIGRATE)
+    for kind in releasing:
+        yield from (decision for decision in decisions if decision.kind is kind)
+    yield from (decision for decision in decisions if decision.kind not in releasing)
+
+
+def _goes_on(decision: Decision) -> bool:
+    """Return whether more may follow in the same instant: what lends or returns nothing ends it."""
+    if decision.kind is DecisionKind.ADMIT:
+        return bool(decision.borrowed)
+    return decision.kind in (DecisionKind.EVICT, DecisionKind.MIGRATE, DecisionKind.SHRINK, DecisionKind.PARK)
