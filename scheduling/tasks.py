@@ -14,6 +14,7 @@ from scheduling.execution import execute, gangs, observe
 from scheduling.metering import record_usage as usage_records
 from scheduling.services import cycle, govern, preemption_loss, spent_budget, user_usage
 from scheduling.services import sweep as sweeping
+from scheduling.services.start_prediction import outcomes, predict
 from tenants.sign_in import sign_in_limits
 
 
@@ -77,6 +78,21 @@ def prune_expired() -> None:
     """Forget idempotency keys, sign-ins and sessions that nobody can rely on any more."""
     idempotency.idempotency_prune(before=clock.now() - idempotency.RETENTION)
     sign_in_limits.sign_ins_prune(now=clock.now())
+
+
+@shared_task(name="scheduling.tasks.predict_starts")
+def predict_starts() -> None:
+    """Ask for a forecast of each cell that is due one, and delete old predictions."""
+    now = clock.now()
+    for cell_id in predict.find_cells_to_predict(now=now):
+        predict_cell_starts.delay(str(cell_id))
+    outcomes.prune_predictions(now=now)
+
+
+@shared_task(name="scheduling.tasks.predict_cell_starts")
+def predict_cell_starts(cell_id: str) -> None:
+    """Predict when the waiting jobs of one cell start."""
+    predict.predict_starts(cell_id=uuid.UUID(cell_id), now=clock.now())
 
 
 @shared_task(name="scheduling.tasks.sample_user_usage")

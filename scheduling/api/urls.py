@@ -16,6 +16,7 @@ from scheduling.api import (
     policy,
     priority,
     resize,
+    start_prediction,
     stream,
     submissions,
     views,
@@ -39,6 +40,9 @@ urlpatterns = [
     path(f"{_JOB}/extend", idle.JobExtendView.as_view(), name="job-extend"),
     path(f"{_JOB}/clone", actions.JobCloneView.as_view(), name="job-clone"),
     path(f"{_JOB}/explain", explain.JobExplainView.as_view(), name="job-explain"),
+    path(
+        f"{_JOB}/expected-start", start_prediction.JobExpectedStartView.as_view(), name="job-expected-start"
+    ),
     path("events", stream.EventStreamView.as_view(), name="events"),
     path("workspaces/<slug:ws>/job-actions", actions.JobActionsView.as_view(), name="job-actions"),
     path(

@@ -24,6 +24,7 @@ from scheduling.models.job import (
 )
 from scheduling.models.priority_grant import PriorityGrant
 from scheduling.models.slice_use import SliceUse
+from scheduling.models.start_prediction import CellForecast, ForecastResult, StartPrediction
 from scheduling.models.usage_interval import UsageInterval
 from scheduling.models.user_usage import UserUsage
 from scheduling.models.workspace_policy import WorkspacePolicy
@@ -35,10 +36,12 @@ __all__ = [
     "WAITING_STATES",
     "Allocation",
     "Attempt",
+    "CellForecast",
     "Claim",
     "Decision",
     "DecisionKind",
     "DeviceSlice",
+    "ForecastResult",
     "GpuRequestMode",
     "IdleAction",
     "IdleStretch",
@@ -52,6 +55,7 @@ __all__ = [
     "PriorityGrant",
     "ResizeState",
     "SliceUse",
+    "StartPrediction",
     "Task",
     "TaskState",
     "UsageInterval",

@@ -45,6 +45,7 @@ GLOBAL: Final = {
     "clusters.SimulatedDevice",
     "clusters.SimulatedPod",
     "scheduling.PriorityClass",
+    "scheduling.CellForecast",
     "telemetry.AgentKey",
     "telemetry.GpuEvent",
     "telemetry.NodeAgent",

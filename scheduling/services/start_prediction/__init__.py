@@ -1,0 +1,1 @@
+"""Expected starts of waiting jobs: forecast for a cell at once, stored, and compared with what happens."""

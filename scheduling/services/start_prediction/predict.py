@@ -1,0 +1,201 @@
+"""The forecast of a cell: read state and past, simulate futures, store a prediction for each waiting job."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from django.db.models import Q
+
+from foundation.core.garbage_collection import gc_paused
+from foundation.sql import row_scope
+from scheduling import engine
+from scheduling.engine import model as em
+from scheduling.engine_input.config import engine_config
+from scheduling.models import CellForecast, ForecastResult, Job, JobState, StartPrediction
+from scheduling.prediction.calibration import recalibrate
+from scheduling.prediction.forecast import (
+    FEWEST_FUTURES,
+    Forecast,
+    ForecastOptions,
+    History,
+    StartRange,
+    basis_of,
+    forecast_starts,
+)
+from scheduling.services.start_prediction.history import read_history
+from scheduling.services.start_prediction.outcomes import close_predictions, read_scores
+from scheduling.snapshots import CellSnapshot, cell_snapshot
+from scheduling.snapshots.delegated import read_delegated
+
+log = structlog.get_logger(__name__)
+
+EVERY: Final = timedelta(minutes=5)
+"""A forecast begins so long after the last one; one that takes its whole budget keeps a process for 7 %."""
+MOST_PREDICTED: Final = 500
+"""Waiting jobs for which predictions are stored: those of the highest priority, the oldest first."""
+OPTIONS: Final = ForecastOptions(budget_s=20.0)
+_EARLY: Final = timedelta(seconds=5)
+"""The beat is not exact: a forecast that is due within that is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeForecast:
+    """A forecast with what it was made from; without one, `result` says why."""
+
+    result: ForecastResult
+    taken: CellSnapshot
+    history: History | None = None
+    forecast: Forecast | None = None
+
+
+@row_scope.whole()
+def find_cells_to_predict(*, now: datetime) -> Sequence[uuid.UUID]:
+    """Return the cells in which jobs wait, or were predicted to start, and whose forecast is due."""
+    waiting = Job.unscoped.filter(state=JobState.QUEUED).order_by().values_list("queue__cell_id")
+    predicted = StartPrediction.unscoped.filter(closed_at__isnull=True).values_list("queue__cell_id")
+    cells = {cell for (cell,) in (*waiting.distinct(), *predicted.order_by().distinct())}
+    lately = CellForecast.unscoped.filter(cell__in=cells, begun_at__gt=now - EVERY + _EARLY)
+    return sorted(cells - set(lately.values_list("cell_id", flat=True)))
+
+
+def predict_starts(*, cell_id: uuid.UUID, now: datetime) -> int:
+    """Close the predictions of a cell that came true or not, and make new ones; returns how many are stored.
+
+    Nothing happens if another process has begun within `EVERY`.
+    """
+    if not _begin(cell_id, now):
+        return 0
+    begun = time.monotonic()
+    close_predictions(cell_id=cell_id, now=now)
+    try:
+        with gc_paused():
+            found = forecast_cell(cell_id, now=now, stopwatch=time.monotonic)
+    except Exception:
+        CellForecast.unscoped.filter(cell=cell_id).update(result=ForecastResult.FAILED, made_at=now)
+        raise
+    rows = _predictions_of(found, now) if found.forecast else []
+    StartPrediction.unscoped.bulk_create(rows, batch_size=500, ignore_conflicts=True)
+    seconds = time.monotonic() - begun
+    CellForecast.unscoped.filter(cell=cell_id).update(
+        made_at=now,
+        result=found.result,
+        futures=found.forecast.futures if found.forecast else 0,
+        runs=found.forecast.runs if found.forecast else 0,
+        waiting=len(rows),
+        seconds=round(seconds, 3),
+    )
+    log.info("starts predicted", cell=str(cell_id), jobs=len(rows), result=found.result, seconds=seconds)
+    return len(rows)
+
+
+def forecast_cell(
+    cell_id: uuid.UUID,
+    *,
+    now: datetime,
+    stopwatch: Callable[[], float],
+) -> MadeForecast:
+    """Return the forecast of a cell as it is now. Nothing is written."""
+    taken = cell_snapshot(cell_id, but=read_delegated(cell_id))
+    waiting = _waiting_jobs(taken)
+    history = read_history(cell_id, taken.jobs, now=now)
+    if history is None:
+        return MadeForecast(ForecastResult.NO_HISTORY, taken)
+    forecast = forecast_starts(
+        taken.snapshot,
+        forecast_config(taken.sharing),
+        history,
+        now=now.timestamp(),
+        seed=int(now.timestamp()),
+        jobs=waiting,
+        options=OPTIONS,
+        returning=_returning(taken),
+        stopwatch=stopwatch,
+    )
+    enough = forecast.futures >= FEWEST_FUTURES
+    result = ForecastResult.DONE if enough else ForecastResult.OUT_OF_TIME
+    return MadeForecast(result, taken, history, forecast)
+
+
+def forecast_config(sharing: str) -> engine.EngineConfig:
+    """Return the configuration of cycles in virtual time: that of a cell, without what only explains and
+    without what depends on measurements."""
+    return replace(
+        engine_config(sharing),
+        actions=("admit", "consolidate"),
+        explain=engine.ExplainScope.CONSIDERED,
+        advise_for="",
+    )
+
+
+def _begin(cell_id: uuid.UUID, now: datetime) -> bool:
+    """Return whether this process makes the forecast: the first that moves `begun_at` does."""
+    row, _made = CellForecast.unscoped.get_or_create(cell_id=cell_id)
+    due = Q(begun_at__isnull=True) | Q(begun_at__lte=now - EVERY + _EARLY)
+    return bool(CellForecast.unscoped.filter(due, pk=row.pk).update(begun_at=now))
+
+
+def _waiting_jobs(taken: CellSnapshot) -> Sequence[str]:
+    waiting = [job for job in taken.snapshot.jobs.values() if job.state is em.JobState.QUEUED]
+    waiting.sort(key=lambda job: (-job.priority, job.submitted_at, job.id))
+    return [job.id for job in waiting[:MOST_PREDICTED]]
+
+
+def _returning(taken: CellSnapshot) -> frozenset[str]:
+    return frozenset(
+        key
+        for key, job in taken.jobs.items()
+        if job.state == JobState.EVICTING and job.after_eviction == JobState.QUEUED
+    )
+
+
+def _predictions_of(found: MadeForecast, now: datetime) -> list[StartPrediction]:
+    if found.forecast is None or found.history is None:
+        return []
+    jobs = {key: found.taken.jobs[key] for key in found.forecast.ranges}
+    scores = read_scores(sorted({job.queue_id for job in jobs.values()}), now=now)
+    predicted = _find_predicted_waits(jobs.values())
+    rows = []
+    for key, simulated in found.forecast.ranges.items():
+        job, basis = jobs[key], basis_of(found.history, found.taken.snapshot.jobs[key])
+        known = scores[job.queue_id]
+        low, likely_low, median, likely_high, high = _whole(recalibrate(simulated, known))
+        rows.append(
+            StartPrediction(
+                job=job,
+                queue_id=job.queue_id,
+                made_at=now,
+                first=job.pk not in predicted,
+                low_s=low,
+                likely_low_s=likely_low,
+                median_s=median,
+                likely_high_s=likely_high,
+                high_s=high,
+                simulated=_whole(simulated),
+                horizon_s=int(simulated.horizon_s),
+                futures=found.forecast.futures,
+                runs=basis.runs,
+                run_group=basis.level.value,
+                outcomes=len(known),
+            )
+        )
+    return rows
+
+
+def _find_predicted_waits(jobs: Iterable[Job]) -> set[uuid.UUID]:
+    """Return the jobs whose present wait has a prediction already: it is still open."""
+    ids = [job.pk for job in jobs]
+    return set(
+        StartPrediction.unscoped.filter(job_id__in=ids, closed_at__isnull=True).values_list(
+            "job_id", flat=True
+        )
+    )
+
+
+def _whole(found: StartRange) -> list[int | None]:
+    return [None if seconds is None else round(seconds) for seconds in found.seconds]

@@ -1,0 +1,191 @@
+"""Waiting jobs of a cell get predictions from its past, and the predictions their outcomes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.db.models import F
+
+from foundation.core import clock
+from foundation.core.quantities import Resource
+from quotas.models import Quota
+from scheduling.models import Attempt, CellForecast, ForecastResult, Job, JobState, StartPrediction
+from scheduling.prediction.calibration import FEWEST_SCORES
+from scheduling.prediction.forecast import ForecastOptions
+from scheduling.services.start_prediction import outcomes, predict
+from scheduling.services.start_prediction.predict import EVERY, find_cells_to_predict, predict_starts
+from tests.builders import jobs, quotas
+from tests.builders.run_histories import finished_runs
+from tests.builders.world import World, world
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few futures, and as much time for them as a busy machine needs."""
+    monkeypatch.setattr(predict, "OPTIONS", ForecastOptions(futures=8, horizon_s=6 * 3_600.0))
+
+
+@pytest.fixture
+def here() -> World:
+    """A world whose every node is taken by one job since ten minutes, and one job that waits for it."""
+    made = world()
+    Quota.unscoped.filter(node=made.queue.node).update(own_nominal=F("own_nominal") * 100)
+    quotas.reserve(made.queue, made.flavor, Resource.GPU_CARDS, 8 * len(made.nodes))
+    since = clock.now() - timedelta(minutes=10)
+    for node in made.nodes:
+        full = jobs.job(made.queue, made.editor, roles=[jobs.RoleOf(cards=8)], preemptible=False)
+        attempt = jobs.allocate(full, node)
+        Attempt.unscoped.filter(pk=attempt.pk).update(admitted_at=since, started_at=since)
+        Job.unscoped.filter(pk=full.pk).update(admitted_at=since, started_at=since)
+    return made
+
+
+def waiting_job(here: World, **fields: object) -> Job:
+    return jobs.job(here.queue, here.editor, roles=[jobs.RoleOf(cards=8)], **fields)  # type: ignore[arg-type]
+
+
+def make_history(here: World, seconds: int = 3_600) -> None:
+    finished_runs(here.queue, here.editor, [seconds] * 40, cards=8)
+
+
+def test_a_waiting_job_starts_when_runs_like_those_before_it_end(here: World) -> None:
+    make_history(here)
+    job, now = waiting_job(here), clock.now()
+
+    assert predict_starts(cell_id=here.cell.pk, now=now) == 1
+
+    row = StartPrediction.unscoped.get()
+    assert (row.job_id, row.queue_id, row.first, row.closed_at) == (job.pk, here.queue.pk, True, None)
+    # All runs took an hour, of which ten minutes are over; arrivals of before come later than this one.
+    assert row.median_s is not None and 2_950 <= row.median_s <= 3_200
+    assert row.low_s is not None and row.low_s <= row.median_s
+    assert (row.runs, row.run_group, row.futures) == (40, "same_job", 8)
+    assert row.moment(row.median_s) == now + timedelta(seconds=row.median_s)
+    forecast = CellForecast.unscoped.get()
+    assert (forecast.result, forecast.made_at, forecast.waiting) == (ForecastResult.DONE, now, 1)
+
+
+def test_without_history_there_is_no_prediction_and_a_reason(here: World) -> None:
+    finished_runs(here.queue, here.editor, [60] * 5, cards=8)
+    waiting_job(here)
+
+    assert predict_starts(cell_id=here.cell.pk, now=clock.now()) == 0
+
+    assert CellForecast.unscoped.get().result == ForecastResult.NO_HISTORY
+    assert not StartPrediction.unscoped.exists()
+
+
+def test_a_cell_is_forecast_once_in_five_minutes_and_not_without_waiting_jobs(here: World) -> None:
+    now = clock.now()
+    assert find_cells_to_predict(now=now) == []
+    waiting_job(here)
+    make_history(here)
+    assert find_cells_to_predict(now=now) == [here.cell.pk]
+
+    assert predict_starts(cell_id=here.cell.pk, now=now) == 1
+    assert find_cells_to_predict(now=now + EVERY / 2) == []
+    assert predict_starts(cell_id=here.cell.pk, now=now + EVERY / 2) == 0
+    assert find_cells_to_predict(now=now + EVERY) == [here.cell.pk]
+    assert predict_starts(cell_id=here.cell.pk, now=now + EVERY) == 1
+
+    assert list(StartPrediction.unscoped.order_by("made_at").values_list("first", flat=True)) == [True, False]
+
+
+def test_a_start_closes_all_predictions_of_the_wait_and_a_new_wait_begins_anew(here: World) -> None:
+    make_history(here)
+    job, now = waiting_job(here), clock.now()
+    for number in range(2):
+        predict_starts(cell_id=here.cell.pk, now=now + number * EVERY)
+    started = now + EVERY + timedelta(seconds=40)
+    Attempt.unscoped.create(job=job, number=1, epoch=1, admitted_at=started, ended_at=started)
+    # Evicted at once, it waits again.
+    later = now + 2 * EVERY
+
+    predict_starts(cell_id=here.cell.pk, now=later)
+
+    rows = list(StartPrediction.unscoped.order_by("made_at"))
+    assert [(row.first, row.started_at) for row in rows] == [(True, started), (False, started), (True, None)]
+    assert rows[0].held is False, "it was predicted to wait for the end of the runs"
+    assert rows[2].held is None
+
+
+@pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.SUSPENDED])
+def test_a_job_that_stops_waiting_is_neither_a_hit_nor_a_miss(here: World, state: JobState) -> None:
+    make_history(here)
+    job, now = waiting_job(here), clock.now()
+    predict_starts(cell_id=here.cell.pk, now=now)
+    Job.unscoped.filter(pk=job.pk).update(state=state)
+
+    assert outcomes.close_predictions(cell_id=here.cell.pk, now=now + EVERY) == 1
+
+    row = StartPrediction.unscoped.get()
+    assert (row.started_at, row.closed_at, row.held) == (None, now + EVERY, None)
+    assert outcomes.read_scores([here.queue.pk], now=now)[here.queue.pk] == []
+
+
+def test_misses_widen_the_next_range(here: World) -> None:
+    make_history(here)
+    job, now = waiting_job(here), clock.now()
+    predict_starts(cell_id=here.cell.pk, now=now)
+    plain = StartPrediction.unscoped.get()
+    for number in range(FEWEST_SCORES):
+        _closed(plain, now - timedelta(hours=30, minutes=number), waited=timedelta(hours=20))
+
+    predict_starts(cell_id=here.cell.pk, now=now + EVERY)
+
+    predicted = StartPrediction.unscoped.filter(job=job).latest("made_at")
+    assert predicted.outcomes == FEWEST_SCORES
+    assert predicted.high_s is not None and plain.high_s is not None and predicted.high_s > 4 * plain.high_s
+
+
+def _closed(like: StartPrediction, made_at: datetime, *, waited: timedelta) -> StartPrediction:
+    like.pk, like._state.adding = None, True
+    fields = {field.attname: getattr(like, field.attname) for field in like._meta.concrete_fields}
+    fields |= {"made_at": made_at, "started_at": made_at + waited, "closed_at": made_at + waited}
+    del fields["id"], fields["created_at"]
+    return StartPrediction.unscoped.create(**fields)
+
+
+def test_old_predictions_are_deleted_and_those_that_count_later(here: World) -> None:
+    make_history(here)
+    now = clock.now()
+    waiting_job(here)
+    predict_starts(cell_id=here.cell.pk, now=now)
+    open_one = StartPrediction.unscoped.get()
+    for number, (age, first) in enumerate(((8, False), (8, True), (91, True), (6, False))):
+        made_at = now - timedelta(days=age, minutes=10 + number)
+        row = _closed(StartPrediction.unscoped.get(pk=open_one.pk), made_at, waited=timedelta(minutes=1))
+        StartPrediction.unscoped.filter(pk=row.pk).update(first=first)
+
+    assert outcomes.prune_predictions(now=now) == 2
+
+    kept = StartPrediction.unscoped.filter(closed_at__isnull=False).order_by("made_at")
+    assert [((now - row.made_at).days, row.first) for row in kept] == [(8, True), (6, False)]
+
+
+def test_a_forecast_that_fails_says_so(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_history(here)
+    waiting_job(here)
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(predict, "forecast_starts", fail)
+    with pytest.raises(RuntimeError):
+        predict_starts(cell_id=here.cell.pk, now=clock.now())
+
+    assert CellForecast.unscoped.get().result == ForecastResult.FAILED
+
+
+def test_a_forecast_reads_a_bounded_number_of_times(
+    here: World, django_assert_max_num_queries: object
+) -> None:
+    make_history(here)
+    for _ in range(12):
+        waiting_job(here)
+    with django_assert_max_num_queries(60):  # type: ignore[operator]
+        predict_starts(cell_id=here.cell.pk, now=clock.now())
+    assert StartPrediction.unscoped.count() == 12
