@@ -23,8 +23,11 @@ class Bars:
     color: str
 
 
-def daily_bars(key: str, days: Sequence[date], parts: Sequence[Bars], *, unit: str, title: str) -> Chart:
-    """Stack the parts of each day. Dates are written as they are and not moved to the reader's zone."""
+def daily_bars(
+    key: str, days: Sequence[date], parts: Sequence[Bars], *, unit: str, title: str, digits: int = 2
+) -> Chart:
+    """Stack the parts of each day. Dates are written as they are and not moved to the reader's zone; amounts
+    have `digits` decimal places."""
     dates = [day.isoformat() for day in days]
     day = "%-m月%-d日" if (get_language() or "").startswith("zh") else "%b %-d"
     figure = go.Figure(
@@ -35,7 +38,7 @@ def daily_bars(key: str, days: Sequence[date], parts: Sequence[Bars], *, unit: s
                 "x": dates,
                 "y": list(part.values),
                 "marker": {"color": css_variable(part.color), "line": {"width": 0}},
-                "hovertemplate": f"%{{y:,.2f}} {unit}",
+                "hovertemplate": f"%{{y:,.{digits}f}} {unit}",
             }
             for part in parts
         ],
@@ -56,5 +59,5 @@ def daily_bars(key: str, days: Sequence[date], parts: Sequence[Bars], *, unit: s
             "meta": {"unit": unit, "gaps": []},
         },
     )
-    sums = [f"{part.name} {sum(value or 0 for value in part.values):,.2f} {unit}" for part in parts]
+    sums = [f"{part.name} {sum(value or 0 for value in part.values):,.{digits}f} {unit}" for part in parts]
     return Chart(key=key, figure=figure.to_plotly_json(), summary=f"{title}: " + _(", ").join(sums))

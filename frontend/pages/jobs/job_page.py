@@ -13,7 +13,15 @@ from django.utils.translation import gettext as _
 from foundation.core import clock
 from frontend.components import view_models
 from frontend.pages.charts.responses import chart_answer, charts_context
-from frontend.pages.jobs import event_rows, job_facts, job_holding, job_idle, job_memory, pending_reasons
+from frontend.pages.jobs import (
+    event_rows,
+    job_expected,
+    job_facts,
+    job_holding,
+    job_idle,
+    job_memory,
+    pending_reasons,
+)
 from frontend.pages.jobs.addresses import job_address, jobs_address
 from frontend.pages.jobs.job_charts import job_range
 from frontend.pages.jobs.spec_text import job_text
@@ -113,6 +121,7 @@ def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, An
             "position": job_position(job=job) if job.state == JobState.QUEUED else None,
             "may_be_overtaken": job.queue.strategy != Strategy.STRICT,
             "promised_until": job_promised_until(job=job),
+            "expected": job_expected.describe_expected_start(who, job),
         }
     if job.holds:
         use = jobs_now(who, [job.pk]).get(job.pk)

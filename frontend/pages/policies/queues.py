@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError, FieldError, Invalid
 from frontend.components import view_models
+from frontend.pages.policies.queue_accuracy import describe_accuracy
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Queue
@@ -301,6 +302,7 @@ def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status
         "line": line,
         "form": form,
         "presets": [(value, *words, value == current) for value, words in PRESETS.items()],
+        "accuracy": describe_accuracy(who, found),
         "may_edit": permissions.has_permission(who, Permission.QUEUE_EDIT, found.workspace),
         "others": [one for one in queue_list(who, found.workspace) if one.pk != found.pk],
         "crumbs": [view_models.Crumb(label=_("Queues"), url=reverse("frontend:ops-queues"))],

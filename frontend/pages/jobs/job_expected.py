@@ -1,0 +1,106 @@
+"""The expected start of a waiting job in words: its ranges, their basis, and how such ranges have held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from foundation.core import clock
+from frontend.texts import formats
+from scheduling.models import Job
+from scheduling.prediction.run_times import RunGroup
+from scheduling.selectors.start_prediction import COUNTED, HeldRanges, NoForecast, job_expected_start
+from tenants.models import User
+
+_WHY: Final[dict[NoForecast, str | Promise]] = {
+    NoForecast.NOT_QUEUED: gettext_lazy("Suspended jobs have no expected start."),
+    NoForecast.OTHER_SCHEDULER: gettext_lazy(
+        "Unknown: the cluster's own scheduler decides when this job starts."
+    ),
+    NoForecast.NOT_YET: gettext_lazy("Not available yet. Estimates are updated every 5 minutes."),
+    NoForecast.NO_HISTORY: gettext_lazy(
+        "Unknown: fewer than 20 jobs have finished, too few to estimate from."
+    ),
+    NoForecast.OUT_OF_TIME: gettext_lazy("Unknown: the estimate took too long for this scheduling domain."),
+    NoForecast.FAILED: gettext_lazy("Unknown: the last estimate failed. Details are in the worker's log."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StartWords:
+    """The panel. `wide` and `likely` are ranges of moments whose end may lie beyond the horizon (None).
+
+    Without a range `unknown` says why; `beyond` is set if even the earliest bound lies beyond the horizon.
+    """
+
+    wide: tuple[datetime, datetime | None] | None = None
+    likely: tuple[datetime, datetime | None] | None = None
+    horizon: str = ""
+    beyond: bool = False
+    basis: str = ""
+    record: str = ""
+    made_at: datetime | None = None
+    unknown: str | Promise = ""
+
+
+def describe_expected_start(viewer: User, job: Job) -> StartWords:
+    """Return when a waiting job is expected to start."""
+    found = job_expected_start(viewer=viewer, job=job, now=clock.now())
+    record = format_record(found.ranges)
+    prediction = found.prediction
+    if prediction is None:
+        return StartWords(unknown=_WHY[found.why or NoForecast.NOT_YET], record=record)
+    low, likely_low, _median, likely_high, high = found.bounds
+    return StartWords(
+        wide=(low, high) if low else None,
+        likely=(likely_low, likely_high) if likely_low else None,
+        horizon=formats.format_duration(prediction.horizon_s),
+        beyond=low is None,
+        basis=format_basis(prediction.futures, prediction.runs, prediction.run_group),
+        record=record,
+        made_at=prediction.made_at,
+    )
+
+
+def format_basis(futures: int, runs: int, run_group: str) -> str:
+    """Write what a prediction rests on."""
+    names = {"runs": formats.format_number(runs), "futures": formats.format_number(futures)}
+    sentences = {
+        RunGroup.SAME_JOB: _(
+            "Based on %(futures)s simulations and %(runs)s earlier runs of this user with the same image, "
+            "type and size."
+        ),
+        RunGroup.USER_SIZE: _(
+            "Based on %(futures)s simulations and %(runs)s earlier runs of this user with the same size."
+        ),
+        RunGroup.WORKSPACE_SIZE: _(
+            "Based on %(futures)s simulations and %(runs)s earlier runs in this workspace with the same size."
+        ),
+        RunGroup.WORKSPACE: _(
+            "Based on %(futures)s simulations and %(runs)s earlier runs in this workspace."
+        ),
+        RunGroup.ALL: _(
+            "Based on %(futures)s simulations and %(runs)s earlier runs in this scheduling domain."
+        ),
+    }
+    return sentences[RunGroup(run_group)] % names
+
+
+def format_record(ranges: HeldRanges) -> str:
+    """Write how earlier ranges of the queue have held; empty while there are none."""
+    if ranges.held_percent is None:
+        return ""
+    return ngettext(
+        "In the last %(days)s days, the 90 %% range held for %(percent)s %% of %(jobs)s job in this queue.",
+        "In the last %(days)s days, the 90 %% range held for %(percent)s %% of %(jobs)s jobs in this queue.",
+        ranges.jobs,
+    ) % {
+        "days": COUNTED.days,
+        "percent": formats.format_number(ranges.held_percent),
+        "jobs": formats.format_number(ranges.jobs),
+    }

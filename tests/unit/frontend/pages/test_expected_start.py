@@ -1,0 +1,127 @@
+"""The expected start on the page of a job, and its accuracy on the page of a queue."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from django.test import Client
+from django.utils import translation
+
+from foundation.core import clock
+from frontend.pages.jobs.job_expected import format_basis
+from scheduling.models import CellForecast, ForecastResult, Job, JobState
+from scheduling.prediction.run_times import RunGroup
+from tenants.models import User
+from tests.builders import jobs
+from tests.builders.predictions import prediction
+from tests.builders.world import World, world
+
+
+@pytest.fixture
+def w(db: None) -> World:
+    return world()
+
+
+def text_of(client: Client, who: User, address: str, key: str) -> str:
+    """The words of one card of a page."""
+    client.force_login(who)
+    answer = client.get(address)
+    assert answer.status_code == 200
+    found = re.search(rf'<section class="card" id="{key}".*?</section>', answer.content.decode(), re.DOTALL)
+    assert found, "the card is missing"
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", found[0])).split())
+
+
+def job_text(client: Client, w: World, job: Job) -> str:
+    return text_of(client, w.viewer, f"/w/team-a/jobs/{job.pk}", "expected-start")
+
+
+def started(w: World, waited_s: int) -> None:
+    job = jobs.job(w.queue, w.editor, state=JobState.SUCCEEDED)
+    prediction(job, clock.now() - timedelta(days=2), waited_s=waited_s)
+
+
+def test_a_range_with_its_basis_and_its_record(client: Client, w: World) -> None:
+    for waited in (1_300, 3_000, 3_900):
+        started(w, waited)
+    job = jobs.job(w.queue, w.editor)
+    prediction(job, clock.now())
+
+    shown = job_text(client, w, job)
+
+    assert "90 % range. 50 % range:" in shown
+    assert "Based on 24 simulations and 1,240 earlier runs of this user" in shown
+    assert "An estimate, not a guarantee." in shown
+    assert "In the last 28 days, the 90 % range held for 67 % of 3 jobs in this queue." in shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"high_s": None}, "or later 90 % range; may not start within 3 d."),
+        ({"high_s": None, "likely_high_s": None}, "50 % range:"),
+        (
+            {"low_s": None, "likely_low_s": None, "median_s": None, "likely_high_s": None, "high_s": None},
+            "Not within 3 d",
+        ),
+    ],
+)
+def test_what_lies_beyond_the_horizon_is_said_so(
+    client: Client, w: World, fields: dict[str, None], expected: str
+) -> None:
+    job = jobs.job(w.queue, w.editor)
+    prediction(job, clock.now(), **fields)
+
+    assert expected in job_text(client, w, job)
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ("", "Not available yet"),
+        (ForecastResult.NO_HISTORY, "fewer than 20 jobs have finished"),
+        (ForecastResult.OUT_OF_TIME, "took too long"),
+        (ForecastResult.FAILED, "last estimate failed"),
+    ],
+)
+def test_without_a_forecast_the_page_says_why(client: Client, w: World, result: str, expected: str) -> None:
+    CellForecast.unscoped.create(cell=w.cell, result=result)
+
+    assert expected in job_text(client, w, jobs.job(w.queue, w.editor))
+
+
+def test_every_basis_has_its_words_in_both_languages() -> None:
+    predicted = {format_basis(24, 1_240, level.value) for level in RunGroup}
+    with translation.override("zh-hans"):
+        translated = {format_basis(24, 1_240, level.value) for level in RunGroup}
+
+    assert len(predicted) == len(translated) == len(RunGroup)
+    assert not predicted & translated
+
+
+def test_the_queue_page_shows_how_ranges_held_in_words_and_as_a_chart(client: Client, w: World) -> None:
+    page = f"/ops/queues/{w.workspace.slug}/{w.queue.name}"
+    assert "has started yet" in text_of(client, w.admin, page, "accuracy")
+    for waited in (1_300, 3_000, 3_900, 100):
+        started(w, waited)
+
+    shown = text_of(client, w.admin, page, "accuracy")
+
+    assert "The 90 % range held for 50 % and the 50 % range for 25 % of 4 jobs." in shown
+    client.force_login(w.admin)
+    assert (
+        "In 50 % range 1 jobs, In 90 % range only 1 jobs, Outside 2 jobs" in client.get(page).content.decode()
+    )
+
+
+def test_the_record_of_another_queue_is_not_counted(client: Client, w: World) -> None:
+    other = jobs.job(w.other_queue, w.outsider, state=JobState.SUCCEEDED)
+    prediction(other, clock.now() - timedelta(days=2), waited_s=1)
+    job = jobs.job(w.queue, w.editor)
+    prediction(job, clock.now())
+
+    assert "In the last" not in job_text(client, w, job)
+    assert client.get(f"/ops/queues/team-b/{w.other_queue.name}").status_code == 404
