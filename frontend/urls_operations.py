@@ -8,7 +8,7 @@ from frontend.pages.alerts import alert_list, channels, rules, silences
 from frontend.pages.operations import audit, efficiency, gpu, gpu_list, node, node_list, overview, sources
 from frontend.pages.people import users
 from frontend.pages.policies import cells, job_policies, priorities, queues
-from frontend.pages.quotas import edit, file, history, page, tree, tree_edit
+from frontend.pages.quotas import edit, file, history, page, pictures, tree, tree_edit
 from frontend.pages.requests import budgets, inbox, loans, own_requests
 from frontend.pages.setup import checklist, clusters, pools
 from frontend.pages.teams import team_new
@@ -22,6 +22,7 @@ urlpatterns = [
     path("quotas", page.ops_quotas, name="ops-quotas"),
     path("quotas/import", file.quota_file, name="ops-quota-file"),
     path("quotas/tree", tree.show_tree, name="ops-quota-tree"),
+    path("quotas/charts", pictures.show_pictures, name="ops-quota-charts"),
     path("quotas/tree/rows/<uuid:node>", tree.tree_rows, name="ops-quota-tree-rows"),
     path("quotas/tree/<uuid:flavor>/check", tree_edit.check_batch, name="ops-quota-tree-check"),
     path("quotas/tree/<uuid:flavor>/save", tree_edit.save_batch, name="ops-quota-tree-save"),

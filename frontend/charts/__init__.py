@@ -5,6 +5,17 @@ figure serves both themes and every time zone.
 """
 
 from frontend.charts.figures import time_series
+from frontend.charts.hierarchy import Flow, Sector, flow_chart, sunburst, treemap
 from frontend.charts.model import Chart, ChartLine, Gap
 
-__all__ = ["Chart", "ChartLine", "Gap", "time_series"]
+__all__ = [
+    "Chart",
+    "ChartLine",
+    "Flow",
+    "Gap",
+    "Sector",
+    "flow_chart",
+    "sunburst",
+    "time_series",
+    "treemap",
+]

@@ -95,7 +95,13 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     "frontend:ops-quotas",
                     covers=("frontend:ops-quota-save", "frontend:ops-quota-file"),
                 ),
-                NavigationEntry("quota-tree", _("Quota tree"), "list-tree", "frontend:ops-quota-tree"),
+                NavigationEntry(
+                    "quota-tree",
+                    _("Quota tree"),
+                    "list-tree",
+                    "frontend:ops-quota-tree",
+                    covers=("frontend:ops-quota-charts",),
+                ),
                 NavigationEntry(
                     "requests",
                     _("Quota requests"),

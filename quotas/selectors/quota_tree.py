@@ -133,8 +133,8 @@ class QuotaTreeView:
         self._viewer = viewer
         self._cell_id = flavor.cluster.cell_id
         self.sums = QuotaSums(self._cell_id, flavor.pk, resources)
-        self._seen = set(quota_tenants(viewer).order_by().values_list("pk", flat=True))
-        self._places = {place.node_id: place for place in self.sums.places if place.tenant_id in self._seen}
+        self.seen = set(quota_tenants(viewer).order_by().values_list("pk", flat=True))
+        self._places = {place.node_id: place for place in self.sums.places if place.tenant_id in self.seen}
         self.children: defaultdict[uuid.UUID | None, list[uuid.UUID]] = defaultdict(list)
         closed = _closed_nodes(self._cell_id)
         for place in self._places.values():
@@ -149,7 +149,7 @@ class QuotaTreeView:
         node = also if also in self._places else None
         while node is not None:
             opened.add(node)
-            node = self._places[node].parent_id if self._places[node].parent_id in self._places else None
+            node = self.parent_of(node)
         return self._read(opened)
 
     def read_children(self, node_id: uuid.UUID, offset: int = 0) -> TreeRows:
@@ -178,6 +178,11 @@ class QuotaTreeView:
                 if node in self._places:
                     opened.add(node)
         return self._read(opened, shown), len(found) > FOUND_MAX
+
+    def parent_of(self, node_id: uuid.UUID) -> uuid.UUID | None:
+        """Return the parent of a node, None where the viewer may not see it."""
+        parent = self._places[node_id].parent_id
+        return parent if parent in self._places else None
 
     def _open_first(self) -> set[uuid.UUID]:
         """Open level by level; what does not fit as a whole level is opened as far as it fits."""

@@ -41,6 +41,7 @@ QUOTAS: Final = (
         EVERYBODY,
         shows=(('data-node="{node}"', see((QUOTA, "here"))), ("edit={node}", _READS + _ABOVE)),
     ),
+    page("ops/quotas/charts", EVERYBODY, shows=(("{node}", see((QUOTA, "here"))),)),
     page(
         "ops/quotas/tree/rows/{node}",
         see((QUOTA, "here")),

@@ -53,7 +53,7 @@ def show_tree(request: HttpRequest) -> HttpResponse:
         "may_view_pool": permissions.has_permission(who, Permission.CLUSTER_VIEW),
         "lines": tree_lines(layout, rows, query),
         "query": urlencode({**query, "pool": pool_word(flavors, flavor)}),
-        **frame_of(flavors, layout),
+        **frame_of(flavors, layout, request.GET.get("pool", "")),
     }
     return render(request, "frontend/quotas/tree.html", page)
 
@@ -93,16 +93,23 @@ def keep_query(request: HttpRequest) -> dict[str, str]:
     return {name: request.GET[name] for name in names if request.GET.get(name)}
 
 
-def frame_of(flavors: Sequence[Flavor], layout: TreeLayout) -> dict[str, Any]:
-    """Return what surrounds the table: the pools and resources to choose from, and the size of the pool."""
+def frame_of(flavors: Sequence[Flavor], layout: TreeLayout, asked: str) -> dict[str, Any]:
+    """Return what surrounds the table: the pools and resources to choose from, and the size of the pool.
+
+    `asked` is the pool as the address names it.
+    """
     choices = [("", _("All resources")), *((r.value, str(t)) for r, t in TITLES.items())]
     return {
         "flavor": layout.flavor,
+        "pool_word": pool_word(flavors, layout.flavor),
         "layout": layout,
         "ratio": layout.ratio,
         "pools": [
-            view_models.Chip(label=word, value="" if place == 0 else word)
-            for place, word in enumerate(pool_word(flavors, flavor) for flavor in flavors)
+            view_models.Chip(
+                label=word, value=asked if flavor == layout.flavor else "" if place == 0 else word
+            )
+            for place, flavor in enumerate(flavors)
+            for word in (pool_word(flavors, flavor),)
         ],
         "resources": [
             view_models.Chip(label=word, value=value)

@@ -7,7 +7,7 @@
 
   function layoutOf(figure, plot, title) {
     const layout = { ...figure.layout, width: WIDTH, height: HEIGHT, autosize: false };
-    const { range } = plot.layout.xaxis;
+    const range = plot.layout.xaxis?.range;
     if (range) layout.xaxis = { ...layout.xaxis, range: [...range] };
     const look = window.allotment.resolveFigure({ ground: "var(--card)", ink: "var(--ink)" });
     const unit = figure.layout.meta.unit ? ` (${figure.layout.meta.unit})` : "";
@@ -43,7 +43,7 @@
     const figure = window.allotment.resolveFigure(raw);
     const shown = { data: figure.data, layout: layoutOf(figure, plot, title) };
     const svg = await Plotly.toImage(shown, { format: "svg", width: WIDTH, height: HEIGHT });
-    const day = String((plot.layout.xaxis.range || [""])[1]).slice(0, 10);
+    const day = String((plot.layout.xaxis?.range || ["", ""])[1]).slice(0, 10);
     save(await draw(svg), `${key}${day ? `-${day}` : ""}.png`);
   };
 })();

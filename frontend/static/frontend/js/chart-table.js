@@ -30,8 +30,22 @@
     return gap ? gap[2] : "";
   }
 
+  // What has no time axis brings its table along: a head, and rows of which the first cell is a name.
+  function givenTable({ head, rows }) {
+    const table = document.createElement("table");
+    const names = table.createTHead().insertRow();
+    head.forEach((name, place) => cell(names, "th", name, place ? "num" : ""));
+    const body = table.createTBody();
+    for (const values of rows) {
+      const row = body.insertRow();
+      values.forEach((value, place) => cell(row, "td", value, place ? "num" : ""));
+    }
+    return table;
+  }
+
   // Newest first: that is what one looks for.
   window.allotment.chartTable = (figure) => {
+    if (figure.layout.meta.table) return givenTable(figure.layout.meta.table);
     const parts = columns(figure);
     const unit = figure.layout.meta.unit;
     const none = window.allotment.word("noData");

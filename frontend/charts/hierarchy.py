@@ -1,0 +1,137 @@
+"""Figures of amounts that lie within each other, and of amounts that go from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import plotly.graph_objects as go
+from django.utils.translation import gettext as _
+
+from frontend.charts.model import Chart
+from frontend.charts.theme import THEME, css_variable
+
+_INKS: Final = {"lent": "card", "borrowed": "bar"}
+"""Text that is readable on these colours in both themes."""
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""The head and the rows of the text alternative."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sector:
+    """A part of its parent, empty for the whole. The values of parts add up to that of their parent.
+
+    `color` is a token.
+    """
+
+    key: str
+    parent: str
+    label: str
+    value: float
+    color: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """An amount from one end to another; ends are named by their keys. `color` is a token."""
+
+    source: str
+    target: str
+    value: float
+    color: str
+
+
+def sunburst(key: str, sectors: Sequence[Sector], *, unit: str, summary: str, table: Table) -> Chart:
+    """Draw rings around the whole, one per level. A click shows one sector in full."""
+    trace = _partition("sunburst", sectors, unit) | {
+        "maxdepth": 4,
+        "insidetextorientation": "auto",
+        "leaf": {"opacity": 1},
+    }
+    return _chart(key, trace, unit, summary, table)
+
+
+def treemap(key: str, sectors: Sequence[Sector], *, unit: str, summary: str, table: Table) -> Chart:
+    """Draw boxes within boxes, one per level. A click shows one box in full."""
+    trace = _partition("treemap", sectors, unit) | {
+        "maxdepth": 4,
+        "tiling": {"pad": 2},
+        "pathbar": {"visible": True, "textfont": {"color": css_variable("ink"), "size": 12}},
+        "root": {"color": css_variable("sunken")},
+    }
+    return _chart(key, trace, unit, summary, table)
+
+
+def flow_chart(
+    key: str,
+    ends: Sequence[tuple[str, str, str]],
+    flows: Sequence[Flow],
+    *,
+    unit: str,
+    summary: str,
+    table: Table,
+) -> Chart:
+    """Draw flows as bands between ends; each end is its key, its label and its color."""
+    places = {end[0]: place for place, end in enumerate(ends)}
+    trace = {
+        "type": "sankey",
+        "arrangement": "snap",
+        "node": {
+            "label": [label for _key, label, _color in ends],
+            "color": [css_variable(color) for _key, _label, color in ends],
+            "line": {"width": 0},
+            "pad": 14,
+            "thickness": 14,
+            "hovertemplate": f"%{{label}}: %{{value:,.4~r}} {unit}<extra></extra>",
+        },
+        "link": {
+            "source": [places[flow.source] for flow in flows],
+            "target": [places[flow.target] for flow in flows],
+            "value": [flow.value for flow in flows],
+            "color": [css_variable(flow.color) for flow in flows],
+            "hovertemplate": f"%{{source.label}} → %{{target.label}}: %{{value:,.4~r}} {unit}<extra></extra>",
+        },
+        "textfont": {"color": css_variable("ink"), "size": 12, "shadow": "none"},
+    }
+    return _chart(key, trace, unit, summary, table)
+
+
+def _partition(kind: str, sectors: Sequence[Sector], unit: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "ids": [sector.key for sector in sectors],
+        "labels": [sector.label for sector in sectors],
+        "parents": [sector.parent for sector in sectors],
+        "values": [sector.value for sector in sectors],
+        "branchvalues": "total",
+        "sort": False,
+        "marker": {
+            "colors": [css_variable(sector.color) for sector in sectors],
+            "line": {"color": css_variable("card"), "width": 1},
+        },
+        "textinfo": "label+value",
+        "textfont": {"color": [css_variable(_INKS.get(sector.color, "ink")) for sector in sectors]},
+        "texttemplate": "%{label}<br>%{value:,.4~r}",
+        "hovertemplate": f"%{{label}}: %{{value:,.4~r}} {unit} · %{{percentRoot:.0%}}<extra></extra>",
+    }
+
+
+def _chart(key: str, trace: dict[str, Any], unit: str, summary: str, table: Table) -> Chart:
+    head, rows = table
+    figure = go.Figure(
+        data=[trace],
+        layout={
+            "template": THEME,
+            "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+            "hovermode": "closest",
+            "uirevision": key,
+            "meta": {
+                "unit": unit,
+                "gaps": [],
+                "table": {"head": list(head), "rows": [list(row) for row in rows]},
+            },
+        },
+    )
+    drawn = figure.to_plotly_json()
+    return Chart(key=key, figure=drawn, summary=summary or _("No data"))

@@ -1,0 +1,222 @@
+"""Sectors and flows of the pictures of a pool's quota."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from frontend.charts import Flow, Sector
+from frontend.pages.quotas.tree_lines import TreeColumn
+from frontend.texts import formats
+from quotas.selectors.quota_flows import FlowSide, QuotaFlow, QuotaSlice
+
+NOMINAL: Final = "nominal"
+ALLOCATED: Final = "allocated"
+TENANTS_MAX: Final = 200
+"""So many tenants can be told apart in a picture; the smallest are drawn as one per folder."""
+ENDS_MAX: Final = 60
+_WHOLE: Final = "all"
+_COLORS: Final = {
+    "allocated": "allocated",
+    "borrowed": "borrowed",
+    "lent": "lent",
+    "free": "free",
+}
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """A tenant with the parts of it that are drawn, and those of its children."""
+
+    one: QuotaSlice
+    parts: Counter[str] = field(default_factory=Counter)
+    own: Counter[str] = field(default_factory=Counter)
+    rest: Counter[str] = field(default_factory=Counter)
+    rest_count: int = 0
+    total: int = 0
+
+
+def picture_sectors(slices: Sequence[QuotaSlice], measure: str, column: TreeColumn) -> list[Sector]:
+    """The tenants with the parts of their quota: of the nominal, or of what is allocated."""
+    drawn = {one.node_id: _draw(one, measure) for one in slices}
+    small = _smallest(drawn)
+    for pk in small:
+        parent = drawn[pk].one.parent_id
+        if parent is not None:
+            drawn[parent].rest += drawn[pk].parts
+            drawn[parent].rest_count += 1
+    for found in reversed([found for pk, found in drawn.items() if pk not in small]):
+        found.total += found.parts.total() + found.own.total() + found.rest.total()
+        if (parent := found.one.parent_id) is not None:
+            drawn[parent].total += found.total
+    words, unit = part_words(), column.unit
+    shown = {pk: found for pk, found in drawn.items() if pk not in small and found.total}
+    tops = [found for found in shown.values() if found.one.parent_id is None]
+    # Tenants that have no parent in sight need a whole to be parts of.
+    whole = _WHOLE if len(tops) > 1 else ""
+    sectors = []
+    if whole:
+        total = sum(found.total for found in tops)
+        sectors.append(
+            Sector(key=_WHOLE, parent="", label=_("All tenants"), value=total / unit, color="sunken")
+        )
+    for pk, found in shown.items():
+        above = str(found.one.parent_id) if found.one.parent_id else whole
+        color = "brand-soft" if found.one.is_folder else "info-soft"
+        sectors.append(
+            Sector(key=str(pk), parent=above, label=found.one.name, value=found.total / unit, color=color)
+        )
+        sectors += _parts(str(pk), found.parts, words, unit)
+        for name, label, parts in (
+            ("own", _("Unassigned"), found.own),
+            ("rest", _("%(n)s others") % {"n": found.rest_count}, found.rest),
+        ):
+            if parts.total():
+                key = f"{pk}.{name}"
+                value = parts.total() / unit
+                sectors.append(Sector(key=key, parent=str(pk), label=label, value=value, color="sunken"))
+                sectors += _parts(key, parts, words, unit)
+    return sectors
+
+
+def part_words() -> dict[str, str]:
+    """Return the words of the parts."""
+    return {
+        "allocated": _("Allocated"),
+        "borrowed": _("Borrowed"),
+        "lent": _("Lent"),
+        "free": _("Free"),
+    }
+
+
+def _draw(one: QuotaSlice, measure: str) -> _Drawn:
+    found = _Drawn(one)
+    if measure == ALLOCATED:
+        if not one.is_folder:
+            found.parts = Counter(allocated=one.allocated, borrowed=one.borrowed)
+    elif not one.is_folder:
+        if one.nominal is not None:
+            found.parts = Counter(allocated=one.allocated, lent=one.lent, free=one.free)
+    elif one.own_nominal is not None:
+        found.own = Counter(allocated=one.own_in_use, free=one.own_nominal - one.own_in_use)
+    return found
+
+
+def _smallest(drawn: dict[uuid.UUID, _Drawn]) -> set[uuid.UUID]:
+    """The workspaces beyond those that a picture has room for."""
+    workspaces = [pk for pk, found in drawn.items() if not found.one.is_folder and found.one.parent_id]
+    ordered = sorted(workspaces, key=lambda pk: drawn[pk].parts.total(), reverse=True)
+    return set(ordered[TENANTS_MAX:])
+
+
+def _parts(above: str, parts: Counter[str], words: dict[str, str], unit: int) -> Iterator[Sector]:
+    for name, amount in parts.items():
+        if amount:
+            yield Sector(
+                key=f"{above}.{name}",
+                parent=above,
+                label=words[name],
+                value=amount / unit,
+                color=_COLORS[name],
+            )
+
+
+def table_rows(slices: Sequence[QuotaSlice], column: TreeColumn) -> list[list[str]]:
+    """The rows of the text alternative of all slices, indented by level."""
+    depths: dict[uuid.UUID, int] = {}
+    rows = []
+    for one in slices:
+        depth = depths[one.node_id] = depths[one.parent_id] + 1 if one.parent_id in depths else 0
+        free = None if one.nominal is None else one.free
+        amounts = [one.nominal, one.allocated + one.borrowed, one.borrowed, one.lent, free]
+        rows.append(["\u2003" * depth + one.name, *(column.format(amount) for amount in amounts)])
+    return rows
+
+
+def picture_flows(
+    slices: Sequence[QuotaSlice], flows: Sequence[QuotaFlow], column: TreeColumn
+) -> tuple[list[tuple[str, str, str]], list[Flow]]:
+    """The ends and the flows between them; the smallest flows are left out where there are too many ends."""
+    names = {one.node_id: one for one in slices}
+    shown = sorted(flows, key=lambda flow: flow.amount, reverse=True)[:ENDS_MAX]
+    ends: dict[str, tuple[str, str, str]] = {}
+    found = []
+    for flow in shown:
+        for end in (flow.source, flow.target):
+            key = _end_key(end)
+            ends.setdefault(key, (key, _end_label(end, names), _end_color(flow, end, names)))
+        color = "lent-area" if flow.is_lent else "borrowed-area"
+        found.append(
+            Flow(
+                source=_end_key(flow.source),
+                target=_end_key(flow.target),
+                value=flow.amount / column.unit,
+                color=color,
+            )
+        )
+    return list(ends.values()), found
+
+
+def flow_rows(
+    slices: Sequence[QuotaSlice], flows: Sequence[QuotaFlow], column: TreeColumn
+) -> list[list[str]]:
+    """The rows of the text alternative of all flows, largest first."""
+    names = {one.node_id: one for one in slices}
+    ordered = sorted(flows, key=lambda flow: flow.amount, reverse=True)
+    return [
+        [
+            f"{_end_label(flow.source, names)} → {_end_label(flow.target, names)}",
+            column.format(flow.amount),
+        ]
+        for flow in ordered
+    ]
+
+
+End = tuple[FlowSide, uuid.UUID] | uuid.UUID
+
+
+def _end_key(end: End) -> str:
+    return f"{end[0].value}.{end[1]}" if isinstance(end, tuple) else str(end)
+
+
+def _end_label(end: End, names: dict[uuid.UUID, QuotaSlice]) -> str:
+    if not isinstance(end, tuple):
+        one = names[end]
+        return _("Shared in %(name)s") % {"name": one.name} if one.is_folder else one.name
+    side, node = end
+    if side is FlowSide.UNASSIGNED:
+        return _("Unassigned quota of %(name)s") % {"name": names[node].name}
+    return _("Other tenants") if side is FlowSide.OTHERS else _("Over quota")
+
+
+def _end_color(flow: QuotaFlow, end: End, names: dict[uuid.UUID, QuotaSlice]) -> str:
+    if isinstance(end, tuple):
+        return {FlowSide.UNASSIGNED: "lent", FlowSide.OTHERS: "foreign", FlowSide.OVER_QUOTA: "unhealthy"}[
+            end[0]
+        ]
+    if names[end].is_folder:
+        return "held"
+    return "lent" if end == flow.source else "borrowed"
+
+
+def summary_of(slices: Sequence[QuotaSlice], column: TreeColumn, title: str) -> str:
+    """The picture in one sentence: sums of the topmost tenants."""
+    tops = [one for one in slices if one.parent_id is None]
+    facts = [
+        f"{one.name}: "
+        + _("%(nominal)s %(unit)s nominal, %(allocated)s allocated, %(borrowed)s borrowed, %(lent)s lent")
+        % {
+            "nominal": column.format(one.nominal),
+            "unit": column.unit_word,
+            "allocated": column.format(one.allocated + one.borrowed),
+            "borrowed": column.format(one.borrowed),
+            "lent": column.format(one.lent),
+        }
+        for one in tops[:5]
+    ]
+    return f"{title} · {'; '.join(facts)}" if facts else formats.MISSING

@@ -1,0 +1,83 @@
+"""Pictures of the quota of a pool: sunburst, treemap, and flows between lenders and borrowers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from frontend.charts import flow_chart, sunburst, treemap
+from frontend.components import view_models
+from frontend.pages.quotas.picture_parts import (
+    ALLOCATED,
+    NOMINAL,
+    flow_rows,
+    part_words,
+    picture_flows,
+    picture_sectors,
+    summary_of,
+    table_rows,
+)
+from frontend.pages.quotas.tree import find_pool, frame_of
+from frontend.pages.quotas.tree_lines import TreeLayout, layout_of
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from quotas.selectors.quota_flows import QuotaPicture
+from quotas.selectors.quota_tree import QuotaTreeView, tree_flavors
+
+
+@require_GET
+@login_required
+def show_pictures(request: HttpRequest) -> HttpResponse:
+    """The quota of the pool that `?pool=` names; `?measure=allocated` draws what is allocated."""
+    who = get_viewer(request)
+    flavors = tree_flavors(who)
+    set_frame(request, label=_("Quotas"), trail=_("Charts"))
+    if not flavors:
+        return render(request, "frontend/quotas/pictures.html", {"pools": []})
+    flavor = find_pool(flavors, request.GET.get("pool", ""))
+    layout = layout_of(flavor, request.GET.get("resource", ""))
+    measure = ALLOCATED if request.GET.get("measure") == ALLOCATED else NOMINAL
+    picture = QuotaPicture(QuotaTreeView(who, flavor, [layout.focus.resource]), layout.focus.resource)
+    page = {
+        **frame_of(flavors, layout, request.GET.get("pool", "")),
+        **_charts(picture, layout, measure),
+        "measures": [
+            view_models.Chip(label=_("Nominal quota")),
+            view_models.Chip(label=_("Allocated"), value=ALLOCATED),
+        ],
+        "unlimited": [one.name for one in picture.slices if one.nominal is None],
+        "measure": measure,
+    }
+    return render(request, "frontend/quotas/pictures.html", page)
+
+
+def _charts(picture: QuotaPicture, layout: TreeLayout, measure: str) -> dict[str, Any]:
+    column, words = layout.focus, part_words()
+    sectors = picture_sectors(picture.slices, measure, column)
+    title = _("Quota of %(pool)s") % {"pool": layout.flavor.name}
+    summary = summary_of(picture.slices, column, title)
+    head = [_("Tenant"), _("Nominal quota"), *(words[name] for name in ("allocated", "borrowed", "lent"))]
+    table = ([*head, words["free"]], table_rows(picture.slices, column))
+    found: dict[str, Any] = {}
+    if sectors:
+        unit = column.unit_word
+        found["sunburst"] = sunburst("quota-sunburst", sectors, unit=unit, summary=summary, table=table)
+        found["treemap"] = treemap("quota-treemap", sectors, unit=unit, summary=summary, table=table)
+    if picture.flows:
+        ends, flows = picture_flows(picture.slices, picture.flows, column)
+        rows = flow_rows(picture.slices, picture.flows, column)
+        said = _("Flows between lenders and borrowers: %(first)s") % {
+            "first": "; ".join(f"{name} {amount}" for name, amount in rows[:5])
+        }
+        found["flows"] = flow_chart(
+            "quota-flows",
+            ends,
+            flows,
+            unit=column.unit_word,
+            summary=said,
+            table=([_("Flow"), column.unit_word], rows),
+        )
+    return found

@@ -1,0 +1,143 @@
+"""The quota of a pool as pictures show it: how each tenant's nominal is taken, and who lends to whom."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from foundation.core.quantities import Resource
+from quotas.selectors.quota_tree import QuotaTreeView
+from tenants.models import Tenant, TenantKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaSlice:
+    """A tenant in a picture, in the resource's unit.
+
+    `nominal` = `allocated` + `lent` + `free` for a workspace; `allocated` is the part of its nominal that it
+    reserves itself, `borrowed` comes on top. `own_nominal` is what a folder did not distribute, `own_in_use`
+    the part of it that somebody reserves. A nominal of None is unlimited and cannot be drawn.
+    """
+
+    node_id: uuid.UUID
+    parent_id: uuid.UUID | None
+    name: str
+    is_folder: bool
+    nominal: int | None
+    own_nominal: int | None
+    own_in_use: int
+    allocated: int
+    borrowed: int
+    lent: int
+
+    @property
+    def free(self) -> int:
+        """The part of the nominal that nobody reserves; 0 where it is unlimited."""
+        return 0 if self.nominal is None else max(0, self.nominal - self.allocated - self.lent)
+
+
+class FlowSide(StrEnum):
+    """The end of a flow that is no tenant: quota of a folder itself, other tenants, or beyond all quota."""
+
+    UNASSIGNED = "unassigned"
+    OTHERS = "others"
+    OVER_QUOTA = "over-quota"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaFlow:
+    """An amount that goes from one end to another: `source` and `target` are nodes, or a side at a node.
+
+    Quota is lent into what a folder shares and borrowed out of it; what one tenant lends to another in
+    particular is not recorded, because it is not decided. `is_lent` tells the way in.
+    """
+
+    source: tuple[FlowSide, uuid.UUID] | uuid.UUID
+    target: tuple[FlowSide, uuid.UUID] | uuid.UUID
+    amount: int
+    is_lent: bool = False
+
+
+class QuotaPicture:
+    """The tenants in a viewer's sight and the flows between them, without queues."""
+
+    def __init__(self, view: QuotaTreeView, resource: Resource) -> None:
+        self._view = view
+        self._resource = resource
+        self._sums = view.sums.by_resource[resource]
+        self._lent = view.sums.compute_lent(resource)
+        self._borrowed = view.sums.compute_borrowed(resource)
+        self._tenants = {
+            place.node_id: place.tenant_id
+            for place in view.sums.places
+            if not place.is_queue and place.tenant_id in view.seen
+        }
+        names = Tenant.unscoped.filter(pk__in=set(self._tenants.values())).order_by()
+        self._names = {pk: (name, kind) for pk, name, kind in names.values_list("pk", "name", "kind")}
+        self.slices: Sequence[QuotaSlice] = [self._slice(node) for node in self._in_order()]
+        self.flows: Sequence[QuotaFlow] = list(self._find_flows())
+
+    def _in_order(self) -> Iterator[uuid.UUID]:
+        """The nodes, each after its parent, siblings by name."""
+        ask = self._sorted(None)
+        while ask:
+            node = ask.pop()
+            yield node
+            ask += self._sorted(node)
+
+    def _sorted(self, node: uuid.UUID | None) -> list[uuid.UUID]:
+        found = [child for child in self._view.children.get(node, ()) if child in self._tenants]
+        return sorted(found, key=lambda pk: (self._names[self._tenants[pk]][0], str(pk)), reverse=True)
+
+    def _slice(self, node: uuid.UUID) -> QuotaSlice:
+        position = self._view.sums.order.positions[node]
+        nominal, reserved = self._sums.nominals[position], self._sums.reserved[position]
+        name, kind = self._names[self._tenants[node]]
+        return QuotaSlice(
+            node_id=node,
+            parent_id=self._view.parent_of(node),
+            name=name,
+            is_folder=kind == TenantKind.FOLDER,
+            nominal=nominal,
+            own_nominal=self._sums.own_nominals[position],
+            own_in_use=self._own_in_use(position),
+            allocated=reserved if nominal is None else min(reserved, nominal),
+            borrowed=self._borrowed[position],
+            lent=self._lent[position],
+        )
+
+    def _demand(self, position: int) -> int:
+        """Compute what is taken of a folder's shared quota: by its children beyond theirs, and by others."""
+        inside = sum(self._borrowed[child] for child in self._view.sums.order.children[position])
+        return max(0, inside - self._borrowed[position] + self._lent[position])
+
+    def _own_in_use(self, position: int) -> int:
+        own = self._sums.own_nominals[position]
+        demand = self._demand(position)
+        return demand if own is None else min(own, demand)
+
+    def _find_flows(self) -> Iterator[QuotaFlow]:
+        positions = self._view.sums.order.positions
+        for one in self.slices:
+            node, position = one.node_id, positions[one.node_id]
+            if one.parent_id is None:
+                side = FlowSide.OTHERS if self._view.sums.order.parents[position] is not None else None
+                yield from self._between(one, (side or FlowSide.OVER_QUOTA, node))
+            else:
+                yield from self._between(one, one.parent_id)
+            if not one.is_folder:
+                continue
+            if one.own_in_use:
+                yield QuotaFlow((FlowSide.UNASSIGNED, node), node, one.own_in_use, is_lent=True)
+            lent = sum(self._lent[child] for child in self._view.sums.order.children[position])
+            short = self._demand(position) - one.own_in_use - lent
+            if short > 0:
+                yield QuotaFlow((FlowSide.OVER_QUOTA, node), node, short)
+
+    def _between(self, one: QuotaSlice, above: tuple[FlowSide, uuid.UUID] | uuid.UUID) -> Iterator[QuotaFlow]:
+        if one.lent:
+            yield QuotaFlow(one.node_id, above, one.lent, is_lent=True)
+        if one.borrowed:
+            yield QuotaFlow(above, one.node_id, one.borrowed)
