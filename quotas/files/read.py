@@ -6,6 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from django.utils.translation import gettext as _
 
@@ -13,6 +14,9 @@ from quotas.files.rows import COLUMNS, ROWS_MAX, FileFormat, FileProblems, FileR
 from quotas.files.yaml_rows import FILE_BOUNDS, yaml_rows
 
 __all__ = ["FILE_BOUNDS", "read_rows"]
+
+_BYTE_ORDER_MARK: Final = "\ufeff"
+_DELIMITERS: Final = ",;\t"
 
 
 def read_rows(text: str, kind: FileFormat, name: str) -> list[Row]:
@@ -38,7 +42,11 @@ def read_rows(text: str, kind: FileFormat, name: str) -> list[Row]:
 
 
 def _csv_rows(text: str, problems: FileProblems) -> Iterator[FileRow]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    text = text.removeprefix(_BYTE_ORDER_MARK)
+    # Spreadsheets of many languages write semicolons, or tabs; names and amounts contain neither.
+    head = text.partition("\n")[0]
+    delimiter = max(_DELIMITERS, key=head.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = [column.strip() for column in next(reader, [])]
         # Each name once: a line of 256 KiB may have a hundred thousand columns of one name.

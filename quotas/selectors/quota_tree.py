@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -24,9 +24,9 @@ from quotas.selectors.sight import quota_tenants
 from quotas.tree.limits import Amount, add_amounts
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-from tenants.models import Tenant, TenantKind
+from tenants.models import TenantKind
 
-ROWS_FIRST: Final = 100
+ROWS_FIRST: Final = 60
 """So many rows are shown at first: levels are opened from the top down as long as they fit."""
 CHILDREN_MAX: Final = 50
 """So many children of a node are shown at a time."""
@@ -118,6 +118,20 @@ def tree_flavors(viewer: Actor) -> list[Flavor]:
     return list_flavors(set(nodes.order_by().values_list("cell_id", flat=True).distinct()))
 
 
+class _Everything:
+    """Contains whatever one asks for."""
+
+    def __contains__(self, _item: object) -> bool:
+        return True
+
+
+def _tenants_of(viewer: Actor, point: Permission) -> Container[uuid.UUID]:
+    """The tenants on which a viewer has a point; none is read for who has it on all."""
+    if permissions.has_permission(viewer, point):
+        return _Everything()
+    return set(permissions.tenants_with(viewer, point).order_by().values_list("pk", flat=True))
+
+
 @row_scope.whole()
 def _closed_nodes(cell_id: uuid.UUID) -> set[uuid.UUID]:
     """The nodes of deleted queues: what they reserve counts, and they are not shown."""
@@ -133,7 +147,7 @@ class QuotaTreeView:
         self._viewer = viewer
         self._cell_id = flavor.cluster.cell_id
         self.sums = QuotaSums(self._cell_id, flavor.pk, resources)
-        self.seen = set(quota_tenants(viewer).order_by().values_list("pk", flat=True))
+        self.seen = _tenants_of(viewer, Permission.QUOTA_VIEW)
         self._places = {place.node_id: place for place in self.sums.places if place.tenant_id in self.seen}
         self.children: defaultdict[uuid.UUID | None, list[uuid.UUID]] = defaultdict(list)
         closed = _closed_nodes(self._cell_id)
@@ -314,6 +328,5 @@ class QuotaTreeView:
         return above is not None and above.tenant_id in self._dividable
 
     @cached_property
-    def _dividable(self) -> set[uuid.UUID]:
-        tenants: QuerySet[Tenant] = permissions.tenants_with(self._viewer, Permission.QUOTA_EDIT)
-        return set(tenants.order_by().values_list("pk", flat=True))
+    def _dividable(self) -> Container[uuid.UUID]:
+        return _tenants_of(self._viewer, Permission.QUOTA_EDIT)

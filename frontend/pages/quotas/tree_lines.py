@@ -127,6 +127,7 @@ class TreeLine:
     over: str
     own: str
     follows: str
+    says: dict[str, str]
 
 
 def _shares_of_one(size: PoolSize) -> dict[Resource, int]:
@@ -190,8 +191,18 @@ def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str]) -> TreeL
         free=column.format(amounts.free),
         over=_over(amounts.nominal, layout.exists),
         own=json.dumps({c.key: _own(row.amounts[c.resource]) for c in layout.columns}),
+        says=_labels(row.name),
         follows=" ".join(c.key for c in layout.columns if c.resource in row.followed),
     )
+
+
+def _labels(name: str) -> dict[str, str]:
+    """The labels of what a row offers, for screen readers."""
+    return {
+        "children": _("Children of %(name)s") % {"name": name},
+        "move": _("Move quota of %(name)s") % {"name": name},
+        "limits": _("All limits of %(name)s") % {"name": name},
+    }
 
 
 def _own(amounts: ResourceQuota) -> int | None:
@@ -216,7 +227,7 @@ def _cell(column: TreeColumn, row: QuotaTreeRow) -> TreeCell:
         exact=column.exact(amounts.nominal),
         raw="" if amounts.nominal is None else str(amounts.nominal),
         unit=column.unit,
-        reserved=column.format(amounts.reserved),
+        reserved=_("%(amount)s allocated") % {"amount": column.format(amounts.reserved)},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import uuid
 from collections.abc import Iterable
 from typing import Any
@@ -14,9 +15,10 @@ from django.test.utils import CaptureQueriesContext
 from clusters.models import Flavor
 from foundation.core import clock
 from foundation.core.actor import Actor
-from foundation.core.errors import NotFound
+from foundation.core.errors import Invalid, NotFound
 from foundation.core.quantities import Resource
-from quotas.models import LedgerEntry, Quota, QuotaNode
+from quotas.files import FileFormat
+from quotas.models import LedgerEntry, Quota, QuotaNode, QuotaRevision
 from quotas.selectors.quota_table import QuotaTable
 from quotas.selectors.quota_tree import (
     CHILDREN_MAX,
@@ -27,6 +29,7 @@ from quotas.selectors.quota_tree import (
     TreeRows,
     tree_flavors,
 )
+from quotas.services.quota_files.quota_file import QuotaFile, quota_file_apply, quota_file_export
 from tenants.models import Role, Tenant, TenantKind
 from tests.builders import clusters, quotas, tenancy
 
@@ -206,6 +209,68 @@ def test_a_deleted_queue_counts_and_is_not_shown() -> None:
     row = rows[quotas.quota_node(cell, workspace).pk]
     assert queue.node_id not in rows
     assert (row.children, row.amounts[CORES].reserved) == (0, 300)
+
+
+Limits = dict[tuple[uuid.UUID, uuid.UUID, str], tuple[int | None, int | None, int | None]]
+
+
+def read_limits() -> Limits:
+    """All limits that say something, each nominal with those below: that is what files tell.
+
+    A node that is unlimited because a child is may be unlimited itself after an import.
+    """
+    rows = {(row.node_id, row.flavor_id, row.resource): row for row in Quota.unscoped.all()}
+    found: Limits = {}
+    for flavor in Flavor.unscoped.all():
+        for resource in ALL:
+            oracle = Oracle(flavor, resource)
+            for pk in QuotaNode.unscoped.values_list("pk", flat=True):
+                row = rows.get((pk, flavor.pk, resource.value))
+                limits = (row.borrowing_limit, row.lending_limit) if row else (None, None)
+                found[pk, flavor.pk, resource.value] = (oracle.nominal(pk), *limits)
+    return {key: limits for key, limits in found.items() if limits != (0, None, None)}
+
+
+def spoil(text: str, kind: FileFormat) -> str:
+    """The same file with the amount of its last line made unreadable."""
+    if kind is FileFormat.CSV:
+        head, _line, last = text.rstrip("\n").rpartition("\n")
+        cells = last.split(",")
+        return "\n".join([head, ",".join([*cells[:5], "lots", *cells[6:]])])
+    head, _word, tail = text.rpartition("nominal: ")
+    return f"{head}nominal: lots{tail[tail.index(',') if ',' in tail else tail.index('}') :]}"
+
+
+@pytest.mark.parametrize("kind", list(FileFormat))
+@pytest.mark.parametrize("seed", range(600, 608))
+def test_a_tree_is_the_same_after_export_and_import(seed: int, kind: FileFormat) -> None:
+    RandomWorld(seed)
+    admin = tenancy.platform_admin()
+    LedgerEntry.unscoped.all().delete()
+    before = read_limits()
+    text = quota_file_export(viewer=admin, kind=kind)
+    name = f"quotas.{kind.value}"
+    with pytest.raises(Invalid) as refused:
+        quota_file_apply(acting_user=admin, file=QuotaFile(spoil(text, kind), kind, name))
+    assert re.match(rf"{name}:[0-9]+ nominal", refused.value.errors[0].field)
+    assert (read_limits(), QuotaRevision.unscoped.count()) == (before, 0)
+
+    Quota.unscoped.all().delete()
+    quota_file_apply(acting_user=admin, file=QuotaFile(text, kind, name), on_top=True)
+    assert read_limits() == before
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_a_spreadsheet_of_another_language_is_read(delimiter: str) -> None:
+    RandomWorld(611)
+    admin = tenancy.platform_admin()
+    LedgerEntry.unscoped.all().delete()
+    before = read_limits()
+    text = quota_file_export(viewer=admin, kind=FileFormat.CSV)
+    text = "\ufeff" + text.replace(",", delimiter).replace("\n", "\r\n")
+    Quota.unscoped.all().delete()
+    quota_file_apply(acting_user=admin, file=QuotaFile(text, FileFormat.CSV, "quotas.csv"), on_top=True)
+    assert read_limits() == before
 
 
 class LargeCell:
