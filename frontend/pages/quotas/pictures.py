@@ -69,7 +69,7 @@ def _charts(picture: QuotaPicture, layout: TreeLayout, measure: str) -> dict[str
     if picture.flows:
         ends, flows = picture_flows(picture.slices, picture.flows, column)
         rows = flow_rows(picture.slices, picture.flows, column)
-        said = _("Flows between lenders and borrowers: %(first)s") % {
+        said = _("Lent and borrowed quota: %(first)s") % {
             "first": "; ".join(f"{name} {amount}" for name, amount in rows[:5])
         }
         found["flows"] = flow_chart(
