@@ -5,13 +5,13 @@ figure serves both themes and every time zone.
 """
 
 from frontend.charts.figures import time_series
-from frontend.charts.hierarchy import Flow, Sector, flow_chart, sunburst, treemap
+from frontend.charts.hierarchy import FlowBand, Sector, flow_chart, sunburst, treemap
 from frontend.charts.model import Chart, ChartLine, Gap
 
 __all__ = [
     "Chart",
     "ChartLine",
-    "Flow",
+    "FlowBand",
     "Gap",
     "Sector",
     "flow_chart",

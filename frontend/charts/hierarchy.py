@@ -33,7 +33,7 @@ class Sector:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flow:
+class FlowBand:
     """An amount from one end to another; ends are named by their keys. `color` is a token."""
 
     source: str
@@ -66,7 +66,7 @@ def treemap(key: str, sectors: Sequence[Sector], *, unit: str, summary: str, tab
 def flow_chart(
     key: str,
     ends: Sequence[tuple[str, str, str]],
-    flows: Sequence[Flow],
+    flows: Sequence[FlowBand],
     *,
     unit: str,
     summary: str,

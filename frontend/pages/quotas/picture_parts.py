@@ -10,7 +10,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from frontend.charts import Flow, Sector
+from frontend.charts import FlowBand, Sector
 from frontend.pages.quotas.tree_lines import TreeColumn
 from frontend.texts import formats
 from quotas.selectors.quota_flows import FlowSide, QuotaFlow, QuotaSlice
@@ -140,7 +140,7 @@ def table_rows(slices: Sequence[QuotaSlice], column: TreeColumn) -> list[list[st
 
 def picture_flows(
     slices: Sequence[QuotaSlice], flows: Sequence[QuotaFlow], column: TreeColumn
-) -> tuple[list[tuple[str, str, str]], list[Flow]]:
+) -> tuple[list[tuple[str, str, str]], list[FlowBand]]:
     """The ends and the flows between them; the smallest flows are left out where there are too many ends."""
     names = {one.node_id: one for one in slices}
     shown = sorted(flows, key=lambda flow: flow.amount, reverse=True)[:ENDS_MAX]
@@ -152,7 +152,7 @@ def picture_flows(
             ends.setdefault(key, (key, _end_label(end, names), _end_color(flow, end, names)))
         color = "lent-area" if flow.is_lent else "borrowed-area"
         found.append(
-            Flow(
+            FlowBand(
                 source=_end_key(flow.source),
                 target=_end_key(flow.target),
                 value=flow.amount / column.unit,
