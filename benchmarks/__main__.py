@@ -17,6 +17,7 @@ from benchmarks import (
     packing_quality,
     pipeline,
     replay,
+    start_prediction,
     telemetry,
     usage,
 )
@@ -34,6 +35,7 @@ BENCHMARKS: Final[dict[str, Callable[[Sequence[str]], int]]] = {
     "packing-quality": packing_quality.main,
     "pipeline": pipeline.main,
     "replay": partial(run_command, "replay", replay.run),
+    "start-prediction": start_prediction.main,
     "telemetry": partial(run_command, "telemetry", telemetry.run),
     "usage": partial(run_command, "usage", usage.run),
 }

@@ -1,8 +1,9 @@
 """Ranges learn from their outcomes: conformal widening (Romano, Patterson and Candès, 2019), queue by queue.
 
-A score is the logarithm of the factor by which a bound, as a time from the prediction, would have had to be
-moved for the start to lie within the range; below zero the range could have been narrower. Ranges are widened
-by the quantile of the latest scores that a range of their level has to reach.
+A score of a bound is the logarithm of the factor by which the bound, as a time from the prediction, would
+have had to be moved outwards for the start to lie on its inner side; below zero it could have been moved
+inwards. Each bound is moved outwards by the quantile of the latest scores that its level asks for, never
+inwards: many jobs of one queue often wait for the same thing, and one easy time says little about the next.
 """
 
 from __future__ import annotations
@@ -12,29 +13,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduling.prediction.forecast import StartRange
+from scheduling.prediction.forecast import LEVELS, StartRange
 
-WIDE, LIKELY = 0.9, 0.5
-"""The two ranges of a prediction: the share of jobs that start within each."""
 FLOOR_S: Final = 60.0
-"""A range is never judged by less than a minute."""
+"""A bound is never judged by less than a minute."""
 FEWEST_SCORES, MOST_SCORES = 20, 200
-_NARROWEST, _WIDEST = 0.0, 2.5
+_WIDEST: Final = 2.5
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The scores of one prediction, for the 90 % range and for the 50 % range."""
+    """The scores of one prediction: of its bounds without the median, the earliest first."""
 
-    wide: float
-    likely: float
+    bounds: tuple[float, float, float, float]
+
+    @property
+    def is_miss(self) -> bool:
+        """True if the start was outside of the 90 % range."""
+        return self.bounds[0] > 0 or self.bounds[-1] > 0
 
 
 def score_range(found: StartRange, seconds: float) -> Scores:
     """Return the scores of a range as it was simulated, for a start after so many seconds."""
     low, likely_low, _, likely_high, high = found.seconds
-    horizon = found.horizon_s
-    return Scores(_score(low, high, seconds, horizon), _score(likely_low, likely_high, seconds, horizon))
+    at = math.log(seconds + FLOOR_S)
+
+    def below(bound: float | None) -> float:
+        return math.log((found.horizon_s if bound is None else bound) + FLOOR_S) - at
+
+    def above(bound: float | None) -> float:
+        return -math.inf if bound is None else at - math.log(bound + FLOOR_S)
+
+    return Scores((below(low), below(likely_low), above(likely_high), above(high)))
 
 
 def score_open(found: StartRange, seconds: float) -> Scores | None:
@@ -46,38 +56,30 @@ def score_open(found: StartRange, seconds: float) -> Scores | None:
 
 
 def recalibrate(found: StartRange, scores: Sequence[Scores]) -> StartRange:
-    """Return the range scaled by the latest scores, oldest first; too few of them change nothing."""
+    """Return the range widened by the latest scores, oldest first; too few of them change nothing."""
     latest = scores[-MOST_SCORES:]
     if len(latest) < FEWEST_SCORES:
         return found
-    wide = _quantile([score.wide for score in latest], WIDE)
-    likely = _quantile([score.likely for score in latest], LIKELY)
     low, likely_low, median, likely_high, high = found.seconds
-    outer = _shift(low, -wide), _shift(high, wide)
-    inner = _shift(likely_low, -likely), _shift(likely_high, likely)
+    shares = 1.0 - LEVELS[0], 1.0 - LEVELS[1], LEVELS[3], LEVELS[4]
+    by = [_quantile([score.bounds[place] for score in latest], share) for place, share in enumerate(shares)]
+    first, last = _shift(low, -by[0]), _shift(high, by[3])
     return StartRange(
         (
-            outer[0],
-            _later(outer[0], inner[0]),
+            first,
+            _later(first, _shift(likely_low, -by[1])),
             median,
-            _earlier(outer[1], inner[1]),
-            outer[1],
+            _earlier(last, _shift(likely_high, by[2])),
+            last,
         ),
         found.horizon_s,
     )
 
 
-def _score(low: float | None, high: float | None, seconds: float, horizon_s: float) -> float:
-    at = math.log(seconds + FLOOR_S)
-    below = math.log((horizon_s if low is None else low) + FLOOR_S) - at
-    above = -math.inf if high is None else at - math.log(high + FLOOR_S)
-    return min(max(below, above), _WIDEST)
-
-
-def _quantile(scores: Sequence[float], level: float) -> float:
+def _quantile(scores: Sequence[float], share: float) -> float:
     ranked = sorted(scores)
-    place = min(math.ceil(level * (len(ranked) + 1)), len(ranked)) - 1
-    return min(max(ranked[place], _NARROWEST), _WIDEST)
+    place = min(math.ceil(share * (len(ranked) + 1)), len(ranked)) - 1
+    return min(max(ranked[place], 0.0), _WIDEST)
 
 
 def _shift(seconds: float | None, by: float) -> float | None:

@@ -88,6 +88,8 @@ class Replay:
     policy: PoolPolicy
     observers: Sequence[Observer] = ()
     records: dict[str, Record] = field(default_factory=dict)
+    # Called at the beginning of each instant with its time and with the cell as it was until then.
+    before_instant: Callable[[int, Snapshot], None] = lambda now, snapshot: None
     _held: dict[str, dict[str, Allocation]] = field(default_factory=dict)
     _finishes: list[tuple[int, str, int]] = field(default_factory=list)
     _waiting: Counter[str] = field(default_factory=Counter)
@@ -106,6 +108,7 @@ class Replay:
         arrived = done = 0
         while arrived < len(arrivals) or self._finishes:
             now = self._next_instant(arrivals[arrived] if arrived < len(arrivals) else None)
+            self.before_instant(now, self._snapshot)
             changes: list[Change] = []
             done += self._finish_due(now, changes)
             while arrived < len(arrivals) and arrivals[arrived].submit_s == now:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.prediction.calibration import FEWEST_SCORES, Scores, recalibrate, score_open, score_range
+from scheduling.prediction.calibration import FEWEST_SCORES, recalibrate, score_open, score_range
 from scheduling.prediction.forecast import StartRange
 
 RANGE = StartRange((100.0, 200.0, 300.0, 400.0, 500.0), 86_400.0)
@@ -22,8 +22,8 @@ def test_a_range_that_is_too_narrow_is_widened_to_its_level() -> None:
 
     predicted = recalibrate(RANGE, scores)
 
-    held = sum(predicted.holds(0.05, 0.95, wait) for wait in waits[200:]) / 400
-    likely = sum(predicted.holds(0.25, 0.75, wait) for wait in waits[200:]) / 400
+    held = sum(predicted.holds(wait) for wait in waits[200:]) / 400
+    likely = sum(predicted.holds_likely(wait) for wait in waits[200:]) / 400
     assert 0.85 < held < 0.95
     assert 0.43 < likely < 0.6
 
@@ -48,12 +48,12 @@ def test_a_job_that_still_waits_counts_once_it_is_beyond_its_range(seconds: floa
     score = score_open(RANGE, seconds)
 
     assert (score is not None) == counts
-    assert score is None or score.wide > 0
+    assert score is None or score.is_miss
 
 
 def test_what_lies_beyond_the_horizon_is_judged_by_the_horizon() -> None:
     never = StartRange((None,) * 5, 86_400.0)
 
-    assert score_range(never, 90_000.0).wide <= 0.0
-    assert score_range(never, 60.0) == Scores(2.5, 2.5)
+    assert not score_range(never, 90_000.0).is_miss
+    assert score_range(never, 60.0).is_miss
     assert score_open(never, 1e9) is None

@@ -113,10 +113,10 @@ def test_a_start_beyond_the_horizon_is_said_to_be_that() -> None:
     first = found.ranges[names[0]]
     assert first.at(0.25) == pytest.approx(SHORT, rel=0.04) and first.at(0.75) is None
     assert found.ranges[names[1]].seconds == (None,) * 5
-    assert first.holds(0.05, 0.95, 5_000.0) and not first.holds(0.05, 0.95, 10.0)
+    assert first.holds(5_000.0) and not first.holds(10.0)
     # Nothing was said to be earlier than the horizon, so an early start is a miss, and a late one is none.
-    assert not found.ranges[names[1]].holds(0.05, 0.95, 10.0)
-    assert found.ranges[names[1]].holds(0.05, 0.95, 1_501.0)
+    assert not found.ranges[names[1]].holds(10.0)
+    assert found.ranges[names[1]].holds(1_501.0)
 
 
 def test_too_little_time_gives_no_range() -> None:
