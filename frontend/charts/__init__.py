@@ -4,6 +4,7 @@ A figure names colours by their CSS tokens and times in UTC; the browser resolve
 figure serves both themes and every time zone.
 """
 
+from frontend.charts.bars import count_bars
 from frontend.charts.figures import time_series
 from frontend.charts.hierarchy import FlowBand, Sector, flow_chart, sunburst, treemap
 from frontend.charts.model import Chart, ChartLine, Gap
@@ -14,6 +15,7 @@ __all__ = [
     "FlowBand",
     "Gap",
     "Sector",
+    "count_bars",
     "flow_chart",
     "sunburst",
     "time_series",

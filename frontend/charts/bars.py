@@ -23,6 +23,43 @@ class Bars:
     color: str
 
 
+def count_bars(
+    key: str, names: Sequence[str], counts: Sequence[int], colors: Sequence[str], *, unit: str, title: str
+) -> Chart:
+    """Draw one bar per name, as tall as its count. The table has the same numbers."""
+    figure = go.Figure(
+        data=[
+            {
+                "type": "bar",
+                "name": title,
+                "x": list(names),
+                "y": list(counts),
+                "marker": {"color": [css_variable(color) for color in colors], "line": {"width": 0}},
+                "hovertemplate": f"%{{y:,}} {unit}<extra></extra>",
+            }
+        ],
+        layout={
+            "template": THEME,
+            "bargap": 0.12,
+            "hovermode": "closest",
+            "xaxis": {"type": "category", "fixedrange": True},
+            "yaxis": value_axis("", None) | {"rangemode": "tozero"},
+            "showlegend": False,
+            "uirevision": key,
+            "meta": {
+                "unit": unit,
+                "gaps": [],
+                "table": {
+                    "head": [title, unit],
+                    "rows": [[name, f"{count:,}"] for name, count in zip(names, counts, strict=True)],
+                },
+            },
+        },
+    )
+    facts = [f"{name} {count:,}" for name, count in zip(names, counts, strict=True) if count]
+    return Chart(key=key, figure=figure.to_plotly_json(), summary=f"{title}: " + _(", ").join(facts))
+
+
 def daily_bars(
     key: str, days: Sequence[date], parts: Sequence[Bars], *, unit: str, title: str, digits: int = 2
 ) -> Chart:

@@ -19,6 +19,7 @@ from clusters.selectors.grid import GridNode, Stranded, count_stranded, node_gri
 from foundation.core import clock
 from frontend.pages.operations import gpu_tiles, labels, tenants_table
 from frontend.pages.operations.cluster_scope import ClusterScope
+from frontend.pages.operations.use_histogram import use_histogram
 from frontend.shell import navigation
 from frontend.texts import formats, reasons
 from quotas.selectors.usage import tenant_usage
@@ -88,6 +89,7 @@ def overview_context(who: User, scope: ClusterScope) -> dict[str, Any]:
             _waiting_tile(waiting, clock.now()),
             _gang_tile(flavors),
         ],
+        "histogram": use_histogram(nodes, now),
         "flavors": flavors,
         "foreign": any(row.foreign for row in flavors),
         "others": describe_foreign_holdings(foreign_holdings(viewer=who, cluster_id=cluster_id)),

@@ -24,7 +24,9 @@
     CONFIG.locale = "zh-Hans";
   }
 
-  const others = (chart) => [...charts.values()].filter((c) => c !== chart && c.drawn && c.element.isConnected);
+  const onTime = (chart) => chart.plot.layout?.xaxis?.type === "date";
+  const others = (chart) =>
+    [...charts.values()].filter((c) => c !== chart && c.drawn && c.element.isConnected && onTime(c));
 
   async function draw(chart) {
     const figure = window.allotment.resolveFigure(chart.raw);
@@ -34,7 +36,7 @@
     if (!chart.drawn) {
       chart.drawn = true;
       chart.element.dataset.drawn = "";
-      link(chart);
+      if (onTime(chart)) link(chart);
     }
     note(chart);
     const table = chart.element.querySelector(".chart-table");

@@ -13,12 +13,15 @@ from django.test.utils import CaptureQueriesContext
 
 from clusters.models import Device, ForeignPod, Node
 from clusters.selectors.capacity import capacity_now
+from clusters.selectors.grid import node_grid
 from foundation.core import clock
 from foundation.core.quantities import Resource
+from frontend.pages.operations.use_histogram import use_histogram
 from quotas.models import LedgerEntry
 from scheduling.models import Allocation, JobState
 from scheduling.snapshots import empty_snapshot
 from telemetry.models import Channel, GapCause, Reading, Scope, TelemetryGap, Tick
+from telemetry.series import utilisation_now
 from telemetry.store.times import to_ms
 from tests.builders import clusters, jobs, quotas, tenancy
 from tests.builders.world import World, world
@@ -98,6 +101,22 @@ def test_the_overview_counts_and_names(there: World, operator: Client) -> None:
     assert "Team A" in html
     assert "2 / 8" in html
     assert 'href="/ops/nodes/node-1#gpu-0"' in html
+
+
+def test_the_distribution_counts_allocated_gpus_and_tells_idle_from_unmeasured(there: World) -> None:
+    Device.unscoped.update(cores_granted=0, memory_granted=0, holders=0)
+    assert use_histogram(node_grid(viewer=there.platform_admin), {}) is None
+    devices = list(Device.unscoped.order_by("pk"))
+    for device, used in zip(devices, (0, 0.5, 5, 10, 19.9, 95, 100), strict=False):
+        reading(device, used)
+    Device.unscoped.filter(pk__in=[device.pk for device in devices[:9]]).update(cores_granted=100, holders=1)
+    reading(devices[10], 50)  # nobody holds it
+    chart = use_histogram(node_grid(viewer=there.platform_admin), utilisation_now(there.platform_admin))
+    assert chart is not None
+    (bars,) = chart.figure["data"]
+    found = {name: count for name, count in zip(bars["x"], bars["y"], strict=True) if count}
+    assert found == {"Idle": 2, "1–10 %": 1, "10–20 %": 2, "90–100 %": 2, "No data": 2}
+    assert chart.figure["layout"]["meta"]["table"]["rows"][0] == ["Idle", "2"]
 
 
 def test_without_readings_nothing_is_said_about_use(operator: Client) -> None:
