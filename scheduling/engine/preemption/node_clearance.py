@@ -28,7 +28,7 @@ from scheduling.engine.state.fleet import Bools, Ints
 
 # The rows examined together for each missing slot, their minimum, and the maximum of a whole pass.
 ROWS_PER_SLOT, MIN_ROWS, MAX_ROWS = 2, 8, 256
-# The factor by which the number of estimated rows grows when those estimated are too few.
+# The factor by which the number of sorted rows grows when those sorted are too few.
 EXTENSION_FACTOR = 8
 # A number of core units that no card has.
 IMPOSSIBLE_CORES = 2**40
@@ -53,8 +53,8 @@ class FreeableCapacity:
 
     `eligible` `[charged jobs]` marks the candidates; `rows` are (lower bound of the difficulty of one more
     slot, row) for rows that could gain slots; `gained_slots` is an upper bound of the gain by row. The
-    easiest rows come first, and more are added on demand: the gain of a row takes longer to compute than its
-    difficulty.
+    easiest rows come first, and more are sorted on demand: most searches end because all rows together gain
+    too little.
     """
 
     def __init__(
@@ -63,39 +63,34 @@ class FreeableCapacity:
         self.eligible = legal
         self.rows: list[tuple[float, int]] = []
         self.gained_slots: dict[int, int] = {}
-        self._node_tasks, self._victims, self._slot_counter = node_tasks, victims, slot_counter
-        self._difficulty = _min_difficulty(victims, slot_counter)
-        self._estimated, self._missing_slots = 0, slot_counter.needed - slot_counter.total
+        self._victims, self._slot_counter, self._sorted = victims, slot_counter, 0
+        needed, rows = slot_counter.needed, victims.rows
+        most = np.minimum(_max_slots(node_tasks, victims, slot_counter), needed)
+        gain = most - np.minimum(slot_counter.initial_counts[rows], needed)
+        self._gain: Ints = np.maximum(gain, 0)
+        self.is_infeasible = slot_counter.total + int(self._gain.sum()) < needed
 
     def has_rows(self, count: int) -> bool:
-        """Return whether at least `count` rows could gain slots; that many are computed then."""
-        while len(self.rows) < count and self._estimate_more():
+        """Return whether at least `count` rows could gain slots; that many are sorted then."""
+        while len(self.rows) < count and self._sort_more():
             pass
         return len(self.rows) >= count
 
-    @property
-    def is_infeasible(self) -> bool:
-        """True if there were too few slots even with all eligible candidates evicted."""
-        while self._missing_slots > 0 and self._estimate_more():
-            pass
-        return self._missing_slots > 0
+    @cached_property
+    def _difficulty(self) -> Floats:
+        return _min_difficulty(self._victims, self._slot_counter)
 
-    def _estimate_more(self) -> bool:
-        """Compute the gain of some more rows; return False if all rows are computed."""
-        if self._estimated == len(self._difficulty):
+    def _sort_more(self) -> bool:
+        """Add the next easiest rows; return False if there are none."""
+        if self._sorted == len(self._difficulty):
             return False
-        picked = _lowest_positions(self._difficulty, EXTENSION_FACTOR * max(MIN_ROWS, self._estimated))[
-            self._estimated :
-        ]
-        self._estimated += len(picked)
-        victims, slot_counter = self._victims.select_rows(picked), self._slot_counter
-        most = np.minimum(_max_slots(self._node_tasks, victims, slot_counter), slot_counter.needed)
-        gain = most - np.minimum(slot_counter.initial_counts[victims.rows], slot_counter.needed)
-        some = np.flatnonzero(gain > 0)
-        rows: list[int] = victims.rows[some].tolist()
-        self.rows.extend(zip(self._difficulty[picked[some]].tolist(), rows, strict=True))
-        self.gained_slots.update(zip(rows, gain[some].tolist(), strict=True))
-        self._missing_slots -= int(gain[some].sum())
+        count = EXTENSION_FACTOR * max(MIN_ROWS, self._sorted)
+        picked = _lowest_positions(self._difficulty, count)[self._sorted :]
+        self._sorted += len(picked)
+        picked = picked[self._gain[picked] > 0]
+        rows: list[int] = self._victims.rows[picked].tolist()
+        self.rows.extend(zip(self._difficulty[picked].tolist(), rows, strict=True))
+        self.gained_slots.update(zip(rows, self._gain[picked].tolist(), strict=True))
         return True
 
 

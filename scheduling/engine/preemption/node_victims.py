@@ -55,7 +55,7 @@ class TaskGroups:
 class TaskSelection:
     """A selection of the tasks of groups; `groups` are the groups that have a selected task.
 
-    The tasks of one group are adjacent; groups ascend unless they were selected in another order.
+    The tasks of one group are adjacent, and groups ascend.
     """
 
     def __init__(self, groups: TaskGroups, at: Ints) -> None:
@@ -73,15 +73,6 @@ class TaskSelection:
     def sizes(self) -> Ints:
         """The number of selected tasks in each group. `[groups]`."""
         return np.diff(self._starts, append=len(self._positions))
-
-    def select_groups(self, picked: Ints) -> TaskSelection:
-        """Return the tasks of some groups alone, given by their positions in `groups`, in that order."""
-        sizes = self.sizes[picked]
-        ends = np.cumsum(sizes)
-        steps = np.arange(ends[-1] if len(ends) else 0)
-        return TaskSelection(
-            self._groups, self._positions[np.repeat(self._starts[picked] - ends + sizes, sizes) + steps]
-        )
 
     def sum_amounts(self, amounts: Ints) -> Ints:
         """Sum amounts of the selected tasks by group. `[groups]`."""
@@ -154,7 +145,7 @@ class NodeTasks:
 
 
 class NodeVictims:
-    """A selection of the tasks on some rows; the rows ascend unless they were selected in another order.
+    """A selection of the tasks on some rows; the rows ascend.
 
     Results by row are `[rows]`, results by card `[rows, cards]`.
     """
@@ -162,10 +153,6 @@ class NodeVictims:
     def __init__(self, node_tasks: NodeTasks, by_row: TaskSelection) -> None:
         self._node_tasks, self._by_row = node_tasks, by_row
         self.rows: Ints = node_tasks.rows[by_row.groups]
-
-    def select_rows(self, picked: Ints) -> NodeVictims:
-        """Return the tasks of some rows alone, given by their positions in `rows`, in that order."""
-        return NodeVictims(self._node_tasks, self._by_row.select_groups(picked))
 
     def sum_by_row(self, amounts: Ints) -> Ints:
         """Sum amounts of the tasks by row."""

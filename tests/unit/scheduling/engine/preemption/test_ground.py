@@ -93,18 +93,6 @@ def test_of_each_group_the_easiest_for_what_they_give_come_first(
     assert all_of(groups).sum_amounts(np.array([2, 4, 3, 1])).tolist() == [6, 4]
 
 
-def test_groups_are_picked_in_any_order() -> None:
-    group, amounts = np.array([5, 7, 7, 9, 9]), np.array([1, 2, 3, 4, 5])
-    groups = TaskGroups.from_unsorted(np.arange(5), group, np.zeros(5, np.int64), np.ones(5), amounts)
-    some = groups.select_tasks(np.array([True, True, True, False, True]))
-    assert (some.groups.tolist(), some.sizes.tolist()) == ([5, 7, 9], [1, 2, 1])
-    picked = some.select_groups(np.array([2, 1]))
-    assert (picked.groups.tolist(), picked.sizes.tolist()) == ([9, 7], [1, 2])
-    assert picked.sum_amounts(amounts[picked.tasks]).tolist() == [4, 5]
-    nobody = some.select_groups(np.zeros(0, np.int64))
-    assert nobody.groups.tolist() == nobody.sum_amounts(nobody.tasks).tolist() == []
-
-
 def test_a_lower_level_comes_before_less_cost() -> None:
     levels, costs, amounts = np.array([2, 1]), np.array([1.0, 9.0]), np.array([1, 1])
     groups = TaskGroups.from_unsorted(np.arange(2), np.zeros(2, np.int64), levels, costs, amounts)
@@ -306,15 +294,6 @@ def test_a_crowd_knows_the_rows_on_which_it_stands() -> None:
     # The second of these cards has 20 core units, and all of them are wanted.
     assert elastic.min_slice_difficulty(np.array([61, 20])).tolist() == [SPARED + 266]
     assert elastic.min_slice_difficulty(np.array([61, 21])).tolist() == [np.inf]
-
-
-def test_a_crowd_is_picked_row_by_row() -> None:
-    found, _ = ground()
-    here = found.get_node_tasks(np.array([True, True]))
-    turned = here.select_victims(np.ones(len(here.owners), np.bool_)).select_rows(np.array([1, 0]))
-    assert turned.rows.tolist() == [1, 0]
-    assert turned.sum_by_row(here.cores).tolist() == [100 + 80, 140 + 100 + 100]
-    assert turned.sum_cores_by_card().tolist() == [[100, 60, 20, 0], [100, 40, 100, 100]]
 
 
 def test_how_hard_cards_and_parts_of_a_row_are_to_have() -> None:
