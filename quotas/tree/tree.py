@@ -323,15 +323,27 @@ class QuotaTree(Generic[K]):
             self._owed.append((node_id, amounts, count))
 
     def settle(self) -> None:
-        """Count what was booked, as whoever looks does first.
+        """Count what was booked, all of a leaf together, as whoever looks does first.
 
         Raises:
             NotALeafError, OverdrawnError: as `add_usages` and `remove_usages`.
         """
         owed, self._owed = self._owed, []
+        changes: dict[str, dict[K, int]] = {}
         for node_id, amounts, count in owed:
-            total = {key: amount * abs(count) for key, amount in amounts.items()}
-            (self.add_usages if count > 0 else self.remove_usages)(node_id, total)
+            change = changes.setdefault(node_id, {})
+            for key, amount in amounts.items():
+                change[key] = change.get(key, 0) + amount * count
+        for node_id, change in changes.items():
+            leaf = self._leaf(node_id)
+            leaf.mark_changed()
+            for key, amount in change.items():
+                if amount >= 0:
+                    leaf.add_usage(key, amount)
+                elif -amount <= leaf.usage.get(key, 0):
+                    leaf.remove_usage(key, -amount)
+                else:
+                    self.remove_usage(node_id, key, -amount)
 
     def set_limits(self, node_id: str, limits: Mapping[K, NodeLimits]) -> None:
         """Replace a node's limits; everything above it follows."""

@@ -6,7 +6,7 @@ where a copy of everything would cost milliseconds.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
@@ -66,7 +66,7 @@ class AllocationLedger:
         self._allocations_by_job: defaultdict[str, dict[str, Allocation]] = defaultdict(dict)
         self._sorted: dict[str, tuple[Allocation, ...]] = {}
         self._jobs_by_queue: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        self._task_counts: Counter[tuple[str, str]] = Counter()
+        self._task_counts: dict[tuple[str, str], int] = {}
         for key in sorted(self.allocations):
             self._index(key, self.allocations[key])
         self._register_tasks()
@@ -122,7 +122,7 @@ class AllocationLedger:
 
     def count_tasks_on(self, node_id: str, queue_id: str) -> int:
         """Return how many tasks on a node are charged to a queue."""
-        return self._task_counts[node_id, queue_id]
+        return self._task_counts.get((node_id, queue_id), 0)
 
     # Changes of allocations
 
@@ -262,14 +262,18 @@ class AllocationLedger:
         self._sorted.pop(allocation.job, None)
         self._allocations_by_job[allocation.job][task] = allocation
         self._jobs_by_queue[allocation.queue][allocation.job] = None
-        self._task_counts[allocation.node, allocation.queue] += 1
+        here = (allocation.node, allocation.queue)
+        self._task_counts[here] = self._task_counts.get(here, 0) + 1
 
     def _unindex(self, task: str, allocation: Allocation) -> None:
-        self.leaving.pop(task, None)
+        if allocation.leaving:
+            self.leaving.pop(task, None)
         self._sorted.pop(allocation.job, None)
         here = (allocation.node, allocation.queue)
-        self._task_counts[here] -= 1
-        if not self._task_counts[here]:
+        others = self._task_counts[here] - 1
+        if others:
+            self._task_counts[here] = others
+        else:
             del self._task_counts[here]
         held = self._allocations_by_job[allocation.job]
         del held[task]

@@ -134,11 +134,15 @@ class Fleet:
 
     def add_usage(self, row: int, usage: TaskUsage) -> None:
         """Add the usage of a task to a node; the placer, not the fleet, checks that it fits."""
-        self._change_usage(row, usage, 1)
+        if usage.extended or usage.zones:
+            self._change_rare_usage(row, usage, 1)
+        self.change_amounts(row, usage.cpu, usage.memory, usage.cards)
 
     def remove_usage(self, row: int, usage: TaskUsage) -> None:
         """Remove the usage that `add_usage` added."""
-        self._change_usage(row, usage, -1)
+        if usage.extended or usage.zones:
+            self._change_rare_usage(row, usage, -1)
+        self.change_amounts(row, usage.cpu, usage.memory, usage.cards, -1)
 
     def usage_of(
         self,
@@ -266,14 +270,13 @@ class Fleet:
         if len(self.changed_rows) > MAX_LOGGED_CHANGES:
             self._forget_changes()
 
-    def _change_usage(self, row: int, usage: TaskUsage, sign: int) -> None:
+    def _change_rare_usage(self, row: int, usage: TaskUsage, sign: int) -> None:
         for item in usage.extended:
             free = self.extended_free.get(item.resource)
             if free is not None:
                 free[row] -= sign * item.amount
         if usage.zones and self.zones is not None:
             self.zones.add_usage(row, usage.zones, sign)
-        self.change_amounts(row, usage.cpu, usage.memory, usage.cards, sign)
 
     def _revise(self, row: int, node: Node) -> None:
         """Discard derived facts, except those that follow `revised_rows` themselves."""
