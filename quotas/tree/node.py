@@ -108,18 +108,22 @@ class TreeNode(Generic[K]):
 
         `freed` is by how much the usage of nodes, by id, is to be taken as lower than it is.
         """
-        quota, used = self.subtree.get(key, 0), self.usage.get(key, 0)
-        if quota is None:
-            return None
-        if freed is not None:
-            used = max(0, used - freed.get(self.id, 0))
-        if self.parent is None:
-            return quota - used
-        above = self.parent.available_quota(key, freed)
-        local, own = self.local_quota.get(key, 0) or 0, self.limits.get(key)
-        if own is not None and own.borrowing_limit is not None:
-            above = min_amount(quota - max(local, used) + own.borrowing_limit, above)
-        return above if above is None or used >= local else above + local - used
+        node, unused, bound = self, 0, None
+        while True:
+            quota, used = node.subtree.get(key, 0), node.usage.get(key, 0)
+            if quota is None:
+                return bound
+            if freed is not None:
+                used = max(0, used - freed.get(node.id, 0))
+            above = node.parent
+            if above is None:
+                return min_amount(quota - used + unused, bound)
+            local, own = node.local_quota.get(key, 0) or 0, node.limits.get(key)
+            if used < local:
+                unused += local - used
+            if own is not None and own.borrowing_limit is not None:
+                bound = min_amount(quota - max(local, used) + own.borrowing_limit + unused, bound)
+            node = above
 
     def potential_quota(self, key: K) -> Amount:
         """Return what could be added if nothing were used."""

@@ -58,6 +58,7 @@ class QuotaTree(Generic[K]):
         self._resource_of = cache(resource_of)
         self._lendable: dict[str, Lendable] = {}
         self._children: dict[str, tuple[str, ...]] = {}
+        self._roots: dict[str, str] = {}
         self._rivals: dict[tuple[str, str], tuple[str, str]] = {}
         # The last share of each node, and after how many changes of its usage.
         self._shares: dict[str, tuple[int, DominantResourceShare]] = {}
@@ -147,7 +148,14 @@ class QuotaTree(Generic[K]):
     def reach(self, node_id: str, key: K, amount: int) -> tuple[int, bool]:
         """The borrow level of a request, and whether the subtree that holds it has a parent: then others
         outside of it may stand on what it owns, and it can be taken back from them."""
+        return self._reach(self._node(node_id), key, amount)
+
+    def available_and_level(self, node_id: str, key: K, amount: int) -> tuple[Amount, int]:
+        """Return `available` and the `borrow_level` of a request."""
         node = self._node(node_id)
+        return node.available_quota(key), self._reach(node, key, amount)[0]
+
+    def _reach(self, node: TreeNode[K], key: K, amount: int) -> tuple[int, bool]:
         quota = node.subtree.get(key, 0)
         if node.parent is None or quota is None or node.usage.get(key, 0) + amount <= quota:
             return 0, node.parent is not None
@@ -225,10 +233,11 @@ class QuotaTree(Generic[K]):
 
     def root(self, node_id: str) -> str:
         """The id of the node above all others, seen from a node; its own where it is that."""
-        node = self._node(node_id)
-        while node.parent is not None:
-            node = node.parent
-        return node.id
+        known = self._roots.get(node_id)
+        if known is None:
+            *_, known = self.path(node_id)
+            self._roots[node_id] = known
+        return known
 
     def path(self, node_id: str) -> Iterator[str]:
         """The ids from a node up to its root."""

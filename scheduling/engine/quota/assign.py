@@ -32,7 +32,7 @@ from scheduling.engine.quota.assignment import (
     RoleAssignment,
 )
 from scheduling.engine.quota.explain_shortage import RequestedAmounts, explain_shortage
-from scheduling.engine.quota.fit import Fit, Oracle, QuotaTerms, fixed_usage
+from scheduling.engine.quota.fit import FREE, Fit, Oracle, QuotaTerms, fixed_usage
 from scheduling.engine.quota.flavors import Mismatch, find_mismatch
 from scheduling.engine.quota.fungibility import BEST, WORST, FlavorRank, is_preferred, tries_next_flavor
 from scheduling.engine.quota.one_cluster import FlavorFilter, assign_in_one_cluster
@@ -114,7 +114,7 @@ class _FlavorSearch:
         self._snapshot, self._queue, self._job, self._terms = snapshot, queue, job, terms
         self._size, self._replaced, self._allowed = size, replaced, allowed
         self._usage: dict[FlavorResource, int] = {}
-        self._demands: dict[tuple[str, str], Mapping[ResourceName, int]] = {}
+        self._amounts: dict[tuple[str, str], Mapping[ResourceName, int]] = {}
         self._flavors = snapshot.flavors
         self._resource_groups = queue.effective_groups
         kinds = {
@@ -206,8 +206,12 @@ class _FlavorSearch:
             return False
         stop = -1 if last == len(resources.flavors) - 1 else last
         flavor, chosen = best
+        choice: FlavorChoice | None = None
         for resource, fit in zip(names, chosen, strict=True):
-            group.choices[resource] = FlavorChoice(flavor, fit.mode, fit.borrow_level, stop)
+            # Most fits of a flavor are equal, and so are their choices.
+            if choice is None or fit[:2] != (choice.mode, choice.borrow_level):
+                choice = FlavorChoice(flavor, fit.mode, fit.borrow_level, stop)
+            group.choices[resource] = choice
         return True
 
     def _try(
@@ -229,13 +233,15 @@ class _FlavorSearch:
                 rank = WORST
             key = FlavorResource(name, resource)
             fit = self._terms.compute_fit(key, self._usage.get(key, 0), amounts.get(resource, 0))
+            fits.append(fit)
+            if fit is FREE:
+                continue
             if fit.refusal is not None:
                 refusals.append(fit.refusal)
             highest = max(highest, fit.borrow_level)
             one = FlavorRank(fit.mode, fit.borrow_level)
             if one != rank and is_preferred(rank, one, preference):
                 rank = one
-            fits.append(fit)
         gravest = max(refusals, key=lambda refusal: SEVERITY[refusal.reason], default=None)
         return rank, fits, FlavorTry(name, rank.mode, highest, gravest, tuple(refusals), number)
 
@@ -248,13 +254,14 @@ class _FlavorSearch:
             own = {name: c for name, c in group.choices.items() if self._flavors[c.flavor].placed}
         size, before = self._size[role.name], self._replaced.get(role.name)
         flavors = {choice.flavor: self._flavors[choice.flavor] for choice in own.values()}
-        amounts = {name: self._demand_of(role, flavor) for name, flavor in flavors.items()}
+        amounts = {name: self._amounts_of(role, flavor) for name, flavor in flavors.items()}
         usage: dict[FlavorResource, int] = {}
         for name, choice in own.items():
-            key = FlavorResource(choice.flavor, name)
-            held = 0 if before is None else before.amounts.get(name, 0)
-            amount = amounts[choice.flavor].get(name, 0) * size - held
-            usage[key] = amount
+            amount = amounts[choice.flavor].get(name, 0)
+            if before is not None:
+                amount -= before.amounts.get(name, 0)
+            usage[FlavorResource(choice.flavor, name)] = amount
+        for key, amount in usage.items():
             self._usage[key] = self._usage.get(key, 0) + amount
         places = {name for name, flavor in flavors.items() if flavor.placed}
         torn = len(places) > 1
@@ -274,20 +281,24 @@ class _FlavorSearch:
 
     # Demand, and the flavors that may serve it
 
-    def _demand_of(self, role: Role, flavor: Flavor) -> Mapping[ResourceName, int]:
-        """Return the charge of one task of a role in a flavor."""
-        known = self._demands.get((role.name, flavor.id))
+    def _amounts_of(self, role: Role, flavor: Flavor) -> Mapping[ResourceName, int]:
+        """Return the charge of all tasks of a role in a flavor."""
+        known = self._amounts.get((role.name, flavor.id))
         if known is None:
-            known = self._demands[role.name, flavor.id] = compute_demand(role.request, flavor)
+            size, each = self._size[role.name], compute_demand(role.request, flavor)
+            known = {name: amount * size for name, amount in each.items()}
+            self._amounts[role.name, flavor.id] = known
         return known
 
-    def _demand(self, group: RoleGroup, flavor: Flavor) -> dict[ResourceName, int]:
+    def _demand(self, group: RoleGroup, flavor: Flavor) -> Mapping[ResourceName, int]:
+        if len(group.roles) == 1 and not self._replaced:
+            return self._amounts_of(group.roles[0], flavor)
         total: dict[ResourceName, int] = {}
         for role in group.roles:
-            count, before = self._size[role.name], self._replaced.get(role.name)
-            for name, each in self._demand_of(role, flavor).items():
+            before = self._replaced.get(role.name)
+            for name, amount in self._amounts_of(role, flavor).items():
                 held = 0 if before is None else before.amounts.get(name, 0)
-                total[name] = total.get(name, 0) + each * count - held
+                total[name] = total.get(name, 0) + amount - held
         return total
 
     def _requests(self, group: RoleGroup, resource: ResourceName) -> bool:

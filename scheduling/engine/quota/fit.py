@@ -30,6 +30,9 @@ class Fit(NamedTuple):
     refusal: Refusal | None
 
 
+FREE = Fit(AssignmentMode.FIT, 0, None)
+
+
 def fixed_usage(snapshot: Snapshot, queue: Queue, eviction_cap: int | None) -> dict[FlavorResource, int]:
     """Return the charges of the jobs of a queue that cannot be evicted, including those at their cap."""
     jobs = (snapshot.jobs.get(name) for name in snapshot.jobs_charged_to(queue.id))
@@ -75,9 +78,12 @@ class QuotaTerms:
         already.
         """
         tree, leaf, total = self._tree, self._queue.quota_node, own + amount
-        available = self.available_amount(key)
+        if self._borrows:
+            available, level = tree.available_and_level(leaf, key, total)
+        else:
+            available, level = self.available_amount(key), tree.borrow_level(leaf, key, total)
         if available is None or total <= max(0, available):
-            return Fit(AssignmentMode.FIT, tree.borrow_level(leaf, key, total), None)
+            return Fit(AssignmentMode.FIT, level, None) if level else FREE
         limit = self.max_amount(key)
         if limit is not None and total > limit:
             return Fit(

@@ -47,7 +47,8 @@ def assign_in_one_cluster(
 
 def _is_spread(found: Assignment, flavors: Mapping[str, Flavor]) -> bool:
     """Return whether the flavors of an assignment have nodes in several clusters."""
-    names = {name for role in found.roles for name in role.flavors}
+    names = {choice.flavor for role in found.roles for choice in role.choices.values()}
+    names.update(role.node_flavor for role in found.roles if role.node_flavor)
     return len(names) > 1 and len(clusters_of(flavors, names)) > 1
 
 
