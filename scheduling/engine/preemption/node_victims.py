@@ -220,11 +220,11 @@ class NodeVictimIndex:
         self._surplus_cost: Floats = np.floor(index.weighted_loss / np.maximum(1, jobs["tasks"]))
         # An eviction removes all tasks of a job from a row, whatever tasks it has on other rows.
         self._cost: Floats = np.zeros(self.task_columns.size)
-        holding = owner[self.candidate_tasks] * len(fleet.present) + row[self.candidate_tasks]
-        _, which, beside = np.unique(holding, return_inverse=True, return_counts=True)
-        self._cost[self.candidate_tasks] = np.floor(
-            index.eviction_cost[owner[self.candidate_tasks]] / beside[which]
-        )
+        together = placed[group_order(owner[placed])]
+        together = together[group_order(row[together])]
+        first = _group_starts(owner[together]) | _group_starts(row[together])
+        beside = np.diff(np.flatnonzero(first), append=len(together))
+        self._cost[together] = np.floor(index.eviction_cost[owner[together]] / np.repeat(beside, beside))
         self._row: Ints = row[self.candidate_tasks]
         self._owner: Ints = owner[self.candidate_tasks]
         self._on_row: dict[int, list[tuple[int, VictimCandidate]]] = {}

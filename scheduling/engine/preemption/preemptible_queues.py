@@ -111,6 +111,9 @@ class _QueueSurvey:
         share.
         """
         theirs = self._tree.share(rival)
+        # No strategy takes anything from who borrows nothing, unless the preemptor borrows nothing either.
+        if theirs.zero and not mine.zero:
+            return False
         return any(strategy_accepts(strategy, mine, theirs, theirs) for strategy in self._widest_strategies)
 
     def _cached_borrowers(self, node: str) -> Sequence[str]:

@@ -99,12 +99,6 @@ class AllocationLedger:
         """Return the ids of all jobs with an allocation."""
         return self._allocations_by_job.keys()
 
-    def find_incomplete_jobs(self, wanted: Mapping[str, int]) -> list[str]:
-        """Return the ids of jobs with some allocations but fewer than `wanted`, in no particular order."""
-        return [
-            job_id for job_id, held in self._allocations_by_job.items() if len(held) < wanted.get(job_id, 0)
-        ]
-
     def allocations_of(self, job_id: str) -> tuple[Allocation, ...]:
         """Return the allocations of a job, sorted by id."""
         known = self._sorted.get(job_id)

@@ -117,6 +117,9 @@ class Snapshot:
         self.job_changes = JobChanges()
         self.pending_jobs = PendingJobs(self.jobs.values())
         self.live_jobs = LiveJobIndex(self.jobs.values())
+        # The jobs that lack tasks, as they were after so many changes of jobs.
+        self._incomplete: dict[str, None] = {}
+        self._incomplete_at = -1
         # The number of applied changes: equal numbers of one snapshot mean the same state.
         self.version = 0
         self._depth = 0
@@ -180,10 +183,19 @@ class Snapshot:
         return self._ledger.count_tasks_on(node_id, queue_id)
 
     def find_incomplete_jobs(self) -> list[str]:
-        """Return the ids of live jobs with fewer allocations than unfinished tasks, in no particular
+        """Return the ids of live jobs with fewer present allocations than unfinished tasks, in no particular
         order.
         """
-        return self._ledger.find_incomplete_jobs(self.live_jobs.wanted_tasks)
+        changed, wanted = self.job_changes.jobs_since(self._incomplete_at), self.live_jobs.wanted_tasks
+        self._incomplete_at = self.job_changes.number
+        if changed is None:
+            changed = [*self._incomplete, *self._present.jobs_with_allocations()]
+        for job_id in changed:
+            if 0 < self._present.count_tasks(job_id) < wanted.get(job_id, 0):
+                self._incomplete[job_id] = None
+            else:
+                self._incomplete.pop(job_id, None)
+        return list(self._incomplete)
 
     def leaving_allocations(self) -> tuple[str, ...]:
         """Return the ids of the allocations that are leaving, by themselves or with their job, sorted."""

@@ -137,9 +137,10 @@ def _find_gaps(
     tree, leaf = session.snapshot.quota, queue.quota_node
     root, gaps = tree.root(leaf), list[_QuotaGap]()
     for key, amount in usage.items():
+        if not amount or (of is not None and key.resource not in of):
+            continue
         owned, more = tree.subtree_quota(root, key), 0 if charged else amount
-        judged = of is None or key.resource in of
-        if owned is None or not amount or not judged or not tree.borrows(leaf, key, more):
+        if owned is None or not tree.borrows(leaf, key, more):
             continue
         if job.drained:
             return _refuse_drained(key, amount, job)
