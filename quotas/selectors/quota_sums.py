@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Count, Max, Q, Sum
 
@@ -22,8 +22,7 @@ from quotas.models import LedgerEntry, Quota, QuotaNode
 from quotas.tree.limits import Amount, NodeLimits
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlace:
+class NodePlace(NamedTuple):
     """A node as the shape of the tree needs it."""
 
     node_id: uuid.UUID
@@ -51,9 +50,8 @@ class QuotaSums:
     def __init__(self, cell_id: uuid.UUID, flavor_id: uuid.UUID, resources: Sequence[Resource]) -> None:
         self.resources = tuple(resources)
         nodes = QuotaNode.unscoped.filter(cell_id=cell_id).order_by("pk")
-        self.places = [
-            NodePlace(*row) for row in nodes.values_list("pk", "parent_id", "tenant_id", "is_queue")
-        ]
+        rows = nodes.values_list("pk", "parent_id", "tenant_id", "is_queue")
+        self.places = [NodePlace._make(row) for row in rows]
         self.order = NodeOrder({place.node_id: place.parent_id for place in self.places})
         self._limits = self._read_limits(flavor_id)
         self._reserved = self._read_reserved(flavor_id)
