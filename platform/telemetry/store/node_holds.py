@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from django.db.models import Q
 
@@ -18,6 +18,10 @@ from clusters.models import Device
 from scheduling.models import DeviceSlice
 from telemetry.store.holdings import Card, HeldSlice
 from telemetry.store.times import from_ms, to_ms
+
+_PODS_READ_FOR_MS: Final = 60_000
+"""A pod is measured for so long after its hold has ended, until the node has terminated it; what still runs
+then belongs to no allocation."""
 
 
 class AllocatedShare(NamedTuple):
@@ -69,9 +73,14 @@ def _until(released: datetime | None) -> int | None:
 
 
 def load_node_holds(cluster_id: uuid.UUID, nodes: Collection[uuid.UUID] | None, since_ms: int) -> NodeHolds:
-    """Read cards and the holds since `since_ms` of some nodes, or of all of a cluster, in two queries."""
+    """Read cards and the holds since `since_ms` of some nodes, or of all of a cluster, in two queries.
+
+    Holds that ended within a minute before it are included: their pods may still be measured.
+    """
     devices = Device.unscoped.filter(node__cluster_id=cluster_id, node__present=True)
-    held = Q(allocation__released_at__isnull=True) | Q(allocation__released_at__gte=from_ms(since_ms))
+    held = Q(allocation__released_at__isnull=True) | Q(
+        allocation__released_at__gte=from_ms(since_ms - _PODS_READ_FOR_MS)
+    )
     slices = DeviceSlice.unscoped.filter(held, allocation__node__cluster_id=cluster_id)
     if nodes is not None:
         devices, slices = devices.filter(node__in=nodes), slices.filter(allocation__node__in=nodes)

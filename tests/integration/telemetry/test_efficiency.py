@@ -114,6 +114,16 @@ def test_processes_without_an_allocation_are_told_with_what_they_use(bench: Benc
         stray_processes(bench.world.viewer)
 
 
+def test_a_process_belongs_to_its_pod_for_a_minute_after_release(bench: Bench) -> None:
+    Allocation.unscoped.filter(task__job=bench.whole).update(pod_uid="owner", released_at=START)
+    process = ProcessValues(bench.device(1).uuid, 44, "train", {"memory_used_mib": 1.0}, pod_uid="owner")
+    for seconds, stray in ((0, 0), (59, 0), (61, 1)):
+        at = START + timedelta(seconds=seconds)
+        bench.clock.move_to(at)
+        store_batches(bench.world.cluster.pk, [MeasureBatch("node-1", to_ms(at), processes=(process,))])
+        assert len(stray_processes(SYSTEM)) == stray
+
+
 def room(flavor: Flavor) -> PoolRoom:
     return next(one for one in pool_rooms(viewer=SYSTEM) if one.flavor == flavor)
 
