@@ -35,7 +35,7 @@ class ForecastOptions:
 
     futures: int = 24
     horizon_s: float = 72 * 3600.0
-    correlation: float = 0.3
+    correlation: float = 0.4
     budget_s: float | None = None
 
 

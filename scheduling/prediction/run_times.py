@@ -9,7 +9,7 @@ lasts as much longer as it has already lasted, at the median.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,8 +19,6 @@ from typing import Final
 
 SHRINKAGE: Final = 10
 """As many runs of a group count as much as all that is known from the group above it."""
-MOST_RUNS: Final = 150
-"""Of each group the latest runs count: what people run changes, and a series of like jobs tells most."""
 _NORMAL: Final = NormalDist()
 _ROUNDING: Final = 1e-9
 
@@ -129,24 +127,21 @@ class RunTimeEstimate:
 
 
 class RunTimes:
-    """The run times of a cell's history, from runs in the order in which they were submitted.
+    """The run times of a cell's history.
 
     Raises:
         ValueError: without a single run that came to its end.
     """
 
     def __init__(self, runs: Iterable[PastRun]) -> None:
-        grouped: defaultdict[tuple[RunGroup, Hashable], deque[tuple[float, bool]]] = defaultdict(
-            lambda: deque(maxlen=MOST_RUNS)
-        )
-        self.ended = 0
+        grouped: defaultdict[tuple[RunGroup, Hashable], list[tuple[float, bool]]] = defaultdict(list)
         for run in runs:
-            self.ended += run.ended
             for group in run.traits.groups():
                 grouped[group].append((run.seconds, run.ended))
+        self.ended = sum(ended for _, ended in grouped[RunGroup.ALL, None])
         if not self.ended:
             raise ValueError("run times are learned from runs that ended")
-        self._runs: Mapping[tuple[RunGroup, Hashable], deque[tuple[float, bool]]] = grouped
+        self._runs: Mapping[tuple[RunGroup, Hashable], list[tuple[float, bool]]] = grouped
         self._curves: dict[tuple[RunGroup, Hashable], SurvivalCurve] = {}
 
     def estimate(
@@ -172,7 +167,7 @@ class RunTimes:
     def _curve(self, group: tuple[RunGroup, Hashable]) -> SurvivalCurve | None:
         known = self._curves.get(group)
         if known is None and group in self._runs:
-            known = self._curves[group] = SurvivalCurve(tuple(self._runs[group]))
+            known = self._curves[group] = SurvivalCurve(self._runs[group])
         return known
 
 

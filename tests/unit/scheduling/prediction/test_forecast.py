@@ -48,7 +48,7 @@ def cell(running: int, waiting: int) -> tuple[Snapshot, list[str]]:
 
 
 def history(snapshot: Snapshot, arrivals: list[Arrival] | None = None) -> History:
-    runs = [PastRun(TRAITS, seconds, True) for _ in range(500) for seconds in (SHORT, LONG)]
+    runs = [PastRun(TRAITS, seconds, True) for seconds in (SHORT, LONG) for _ in range(500)]
     past = ArrivalHistory(arrivals or [], since=NOW - 10 * 86_400, until=NOW)
     return History(run_times=RunTimes(runs), arrivals=past, traits=dict.fromkeys(snapshot.jobs, TRAITS))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.prediction.run_times import MOST_RUNS, JobTraits, PastRun, RunGroup, RunTimes, SurvivalCurve
+from scheduling.prediction.run_times import JobTraits, PastRun, RunGroup, RunTimes, SurvivalCurve
 
 TRAITS = JobTraits("team", "ed", "torch", "batch", 100)
 seconds = st.integers(1, 10_000).map(float)
@@ -69,7 +69,7 @@ def test_the_most_specific_group_with_enough_runs_is_the_basis() -> None:
     few = times.estimate(replace(TRAITS, image="new"))
     assert few.basis.level is RunGroup.USER_SIZE
     stranger = times.estimate(JobTraits("new", "new", "", "batch", 800))
-    assert (stranger.basis.level, stranger.basis.runs) == (RunGroup.ALL, MOST_RUNS)
+    assert (stranger.basis.level, stranger.basis.runs) == (RunGroup.ALL, 330)
 
 
 @given(shares, shares, seconds, seconds)
@@ -84,14 +84,3 @@ def test_a_limit_ends_every_run(group: float, share: float, elapsed: float, limi
 def test_nothing_is_learned_from_runs_that_never_ended() -> None:
     with pytest.raises(ValueError, match="ended"):
         RunTimes([PastRun(TRAITS, 50.0, False)])
-
-
-def test_the_latest_runs_of_a_group_count_alone() -> None:
-    """Ten thousand runs of an hour, then a series of a minute: the next one takes a minute."""
-    before = [PastRun(TRAITS, 3_600.0, True)] * 10_000
-    times = RunTimes([*before, *[PastRun(TRAITS, 60.0, True)] * MOST_RUNS])
-
-    found = times.estimate(TRAITS)
-
-    assert {found.draw(group / 20, share / 20) for group in range(20) for share in range(20)} == {60.0}
-    assert times.ended == 10_000 + MOST_RUNS
