@@ -24,7 +24,9 @@ from tests.fixtures.postgres import PostgresServer
 
 server = pytest.mark.server
 _OF_NODE: Final = ("Quota", "LedgerEntry", "GpuUse", "QuotaChange", "QuotaRequest")
-_OF_JOB: Final = ("JobRole", "Task", "Attempt", "Claim", "Decision", "JobEvent", "IdleStretch")
+_OF_JOB: Final = (
+    "JobRole", "Task", "Attempt", "Claim", "Decision", "JobEvent", "IdleStretch", "StartPrediction",
+)  # fmt: skip
 _OF_ALLOCATION: Final = ("DeviceSlice", "MemoryResize", "SliceUse")
 _OF_CHANNEL: Final = ("Reading", "Tick", "RollUp", "RolledMinute", "RolledTenMinutes", "RolledTwoHours")
 TO_TENANT: Final = {

@@ -121,7 +121,7 @@ DIVISION: Final = [
 ]
 FILES: Final = [
     table("", ""),
-    table("tenant;flavor;resource;nominal\nteam-a;a100;gpu.cards;8\n", "tenant;flavor;resource;nominal"),
+    table("tenant|flavor|resource|nominal\nteam-a|a100|gpu.cards|8\n", "tenant|flavor|resource|nominal"),
     table("tenant,tenant,flavor,resource,nominal\na,b,a100,cpu,1\n", "tenant"),
     table("tenant,flavor,resource,nominal,colour\nteam-a,a100,cpu,1,red\n", "colour"),
     table("flavor,resource,nominal\na100,gpu.cards,1\n", "tenant"),

@@ -90,6 +90,7 @@ def test_an_unknown_command_costs_one_line(tmp_path: Path) -> None:
         ("packing-quality", "--seeds"),
         ("pipeline", "--shape"),
         ("replay", "--json"),
+        ("start-prediction", "--every"),
         ("telemetry", "--json"),
         ("usage", "--json"),
     ],
