@@ -75,8 +75,8 @@ def _rows(part: str, asked: Sequence[AskedStart]) -> Iterator[FigureRow]:
     if not asked:
         return
     limits = read_limits("start-prediction")
-    missed = [not one.reported.holds(one.seconds) for one in asked]
-    likely = [one.reported.holds_likely(one.seconds) for one in asked]
+    missed = [not one.reported.contains_start(one.seconds) for one in asked]
+    likely = [one.reported.contains_likely(one.seconds) for one in asked]
     widths = [one.reported.width_s for one in asked]
     waits = [one.wait_s for one in asked]
     yield FigureRow(f"{part}, predicted waits over 5 min", len(asked))

@@ -6,7 +6,7 @@ figure serves both themes and every time zone.
 
 from frontend.charts.bars import count_bars
 from frontend.charts.figures import time_series
-from frontend.charts.hierarchy import FlowBand, Sector, flow_chart, sunburst, treemap
+from frontend.charts.hierarchy import FlowBand, Sector, flow_chart, sunburst_chart, treemap_chart
 from frontend.charts.model import Chart, ChartLine, Gap
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "Sector",
     "count_bars",
     "flow_chart",
-    "sunburst",
+    "sunburst_chart",
     "time_series",
-    "treemap",
+    "treemap_chart",
 ]

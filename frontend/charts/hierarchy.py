@@ -42,7 +42,7 @@ class FlowBand:
     color: str
 
 
-def sunburst(key: str, sectors: Sequence[Sector], *, unit: str, summary: str, table: Table) -> Chart:
+def sunburst_chart(key: str, sectors: Sequence[Sector], *, unit: str, summary: str, table: Table) -> Chart:
     """Draw rings around the whole, one per level. A click shows one sector in full."""
     trace = _partition("sunburst", sectors, unit) | {
         "maxdepth": 4,
@@ -52,7 +52,7 @@ def sunburst(key: str, sectors: Sequence[Sector], *, unit: str, summary: str, ta
     return _chart(key, trace, unit, summary, table)
 
 
-def treemap(key: str, sectors: Sequence[Sector], *, unit: str, summary: str, table: Table) -> Chart:
+def treemap_chart(key: str, sectors: Sequence[Sector], *, unit: str, summary: str, table: Table) -> Chart:
     """Draw boxes within boxes, one per level. A click shows one box in full."""
     trace = _partition("treemap", sectors, unit) | {
         "maxdepth": 4,

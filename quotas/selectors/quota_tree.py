@@ -176,7 +176,7 @@ class QuotaTreeView:
         named = self._name(Q(parent=node_id))
         return list(self._below(node_id, depth, named, set(), offset))
 
-    def find(self, text: str) -> tuple[TreeRows, bool]:
+    def search_nodes(self, text: str) -> tuple[TreeRows, bool]:
         """Return the nodes whose names contain `text` with those above them, and whether there are more."""
         wanted = Q(is_queue=False, tenant__name__icontains=text) | Q(queue__name__icontains=text)
         wanted |= Q(is_queue=False, tenant__slug__icontains=text)

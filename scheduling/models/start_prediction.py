@@ -94,7 +94,7 @@ class StartPrediction(BaseModel):
         """The five bounds, the earliest first."""
         return self.low_s, self.likely_low_s, self.median_s, self.likely_high_s, self.high_s
 
-    def moment(self, seconds: int | None) -> datetime | None:
+    def find_moment(self, seconds: int | None) -> datetime | None:
         """Return the moment of a bound; None beyond the horizon."""
         return None if seconds is None else self.made_at + timedelta(seconds=seconds)
 

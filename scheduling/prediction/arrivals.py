@@ -53,7 +53,7 @@ class ArrivalHistory:
         """Return the number of arrivals that are known."""
         return sum(map(len, self._queues.values()))
 
-    def resample(self, random: Random, horizon_s: float) -> Iterator[tuple[float, Arrival]]:
+    def draw_arrivals(self, random: Random, horizon_s: float) -> Iterator[tuple[float, Arrival]]:
         """Yield arrivals after `until` with their times, in no particular order across queues."""
         for queue, arrivals in self._queues.items():
             times, begin = self._times[queue], self._until

@@ -55,7 +55,7 @@ def score_open(found: StartRange, seconds: float) -> Scores | None:
     return score_range(found, seconds) if high is not None and seconds > high else None
 
 
-def recalibrate(found: StartRange, scores: Sequence[Scores]) -> StartRange:
+def widen_range(found: StartRange, scores: Sequence[Scores]) -> StartRange:
     """Return the range widened by the latest scores, oldest first; too few of them change nothing."""
     latest = scores[-MOST_SCORES:]
     if len(latest) < FEWEST_SCORES:

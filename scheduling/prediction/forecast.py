@@ -12,7 +12,7 @@ from scheduling.engine import EngineConfig, Snapshot
 from scheduling.engine.model import Job, JobState
 from scheduling.prediction.arrivals import ArrivalHistory
 from scheduling.prediction.jobs import rename_job
-from scheduling.prediction.run_times import JobTraits, RunBasis, RunTimeEstimate, RunTimes, correlate
+from scheduling.prediction.run_times import JobTraits, RunBasis, RunTimeEstimate, RunTimes, combine_draws
 from scheduling.prediction.virtual_cell import VirtualCell, copy_snapshot
 
 LEVELS: Final = (0.02, 0.25, 0.5, 0.75, 0.92)
@@ -59,15 +59,15 @@ class StartRange:
     seconds: tuple[float | None, ...]
     horizon_s: float
 
-    def at(self, level: float) -> float | None:
+    def quantile_at(self, level: float) -> float | None:
         """Return the quantile of one of the `LEVELS`."""
         return self.seconds[LEVELS.index(level)]
 
-    def holds(self, seconds: float) -> bool:
+    def contains_start(self, seconds: float) -> bool:
         """Return whether a start after so many seconds lies within the 90 % range."""
         return self._contains(self.seconds[0], self.seconds[-1], seconds)
 
-    def holds_likely(self, seconds: float) -> bool:
+    def contains_likely(self, seconds: float) -> bool:
         """Return whether a start after so many seconds lies within the 50 % range."""
         return self._contains(self.seconds[1], self.seconds[-2], seconds)
 
@@ -126,7 +126,7 @@ def forecast_starts(
     for number in range(options.futures):
         future = _Future(snapshot, history, estimates, Random(f"{seed}/{number}"), options, now)
         try:
-            found, ran = future.simulate(config, asked, returning, check_time)
+            found, ran = future.run_cycles(config, asked, returning, check_time)
         except OutOfTime:
             break
         done, cycles = done + 1, cycles + ran
@@ -161,7 +161,7 @@ def range_of(seconds: Sequence[float], horizon_s: float) -> StartRange:
 
 def basis_of(history: History, job: Job) -> RunBasis:
     """Return from what the run time of a job that waits is estimated."""
-    return history.run_times.estimate(history.traits[job.id], limit_s=job.max_run_s).basis
+    return history.run_times.estimate_run_time(history.traits[job.id], limit_s=job.max_run_s).basis
 
 
 def _estimate_live(snapshot: Snapshot, history: History, now: float) -> Mapping[str, RunTimeEstimate]:
@@ -170,7 +170,7 @@ def _estimate_live(snapshot: Snapshot, history: History, now: float) -> Mapping[
     for job in snapshot.jobs.values():
         since = job.attempt_started_at if job.state is JobState.LIVE else None
         elapsed = max(0.0 if since is None else now - since, history.ran_s.get(job.id, 0.0))
-        found[job.id] = history.run_times.estimate(
+        found[job.id] = history.run_times.estimate_run_time(
             history.traits[job.id], elapsed_s=elapsed, limit_s=job.max_run_s
         )
     return found
@@ -195,7 +195,7 @@ class _Future:
         self._estimates = dict(estimates)
         self._traits = dict(history.traits)
 
-    def simulate(
+    def run_cycles(
         self,
         config: EngineConfig,
         asked: Collection[str],
@@ -212,7 +212,7 @@ class _Future:
                 since = job.attempt_started_at
                 begun = self._now if since is None else since
                 cell.end_at(key, max(begun + self._run_time(key), self._now + 1.0))
-        cell.expect(self._arrivals())
+        cell.add_arrivals(self._arrivals())
         starts: dict[str, float] = {}
         missing = set(asked)
         if missing:
@@ -226,13 +226,13 @@ class _Future:
 
     def _arrivals(self) -> list[tuple[float, Job]]:
         found = []
-        resampled = self._history.arrivals.resample(self._random, self._options.horizon_s)
+        resampled = self._history.arrivals.draw_arrivals(self._random, self._options.horizon_s)
         for number, (at, past) in enumerate(resampled):
             if past.job.queue not in self._snapshot.queues:
                 continue
             job = rename_job(past.job, f"arrival-{number:06d}", at)
             self._traits[job.id] = past.traits
-            self._estimates[job.id] = self._history.run_times.estimate(
+            self._estimates[job.id] = self._history.run_times.estimate_run_time(
                 past.traits, elapsed_s=past.ran_s, limit_s=job.max_run_s
             )
             if past.ended:
@@ -252,5 +252,5 @@ class _Future:
         group = traits.user, traits.size
         if group not in self._common:
             self._common[group] = self._random.gauss(0.0, 1.0)
-        share = correlate(self._common[group], self._random.gauss(0.0, 1.0), self._options.correlation)
-        return self._estimates[key].draw(self._random.random(), share)
+        share = combine_draws(self._common[group], self._random.gauss(0.0, 1.0), self._options.correlation)
+        return self._estimates[key].draw_run_time(self._random.random(), share)

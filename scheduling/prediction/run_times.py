@@ -114,7 +114,7 @@ class RunTimeEstimate:
     curves: tuple[tuple[float, SurvivalCurve], ...]
     basis: RunBasis
 
-    def draw(self, group: float, share: float) -> float:
+    def draw_run_time(self, group: float, share: float) -> float:
         """Return a run time: `group` chooses the group and `share` the quantile, both within 0 to 1."""
         chosen = self.curves[-1][1]
         for weight, curve in self.curves:
@@ -144,7 +144,7 @@ class RunTimes:
         self._runs: Mapping[tuple[RunGroup, Hashable], list[tuple[float, bool]]] = grouped
         self._curves: dict[tuple[RunGroup, Hashable], SurvivalCurve] = {}
 
-    def estimate(
+    def estimate_run_time(
         self, traits: JobTraits, *, elapsed_s: float = 0.0, limit_s: float | None = None
     ) -> RunTimeEstimate:
         """Return the distribution of a job's run time; `limit_s` is after how long it is ended."""
@@ -171,6 +171,6 @@ class RunTimes:
         return known
 
 
-def correlate(common: float, own: float, correlation: float) -> float:
+def combine_draws(common: float, own: float, correlation: float) -> float:
     """Return a share within 0 to 1 from two independent normal draws, of which one is common to a group."""
     return _NORMAL.cdf(correlation**0.5 * common + (1.0 - correlation) ** 0.5 * own)

@@ -77,7 +77,7 @@ class VirtualCell:
         """Let the present run of a job end at an instant."""
         heapq.heappush(self._ends, (at, job_id, self._attempts.get(job_id, 0)))
 
-    def expect(self, arrivals: Iterable[tuple[float, Job]]) -> None:
+    def add_arrivals(self, arrivals: Iterable[tuple[float, Job]]) -> None:
         """Let jobs arrive at these instants."""
         for at, job in arrivals:
             heapq.heappush(self._arrivals, (at, len(self._arrivals), job))

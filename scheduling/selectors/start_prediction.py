@@ -98,11 +98,11 @@ class ExpectedStart:
     def bounds(self) -> Sequence[datetime | None]:
         """The five bounds, the earliest first."""
         found = self.prediction
-        return [found.moment(seconds) for seconds in found.bounds] if found else [None] * 5
+        return [found.find_moment(seconds) for seconds in found.bounds] if found else [None] * 5
 
     @property
     def horizon_at(self) -> datetime | None:
-        return self.prediction.moment(self.prediction.horizon_s) if self.prediction else None
+        return self.prediction.find_moment(self.prediction.horizon_s) if self.prediction else None
 
 
 def job_expected_start(*, viewer: Actor, job: Job, now: datetime) -> ExpectedStart:

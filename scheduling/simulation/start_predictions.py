@@ -15,7 +15,7 @@ from typing import Final
 from scheduling.engine import Snapshot
 from scheduling.engine.model import Job, Node, QuotaNode
 from scheduling.prediction.arrivals import Arrival, ArrivalHistory
-from scheduling.prediction.calibration import Scores, recalibrate, score_open, score_range
+from scheduling.prediction.calibration import Scores, score_open, score_range, widen_range
 from scheduling.prediction.forecast import (
     Forecast,
     ForecastOptions,
@@ -247,7 +247,7 @@ def replay_predictions(
 ) -> list[AskedStart]:
     """Replay the trace and return every prediction with its outcome, in the order in which they were made.
 
-    `asks` says at which instants of the trace questions are asked. Ranges are recalibrated by the outcomes
+    `asks` says at which instants of the trace questions are asked. Ranges are widened by the outcomes
     that were known when a prediction was made.
     """
     watch = PredictionWatch(tenants, policy, options, executor=executor, asks=asks)
@@ -257,7 +257,7 @@ def replay_predictions(
 
 
 def report_ranges(waits: Sequence[_Waited], answers: Mapping[int, Forecast]) -> list[AskedStart]:
-    """Return the predictions as they would have been reported: recalibrated by what was known then."""
+    """Return the predictions as they would have been reported: widened by what was known then."""
     reported: list[AskedStart] = []
     for wait in sorted(waits, key=lambda wait: (wait.asked_at, wait.job)):
         found = answers[wait.asked_at].ranges.get(wait.job)
@@ -276,7 +276,7 @@ def report_ranges(waits: Sequence[_Waited], answers: Mapping[int, Forecast]) -> 
                 wait.asked_at,
                 wait.started_at,
                 found,
-                recalibrate(found, [score for score in known if score is not None]),
+                widen_range(found, [score for score in known if score is not None]),
             )
         )
     return reported

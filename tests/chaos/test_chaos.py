@@ -23,7 +23,7 @@ from tests.fixtures.postgres import PostgresServer
 
 pytestmark = pytest.mark.server
 
-INJECTIONS: Final = int(os.environ.get("ALLOTMENT_CHAOS", "200"))
+INJECTIONS: Final = int(os.environ.get("ALLOTMENT_CHAOS", "300"))
 SEED: Final = int(os.environ.get("ALLOTMENT_CHAOS_SEED", "1"))
 # Each with a world of its own, so that they run side by side and no world grows old.
 _WORLDS: Final = max(2, INJECTIONS // 250)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator
 
 import pytest
-from django.db import connections
 from playwright.sync_api import Page, expect
 
 from clusters.models import Cell
@@ -16,8 +13,9 @@ from quotas.services.requests.quota_request import quota_request_create
 from scheduling.models import WorkspacePolicy
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, jobs, quotas, tenancy
+from tests.e2e.signed_in import signed_in_page
 from tests.fixtures.api_server import api_server
-from tests.fixtures.browser import chromium_path, page_of
+from tests.fixtures.browser import chromium_path
 from tests.fixtures.postgres import PostgresServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.server]
@@ -42,24 +40,8 @@ def address(on_postgres: PostgresServer) -> Iterator[str]:
 @pytest.fixture
 def page(address: str) -> Iterator[Page]:
     """A browser in which the administrator is signed in."""
-    # Playwright runs a loop in this thread, beside which Django refuses its synchronous database calls.
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    with page_of(address, soon_ms=20_000) as opened:
-        _forget_connection()
-        opened.goto("/login")
-        opened.get_by_label("Username").fill("boss")
-        opened.get_by_label("Password").fill("a long password 1")
-        opened.get_by_role("button", name="Sign in").click()
-        opened.wait_for_url(re.compile("/(w|ops|account|$)"))
+    with signed_in_page(address) as opened:
         yield opened
-        _forget_connection()
-    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
-
-
-def _forget_connection() -> None:
-    """Inside the loop there is a connection of its own, which no other test may find."""
-    connections["default"].close()
-    del connections["default"]
 
 
 def make_tenant(page: Page, parent: str, name: str, kind: str) -> None:

@@ -134,7 +134,7 @@ def table_rows(slices: Sequence[QuotaSlice], column: TreeColumn) -> list[list[st
         depth = depths[one.node_id] = depths[one.parent_id] + 1 if one.parent_id in depths else 0
         free = None if one.nominal is None else one.free
         amounts = [one.nominal, one.allocated + one.borrowed, one.borrowed, one.lent, free]
-        rows.append(["\u2003" * depth + one.name, *(column.format(amount) for amount in amounts)])
+        rows.append(["\u2003" * depth + one.name, *(column.format_amount(amount) for amount in amounts)])
     return rows
 
 
@@ -171,7 +171,7 @@ def flow_rows(
     return [
         [
             f"{_end_label(flow.source, names)} → {_end_label(flow.target, names)}",
-            column.format(flow.amount),
+            column.format_amount(flow.amount),
         ]
         for flow in ordered
     ]
@@ -211,11 +211,11 @@ def summary_of(slices: Sequence[QuotaSlice], column: TreeColumn, title: str) -> 
         f"{one.name}: "
         + _("%(nominal)s %(unit)s nominal, %(allocated)s allocated, %(borrowed)s borrowed, %(lent)s lent")
         % {
-            "nominal": column.format(one.nominal),
+            "nominal": column.format_amount(one.nominal),
             "unit": column.unit_word,
-            "allocated": column.format(one.allocated + one.borrowed),
-            "borrowed": column.format(one.borrowed),
-            "lent": column.format(one.lent),
+            "allocated": column.format_amount(one.allocated + one.borrowed),
+            "borrowed": column.format_amount(one.borrowed),
+            "lent": column.format_amount(one.lent),
         }
         for one in tops[:5]
     ]

@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from frontend.charts import flow_chart, sunburst, treemap
+from frontend.charts import flow_chart, sunburst_chart, treemap_chart
 from frontend.components import view_models
 from frontend.pages.quotas.picture_parts import (
     ALLOCATED,
@@ -40,7 +40,9 @@ def show_pictures(request: HttpRequest) -> HttpResponse:
     flavor = find_pool(flavors, request.GET.get("pool", ""))
     layout = layout_of(flavor, request.GET.get("resource", ""))
     measure = ALLOCATED if request.GET.get("measure") == ALLOCATED else NOMINAL
-    picture = QuotaPicture(QuotaTreeView(who, flavor, [layout.focus.resource]), layout.focus.resource)
+    picture = QuotaPicture(
+        QuotaTreeView(who, flavor, [layout.main_column.resource]), layout.main_column.resource
+    )
     page = {
         **frame_of(flavors, layout, request.GET.get("pool", "")),
         **_charts(picture, layout, measure),
@@ -55,7 +57,7 @@ def show_pictures(request: HttpRequest) -> HttpResponse:
 
 
 def _charts(picture: QuotaPicture, layout: TreeLayout, measure: str) -> dict[str, Any]:
-    column, words = layout.focus, part_words()
+    column, words = layout.main_column, part_words()
     sectors = picture_sectors(picture.slices, measure, column)
     title = _("Quota of %(pool)s") % {"pool": layout.flavor.name}
     summary = summary_of(picture.slices, column, title)
@@ -64,8 +66,8 @@ def _charts(picture: QuotaPicture, layout: TreeLayout, measure: str) -> dict[str
     found: dict[str, Any] = {}
     if sectors:
         unit = column.unit_word
-        found["sunburst"] = sunburst("quota-sunburst", sectors, unit=unit, summary=summary, table=table)
-        found["treemap"] = treemap("quota-treemap", sectors, unit=unit, summary=summary, table=table)
+        found["sunburst"] = sunburst_chart("quota-sunburst", sectors, unit=unit, summary=summary, table=table)
+        found["treemap"] = treemap_chart("quota-treemap", sectors, unit=unit, summary=summary, table=table)
     if picture.flows:
         ends, flows = picture_flows(picture.slices, picture.flows, column)
         rows = flow_rows(picture.slices, picture.flows, column)

@@ -44,7 +44,7 @@ def show_tree(request: HttpRequest) -> HttpResponse:
     query = keep_query(request)
     left_out = False
     if text:
-        rows, left_out = view.find(text)
+        rows, left_out = view.search_nodes(text)
     else:
         rows = view.read_first(node_of(request.GET.get("open", "")))
     page = {
@@ -116,7 +116,9 @@ def frame_of(flavors: Sequence[Flavor], layout: TreeLayout, asked: str) -> dict[
             for value, word in choices
             if value != Resource.GPU_CORES.value
         ],
-        "exists": None if layout.exists is None else layout.focus.format(layout.exists),
+        "exists": None
+        if layout.pool_amount is None
+        else layout.main_column.format_amount(layout.pool_amount),
     }
 
 

@@ -38,13 +38,13 @@ class TreeColumn:
     unit_word: str
     unit: int
 
-    def format(self, amount: Amount) -> str:
+    def format_amount(self, amount: Amount) -> str:
         """An amount in the shown unit, without it."""
         if amount is None:
             return _("unlimited")
         return formats.format_number(amount / self.unit, 1).removesuffix(".0")
 
-    def exact(self, amount: Amount) -> str:
+    def format_exact(self, amount: Amount) -> str:
         """The same to be typed: nothing is rounded away."""
         return _("unlimited") if amount is None else f"{round(amount / self.unit, 3):.10g}"
 
@@ -58,7 +58,7 @@ class TreeLayout:
     columns: Sequence[TreeColumn]
 
     @property
-    def focus(self) -> TreeColumn:
+    def main_column(self) -> TreeColumn:
         return self.columns[0]
 
     @property
@@ -69,13 +69,13 @@ class TreeLayout:
     def ratio(self) -> str:
         """The CPU and memory of one percent point of compute, by key, as JSON; empty where not known."""
         each = self.size.gpu[Resource.GPU_CORES] or int(WHOLE_CARD)
-        shares = {} if self.focus.key != GPUS else _shares_of_one(self.size)
+        shares = {} if self.main_column.key != GPUS else _shares_of_one(self.size)
         return json.dumps({resource.value: share / each for resource, share in shares.items()})
 
     @property
     def ratio_words(self) -> str:
         """The same for people: `1 GPU : 16 CPU cores : 128 GiB`; empty where not known."""
-        shares = _shares_of_one(self.size) if self.focus.key == GPUS else {}
+        shares = _shares_of_one(self.size) if self.main_column.key == GPUS else {}
         if len(shares) < 2:
             return ""
         cpu, memory = shares[Resource.CPU], shares[Resource.MEMORY]
@@ -85,11 +85,11 @@ class TreeLayout:
         }
 
     @property
-    def exists(self) -> Amount:
-        """The amount of the focus in the pool; None where that says nothing."""
-        if self.focus.resource in self.size.nodes:
-            return self.size.nodes[self.focus.resource]
-        return self.size.gpus.get(self.focus.resource)
+    def pool_amount(self) -> Amount:
+        """The amount of the main column in the pool; None where that says nothing."""
+        if self.main_column.resource in self.size.nodes:
+            return self.size.nodes[self.main_column.resource]
+        return self.size.gpus.get(self.main_column.resource)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ def tree_lines(layout: TreeLayout, rows: TreeRows, query: dict[str, str]) -> lis
 
 
 def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str]) -> TreeLine:
-    column = layout.focus
+    column = layout.main_column
     amounts = row.amounts[column.resource]
     return TreeLine(
         row=row,
@@ -184,12 +184,12 @@ def _line(layout: TreeLayout, row: QuotaTreeRow, query: dict[str, str]) -> TreeL
         meter=_meter(column, amounts),
         cell=_cell(column, row),
         others=[_cell(other, row) for other in layout.columns[1:]],
-        unassigned=column.format(amounts.own_nominal) if row.children else formats.MISSING,
-        reserved=column.format(amounts.reserved),
-        borrowed=column.format(amounts.borrowed) if amounts.borrowed else formats.MISSING,
-        lent=column.format(amounts.lent) if amounts.lent else formats.MISSING,
-        free=column.format(amounts.free),
-        over=_over(amounts.nominal, layout.exists),
+        unassigned=column.format_amount(amounts.own_nominal) if row.children else formats.MISSING,
+        reserved=column.format_amount(amounts.reserved),
+        borrowed=column.format_amount(amounts.borrowed) if amounts.borrowed else formats.MISSING,
+        lent=column.format_amount(amounts.lent) if amounts.lent else formats.MISSING,
+        free=column.format_amount(amounts.free),
+        over=_over(amounts.nominal, layout.pool_amount),
         own=json.dumps({c.key: _own(row.amounts[c.resource]) for c in layout.columns}),
         says=_labels(row.name),
         follows=" ".join(c.key for c in layout.columns if c.resource in row.followed),
@@ -223,11 +223,11 @@ def _cell(column: TreeColumn, row: QuotaTreeRow) -> TreeCell:
         key=column.key,
         title=column.title,
         label=_("%(resource)s of %(name)s") % {"resource": column.title, "name": row.name},
-        text=column.format(amounts.nominal),
-        exact=column.exact(amounts.nominal),
+        text=column.format_amount(amounts.nominal),
+        exact=column.format_exact(amounts.nominal),
         raw="" if amounts.nominal is None else str(amounts.nominal),
         unit=column.unit,
-        reserved=_("%(amount)s allocated") % {"amount": column.format(amounts.reserved)},
+        reserved=_("%(amount)s allocated") % {"amount": column.format_amount(amounts.reserved)},
     )
 
 

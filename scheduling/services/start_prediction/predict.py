@@ -18,7 +18,7 @@ from scheduling import engine
 from scheduling.engine import model as em
 from scheduling.engine_input.config import engine_config
 from scheduling.models import CellForecast, ForecastResult, Job, JobState, StartPrediction
-from scheduling.prediction.calibration import recalibrate
+from scheduling.prediction.calibration import widen_range
 from scheduling.prediction.forecast import (
     FEWEST_FUTURES,
     Forecast,
@@ -164,7 +164,7 @@ def _predictions_of(found: MadeForecast, now: datetime) -> list[StartPrediction]
     for key, simulated in found.forecast.ranges.items():
         job, basis = jobs[key], basis_of(found.history, found.taken.snapshot.jobs[key])
         known = scores[job.queue_id]
-        low, likely_low, median, likely_high, high = _whole(recalibrate(simulated, known))
+        low, likely_low, median, likely_high, high = _whole(widen_range(simulated, known))
         rows.append(
             StartPrediction(
                 job=job,

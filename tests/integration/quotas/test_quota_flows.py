@@ -82,7 +82,7 @@ def test_what_flows_into_a_folder_flows_out_of_it(seed: int) -> None:
 @pytest.mark.parametrize("measure", [picture_parts.NOMINAL, picture_parts.ALLOCATED])
 def test_sectors_add_up_to_their_parents(seed: int, measure: str) -> None:
     made = RandomWorld(seed)
-    column = layout_of(made.flavors[0], "").focus
+    column = layout_of(made.flavors[0], "").main_column
     for person in (tenancy.platform_admin(), two_teams(made)):
         picture = picture_of(person, made)
         check_sums(picture_parts.picture_sectors(picture.slices, measure, column))
@@ -109,7 +109,7 @@ def check_sums(sectors: list[Sector]) -> None:
 
 def test_a_large_tree_is_drawn_with_the_smallest_teams_together() -> None:
     made = LargeCell(12, 30)
-    column = layout_of(made.flavors[0], "").focus
+    column = layout_of(made.flavors[0], "").main_column
     view = QuotaTreeView(tenancy.platform_admin(), made.flavors[0], [CORES])
     sectors = picture_parts.picture_sectors(QuotaPicture(view, CORES).slices, picture_parts.NOMINAL, column)
     check_sums(sectors)

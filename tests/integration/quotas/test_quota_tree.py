@@ -189,7 +189,7 @@ def test_nothing_out_of_sight_is_found_or_opened() -> None:
     one, other = made.workspaces[:2]
     seer = tenancy.user("ada", one, Role.ADMIN)
     view = QuotaTreeView(seer, made.flavors[0], ALL)
-    rows, left_out = view.find("team")
+    rows, left_out = view.search_nodes("team")
     assert not left_out
     assert {row.tenant for row in rows if isinstance(row, QuotaTreeRow)} == {one.name}
     with pytest.raises(NotFound):

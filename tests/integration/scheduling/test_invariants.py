@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 import pytest
 import time_machine
 import uuid6
-from django.db import connection, transaction
+from django.db import transaction
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -333,8 +333,7 @@ def test_no_order_of_events_breaks_the_books_or_strands_a_job(monkeypatch: pytes
     run_state_machine_as_test(
         Pipeline,
         settings=settings(
-            # The same orders everywhere: what PostgreSQL adds, locks and constraints checked late, few show.
-            max_examples=30 if connection.vendor == "sqlite" else 10,
+            max_examples=30,
             stateful_step_count=30,
             derandomize=True,
             deadline=None,

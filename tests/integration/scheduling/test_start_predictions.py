@@ -63,7 +63,7 @@ def test_a_waiting_job_starts_when_runs_like_those_before_it_end(here: World) ->
     assert row.median_s is not None and 2_950 <= row.median_s <= 3_200
     assert row.low_s is not None and row.low_s <= row.median_s
     assert (row.runs, row.run_group, row.futures) == (40, "same_job", 8)
-    assert row.moment(row.median_s) == now + timedelta(seconds=row.median_s)
+    assert row.find_moment(row.median_s) == now + timedelta(seconds=row.median_s)
     forecast = CellForecast.unscoped.get()
     assert (forecast.result, forecast.made_at, forecast.waiting) == (ForecastResult.DONE, now, 1)
 

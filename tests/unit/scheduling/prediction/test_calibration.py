@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.prediction.calibration import FEWEST_SCORES, recalibrate, score_open, score_range
+from scheduling.prediction.calibration import FEWEST_SCORES, score_open, score_range, widen_range
 from scheduling.prediction.forecast import StartRange
 
 RANGE = StartRange((100.0, 200.0, 300.0, 400.0, 500.0), 86_400.0)
@@ -20,27 +20,27 @@ def test_a_range_that_is_too_narrow_is_widened_to_its_level() -> None:
     waits = [300.0 * 4.0 ** random.gauss(0.0, 1.0) for _ in range(600)]
     scores = [score_range(RANGE, wait) for wait in waits[:200]]
 
-    predicted = recalibrate(RANGE, scores)
+    predicted = widen_range(RANGE, scores)
 
-    held = sum(predicted.holds(wait) for wait in waits[200:]) / 400
-    likely = sum(predicted.holds_likely(wait) for wait in waits[200:]) / 400
+    held = sum(predicted.contains_start(wait) for wait in waits[200:]) / 400
+    likely = sum(predicted.contains_likely(wait) for wait in waits[200:]) / 400
     assert 0.85 < held < 0.95
     assert 0.43 < likely < 0.6
 
 
 @given(st.lists(st.floats(0.0, 1e6), min_size=FEWEST_SCORES, max_size=250))
 def test_bounds_stay_in_order_whatever_happened(waits: list[float]) -> None:
-    predicted = recalibrate(RANGE, [score_range(RANGE, wait) for wait in waits])
+    predicted = widen_range(RANGE, [score_range(RANGE, wait) for wait in waits])
 
     known = [seconds for seconds in predicted.seconds if seconds is not None]
     assert known == sorted(known)
-    assert predicted.at(0.5) == RANGE.at(0.5)
+    assert predicted.quantile_at(0.5) == RANGE.quantile_at(0.5)
 
 
 def test_few_outcomes_change_nothing() -> None:
     misses = [score_range(RANGE, 1e6)] * (FEWEST_SCORES - 1)
 
-    assert recalibrate(RANGE, misses) == RANGE
+    assert widen_range(RANGE, misses) == RANGE
 
 
 @pytest.mark.parametrize(("seconds", "counts"), [(499.0, False), (501.0, True)])

@@ -84,7 +84,7 @@ def test_ranges_are_those_of_all_that_can_happen(gpus: int, waiting: int) -> Non
                 ranked[min(max(int(share * len(ranked)), 0), len(ranked) - 1)]
                 for share in (level - 0.12, level + 0.12)
             )
-            seconds = found.ranges[name].at(level)
+            seconds = found.ranges[name].quantile_at(level)
             assert seconds is not None and low * 0.999 <= seconds <= high * 1.04 + 16.0, (name, level)
 
 
@@ -111,12 +111,12 @@ def test_a_start_beyond_the_horizon_is_said_to_be_that() -> None:
     found = forecast(snapshot, history(snapshot), names, horizon_s=1_500.0)
 
     first = found.ranges[names[0]]
-    assert first.at(0.25) == pytest.approx(SHORT, rel=0.04) and first.at(0.75) is None
+    assert first.quantile_at(0.25) == pytest.approx(SHORT, rel=0.04) and first.quantile_at(0.75) is None
     assert found.ranges[names[1]].seconds == (None,) * 5
-    assert first.holds(5_000.0) and not first.holds(10.0)
+    assert first.contains_start(5_000.0) and not first.contains_start(10.0)
     # Nothing was said to be earlier than the horizon, so an early start is a miss, and a late one is none.
-    assert not found.ranges[names[1]].holds(10.0)
-    assert found.ranges[names[1]].holds(1_501.0)
+    assert not found.ranges[names[1]].contains_start(10.0)
+    assert found.ranges[names[1]].contains_start(1_501.0)
 
 
 def test_too_little_time_gives_no_range() -> None:

@@ -60,15 +60,15 @@ def test_the_most_specific_group_with_enough_runs_is_the_basis() -> None:
     others = [PastRun(replace(TRAITS, user="mo", image="x"), 5_000.0, True)] * 300
     times = RunTimes([*own, *others])
 
-    found = times.estimate(TRAITS)
+    found = times.estimate_run_time(TRAITS)
     assert (found.basis.level, found.basis.runs) == (RunGroup.SAME_JOB, 30)
     # 30 of 40 parts are the group's own, and the same again in the group above; few others remain.
-    draws = [found.draw((place + 0.5) / 400, 0.5) for place in range(400)]
+    draws = [found.draw_run_time((place + 0.5) / 400, 0.5) for place in range(400)]
     assert 0.9 < draws.count(100.0) / 400 < 1.0
 
-    few = times.estimate(replace(TRAITS, image="new"))
+    few = times.estimate_run_time(replace(TRAITS, image="new"))
     assert few.basis.level is RunGroup.USER_SIZE
-    stranger = times.estimate(JobTraits("new", "new", "", "batch", 800))
+    stranger = times.estimate_run_time(JobTraits("new", "new", "", "batch", 800))
     assert (stranger.basis.level, stranger.basis.runs) == (RunGroup.ALL, 330)
 
 
@@ -76,7 +76,7 @@ def test_the_most_specific_group_with_enough_runs_is_the_basis() -> None:
 def test_a_limit_ends_every_run(group: float, share: float, elapsed: float, limit: float) -> None:
     times = RunTimes([PastRun(TRAITS, 50.0, True), PastRun(TRAITS, 9_000.0, False)])
 
-    drawn = times.estimate(TRAITS, elapsed_s=elapsed, limit_s=limit).draw(group, share)
+    drawn = times.estimate_run_time(TRAITS, elapsed_s=elapsed, limit_s=limit).draw_run_time(group, share)
 
     assert elapsed < drawn <= max(limit, elapsed + 1.0)
 
