@@ -11,6 +11,7 @@ from django.utils import translation
 from hypothesis import HealthCheck, Phase, settings
 
 from foundation.models.installation import installation_id
+from tests.fixtures.wait import PATIENCE
 
 pytest_plugins = [
     "tests.fixtures.compose",
@@ -46,10 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.allow_unix_socket = True
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole platforms first: they take long and wait much, and the rest fits beside them on several cores.
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sort whole platforms first: they take long and wait much, and the rest fits beside them on other cores.
 
-    A module that shares one of them is then not divided between processes at the end.
+    A module that shares one of them is then not divided between processes at the end. Time limits are
+    multiplied by `PATIENCE`, as the deadlines inside the tests are.
     """
     long = ("e2e", "chaos", "project", "fuzz")
 
@@ -58,6 +61,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return long.index(folder) if folder in long else len(long)
 
     items.sort(key=turn)
+    usual_s = float(config.getini("timeout"))
+    for item in items:
+        limit = item.get_closest_marker("timeout")
+        item.add_marker(pytest.mark.timeout(PATIENCE * (limit.args[0] if limit else usual_s)), append=False)
 
 
 @pytest.fixture(autouse=True)

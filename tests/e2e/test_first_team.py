@@ -18,11 +18,12 @@ from allotment.supervisor.preflight import check_home
 from allotment.supervisor.programs import embedded_plan
 from benchmarks.support.running import free_port, wait_ready
 from tests.fixtures.browser import chromium_path, page_of
+from tests.fixtures.wait import PATIENCE
 
 pytestmark = pytest.mark.browser
 
 PASSWORD = "a long password 1"
-SOON_MS = 60_000
+SOON_MS = 60_000 * PATIENCE
 CLICKS_MAX = 30
 TEAM_CLICKS_MAX = 12
 

@@ -11,6 +11,7 @@ from tests.unit.scheduling.engine.properties.laws import PATIENCE_S
 HERE = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
