@@ -155,7 +155,7 @@ def facts(pairs: Iterable[tuple[str, object]], columns: bool = False) -> dict[st
 def table(content: str, label: str, stacks: bool = False) -> SafeString:
     """A table that scrolls inside its card; with `stacks`, rows become blocks on a phone."""
     return format_html(
-        '<div class="table-scroll" role="region" tabindex="0" aria-label="{}">'
+        '<div class="table-scroll" role="group" tabindex="0" aria-label="{}">'
         '<table class="{}">{}</table></div>',
         label, "stacks" if stacks else "", content,
     )  # fmt: skip

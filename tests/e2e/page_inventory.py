@@ -1,0 +1,175 @@
+"""Every page of the console in a real browser, and what is wrong with it for a reader.
+
+Pages and who may see them come from the table of the access matrix, so that a new page is here by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
+from playwright.sync_api import Browser, Page
+
+from tests.access.actors import ACTORS
+from tests.access.asking import filled
+from tests.access.covering import TABLE
+from tests.access.oracle import verdict
+from tests.access.table import Ask
+from tests.access.world import AccessWorld
+from tests.architecture.test_user_texts import retired
+
+ROLES: Final = ("platform-admin", "folder-admin", "admin", "editor", "viewer")
+LANGUAGES: Final = ("en", "zh-hans")
+THEMES: Final = ("light", "dark")
+WIDTHS: Final = (390, 1440, 2560)
+_SERIOUS: Final = frozenset({"critical", "serious", "moderate"})
+_TEXTS: Final = """() => {
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+    const texts = []
+    while (walker.nextNode()) {
+        const parent = walker.currentNode.parentElement
+        const text = walker.currentNode.textContent.replace(/\\s+/g, " ").trim()
+        const foreign = "script, style, code, pre, [translate=no], body [lang]"
+        if (text && parent.checkVisibility() && !parent.closest(foreign)) texts.push(text)
+    }
+    return texts
+}"""
+_ENGLISH: Final = re.compile(r"\b[A-Za-z]+(?: (?:[a-z]+|[A-Z][a-z]+)){2,}\b")
+"""Three words in a row that are no abbreviations: a name of a thing has fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One page as one reader has it on the screen."""
+
+    path: str
+    role: str
+    language: str
+    theme: str
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.role}, {self.language}, {self.theme}, {self.width} px)"
+
+    @property
+    def file_name(self) -> str:
+        """The name of its picture."""
+        words = re.sub(r"[^a-z0-9]+", "-", self.path.lower()).strip("-") or "home"
+        return f"{words[:80]}_{self.role}_{self.language}_{self.theme}_{self.width}.png"
+
+
+def find_pages(w: AccessWorld, address: str) -> dict[str, Ask]:
+    """Return the paths of all whole pages, each with its row of the table, without live parts of pages."""
+    names = w.names() | {"me": "boss"}
+    session = w.actors["platform-admin"].session
+    found: dict[str, Ask] = {}
+    cookies = {settings.SESSION_COOKIE_NAME: session}
+    with httpx.Client(base_url=address, cookies=cookies, timeout=60) as client:
+        for ask in TABLE:
+            if ask.method != "GET" or ask.is_api or ask.is_command or ask.ok not in {0, 200}:
+                continue
+            path = "/" + filled(ask.route + ask.query, names | dict(ask.values))
+            answer = client.get(path, follow_redirects=True)
+            assert answer.status_code == 200, f"{path}: {answer.status_code}"
+            if "<html" in answer.text and str(answer.url).endswith(path):
+                found[path] = ask
+    return found
+
+
+def list_views(pages: dict[str, Ask], *, whole: bool) -> Iterator[View]:
+    """Yield what is looked at: all combinations, or each page once, in combinations that go round."""
+    screens = itertools.cycle(itertools.product(WIDTHS, LANGUAGES, THEMES))
+    for path, ask in pages.items():
+        readers = [role for role in ROLES if verdict(ACTORS[role], ask).granted]
+        if not whole:
+            width, language, theme = next(screens)
+            yield View(path, readers[0], language, theme, width)
+            continue
+        for role, width, language, theme in itertools.product(readers, WIDTHS, LANGUAGES, THEMES):
+            yield View(path, role, language, theme, width)
+
+
+@dataclass(slots=True)
+class Inspector:
+    """Opens views in a browser and writes down what is wrong; `pictures` is a folder for what it saw."""
+
+    browser: Browser
+    address: str
+    w: AccessWorld
+    pictures: Path | None = None
+    _pages: dict[tuple[Any, ...], Page] = field(default_factory=dict)
+    _problems: list[str] = field(default_factory=list)
+
+    def inspect(self, view: View) -> list[str]:
+        """Return what is wrong with a view, a line each."""
+        self._problems.clear()
+        page = self._page(view)
+        answer = page.goto(view.path, wait_until="load")
+        if answer is None or answer.status != 200:
+            return [f"{view}: {answer and answer.status}"]
+        problems = [
+            *self._problems,
+            *_find_overflow(page, view.width),
+            *_find_wrong_texts(page, view.language),
+        ]
+        problems += _find_barriers(page)
+        if self.pictures is not None:
+            page.screenshot(path=self.pictures / view.file_name, full_page=True)
+        return [f"{view}: {problem}" for problem in problems]
+
+    def _page(self, view: View) -> Page:
+        key = (view.role, view.language, view.theme, view.width)
+        if key not in self._pages:
+            for old in self._pages.values():
+                old.context.close()
+            self._pages.clear()
+            context = self.browser.new_context(
+                base_url=self.address,
+                viewport={"width": view.width, "height": 900},
+                color_scheme="dark" if view.theme == "dark" else "light",
+            )
+            kept = {
+                settings.SESSION_COOKIE_NAME: self.w.actors[view.role].session,
+                settings.LANGUAGE_COOKIE_NAME: view.language,
+            }
+            context.add_cookies(
+                [{"name": name, "value": value, "url": self.address} for name, value in kept.items()]
+            )
+            page = context.new_page()
+            page.on(
+                "console", lambda said: self._problems.append(said.text) if said.type == "error" else None
+            )
+            page.on("pageerror", lambda error: self._problems.append(str(error)))
+            self._pages[key] = page
+        return self._pages[key]
+
+
+def _find_overflow(page: Page, width: int) -> list[str]:
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    return [f"scrolls sideways: {wide} px"] if wide > width else []
+
+
+def _find_wrong_texts(page: Page, language: str) -> list[str]:
+    """Retired phrases in English; English sentences in another language."""
+    texts = page.evaluate(_TEXTS)
+    if language == "en":
+        return [f"{text!r}: {instead}" for text in texts for instead in retired(text)]
+    return [f"not translated: {text!r}" for text in dict.fromkeys(texts) if _ENGLISH.search(text)]
+
+
+def _find_barriers(page: Page) -> list[str]:
+    """Return what axe-core finds against WCAG 2.2 AA and its best practices."""
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    return [
+        f"axe {item['id']} ({item['impact']}): {item['help']}: "
+        + "; ".join(node["html"][:120] for node in item["nodes"][:3])
+        for item in found
+        if item["impact"] in _SERIOUS
+    ]
