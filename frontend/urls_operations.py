@@ -9,6 +9,7 @@ from frontend.pages.operations import audit, efficiency, gpu, gpu_list, node, no
 from frontend.pages.people import users
 from frontend.pages.policies import cells, job_policies, priorities, queues
 from frontend.pages.quotas import edit, file, history, page, pictures, tree, tree_edit
+from frontend.pages.replays import replay_list, replay_new, replay_page
 from frontend.pages.requests import budgets, inbox, loans, own_requests
 from frontend.pages.setup import checklist, clusters, pools
 from frontend.pages.teams import team_new
@@ -56,6 +57,10 @@ urlpatterns = [
     path("queues", queues.show_queues, name="ops-queues"),
     path("queues/<slug:workspace>/<slug:queue>", queues.show_queue, name="ops-queue"),
     path("cells", cells.show_cells, name="ops-cells"),
+    path("replays", replay_list.show_replays, name="ops-replays"),
+    path("replays/new", replay_new.new_replay, name="ops-replay-new"),
+    path("replays/<uuid:replay>", replay_page.show_replay, name="ops-replay"),
+    path("replays/<uuid:replay>/live", replay_page.replay_live, name="ops-replay-live"),
     path("alerts", alert_list.ops_alerts, name="ops-alerts"),
     path("alerts/rules", rules.ops_rules, name="ops-alert-rules"),
     path("alerts/channels", channels.ops_channels, name="ops-alert-channels"),

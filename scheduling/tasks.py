@@ -14,6 +14,7 @@ from scheduling.execution import execute, gangs, observe
 from scheduling.metering import record_usage as usage_records
 from scheduling.services import cycle, govern, preemption_loss, spent_budget, user_usage
 from scheduling.services import sweep as sweeping
+from scheduling.services.policy_replay import run as policy_replays
 from scheduling.services.start_prediction import outcomes, predict
 from tenants.sign_in import sign_in_limits
 
@@ -93,6 +94,24 @@ def predict_starts() -> None:
 def predict_cell_starts(cell_id: str) -> None:
     """Predict when the waiting jobs of one cell start."""
     predict.predict_starts(cell_id=uuid.UUID(cell_id), now=clock.now())
+
+
+@shared_task(name="scheduling.tasks.start_replays")
+def start_replays() -> None:
+    """Have the next replay of a recorded period computed, unless one is."""
+    found = policy_replays.find_replay_to_run(now=clock.now())
+    if found is not None:
+        run_policy_replay.apply_async((str(found),), expires=60)
+
+
+@shared_task(
+    name="scheduling.tasks.run_policy_replay",
+    soft_time_limit=policy_replays.TASK_LIMIT_S - 10,
+    time_limit=policy_replays.TASK_LIMIT_S,
+)
+def run_policy_replay(replay_id: str) -> None:
+    """Compute one replay."""
+    policy_replays.run_replay(uuid.UUID(replay_id))
 
 
 @shared_task(name="scheduling.tasks.sample_user_usage")

@@ -187,6 +187,14 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                 NavigationEntry(
                     "cells", _("Scheduling domains"), "boxes", "frontend:ops-cells", operator=True
                 ),
+                NavigationEntry(
+                    "replays",
+                    _("Policy replays"),
+                    "history",
+                    "frontend:ops-replays",
+                    covers=("frontend:ops-replay", "frontend:ops-replay-new"),
+                    operator=True,
+                ),
             ),
         ),
         NavigationGroup(

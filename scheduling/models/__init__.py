@@ -22,6 +22,7 @@ from scheduling.models.job import (
     Task,
     TaskState,
 )
+from scheduling.models.policy_replay import ENDED_REPLAYS, PolicyReplay, ReplayState
 from scheduling.models.priority_grant import PriorityGrant
 from scheduling.models.slice_use import SliceUse
 from scheduling.models.start_prediction import CellForecast, ForecastResult, StartPrediction
@@ -30,6 +31,7 @@ from scheduling.models.user_usage import UserUsage
 from scheduling.models.workspace_policy import WorkspacePolicy
 
 __all__ = [
+    "ENDED_REPLAYS",
     "HOLDING_STATES",
     "NO_GROWTH",
     "TERMINAL_STATES",
@@ -51,8 +53,10 @@ __all__ = [
     "JobRole",
     "JobState",
     "MemoryResize",
+    "PolicyReplay",
     "PriorityClass",
     "PriorityGrant",
+    "ReplayState",
     "ResizeState",
     "SliceUse",
     "StartPrediction",

@@ -1,7 +1,7 @@
 """One future of a cell: the engine's cycles in virtual time, on a copy of its snapshot.
 
 At one instant runs end first, then jobs arrive, then cycles run until nothing more is decided. Instants lie
-on a grid that grows coarser with the distance, so a future costs a bounded number of cycles.
+on a grid that may grow coarser with the distance, so a future costs a bounded number of cycles.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Protocol
 
 from scheduling.engine import (
     AllocationPut,
@@ -26,12 +26,39 @@ from scheduling.engine import (
 )
 from scheduling.engine.model import Allocation, Claim, Decision, DecisionKind, Instant, Job, JobState
 
-_FINEST_S: Final = 15.0
-_COARSENESS: Final = 0.03
-_TICK_S: Final = 1_800.0
-"""While jobs wait, cycles run at least that often: protection ends and claims expire without an event."""
 _MOST_CYCLES: Final = 12
 _CLAIM_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeGrid:
+    """The instants at which something may happen: `finest_s` apart, or `coarseness` of the time that has
+    passed if that is more.
+
+    While jobs wait, cycles run at least every `tick_s`: protection ends and claims expire without an event.
+    """
+
+    finest_s: float = 15.0
+    coarseness: float = 0.03
+    tick_s: float = 1_800.0
+
+
+class CellWatch(Protocol):
+    """Follows the jobs of a virtual cell. A job that moves is placed again at once, and runs anew."""
+
+    def on_submitted(self, at: float, job_id: str) -> None: ...
+
+    def on_started(self, at: float, job_id: str, allocations: Sequence[Allocation]) -> None: ...
+
+    def on_evicted(self, at: float, job_id: str) -> None: ...
+
+    def on_ended(self, at: float, job_id: str) -> None: ...
+
+    def on_withdrawn(self, at: float, job_id: str) -> None: ...
+
+
+PlannedChange = Callable[[Snapshot], Iterable[Change]]
+"""Returns the changes that are due at an instant, given the cell as it is then."""
 
 
 def copy_snapshot(snapshot: Snapshot) -> Snapshot:
@@ -63,11 +90,15 @@ class VirtualCell:
     run_time: Callable[[str], float]
     check_time: Callable[[], None] = lambda: None
     returning: frozenset[str] = frozenset()
+    grid: TimeGrid = TimeGrid()
+    watch: CellWatch | None = None
     cycles: int = 0
     _begun: float = 0.0
     _ends: list[tuple[float, str, int]] = field(default_factory=list)
     _attempts: dict[str, int] = field(default_factory=dict)
     _arrivals: list[tuple[float, int, Job]] = field(default_factory=list)
+    _planned: list[tuple[float, int, PlannedChange]] = field(default_factory=list)
+    _withdrawals: list[tuple[float, str]] = field(default_factory=list)
     _started: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -82,6 +113,14 @@ class VirtualCell:
         for at, job in arrivals:
             heapq.heappush(self._arrivals, (at, len(self._arrivals), job))
 
+    def add_change(self, at: float, change: PlannedChange) -> None:
+        """Let the cell change at an instant, before anything else happens at it."""
+        heapq.heappush(self._planned, (at, len(self._planned), change))
+
+    def withdraw_at(self, job_id: str, at: float) -> None:
+        """Remove a job at an instant if it waits then."""
+        heapq.heappush(self._withdrawals, (at, job_id))
+
     def run_until(self, end: float) -> Iterator[tuple[float, Sequence[str]]]:
         """Yield each instant up to the end with the jobs that start at it."""
         self._apply(self._release_leaving())
@@ -90,8 +129,10 @@ class VirtualCell:
             self.check_time()
             self.now = at
             self._started = []
-            changes = [*self._due_ends(), *self._due_arrivals()]
-            self._apply(changes)
+            while self._planned and self._planned[0][0] <= at:
+                self._apply(heapq.heappop(self._planned)[2](self.snapshot))
+            self._apply([*self._due_ends(), *self._due_withdrawals()])
+            self._apply([*self._due_arrivals()])
             if self._waiting():
                 self._settle()
             yield at, tuple(self._started)
@@ -102,12 +143,14 @@ class VirtualCell:
 
     def _next_instant(self) -> float:
         """Return the next point of the grid at or after the next event."""
-        times = [heap[0][0] for heap in (self._ends, self._arrivals) if heap]
+        heaps = (self._ends, self._arrivals, self._planned, self._withdrawals)
+        times = [heap[0][0] for heap in heaps if heap]
+        step = self.grid.coarseness * (self.now - self._begun)
         if self._waiting():
-            times.append(self.now + max(_TICK_S, _COARSENESS * (self.now - self._begun)))
+            times.append(self.now + max(self.grid.tick_s, step))
         if not times:
             return float("inf")
-        return max(min(times), self.now + max(_FINEST_S, _COARSENESS * (self.now - self._begun)))
+        return max(min(times), self.now + max(self.grid.finest_s, step))
 
     def _release_leaving(self) -> Iterator[Change]:
         """Yield the end of everything that is terminating: it is gone at once."""
@@ -126,10 +169,25 @@ class VirtualCell:
             for allocation in self.snapshot.allocations_of(job_id):
                 yield AllocationRemoved(allocation.id)
             yield JobRemoved(job_id)
+            if self.watch:
+                self.watch.on_ended(self.now, job_id)
+
+    def _due_withdrawals(self) -> Iterator[Change]:
+        while self._withdrawals and self._withdrawals[0][0] <= self.now:
+            job_id = heapq.heappop(self._withdrawals)[1]
+            job = self.snapshot.jobs.get(job_id)
+            if job is not None and job.state is JobState.QUEUED:
+                yield ClaimRemoved(job_id)
+                yield JobRemoved(job_id)
+                if self.watch:
+                    self.watch.on_withdrawn(self.now, job_id)
 
     def _due_arrivals(self) -> Iterator[Change]:
         while self._arrivals and self._arrivals[0][0] <= self.now:
-            yield JobPut(heapq.heappop(self._arrivals)[2])
+            job = heapq.heappop(self._arrivals)[2]
+            yield JobPut(job)
+            if self.watch:
+                self.watch.on_submitted(self.now, job.id)
 
     def _settle(self) -> None:
         for _ in range(_MOST_CYCLES):
@@ -148,9 +206,7 @@ class VirtualCell:
                 return self._evict(decision.job)
             case DecisionKind.MIGRATE | DecisionKind.GROW | DecisionKind.SHRINK:
                 if decision.kind is DecisionKind.MIGRATE:
-                    # A job that is moved begins again.
-                    self._attempts[decision.job] = self._attempts.get(decision.job, 0) + 1
-                    self.end_at(decision.job, self.now + self.run_time(decision.job))
+                    self._begin_again(decision)
                 released = [AllocationRemoved(key) for key in decision.released]
                 return [*released, *map(AllocationPut, decision.allocations)]
             case DecisionKind.PARK:
@@ -158,16 +214,30 @@ class VirtualCell:
             case _:
                 return []
 
+    def _begin_again(self, decision: Decision) -> None:
+        """Let a job that is moved begin again."""
+        job_id = decision.job
+        self._attempts[job_id] = self._attempts.get(job_id, 0) + 1
+        if self.watch:
+            stays = [one for one in self.snapshot.allocations_of(job_id) if one.id not in decision.released]
+            self.watch.on_evicted(self.now, job_id)
+            self.watch.on_started(self.now, job_id, (*stays, *decision.allocations))
+        self.end_at(job_id, self.now + self.run_time(job_id))
+
     def _start(self, job_id: str, allocations: Sequence[Allocation]) -> list[Change]:
         job, since = self.snapshot.jobs[job_id], Instant(self.now)
         self._started.append(job_id)
         self.end_at(job_id, self.now + self.run_time(job_id))
+        if self.watch:
+            self.watch.on_started(self.now, job_id, allocations)
         live = replace(job, state=JobState.LIVE, admitted_at=since, running_since=since)
         return [ClaimRemoved(job_id), JobPut(live), *map(AllocationPut, allocations)]
 
     def _evict(self, job_id: str) -> list[Change]:
         job = self.snapshot.jobs[job_id]
         self._attempts[job_id] = self._attempts.get(job_id, 0) + 1
+        if self.watch:
+            self.watch.on_evicted(self.now, job_id)
         released = [AllocationRemoved(held.id) for held in self.snapshot.allocations_of(job_id)]
         return [*released, JobPut(self._queued_again(job))]
 

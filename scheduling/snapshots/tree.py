@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Final
 
 from foundation.core.quantities import Resource
@@ -55,25 +56,27 @@ def engine_queues(cell_id: uuid.UUID) -> list[em.Queue]:
     flavors: defaultdict[uuid.UUID, list[str]] = defaultdict(list)
     for queue_id, flavor_id in _QUEUE_FLAVORS(cell_id):
         flavors[queue_id].append(str(flavor_id))
-    return [
-        em.Queue(
-            id=str(queue.pk),
-            quota_node=str(queue.node_id),
-            flavors=tuple(flavors[queue.pk]),
-            strategy=em.Strategy(queue.strategy),
-            stop_policy=em.StopPolicy(queue.stop_policy),
-            allocation_mode=em.AllocationMode(AllocationMode(queue.allocation_mode).value),
-            preemption=_preemption(queue),
-            fungibility=em.Fungibility(
-                when_can_borrow=em.WhenCan(queue.when_can_borrow),
-                when_can_preempt=em.WhenCan(queue.when_can_preempt),
-                preference=em.Preference(queue.preference),
-            ),
-            backfill=queue.backfill,
-            user_shares=queue.user_shares,
-        )
-        for queue in queues
-    ]
+    return [engine_queue(queue, flavors[queue.pk]) for queue in queues]
+
+
+def engine_queue(queue: Queue, flavors: Sequence[str]) -> em.Queue:
+    """One queue, with its flavors in order."""
+    return em.Queue(
+        id=str(queue.pk),
+        quota_node=str(queue.node_id),
+        flavors=tuple(flavors),
+        strategy=em.Strategy(queue.strategy),
+        stop_policy=em.StopPolicy(queue.stop_policy),
+        allocation_mode=em.AllocationMode(AllocationMode(queue.allocation_mode).value),
+        preemption=_preemption(queue),
+        fungibility=em.Fungibility(
+            when_can_borrow=em.WhenCan(queue.when_can_borrow),
+            when_can_preempt=em.WhenCan(queue.when_can_preempt),
+            preference=em.Preference(queue.preference),
+        ),
+        backfill=queue.backfill,
+        user_shares=queue.user_shares,
+    )
 
 
 def _preemption(queue: Queue) -> em.PreemptionPolicy:

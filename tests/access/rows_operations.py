@@ -475,6 +475,23 @@ NODES: Final = (
 )
 
 _EDITS_CLUSTERS: Final = must(("cluster.edit", "platform"))
+_PERIOD: Final = {"begin_at": "{past_begin_typed}", "end_at": "{past_end_typed}"}
+REPLAYS: Final = (
+    page("ops/replays", _LOOK, shows=(("/ops/replays/new", _EDITS_CLUSTERS),)),
+    page("ops/replays/new", _LOOK + _EDITS_CLUSTERS),
+    form(
+        "ops/replays/new",
+        _LOOK + _EDITS_CLUSTERS,
+        "scheduling_policyreplay",
+        "start",
+        quiet=False,
+        body={**_PERIOD, "sharing": "classical"},
+    ),
+    page("ops/replays/{replay}", _LOOK, shows=(('value="delete"', _EDITS_CLUSTERS),)),
+    page("ops/replays/{replay}/live", _LOOK),
+    form("ops/replays/{replay}", _LOOK + _EDITS_CLUSTERS, "scheduling_policyreplay", body={"do": "cancel"}),
+    form("ops/replays/{replay}", _LOOK + _EDITS_CLUSTERS, "scheduling_policyreplay", body={"do": "delete"}),
+)
 _SOURCE: Final = "ops/sources/{source}"
 _SOURCE_FIELDS: Final = {
     "name": "fresh",
@@ -518,5 +535,17 @@ PRICES: Final = (
     form("ops/prices", _PRICING, "telemetry_price", quiet=False, body={"do": "delete", "request": "{price}"}),
 )
 
-ROWS: Final = (*QUOTAS, *ASKING, *TENANTS, *TEAMS, *SETUP, *ACCOUNTS, *RULES, *NODES, *SOURCES, *PRICES)
+ROWS: Final = (
+    *QUOTAS,
+    *ASKING,
+    *TENANTS,
+    *TEAMS,
+    *SETUP,
+    *ACCOUNTS,
+    *RULES,
+    *NODES,
+    *REPLAYS,
+    *SOURCES,
+    *PRICES,
+)
 __all__ = ["GPU_CARDS", "ROWS"]

@@ -285,7 +285,38 @@ OPERATIONS: Final = (
             "admin/devices/{uuid}/holds",
             "admin/telemetry-sources",
             "admin/telemetry-sources/{source}",
+            "admin/policy-replays",
+            "admin/policy-replays/{replay}",
         )
+    ),
+    api(
+        "admin/policy-replays",
+        "POST",
+        _EDITS_CLUSTERS + _LOOK,
+        "cluster.edit",
+        ok=201,
+        body={
+            "cell": "{cell}",
+            "begin_at": "{past_begin}",
+            "end_at": "{past_end}",
+            "sharing": "classical",
+        },
+        writes="scheduling_policyreplay",
+    ),
+    api(
+        "admin/policy-replays/{replay}/cancel",
+        "POST",
+        _EDITS_CLUSTERS + _LOOK,
+        "cluster.edit",
+        writes="scheduling_policyreplay",
+    ),
+    api(
+        "admin/policy-replays/{replay}",
+        "DELETE",
+        _EDITS_CLUSTERS + _LOOK,
+        "cluster.edit",
+        ok=204,
+        writes="scheduling_policyreplay",
     ),
     api(
         "admin/telemetry-sources",

@@ -37,7 +37,7 @@ from quotas.selectors.quota_table import node_quota
 from quotas.services.quota import quota_set
 from quotas.services.quota_plan import QuotaAmount
 from scheduling.lifecycle.transitions import add_event
-from scheduling.models import Job, JobState, PriorityGrant, WorkspacePolicy
+from scheduling.models import Job, JobState, PolicyReplay, PriorityGrant, WorkspacePolicy
 from telemetry.models import Price, TelemetrySource
 from tenants.models import AccessKey, Member, Role, Tenant, User
 from tenants.services.access_key import access_key_create
@@ -166,7 +166,7 @@ def _furnish(w: AccessWorld, side: Side) -> None:
     spare_queue = quotas.queue(w.cell, side.tenant, [w.flavor], name=f"idle-{word}")
     node, above = quotas.quota_node(w.cell, side.tenant), quotas.quota_node(w.cell, side.folder)
     quotas.gpu_quota(node, w.flavor, 4)
-    waiting = jobs.job(queue, mia, f"train-{word}")
+    waiting = jobs.job(queue, mia, f"train-{word}", submitted_at=clock.now() - timedelta(hours=3))
     held = jobs.job(queue, mia, f"serve-{word}")
     jobs.allocate(held, w.nodes[0])
     quotas.reserve(queue, w.flavor, CARDS, 1)
@@ -188,6 +188,11 @@ def _furnish(w: AccessWorld, side: Side) -> None:
         "flavor": w.flavor,
         "price": Price.unscoped.get_or_create(
             flavor=w.flavor, effective_at=clock.now() + timedelta(days=3), defaults={"gpu_hour": 2}
+        )[0],
+        "replay": PolicyReplay.unscoped.get_or_create(
+            name="classical",
+            cell=w.cell,
+            defaults={"begin_at": clock.now() - timedelta(days=1), "end_at": clock.now()},
         )[0],
         **_quota_things(w, side, node, above, mia),
         **_alert_things(side.tenant, word, mia),
@@ -234,6 +239,10 @@ def _texts(w: AccessWorld, side: Side) -> dict[str, str]:
         "policy_line": f'"tenant":"{word}"',
         "own_key": "deadbeef",
         "soon": soon.isoformat(),
+        "past_begin": (clock.now() - timedelta(hours=6)).isoformat(),
+        "past_end": (clock.now() - timedelta(hours=1)).isoformat(),
+        "past_begin_typed": f"{clock.now() - timedelta(hours=6):%Y-%m-%d %H:%M}",
+        "past_end_typed": f"{clock.now() - timedelta(hours=1):%Y-%m-%d %H:%M}",
         "soon_typed": f"{soon:%Y-%m-%d %H:%M}",
         "root": str(w.places["root"].pk),
     }

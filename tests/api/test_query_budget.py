@@ -23,7 +23,7 @@ from scheduling.models import GpuRequestMode, JobEvent, PriorityGrant, Workspace
 from telemetry.models import AgentKey, Price, SourceNode, SourceStatus, TelemetrySource
 from tenants.models import GroupMember, Member, Role
 from tests.api.conftest import As
-from tests.builders import clusters, jobs, quotas, tenancy
+from tests.builders import clusters, jobs, quotas, replays, tenancy
 from tests.builders.jobs import RoleOf
 from tests.builders.world import World
 
@@ -45,9 +45,11 @@ class Filled:
         self.group = tenancy.group("all")
         card = w.nodes[0].devices.order_by("pk")[0]
         self.limit = UserLimit.unscoped.create(workspace=w.workspace, resource=CARDS.value, amount=40)
+        self.replay = replays.replay(w.cell)
         self.names: dict[str, Any] = {
             "ws": w.workspace.slug, "tenant": w.workspace.pk, "job": self.job.pk, "node": self.node.pk,
             "group": self.group.pk, "uuid": card.uuid, "name": w.nodes[0].name, "limit": self.limit.pk,
+            "replay": self.replay.pk,
         }  # fmt: skip
 
     def fill(self, until: int) -> None:
@@ -125,6 +127,7 @@ class Filled:
         jobs.allocate(jobs.job(w.queue, w.editor, f"held-{n}", roles=[part]), w.nodes[0])
         role = self.job.roles.get()
         role.tasks.create(job=self.job, index=n)
+        replays.replay(w.cell, team=str(w.workspace.pk))
         for job in (self.job, made):
             JobEvent.unscoped.create(job=job, code="queued", at=clock.now())
 

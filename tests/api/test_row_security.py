@@ -46,6 +46,7 @@ GLOBAL: Final = {
     "clusters.SimulatedPod",
     "scheduling.PriorityClass",
     "scheduling.CellForecast",
+    "scheduling.PolicyReplay",
     "telemetry.AgentKey",
     "telemetry.GpuEvent",
     "telemetry.NodeAgent",

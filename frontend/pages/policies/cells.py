@@ -18,7 +18,7 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
 
-_SHARING = {
+SHARING = {
     Sharing.FAIR.value: (
         gettext_lazy("Fair"),
         gettext_lazy("The tenant with the lowest share of borrowed quota is next."),
@@ -46,8 +46,8 @@ def show_cells(request: HttpRequest) -> HttpResponse:
         return redirect("frontend:ops-cells")
     set_frame(request, label=_("Scheduling domains"), trail=_("Operations"))
     page = {
-        "cells": [(cell, *_SHARING[cell.sharing]) for cell in found],
-        "choices": [(value, *texts) for value, texts in _SHARING.items()],
+        "cells": [(cell, *SHARING[cell.sharing]) for cell in found],
+        "choices": [(value, *texts) for value, texts in SHARING.items()],
         "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
     }
     return render(request, "frontend/policies/cells.html", page)
@@ -62,7 +62,7 @@ def _change_sharing(request: HttpRequest, who: User) -> None:
     sharing = Sharing(form.cleaned_data["sharing"])
     word = _("%(cell)s now uses %(sharing)s sharing") % {
         "cell": cell.name,
-        "sharing": str(_SHARING[sharing.value][0]).lower(),
+        "sharing": str(SHARING[sharing.value][0]).lower(),
     }
     run_change(
         request, lambda: cell_set(acting_user=who, cell=cell, sharing=sharing, expected=expected), word

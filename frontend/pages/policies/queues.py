@@ -304,6 +304,7 @@ def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status
         "presets": [(value, *words, value == current) for value, words in PRESETS.items()],
         "accuracy": describe_accuracy(who, found),
         "may_edit": permissions.has_permission(who, Permission.QUEUE_EDIT, found.workspace),
+        "may_replay": permissions.has_permission(who, Permission.CLUSTER_EDIT),
         "others": [one for one in queue_list(who, found.workspace) if one.pk != found.pk],
         "crumbs": [view_models.Crumb(label=_("Queues"), url=reverse("frontend:ops-queues"))],
     }

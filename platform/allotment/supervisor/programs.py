@@ -14,9 +14,10 @@ from allotment.processes.startup import DEFAULT_SETTINGS
 from allotment.supervisor.broker import broker_program
 from allotment.supervisor.child import Program
 
-WORKERS: Final = {"cycles": ("cycle", 1), "worker": ("cluster,telemetry,default", 2)}
+WORKERS: Final = {"cycles": ("cycle", 1), "worker": ("cluster,telemetry,default", 3)}
 """Queues and number of processes of each worker. One has all cycles: it keeps what it knows of a cell, which
-several would each read and learn anew. A cluster call and one more must not wait for each other."""
+several would each read and learn anew. A cluster call and one more must not wait for each other, nor for the
+one replay that is computed at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)

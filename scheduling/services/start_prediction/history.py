@@ -26,7 +26,7 @@ LEAST_RUNS: Final = 20
 """Runs that must have ended before anything is predicted."""
 
 _OWN_END: Final = (em.EvictRule.TIME_LIMIT, em.EvictRule.IDLE)
-_CUT_SHORT: Final = frozenset(rule.value for rule in em.EvictRule if rule not in _OWN_END)
+CUT_SHORT: Final = frozenset(rule.value for rule in em.EvictRule if rule not in _OWN_END)
 """Runs that ended by these would have gone on."""
 _UNUSED: Final = ("environment", "volumes", "reason_numbers", "reason_help")
 
@@ -117,7 +117,7 @@ def _attempts_of(
         if started is None and ended is not None:
             continue  # It never ran.
         seconds = ((ended or now) - (started or admitted)).total_seconds()
-        own_end = ended is not None and rule not in _CUT_SHORT
+        own_end = ended is not None and rule not in CUT_SHORT
         found[job_id].append(_Attempt(job_id, max(seconds, 1.0), own_end, ended is None))
     return found
 

@@ -1,0 +1,1 @@
+"""Pages about replays of a recorded period."""

@@ -1,0 +1,70 @@
+"""Replays of a recorded period under another configuration, kept with their results."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from django.db import models
+
+from clusters.models import Cell
+from foundation.models import BaseModel
+
+
+class ReplayState(models.TextChoices):
+    PENDING = "pending", "Pending"
+    RUNNING = "running", "Running"
+    DONE = "done", "Done"
+    FAILED = "failed", "Failed"
+    CANCELED = "canceled", "Canceled"
+
+
+ENDED_REPLAYS: Final = (ReplayState.DONE, ReplayState.FAILED, ReplayState.CANCELED)
+
+
+class PolicyReplay(BaseModel):
+    """The jobs of a period, run again in virtual time as the cell was configured, and with `change`.
+
+    `change` is as `services.policy_replay.change` writes it. `progress` is in thousandths; `seen_at` is when
+    the process that computes it last said so, and `runs` counts processes that began. `result` has
+    the figures of `replay_tally` for `measured`, `recorded` and `changed`; `error` says why
+    there are none. It names workspaces of all tenants: for platform roles only.
+    """
+
+    cell = models.ForeignKey(Cell, on_delete=models.CASCADE, related_name="policy_replays")
+    name = models.CharField(max_length=100)
+    actor_id = models.UUIDField(null=True)
+    actor_name = models.CharField(max_length=150)
+    begin_at = models.DateTimeField()
+    end_at = models.DateTimeField()
+    change = models.JSONField(default=dict)
+    state = models.CharField(max_length=10, choices=ReplayState.choices, default=ReplayState.PENDING)
+    progress = models.PositiveSmallIntegerField(default=0)
+    runs = models.PositiveSmallIntegerField(default=0)
+    seen_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    seconds = models.FloatField(default=0.0)
+    error = models.CharField(max_length=20, blank=True, default="")
+    result = models.JSONField(default=dict, blank=True)
+
+    class Meta(BaseModel.Meta):
+        ordering: ClassVar = ["-created_at", "-id"]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["created_at"],
+                condition=models.Q(state__in=(ReplayState.PENDING, ReplayState.RUNNING)),
+                name="policy_replay_open",
+            ),
+            models.Index(fields=["-created_at", "-id"], name="policy_replay_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def part_done(self) -> float:
+        """The part that is computed, 0 to 1."""
+        return self.progress / 1_000
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED_REPLAYS

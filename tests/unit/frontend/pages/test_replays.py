@@ -1,0 +1,125 @@
+"""The pages about replays: their list, the form of a new one, progress and result."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from django.test import Client
+
+from foundation.core import clock
+from scheduling.models import PolicyReplay, ReplayState
+from tenants.models import Role
+from tests.builders import jobs, quotas, replays, tenancy
+from tests.builders.world import World, world
+
+
+@pytest.fixture
+def w(db: None) -> World:
+    return world()
+
+
+def read(client: Client, address: str, status: int = 200) -> str:
+    answer = client.get(address)
+    assert answer.status_code == status
+    return words(answer.content.decode())
+
+
+def words(page: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_a_result_says_what_happened_what_is_simulated_and_what_is_not(client: Client, w: World) -> None:
+    client.force_login(w.platform_admin)
+    made = replays.replay(w.cell, team=str(w.workspace.pk))
+
+    shown = read(client, f"/ops/replays/{made.pk}")
+
+    assert "Sharing of unused quota: Classical" in shown
+    # Totals: as measured, as recorded, with the change; a lower bound has no difference.
+    assert "Wait, median 10 min 10 min 10 min 0" in shown
+    assert "Wait, 90th percentile ≥ 2 h ≥ 2 h ≥ 2 h –" in shown
+    assert "Allocation rate 25.0 % 25.0 % 25.0 % 0" in shown
+    assert f"{w.workspace.name} 4 10 min → 1 min measured 10 min" in shown
+    assert "1 job whose end isn't known" in shown
+    assert "Users don't react" in shown
+    assert 'data-chart="replay-allocation"' in client.get(f"/ops/replays/{made.pk}").content.decode()
+    assert "classical" in read(client, "/ops/replays")
+
+
+def test_a_replay_is_started_in_the_form_and_canceled_and_deleted(client: Client, w: World) -> None:
+    client.force_login(w.platform_admin)
+    now = clock.now()
+    jobs.job(w.queue, w.editor, submitted_at=now - timedelta(hours=3))
+    typed = {
+        "begin_at": f"{now - timedelta(hours=6):%Y-%m-%dT%H:%M}",
+        "end_at": f"{now - timedelta(hours=1):%Y-%m-%dT%H:%M}",
+    }
+    node = quotas.quota_node(w.cell, w.workspace)
+    quota = {"node": str(node.pk), "quota_pool": str(w.flavor.pk), "gpus": "16", "on_top": "on"}
+    pool = {"pool": str(w.flavor.pk), "pool_nodes": "4"}
+    policy = {
+        "sharing": "classical",
+        "queue": str(w.queue.pk),
+        "backfill": "false",
+        "strategy": "strict-fifo",
+    }
+
+    answer = client.post("/ops/replays/new", typed | quota | pool | policy)
+
+    made = PolicyReplay.unscoped.get()
+    assert answer.status_code == 302 and answer["Location"] == f"/ops/replays/{made.pk}"
+    shown = read(client, f"/ops/replays/{made.pk}")
+    for line in (
+        "Sharing of unused quota: Classical",
+        "Team A / default: Backfill: No",
+        "Team A / default: Queueing strategy: Strict FIFO",
+        "in a100: 16 GPUs",
+        "Pool a100: 4 nodes",
+        "Pending: one replay is computed at a time.",
+    ):
+        assert line in shown, line
+    PolicyReplay.unscoped.update(state=ReplayState.RUNNING, progress=420)
+    assert "Running: 42 %" in read(client, f"/ops/replays/{made.pk}/live")
+    client.post(f"/ops/replays/{made.pk}", {"do": "cancel"})
+    assert "Canceled" in read(client, f"/ops/replays/{made.pk}")
+    client.post(f"/ops/replays/{made.pk}", {"do": "delete"})
+    assert not PolicyReplay.unscoped.exists()
+    assert "No replays" in read(client, "/ops/replays")
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ({}, "Change at least one setting"),
+        ({"sharing": "classical", "end_at": "2000-01-02T00:00"}, "Select a period in the past"),
+        ({"gpus": "8"}, "Select one."),
+        ({"pool_nodes": "8"}, "Select one."),
+    ],
+)
+def test_a_wrong_form_says_what_is_missing(
+    client: Client, w: World, typed: dict[str, str], expected: str
+) -> None:
+    client.force_login(w.platform_admin)
+    now = clock.now()
+    jobs.job(w.queue, w.editor, submitted_at=now - timedelta(hours=3))
+    period = {"begin_at": f"{now - timedelta(hours=6):%Y-%m-%dT%H:%M}", "end_at": f"{now:%Y-%m-%dT%H:%M}"}
+
+    answer = client.post("/ops/replays/new", period | typed)
+
+    assert answer.status_code == 400
+    assert expected in words(answer.content.decode())
+    assert not PolicyReplay.unscoped.exists()
+
+
+def test_an_error_is_said_in_words_and_viewers_of_the_platform_only_read(client: Client, w: World) -> None:
+    made = replays.replay(w.cell, state=ReplayState.FAILED, error="TOO_LONG")
+    client.force_login(tenancy.user("vic", None, Role.PLATFORM_VIEWER))
+    shown = client.get(f"/ops/replays/{made.pk}").content.decode()
+    assert "more than 4 minutes" in shown
+    assert 'value="delete"' not in shown
+    assert client.get("/ops/replays/new").status_code == 403
+    client.force_login(w.admin)
+    assert client.get(f"/ops/replays/{made.pk}").status_code == 403
