@@ -7,8 +7,9 @@ the cluster; sums over a cluster are made afterwards by `telemetry.services.summ
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import structlog
@@ -21,11 +22,12 @@ from telemetry.store.assigning import Assigned, assign_batch
 from telemetry.store.channels import resolve_channels
 from telemetry.store.counted_gpus import name_counted_gpus
 from telemetry.store.database import new_reading
+from telemetry.store.gaps import gap_cut
 from telemetry.store.matching import ChannelKey
 from telemetry.store.node_holds import load_node_holds
 from telemetry.store.overlap import leave_out_overlaps
 from telemetry.store.pending import mark_pending
-from telemetry.store.times import MINUTE_MS, floor_ms
+from telemetry.store.times import MINUTE_MS, floor_ms, from_ms
 
 log = structlog.get_logger(__name__)
 _NAMED: Final = 5
@@ -79,6 +81,8 @@ def store_batches(cluster_id: uuid.UUID, batches: Sequence[MeasureBatch]) -> Sto
     )
     stored = _write(cluster_id, nodes, batches, found, channels)
     duplicates = len(found.drafts) - stored
+    if stored:
+        gap_cut(cluster_id, _spans(batches))
     if found.unknown_devices or found.unknown_pods:
         log.warning(
             "samples_of_strangers",
@@ -95,6 +99,13 @@ def store_batches(cluster_id: uuid.UUID, batches: Sequence[MeasureBatch]) -> Sto
         devices_at_ms=found.measured.get(Scope.CARD),
         slices_at_ms=found.measured.get(Scope.SLICE),
     )
+
+
+def _spans(batches: Iterable[MeasureBatch]) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the times for which GPUs or slices were measured; processes alone say nothing of them."""
+    for batch in batches:
+        if batch.devices or batch.slices:
+            yield from_ms(batch.at_ms), from_ms(batch.at_ms + batch.interval_ms)
 
 
 def _write(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -125,13 +125,37 @@ def test_a_cluster_without_cards_has_no_gap(bench: Bench, backend: Scripted) -> 
     assert not TelemetryGap.unscoped.exists()
 
 
+def push(bench: Bench, *measured_at: datetime) -> None:
+    """Store what an agent measured at these times, now."""
+    device = DeviceValues(bench.device(0).uuid, {"utilization_percent": 50.0})
+    batches = [MeasureBatch("node-1", to_ms(at), devices=(device,)) for at in measured_at]
+    store_batches(bench.world.cluster.pk, batches)
+
+
+def test_a_gap_covers_nothing_that_an_agent_delivers_late(bench: Bench, backend: Scripted) -> None:
+    """The agent could not reach the platform, which ran: what it kept is known afterwards."""
+    backend.silent = True
+    samples_collect()
+    late = [START + timedelta(minutes=10, seconds=15 * number) for number in range(40)]
+    bench.clock.move_to(START + timedelta(hours=1))
+    push(bench, *late)
+    ends = [(gap.started_at, gap.ended_at) for gap in TelemetryGap.unscoped.order_by("started_at")]
+    assert ends == [(START, START + timedelta(minutes=10)), (START + timedelta(minutes=20), None)]
+    live = START + timedelta(hours=1, seconds=20)
+    bench.clock.move_to(live + timedelta(seconds=5))
+    push(bench, live)
+    ends = [(gap.started_at, gap.ended_at) for gap in TelemetryGap.unscoped.order_by("started_at")]
+    assert ends[1:] == [(START + timedelta(minutes=20), live)], "over since the first measurement"
+    push(bench, START + timedelta(minutes=30))
+    assert TelemetryGap.unscoped.count() == 3
+    assert {gap.cause for gap in TelemetryGap.unscoped.all()} == {"empty"}
+
+
 def test_a_cluster_whose_agents_push_has_no_gap(bench: Bench, backend: Scripted) -> None:
     backend.silent = True
     samples_collect()
     assert TelemetryGap.unscoped.get().ended_at is None
-    device = DeviceValues(bench.device(0).uuid, {"utilization_percent": 50.0})
-    store_batches(bench.world.cluster.pk, [MeasureBatch("node-1", to_ms(START), devices=(device,))])
-    bench.clock.move_to(START + timedelta(seconds=10))
+    push(bench, START + timedelta(seconds=10))
     Cluster.unscoped.update(health=ClusterHealth.UNREACHABLE)
     samples_collect()
     assert TelemetryGap.unscoped.get().ended_at == START + timedelta(seconds=10)
