@@ -1,8 +1,9 @@
 """Faults of the demo's cluster, so that pages about GPUs, alerts and data sources have something to show.
 
-One card is too hot from the beginning, and on one runs a process that belongs to no pod. Another reports an
-XID error every ten minutes. One node delivers no measurements for an hour, five minutes after the start and
-then every six hours. `allotment simulate … recover` ends each of them.
+One card is too hot from the beginning, on one runs a process that belongs to no pod, and on one a pod ignores
+the limits of its slice. Another reports an XID error every ten minutes. One node delivers no measurements for
+an hour, five minutes after the start and then every six hours. `allotment simulate … recover` ends each of
+them.
 """
 
 from __future__ import annotations
@@ -20,12 +21,18 @@ from foundation.models import Heartbeat
 
 THROTTLED: Final = ("gpu-a03", 2)
 STRAY: Final = ("gpu-l02", 1)
+UNLIMITED: Final = ("gpu-l01", 0)
 XID: Final = ("gpu-a07", 5)
 SILENT: Final = "gpu-a12"
 XID_CODE: Final = 94
 XID_EVERY: Final = timedelta(minutes=10)
 SILENT_AFTER: Final = timedelta(minutes=5)
 SILENT_EVERY: Final = timedelta(hours=6)
+_FROM_THE_BEGINNING: Final = (
+    (THROTTLED, faults.device_throttle),
+    (STRAY, faults.device_stray),
+    (UNLIMITED, faults.device_overuse),
+)
 _MARK: Final = "demo-faults"
 
 
@@ -38,7 +45,7 @@ def faults_tick() -> None:
     mark, new = Heartbeat.unscoped.get_or_create(name=_MARK, defaults={"at": now})
     try:
         if new:
-            for card, act in ((THROTTLED, faults.device_throttle), (STRAY, faults.device_stray)):
+            for card, act in _FROM_THE_BEGINNING:
                 for device in _device(cluster, card):
                     act(cluster.pk, device.uuid)
         _report_xid(cluster, now - (now - mark.at) % XID_EVERY)

@@ -28,7 +28,9 @@ from foundation.core.quantities import Resource
 from quotas.models import Queue
 from quotas.services.queues.queue import queue_create
 from quotas.services.quota import QuotaAmount, quota_node_ensure, quota_set
-from scheduling.models import PriorityClass, PriorityGrant
+from scheduling.models import IdleAction, PriorityClass, PriorityGrant
+from scheduling.policy.stating import PolicyStatement
+from scheduling.services.jobs.workspace_policy import policy_set
 from telemetry.usage.prices import price_create
 from tenants.models import Role, Tenant, TenantKind, User
 from tenants.services.account import user_create
@@ -64,6 +66,8 @@ WORKSPACES: Final = (
 MAY_USE_HIGH: Final = "search-ads"
 IDLE_TEAM: Final = "robotics"
 """The team whose jobs hold GPUs and hardly use them."""
+_IDLE_RULE: Final = PolicyStatement(idle_timeout_s=1200, idle_action=IdleAction.PREEMPTIBLE, idle_warn_s=600)
+"""Its jobs are warned after ten minutes without use; after twenty, others may preempt them."""
 _PRICES: Final = {"a100-40g": (Decimal("2.10"), None), "l40s": (Decimal("1.20"), Decimal("1.50"))}
 
 
@@ -84,6 +88,7 @@ def demo_setup(*, home: Path) -> User:
         # Only once: what the operator deletes later stays deleted.
         create_recommended_rules(acting_user=SYSTEM)
         _prices(flavors)
+        policy_set(acting_user=SYSTEM, tenant=Tenant.unscoped.get(slug=IDLE_TEAM), statement=_IDLE_RULE)
     PriorityGrant.unscoped.get_or_create(
         tenant=Tenant.unscoped.get(slug=MAY_USE_HIGH),
         priority_class=PriorityClass.unscoped.get(name="high"),

@@ -64,7 +64,8 @@ class SimulatedDevice(BaseModel):
     """One card, memory in MiB.
 
     `throttled`: it is too hot and runs with lower clocks. `stray_mib`: memory that a process without a pod
-    uses on it. `xid_code` and `xid_at`: its last XID error.
+    uses on it. `unlimited`: the pod that has held a part of it for longest ignores its limits. `xid_code` and
+    `xid_at`: its last XID error.
     """
 
     node = models.ForeignKey(SimulatedNode, on_delete=models.CASCADE, related_name="devices")
@@ -76,6 +77,7 @@ class SimulatedDevice(BaseModel):
     healthy = models.BooleanField(default=True)
     throttled = models.BooleanField(default=False, db_default=False)
     stray_mib = models.PositiveIntegerField(default=0, db_default=0)
+    unlimited = models.BooleanField(default=False, db_default=False)
     xid_code = models.PositiveSmallIntegerField(null=True, blank=True)
     xid_at = models.DateTimeField(null=True, blank=True)
 

@@ -80,6 +80,8 @@ def _add_hold(found: Matched, hold: HeldSlice, sample: DeviceSample) -> None:
             cores_allocated=hold.cores,
             memory_used_mib=sample.memory_used_mib,
             memory_allocated_mib=hold.memory_mib,
+            # Those of a whole card are about more than what its holder does.
+            values=pack_values(sample.values) if sample.pod is not None else None,
         )
     )
 

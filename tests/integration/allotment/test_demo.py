@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import time_machine
+from django.db.models import Q
 
 from alerts.evaluation.evaluate import evaluate_rules
 from alerts.models import Alert
@@ -20,16 +21,24 @@ from allotment.demo.faults import faults_tick
 from allotment.demo.setup import IDLE_TEAM, demo_setup
 from allotment.demo.workload import _utilisation, workload_tick
 from allotment.setup.accounts import SIGN_IN_FILE
+from clusters.backends.base import DeviceGrant, TaskRef, TaskSpec
+from clusters.backends.registry import backend_for
 from clusters.backends.simulated import faults
 from clusters.models import Cluster, ClusterHealth, Device, Node, SimulatedDevice, SimulatedNode
 from foundation.core import clock
 from foundation.core.actor import SYSTEM
+from frontend.pages.jobs.job_facts import rights_of
+from frontend.pages.jobs.job_idle import describe_idle_job
 from quotas.models import Queue, Quota
-from scheduling.models import Job
+from scheduling.models import Allocation, DeviceSlice, GpuRequestMode, IdleStretch, Job, JobState
+from scheduling.services.idle import enforce_idle_rules
 from telemetry.models import GpuProcess
 from telemetry.series import measures_now, node_series, utilisation_now
+from telemetry.series.over_use import OverUse, slice_lines
 from telemetry.services.collect import samples_collect
+from telemetry.services.idle import idle_report
 from tenants.models import Tenant, User
+from tests.builders import jobs
 
 pytestmark = pytest.mark.django_db
 
@@ -126,16 +135,61 @@ def test_what_an_operator_recovers_in_the_demo_stays_well(tmp_path: Path) -> Non
         traveller.shift(400)
         faults_tick()
         cluster = Cluster.unscoped.get(name="demo")
-        for device in SimulatedDevice.unscoped.filter(throttled=True) | SimulatedDevice.unscoped.filter(
-            stray_mib__gt=0
-        ):
+        faulty = Q(throttled=True) | Q(stray_mib__gt=0) | Q(unlimited=True)
+        assert SimulatedDevice.unscoped.filter(faulty).count() == 3
+        for device in SimulatedDevice.unscoped.filter(faulty):
             faults.device_recover(cluster.pk, device.uuid)
         faults.node_recover(cluster.pk, demo_faults.SILENT)
         traveller.shift(60)
         faults_tick()
-        assert not SimulatedDevice.unscoped.filter(throttled=True).exists()
-        assert not SimulatedDevice.unscoped.filter(stray_mib__gt=0).exists()
+        assert not SimulatedDevice.unscoped.filter(faulty).exists()
         assert not SimulatedNode.unscoped.filter(silent_until__gt=clock.now()).exists()
+
+
+def start_pod(job: Job, node: Node, **simulate: float) -> None:
+    """Give a job its GPUs, and start its pod in the simulated cluster."""
+    jobs.allocate(job, node, flavor=node.flavor)
+    held = Allocation.unscoped.get(task__job=job)
+    grants = DeviceSlice.unscoped.filter(allocation=held).values_list("device__uuid", "cores", "memory_mib")
+    spec = TaskSpec(
+        ref=TaskRef(held.namespace, held.pod_name), node=node.name, cpu_millicores=1000, memory_mib=1024,
+        devices=tuple(DeviceGrant(*grant) for grant in grants), image="", command=(), environment={},
+        labels={}, workspace=str(job.workspace_id), simulate={"start_s": 1, "run_s": 9_000_000, **simulate},
+    )  # fmt: skip
+    assert backend_for(node.cluster).ensure_pod(spec).kind == "done"
+
+
+def test_the_demo_has_a_slice_above_its_allocation_and_an_idle_job_with_a_countdown(tmp_path: Path) -> None:
+    with time_machine.travel("2026-11-02T08:00:00Z", tick=False) as traveller:
+        demo_setup(home=tmp_path)
+        Cluster.unscoped.update(health=ClusterHealth.HEALTHY)
+        team = Tenant.unscoped.get(slug=IDLE_TEAM)
+        queue, owner = Queue.unscoped.get(workspace=team), User.objects.get(username="kenji")
+        nodes = {node.name: node for node in Node.unscoped.select_related("cluster", "flavor")}
+        part = jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=25, gpu_memory=11_500, models=("L40S",))
+        sliced, idle = jobs.job(queue, owner, "sliced", roles=(part,)), jobs.job(queue, owner, "idle")
+        start_pod(sliced, nodes[demo_faults.UNLIMITED[0]], gpu_utilisation=0.3)
+        start_pod(idle, nodes["gpu-a01"], gpu_utilisation=0.01)
+        seen: list[tuple[int, str]] = []
+        for second in range(0, 1500, 30):
+            traveller.shift(30)
+            faults_tick()
+            samples_collect()
+            idle_report()
+            enforce_idle_rules(clock.now())
+            if second % 240 == 0:
+                evaluate_rules(clock.now())
+            notice = describe_idle_job(idle, rights_of(owner, team), clock.now())
+            seen.append((second + 30, notice.extend_by if notice else "none"))
+        (line,) = slice_lines(SYSTEM)
+        assert set(line.over) == {OverUse.MEMORY, OverUse.COMPUTE, OverUse.LIMIT}
+        assert Alert.unscoped.filter(rule__metric="job.slices_over_allocation", state="firing").exists()
+        offered = [second for second, extend_by in seen if extend_by not in ("none", "")]
+        assert 600 <= min(offered) <= 720, "warned after ten minutes"
+        assert 1200 <= max(offered) <= 1290, "until the rule acts after twenty"
+        assert IdleStretch.unscoped.get(job=idle).acted_at is not None
+        idle.refresh_from_db()
+        assert idle.state == JobState.RUNNING, "others may preempt it, and nobody does"
 
 
 def test_one_team_of_the_demo_holds_gpus_that_it_does_not_use() -> None:
@@ -149,8 +203,8 @@ def test_sizes_and_run_times_are_those_that_were_published() -> None:
     chance = random.Random(1)
     sizes = Counter(philly.draw_gpus(chance) for _ in range(20_000))
     total = sum(philly.JOBS_BY_GPUS.values())
-    for gpus, jobs in philly.JOBS_BY_GPUS.items():
-        assert sizes[gpus] / 20_000 == pytest.approx(jobs / total, abs=0.015)
+    for gpus, count in philly.JOBS_BY_GPUS.items():
+        assert sizes[gpus] / 20_000 == pytest.approx(count / total, abs=0.015)
     for gpus, quantiles in philly.RUN_S_BY_GPUS.items():
         drawn = sorted(philly.draw_run_s(chance, gpus) for _ in range(4_000))
         # The draws stop at the 95th percentile, so the published median is at 0.50 / 0.95 of them.

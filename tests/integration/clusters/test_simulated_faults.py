@@ -213,6 +213,44 @@ def test_processes_name_their_pods_and_a_stray_one_names_none(sim: Any) -> None:
     assert [part.device for part in reports(sim)["whole-01"].batches[0].processes] == [held]
 
 
+def test_one_pod_exceeds_its_slice_and_those_beside_it_do_not(sim: Any) -> None:
+    uuid = sim.node("slice-01").devices[0].uuid
+    sim.backend.ensure_pod(sim.sliced("a", cores=30, memory_mib=8192, simulate={"gpu_utilisation": 0.4}))
+    sim.until("a", PodPhase.RUNNING)
+    sim.pass_time(5)
+    sim.backend.ensure_pod(sim.sliced("b", cores=30, memory_mib=8192, simulate={"gpu_utilisation": 0.4}))
+    sim.until("b", PodPhase.RUNNING)
+    sim.pass_time(300)
+
+    def over() -> dict[str, tuple[bool, bool, bool]]:
+        """Of each pod: whether compute, memory and its limit are above what was granted."""
+        samples = {one.pod.name: one for one in sim.backend.read_samples() if one.pod is not None}
+        (batch,) = reports(sim)["slice-01"].batches
+        pods = {sim.look()[name].ref.uid: name for name in samples}
+        for process in batch.processes:
+            values = samples[pods[process.pod_uid or ""]]
+            told = process.values["utilization_percent"], process.values["memory_used_mib"]
+            assert told == (values.utilisation_percent, values.memory_used_mib)
+        return {
+            name: (
+                one.utilisation_percent > 1.1 * 30,
+                one.memory_used_mib > 8192,
+                one.values["memory_enforced_mib"] > one.values["memory_limit_mib"],
+            )
+            for name, one in samples.items()
+        }
+
+    within = (False, False, False)
+    assert over() == {"a": within, "b": within}
+    faults.device_overuse(sim.cluster.pk, uuid)
+    assert over() == {"a": (True, True, True), "b": within}
+    card = next(one for one in sim.backend.read_samples() if one.device_uuid == uuid and one.pod is None)
+    parts = [one for one in sim.backend.read_samples() if one.device_uuid == uuid and one.pod is not None]
+    assert card.memory_used_mib >= sum(one.memory_used_mib for one in parts)
+    faults.device_recover(sim.cluster.pk, uuid)
+    assert over() == {"a": within, "b": within}
+
+
 def test_an_xid_error_is_an_event_at_its_time_and_the_card_goes_on(sim: Any) -> None:
     uuid = sim.node("whole-02").devices[0].uuid
     assert reports(sim)["whole-02"].batches[0].events == ()

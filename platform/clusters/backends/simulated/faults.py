@@ -106,6 +106,11 @@ def device_stray(cluster_id: uuid.UUID, device_uuid: str) -> None:
     _set_fault(cluster_id, device_uuid, stray_mib=_STRAY_MIB)
 
 
+def device_overuse(cluster_id: uuid.UUID, device_uuid: str) -> None:
+    """Let the pod that has held a part of a card for longest ignore its limits. Raises `NotFound`."""
+    _set_fault(cluster_id, device_uuid, unlimited=True)
+
+
 def device_xid(cluster_id: uuid.UUID, device_uuid: str, code: int) -> None:
     """Report an XID error of a card, which goes on. Raises `NotFound`, `Invalid`."""
     if not 1 <= code <= MOST_XID:
@@ -120,11 +125,14 @@ def _set_fault(cluster_id: uuid.UUID, device_uuid: str, **values: Any) -> None:
 
 
 def device_recover(cluster_id: uuid.UUID, device_uuid: str) -> None:
-    """Make a card healthy and cool again, without a process that belongs to no pod. Raises `NotFound`."""
+    """Make a card healthy and cool again, without a process that belongs to no pod, and its pods limited.
+
+    Raises `NotFound`.
+    """
     with lock_state(cluster_id) as moment:
         life.advance_locked(moment)
         device = _device(moment, device_uuid)
-        SimulatedDevice.unscoped.filter(pk=device.pk).update(throttled=False, stray_mib=0)
+        SimulatedDevice.unscoped.filter(pk=device.pk).update(throttled=False, stray_mib=0, unlimited=False)
         if not device.healthy:
             _mark_device(moment, device, healthy=True)
 

@@ -7,7 +7,7 @@ written as functions of time, because nothing runs here that could remember the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from clusters.backends.simulated import chance
@@ -18,11 +18,17 @@ POWER_S: Final = 4.0
 _COOLED_S: Final = 8 * HEAT_S  # from then on an ended pod is not felt any more
 _SWELL: Final = 0.06
 _RIPPLE: Final = 0.04
+WHOLE_CARD: Final = 100
+UNLIMITED: Final = 1.35
+"""Share of its allocation that a pod without limits uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadCurve:
-    """The shape of one pod's load; `mean` is a share (0..1) of the compute it was granted."""
+    """The shape of one pod's load; `mean` is a share (0..1) of the compute it was granted.
+
+    `most`: the share that its limits leave it.
+    """
 
     mean: float
     swell_s: float
@@ -30,6 +36,7 @@ class LoadCurve:
     ripple_s: float
     ripple_at: float
     memory_share: float
+    most: float = 1.0
 
     @classmethod
     def for_pod(cls, pod: str, mean: float) -> Self:
@@ -42,11 +49,20 @@ class LoadCurve:
             memory_share=chance.random_between(0.55, 0.95, pod, "memory"),
         )
 
+    @property
+    def is_limited(self) -> bool:
+        """Tell whether the pod is held to what it was granted."""
+        return self.most <= 1.0
+
+    def without_limits(self) -> Self:
+        """The same pod when nothing holds it to what it was granted."""
+        return replace(self, mean=UNLIMITED, memory_share=UNLIMITED, most=2 * UNLIMITED)
+
     def compute_share(self, at_s: float, age_s: float) -> float:
-        """Share (0..1) of the granted compute in use at `at_s` since 1970, `age_s` after the start."""
+        """Share (0 to `most`) of the granted compute in use at `at_s` since 1970, `age_s` after the start."""
         swell = _SWELL * math.sin(math.tau * (at_s / self.swell_s + self.swell_at))
         ripple = _RIPPLE * math.sin(math.tau * (at_s / self.ripple_s + self.ripple_at))
-        return min(1.0, max(0.0, self.mean * (1.0 + swell + ripple))) * _approach(age_s, WARM_UP_S)
+        return min(self.most, max(0.0, self.mean * (1.0 + swell + ripple))) * _approach(age_s, WARM_UP_S)
 
     def memory_used(self, grant_mib: int, age_s: float) -> int:
         """MiB in use of a grant: soon at a steady share of it, as frameworks keep what they took."""
@@ -62,6 +78,24 @@ class LoadCurve:
         # The waves are slow against the lag, so only their delay matters, not their damping.
         felt = self.compute_share(last_s - min(lag_s, felt_age), felt_age) * _approach(felt_age, lag_s)
         return felt if ended_s is None else felt * math.exp(-ended_s / lag_s)
+
+
+@dataclass(slots=True)
+class LoadCurves:
+    """Makes the curves of pods, those that started first before others.
+
+    `unlimited`: the cards of which one pod ignores its limits, which is the first that holds a part of them.
+    """
+
+    unlimited: set[str]
+
+    def curve_of(self, pod: str, device_uuid: str, cores: int, mean: float, *, running: bool) -> LoadCurve:
+        """Return the curve of a pod on a card, of which it was granted so many percent points."""
+        curve = LoadCurve.for_pod(f"{pod}/{device_uuid}", mean)
+        if not running or cores >= WHOLE_CARD or device_uuid not in self.unlimited:
+            return curve
+        self.unlimited.remove(device_uuid)
+        return curve.without_limits()
 
 
 def has_cooled(ended_s: float) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 from clusters.backends.simulated import chance
 from clusters.backends.simulated.card_values import unsupported_measures
-from clusters.backends.simulated.load import LoadCurve
+from clusters.backends.simulated.load import LoadCurves
 from clusters.backends.simulated.state import ClusterState, read_state
 from clusters.gpu.batches import (
     AgentReport,
@@ -35,9 +35,11 @@ def read_reports(cluster_id: uuid.UUID) -> list[AgentReport]:
     """Return a report per node that answers, in three queries. Raises `BackendUnavailable`."""
     moment = read_state(cluster_id)
     at_ms = round(moment.at.timestamp() * 1000)
-    processes = _pod_processes(moment)
+    answering = _answering(moment)
+    unlimited = {card.uuid for cards in answering.values() for card in cards if card.unlimited}
+    processes = _pod_processes(moment, unlimited)
     reports = []
-    for node, devices in _answering(moment).items():
+    for node, devices in answering.items():
         for device in devices:
             if device.stray_mib:
                 processes[device.uuid].append(_stray_process(device))
@@ -63,15 +65,16 @@ def _answering(moment: ClusterState) -> dict[str, list[SimulatedDevice]]:
     return dict(found)
 
 
-def _pod_processes(moment: ClusterState) -> defaultdict[str, list[ProcessValues]]:
+def _pod_processes(moment: ClusterState, unlimited: set[str]) -> defaultdict[str, list[ProcessValues]]:
     """Return one process per running pod and card, by the card's UUID."""
     found: defaultdict[str, list[ProcessValues]] = defaultdict(list)
     pods = SimulatedPod.unscoped.filter(simulation=moment.row, phase="running").exclude(started_ms=None)
     now_s = moment.at.timestamp()
-    for pod in pods.order_by("id"):
+    curves = LoadCurves(unlimited)
+    for pod in pods.order_by("started_ms", "id"):
         age_s = now_s - moment.timeline.real_at(pod.started_ms or 0).timestamp()
         for device_uuid, cores, memory_mib in pod.devices:
-            curve = LoadCurve.for_pod(f"{pod.name}/{device_uuid}", pod.utilisation)
+            curve = curves.curve_of(pod.name, device_uuid, cores, pod.utilisation, running=True)
             values = {
                 "utilization_percent": round(cores * curve.compute_share(now_s, age_s), 2),
                 "memory_used_mib": float(curve.memory_used(memory_mib, age_s)),

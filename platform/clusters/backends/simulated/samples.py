@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from django.db.models import F, Q
@@ -18,7 +19,14 @@ from django.db.models import F, Q
 from clusters.backends.base import DeviceSample, TaskRef
 from clusters.backends.simulated import chance, life
 from clusters.backends.simulated.card_values import HOT_C, card_family, card_values
-from clusters.backends.simulated.load import HEAT_S, POWER_S, LoadCurve, has_cooled
+from clusters.backends.simulated.load import (
+    HEAT_S,
+    POWER_S,
+    WHOLE_CARD,
+    LoadCurve,
+    LoadCurves,
+    has_cooled,
+)
 from clusters.backends.simulated.reports import STRAY_PERCENT
 from clusters.backends.simulated.state import ClusterState
 from clusters.models import SimulatedDevice, SimulatedPod
@@ -28,7 +36,10 @@ _HOTTEST_RISE_C: Final = 44.0
 
 
 class Slice(NamedTuple):
-    """The use of one card by one pod right now; load and heat are shares (0..1) of the whole card."""
+    """The use of one card by one pod right now; load and heat are shares (0..1) of the whole card.
+
+    `limits`: the memory that was granted and that is enforced, of what is not a whole card.
+    """
 
     pod: TaskRef
     running: bool
@@ -36,6 +47,7 @@ class Slice(NamedTuple):
     memory_mib: int
     heat: float
     power: float
+    limits: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -80,13 +92,13 @@ def read_samples(cluster_id: uuid.UUID) -> list[DeviceSample]:
 
 
 def _readings(moment: ClusterState) -> Iterator[DeviceSample]:
-    loads = _loads(moment)
-    devices = (
+    devices = list(
         SimulatedDevice.unscoped.filter(node__simulation=moment.row, node__failed=False, healthy=True)
         .exclude(node__silent_until__gt=moment.at)
         .annotate(node_name=F("node__name"))
         .order_by("node__name", "index")
     )
+    loads = _loads(moment, {card.uuid: card for card in devices})
     for card in devices:
         node, device_uuid = card.node_name, card.uuid
         load = loads.get(device_uuid) or _CardLoad()
@@ -100,10 +112,11 @@ def _readings(moment: ClusterState) -> Iterator[DeviceSample]:
                     utilisation_percent=round(100 * part.utilisation, 2),
                     memory_used_mib=part.memory_mib,
                     pod=part.pod,
+                    values=part.limits,
                 )
 
 
-def _loads(moment: ClusterState) -> dict[str, _CardLoad]:
+def _loads(moment: ClusterState, cards: Mapping[str, SimulatedDevice]) -> dict[str, _CardLoad]:
     """Return the present and recent load of each card, by its UUID."""
     timeline, now_s = moment.timeline, moment.at.timestamp()
     since = timeline.sim_at(moment.at - timedelta(minutes=10))
@@ -111,18 +124,27 @@ def _loads(moment: ClusterState) -> dict[str, _CardLoad]:
     pods = SimulatedPod.unscoped.filter(felt, simulation=moment.row).exclude(started_ms=None)
     loads: defaultdict[str, _CardLoad] = defaultdict(_CardLoad)
     columns = ("namespace", "name", "uid", "devices", "utilisation", "started_ms", "ended_ms")
-    for namespace, name, uid, devices, mean, started_ms, ended_ms in pods.order_by("id").values_list(
-        *columns
-    ):
+    curves = LoadCurves({uuid for uuid, card in cards.items() if card.unlimited})
+    rows = pods.order_by("started_ms", "id").values_list(*columns)
+    for namespace, name, uid, devices, mean, started_ms, ended_ms in rows:
         age_s = now_s - timeline.real_at(started_ms).timestamp()
         ended_s = None if ended_ms is None else now_s - timeline.real_at(ended_ms).timestamp()
         if ended_s is not None and has_cooled(ended_s):
             continue
         ref = TaskRef(namespace, name, uid)
         for device_uuid, cores, memory_mib in devices:
-            curve = LoadCurve.for_pod(f"{name}/{device_uuid}", mean)
-            loads[device_uuid].slices.append(_slice(ref, curve, cores, memory_mib, now_s, age_s, ended_s))
+            curve = curves.curve_of(name, device_uuid, cores, mean, running=ended_s is None)
+            part = _slice(ref, curve, cores, memory_mib, now_s, age_s, ended_s)
+            if cores < WHOLE_CARD and device_uuid in cards:
+                part = part._replace(limits=_limits(curve, memory_mib, cards[device_uuid]))
+            loads[device_uuid].slices.append(part)
     return loads
+
+
+def _limits(curve: LoadCurve, allocated_mib: int, card: SimulatedDevice) -> dict[str, float]:
+    """Return what HAMi's file in the container says: without limits, all of the card is allowed."""
+    enforced = allocated_mib if curve.is_limited else card.memory_mib
+    return {"memory_limit_mib": float(allocated_mib), "memory_enforced_mib": float(enforced)}
 
 
 def _slice(

@@ -18,7 +18,7 @@ from foundation.core.numbers import read_whole
 
 _FORMS: Final = (
     "node fail|cordon|silence|recover NAME",
-    "device fail|throttle|stray|recover UUID",
+    "device fail|throttle|stray|overuse|recover UUID",
     "device xid UUID CODE",
     "api fail|recover",
     "speed X",
@@ -32,6 +32,7 @@ _NAMED: Final[dict[tuple[str, str], tuple[Callable[[uuid.UUID, str], None], str]
     ("device", "fail"): (faults.device_fail, "GPU {} failed"),
     ("device", "throttle"): (faults.device_throttle, "GPU {} throttled"),
     ("device", "stray"): (faults.device_stray, "Process without a pod started on GPU {}"),
+    ("device", "overuse"): (faults.device_overuse, "A pod on GPU {} ignores its limits"),
     ("device", "recover"): (faults.device_recover, "GPU {} healthy"),
 }
 
