@@ -1,4 +1,4 @@
-"""A whole platform in front of a real API server with 50 nodes of 8 cards, which kwok plays."""
+"""A whole platform in front of a real API server with up to 50 nodes of 8 cards, which kwok plays."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
 from benchmarks.support.control_plane import ControlPlane, find_programs, running_nodes
@@ -127,6 +128,15 @@ class Installation:
             path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{name}/status"
             self.api.call("PATCH", path, {"status": {"phase": "Succeeded", "containerStatuses": [ended]}})
 
+    def name_container(self, pod: Json) -> str:
+        """Tell the id of a pod's container, as a kubelet does and kwok does not; returns it."""
+        (container,) = pod["status"]["containerStatuses"]
+        name = sha256(pod["metadata"]["uid"].encode()).hexdigest()
+        named = {**container, "containerID": f"containerd://{name}"}
+        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}/status"
+        self.api.call("PATCH", path, {"status": {"containerStatuses": [named]}})
+        return name
+
     def serve_parts(self, node: str) -> None:
         """HAMi's device plugin of a node: it serves the pod that holds the node's lock."""
         machine = self.api.call("GET", f"/api/v1/nodes/{node}")
@@ -146,16 +156,19 @@ class Installation:
 
 
 @contextmanager
-def installation(plane: ControlPlane, database: str, teams: Sequence[str]) -> Iterator[Installation]:
-    """Nodes, those who play them, and a platform whose account has no more rights than it is said to need."""
+def installation(
+    plane: ControlPlane, database: str, teams: Sequence[str], *, whole: int = WHOLE, parts: bool = True
+) -> Iterator[Installation]:
+    """Nodes, those who play them, and a platform whose account has no more rights than it is said to need.
+
+    `whole`: how many nodes with GPUs that are given as a whole; with `parts` also those that cut theirs.
+    """
     api = Cluster(plane)
     with ExitStack() as stack:
         stack.callback(api.clear)
-        _nodes(api)
+        nodes = _nodes(api, whole, parts)
         stack.enter_context(running_nodes(plane))
-        wait_until(
-            lambda: _ready(api) == WHOLE + len(CUT) + len(MIG), "all nodes are ready", within_s=_SOON_S
-        )
+        wait_until(lambda: _ready(api) == nodes, "all nodes are ready", within_s=_SOON_S)
         world = ("benchmarks.kube.world", plane.write_kubeconfig(plane.platform_token), *teams)
         environment = {"ALLOTMENT_DATABASE_URL": database}
         yield Installation(
@@ -163,8 +176,8 @@ def installation(plane: ControlPlane, database: str, teams: Sequence[str]) -> It
         )
 
 
-def _nodes(api: Cluster) -> None:
-    """One call each: what else there is to a node, kwok adds."""
+def _nodes(api: Cluster, whole: int, parts: bool) -> int:
+    """One call each: what else there is to a node, kwok adds. Returns how many."""
 
     def node(name: str, model: str, memory: int, cards: Json, annotations: Json | None = None) -> None:
         labels = {"nvidia.com/gpu.product": model, "nvidia.com/gpu.memory": str(memory)}
@@ -172,8 +185,10 @@ def _nodes(api: Cluster) -> None:
         metadata = {"name": name, "labels": labels, "annotations": annotations or {}}
         api.call("POST", "/api/v1/nodes", {"metadata": metadata, "status": status})
 
-    for number in range(1, WHOLE + 1):
+    for number in range(1, whole + 1):
         node(f"whole-{number:02d}", "A100-40G", 40_960, {"nvidia.com/gpu": str(CARDS)})
+    if not parts:
+        return whole
     for name in CUT:
         register = [
             {"id": f"GPU-{name}-{index}", "index": index, "count": PARTS, "devmem": MEMORY_MIB,
@@ -184,6 +199,7 @@ def _nodes(api: Cluster) -> None:
         node(name, "L40S", MEMORY_MIB, parts, {hami.REGISTER: json.dumps(register)})
     for name in MIG:
         node(name, "H100", 81_920, {"nvidia.com/mig-1g.10gb": str(INSTANCES)})
+    return whole + len(CUT) + len(MIG)
 
 
 def _ready(api: Cluster) -> int:
