@@ -92,6 +92,57 @@ def _of_gpu(
     )
 
 
+_GPU_METRICS: Final = (
+    _of_gpu(
+        "temperature",
+        _("Temperature"),
+        "°C",
+        ("temperature_c", _("GPU"), "series-3"),
+        ("memory_temperature_c", _("Memory"), "series-8"),
+    ),
+    _of_gpu(
+        "power",
+        _("Power"),
+        "W",
+        ("power_w", _("power"), "series-5"),
+        ("power_limit_w", _("Limit"), "series-8"),
+    ),
+    _of_gpu(
+        "clocks",
+        _("Clocks"),
+        "MHz",
+        ("sm_clock_mhz", _("SM"), "series-1"),
+        ("memory_clock_mhz", _("Memory"), "series-4"),
+    ),
+    _of_gpu(
+        "engines",
+        _("Memory copy and video engines"),
+        "%",
+        ("memory_copy_percent", _("Memory copy"), "series-1"),
+        ("encoder_percent", _("Encoder"), "series-3"),
+        ("decoder_percent", _("Decoder"), "series-4"),
+    ),
+    _of_gpu(
+        "activity",
+        _("SM, tensor core and memory activity"),
+        "%",
+        ("sm_active_percent", _("SM active"), "series-1"),
+        ("sm_occupancy_percent", _("SM occupancy"), "series-2"),
+        ("tensor_active_percent", _("Tensor cores"), "series-3"),
+        ("dram_active_percent", _("Memory bandwidth"), "series-4"),
+        ("graphics_active_percent", _("Graphics engine"), "series-5"),
+    ),
+    _of_gpu(
+        "links",
+        _("PCIe and NVLink"),
+        "MiB/s",
+        ("pcie_tx_mib_s", _("PCIe sent"), "series-1"),
+        ("pcie_rx_mib_s", _("PCIe received"), "series-2"),
+        ("nvlink_mib_s", _("NVLink"), "series-3"),
+    ),
+)
+"""What is measured of GPUs and not of pods."""
+_ENERGY: Final = _of_gpu("energy", _("Energy"), "kJ", ("energy_j", _("Energy"), "series-5"), per=1000)
 CLUSTER: Final = (
     _ALLOCATION,
     _MEMORY,
@@ -159,6 +210,8 @@ JOB: Final = (
         per=_GIB,
         lines=(_allocated("memory_granted", "total"), _used("memory_used", "total")),
     ),
+    *_GPU_METRICS,
+    _ENERGY,
 )
 GPU: Final = (
     ChartDefinition(
@@ -174,53 +227,7 @@ GPU: Final = (
         per=_GIB,
         lines=(_allocated("card_memory_allocated"), _used("card_memory_used")),
     ),
-    _of_gpu(
-        "temperature",
-        _("Temperature"),
-        "°C",
-        ("temperature_c", _("GPU"), "series-3"),
-        ("memory_temperature_c", _("Memory"), "series-8"),
-    ),
-    _of_gpu(
-        "power",
-        _("Power"),
-        "W",
-        ("power_w", _("power"), "series-5"),
-        ("power_limit_w", _("Limit"), "series-8"),
-    ),
-    _of_gpu(
-        "clocks",
-        _("Clocks"),
-        "MHz",
-        ("sm_clock_mhz", _("SM"), "series-1"),
-        ("memory_clock_mhz", _("Memory"), "series-4"),
-    ),
-    _of_gpu(
-        "engines",
-        _("Memory copy and video engines"),
-        "%",
-        ("memory_copy_percent", _("Memory copy"), "series-1"),
-        ("encoder_percent", _("Encoder"), "series-3"),
-        ("decoder_percent", _("Decoder"), "series-4"),
-    ),
-    _of_gpu(
-        "activity",
-        _("SM, tensor core and memory activity"),
-        "%",
-        ("sm_active_percent", _("SM active"), "series-1"),
-        ("sm_occupancy_percent", _("SM occupancy"), "series-2"),
-        ("tensor_active_percent", _("Tensor cores"), "series-3"),
-        ("dram_active_percent", _("Memory bandwidth"), "series-4"),
-        ("graphics_active_percent", _("Graphics engine"), "series-5"),
-    ),
-    _of_gpu(
-        "links",
-        _("PCIe and NVLink"),
-        "MiB/s",
-        ("pcie_tx_mib_s", _("PCIe sent"), "series-1"),
-        ("pcie_rx_mib_s", _("PCIe received"), "series-2"),
-        ("nvlink_mib_s", _("NVLink"), "series-3"),
-    ),
+    *_GPU_METRICS,
     _of_gpu(
         "errors",
         _("New errors"),
@@ -232,7 +239,7 @@ GPU: Final = (
         ("pcie_replays", _("PCIe replays"), "series-7"),
         ("nvlink_errors", _("NVLink errors"), "series-8"),
     ),
-    _of_gpu("energy", _("Energy"), "kJ", ("energy_j", _("Energy"), "series-5"), per=1000),
+    _ENERGY,
 )
 CHARTS: Final[Mapping[str, tuple[ChartDefinition, ...]]] = {
     "cluster": CLUSTER,

@@ -28,7 +28,7 @@ from frontend.pages.jobs.spec_text import job_text
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
 from quotas.models.queue import Strategy
-from scheduling.models import Job, JobState
+from scheduling.models import GpuRequestMode, Job, JobState
 from scheduling.selectors.event import job_cause, job_events
 from scheduling.selectors.job import job_get, job_position, job_promised_until
 from scheduling.selectors.task import TaskPage, job_tasks
@@ -108,7 +108,10 @@ def _charts(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
     found = charts_context("job", "frontend:job-chart", own, {}, shown, name="measure")
     address = reverse("frontend:job-live", kwargs=own)
     every = {"chart_every": 0} if job.is_terminal else {}
-    return found | every | {"live_url": f"{address}?{urlencode(shown.query)}"}
+    # Of a GPU that is shared, nothing but use and memory is known of one job.
+    roles = job.roles.all()
+    whole = {"whole_gpus": any(r.gpu_cards and r.gpu_mode == GpuRequestMode.WHOLE for r in roles)}
+    return found | every | whole | {"live_url": f"{address}?{urlencode(shown.query)}"}
 
 
 def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Series of any measure of the catalogue, at every level, in groups.
 
 Of a thing with several GPUs or slices the statistics are over all of them: the mean utilization of a pool is
-that of its GPUs, its maximum that of the busiest. Totals and allocation are lines of `cluster_series` and the
-like; here every line is one measure.
+that of its GPUs, its maximum that of the busiest. Of a job, what is measured of GPUs alone is that of the
+GPUs that it holds as a whole. Totals and allocation are lines of `cluster_series` and the like; here every
+line is one measure.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from foundation.core.errors import FieldError, Invalid
 from telemetry.models import Channel, Reading, Rolled, Scope
 from telemetry.series.gaps import gaps_in
 from telemetry.series.sight import MeasuredThing, require_sight
-from telemetry.series.sources import sources_of
+from telemetry.series.sources import GRAIN_OF, sources_of
 from telemetry.series.types import Series, SeriesSet
+from telemetry.series.whole_gpus import HeldSpan, find_whole_gpus, is_of_whole_gpus, is_within
 from telemetry.series.window import MAX_POINTS, POINTS, Window, window_of
 from telemetry.store.packing import (
     Stat,
@@ -79,6 +81,20 @@ class _ChannelGroup:
     fine: set[int] = field(default_factory=set)
 
 
+@dataclass(slots=True)
+class _Part:
+    """Measures that are read from the same channels, each with its statistic.
+
+    `held`: the spans of time in which rows of each channel count; None for all of it.
+    """
+
+    chosen: dict[str, str]
+    groups: list[_ChannelGroup]
+    omitted: int
+    clusters: list[uuid.UUID] | None
+    held: dict[int, Sequence[HeldSpan]] | None = None
+
+
 def measure_series(
     viewer: Actor,
     thing: MeasuredThing,
@@ -99,15 +115,50 @@ def measure_series(
     """
     require_sight(viewer, thing)
     chosen = {name: _statistic(name, statistic) for name in measures}
-    parts = any(BY_NAME[name].kind is MeasureKind.COUNTER for name in measures)
-    groups, clusters = _groups(thing, group_by, _rolled_scope(thing, group_by, parts=parts))
-    shown = groups[:MAX_LINES]
+    parts = _parts(thing, group_by, chosen)
     window = _bounded(
         window_of(start, end, step, retention=READING_RETENTION, points=points),
-        sum(len(g.rolled) for g in shown),
+        sum(len(group.rolled) for part in parts for group in part.groups),
     )
-    found = _read(window, shown, measures)
-    lines = [
+    lines = [line for part in parts for line in _part_series(window, part)]
+    omitted = sum(part.omitted for part in parts)
+    named = [part.clusters for part in parts if part.clusters is not None]
+    gaps = gaps_in(window, sorted({pk for of in named for pk in of}) if named else None)
+    return SeriesSet(window.start, window.end, window.step_ms // 1000, tuple(lines), gaps, omitted)
+
+
+def _parts(thing: MeasuredThing, group_by: str | None, chosen: dict[str, str]) -> list[_Part]:
+    """Return the measures by where they are read: those of whole GPUs of a job apart from all others."""
+    of_gpus = {n: stat for n, stat in chosen.items() if thing.level == "job" and is_of_whole_gpus(n)}
+    found = []
+    if others := {name: stat for name, stat in chosen.items() if name not in of_gpus}:
+        counted = any(BY_NAME[name].kind is MeasureKind.COUNTER for name in others)
+        rolled = _rolled_scope(thing, group_by, parts=counted)
+        found.append(_part(others, group_by, _channels(thing, rolled), rolled))
+    if of_gpus and thing.pk is not None:
+        spans = find_whole_gpus(thing.pk)
+        rows = list(Channel.unscoped.filter(scope=Scope.CARD, device_id__in=list(spans)).order_by("id"))
+        part = _part(of_gpus, group_by, rows, Scope.CARD)
+        part.held = {row.pk: spans[row.device_id] for row in rows if row.device_id is not None}
+        found.append(part)
+    every = thing.level == "cluster" and thing.pk is None
+    for part in found:
+        part.clusters = None if every else part.clusters
+    return found
+
+
+def _part(chosen: dict[str, str], group_by: str | None, rows: list[Channel], rolled: Scope) -> _Part:
+    groups = _groups(rows, group_by, rolled)
+    if not groups and group_by is None:
+        groups = [_ChannelGroup("", "")]  # a line without values, rather than none
+    shown = groups[:MAX_LINES]
+    clusters = sorted({row.cluster_id for row in rows})
+    return _Part(chosen, shown, (len(groups) - len(shown)) * len(chosen), clusters)
+
+
+def _part_series(window: Window, part: _Part) -> list[Series]:
+    found = _read(window, part)
+    return [
         Series(
             name,
             group.label or name,
@@ -118,12 +169,9 @@ def measure_series(
             ),
             group.subject,
         )
-        for name, stat in chosen.items()
-        for number, group in enumerate(shown)
+        for name, stat in part.chosen.items()
+        for number, group in enumerate(part.groups)
     ]
-    omitted = (len(groups) - len(shown)) * len(chosen)
-    gaps = gaps_in(window, clusters)
-    return SeriesSet(window.start, window.end, window.step_ms // 1000, tuple(lines), gaps, omitted)
 
 
 def _statistic(name: str, wanted: str | None) -> str:
@@ -161,11 +209,8 @@ def _bounded(window: Window, channels: int) -> Window:
     raise Invalid(_("Too much data. Select a shorter range or fewer GPUs."))
 
 
-def _groups(
-    thing: MeasuredThing, group_by: str | None, rolled: Scope
-) -> tuple[list[_ChannelGroup], list[uuid.UUID] | None]:
-    """Return the groups in the order of their labels, and the clusters whose gaps concern them."""
-    rows = _channels(thing, rolled)
+def _groups(rows: list[Channel], group_by: str | None, rolled: Scope) -> list[_ChannelGroup]:
+    """Return the groups in the order of their labels."""
     keyed = _subjects(rows, group_by)
     groups: dict[str, _ChannelGroup] = {}
     for row in rows:
@@ -175,9 +220,7 @@ def _groups(
             group.rolled.add(row.pk)
         if row.scope in (Scope.CARD, Scope.SLICE):
             group.fine.add(row.pk)
-    ordered = sorted(groups.values(), key=lambda group: (group.label, group.subject))
-    every = thing.level == "cluster" and thing.pk is None
-    return ordered, None if every else sorted({row.cluster_id for row in rows})
+    return sorted(groups.values(), key=lambda group: (group.label, group.subject))
 
 
 def _rolled_scope(thing: MeasuredThing, group_by: str | None, *, parts: bool) -> Scope:
@@ -234,14 +277,16 @@ def _subjects(rows: Sequence[Channel], group_by: str | None) -> Any:
     return lambda row: ("", "")
 
 
-def _read(window: Window, groups: Sequence[_ChannelGroup], measures: Sequence[str]) -> list[Buckets]:
+def _read(window: Window, part: _Part) -> list[Buckets]:
     """Return the statistics of each group by bucket."""
+    groups, measures = part.groups, list(part.chosen)
     found: list[Buckets] = [{} for _ in groups]
     last: dict[tuple[int, str], Stat] = {}
     for source, since_ms, until_ms in sources_of(window, Reading):
         rolled = issubclass(source, Rolled)
         wanted = {pk for group in groups for pk in (group.rolled if rolled else group.fine)}
-        by_channel = _of_channels(source, wanted, window, since_ms, until_ms, measures, last)
+        rows = _rows(source, wanted, since_ms, until_ms, measures, part.held)
+        by_channel = _of_channels(rows, window, last)
         for number, group in enumerate(groups):
             for bucket, stats in _together(by_channel, group.rolled if rolled else group.fine).items():
                 add_following(found[number].setdefault(bucket, {}), stats)
@@ -257,18 +302,12 @@ def _together(by_channel: dict[int, Buckets], channels: Iterable[int]) -> Bucket
 
 
 def _of_channels(
-    source: Any,
-    channels: set[int],
-    window: Window,
-    since_ms: int,
-    until_ms: int,
-    measures: Sequence[str],
-    last: dict[tuple[int, str], Stat],
+    rows: Iterable[tuple[int, int, Stats]], window: Window, last: dict[tuple[int, str], Stat]
 ) -> dict[int, Buckets]:
     """Fold the rows of each channel into buckets. What a counter grew by between two buckets belongs to the
     later one; `last` holds what it was before."""
     found: dict[int, Buckets] = {}
-    for channel, at_ms, stats in _rows(source, channels, since_ms, until_ms, measures):
+    for channel, at_ms, stats in rows:
         bucket = at_ms // window.step_ms
         into = found.setdefault(channel, {}).setdefault(bucket, {})
         for name, stat in stats.items():
@@ -286,16 +325,26 @@ def _of_channels(
 
 
 def _rows(
-    source: Any, channels: set[int], since_ms: int, until_ms: int, measures: Sequence[str]
+    source: Any,
+    channels: set[int],
+    since_ms: int,
+    until_ms: int,
+    measures: Sequence[str],
+    held: dict[int, Sequence[HeldSpan]] | None,
 ) -> Iterator[tuple[int, int, Stats]]:
+    """Yield the rows by time; with `held` only those that stand for nothing but its spans."""
     span = source.unscoped.filter(channel__in=channels, at_ms__gte=since_ms, at_ms__lt=until_ms)
     ordered = span.order_by("at_ms")
     if issubclass(source, Rolled):
         for channel, at_ms, packed in ordered.values_list("channel_id", "at_ms", "values"):
+            if held is not None and not is_within(held[channel], at_ms, at_ms + GRAIN_OF[source]):
+                continue
             stats = unpack_stats(packed)
             yield channel, at_ms, {name: stats[name] for name in measures if name in stats}
         return
     for channel, at_ms, use, memory, heat, power, packed, interval in ordered.values_list(*_COLUMNS):
+        if held is not None and not is_within(held[channel], at_ms, at_ms + interval):
+            continue
         values: dict[str, float | None] = {
             **unpack_values(packed), "utilization_percent": use, "memory_used_mib": memory,
             "temperature_c": heat, "power_w": power,

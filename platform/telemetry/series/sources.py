@@ -18,6 +18,10 @@ _ROLLED: Final[dict[int, type[Any]]] = {
 }
 
 
+GRAIN_OF: Final[dict[type[Any], int]] = {table: grain_ms for grain_ms, table in _ROLLED.items()}
+"""Milliseconds for which a row of each table of roll-ups stands."""
+
+
 def sources_of(window: Window, fine: type[Reading] | type[Tick]) -> Iterator[tuple[type[Any], int, int]]:
     """Tables with the times from and until which they are read; together they are the window, once.
 

@@ -167,6 +167,28 @@ def test_statistics_of_gauges_counters_and_groups(day: Bench) -> None:
         read(card, "energy_j", statistic="mean")
 
 
+def test_what_a_whole_gpu_does_is_told_of_the_job_that_holds_it_and_as_long_as_it_does(day: Bench) -> None:
+    world, thing = day.world, MeasuredThing("job", day.whole.pk)
+    names, span = ["sm_clock_mhz", "energy_j", "utilization_percent"], (START, START + timedelta(hours=1), 60)
+
+    def told() -> dict[str, list[float | None]]:
+        found = measure_series(world.outsider, thing, names, *span)
+        return {line.measure: [value for _, value in line.points] for line in found.series}
+
+    lines = told()
+    assert lines["sm_clock_mhz"] == [1000 + minute if minute < 40 else None for minute in range(60)]
+    assert lines["energy_j"] == [0.0] + [60.0] * 39 + [None] * 20
+    assert lines["utilization_percent"][:40] == [90.0] * 40
+    Allocation.unscoped.filter(task__job=day.whole).update(released_at=START + 20.5 * MINUTE)
+    assert told()["sm_clock_mhz"] == [1000 + minute if minute < 20 else None for minute in range(60)]
+    with pytest.raises(NotFound):
+        measure_series(world.viewer, thing, names, *span)
+    shared = measure_series(world.viewer, MeasuredThing("job", day.sliced.pk), ["power_w"], *span)
+    assert {value for line in shared.series for _, value in line.points} == {None}, "others use the GPU too"
+    grouped = measure_series(world.outsider, thing, ["sm_clock_mhz"], *span, group_by="gpu")
+    assert [line.subject for line in grouped.series] == [str(day.device(1).pk)]
+
+
 def test_what_is_not_rolled_up_yet_is_read_as_it_came(bench: Bench) -> None:
     name_pods()
     parts = [slice_of(bench.sliced, task) for task in (0, 1)]

@@ -140,6 +140,12 @@
     if (every) chart.timer = setTimeout(() => fetchFigure(chart), every * 1000);
   }
 
+  function fetchWhenOpen(chart) {
+    const fold = chart.element.closest("details:not([open])");
+    if (fold) fold.addEventListener("toggle", () => fetchFigure(chart), { once: true });
+    else fetchFigure(chart);
+  }
+
   function find() {
     for (const element of document.querySelectorAll("[data-chart]")) {
       let chart = charts.get(element);
@@ -148,7 +154,7 @@
         charts.set(element, chart);
         element.querySelector(".chart-table").addEventListener("toggle", () => chart.raw && fillTable(chart));
         element.querySelector("[data-chart-png]").addEventListener("click", () => saveImage(charts.get(element)));
-        if (element.dataset.chartUrl) fetchFigure(chart);
+        if (element.dataset.chartUrl) fetchWhenOpen(chart);
       }
       readInline(chart);
     }

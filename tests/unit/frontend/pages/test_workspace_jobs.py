@@ -16,13 +16,23 @@ from django.utils import translation
 
 from foundation.core import clock
 from foundation.core.reasons import Reason
+from frontend.pages.charts.definitions import JOB
 from frontend.pages.jobs import event_rows
 from frontend.pages.jobs.pending_reasons import list_checks
 from frontend.texts.reasons import reason_sentence
 from quotas.models import Queue
 from quotas.models.queue import Strategy
 from scheduling.engine.model import EvictRule
-from scheduling.models import WAITING_STATES, Allocation, Attempt, Claim, Job, JobEvent, JobState
+from scheduling.models import (
+    WAITING_STATES,
+    Allocation,
+    Attempt,
+    Claim,
+    GpuRequestMode,
+    Job,
+    JobEvent,
+    JobState,
+)
 from tests.builders import jobs
 from tests.builders.world import World, world
 
@@ -119,6 +129,20 @@ def test_another_tenants_pages_do_not_exist(client: Client, w: World) -> None:
         assert client.post(f"/w/team-b/jobs/{job.pk}/{act}").status_code == 404
     job.refresh_from_db()
     assert job.state == JobState.QUEUED
+
+
+def test_metrics_of_gpus_are_those_of_jobs_with_whole_gpus(client: Client, w: World) -> None:
+    whole = running(w)
+    part = jobs.job(w.queue, w.editor, "part", roles=[jobs.RoleOf(mode=GpuRequestMode.SLICE, cores=30)])
+    jobs.allocate(part, w.nodes[1])
+    client.force_login(w.viewer)
+    keys = [chart.key for chart in JOB if chart.measures]
+    assert {"temperature", "power", "clocks", "engines", "activity", "links", "energy"} == set(keys)
+    shown, other = (page(client, f"/w/team-a/jobs/{job.pk}") for job in (whole, part))
+    for key in keys:
+        address = f"/w/team-a/jobs/{whole.pk}/charts/{key}"
+        assert (address in shown, f"charts/{key}" in other) == (True, False)
+        assert "no data" in client.get(address).json()["summary"].lower()
 
 
 def test_a_viewer_looks_but_does_not_touch(client: Client, w: World) -> None:
