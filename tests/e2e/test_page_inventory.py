@@ -32,7 +32,7 @@ def served(on_postgres: PostgresServer) -> Iterator[tuple[AccessWorld, str]]:
         yield w, address
 
 
-@pytest.mark.timeout(0 if FOLDER else 300)
+@pytest.mark.timeout(0 if FOLDER else 600)
 def test_no_page_has_an_error_an_overflow_a_foreign_text_or_a_barrier(
     served: tuple[AccessWorld, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
