@@ -81,7 +81,8 @@ class VirtualCell:
     """A cell that runs on by itself. The snapshot is changed; times are epoch seconds.
 
     `run_time` returns the seconds that a job runs once it starts, `returning` are the jobs that wait again
-    when their eviction is over. `check_time` is called before each instant, and may raise.
+    when their eviction is over. `check_time` is called before each instant, and may raise. `on_decision` gets
+    each decision before it is carried out.
     """
 
     snapshot: Snapshot
@@ -92,6 +93,7 @@ class VirtualCell:
     returning: frozenset[str] = frozenset()
     grid: TimeGrid = TimeGrid()
     watch: CellWatch | None = None
+    on_decision: Callable[[Decision], None] = lambda decision: None
     cycles: int = 0
     _begun: float = 0.0
     _ends: list[tuple[float, str, int]] = field(default_factory=list)
@@ -194,6 +196,7 @@ class VirtualCell:
             result = run_cycle(self.snapshot, self.config, Instant(self.now))
             self.cycles += 1
             for decision in _evictions_first(result.decisions):
+                self.on_decision(decision)
                 self._apply(self._carry_out(decision))
             if not any(_goes_on(decision) for decision in result.decisions):
                 return

@@ -10,13 +10,19 @@ from django.urls import reverse
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
+from clusters.models import BackendKind
+from clusters.services.simulated import simulated_speed
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.operations import summary
 from frontend.pages.operations.cluster_scope import ClusterScope, build_address, ops_frame, scope_of
 from frontend.pages.setup.checklist import read_steps
+from frontend.pages.setup.clusters import speed_choices
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+from tenants.models import User
 
 DEFAULT_RANGE: Final = "1h"
 
@@ -27,7 +33,10 @@ def show_overview(request: HttpRequest) -> HttpResponse:
     """The whole page."""
     scope = scope_of(request)
     ops_frame(request, scope)
-    page = _context(request, scope) | {"setup": read_steps(get_viewer(request))}
+    page = _context(request, scope) | {
+        "setup": read_steps(get_viewer(request)),
+        "simulation": _simulation(get_viewer(request), scope),
+    }
     return render(request, "frontend/operations/overview.html", page)
 
 
@@ -58,6 +67,21 @@ def _context(request: HttpRequest, scope: ClusterScope) -> dict[str, object]:
         "facts": _facts(scope, *found["size"]),
         **charts_context("cluster", "frontend:ops-overview-chart", {}, query, chosen),
         "live_url": build_address(reverse("frontend:ops-overview-live"), query | chosen.query),
+    }
+
+
+def _simulation(who: User, scope: ClusterScope) -> dict[str, object] | None:
+    """Return the speed of the simulated cluster that is shown, None where there is none or more than one."""
+    simulated = [cluster for cluster in scope.clusters if cluster.backend == BackendKind.SIMULATED]
+    shown = [cluster for cluster in simulated if scope.cluster in (None, cluster)]
+    speed = simulated_speed(shown[0]) if len(shown) == 1 else None
+    if speed is None:
+        return None
+    return {
+        "cluster": shown[0].name,
+        "speed": f"{speed:g}",
+        "speeds": speed_choices(speed),
+        "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
     }
 
 

@@ -164,6 +164,8 @@ def show_cluster(request: HttpRequest, cluster: str) -> HttpResponse:
     if request.method == "POST":
         permissions.require_permission(who, Permission.CLUSTER_EDIT)
         _act(request, who, found)
+        if request.POST.get("back") == "overview":
+            return redirect("frontend:ops-overview")
         return redirect("frontend:ops-cluster", cluster=found.name)
     set_frame(request, label=_("Clusters"), trail=found.name)
     speed = simulated_speed(found)
@@ -173,13 +175,14 @@ def show_cluster(request: HttpRequest, cluster: str) -> HttpResponse:
         "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
         "may_add_team": bool(team_parents(who)),
         "speed": None if speed is None else f"{speed:g}",
-        "speeds": _speeds(speed),
+        "speeds": speed_choices(speed),
         "crumbs": _crumbs(),
     }
     return render(request, "frontend/setup/cluster.html", page)
 
 
-def _speeds(speed: float | None) -> Sequence[tuple[str, str | Promise]]:
+def speed_choices(speed: float | None) -> Sequence[tuple[str, str | Promise]]:
+    """Return the speeds to choose from, the present one among them."""
     if speed is None or f"{speed:g}" in dict(SPEEDS):
         return SPEEDS
     return [*SPEEDS, (f"{speed:g}", f"{speed:g}×")]

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Final
@@ -37,7 +38,8 @@ from tenants.services.account import user_create
 from tenants.services.member import member_set
 from tenants.services.tenant import tenant_create
 
-SPEED: Final = 600.0
+SPEED: Final = 1.0
+"""Jobs of the demo take minutes: at this speed a person can follow them."""
 _TOLERATE_GPU: Final = [{"key": GPU_TAINT, "operator": "Exists"}]
 _MIB_PER_CARD: Final = {"a100-40g": 40_960, "l40s": 46_068}
 
@@ -69,6 +71,12 @@ IDLE_TEAM: Final = "robotics"
 _IDLE_RULE: Final = PolicyStatement(idle_timeout_s=1200, idle_action=IdleAction.PREEMPTIBLE, idle_warn_s=600)
 """Its jobs are warned after ten minutes without use; after twenty, others may preempt them."""
 _PRICES: Final = {"a100-40g": (Decimal("2.10"), None), "l40s": (Decimal("1.20"), Decimal("1.50"))}
+
+
+@transaction.atomic
+def operator_ensure(*, home: Path) -> User:
+    """Create the platform admin where there is none; writes its one-time password into `home`."""
+    return _operator(home)
 
 
 @transaction.atomic
@@ -145,9 +153,9 @@ def _flavors(cluster: Cluster) -> dict[str, Flavor]:
 
 
 def _prices(flavors: dict[str, Flavor]) -> None:
-    """Set a price per pool from the beginning of the month on."""
+    """Set a price per pool for the simulated week too, from the beginning of its month on."""
     now = clock.now()
-    since = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    since = (now - timedelta(days=8)).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     for name, (gpu_hour, slice_hour) in _PRICES.items():
         price_create(
             acting_user=SYSTEM,

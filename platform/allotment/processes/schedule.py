@@ -46,4 +46,5 @@ def beat_schedule(*, observe_every_s: float, demo: bool) -> dict[str, dict[str, 
     }
     if demo:
         entries["demo-workload"] = _entry("allotment.tasks.demo_workload", 3.0)
+        entries["demo-history"] = _entry("allotment.tasks.demo_history", 10.0)
     return entries

@@ -1,19 +1,27 @@
-"""`allotment seed_demo`: give an embedded installation an operator, a simulated cluster and four teams."""
+"""`allotment seed_demo`: give an embedded installation an operator, and the demo unless it is off."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
 
 class Command(BaseCommand):
     help = "Seed demo data (idempotent)."
     requires_system_checks: list[str] = []  # `migrate`, just before it, has run them
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        # The list of commands imports every command, and the demo imports numpy.
-        from allotment.demo.setup import demo_setup  # noqa: PLC0415
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--record", action="store_true", help="record the simulated week anew, into the package"
+        )
 
-        demo_setup(home=settings.ALLOTMENT_HOME)
+    def handle(self, *args: Any, record: bool = False, **options: Any) -> None:
+        # The list of commands imports every command, and the demo imports numpy.
+        from allotment.demo import start  # noqa: PLC0415
+
+        if record:
+            self.stdout.write(f"{start.record_history()} runs recorded")
+            return
+        start.prepare_installation(home=settings.ALLOTMENT_HOME, demo=settings.ALLOTMENT_DEMO)

@@ -172,7 +172,10 @@ def test_the_speed_of_a_simulated_cluster_is_changed_and_recorded(boss: User) ->
     client = signed_in(boss)
     client.post("/ops/clusters/new", new_cluster())
     cluster = Cluster.unscoped.get()
-    client.post("/ops/clusters/demo", {"do": "speed", "speed": "600"})
+    assert '<option value="60" selected>' in client.get("/ops/overview").content.decode()
+    answer = client.post("/ops/clusters/demo", {"do": "speed", "speed": "600", "back": "overview"})
+    assert answer.headers["Location"] == "/ops/overview"
+    assert '<option value="600" selected>' in client.get("/ops/overview").content.decode()
     assert simulated_speed(cluster) == 600
     for wrong in ("fast", "0", "-1", "nan", "1e9"):
         client.post("/ops/clusters/demo", {"do": "speed", "speed": wrong})

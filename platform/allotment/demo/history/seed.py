@@ -1,0 +1,107 @@
+"""Gives a new demo its simulated week; later starts leave it as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from django.db import transaction
+
+from alerts.metrics.catalogue import CLUSTER_UNREACHABLE
+from alerts.models import Alert, AlertRule, AlertState
+from allotment.demo import faults
+from allotment.demo.history.jobs import DAYS, draw_week
+from allotment.demo.history.measured import OUTAGE
+from allotment.demo.history.recording import read_recording
+from allotment.demo.history.telemetry import WeekMeasured, write_gpus, write_sums
+from allotment.demo.history.write import collect_week, count_rows
+from clusters.models import Cluster, Device
+from foundation.core import clock
+from foundation.models import Heartbeat
+
+log = structlog.get_logger(__name__)
+
+_END: Final = "demo-history"
+"""Its moment is the end of the week: what came before is simulated history."""
+_MEASURED, _BEGUN = "demo-measured", "demo-measured-begun"
+_GIVEN_UP_AFTER: Final = timedelta(minutes=3)
+"""A run that began so long ago and has not ended was interrupted, and is begun anew."""
+_XID_AT: Final = (timedelta(days=1, hours=4, minutes=20), timedelta(days=5, hours=16, minutes=50))
+_XID_LASTED: Final = timedelta(minutes=10)
+
+
+def week_start(now: datetime) -> datetime:
+    """Return the beginning of the week that ends now: a midnight in UTC, so that its days are days."""
+    return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=DAYS - 1)
+
+
+@transaction.atomic
+def seed_history(*, now: datetime) -> Counter[str]:
+    """Write what the jobs of the week that ends now did and held; returns the rows by kind.
+
+    Measurements follow by `history_tick`, while the platform runs.
+    """
+    start = week_start(now)
+    rows = collect_week(draw_week(), read_recording(), start=start, now=now)
+    rows.write()
+    _write_alerts(start)
+    Heartbeat.unscoped.create(name=_END, at=now)
+    return count_rows(rows)
+
+
+def history_tick() -> int:
+    """Write the measurements of the week, if there is one; returns the rows, 0 when that was done before."""
+    end = Heartbeat.unscoped.filter(name=_END).first()
+    if end is None or Heartbeat.unscoped.filter(name=_MEASURED).exists() or not _begin():
+        return 0
+    week = WeekMeasured.read(start=week_start(end.at), now=end.at)
+    written = write_sums(week) + sum(write_gpus(week))
+    Heartbeat.unscoped.get_or_create(name=_MEASURED, defaults={"at": clock.now()})
+    log.info("the measurements of the simulated week are written", rows=written)
+    return written
+
+
+def _begin() -> bool:
+    """Return whether no other process writes at this moment."""
+    now = clock.now()
+    _, new = Heartbeat.unscoped.get_or_create(name=_BEGUN, defaults={"at": now})
+    given_up = Heartbeat.unscoped.filter(name=_BEGUN, at__lt=now - _GIVEN_UP_AFTER)
+    return new or bool(given_up.update(at=now))
+
+
+def _write_alerts(start: datetime) -> None:
+    """Write the alerts of the week: the outage, and XID errors of the GPU that has them in the demo too."""
+    rules = {rule.metric: rule for rule in AlertRule.unscoped.filter(tenant=None)}
+    cluster = Cluster.unscoped.get(name="demo")
+    node, index = faults.XID
+    device = Device.unscoped.get(node__cluster=cluster, node__name=node, index=index)
+    about = {
+        CLUSTER_UNREACHABLE: (str(cluster.pk), cluster.name, "/ops/overview"),
+        "gpu.xid_errors": (device.uuid, f"{node}, GPU {index}", f"/ops/nodes/{node}"),
+    }
+    begun, ended = (start + moment for moment in OUTAGE)
+    times = [(CLUSTER_UNREACHABLE, begun, ended, (ended - begun).total_seconds())]
+    times += [("gpu.xid_errors", start + at, start + at + _XID_LASTED, 1.0) for at in _XID_AT]
+    for metric, at, until, value in times:
+        rule = rules.get(metric)
+        if rule is not None:
+            Alert.unscoped.create(**_alert_fields(rule, about[metric], cluster, at, until, value))
+
+
+def _alert_fields(
+    rule: AlertRule,
+    about: tuple[str, str, str],
+    cluster: Cluster,
+    at: datetime,
+    until: datetime,
+    value: float,
+) -> dict[str, object]:
+    subject, label, path = about
+    return {
+        "rule": rule, "cluster_id": cluster.pk, "rule_name": rule.name, "metric": rule.metric,
+        "comparison": rule.comparison, "threshold": rule.threshold, "severity": rule.severity,
+        "subject": subject, "label": label, "path": path, "value": value, "state": AlertState.RESOLVED,
+        "started_at": at, "fired_at": at + timedelta(seconds=rule.hold_s), "resolved_at": until,
+    }  # fmt: skip

@@ -1,0 +1,341 @@
+"""Writes the recorded week as rows: jobs, their runs and what they held, timelines and the audit log."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import DateTimeField, Model
+
+from allotment.demo.history.jobs import DemoJob
+from allotment.demo.history.recording import RecordedPlace, RecordedRun
+from allotment.demo.history.spec_rows import SpecRows
+from clusters.models import Cell, Device, Flavor, Node
+from foundation.core.actor import SYSTEM, Actor
+from foundation.core.months import month_of, start_ms, to_ms
+from foundation.core.quantities import Resource
+from foundation.core.reasons import Reason
+from foundation.models import AuditRecord
+from quotas.models import GpuUse, LedgerEntry
+from scheduling.engine.model import EvictRule
+from scheduling.metering.intervals import gpu_percent
+from scheduling.models import (
+    Allocation,
+    Attempt,
+    Decision,
+    DecisionKind,
+    DeviceSlice,
+    Job,
+    JobEvent,
+    JobRole,
+    JobState,
+    Task,
+    TaskState,
+)
+from scheduling.models.pod_names import pod_name
+from scheduling.services.jobs.job_rows import Rows
+
+STARTING: Final = timedelta(seconds=20)
+"""Between admission and the moment at which all pods of a run are up, as in the recording."""
+LAST_RULE: Final = EvictRule.NODE_DRAINED.value
+"""The rule of the runs that the end of the week cuts short: they wait again, and go on in the demo."""
+_BATCH: Final = 1000
+_TERMINATING: Final = timedelta(seconds=3)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlaces:
+    """The nodes, GPUs and flavors of the demo by their names."""
+
+    cell: Cell
+    nodes: Mapping[str, uuid.UUID]
+    devices: Mapping[tuple[str, int], uuid.UUID]
+    flavors: Mapping[str, uuid.UUID]
+
+    @classmethod
+    def read(cls) -> DemoPlaces:
+        """Return those of the database."""
+        devices = Device.unscoped.filter(node__cluster__name="demo").values_list("node__name", "index", "pk")
+        return cls(
+            Cell.unscoped.get(name="default"),
+            dict(Node.unscoped.filter(cluster__name="demo").values_list("name", "pk")),
+            {(node, index): pk for node, index, pk in devices},
+            dict(Flavor.unscoped.filter(cluster__name="demo").values_list("name", "pk")),
+        )
+
+
+@dataclass(slots=True)
+class WeekRows:
+    """The rows of a week up to `now`, collected job by job and written together."""
+
+    start: datetime
+    now: datetime
+    inventory: DemoPlaces
+    jobs: list[Job] = field(default_factory=list)
+    roles: list[JobRole] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    allocations: list[Allocation] = field(default_factory=list)
+    slices: list[DeviceSlice] = field(default_factory=list)
+    events: list[JobEvent] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    audit: list[AuditRecord] = field(default_factory=list)
+
+    def moment(self, second: int) -> datetime:
+        """Return the moment of a second of the week."""
+        return self.start + timedelta(seconds=second)
+
+    def write(self) -> None:
+        """Write everything, within a transaction."""
+        # A reader of events goes on from the last key: keys are in the order of time.
+        self.events.sort(key=lambda event: event.at)
+        self.audit.sort(key=lambda record: record.created_at)
+        everything: Sequence[Sequence[Model]] = (
+            self.jobs, self.roles, self.tasks, self.attempts, self.allocations, self.slices, self.events,
+            self.decisions, self.audit,
+        )  # fmt: skip
+        with _with_own_creation_times(
+            Job, JobRole, Task, Attempt, Allocation, DeviceSlice, Decision, AuditRecord
+        ):
+            for rows in everything:
+                if rows:
+                    type(rows[0])._base_manager.bulk_create(rows, batch_size=_BATCH)
+        self._write_ledger()
+
+    def _write_ledger(self) -> None:
+        """Write the GPU time by month, which budgets count. Nothing is reserved any more."""
+        month = month_of(self.now)
+        turn = start_ms(month)
+        sums: defaultdict[tuple[uuid.UUID, uuid.UUID], list[int]] = defaultdict(lambda: [0, 0])
+        for one in self.allocations:
+            begun, ended = to_ms(one.attempt.admitted_at), to_ms(self._end_of(one))
+            before, since = sums[one.attempt.job.queue.node_id, one.flavor_id], min(max(turn, begun), ended)
+            before[0] += gpu_percent(one.charge) * (since - begun)
+            before[1] += gpu_percent(one.charge) * (ended - since)
+        resource = Resource.GPU_CORES.value
+        LedgerEntry.unscoped.bulk_create(
+            LedgerEntry(node_id=node, flavor_id=flavor, resource=resource, month=month, core_ms=present)
+            for (node, flavor), (_, present) in sums.items()
+        )
+        GpuUse.unscoped.bulk_create(
+            GpuUse(node_id=node, flavor_id=flavor, month=month_of(self.start), core_ms=past)
+            for (node, flavor), (past, _) in sums.items()
+            if past
+        )
+
+    def _end_of(self, allocation: Allocation) -> datetime:
+        return allocation.released_at or self.now
+
+
+@contextmanager
+def _with_own_creation_times(*models: type[Model]) -> Iterator[None]:
+    """Let rows keep the creation time that they were given. The command that does so runs nothing beside."""
+    fields: list[DateTimeField[Any, Any]] = [model._meta.get_field("created_at") for model in models]  # type: ignore[misc]
+    for one in fields:
+        one.auto_now_add = False
+    try:
+        yield
+    finally:
+        for one in fields:
+            one.auto_now_add = True
+
+
+def collect_week(
+    week: Sequence[DemoJob], runs: Sequence[RecordedRun], *, start: datetime, now: datetime
+) -> WeekRows:
+    """Return the rows of all that happened before `now`; nothing is written.
+
+    Who runs at that moment waits again, with the rest of its run time.
+    """
+    rows, specs = WeekRows(start, now, DemoPlaces.read()), SpecRows.read()
+    by_job: defaultdict[int, list[RecordedRun]] = defaultdict(list)
+    for run in runs:
+        if rows.moment(run.admit_s) < now:
+            by_job[run.job].append(run)
+    written: dict[int, Job] = {}
+    for number, job in enumerate(week):
+        if rows.moment(job.at_s) < now:
+            made = specs.build(job, now=rows.moment(job.at_s))
+            written[number] = made.job
+            _JobStory(rows, job, made).add_rows(by_job[number])
+    _name_beneficiaries(rows, written, by_job)
+    return rows
+
+
+def _name_beneficiaries(
+    rows: WeekRows, written: Mapping[int, Job], by_job: Mapping[int, Sequence[RecordedRun]]
+) -> None:
+    """Set for whom jobs were preempted; the owners read a name only if it is one of their own jobs."""
+    numbers = {job.pk: number for number, job in written.items()}
+    by_cycle = {(run.job, run.end_s): run for many in by_job.values() for run in many}
+    for decision in rows.decisions:
+        number = numbers[decision.job_id]
+        run = by_cycle.get((number, decision.cycle)) if decision.kind == DecisionKind.EVICT else None
+        other = written.get(run.beneficiary) if run is not None and run.beneficiary is not None else None
+        if other is None:
+            continue
+        decision.beneficiary = other
+        if other.workspace_id == written[number].workspace_id:
+            decision.numbers["beneficiary"] = other.name
+
+
+@dataclass(slots=True)
+class _JobStory:
+    """Turns one job of the week and its runs into rows."""
+
+    rows: WeekRows
+    plan: DemoJob
+    made: Rows
+    tasks: dict[tuple[str, int], Task] = field(default_factory=dict)
+
+    @property
+    def job(self) -> Job:
+        """The row of the job."""
+        return self.made.job
+
+    def add_rows(self, runs: Sequence[RecordedRun]) -> None:
+        """Add all rows of the job."""
+        job, at = self.job, self.job.submitted_at
+        self.tasks = {(task.role.name, task.index): task for task in self.made.tasks}
+        for row in (job, *self.made.roles, *self.made.tasks):
+            row.created_at = at
+        self.rows.jobs.append(job)
+        self.rows.roles += self.made.roles
+        self.rows.tasks += self.made.tasks
+        self._event("submitted", at, actor=self.plan.user)
+        after = {"name": job.name, "queue": "default"}
+        self._record("job.submit", at, job.submitted_by, after)
+        for number, run in enumerate(runs, start=1):
+            self._run(number, run)
+
+    def _run(self, number: int, run: RecordedRun) -> None:
+        begun = self.rows.moment(run.admit_s)
+        ended = None if run.end_s is None else self.rows.moment(run.end_s)
+        cut = ended is None or ended > self.rows.now
+        end = self.rows.now if cut or ended is None else ended
+        rule = LAST_RULE if cut else run.rule
+        started = begun + STARTING if begun + STARTING < end - _TERMINATING else None
+        self._admit(number, run, begun)
+        attempt = Attempt(
+            job=self.job, number=number, epoch=0, admitted_at=begun, started_at=started, ended_at=end,
+            end_reason=rule or _END_REASONS[self.plan.outcome], created_at=begun,
+            borrowed={self._ledger_key(key): amount for key, amount in run.borrowed.items()},
+        )  # fmt: skip
+        self.rows.attempts.append(attempt)
+        for place in run.places:
+            self._hold(attempt, run, place, end)
+        if started is not None:
+            self._event("running", started)
+        if rule:
+            self._evict(number, run, rule, end, cut=cut)
+        else:
+            self._finish(started or begun, end)
+
+    def _ledger_key(self, key: str) -> str:
+        flavor, _, resource = key.partition("/")
+        return f"{self.rows.inventory.flavors[flavor]}/{resource}"
+
+    def _admit(self, number: int, run: RecordedRun, at: datetime) -> None:
+        numbers = {
+            "attempt": number,
+            "tasks": len(run.places),
+            "nodes": len({place.node for place in run.places}),
+            "cards": sum(len(place.gpus) for place in run.places),
+            "borrowed_cards": run.borrowed.get(f"{run.flavor}/gpu.cards", 0),
+        }
+        self._event("admitted", at, numbers)
+        self._decide(DecisionKind.ADMIT, "", numbers, run.admit_s)
+        self.job.attempt_number = number
+
+    def _hold(self, attempt: Attempt, run: RecordedRun, place: RecordedPlace, end: datetime) -> None:
+        inventory, job = self.rows.inventory, self.job
+        allocation = Allocation(
+            attempt=attempt, task=self.tasks[place.role, place.index], node_id=inventory.nodes[place.node],
+            flavor_id=inventory.flavors[run.flavor], cpu_millicores=place.cpu, memory_mib=place.memory,
+            charge=dict(place.charge), namespace=self.plan.workspace, created_at=attempt.admitted_at,
+            pod_name=pod_name(job, attempt.number, place.role, place.index),
+            ensured_at=attempt.admitted_at, removal_asked_at=end, removal_sent_at=end, removed_at=end,
+            released_at=end,
+        )  # fmt: skip
+        self.rows.allocations.append(allocation)
+        self.rows.slices += [
+            DeviceSlice(
+                allocation=allocation, device_id=inventory.devices[place.node, gpu], cores=place.cores,
+                memory_mib=place.memory_mib, exclusive=place.exclusive, released=True,
+                created_at=attempt.admitted_at,
+            )
+            for gpu in place.gpus
+        ]  # fmt: skip
+
+    def _evict(self, number: int, run: RecordedRun, rule: str, end: datetime, *, cut: bool) -> None:
+        """Put the job into the queue again."""
+        numbers = {"tasks": len(run.places), "cards": sum(len(place.gpus) for place in run.places)}
+        self._event("evicting", end - _TERMINATING, {"rule": rule, **numbers})
+        self._event("requeued", end, {"rule": rule})
+        self._decide(DecisionKind.EVICT, rule, numbers, run.end_s if not cut and run.end_s else run.admit_s)
+        self._record("job.evict", end, SYSTEM, {"name": self.job.name, "rule": rule, **numbers})
+        self.job.reason, self.job.reason_at = Reason.PENDING_EVALUATION, end
+        if cut:
+            left = self.plan.run_s - (end - self.rows.moment(run.admit_s)).total_seconds()
+            self.job.simulate = {**self.job.simulate, "run_s": max(60, round(left))}
+
+    def _finish(self, started: datetime, end: datetime) -> None:
+        """End the job by its outcome."""
+        job, outcome = self.job, self.plan.outcome
+        job.state, job.started_at, job.finished_at = JobState(outcome), started, end
+        job.admitted_at, job.reason = started - STARTING, ""
+        if outcome == "failed":
+            job.end_reason = "TASK_FAILED"
+            self._event("evicting", end - _TERMINATING, {"rule": "TASK_FAILED", "exit_code": 1})
+        elif outcome == "cancelled":
+            job.end_reason = "CANCELLED"
+            self._event("stopping", end - _TERMINATING, actor=self.plan.user)
+            self._record("job.cancel", end - _TERMINATING, job.submitted_by, {"name": job.name})
+        self._event(outcome, end, {"rule": job.end_reason} if job.end_reason else {})
+        state, exit_code = _TASKS[outcome]
+        for task in self.made.tasks:
+            task.state, task.exit_code = state, exit_code
+            task.started_at, task.finished_at = started, end
+
+    def _event(
+        self, code: str, at: datetime, numbers: Mapping[str, Any] | None = None, actor: str = ""
+    ) -> None:
+        self.rows.events.append(
+            JobEvent(job=self.job, at=at, code=code, actor=actor, numbers=dict(numbers or {}))
+        )
+
+    def _decide(self, kind: DecisionKind, code: str, numbers: Mapping[str, Any], second: int) -> None:
+        self.rows.decisions.append(
+            Decision(
+                cell=self.rows.inventory.cell, job=self.job, cycle=second, epoch=0, kind=kind, code=code,
+                numbers=dict(numbers), created_at=self.rows.moment(second),
+            )
+        )  # fmt: skip
+
+    def _record(self, action: str, at: datetime, actor: Actor, after: Mapping[str, Any]) -> None:
+        self.rows.audit.append(
+            AuditRecord(
+                actor_id=actor.pk, actor_name=actor.get_username(), action=action, entity="job",
+                entity_id=str(self.job.pk), tenant_id=self.job.workspace_id, created_at=at,
+                after={**after, "simulated": True},
+            )
+        )  # fmt: skip
+
+
+_END_REASONS: Final = {"succeeded": "SUCCEEDED", "failed": "TASK_FAILED", "cancelled": "CANCELLED"}
+_TASKS: Final = {
+    "succeeded": (TaskState.SUCCEEDED, 0),
+    "failed": (TaskState.FAILED, 1),
+    "cancelled": (TaskState.REMOVED, None),
+}
+
+
+def count_rows(rows: WeekRows) -> Counter[str]:
+    """Return how many rows of each kind a week has."""
+    kinds = ("jobs", "attempts", "allocations", "slices", "events", "decisions", "audit")
+    return Counter({kind: len(getattr(rows, kind)) for kind in kinds})

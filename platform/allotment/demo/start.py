@@ -1,0 +1,39 @@
+"""Prepares an installation before `allotment up` starts the platform."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import structlog
+from django.db import transaction
+
+from allotment.demo.history.jobs import DAYS
+from allotment.demo.history.record import record_week
+from allotment.demo.history.recording import write_recording
+from allotment.demo.history.seed import seed_history, week_start
+from allotment.demo.setup import demo_setup, operator_ensure
+from clusters.models import Cluster
+from foundation.core import clock
+
+log = structlog.get_logger(__name__)
+
+
+@transaction.atomic
+def prepare_installation(*, home: Path, demo: bool) -> None:
+    """Create the operator and, with `demo`, whatever of the demo is missing. A new demo gets a week of
+    history."""
+    if not demo:
+        operator_ensure(home=home)
+        return
+    is_new = not Cluster.unscoped.exists()
+    demo_setup(home=home)
+    if is_new:
+        counted = seed_history(now=clock.now())
+        log.info("a simulated week of history is written", **counted)
+
+
+def record_history() -> int:
+    """Record the week anew, into the package; returns the number of runs."""
+    runs = record_week(start=week_start(clock.now()), days=DAYS)
+    write_recording(runs)
+    return len(runs)

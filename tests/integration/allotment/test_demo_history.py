@@ -1,0 +1,219 @@
+"""The simulated week of the demo agrees with itself: jobs, what they held, reports and series."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+import time_machine
+from django.db.models import F, Sum
+
+from alerts.models import Alert
+from allotment.demo.history.jobs import draw_week
+from allotment.demo.history.measured import OUTAGE
+from allotment.demo.history.recording import read_recording
+from allotment.demo.history.seed import history_tick, week_start
+from allotment.demo.history.telemetry import WeekMeasured, write_sums
+from allotment.demo.start import prepare_installation
+from clusters.models import Cluster, Device, Node
+from foundation.audit.chain import seal_records, verify_chain
+from foundation.core import clock
+from foundation.core.actor import SYSTEM
+from quotas.models import GpuUse, LedgerEntry
+from scheduling.metering.record_usage import record_usage
+from scheduling.models import (
+    TERMINAL_STATES,
+    Allocation,
+    Attempt,
+    Decision,
+    DeviceSlice,
+    Job,
+    JobEvent,
+    JobState,
+    UsageInterval,
+)
+from scheduling.services.start_prediction.history import read_history
+from telemetry.models import Channel, MeasuredUse, RolledTenMinutes, RolledTwoHours, Scope
+from telemetry.series import SeriesQuery, read_series
+from telemetry.store.times import TEN_MINUTES_MS, TWO_HOURS_MS, to_ms
+from telemetry.usage.figures import Figures
+from telemetry.usage.grouping import GroupBy
+from telemetry.usage.report import report_period, usage_report
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
+NOW: Final = "2026-12-03T15:20:00Z"
+"""The week crosses the turn of a month."""
+
+
+def test_the_recording_is_of_the_jobs_that_are_drawn_and_no_gpu_is_held_twice() -> None:
+    jobs, holds = draw_week(), defaultdict(list)
+    for run in read_recording():
+        job = jobs[run.job]
+        assert job.at_s <= run.admit_s
+        assert run.end_s is None or run.admit_s < run.end_s
+        roles = {role["name"]: role for role in job.body["roles"]}
+        assert len(run.places) == sum(role["replicas"] for role in roles.values())
+        for place in run.places:
+            gpu = roles[place.role]["resources"]["gpu"]
+            assert (len(place.gpus), place.cores) == (gpu["cards"], gpu.get("cores", 100))
+            for index in place.gpus:
+                holds[place.node, index].append((run.admit_s, run.end_s or 2**40, place.cores))
+    for held in holds.values():
+        changes = sorted([(a, cores) for a, _, cores in held] + [(b, -cores) for _, b, cores in held])
+        assert max(np.cumsum([cores for _, cores in changes])) <= 100
+
+
+def _every_job_of_the_week_has_a_past_that_is_possible(week: WeekMeasured) -> None:
+    states = set(Job.unscoped.values_list("state", flat=True).distinct())
+    assert states == {JobState.QUEUED, *TERMINAL_STATES}
+    assert not Allocation.unscoped.filter(released_at__isnull=True).exists()
+    assert not Attempt.unscoped.filter(ended_at__isnull=True).exists()
+    assert not LedgerEntry.unscoped.filter(reserved__gt=0).exists()
+    assert not Node.unscoped.filter(cpu_granted__gt=0).exists()
+    assert not Device.unscoped.filter(holders__gt=0).exists()
+    for job in Job.unscoped.prefetch_related("attempts", "events"):
+        attempts = sorted(job.attempts.all(), key=lambda one: one.number)
+        assert [one.number for one in attempts] == list(range(1, job.attempt_number + 1))
+        times = [job.submitted_at, *(t for one in attempts for t in (one.admitted_at, one.ended_at))]
+        assert times == sorted(times)
+        assert times[-1] <= week.now
+        story = sorted(job.events.all(), key=lambda event: event.pk)
+        assert [event.at for event in story] == sorted(event.at for event in story)
+        assert story[-1].code == (job.state if job.is_terminal else ("requeued" if attempts else "submitted"))
+    rules = set(Decision.unscoped.filter(kind="evict").values_list("code", flat=True))
+    assert {"RECLAIM_NOMINAL", "IN_QUEUE_PRIORITY", "FAIR_SHARE"} <= rules
+    assert Decision.unscoped.filter(beneficiary__isnull=False).exclude(
+        job__workspace=F("beneficiary__workspace")
+    )
+
+
+def _the_usage_report_is_the_integral_of_the_allocations(week: WeekMeasured) -> None:
+    held_ms = sum(
+        one.charge.get("gpu.cores", 0) * (to_ms(one.released_at) - to_ms(one.attempt.admitted_at))
+        for one in Allocation.unscoped.select_related("attempt")
+        if one.released_at is not None
+    )
+    before = _reports(week)
+    while record_usage(now=week.now):
+        pass
+    after = _reports(week)
+    intervals = UsageInterval.unscoped.aggregate(held=Sum(F("cores") * (F("end_ms") - F("begin_ms"))))["held"]
+    assert intervals == held_ms == sum(one.reserved for one in after)
+    past, present = (
+        model._base_manager.aggregate(sum=Sum("core_ms"))["sum"] for model in (GpuUse, LedgerEntry)
+    )
+    # What budgets count is what the reports of the two months say.
+    assert [one.reserved for one in before] == [one.reserved for one in after] == [past, present]
+    assert 0 < sum(one.lost for one in after) < held_ms / 5
+    assert after[1].amount
+
+
+def _reports(week: WeekMeasured) -> list[Figures]:
+    return [
+        usage_report(
+            SYSTEM, report_period(month, "UTC", now=week.now), group_by=GroupBy.TENANT, now=week.now
+        ).total
+        for month in ("2026-11", "2026-12")
+    ]
+
+
+def _series_are_the_integral_of_what_was_held(week: WeekMeasured) -> None:
+    """In every two hours, of the cluster and of each workspace, but for the outage."""
+    begun, ended = (to_ms(week.start + moment) for moment in OUTAGE)
+    held: defaultdict[tuple[object, int], float] = defaultdict(float)
+    for one in DeviceSlice.unscoped.select_related("allocation__attempt__job"):
+        since, until = to_ms(one.allocation.attempt.admitted_at), to_ms(one.allocation.released_at)
+        for bucket in range(since // TWO_HOURS_MS, -(-until // TWO_HOURS_MS)):
+            part = min(until, (bucket + 1) * TWO_HOURS_MS) - max(since, bucket * TWO_HOURS_MS)
+            for key in (None, one.allocation.attempt.job.workspace_id):
+                held[key, bucket] += one.cores * part / TWO_HOURS_MS
+    scopes = Channel.unscoped.filter(scope__in=[Scope.CLUSTER, Scope.WORKSPACE])
+    checked = 0
+    for channel in scopes:
+        for row in RolledTwoHours.unscoped.filter(channel=channel):
+            expected = held[channel.workspace_id, row.at_ms // TWO_HOURS_MS]
+            assert row.cores_allocated == pytest.approx(expected, abs=0.1)
+            assert row.cores_used <= row.cores_allocated + 0.1
+            checked += 1
+    assert checked > 5 * 80
+    ten = RolledTenMinutes.unscoped.filter(channel__in=scopes).values_list("at_ms", flat=True)
+    silent = set(range(begun, ended, TEN_MINUTES_MS))
+    assert silent.isdisjoint(ten)
+    whole = RolledTenMinutes.unscoped.filter(channel__scope=Scope.CLUSTER).order_by("at_ms")
+    steps = {b - a for a, b in pairwise(whole.values_list("at_ms", flat=True))}
+    assert steps == {TEN_MINUTES_MS, TEN_MINUTES_MS + ended - begun}
+
+
+def _what_was_measured_is_no_more_than_what_was_held(week: WeekMeasured) -> None:
+    held: defaultdict[object, int] = defaultdict(int)
+    for one in DeviceSlice.unscoped.select_related("allocation__attempt"):
+        since, until = to_ms(one.allocation.attempt.admitted_at), to_ms(one.allocation.released_at)
+        held[one.allocation.attempt.job_id] += one.cores * (until - since)
+    sums: defaultdict[object, list[int]] = defaultdict(lambda: [0, 0])
+    for row in MeasuredUse.unscoped.all():
+        measured, used = (np.frombuffer(column, dtype="<i8") for column in (row.measured, row.used))
+        assert (used <= measured + 1).all()
+        sums[row.job_id][0] += int(measured.sum())
+        sums[row.job_id][1] += int(used.sum())
+    assert sums
+    assert all(measured <= held[job] for job, (measured, _) in sums.items())
+
+
+def _charts_reports_and_predictions_have_data_at_once(week: WeekMeasured) -> None:
+    cluster = Cluster.unscoped.get()
+    for span in (timedelta(hours=1), timedelta(hours=6), timedelta(days=1), timedelta(days=7)):
+        query = SeriesQuery(
+            level="cluster", pk=cluster.pk, start=week.now - span, end=week.now, step=None,
+            measures=(), lines=("utilisation", "cores_allocated"),
+        )  # fmt: skip
+        for line in read_series(SYSTEM, query).series:
+            known = [value for _at, value in line.points if value is not None]
+            assert len(known) > 0.9 * len(line.points)
+    cell = cluster.cell_id
+    assert read_history(cell, {}, now=week.now) is not None
+    assert Alert.unscoped.filter(state="resolved").count() == 3
+
+
+def _the_rest_is_written_once_in_the_background(week: WeekMeasured) -> None:
+    job = Attempt.unscoped.filter(started_at__isnull=False).latest("ended_at").job_id
+    assert not Channel.unscoped.filter(job_id=job).exists()
+    assert history_tick() > 0
+    channels = Channel.unscoped.filter(job_id=job)
+    assert RolledTenMinutes.unscoped.filter(channel__in=channels).exists()
+    counted = RolledTenMinutes.unscoped.count()
+    assert history_tick() == 0
+    assert RolledTenMinutes.unscoped.count() == counted
+
+
+def _the_audit_of_the_week_is_sealed_and_says_that_it_is_simulated(week: WeekMeasured) -> None:
+    while seal_records():
+        pass
+    verdict = verify_chain()
+    assert verdict.broken is None
+    assert verdict.unsealed == 0
+
+
+def test_a_new_demo_has_a_week_of_history_that_agrees_with_itself(tmp_path: Path) -> None:
+    """One test, because the week is large."""
+    with time_machine.travel(NOW, tick=False):
+        prepare_installation(home=tmp_path, demo=True)
+        week = WeekMeasured.read(start=week_start(clock.now()), now=clock.now())
+        counted = Job.unscoped.count(), JobEvent.unscoped.count()
+        write_sums(week)
+        for check in (
+            _every_job_of_the_week_has_a_past_that_is_possible,
+            _the_usage_report_is_the_integral_of_the_allocations,
+            _series_are_the_integral_of_what_was_held,
+            _what_was_measured_is_no_more_than_what_was_held,
+            _charts_reports_and_predictions_have_data_at_once,
+            _the_rest_is_written_once_in_the_background,
+            _the_audit_of_the_week_is_sealed_and_says_that_it_is_simulated,
+        ):
+            check(week)
+        prepare_installation(home=tmp_path, demo=True)
+        assert (Job.unscoped.count(), JobEvent.unscoped.count()) == counted
