@@ -80,17 +80,18 @@ def describe_preview(
         names=names,
         changes=plan.changes,
         over_quota=plan.over_quota,
-        reclaimed=_seen(jobs.reclaimed, visible),
-        scaled_down=_seen(jobs.scaled_down, visible),
-        started=_seen(jobs.started, visible),
-        spared=_seen(jobs.spared, visible),
-        delayed=_seen(jobs.delayed, visible),
+        reclaimed=name_visible(jobs.reclaimed, visible),
+        scaled_down=name_visible(jobs.scaled_down, visible),
+        started=name_visible(jobs.started, visible),
+        spared=name_visible(jobs.spared, visible),
+        delayed=name_visible(jobs.delayed, visible),
         warnings=warnings,
         left_out=jobs.left_out,
         timed_out=jobs.timed_out,
     )
 
 
-def _seen(jobs: Sequence[AffectedJob], visible: set[uuid.UUID]) -> VisibleJobs:
+def name_visible(jobs: Sequence[AffectedJob], visible: set[uuid.UUID]) -> VisibleJobs:
+    """Return the jobs of the workspaces in `visible`, and the number of all others."""
     named = [job for job in jobs if job.workspace_id in visible]
     return VisibleJobs(named, len(jobs) - len(named))

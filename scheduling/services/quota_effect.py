@@ -1,4 +1,4 @@
-"""The effect of a quota change on jobs: one engine cycle as things are, and one with the change.
+"""The effect of a change on jobs: one engine cycle as things are, and one with the change.
 
 The difference is the effect. Nothing is written, and the number of waiting jobs that are looked at is
 bounded, so that a preview answers in about the time of two cycles however long the queues are. Where the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -33,14 +33,32 @@ def preview_quota_change(
     cell_id: uuid.UUID, rows: Mapping[QuotaKey, NodeLimits], over_quota: Sequence[OverQuota]
 ) -> JobsPreview:
     """Compute the difference that new limits make to the next cycle; `over_quota` are drained at once."""
+    return compare_cycles(cell_id, lambda snapshot: _puts(snapshot, rows), over_quota=over_quota)
+
+
+@row_scope.whole()
+def compare_cycles(
+    cell_id: uuid.UUID,
+    change: Callable[[engine.Snapshot], Iterable[engine.Change]],
+    *,
+    over_quota: Sequence[OverQuota] = (),
+    sharing: str | None = None,
+) -> JobsPreview:
+    """Compute the difference that changes of the snapshot, or another sharing, make to the next cycle.
+
+    Jobs of `over_quota` are drained at once.
+    """
     try:
-        return _compare_cycles(cell_id, rows, over_quota)
+        return _compare_cycles(cell_id, change, over_quota, sharing)
     except engine.DeadlineExceededError:
         return JobsPreview(timed_out=True)
 
 
 def _compare_cycles(
-    cell_id: uuid.UUID, rows: Mapping[QuotaKey, NodeLimits], over_quota: Sequence[OverQuota]
+    cell_id: uuid.UUID,
+    change: Callable[[engine.Snapshot], Iterable[engine.Change]],
+    over_quota: Sequence[OverQuota],
+    sharing: str | None,
 ) -> JobsPreview:
     # Both cycles start from one reading: what happens between two readings is no effect of the change.
     reading = read_cell(cell_id)
@@ -50,9 +68,10 @@ def _compare_cycles(
     left_out = _shorten(taken.snapshot)
     _shorten(changed.snapshot)
     as_is = engine.run_cycle(taken.snapshot, config, now)
-    changed.snapshot.apply_delta(engine.Delta(tuple(_puts(changed.snapshot, rows))))
+    changed.snapshot.apply_delta(engine.Delta(tuple(change(changed.snapshot))))
     drained = jobs_to_drain(changed.snapshot, over_quota)
-    then = engine.run_cycle(changed.snapshot, config, now)
+    config_then = preview_config(sharing) if sharing is not None else config
+    then = engine.run_cycle(changed.snapshot, config_then, now)
     lost, lost_as_is = _evicted(then) | set(drained), _evicted(as_is)
     begun, begun_as_is = _starting(then), _starting(as_is)
     return JobsPreview(

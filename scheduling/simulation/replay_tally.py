@@ -17,6 +17,7 @@ GUARANTEE_GRACE_S: Final = 60
 """A workspace that waits inside its nominal quota for no longer does not count: so long a start may take."""
 MOST_BUCKETS: Final = 200
 _HOUR_S: Final = 3_600
+_MINUTE_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class ReplayTally:
         self._dirty: set[str] = set()
         self._inside_since: dict[str, float] = {}
         self.teams: defaultdict[str, TeamFigures] = defaultdict(TeamFigures)
-        self._bucket_s = max(_HOUR_S, math.ceil((end - begin) / MOST_BUCKETS / _HOUR_S) * _HOUR_S)
+        self._bucket_s = math.ceil((end - begin) / MOST_BUCKETS / _MINUTE_S) * _MINUTE_S
         self._buckets = [0.0] * max(math.ceil((end - begin) / self._bucket_s), 1)
 
     def submit_job(self, at: float, job_id: str) -> None:

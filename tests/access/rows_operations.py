@@ -442,6 +442,14 @@ RULES: Final = (
         body={"do": "delete", "version": "{spare_queue.version}"},
     ),
     form(
+        f"{_ONE_QUEUE}/check",
+        _READ_QUEUE + need(_QUEUE),
+        "",
+        "check",
+        ok=200,
+        body={"preset": "deterministic"},
+    ),
+    form(
         _ONE_QUEUE,
         _READ_QUEUE + need(_QUEUE),
         "quotas_queue",
@@ -471,6 +479,14 @@ NODES: Final = (
         _LOOK + _SHARES,
         "clusters_cell",
         body={"cell": "{cell}", "sharing": "classical", "version": "{cell.version}"},
+    ),
+    form(
+        "ops/cells/check",
+        _LOOK + _SHARES,
+        "",
+        "check",
+        ok=200,
+        body={"cell": "{cell}", "sharing": "classical"},
     ),
 )
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST
 
 from clusters.models import Sharing
 from clusters.selectors.cell import cell_get, cell_list
 from clusters.services.cell import cell_set
 from frontend.shell.form_actions import run_change, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from scheduling.services.policy_effect import preview_sharing
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import User
@@ -51,6 +55,20 @@ def show_cells(request: HttpRequest) -> HttpResponse:
         "may_edit": permissions.has_permission(who, Permission.CLUSTER_EDIT),
     }
     return render(request, "frontend/policies/cells.html", page)
+
+
+@require_POST
+@login_required
+def check_sharing(request: HttpRequest) -> HttpResponse:
+    """Preview the sharing that is selected; writes nothing."""
+    who = get_viewer(request)
+    cell = cell_get(viewer=who, name=request.POST.get("cell", ""))
+    form = SharingForm(request.POST)
+    effect: dict[str, Any] = {"refusal": _("Select a kind of sharing.")}
+    if form.is_valid():
+        sharing = Sharing(form.cleaned_data["sharing"])
+        effect = {"preview": preview_sharing(acting_user=who, cell=cell, sharing=sharing)}
+    return render(request, "frontend/policies/effect.html", effect)
 
 
 def _change_sharing(request: HttpRequest, who: User) -> None:

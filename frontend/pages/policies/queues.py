@@ -16,7 +16,9 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST
 
+from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, FieldError, Invalid
 from frontend.components import view_models
 from frontend.pages.policies.queue_accuracy import describe_accuracy
@@ -30,6 +32,7 @@ from quotas.services.queues.queue import queue_create, queue_rename
 from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.queues.queue_preset import Preset, queue_preset
 from quotas.services.queues.queue_settings import SETTINGS, preset_of, queue_update
+from scheduling.services.policy_effect import preview_queue_settings
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
@@ -244,6 +247,31 @@ def show_queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse
     return redirect(_address(found))
 
 
+@require_POST
+@login_required
+def check_queue(request: HttpRequest, workspace: str, queue: str) -> HttpResponse:
+    """Preview the settings of the form, or a preset; writes nothing."""
+    who = get_viewer(request)
+    found = queue_get(who, workspace_get(viewer=who, slug=workspace), queue)
+    preset = request.POST.get("preset", "")
+    form = QueueForm(request.POST)
+    effect: dict[str, Any]
+    try:
+        if preset in set(Preset):
+            preview = preview_queue_settings(acting_user=who, queue=found, values={}, preset=Preset(preset))
+            effect = {"preview": preview}
+        elif form.is_valid():
+            values = {name: form.cleaned_data[name] for name in SETTINGS}
+            flavors = _changed_flavors(found, form.cleaned_data["flavors"])
+            preview = preview_queue_settings(acting_user=who, queue=found, values=values, flavors=flavors)
+            effect = {"preview": preview}
+        else:
+            effect = {"refusal": _("Correct the marked fields.")}
+    except Invalid as error:
+        effect = {"refusal": error.detail}
+    return render(request, "frontend/policies/effect.html", effect)
+
+
 def _rename(request: HttpRequest, who: User, found: Queue) -> str:
     """Give the queue another name; the address of its page then."""
     name = request.POST.get("name", "").strip()
@@ -274,18 +302,22 @@ _ACTS: Final[Mapping[str, Callable[[HttpRequest, User, Queue], str]]] = {"rename
 
 
 def _save(who: User, queue: Queue, values: dict[str, Any]) -> None:
-    names = _names(values["flavors"])
-    flavors, wrong = find_flavors_named(queue.cell, names)
-    if wrong:
-        raise _unknown()
-    same = names == queue_flavor_names(queue)
     queue_update(
         acting_user=who,
         queue=queue,
         values={name: values[name] for name in SETTINGS},
-        flavors=None if same else flavors,
+        flavors=_changed_flavors(queue, values["flavors"]),
         expected=values["version"],
     )
+
+
+def _changed_flavors(queue: Queue, text: str) -> list[Flavor] | None:
+    """The pools that are typed; None where they are those of the queue. Raises: Invalid."""
+    names = _names(text)
+    flavors, wrong = find_flavors_named(queue.cell, names)
+    if wrong:
+        raise _unknown()
+    return None if names == queue_flavor_names(queue) else flavors
 
 
 def _initial(queue: Queue) -> dict[str, Any]:

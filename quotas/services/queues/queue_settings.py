@@ -50,9 +50,7 @@ def queue_update(
     priorities are: a team does not help itself at the cost of others.
     Raises: PermissionDenied; PreconditionFailed; Invalid for flavors; Conflict for one that is in use.
     """
-    permissions.require_permission(acting_user, Permission.QUEUE_EDIT, queue.workspace)
-    values = {**(preset_settings(preset) if preset else {}), **values}
-    _require_above(acting_user, queue, values)
+    values = queue_check(acting_user=acting_user, queue=queue, values=values, preset=preset)
     advance_version(queue, expected=expected)
     names = [name for name in SETTINGS if name in values]
     before: dict[str, Any] = {name: getattr(queue, name) for name in names}
@@ -76,6 +74,19 @@ def queue_update(
     )
     quota_changed(queue.cell_id)
     return queue
+
+
+def queue_check(
+    *, acting_user: Actor, queue: Queue, values: Mapping[str, Any], preset: Preset | None = None
+) -> dict[str, Any]:
+    """Return the settings that a queue would get; writes nothing.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require_permission(acting_user, Permission.QUEUE_EDIT, queue.workspace)
+    wanted = {**(preset_settings(preset) if preset else {}), **values}
+    _require_above(acting_user, queue, wanted)
+    return wanted
 
 
 def _require_above(acting_user: Actor, queue: Queue, values: Mapping[str, Any]) -> None:

@@ -195,7 +195,10 @@ def test_waiting_inside_the_nominal_quota_is_counted_after_a_minute_and_outside_
     assert figures["teams"]["a"]["inside_quota_s"] == 500
     assert figures["teams"]["a"]["gpu_hours"] == pytest.approx((4 * 950 + 3 * 8_500) / 3_600, abs=0.001)
     assert figures["allocation_rate"] == pytest.approx((4 * 950 + 3 * 8_500) / (8 * 10_000), abs=1e-6)
-    assert sum(figures["allocated_gpus"][:2]) * 3_600 == pytest.approx(4 * 950 + 3 * 5_700, rel=1e-3)
+    # 167 buckets of a minute, the last one shorter.
+    assert (figures["bucket_s"], len(figures["allocated_gpus"])) == (60, 167)
+    assert figures["allocated_gpus"][:2] == [pytest.approx(4 * 10 / 60, abs=1e-3), 4.0]
+    assert figures["allocated_gpus"][-1] == 3.0
 
 
 def test_quantiles_above_an_open_wait_are_lower_bounds() -> None:

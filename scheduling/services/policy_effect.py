@@ -1,0 +1,96 @@
+"""The effect of a change of scheduling policy on jobs, before it is saved. Writes nothing."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from clusters.models import Cell, Flavor, Sharing
+from foundation.core.actor import Actor
+from quotas.hooks.job_effects import JobsPreview
+from quotas.models import Queue
+from quotas.services.queues.queue_preset import Preset
+from quotas.services.queues.queue_settings import queue_check
+from quotas.services.quota_preview import VisibleJobs, name_visible
+from scheduling import engine
+from scheduling.services.quota_effect import compare_cycles
+from scheduling.snapshots.tree import engine_queue
+from tenants.access import permissions
+from tenants.access.permissions import Permission
+
+_NONE = VisibleJobs((), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPreview:
+    """The difference to the next cycle without the change, as `JobsPreview`, as far as the user may see jobs.
+
+    `changes`: the settings differ from those of now.
+    """
+
+    changes: bool
+    reclaimed: VisibleJobs = _NONE
+    scaled_down: VisibleJobs = _NONE
+    started: VisibleJobs = _NONE
+    spared: VisibleJobs = _NONE
+    delayed: VisibleJobs = _NONE
+    left_out: int = 0
+    timed_out: bool = False
+
+
+def preview_queue_settings(
+    *,
+    acting_user: Actor,
+    queue: Queue,
+    values: Mapping[str, Any],
+    preset: Preset | None = None,
+    flavors: Sequence[Flavor] | None = None,
+) -> PolicyPreview:
+    """Compare the next cycle with other settings of a queue, and without.
+
+    Raises: PermissionDenied, as `queue_update`.
+    """
+    wanted = queue_check(acting_user=acting_user, queue=queue, values=values, preset=preset)
+    if flavors is None and all(getattr(queue, name) == value for name, value in wanted.items()):
+        return PolicyPreview(changes=False)
+    changed = copy(queue)
+    for name, value in wanted.items():
+        setattr(changed, name, value)
+
+    def put(snapshot: engine.Snapshot) -> Iterable[engine.Change]:
+        present = snapshot.queues.get(str(queue.pk))
+        if present is not None:  # Else another engine decides about it.
+            order = present.flavors if flavors is None else tuple(str(flavor.pk) for flavor in flavors)
+            yield engine.QueuePut(engine_queue(changed, order))
+
+    return _describe(acting_user, compare_cycles(queue.cell_id, put))
+
+
+def preview_sharing(*, acting_user: Actor, cell: Cell, sharing: Sharing) -> PolicyPreview:
+    """Compare the next cycle with another sharing of unused quota, and without.
+
+    Raises: PermissionDenied.
+    """
+    permissions.require_permission(acting_user, Permission.CLUSTER_EDIT)
+    if sharing == cell.sharing:
+        return PolicyPreview(changes=False)
+    return _describe(acting_user, compare_cycles(cell.pk, lambda _snapshot: (), sharing=sharing.value))
+
+
+def _describe(acting_user: Actor, jobs: JobsPreview) -> PolicyPreview:
+    visible: set[uuid.UUID] = set(
+        permissions.tenants_with(acting_user, Permission.JOB_VIEW).values_list("pk", flat=True)
+    )
+    return PolicyPreview(
+        changes=True,
+        reclaimed=name_visible(jobs.reclaimed, visible),
+        scaled_down=name_visible(jobs.scaled_down, visible),
+        started=name_visible(jobs.started, visible),
+        spared=name_visible(jobs.spared, visible),
+        delayed=name_visible(jobs.delayed, visible),
+        left_out=jobs.left_out,
+        timed_out=jobs.timed_out,
+    )
