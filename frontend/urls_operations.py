@@ -5,7 +5,17 @@ from __future__ import annotations
 from django.urls import path
 
 from frontend.pages.alerts import alert_list, channels, rules, silences
-from frontend.pages.operations import audit, efficiency, gpu, gpu_list, node, node_list, overview, sources
+from frontend.pages.operations import (
+    audit,
+    efficiency,
+    gpu,
+    gpu_list,
+    node,
+    node_list,
+    overview,
+    sources,
+    use_hours,
+)
 from frontend.pages.people import users
 from frontend.pages.policies import cells, job_policies, priorities, queues
 from frontend.pages.quotas import edit, file, history, page, pictures, tree, tree_edit
@@ -19,6 +29,7 @@ from frontend.pages.usage import platform_usage, prices
 urlpatterns = [
     path("overview", overview.show_overview, name="ops-overview"),
     path("overview/live", overview.overview_live, name="ops-overview-live"),
+    path("overview/hours/<slug:kind>", use_hours.overview_hours, name="ops-overview-hours"),
     path("overview/charts/<slug:kind>", overview.overview_chart, name="ops-overview-chart"),
     path("quotas", page.ops_quotas, name="ops-quotas"),
     path("quotas/import", file.quota_file, name="ops-quota-file"),

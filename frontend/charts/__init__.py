@@ -6,6 +6,7 @@ figure serves both themes and every time zone.
 
 from frontend.charts.bars import count_bars
 from frontend.charts.figures import time_series
+from frontend.charts.heat import hour_grid
 from frontend.charts.hierarchy import FlowBand, Sector, flow_chart, sunburst_chart, treemap_chart
 from frontend.charts.model import Chart, ChartLine, Gap
 
@@ -17,6 +18,7 @@ __all__ = [
     "Sector",
     "count_bars",
     "flow_chart",
+    "hour_grid",
     "sunburst_chart",
     "time_series",
     "treemap_chart",

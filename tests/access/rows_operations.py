@@ -463,6 +463,7 @@ _SHARES: Final = must(("cluster.edit", "platform"))
 NODES: Final = (
     *(page(route, _LOOK) for route in ("ops/overview", "ops/overview/live", "ops/nodes", "ops/nodes-live")),
     page("ops/overview/charts/{kind}", _LOOK, values={"kind": "allocation"}),
+    page("ops/overview/hours/{kind}", _LOOK, values={"kind": "used"}),
     page("ops/efficiency", _LOOK),
     page("ops/efficiency/live", _LOOK),
     page("ops/gpus", _LOOK),

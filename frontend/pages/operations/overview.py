@@ -15,6 +15,7 @@ from clusters.services.simulated import simulated_speed
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.operations import summary
 from frontend.pages.operations.cluster_scope import ClusterScope, build_address, ops_frame, scope_of
+from frontend.pages.operations.use_hours import hours_context
 from frontend.pages.setup.checklist import read_steps
 from frontend.pages.setup.clusters import speed_choices
 from frontend.shell.page_shell import get_viewer, operator_required
@@ -36,6 +37,7 @@ def show_overview(request: HttpRequest) -> HttpResponse:
     page = _context(request, scope) | {
         "setup": read_steps(get_viewer(request)),
         "simulation": _simulation(get_viewer(request), scope),
+        "hours": hours_context(request, scope),
     }
     return render(request, "frontend/operations/overview.html", page)
 

@@ -1,6 +1,6 @@
 """The data of charts and lists: always on behalf of a viewer, allocation and use always apart."""
 
-from telemetry.series.cluster import cluster_series
+from telemetry.series.cluster import cluster_series, pool_series
 from telemetry.series.gpu import gpu_series
 from telemetry.series.idle import IdleAllocated, IdleSlice, idle_allocated
 from telemetry.series.job import job_series
@@ -32,6 +32,7 @@ __all__ = [
     "measure_series",
     "measures_now",
     "node_series",
+    "pool_series",
     "read_series",
     "slices_now",
     "utilisation_now",

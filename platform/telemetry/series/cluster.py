@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from clusters.models import Cluster
+from clusters.models import Cluster, Flavor, Node
 from foundation.core.actor import Actor
 from telemetry.models import Channel, Scope, Tick
 from telemetry.series.buckets import Buckets, ColumnMeasure, Values, bucket_means
@@ -140,3 +140,23 @@ def cluster_series(
     means = bucket_means(window, channels, Tick, MEASURES)
     lines = total_lines(window, _together(window, means, clusters, silent_buckets(window, gaps)))
     return SeriesSet(window.start, window.end, window.step_ms // 1000, lines, gaps)
+
+
+def pool_series(
+    viewer: Actor, flavor: Flavor, start: datetime, end: datetime, step: int | None = None
+) -> SeriesSet:
+    """Return the measures of `cluster_series` over the nodes that are in a pool now.
+
+    A node without data is left out of a bucket: rates are those of the others. Raises: as `cluster_series`.
+    """
+    permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
+    window = window_of(start, end, step, retention=TICK_RETENTION)
+    nodes = Node.unscoped.filter(flavor=flavor).values("pk")
+    channels = Channel.unscoped.filter(scope=Scope.NODE, device_id__isnull=True, node_id__in=nodes)
+    means = bucket_means(window, channels, Tick, MEASURES)
+    found = {
+        bucket: sum_measures([one[bucket] for one in means.values() if bucket in one])
+        for bucket, _ in window.bucket_times()
+    }
+    gaps = gaps_in(window, [flavor.cluster_id])
+    return SeriesSet(window.start, window.end, window.step_ms // 1000, total_lines(window, found), gaps)
