@@ -238,6 +238,8 @@ class VirtualCell:
 
     def _evict(self, job_id: str) -> list[Change]:
         job = self.snapshot.jobs[job_id]
+        if job.state is not JobState.LIVE:  # Two actions of a cycle may evict the same job.
+            return []
         self._attempts[job_id] = self._attempts.get(job_id, 0) + 1
         if self.watch:
             self.watch.on_evicted(self.now, job_id)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from foundation.core.quantities import Resource
-from scheduling.engine import Snapshot
-from scheduling.engine.model import Allocation, Charge, DeviceSlice, Quota
+from scheduling.engine import Snapshot, run_cycle
+from scheduling.engine.model import Allocation, Charge, CycleResult, DecisionKind, DeviceSlice, Quota
+from scheduling.prediction import virtual_cell
 from scheduling.simulation.clock import Record, Replay
 from scheduling.simulation.history_replay import QuotaStep, RecordedJob, Scenario, replay_scenario
 from scheduling.simulation.philly import TraceJob, TraceTenant
@@ -178,6 +179,26 @@ def _cards(quotas: Sequence[Quota], amount: int) -> tuple[Quota, ...]:
         replace(quota, own_nominal=amount) if quota.resource == Resource.GPU_CARDS else quota
         for quota in quotas
     )
+
+
+def test_an_eviction_that_two_actions_decide_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = pool_policy("quota")
+    tenants = [TraceTenant("a", 1, 8), TraceTenant("b", 1, 8)]
+    # Two jobs of b take both nodes; the owner of one of them comes later and has one evicted.
+    jobs = [recorded(TraceJob(row, f"b{row}", "b", BEGIN, 8, 40_000), policy) for row in range(2)]
+    jobs.append(recorded(TraceJob(2, "a2", "a", BEGIN + 20_000, 8, 60), policy))
+    once = replay_scenario(scenario(jobs, tenants, policy))
+
+    def decide_twice(*arguments: Any) -> CycleResult:
+        result = run_cycle(*arguments)
+        evictions = [one for one in result.decisions if one.kind is DecisionKind.EVICT]
+        return replace(result, decisions=(*evictions, *result.decisions))
+
+    monkeypatch.setattr(virtual_cell, "run_cycle", decide_twice)
+    twice = replay_scenario(scenario(jobs, tenants, policy))
+
+    assert once["total"]["preemptions"] == 1
+    assert twice["total"] == once["total"]
 
 
 def test_waiting_inside_the_nominal_quota_is_counted_after_a_minute_and_outside_never() -> None:
