@@ -65,6 +65,10 @@ def test_every_task_of_ours_ignores_results_and_is_acknowledged_late() -> None:
 
 def test_a_running_task_is_never_handed_to_a_second_worker() -> None:
     assert app.conf.task_time_limit < VISIBILITY_TIMEOUT_S
+    app.loader.import_default_modules()
+    own = {name: task.time_limit for name, task in app.tasks.items() if task.time_limit}
+    assert "scheduling.tasks.run_policy_replay" in own
+    assert max(own.values()) < VISIBILITY_TIMEOUT_S
     assert (
         max(entry["options"]["expires"] for entry in app.conf.beat_schedule.values()) < VISIBILITY_TIMEOUT_S
     )
