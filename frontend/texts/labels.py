@@ -69,6 +69,14 @@ SOURCE_STATES: dict[str, Word] = {
 
 AGENT_STATES = SOURCE_STATES | {"missing": Word(_("Not installed"), "done")}
 
+# By allocation mode of a GPU or pool.
+GPU_MODES: dict[str, str | Promise] = {
+    "none": _("No GPUs"),
+    "whole": _("Whole GPU"),
+    "slice": _("GPU slice"),
+    "mig": "MIG",
+}
+
 DEVICE_STATES: dict[str, Word] = {
     "healthy": Word(_("Healthy"), "running"),
     "unhealthy": Word(_("Unhealthy"), "failed"),

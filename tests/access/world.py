@@ -6,7 +6,7 @@ another folder. Names hold the word of their workspace, so that one that leaks i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -98,8 +98,8 @@ class AccessWorld:
         return self.shared | of | theirs
 
 
-def build() -> AccessWorld:
-    """The world, with everybody signed in."""
+def build(actors: Iterable[Actor] = ACTORS.values()) -> AccessWorld:
+    """The world, with all these signed in."""
     cell = clusters.cell()
     cluster = clusters.cluster(cell)
     flavor = clusters.flavor(cluster)
@@ -133,7 +133,7 @@ def build() -> AccessWorld:
     _furnish(w, w.here)
     _furnish(w, w.other)
     _platform(w)
-    for actor in ACTORS.values():
+    for actor in actors:
         w.actors[actor.name] = _signed_in(w, actor)
     for side in (w.here, w.other):
         tenant = side.tenant

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -58,6 +57,10 @@ class View:
     def __str__(self) -> str:
         return f"{self.path} ({self.role}, {self.language}, {self.theme}, {self.width} px)"
 
+    def browser(self) -> tuple[str, int, str, str]:
+        """What a browser is set to for it: who is signed in, width, language and theme."""
+        return self.role, self.width, self.language, self.theme
+
     @property
     def file_name(self) -> str:
         """The name of its picture."""
@@ -83,17 +86,22 @@ def find_pages(w: AccessWorld, address: str) -> dict[str, Ask]:
     return found
 
 
-def list_views(pages: dict[str, Ask], *, whole: bool) -> Iterator[View]:
-    """Yield what is looked at: all combinations, or each page once, in combinations that go round."""
-    screens = itertools.cycle(itertools.product(WIDTHS, LANGUAGES, THEMES))
-    for path, ask in pages.items():
+def list_views(pages: dict[str, Ask], *, whole: bool) -> list[View]:
+    """Return what is looked at: all combinations, or each page once, in combinations that go round.
+
+    Views of one browser follow one another.
+    """
+    screens = list(itertools.product(WIDTHS, LANGUAGES, THEMES))
+    views = []
+    for number, (path, ask) in enumerate(pages.items()):
         readers = [role for role in ROLES if verdict(ACTORS[role], ask).granted]
         if not whole:
-            width, language, theme = next(screens)
-            yield View(path, readers[0], language, theme, width)
-            continue
-        for role, width, language, theme in itertools.product(readers, WIDTHS, LANGUAGES, THEMES):
-            yield View(path, role, language, theme, width)
+            readers, looked = readers[:1], [screens[number % len(screens)]]
+        else:
+            looked = screens
+        for role, (width, language, theme) in itertools.product(readers, looked):
+            views.append(View(path, role, language, theme, width))
+    return sorted(views, key=View.browser)
 
 
 @dataclass(slots=True)
@@ -117,15 +125,26 @@ class Inspector:
         problems = [
             *self._problems,
             *_find_overflow(page, view.width),
-            *_find_wrong_texts(page, view.language),
+            *self._find_wrong_texts(page, view.language),
         ]
         problems += _find_barriers(page)
         if self.pictures is not None:
             page.screenshot(path=self.pictures / view.file_name, full_page=True)
         return [f"{view}: {problem}" for problem in problems]
 
+    def _find_wrong_texts(self, page: Page, language: str) -> list[str]:
+        """Return retired phrases in English, and English sentences in another language."""
+        # Names of things hold the word of their workspace.
+        words = "|".join(place.slug for place in self.w.places.values())
+        texts = [
+            re.sub(rf"[\w-]*\b(?:{words})\b", "…", text) for text in dict.fromkeys(page.evaluate(_TEXTS))
+        ]
+        if language == "en":
+            return [f"{text!r}: {instead}" for text in texts for instead in retired(text)]
+        return [f"not translated: {text!r}" for text in texts if _ENGLISH.search(text)]
+
     def _page(self, view: View) -> Page:
-        key = (view.role, view.language, view.theme, view.width)
+        key = view.browser()
         if key not in self._pages:
             for old in self._pages.values():
                 old.context.close()
@@ -154,14 +173,6 @@ class Inspector:
 def _find_overflow(page: Page, width: int) -> list[str]:
     wide = page.evaluate("document.documentElement.scrollWidth")
     return [f"scrolls sideways: {wide} px"] if wide > width else []
-
-
-def _find_wrong_texts(page: Page, language: str) -> list[str]:
-    """Retired phrases in English; English sentences in another language."""
-    texts = page.evaluate(_TEXTS)
-    if language == "en":
-        return [f"{text!r}: {instead}" for text in texts for instead in retired(text)]
-    return [f"not translated: {text!r}" for text in dict.fromkeys(texts) if _ENGLISH.search(text)]
 
 
 def _find_barriers(page: Page) -> list[str]:

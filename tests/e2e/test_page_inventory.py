@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from django.db import connections
 
+from tests.access.actors import ACTORS
 from tests.access.world import AccessWorld, build
-from tests.e2e.page_inventory import Inspector, find_pages, list_views
+from tests.e2e.page_inventory import ROLES, Inspector, find_pages, list_views
 from tests.fixtures.api_server import api_server
 from tests.fixtures.browser import chromium, chromium_path
 from tests.fixtures.postgres import PostgresServer
@@ -27,7 +28,7 @@ FOLDER = os.environ.get("ALLOTMENT_INVENTORY")
 def served(on_postgres: PostgresServer) -> Iterator[tuple[AccessWorld, str]]:
     """The world of the access matrix, and the address of a server over it."""
     chromium_path()  # nothing is started where there is none
-    w = build()
+    w = build([ACTORS[role] for role in ROLES])
     with api_server(on_postgres) as address:
         yield w, address
 

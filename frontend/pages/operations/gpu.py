@@ -28,6 +28,7 @@ from frontend.shell import navigation
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
+from frontend.texts.labels import GPU_MODES
 from scheduling.selectors.holder import DeviceHold, device_holds
 from telemetry.models import NodeAgent
 from telemetry.series import measures_now, slices_now, utilisation_now
@@ -153,7 +154,7 @@ def _facts(found: Device, agent: NodeAgent | None, reported: dict[str, Any]) -> 
         ("UUID", found.gpu_uuid),
         (_("Model"), found.model),
         (_("Pool"), found.node.flavor.name if found.node.flavor else missing),
-        (_("Allocation mode"), found.get_mode_display()),
+        (_("Allocation mode"), str(GPU_MODES[found.mode])),
         (_("GPU memory"), formats.format_memory(found.memory_mib)),
         (_("Serial number"), reported.get("serial") or missing),
         (_("PCI address"), reported.get("pci_bus_id") or missing),

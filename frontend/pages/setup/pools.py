@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from clusters.models import Flavor, GpuMode
+from clusters.models import Flavor
 from clusters.selectors.flavor import flavor_get
 from clusters.services.flavor import flavor_set_ratio
 from foundation.core.errors import AllotmentError
@@ -22,17 +22,11 @@ from frontend.components import view_models
 from frontend.shell.form_actions import show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, operator_required, set_frame
 from frontend.texts import formats
+from frontend.texts.labels import GPU_MODES
 from frontend.texts.typed import parse_gibibytes
 from quotas.selectors.pool_size import PoolSize, pool_sizes
 from tenants.access import permissions
 from tenants.access.permissions import Permission
-
-MODES = {
-    GpuMode.NONE.value: gettext_lazy("No GPUs"),
-    GpuMode.WHOLE.value: gettext_lazy("Whole GPU"),
-    GpuMode.SLICE.value: gettext_lazy("GPU slice"),
-    GpuMode.MIG.value: "MIG",
-}
 
 
 class RatioForm(forms.Form):
@@ -93,7 +87,7 @@ def show_pool(request: HttpRequest, cluster: str, flavor_name: str) -> HttpRespo
     set_frame(request, label=_("Pool"), trail=flavor.name)
     page = {
         "flavor": flavor,
-        "mode": str(MODES[flavor.gpu_mode]),
+        "mode": str(GPU_MODES[flavor.gpu_mode]),
         "nodes": flavor.nodes.filter(present=True).count(),
         "gpus": size.count,
         "memory": formats.format_memory(flavor.card_memory_mib) if flavor.card_memory_mib else "",
