@@ -23,7 +23,7 @@ from frontend.pages.quotas import page as quota_page
 from frontend.pages.requests import limits, own_requests
 from frontend.pages.start import home, search
 from frontend.pages.tenancy import members
-from frontend.pages.usage import workspace_usage
+from frontend.pages.usage import preemptions, workspace_usage
 
 app_name = "frontend"
 
@@ -35,6 +35,7 @@ _WORKSPACE = [
     path("requests", own_requests.show_requests, name="workspace-requests"),
     path("limits", limits.show_limits, name="workspace-limits"),
     path("usage", workspace_usage.workspace_usage, name="workspace-usage"),
+    path("usage/preemptions", preemptions.workspace_preemptions, name="workspace-preemptions"),
     path("jobs", job_list.job_list, name="job-list"),
     path("jobs/live", job_list.job_list_live, name="job-list-live"),
     path("jobs/new", job_new.job_new, name="job-new"),

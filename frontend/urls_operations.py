@@ -24,7 +24,7 @@ from frontend.pages.requests import budgets, inbox, loans, own_requests
 from frontend.pages.setup import checklist, clusters, pools
 from frontend.pages.teams import team_new
 from frontend.pages.tenancy import groups, roles, tenant_tree
-from frontend.pages.usage import platform_usage, prices
+from frontend.pages.usage import platform_usage, preemptions, prices
 
 urlpatterns = [
     path("overview", overview.show_overview, name="ops-overview"),
@@ -79,6 +79,7 @@ urlpatterns = [
     path("alerts/channels", channels.ops_channels, name="ops-alert-channels"),
     path("alerts/silences", silences.ops_silences, name="ops-silences"),
     path("reports", platform_usage.platform_usage, name="ops-reports"),
+    path("reports/preemptions", preemptions.platform_preemptions, name="ops-preemptions"),
     path("prices", prices.show_prices, name="ops-prices"),
     path("audit", audit.show_audit, name="ops-audit"),
     path("sources", sources.show_sources, name="ops-sources"),

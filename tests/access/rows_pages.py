@@ -234,6 +234,8 @@ MEMBERS: Final = (
 
 USAGE: Final = (
     page(f"{_W}/usage", _READ, query="?by=job", lists="held", listed=need(JOB)),
+    page(f"{_W}/usage/preemptions", _READ),
+    page("ops/reports/preemptions", EVERYBODY),
     page("ops/reports", EVERYBODY, query="?by=job", lists="held", listed=see((JOB, "here"))),
 )
 

@@ -406,6 +406,8 @@ USAGE: Final = (
         "workspaces/{ws}/usage/report", "GET", _READ, _READS, query=_BY_JOB, lists="held", listed=need(_READS)
     ),
     api("workspaces/{ws}/usage/export", "GET", _READ, _READS, query="?group_by=job"),
+    api("workspaces/{ws}/usage/preemptions", "GET", _READ, _READS),
+    api("admin/usage/preemptions", "GET", EVERYBODY, _READS),
     api(
         "admin/usage/report",
         "GET",

@@ -33,6 +33,7 @@ from scheduling.selectors.event import job_cause, job_events
 from scheduling.selectors.job import job_get, job_position, job_promised_until
 from scheduling.selectors.task import TaskPage, job_tasks
 from telemetry.series import jobs_now
+from telemetry.usage.preemptions import PREEMPTION_RULES
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
@@ -82,6 +83,7 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
     rights = job_facts.rights_of(who, place)
     tasks = job_tasks(viewer=who, job=job, limit=_TASKS)
     offers = job_memory.list_offers(job, tasks.items, rights)
+    events = job_events(viewer=who, job=job, limit=_EVENTS).items
     return {
         "workspace": place,
         "job": job,
@@ -96,7 +98,8 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
         "tasks": tasks,
         "task_lines": job_holding.task_lines(tasks.items, now, rights.operations, offers),
         "tasks_running": sum(row.task.state == "running" for row in tasks.items),
-        "story": event_rows.job_event_rows(job_events(viewer=who, job=job, limit=_EVENTS).items),
+        "story": event_rows.job_event_rows(events),
+        "was_preempted": any(event.numbers.get("rule") in PREEMPTION_RULES for event in events),
         **_charts(request, place, job),
         "ran": job_facts.run_time(job, now),
         "waited": job_facts.waiting_time(job, now),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from telemetry.api import price_views, usage_views
+from telemetry.api import preemption_views, price_views, usage_views
 
 urlpatterns = [
     path(
@@ -16,6 +16,16 @@ urlpatterns = [
         "workspaces/<slug:ws>/usage/export",
         usage_views.WorkspaceUsageExportView.as_view(),
         name="usage-export",
+    ),
+    path(
+        "workspaces/<slug:ws>/usage/preemptions",
+        preemption_views.WorkspacePreemptionsView.as_view(),
+        name="usage-preemptions",
+    ),
+    path(
+        "admin/usage/preemptions",
+        preemption_views.AdminPreemptionsView.as_view(),
+        name="admin-usage-preemptions",
     ),
     path("admin/usage/report", usage_views.AdminUsageReportView.as_view(), name="admin-usage-report"),
     path("admin/usage/export", usage_views.AdminUsageExportView.as_view(), name="admin-usage-export"),

@@ -43,11 +43,13 @@ from telemetry.series import SeriesQuery, read_series
 from telemetry.store.times import TEN_MINUTES_MS, TWO_HOURS_MS, to_ms
 from telemetry.usage.figures import Figures
 from telemetry.usage.grouping import GroupBy
+from telemetry.usage.preemptions import PreemptedBy, preemption_rows
 from telemetry.usage.report import report_period, usage_report
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
 NOW: Final = "2026-12-03T15:20:00Z"
 """The week crosses the turn of a month."""
+_MONTHS: Final = ("2026-11", "2026-12")
 
 
 def test_the_recording_is_of_the_jobs_that_are_drawn_and_no_gpu_is_held_twice() -> None:
@@ -111,6 +113,11 @@ def _the_usage_report_is_the_integral_of_the_allocations(week: WeekMeasured) -> 
     assert [one.reserved for one in before] == [one.reserved for one in after] == [past, present]
     assert 0 < sum(one.lost for one in after) < held_ms / 5
     assert after[1].amount
+    periods = [report_period(month, "UTC", now=week.now) for month in _MONTHS]
+    preempted = [row for period in periods for row in preemption_rows(SYSTEM, period)]
+    assert sum(row.lost for row in preempted) == sum(one.lost for one in after)
+    assert sum(row.count for row in preempted) == Decision.unscoped.filter(beneficiary__isnull=False).count()
+    assert {row.by for row in preempted} == {PreemptedBy.OWN, PreemptedBy.TENANT}
 
 
 def _reports(week: WeekMeasured) -> list[Figures]:
@@ -118,7 +125,7 @@ def _reports(week: WeekMeasured) -> list[Figures]:
         usage_report(
             SYSTEM, report_period(month, "UTC", now=week.now), group_by=GroupBy.TENANT, now=week.now
         ).total
-        for month in ("2026-11", "2026-12")
+        for month in _MONTHS
     ]
 
 

@@ -1,0 +1,102 @@
+"""The preemptions of a month: how many, by which rule, for whom, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET
+
+from foundation.core import clock
+from foundation.core.errors import Invalid
+from frontend.components import view_models
+from frontend.pages.jobs.eviction import explain_rule
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.texts import formats
+from telemetry.usage.figures import to_hours
+from telemetry.usage.periods import Period
+from telemetry.usage.preemptions import PreemptedBy, PreemptionRow, preemption_rows
+from telemetry.usage.report import report_period
+from tenants.models import Tenant
+from tenants.selectors.tenant import workspace_get
+
+_BY: Final[dict[PreemptedBy, str | Promise]] = {
+    PreemptedBy.OWN: gettext_lazy("Jobs of the same workspace"),
+    PreemptedBy.OTHER: gettext_lazy("Another tenant"),
+    PreemptedBy.UNKNOWN: gettext_lazy("Deleted jobs"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionLine:
+    """One row of the table, in words."""
+
+    workspace: str
+    url: str
+    rule: str
+    by: str
+    count: str
+    lost: str
+
+
+@require_GET
+@login_required
+def workspace_preemptions(request: HttpRequest, workspace: str) -> HttpResponse:
+    """The preemptions of one workspace."""
+    place = workspace_get(viewer=get_viewer(request), slug=workspace)
+    set_frame(request, place)
+    usage = reverse("frontend:workspace-usage", args=[place.slug])
+    return _render(request, place, view_models.Crumb(label=_("Usage"), url=usage))
+
+
+@require_GET
+@login_required
+def platform_preemptions(request: HttpRequest) -> HttpResponse:
+    """The preemptions of all workspaces in sight."""
+    set_frame(request, label=_("Usage reports"), trail=_("Operations"))
+    reports = view_models.Crumb(label=_("Usage reports"), url=reverse("frontend:ops-reports"))
+    return _render(request, None, reports)
+
+
+def _render(request: HttpRequest, place: Tenant | None, crumb: view_models.Crumb) -> HttpResponse:
+    problem, now = "", clock.now()
+    try:
+        period = report_period(request.GET.get("month", "")[:7], "", now=now)
+    except Invalid as error:
+        problem, period = error.detail, report_period("", "", now=now)
+    rows = preemption_rows(get_viewer(request), period, tenant=place)
+    context = {
+        "place": place,
+        "crumbs": [crumb],
+        "problem_text": problem,
+        "lines": [_line(row) for row in rows],
+        "count": formats.format_number(sum(row.count for row in rows)),
+        "lost": _hours(sum(row.lost for row in rows)),
+        **_month(period),
+    }
+    return render(request, "frontend/usage/preemptions.html", context)
+
+
+def _line(row: PreemptionRow) -> PreemptionLine:
+    return PreemptionLine(
+        workspace=row.workspace.name,
+        url=reverse("frontend:workspace-preemptions", args=[row.workspace.slug]),
+        rule=explain_rule(row.rule, {}) or row.rule,
+        by=row.tenant.name if row.tenant else str(_BY[row.by]),
+        count=formats.format_number(row.count),
+        lost=_hours(row.lost),
+    )
+
+
+def _hours(core_ms: int) -> str:
+    return formats.format_number(round(float(to_hours(core_ms)), 1))
+
+
+def _month(period: Period) -> dict[str, str]:
+    return {"month": f"{period.month:%Y-%m}", "zone": period.zone.key}

@@ -1,0 +1,142 @@
+"""The preemptions of a month by workspace, rule and beneficiary, with the work that they cost."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from foundation.core.actor import Actor
+from foundation.core.months import from_ms
+from scheduling.engine_input.job_history import PREEMPTED
+from scheduling.metering.usage_rows import rows_of_attempts
+from scheduling.models import Attempt, Decision, DecisionKind
+from telemetry.usage.periods import Period
+from telemetry.usage.report import report_tenants
+from tenants.models import Tenant
+
+PREEMPTION_RULES: Final = frozenset(rule.value for rule in PREEMPTED)
+_BATCH: Final = 500
+_KINDS: Final = (DecisionKind.EVICT, DecisionKind.MIGRATE)
+
+
+class PreemptedBy(StrEnum):
+    """The beneficiary of a preemption: a job of the same workspace, of a tenant whose jobs the reader may
+    see, of another tenant, or none that is known any more."""
+
+    OWN = "own"
+    TENANT = "tenant"
+    OTHER = "other"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionRow:
+    """Preemptions of one workspace by one rule for one beneficiary.
+
+    `tenant` is named for `PreemptedBy.TENANT` alone. `lost` is the work since the last checkpoints, in
+    percent points of a GPU x milliseconds.
+    """
+
+    workspace: Tenant
+    rule: str
+    by: PreemptedBy
+    tenant: Tenant | None
+    count: int
+    lost: int
+
+
+class _Run(NamedTuple):
+    attempt_id: uuid.UUID
+    job_id: uuid.UUID
+    workspace_id: uuid.UUID
+    rule: str
+    admitted_at: datetime
+    ended_at: datetime
+
+
+def preemption_rows(
+    viewer: Actor, period: Period, *, tenant: Tenant | None = None
+) -> Sequence[PreemptionRow]:
+    """Return the preemptions of the runs that ended in the period, those that cost most first.
+
+    Of a `tenant` with all below it, or of all in sight. Raises: NotFound, PermissionDenied.
+    """
+    tenants, in_sight = report_tenants(viewer, tenant), report_tenants(viewer)
+    ended = Attempt.unscoped.filter(
+        end_reason__in=PREEMPTION_RULES,
+        ended_at__gte=from_ms(period.start_ms),
+        ended_at__lt=from_ms(period.end_ms),
+    )
+    if tenants is not None:
+        ended = ended.filter(job__workspace__in=tenants.values("pk"))
+    columns = ("pk", "job_id", "job__workspace_id", "end_reason", "admitted_at", "ended_at")
+    runs = [_Run(*row) for row in ended.order_by("ended_at", "pk").values_list(*columns)]
+    lost, beneficiaries = _read_losses(runs, period), _read_beneficiaries({run.job_id for run in runs})
+    seen = None if in_sight is None else set(in_sight.values_list("pk", flat=True))
+    sums: defaultdict[tuple[uuid.UUID, str, PreemptedBy, uuid.UUID | None], list[int]] = defaultdict(
+        lambda: [0, 0]
+    )
+    for run in runs:
+        whose = _find_beneficiary(run, beneficiaries.get(run.job_id, ()))
+        by = _classify(run, whose, seen)
+        counted = sums[run.workspace_id, run.rule, by, whose if by is PreemptedBy.TENANT else None]
+        counted[0] += 1
+        counted[1] += lost.get(run.attempt_id, 0)
+    named = Tenant.unscoped.in_bulk({pk for key in sums for pk in (key[0], key[3]) if pk is not None})
+    rows = [
+        PreemptionRow(
+            workspace=named[workspace],
+            rule=rule,
+            by=by,
+            tenant=None if whose is None else named[whose],
+            count=count,
+            lost=cost,
+        )
+        for (workspace, rule, by, whose), (count, cost) in sums.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.lost, -row.count, row.workspace.name, row.rule, row.by))
+
+
+def _read_losses(runs: Sequence[_Run], period: Period) -> Mapping[uuid.UUID, int]:
+    """Return by run the work that its preemption discarded."""
+    lost: defaultdict[uuid.UUID, int] = defaultdict(int)
+    for chunk in _chunks([run.attempt_id for run in runs]):
+        for attempt, row in rows_of_attempts(chunk, now=from_ms(period.end_ms)):
+            lost[attempt] += row.lost * (row.end_ms - row.begin_ms)
+    return lost
+
+
+def _read_beneficiaries(jobs: Collection[uuid.UUID]) -> Mapping[uuid.UUID, list[tuple[datetime, uuid.UUID]]]:
+    """Return by preempted job when and for a job of which workspace it was told to leave."""
+    found: defaultdict[uuid.UUID, list[tuple[datetime, uuid.UUID]]] = defaultdict(list)
+    for chunk in _chunks(sorted(jobs)):
+        rows = Decision.unscoped.filter(job__in=chunk, kind__in=_KINDS, beneficiary__isnull=False)
+        for job, at, workspace in rows.order_by("created_at").values_list(
+            "job_id", "created_at", "beneficiary__workspace_id"
+        ):
+            found[job].append((at, workspace))
+    return found
+
+
+def _find_beneficiary(run: _Run, decided: Sequence[tuple[datetime, uuid.UUID]]) -> uuid.UUID | None:
+    """Return the workspace of the job that a run had to leave for: the last decision within the run."""
+    within = [workspace for at, workspace in decided if run.admitted_at <= at <= run.ended_at]
+    return within[-1] if within else None
+
+
+def _classify(run: _Run, whose: uuid.UUID | None, seen: Collection[uuid.UUID] | None) -> PreemptedBy:
+    if whose is None:
+        return PreemptedBy.UNKNOWN
+    if whose == run.workspace_id:
+        return PreemptedBy.OWN
+    return PreemptedBy.TENANT if seen is None or whose in seen else PreemptedBy.OTHER
+
+
+def _chunks(ids: Sequence[uuid.UUID]) -> Iterator[Sequence[uuid.UUID]]:
+    for first in range(0, len(ids), _BATCH):
+        yield ids[first : first + _BATCH]

@@ -1,0 +1,110 @@
+"""The preemptions of a month: counted once, with what they cost, and by whom as far as the reader may see."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from django.test import Client
+
+from clusters.models import Device
+from foundation.core.months import CORE_MS_PER_GPU_HOUR
+from quotas.models import Queue
+from scheduling.models import Allocation, Attempt, Decision, DecisionKind, DeviceSlice, Job, JobEvent
+from telemetry.usage.preemptions import PreemptedBy, preemption_rows
+from telemetry.usage.report import report_period
+from tenants.models import User
+from tests.builders import jobs
+from tests.builders.world import World, world
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def preempt(
+    made: World, job: Job, *, hours: float, rule: str, by: Job | None, at: datetime = NOW - timedelta(days=1)
+) -> Attempt:
+    """One run of two GPUs that is cut short at a moment."""
+    begun = at - timedelta(hours=hours)
+    with time_machine.travel(begun, tick=False):
+        attempt = jobs.allocate(job, made.nodes[0])
+    attempt.started_at, attempt.ended_at, attempt.end_reason = begun, at, rule
+    attempt.save()
+    Allocation.unscoped.filter(attempt=attempt).update(released_at=at, removed_at=at)
+    DeviceSlice.unscoped.filter(allocation__attempt=attempt).update(released=True)
+    Device.unscoped.update(cores_granted=0, memory_granted=0, holders=0)
+    with time_machine.travel(at, tick=False):
+        Decision.unscoped.create(
+            cell=made.cell, job=job, cycle=1, epoch=1, kind=DecisionKind.EVICT, code=rule, beneficiary=by
+        )
+    JobEvent.unscoped.create(job=job, at=at, code="evicting", numbers={"rule": rule})
+    return attempt
+
+
+def two_gpus(queue: Queue, user: User, name: str) -> Job:
+    return jobs.job(queue, user, name, roles=[jobs.RoleOf(cards=2)])
+
+
+@pytest.fixture
+def made() -> World:
+    """Preemptions by the own workspace, another one and a deleted job; one last month, one that is none."""
+    found = world()
+    victim = two_gpus(found.queue, found.editor, "victim")
+    own = two_gpus(found.queue, found.editor, "own")
+    other = two_gpus(found.other_queue, found.outsider, "other")
+    preempt(found, victim, hours=5, rule="FAIR_SHARE", by=own, at=NOW - timedelta(days=30))
+    preempt(found, victim, hours=5, rule="NODE_LOST", by=None, at=NOW - timedelta(days=6))
+    preempt(found, victim, hours=2, rule="FAIR_SHARE", by=None, at=NOW - timedelta(days=5))
+    preempt(found, victim, hours=1, rule="RECLAIM_NOMINAL", by=other, at=NOW - timedelta(days=4))
+    preempt(found, victim, hours=1, rule="RECLAIM_NOMINAL", by=other, at=NOW - timedelta(days=3))
+    preempt(found, victim, hours=3, rule="IN_QUEUE_PRIORITY", by=own)
+    return found
+
+
+def read(made: World, viewer: User) -> list[tuple[str, PreemptedBy, str, int, float]]:
+    period = report_period("2026-11", "UTC", now=NOW)
+    return [
+        (row.rule, row.by, row.tenant.slug if row.tenant else "", row.count, row.lost / CORE_MS_PER_GPU_HOUR)
+        for row in preemption_rows(viewer, period, tenant=made.workspace)
+    ]
+
+
+def test_a_member_reads_what_was_lost_and_no_name_of_another_tenant(made: World) -> None:
+    assert read(made, made.editor) == [
+        ("IN_QUEUE_PRIORITY", PreemptedBy.OWN, "", 1, 6.0),
+        ("RECLAIM_NOMINAL", PreemptedBy.OTHER, "", 2, 4.0),
+        ("FAIR_SHARE", PreemptedBy.UNKNOWN, "", 1, 4.0),
+    ]
+
+
+def test_a_platform_admin_reads_who_it_was(made: World) -> None:
+    slug = made.other_workspace.slug
+    assert ("RECLAIM_NOMINAL", PreemptedBy.TENANT, slug, 2, 4.0) in read(made, made.platform_admin)
+    period = report_period("2026-10", "UTC", now=NOW)
+    (row,) = preemption_rows(made.platform_admin, period)
+    assert (row.workspace, row.count, row.lost) == (made.workspace, 1, 10 * CORE_MS_PER_GPU_HOUR)
+
+
+def test_work_before_the_last_checkpoint_is_not_lost(made: World) -> None:
+    Job.unscoped.update(checkpoint_interval_s=2 * 3600)
+    lost = {rule: hours for rule, _, _, _, hours in read(made, made.editor)}
+    assert lost == {"IN_QUEUE_PRIORITY": 2.0, "RECLAIM_NOMINAL": 4.0, "FAIR_SHARE": 0.0}
+
+
+def test_pages_and_answers_say_the_same_and_the_job_leads_there(made: World, client: Client) -> None:
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(made.editor)
+        ws = made.workspace.slug
+        html = client.get(f"/w/{ws}/usage/preemptions").content.decode()
+        assert "Another tenant" in html
+        assert made.other_workspace.name not in html
+        found = client.get(f"/api/v1/workspaces/{ws}/usage/preemptions").json()
+        assert (found["preemptions"], found["lost_gpu_hours"]) == (4, 14.0)
+        assert {row["by_tenant"] for row in found["rows"]} == {None}
+        victim = Job.unscoped.get(name="victim")
+        assert f"/w/{ws}/usage/preemptions" in client.get(f"/w/{ws}/jobs/{victim.pk}").content.decode()
+        client.force_login(made.platform_admin)
+        everywhere = client.get("/ops/reports/preemptions").content.decode()
+        assert made.other_workspace.name in everywhere
+        assert client.get("/api/v1/admin/usage/preemptions").json()["preemptions"] == 4
