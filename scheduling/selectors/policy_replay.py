@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from clusters.models import Cell
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.sql import row_scope
 from quotas.models import QuotaNode
 from scheduling.models import PolicyReplay
 from tenants.access import permissions
@@ -46,8 +47,9 @@ class TeamComparison:
     figures: Mapping[str, Mapping[str, Any] | None]
 
 
+@row_scope.whole()
 def compare_teams(replay: PolicyReplay) -> list[TeamComparison]:
-    """Return the figures of each workspace of a replay that is done, by name."""
+    """Return the figures of each workspace of a replay that is done, by name: for whoever may read it."""
     ids = {team for column in COLUMNS for team in replay.result[column]["teams"]}
     names = {str(pk): name for pk, name in Tenant.unscoped.filter(pk__in=ids).values_list("pk", "name")}
     found = [

@@ -14,6 +14,7 @@ from foundation.audit import audit_log
 from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import Conflict, FieldError, Invalid
+from foundation.sql import row_scope
 from scheduling.models import Job, PolicyReplay, ReplayState
 from scheduling.services.policy_replay.change import ReplayChange, describe_change
 from scheduling.services.policy_replay.recorded_period import MOST_JOBS
@@ -65,8 +66,9 @@ def _check_period(cell: Cell, begin: datetime, end: datetime) -> None:
     if end > clock.now() or not SHORTEST <= end - begin <= LONGEST:
         text = str(_LIMITS)
         raise Invalid(text, errors=[FieldError("begin_at", "RANGE", text)])
-    submitted = Job.unscoped.filter(queue__cell=cell, submitted_at__gte=begin, submitted_at__lt=end)
-    jobs = submitted.count()
+    with row_scope.whole():
+        submitted = Job.unscoped.filter(queue__cell=cell, submitted_at__gte=begin, submitted_at__lt=end)
+        jobs = submitted.count()
     if not jobs or jobs > MOST_JOBS:
         text = _("No jobs were submitted in this period. Select another period.")
         if jobs:
