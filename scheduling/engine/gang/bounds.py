@@ -42,12 +42,17 @@ class FreedAmounts(NamedTuple):
     def of_tasks(fleet: Fleet, tasks: Iterable[Allocation]) -> FreedAmounts:
         """Return the capacity that the end of these tasks would free."""
         found: dict[int, list[int]] = {}
+        rows = fleet.row
         for task in tasks:
-            row = fleet.row.get(task.node)
-            if row is not None:
-                amounts = found.setdefault(row, [0, 0])
-                amounts[0] += len(task.slices)
-                amounts[1] += sum(part.cores for part in task.slices)
+            row = rows.get(task.node)
+            if row is None:
+                continue
+            amounts = found.get(row)
+            if amounts is None:
+                amounts = found[row] = [0, 0]
+            amounts[0] += len(task.slices)
+            for part in task.slices:
+                amounts[1] += part.cores
         table = np.array([(row, *amounts) for row, amounts in found.items()], np.int64).reshape(-1, 3)
         return FreedAmounts(*table.T.copy())
 
@@ -226,6 +231,14 @@ class SlotBounds:
         """Return False if the slots do not suffice even with this capacity freed; True is only an upper
         bound."""
         return any(self._may_fit_board(*each, freed) for each in wanted)
+
+    def fits_after(self, wanted: WantedSlots, ended: Sequence[Allocation]) -> bool:
+        """Return whether the missing tasks find slots once these tasks have ended."""
+        for counter in self.free_slot_counters(wanted):
+            counter.remove_tasks(ended)
+            if counter.fits:
+                return True
+        return False
 
     def reachable_rows(self, flavor: Flavor) -> Bools:
         """Return the rows of a flavor and of all flavors that share rows with it, `[rows]`."""

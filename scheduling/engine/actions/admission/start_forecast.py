@@ -248,16 +248,18 @@ class StartForecast:
     def _freed_of_queue(self) -> defaultdict[str, Counter[FlavorResource]]:
         return sum_charges_by_queue(self._ending)
 
-    def may_place(self, reservation: StartReservation, ended: Iterable[Allocation]) -> bool:
+    def may_place(self, reservation: StartReservation, ended: list[Allocation]) -> bool:
         """Return False if slots are too few for a reservation even with these tasks ended; True is only an
-        upper bound."""
+        upper bound, as quota is not counted."""
         bounds = self._bounds
         wanted = (
             None if reservation.job.replaces else bounds.find_missing(reservation.queue, reservation.job)[1]
         )
-        return wanted is None or bounds.may_fit_after(
-            wanted, FreedAmounts.of_tasks(self._snapshot.fleet, ended)
-        )
+        if wanted is None:
+            return True
+        freed = FreedAmounts.of_tasks(self._snapshot.fleet, ended)
+        # The first count is of all rows at once; the second is exact.
+        return bounds.may_fit_after(wanted, freed) and bounds.fits_after(wanted, ended)
 
     def place_reservation(self, reservation: StartReservation) -> bool:
         """Place a reservation in the present state, from which the tasks that will have ended are released

@@ -71,6 +71,7 @@ def test_counting_tells_with_whom_gone_a_gang_finds_its_seats(
         (count for count, fits in enumerate(seated) if fits), None
     )
     for count, fits in enumerate(seated):
+        assert bounds.fits_after(wanted, held[:count]) == fits
         if fits and count:
             with assume_released(seats, held[:count]) as away:
                 rest = held[: count - 1]
