@@ -95,7 +95,7 @@ def _line(row: PreemptionRow) -> PreemptionLine:
 
 
 def _hours(core_ms: int) -> str:
-    return formats.format_number(round(float(to_hours(core_ms)), 1))
+    return formats.format_number(float(to_hours(core_ms)), 1)
 
 
 def _month(period: Period) -> dict[str, str]:

@@ -175,7 +175,8 @@ def _name_beneficiaries(
     by_cycle = {(run.job, run.end_s): run for many in by_job.values() for run in many}
     for decision in rows.decisions:
         number = numbers[decision.job_id]
-        run = by_cycle.get((number, decision.cycle)) if decision.kind == DecisionKind.EVICT else None
+        preempted = decision.kind == DecisionKind.EVICT and decision.code != LAST_RULE
+        run = by_cycle.get((number, decision.cycle)) if preempted else None
         other = written.get(run.beneficiary) if run is not None and run.beneficiary is not None else None
         if other is None:
             continue
@@ -277,7 +278,8 @@ class _JobStory:
         numbers = {"tasks": len(run.places), "cards": sum(len(place.gpus) for place in run.places)}
         self._event("evicting", end - _TERMINATING, {"rule": rule, **numbers})
         self._event("requeued", end, {"rule": rule})
-        self._decide(DecisionKind.EVICT, rule, numbers, run.end_s if not cut and run.end_s else run.admit_s)
+        second = int((end - self.rows.start).total_seconds())
+        self._decide(DecisionKind.EVICT, rule, numbers, second)
         self._record("job.evict", end, SYSTEM, {"name": self.job.name, "rule": rule, **numbers})
         self.job.reason, self.job.reason_at = Reason.PENDING_EVALUATION, end
         if cut:
