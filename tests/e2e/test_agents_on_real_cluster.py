@@ -144,11 +144,14 @@ def test_what_drivers_say_is_on_the_pages_of_nodes_and_jobs_and_in_the_usage_rep
 
 
 def measure_all(nodes: Sequence[ScriptedNode], phase: int) -> None:
-    """Measure all nodes once in a phase, each an interval after its poll before: no time counts twice."""
+    """Measure all nodes once in a phase, each long enough after its poll before.
+
+    No time counts twice then, and the second polls are in a step of charts after the first ones.
+    """
 
     def measure(node: ScriptedNode) -> None:
         if node.polls:
-            due = node.polls[-1][1] / 1000 + INTERVAL_S
+            due = node.polls[-1][1] / 1000 + max(INTERVAL_S, CHART_STEP_S)
             wait_until(lambda: time.time() > due, "the interval is over")
         node.play(phase)
         what = f"the platform takes a poll of {node.name}"
