@@ -15,6 +15,7 @@ import httpx
 from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
 from playwright.sync_api import Browser, Page
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.access.actors import ACTORS
 from tests.access.asking import filled
@@ -23,6 +24,7 @@ from tests.access.oracle import verdict
 from tests.access.table import Ask
 from tests.access.world import AccessWorld
 from tests.architecture.test_user_texts import retired
+from tests.fixtures.wait import PATIENCE
 
 ROLES: Final = ("platform-admin", "folder-admin", "admin", "editor", "viewer")
 LANGUAGES: Final = ("en", "zh-hans")
@@ -171,8 +173,18 @@ class Inspector:
 
 
 def _find_overflow(page: Page, width: int) -> list[str]:
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    return [f"scrolls sideways: {wide} px"] if wide > width else []
+    """Return the widths at which the page, once redrawn, scrolls sideways; it is left at its own."""
+    found = []
+    for tried in (*(other for other in WIDTHS if other != width), width):
+        page.set_viewport_size({"width": tried, "height": 900})
+        try:
+            page.wait_for_function(
+                "width => document.documentElement.scrollWidth <= width", arg=tried, timeout=5_000 * PATIENCE
+            )
+        except PlaywrightTimeout:
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            found.append(f"scrolls sideways at {tried} px: {wide} px")
+    return found
 
 
 def _find_barriers(page: Page) -> list[str]:
