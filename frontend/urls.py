@@ -14,6 +14,7 @@ from frontend.pages.jobs import (
     job_memory,
     job_new,
     job_page,
+    startable_jobs,
     workspace_overview,
 )
 from frontend.pages.operations import audit
@@ -40,6 +41,7 @@ _WORKSPACE = [
     path("jobs/live", job_list.job_list_live, name="job-list-live"),
     path("jobs/new", job_new.job_new, name="job-new"),
     path("jobs/new/check", job_new.job_new_check, name="job-new-check"),
+    path("jobs/new/sizes", startable_jobs.job_sizes, name="job-new-sizes"),
     path("jobs/<str:job>", job_page.job_detail, name="job-detail"),
     path("jobs/<str:job>/live", job_page.job_live, name="job-live"),
     path("jobs/<str:job>/log", job_cluster.job_log, name="job-log"),

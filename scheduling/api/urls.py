@@ -18,6 +18,7 @@ from scheduling.api import (
     priority,
     resize,
     start_prediction,
+    startable,
     stream,
     submissions,
     views,
@@ -44,6 +45,7 @@ urlpatterns = [
     path(
         f"{_JOB}/expected-start", start_prediction.JobExpectedStartView.as_view(), name="job-expected-start"
     ),
+    path("workspaces/<slug:ws>/startable-jobs", startable.StartableJobsView.as_view(), name="startable-jobs"),
     path("events", stream.EventStreamView.as_view(), name="events"),
     path("workspaces/<slug:ws>/job-actions", actions.JobActionsView.as_view(), name="job-actions"),
     path(

@@ -120,6 +120,7 @@ WORK: Final = (
         ok=200,
         body={"tab": "yaml", "yaml": "{name: fresh, roles: [{resources: {gpu: {cards: 1}}}]}"},
     ),
+    page(f"{_JOBS}/new/sizes", inside(_SUBMIT) + need(QUOTA), query="?queue={queue}"),
     *(page(f"{_JOBS}/{{job}}{tail}", _READ + need(QUOTA)) for tail in ("", "/live")),
     *(page(f"{_JOBS}/{{job}}/{tail}", _READ) for tail in ("log", "pod-events")),
     page(f"{_JOBS}/{{job}}/charts/{{measure}}", _READ, values={"measure": "utilisation"}),

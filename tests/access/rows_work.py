@@ -50,6 +50,13 @@ JOBS: Final = (
     ),
     api("workspaces/{ws}/jobs/{job}/logs", "GET", _READ, _READS),
     api(
+        "workspaces/{ws}/startable-jobs",
+        "GET",
+        SIGHT + need(_SUBMITS) + need("quota.view"),
+        _SUBMITS,
+        query="?queue={queue}",
+    ),
+    api(
         f"{_JOB}/clone",
         "POST",
         _READ + need(_SUBMITS),

@@ -71,16 +71,21 @@ class View:
 
 
 def find_pages(w: AccessWorld, address: str) -> dict[str, Ask]:
-    """Return the paths of all whole pages, each with its row of the table, without live parts of pages."""
-    names = w.names() | {"me": "boss"}
-    session = w.actors["platform-admin"].session
+    """Return the paths of all whole pages, each with its row of the table, without live parts of pages.
+
+    Pages of a job are there twice, for one that waits and for one that runs.
+    """
+    waits = w.names() | {"me": "boss"}
+    runs = waits | {"job": waits["held"]}
+    cookies = {settings.SESSION_COOKIE_NAME: w.actors["platform-admin"].session}
     found: dict[str, Ask] = {}
-    cookies = {settings.SESSION_COOKIE_NAME: session}
     with httpx.Client(base_url=address, cookies=cookies, timeout=60) as client:
-        for ask in TABLE:
-            if ask.method != "GET" or ask.is_api or ask.is_command or ask.ok not in {0, 200}:
+        for ask, names in itertools.product(TABLE, (waits, runs)):
+            if ask.method != "GET" or ask.is_api or ask.ok not in {0, 200}:
                 continue
             path = "/" + filled(ask.route + ask.query, names | dict(ask.values))
+            if path in found:
+                continue
             answer = client.get(path, follow_redirects=True)
             assert answer.status_code == 200, f"{path}: {answer.status_code}"
             if "<html" in answer.text and str(answer.url).endswith(path):

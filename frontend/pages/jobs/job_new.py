@@ -23,6 +23,7 @@ from frontend.pages.jobs.job_form import ROLES_MAX, JobForm, read_form
 from frontend.pages.jobs.job_values import FormValues, read_rest, to_form, to_mapping
 from frontend.pages.jobs.sample_job import NAME, PROGRAM, sample_job
 from frontend.pages.jobs.spec_text import spec_text
+from frontend.pages.jobs.startable_jobs import read_size
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.selectors.pool import WorkspacePool, pool_list
 from quotas.selectors.queue import queue_list
@@ -124,7 +125,7 @@ def _choices(who: User, place: Tenant) -> _Choices:
 def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) -> FormValues:
     """A new job with usual values, or a copy of the one that `?from=` names, changed by `?change=`.
 
-    `?sample=1` asks for one that fits the workspace's quota.
+    `?sample=1` asks for one that fits the workspace's quota, `?model=…&tasks=…` for one of that size.
     """
     source = request.GET.get("from")
     if source:
@@ -141,6 +142,12 @@ def _first(request: HttpRequest, who: User, place: Tenant, choices: _Choices) ->
     }
     if choices.simulated:
         main |= {"run_s": 3600, "gpu_utilisation": "0.7"}
+    size = read_size(request.GET)
+    if size is not None:
+        program = {} if choices.simulated else PROGRAM
+        asked = request.GET.get("queue")
+        queue = asked if asked in choices.queues else main["queue"]
+        return FormValues(main | {"queue": queue}, [size | program])
     sample = sample_job(who, place) if request.GET.get("sample") else None
     if sample is not None:
         program = {} if choices.simulated else PROGRAM

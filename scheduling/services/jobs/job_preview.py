@@ -13,7 +13,7 @@ from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import preview_config
 from scheduling.engine_input.jobs import ASKED, asked_job
 from scheduling.services.jobs.job_check import Submission
-from scheduling.snapshots import cell_snapshot, with_names
+from scheduling.snapshots import CellSnapshot, cell_snapshot, with_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,18 @@ def preview_submission(submission: Submission) -> JobPreview:
     The cycle is the one that would run now, with everybody else who waits; the answer holds for this
     moment and promises nothing.
     """
+    taken = cell_snapshot(submission.queue.cell_id)
+    return preview_in(taken, submission, preview_config(taken.sharing, advise_for=ASKED))
+
+
+def preview_in(taken: CellSnapshot, submission: Submission, config: engine.EngineConfig) -> JobPreview:
+    """Run the cycle of a preview on a snapshot, which is used up."""
     queue, now = submission.queue, clock.now()
-    taken = cell_snapshot(queue.cell_id)
     user = submission.submitted_by.pk
     job = asked_job(submission.spec, queue, user=user, priority=submission.priority.value, now=now)
     limits = AllowanceReader([queue.workspace], now=now)
     job = limits.apply_limits(job, workspace_id=queue.workspace_id, user_id=submission.submitted_by.pk)
     taken.snapshot.apply_delta(engine.Delta((engine.JobPut(job),)))
-    config = preview_config(taken.sharing, advise_for=ASKED)
     try:
         result = engine.run_cycle(taken.snapshot, config, Instant(now.timestamp()))
     except engine.DeadlineExceededError:

@@ -1,0 +1,202 @@
+"""The largest jobs that would start now in a queue, by pool and by GPUs per task.
+
+Each size is tried as a submission is previewed, by one engine cycle with it and all jobs that wait: quota,
+borrowing, policies, CPU and memory all count. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from clusters.models import Device, Flavor, GpuMode
+from foundation.core.errors import Refused
+from foundation.core.quantities import Resource
+from quotas.models import Queue
+from quotas.selectors.pool_size import PoolSize, pool_sizes
+from quotas.selectors.quota import workspace_quota
+from quotas.selectors.quota_row import QuotaRow
+from scheduling.engine_input.config import preview_config
+from scheduling.services.jobs.job_check import job_check
+from scheduling.services.jobs.job_preview import JobPreview, preview_in
+from scheduling.services.jobs.job_read import job_read
+from scheduling.snapshots import read_cell
+from tenants.models import User
+
+WHOLE_SIZES: Final = (1, 2, 4, 8)
+"""GPUs of one task."""
+SLICE_SIZES: Final = (25, 50)
+"""Compute and memory of one GPU, in percent."""
+TASKS_MAX: Final = 512
+"""The largest number of tasks that is tried."""
+_MIB_PER_GIB: Final = 1024
+_CPU, _MEMORY_MIB = 1_000, 1_024
+"""Of a task where no ratio of the pool is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSize:
+    """The request of one task. `gpus` counts whole GPUs, 0 for a slice of `percent`; CPU in millicores."""
+
+    gpus: int
+    percent: int
+    cpu: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartableJob:
+    """The largest job of one shape. `tasks` 0: none starts; None: unknown, for lack of time.
+
+    `reason` and `numbers` say why a job with one task more would wait or be refused; "" where
+    `TASKS_MAX` tasks start, or time has run out.
+    """
+
+    shape: TaskSize
+    tasks: int | None
+    reason: str = ""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StartablePool:
+    """The largest jobs in GPUs of one model, and how its free GPUs are spread.
+
+    `names` are the pools of the queue that have it, in their order of trying. `free` counts usable GPUs that
+    nothing holds, `nodes` the nodes that they are on, `one_node` the most of them on one node.
+    """
+
+    names: tuple[str, ...]
+    model: str
+    free: int
+    nodes: int
+    one_node: int
+    jobs: tuple[StartableJob, ...]
+
+
+def find_startable(*, viewer: User, queue: Queue) -> list[StartablePool]:
+    """Return the largest jobs that would start now, in the pools of a queue that have GPUs; MIG is left out.
+
+    All cycles together take at most `config.PREVIEW_S`; sizes after that are unknown.
+    Raises: PermissionDenied without the right to submit.
+    """
+    flavors = [place.flavor for place in queue.queue_flavors.all()]
+    by_model: defaultdict[str, list[Flavor]] = defaultdict(list)
+    for flavor in flavors:
+        if flavor.gpu_mode in (GpuMode.WHOLE, GpuMode.SLICE) and flavor.card_model:
+            by_model[flavor.card_model].append(flavor)
+    trials = _Trials(viewer, queue)
+    sizes = pool_sizes(flavors)
+    rows = [row for row in workspace_quota(viewer, queue.workspace) if row.queue == queue.name]
+    return [_pool(model, pools, sizes, rows, trials) for model, pools in by_model.items()]
+
+
+class _Trials:
+    """Previews of one queue on one reading of its cell, which together keep to the time of one preview."""
+
+    def __init__(self, viewer: User, queue: Queue) -> None:
+        self._viewer, self._queue = viewer, queue
+        self._reading = read_cell(queue.cell_id)
+        self._config = preview_config(self._reading.sharing)
+
+    def preview(self, model: str, shape: TaskSize, tasks: int) -> JobPreview:
+        """Preview a job of so many tasks; what a submission is refused for is its reason."""
+        gpu: dict[str, Any] = {"mode": "whole", "cards": shape.gpus, "model": [model]}
+        if shape.percent:
+            gpu |= {"mode": "slice", "cards": 1, "cores": shape.percent, "memory": f"{shape.percent}%"}
+        resources = {"cpu": f"{shape.cpu}m", "memory": f"{shape.memory_mib}Mi", "gpu": gpu}
+        role = {"name": "main", "replicas": tasks, "resources": resources}
+        body = {"name": "startable", "queue": self._queue.name, "roles": [role]}
+        try:
+            reading = job_read(acting_user=self._viewer, workspace=self._queue.workspace, body=body)
+            submission = job_check(
+                acting_user=self._viewer,
+                workspace=self._queue.workspace,
+                spec=reading.spec,
+                policy=reading.policy,
+            )
+        except Refused as refused:
+            return JobPreview(refused.code, refused.numbers, [])
+        return preview_in(self._reading.build_snapshot(), submission, self._config)
+
+
+def _pool(
+    model: str, pools: list[Flavor], sizes: Mapping[Any, PoolSize], rows: list[QuotaRow], trials: _Trials
+) -> StartablePool:
+    free = _free_by_node(pools)
+    ids = {pool.pk for pool in pools}
+    own = [row for row in rows if row.flavor.pk in ids and row.resource == Resource.GPU_CORES]
+    found = []
+    for shape in _shapes(pools, sizes[pools[0].pk]):
+        size = shape.gpus or shape.percent / 100
+        guess = int(sum(count // size for count in free.values()))
+        if all(row.available is not None for row in own):
+            guess = min(guess, int(sum(row.available or 0 for row in own) // (100 * size)))
+        found.append(find_most(shape, partial(trials.preview, model, shape), guess))
+    names = tuple(pool.name for pool in pools)
+    counts = [count for count in free.values() if count]
+    return StartablePool(names, model, sum(counts), len(counts), max(counts, default=0), tuple(found))
+
+
+def find_most(shape: TaskSize, preview: Callable[[int], JobPreview], guess: int) -> StartableJob:
+    """Return the most tasks of a shape that start, tried from a guess on.
+
+    Of a number of tasks that starts all smaller ones are taken to start as well.
+    """
+    starts, waits = 0, TASKS_MAX + 1
+    last = JobPreview("", {}, [])
+    tasks = min(max(guess, 1), TASKS_MAX)
+    while waits - starts > 1:
+        seen = preview(tasks)
+        if seen.timed_out:
+            return StartableJob(shape, starts or None)
+        if seen.starts:
+            starts = tasks
+        else:
+            waits, last = tasks, seen
+        # A guess that is right costs two previews; from a wrong one it doubles, or halves.
+        if waits > TASKS_MAX:
+            tasks = min(max(starts + 1, 2 * starts) if starts > guess else starts + 1, TASKS_MAX)
+        else:
+            tasks = (starts + waits) // 2
+    return StartableJob(shape, starts, last.reason, last.numbers)
+
+
+def _shapes(pools: Sequence[Flavor], size: PoolSize) -> Iterator[TaskSize]:
+    most = _most_gpus(pools)
+    for gpus in WHOLE_SIZES:
+        if gpus <= most:
+            yield TaskSize(gpus, 0, *_beside(size, gpus, 100))
+    if any(pool.gpu_mode == GpuMode.SLICE for pool in pools):
+        for percent in SLICE_SIZES:
+            yield TaskSize(0, percent, *_beside(size, 1, percent))
+
+
+def _beside(size: PoolSize, gpus: int, percent: int) -> tuple[int, int]:
+    """Return the CPU and memory that go with GPUs by the ratio of the pool, memory in whole GiB."""
+    cpu, memory = (size.compute_share(resource, gpus) for resource in (Resource.CPU, Resource.MEMORY))
+    in_gib = (memory or _MEMORY_MIB) * percent // 100 // _MIB_PER_GIB * _MIB_PER_GIB
+    return max((cpu or _CPU) * percent // 100, 1), in_gib or _MEMORY_MIB
+
+
+def _free_by_node(pools: Iterable[Flavor]) -> Counter[Any]:
+    """Count the usable GPUs that nothing holds, by node."""
+    usable = Device.unscoped.filter(
+        node__flavor__in=[pool.pk for pool in pools],
+        node__present=True,
+        node__ready=True,
+        node__cordoned=False,
+        healthy=True,
+        holders=0,
+        foreign_holders=0,
+    )
+    return Counter(usable.order_by().values_list("node", flat=True))
+
+
+def _most_gpus(pools: Iterable[Flavor]) -> int:
+    """Return the number of GPUs of the largest node."""
+    here = Device.unscoped.filter(node__flavor__in=[pool.pk for pool in pools], node__present=True)
+    return max(Counter(here.order_by().values_list("node", flat=True)).values(), default=0)

@@ -1,0 +1,107 @@
+"""What is said to start now starts in the next cycle, and one task more does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.models import Device, Node
+from foundation.core.errors import Refused
+from quotas.selectors.queue import queue_get
+from scheduling.models import Job, JobState
+from scheduling.services.cycle import cycle_run
+from scheduling.services.jobs.job import job_submit
+from scheduling.services.jobs.job_preview import JobPreview
+from scheduling.services.jobs.job_read import job_read
+from scheduling.services.jobs.startable import (
+    TASKS_MAX,
+    WHOLE_SIZES,
+    StartableJob,
+    TaskSize,
+    find_most,
+    find_startable,
+)
+from tests.builders import jobs
+from tests.builders.world import World, world
+
+ONE = TaskSize(1, 0, 1_000, 1_024)
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 7, 8, 100, TASKS_MAX])
+@pytest.mark.parametrize("guess", [0, 1, 7, 8, 9, 300, 10_000])
+def test_the_most_is_found_from_any_guess(most: int, guess: int) -> None:
+    tried: list[int] = []
+
+    def preview(tasks: int) -> JobPreview:
+        tried.append(tasks)
+        return JobPreview("" if tasks <= most else "NO_ROOM", {}, [])
+
+    found = find_most(ONE, preview, guess)
+
+    assert found == StartableJob(ONE, most, "NO_ROOM" if most < TASKS_MAX else "")
+    assert len(tried) <= 21
+    assert len(tried) == len(set(tried))
+    if guess == most > 0:
+        assert len(tried) <= 2
+
+
+def test_what_is_not_known_in_time_is_no_zero() -> None:
+    assert find_most(ONE, lambda _tasks: JobPreview("", {}, [], timed_out=True), 4).tasks is None
+
+
+def run(here: World, shape: TaskSize, tasks: int) -> JobState:
+    """The state of a job of so many tasks after the next cycle."""
+    gpu = {"mode": "whole", "cards": shape.gpus}
+    resources = {"cpu": f"{shape.cpu}m", "memory": f"{shape.memory_mib}Mi", "gpu": gpu}
+    body = {"name": "asked", "roles": [{"name": "main", "replicas": tasks, "resources": resources}]}
+    spec = job_read(acting_user=here.editor, workspace=here.workspace, body=body).spec
+    job = job_submit(acting_user=here.editor, workspace=here.workspace, spec=spec)
+    cycle_run(cell_id=here.cell.pk)
+    job.refresh_from_db()
+    return JobState(job.state)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("gpus", WHOLE_SIZES)
+@pytest.mark.parametrize("busy", [0, 3, 5])
+def test_it_starts_and_one_task_more_does_not(gpus: int, busy: int, more: int) -> None:
+    here = world()
+    if busy:
+        jobs.job(here.other_queue, here.outsider, roles=[jobs.RoleOf(cards=busy)], preemptible=False)
+        cycle_run(cell_id=here.cell.pk)
+    queue = queue_get(here.editor, here.workspace, here.queue.name)
+
+    (pool,) = find_startable(viewer=here.editor, queue=queue)
+
+    assert not Job.unscoped.filter(workspace=here.workspace).exists()
+    assert pool.free == 8 * len(here.nodes) - busy
+    (found,) = (found for found in pool.jobs if found.shape.gpus == gpus)
+    assert found.tasks is not None
+    assert found.reason
+    if not found.tasks + more:
+        return
+    try:
+        starts = run(here, found.shape, found.tasks + more) == JobState.ADMITTED
+    except Refused as refused:
+        assert refused.code == found.reason
+        starts = False
+    assert starts is not bool(more)
+
+
+@pytest.mark.django_db
+def test_cpu_counts_and_gpus_that_cannot_be_used_do_not() -> None:
+    here = world()
+    Node.unscoped.update(cpu_millicores=7_999)
+    here.flavor.cpu_per_gpu = 2_000
+    here.flavor.save(update_fields=["cpu_per_gpu"])
+    Device.unscoped.filter(node=here.nodes[0]).update(healthy=False)
+
+    (pool,) = find_startable(
+        viewer=here.editor, queue=queue_get(here.editor, here.workspace, here.queue.name)
+    )
+
+    assert pool.free == 8 * (len(here.nodes) - 1)
+    per_node = {found.shape.gpus: found.tasks for found in pool.jobs}
+    assert per_node[8] == 0
+    assert per_node[4] == 0
+    assert per_node[1] == min(3 * (len(here.nodes) - 1), 8)
