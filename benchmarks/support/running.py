@@ -71,9 +71,12 @@ def free_port() -> int:
         return port
 
 
-def large_team(*, nodes: int, cards: int, speed: float = 1.0) -> tuple[object, ...]:
-    """The world of one team that may use a whole simulated cluster."""
-    return "benchmarks.support.world", nodes, cards, speed
+def large_team(*, nodes: int, cards: int, speed: float = 1.0, demo_speed: float = 0) -> tuple[object, ...]:
+    """The world of one team that may use a whole simulated cluster.
+
+    With `demo_speed` the cluster and the teams of the demo are there too, without its users and history.
+    """
+    return "benchmarks.support.world", nodes, cards, speed, demo_speed
 
 
 @contextmanager

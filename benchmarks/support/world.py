@@ -1,7 +1,8 @@
 """A cell with one large simulated cluster and one team, made through the platform's own services.
 
-Run as `python -m benchmarks.support.world NODES CARDS SPEED` in the platform's environment: makes the
-tables and the world, and prints the access key.
+Run as `python -m benchmarks.support.world NODES CARDS SPEED DEMO_SPEED` in the platform's environment: makes
+the tables and the world, and prints the access key. With a DEMO_SPEED above 0 the demo's cluster and teams
+are there too.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import os
 import sys
 
 import django
+from django.conf import settings
 from django.core.management import call_command
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "allotment.settings.embedded")
 django.setup()
 
-from clusters.backends.registry import backend_for  # noqa: E402 (models load only after set-up)
+from allotment.demo.setup import demo_setup  # noqa: E402 (models load only after set-up)
+from clusters.backends.registry import backend_for  # noqa: E402
 from clusters.backends.simulated.seed import NodeGroup, build_cluster  # noqa: E402
 from clusters.models import BackendKind, Cell, Cluster, Flavor  # noqa: E402
 from clusters.services.inventory import inventory_sync  # noqa: E402
@@ -87,4 +90,7 @@ def _key(workspace: Tenant) -> str:
 if __name__ == "__main__":
     call_command("migrate", verbosity=0)
     token = build_world(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    if float(sys.argv[4]):
+        demo_setup(home=settings.ALLOTMENT_HOME)
+        call_command("simulate", "speed", sys.argv[4], "--cluster", "demo", stdout=sys.stderr)
     sys.stdout.write(json.dumps({"token": token}) + "\n")

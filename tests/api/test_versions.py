@@ -29,6 +29,7 @@ UNVERSIONED: Final = {
     ("delete", "/admin/prices/{price}"): "a price never changes",
     ("delete", "/admin/silences/{silence}"): "nothing of it changes but that it ends",
     ("delete", "/workspaces/{ws}/silences/{silence}"): "nothing of it changes but that it ends",
+    ("delete", "/admin/policy-replays/{replay}"): "a result never changes, and one that runs is stopped",
     ("delete", "/admin/agent-keys/{key}"): "a key that leaked is ended at once",
 }
 BODIES: Final[dict[str, Any]] = {

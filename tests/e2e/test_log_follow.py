@@ -29,7 +29,9 @@ LOG = "document.getElementById('log-lines')"
 @pytest.fixture
 def running(migrated_file: Path) -> Iterator[RunningPlatform]:
     chromium_path()  # nothing is started where there is none
-    with run_platform(world=large_team(nodes=1, cards=1, speed=600), migrated=migrated_file) as it:
+    with run_platform(
+        world=large_team(nodes=1, cards=1, speed=600, demo_speed=600), migrated=migrated_file
+    ) as it:
         # Three lines a second, so that what is printed while the server is down can be caught up with.
         slower = [sys.executable, "-m", "allotment.cli", "simulate", "speed", "30", "--cluster", "demo"]
         subprocess.run(slower, env=it.environment, check=True)

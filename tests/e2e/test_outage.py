@@ -28,7 +28,9 @@ AWAY: Final = timedelta(minutes=10)
 @pytest.fixture
 def running(migrated_file: Path) -> Iterator[RunningPlatform]:
     chromium_path()  # nothing is started where there is none
-    with run_platform(world=large_team(nodes=1, cards=1, speed=600), migrated=migrated_file) as it:
+    with run_platform(
+        world=large_team(nodes=1, cards=1, speed=600, demo_speed=600), migrated=migrated_file
+    ) as it:
         yield it
 
 

@@ -25,7 +25,7 @@ SPEED = 50_000
 @pytest.fixture
 def running(migrated_file: Path) -> Iterator[RunningPlatform]:
     # The trace runs on the 96 cards of the demo cluster; the platform's own little cluster is not used.
-    with run_platform(world=large_team(nodes=1, cards=1), migrated=migrated_file) as it:
+    with run_platform(world=large_team(nodes=1, cards=1, demo_speed=600), migrated=migrated_file) as it:
         yield it
 
 
