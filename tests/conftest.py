@@ -10,8 +10,8 @@ import pytest
 from django.utils import translation
 from hypothesis import HealthCheck, Phase, settings
 
+from benchmarks.support.deadlines import DEADLINE_FACTOR
 from foundation.models.installation import installation_id
-from tests.fixtures.wait import PATIENCE
 
 pytest_plugins = [
     "tests.fixtures.compose",
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Sort whole platforms first: they take long and wait much, and the rest fits beside them on other cores.
 
     A module that shares one of them is then not divided between processes at the end. Time limits are
-    multiplied by `PATIENCE`, as the deadlines inside the tests are.
+    multiplied by `DEADLINE_FACTOR`, as the deadlines inside the tests are.
     """
     long = ("e2e", "chaos", "project", "fuzz")
 
@@ -64,7 +64,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     usual_s = float(config.getini("timeout"))
     for item in items:
         limit = item.get_closest_marker("timeout")
-        item.add_marker(pytest.mark.timeout(PATIENCE * (limit.args[0] if limit else usual_s)), append=False)
+        item.add_marker(
+            pytest.mark.timeout(DEADLINE_FACTOR * (limit.args[0] if limit else usual_s)), append=False
+        )
 
 
 @pytest.fixture(autouse=True)

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.support.deadlines import DEADLINE_FACTOR
 from benchmarks.support.postgres import PostgresServer, running_postgres
 from benchmarks.support.processor import child_processes, seconds_of_family
 
 DATABASE: Final = "allotment"
 _POSTGRES: Final = {"shared_buffers": "512MB", "max_wal_size": "4GB", "random_page_cost": "1.1"}
-_READY_S = 90
+_READY_S = 90 * DEADLINE_FACTOR
 _STOP_S = 30
 
 
@@ -90,7 +91,7 @@ def run_platform(
 
     `world`: the module and its arguments; it prints `{"token": …}`. `environment` is added to the platform's
     own. `migrated`: an SQLite file with all tables that its home begins with a copy of.
-    Raises: RuntimeError when it is not ready in 90 s.
+    Raises: RuntimeError when it is not ready in `_READY_S` seconds.
     """
     with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
         port = free_port()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusters.models import Device, Flavor
@@ -17,12 +17,25 @@ from tenants.models import Tenant
 
 @dataclass(frozen=True, slots=True)
 class WorkspacePool:
-    """One pool: its cards, those wholly free and usable, and the most of them together on one node."""
+    """One pool. `cards` counts its GPUs, `largest_node` those of its largest node.
+
+    `free_by_node` counts the usable ones that no pod holds, of Allotment or others.
+    """
 
     flavor: Flavor
     cards: int
-    free: int
-    one_node: int
+    largest_node: int
+    free_by_node: Mapping[uuid.UUID, int]
+
+    @property
+    def free(self) -> int:
+        """The number of free GPUs."""
+        return sum(self.free_by_node.values())
+
+    @property
+    def one_node(self) -> int:
+        """The most free GPUs of one node."""
+        return max(self.free_by_node.values(), default=0)
 
 
 def pool_list(viewer: Actor, workspace: Tenant) -> list[WorkspacePool]:
@@ -46,6 +59,6 @@ def pool_list(viewer: Actor, workspace: Tenant) -> list[WorkspacePool]:
 
 def _pool(flavor: Flavor, devices: Sequence[Device]) -> WorkspacePool:
     usable = [d for d in devices if d.healthy and d.node.ready and not d.node.cordoned]
-    free = [device for device in usable if not device.holders]
-    by_node = Counter(device.node_id for device in free)
-    return WorkspacePool(flavor, len(devices), len(free), max(by_node.values(), default=0))
+    free = Counter(device.node_id for device in usable if not device.holders and not device.foreign_holders)
+    by_node = Counter(device.node_id for device in devices)
+    return WorkspacePool(flavor, len(devices), max(by_node.values(), default=0), free)

@@ -29,10 +29,14 @@ class StartableJobSerializer(serializers.Serializer[Any]):
     cpu_millicores = serializers.IntegerField(help_text="CPU of one task that was tried with it.")
     memory_mib = serializers.IntegerField(help_text="Memory of one task that was tried with it.")
     tasks = serializers.IntegerField(
-        allow_null=True, help_text="Tasks that start together; null: unknown, the time of a preview ran out."
+        help_text="Tasks that start together; a lower bound if `reason` is empty."
     )
     reason = serializers.CharField(
-        allow_blank=True, help_text="Reason why one task more wouldn't start; empty if it wasn't tried."
+        allow_blank=True,
+        help_text=(
+            "Reason why one task more wouldn't start. Empty: the largest number that is previewed starts, or "
+            "the time of a preview ran out."
+        ),
     )
 
 
@@ -41,8 +45,7 @@ class StartablePoolSerializer(serializers.Serializer[Any]):
 
     pools = serializers.ListField(child=serializers.CharField())
     gpu_model = serializers.CharField()
-    free_gpus = serializers.IntegerField(help_text="Usable GPUs without any allocation.")
-    nodes = serializers.IntegerField(help_text="Nodes that they are on.")
+    free_gpus = serializers.IntegerField(help_text="Usable GPUs that no pod uses.")
     one_node = serializers.IntegerField(help_text="The most of them on one node.")
     jobs = StartableJobSerializer(many=True)
 
@@ -77,11 +80,10 @@ class StartableJobsView(WorkspaceView):
 
 def _pool_body(pool: StartablePool) -> dict[str, Any]:
     return {
-        "pools": pool.names,
+        "pools": [one.flavor.name for one in pool.pools],
         "gpu_model": pool.model,
-        "free_gpus": pool.free,
-        "nodes": pool.nodes,
-        "one_node": pool.one_node,
+        "free_gpus": sum(one.free for one in pool.pools),
+        "one_node": max(one.one_node for one in pool.pools),
         "jobs": [_job_body(found) for found in pool.jobs],
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 from scheduling.engine import (
     AllocationPut,
@@ -43,18 +43,26 @@ class TimeGrid:
     tick_s: float = 1_800.0
 
 
-class CellWatch(Protocol):
-    """Follows the jobs of a virtual cell. A job that moves is placed again at once, and runs anew."""
+class CellWatch:
+    """Follows the jobs of a virtual cell: a subclass overrides the events that it counts.
 
-    def on_submitted(self, at: float, job_id: str) -> None: ...
+    A job that moves is placed again at once, and runs anew.
+    """
 
-    def on_started(self, at: float, job_id: str, allocations: Sequence[Allocation]) -> None: ...
+    def on_submitted(self, at: float, job_id: str) -> None:
+        """A job waits for the first time."""
 
-    def on_evicted(self, at: float, job_id: str) -> None: ...
+    def on_started(self, at: float, job_id: str, allocations: Sequence[Allocation]) -> None:
+        """A job begins to hold these allocations."""
 
-    def on_ended(self, at: float, job_id: str) -> None: ...
+    def on_evicted(self, at: float, job_id: str) -> None:
+        """A job is evicted, and waits again."""
 
-    def on_withdrawn(self, at: float, job_id: str) -> None: ...
+    def on_ended(self, at: float, job_id: str) -> None:
+        """A job comes to its own end."""
+
+    def on_withdrawn(self, at: float, job_id: str) -> None:
+        """A job is withdrawn while it waits."""
 
 
 PlannedChange = Callable[[Snapshot], Iterable[Change]]

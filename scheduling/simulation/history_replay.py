@@ -38,7 +38,7 @@ from scheduling.engine.model import (
     ResourceAmount,
     UserUsage,
 )
-from scheduling.prediction.virtual_cell import TimeGrid, VirtualCell
+from scheduling.prediction.virtual_cell import CellWatch, TimeGrid, VirtualCell
 from scheduling.simulation.losses import Losses
 from scheduling.simulation.replay_tally import WHOLE_GPU, JobFacts, ReplayTally
 
@@ -153,7 +153,7 @@ def sum_team_quotas(
 
 
 @dataclass(slots=True)
-class HistoryReplay:
+class HistoryReplay(CellWatch):
     """One run of a scenario. It watches its own cell, and counts what happens to the jobs."""
 
     scenario: Scenario
@@ -199,7 +199,7 @@ class HistoryReplay:
         for at, _started in self._cell.run_until(scenario.end):
             self._measure(at)
             report(min((at - scenario.begin) / length, 1.0))
-        self.tally.close()
+        self.tally.close_period()
         return self.tally.to_json(capacity=scenario.count_capacity()) | {"cycles": self._cell.cycles}
 
     def _place_jobs(self) -> None:

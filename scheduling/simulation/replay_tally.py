@@ -173,7 +173,7 @@ class ReplayTally:
         self._nominal = dict(nominal)
         self._dirty.update(self._waiting)
 
-    def close(self) -> None:
+    def close_period(self) -> None:
         """End the period: what runs counts as started, what waits has waited at least until now."""
         self._advance(self._end)
         for team in list(self._inside_since):

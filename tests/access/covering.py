@@ -3,9 +3,6 @@
 A row is asked by all who differ in what it needs: somebody without each of its points, somebody with little
 else, keys with and without its scope, those without an account, and the usual roles. Of everybody else a
 few ask each row, others for the next one. `ALLOTMENT_ACCESS=full` lets everybody ask everything.
-
-On PostgreSQL only those ask who differ in which rows of the database they may read: permissions are checked
-by the same code on both databases, and there policies on rows come on top.
 """
 
 from __future__ import annotations
@@ -13,8 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from typing import Final
-
-from django.db import connection
 
 from tests.access import (
     rows_again,
@@ -47,8 +42,6 @@ def who_asks(ask: Ask) -> list[Actor]:
     """The actors of one row, each once."""
     if FULL:
         return [actor for actor in ACTORS.values() if may_ask(actor, ask)]
-    if connection.vendor == "postgresql":
-        return [ACTORS[name] for name in _ALWAYS if may_ask(ACTORS[name], ask)]
     if ask.lost:  # by those who have it: who has not is refused by the same row without a loss
         names = dict.fromkeys(["platform-admin", "admin", "folder-admin", "stranger", *_by_scope(ask)])
     else:

@@ -9,14 +9,15 @@ import itertools
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import httpx
 from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, ConsoleMessage, Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
+from benchmarks.support.deadlines import DEADLINE_FACTOR
 from tests.access.actors import ACTORS
 from tests.access.asking import filled
 from tests.access.covering import TABLE
@@ -24,7 +25,6 @@ from tests.access.oracle import verdict
 from tests.access.table import Ask
 from tests.access.world import AccessWorld
 from tests.architecture.test_user_texts import retired
-from tests.fixtures.wait import PATIENCE
 
 ROLES: Final = ("platform-admin", "folder-admin", "admin", "editor", "viewer")
 LANGUAGES: Final = ("en", "zh-hans")
@@ -119,13 +119,14 @@ class Inspector:
     address: str
     w: AccessWorld
     pictures: Path | None = None
-    _pages: dict[tuple[Any, ...], Page] = field(default_factory=dict)
+    _page: Page | None = None
+    _set_to: tuple[str, int, str, str] | None = None
     _problems: list[str] = field(default_factory=list)
 
     def inspect(self, view: View) -> list[str]:
         """Return what is wrong with a view, a line each."""
         self._problems.clear()
-        page = self._page(view)
+        page = self._page_of(view)
         answer = page.goto(view.path, wait_until="load")
         if answer is None or answer.status != 200:
             return [f"{view}: {answer and answer.status}"]
@@ -150,31 +151,32 @@ class Inspector:
             return [f"{text!r}: {instead}" for text in texts for instead in retired(text)]
         return [f"not translated: {text!r}" for text in texts if _ENGLISH.search(text)]
 
-    def _page(self, view: View) -> Page:
-        key = view.browser()
-        if key not in self._pages:
-            for old in self._pages.values():
-                old.context.close()
-            self._pages.clear()
-            context = self.browser.new_context(
-                base_url=self.address,
-                viewport={"width": view.width, "height": 900},
-                color_scheme="dark" if view.theme == "dark" else "light",
-            )
-            kept = {
-                settings.SESSION_COOKIE_NAME: self.w.actors[view.role].session,
-                settings.LANGUAGE_COOKIE_NAME: view.language,
-            }
-            context.add_cookies(
-                [{"name": name, "value": value, "url": self.address} for name, value in kept.items()]
-            )
-            page = context.new_page()
-            page.on(
-                "console", lambda said: self._problems.append(said.text) if said.type == "error" else None
-            )
-            page.on("pageerror", lambda error: self._problems.append(str(error)))
-            self._pages[key] = page
-        return self._pages[key]
+    def _page_of(self, view: View) -> Page:
+        """Return the page of the browser that the view needs; views of one browser follow one another."""
+        if self._page is not None and self._set_to == view.browser():
+            return self._page
+        if self._page is not None:
+            self._page.context.close()
+        context = self.browser.new_context(
+            base_url=self.address,
+            viewport={"width": view.width, "height": 900},
+            color_scheme="dark" if view.theme == "dark" else "light",
+        )
+        kept = {
+            settings.SESSION_COOKIE_NAME: self.w.actors[view.role].session,
+            settings.LANGUAGE_COOKIE_NAME: view.language,
+        }
+        context.add_cookies(
+            [{"name": name, "value": value, "url": self.address} for name, value in kept.items()]
+        )
+        self._page, self._set_to = context.new_page(), view.browser()
+        self._page.on("console", self._note_error)
+        self._page.on("pageerror", lambda error: self._problems.append(str(error)))
+        return self._page
+
+    def _note_error(self, said: ConsoleMessage) -> None:
+        if said.type == "error":
+            self._problems.append(said.text)
 
 
 def _find_overflow(page: Page, width: int) -> list[str]:
@@ -184,7 +186,9 @@ def _find_overflow(page: Page, width: int) -> list[str]:
         page.set_viewport_size({"width": tried, "height": 900})
         try:
             page.wait_for_function(
-                "width => document.documentElement.scrollWidth <= width", arg=tried, timeout=5_000 * PATIENCE
+                "width => document.documentElement.scrollWidth <= width",
+                arg=tried,
+                timeout=5_000 * DEADLINE_FACTOR,
             )
         except PlaywrightTimeout:
             wide = page.evaluate("document.documentElement.scrollWidth")

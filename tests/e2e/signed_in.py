@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from django.db import connections
 from playwright.sync_api import Page
 
+from benchmarks.support.deadlines import DEADLINE_FACTOR
 from tests.fixtures.browser import page_of
-from tests.fixtures.wait import PATIENCE
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def signed_in_page(address: str) -> Iterator[Page]:
     """Open a browser at an address, signed in as `boss` of `tests.builders.tenancy.platform_admin`."""
     # Playwright runs a loop in this thread, beside which Django refuses its synchronous database calls.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    with page_of(address, soon_ms=20_000 * PATIENCE) as opened:
+    with page_of(address, soon_ms=20_000 * DEADLINE_FACTOR) as opened:
         _forget_connection()
         opened.goto("/login")
         opened.get_by_label("Username").fill("boss")

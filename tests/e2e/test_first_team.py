@@ -16,14 +16,14 @@ from playwright.sync_api import Locator, Page, expect
 
 from allotment.supervisor.preflight import check_home
 from allotment.supervisor.programs import embedded_plan
+from benchmarks.support.deadlines import DEADLINE_FACTOR
 from benchmarks.support.running import free_port, wait_ready
 from tests.fixtures.browser import chromium_path, page_of
-from tests.fixtures.wait import PATIENCE
 
 pytestmark = pytest.mark.browser
 
 PASSWORD = "a long password 1"
-SOON_MS = 60_000 * PATIENCE
+SOON_MS = 60_000 * DEADLINE_FACTOR
 CLICKS_MAX = 30
 TEAM_CLICKS_MAX = 12
 

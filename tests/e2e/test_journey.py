@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from benchmarks.support.deadlines import DEADLINE_FACTOR
 from benchmarks.support.running import RunningPlatform, large_team, run_platform
 from tests.e2e.page_weight import assert_pages_are_light, watch_problems
 from tests.fixtures.browser import chromium, chromium_path, page_of
-from tests.fixtures.wait import PATIENCE
 
 pytestmark = pytest.mark.browser
 
 OWN_PASSWORD = "my own long password 1"
 # Of simulated time: the seeded cluster runs 600 times as fast, so this lasts longer than the test.
 LONG_RUN_S = 200_000
-SOON_MS = 30_000 * PATIENCE
+SOON_MS = 30_000 * DEADLINE_FACTOR
 
 
 @pytest.fixture(scope="module")

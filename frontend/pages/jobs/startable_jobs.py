@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from foundation.core.numbers import read_whole
 from frontend.shell.page_shell import get_viewer, login_required
@@ -36,7 +37,6 @@ class SizeRow:
 
     model: str
     pools: str
-    spread: str
     task: str
     beside: str
     tasks: str
@@ -86,30 +86,22 @@ def _row(pool: StartablePool, found: StartableJob, queue: str, address: str) -> 
         "queue": queue, "model": pool.model, "tasks": tasks, "gpus": shape.gpus, "percent": shape.percent,
         "cpu": shape.cpu, "memory_mib": shape.memory_mib,
     }  # fmt: skip
+    words = {"cpu": f"{shape.cpu / 1000:g}", "memory": formats.format_memory(shape.memory_mib)}
     return SizeRow(
         model=pool.model,
-        pools=", ".join(pool.names),
-        spread=_spread(pool),
+        pools=", ".join(one.flavor.name for one in pool.pools),
         task=_task(shape),
-        beside=_("%(cpu)s CPU cores, %(memory)s")
-        % {"cpu": f"{shape.cpu / 1000:g}", "memory": formats.format_memory(shape.memory_mib)},
-        tasks=formats.MISSING if tasks is None else formats.format_number(tasks),
+        beside=_("%(cpu)s CPU cores, %(memory)s") % words,
+        tasks=("" if found.reason else "≥ ") + formats.format_number(tasks),
         limit=_limit(found),
         url=f"{address}?{urlencode(values)}" if tasks else "",
     )
 
 
-def _spread(pool: StartablePool) -> str:
-    if not pool.free:
-        return _("No GPU is fully free")
-    words = {"free": pool.free, "nodes": pool.nodes, "most": pool.one_node}
-    return _("Fully free: %(free)s on %(nodes)s nodes, at most %(most)s on one") % words
-
-
 def _task(shape: TaskSize) -> str:
     if shape.percent:
         return _("%(percent)s %% of a GPU") % {"percent": shape.percent}
-    return _("Whole GPUs: %(n)s") % {"n": shape.gpus}
+    return ngettext("%(n)s GPU", "%(n)s GPUs", shape.gpus) % {"n": shape.gpus}
 
 
 def _limit(found: StartableJob) -> str:
@@ -117,5 +109,5 @@ def _limit(found: StartableJob) -> str:
     if found.reason:
         return reasons.reason_title(found.reason)
     if found.tasks == TASKS_MAX:
-        return _("More weren't tried")
+        return _("Larger jobs weren't previewed")
     return _("Not predicted within 10 s")

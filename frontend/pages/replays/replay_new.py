@@ -108,7 +108,7 @@ class ReplayForm(forms.Form):
             self.fields[name] = forms.ChoiceField(label=known.label or "", choices=offered, required=False)
 
     @property
-    def settings(self) -> list[forms.BoundField]:
+    def setting_fields(self) -> list[forms.BoundField]:
         """The settings of queues."""
         return [self[name] for name in REPLAYED_SETTINGS]
 

@@ -190,16 +190,16 @@ def team_row(name: str, figures: Mapping[str, Mapping[str, Any] | None]) -> Team
     """Return the line of one workspace."""
     columns = [figures[column] for column in COLUMNS]
 
-    def words(key: str, style: Callable[[Any], str]) -> list[str]:
+    def format_cells(key: str, style: Callable[[Any], str]) -> list[str]:
         return ["–" if one is None else style(one[key]) for one in columns]
 
     jobs = next((one["jobs"] for one in columns if one is not None), 0)
     cells = [
-        (_("Wait, median"), words("wait_median", format_wait)),
-        (_("Wait, 90th percentile"), words("wait_p90", format_wait)),
-        (_("Preemptions"), words("preemptions", _count)),
-        (_("GPU-hours lost"), words("lost_gpu_hours", _hours)),
-        (_("Pending within quota"), words("inside_quota_s", _seconds)),
+        (_("Wait, median"), format_cells("wait_median", format_wait)),
+        (_("Wait, 90th percentile"), format_cells("wait_p90", format_wait)),
+        (_("Preemptions"), format_cells("preemptions", _count)),
+        (_("GPU-hours lost"), format_cells("lost_gpu_hours", _hours)),
+        (_("Pending within quota"), format_cells("inside_quota_s", _seconds)),
     ]
     return TeamRow(name, formats.format_number(jobs), cells)
 

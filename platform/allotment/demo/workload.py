@@ -78,7 +78,7 @@ def mean_gpu_seconds(kind: DemoKind, draws: int = 400) -> float:
     """Return the GPU-seconds of a job of a class, as the mean of jobs that are drawn."""
     chance = random.Random(kind.name)
     jobs = [draw_job(chance, number, kind, 0) for number in range(draws)]
-    return sum(job.run_s * job.gpus for job in jobs) / draws
+    return sum(job.run_s * job.gpu_count for job in jobs) / draws
 
 
 def _submit(number: int, rates: Mapping[str, float]) -> None:

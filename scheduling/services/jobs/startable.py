@@ -6,16 +6,18 @@ borrowing, policies, CPU and memory all count. Nothing is written.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from clusters.models import Device, Flavor, GpuMode
+from clusters.models import GpuMode
 from foundation.core.errors import Refused
 from foundation.core.quantities import Resource
 from quotas.models import Queue
+from quotas.selectors.pool import WorkspacePool, pool_list
 from quotas.selectors.pool_size import PoolSize, pool_sizes
 from quotas.selectors.quota import workspace_quota
 from quotas.selectors.quota_row import QuotaRow
@@ -49,31 +51,23 @@ class TaskSize:
 
 @dataclass(frozen=True, slots=True)
 class StartableJob:
-    """The largest job of one shape. `tasks` 0: none starts; None: unknown, for lack of time.
+    """The largest job of one shape; `tasks` 0: none starts.
 
-    `reason` and `numbers` say why a job with one task more would wait or be refused; "" where
-    `TASKS_MAX` tasks start, or time has run out.
+    `reason` is why a job with one task more would wait or be refused. It is "" where none was refused: then
+    `tasks` is a lower bound, since `TASKS_MAX` start or the time of a preview has run out.
     """
 
     shape: TaskSize
-    tasks: int | None
-    reason: str = ""
-    numbers: Mapping[str, Any] = field(default_factory=dict)
+    tasks: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class StartablePool:
-    """The largest jobs in GPUs of one model, and how its free GPUs are spread.
+    """The largest jobs in GPUs of one model; `pools` are those of the queue that have it."""
 
-    `names` are the pools of the queue that have it, in their order of trying. `free` counts usable GPUs that
-    nothing holds, `nodes` the nodes that they are on, `one_node` the most of them on one node.
-    """
-
-    names: tuple[str, ...]
     model: str
-    free: int
-    nodes: int
-    one_node: int
+    pools: tuple[WorkspacePool, ...]
     jobs: tuple[StartableJob, ...]
 
 
@@ -83,15 +77,18 @@ def find_startable(*, viewer: User, queue: Queue) -> list[StartablePool]:
     All cycles together take at most `config.PREVIEW_S`; sizes after that are unknown.
     Raises: PermissionDenied without the right to submit.
     """
-    flavors = [place.flavor for place in queue.queue_flavors.all()]
-    by_model: defaultdict[str, list[Flavor]] = defaultdict(list)
-    for flavor in flavors:
-        if flavor.gpu_mode in (GpuMode.WHOLE, GpuMode.SLICE) and flavor.card_model:
-            by_model[flavor.card_model].append(flavor)
+    allowed = {place.flavor_id for place in queue.queue_flavors.all()}
+    by_model: defaultdict[str, list[WorkspacePool]] = defaultdict(list)
+    for pool in pool_list(viewer, queue.workspace):
+        if pool.flavor.pk in allowed and pool.flavor.gpu_mode in (GpuMode.WHOLE, GpuMode.SLICE):
+            by_model[pool.flavor.card_model].append(pool)
     trials = _Trials(viewer, queue)
-    sizes = pool_sizes(flavors)
+    sizes = pool_sizes(pool.flavor for pools in by_model.values() for pool in pools)
     rows = [row for row in workspace_quota(viewer, queue.workspace) if row.queue == queue.name]
-    return [_pool(model, pools, sizes, rows, trials) for model, pools in by_model.items()]
+    return [
+        StartablePool(model, tuple(pools), tuple(_find_jobs(model, pools, sizes, rows, trials)))
+        for model, pools in by_model.items()
+    ]
 
 
 class _Trials:
@@ -102,7 +99,7 @@ class _Trials:
         self._reading = read_cell(queue.cell_id)
         self._config = preview_config(self._reading.sharing)
 
-    def preview(self, model: str, shape: TaskSize, tasks: int) -> JobPreview:
+    def preview_job(self, model: str, shape: TaskSize, tasks: int) -> JobPreview:
         """Preview a job of so many tasks; what a submission is refused for is its reason."""
         gpu: dict[str, Any] = {"mode": "whole", "cards": shape.gpus, "model": [model]}
         if shape.percent:
@@ -123,22 +120,22 @@ class _Trials:
         return preview_in(self._reading.build_snapshot(), submission, self._config)
 
 
-def _pool(
-    model: str, pools: list[Flavor], sizes: Mapping[Any, PoolSize], rows: list[QuotaRow], trials: _Trials
-) -> StartablePool:
-    free = _free_by_node(pools)
-    ids = {pool.pk for pool in pools}
+def _find_jobs(
+    model: str,
+    pools: Sequence[WorkspacePool],
+    sizes: Mapping[uuid.UUID, PoolSize],
+    rows: Sequence[QuotaRow],
+    trials: _Trials,
+) -> Iterator[StartableJob]:
+    ids = {pool.flavor.pk for pool in pools}
     own = [row for row in rows if row.flavor.pk in ids and row.resource == Resource.GPU_CORES]
-    found = []
-    for shape in _shapes(pools, sizes[pools[0].pk]):
+    free = [count for pool in pools for count in pool.free_by_node.values()]
+    for shape in _shapes(pools, sizes[pools[0].flavor.pk]):
         size = shape.gpus or shape.percent / 100
-        guess = int(sum(count // size for count in free.values()))
+        guess = int(sum(count // size for count in free))
         if all(row.available is not None for row in own):
             guess = min(guess, int(sum(row.available or 0 for row in own) // (100 * size)))
-        found.append(find_most(shape, partial(trials.preview, model, shape), guess))
-    names = tuple(pool.name for pool in pools)
-    counts = [count for count in free.values() if count]
-    return StartablePool(names, model, sum(counts), len(counts), max(counts, default=0), tuple(found))
+        yield find_most(shape, partial(trials.preview_job, model, shape), guess)
 
 
 def find_most(shape: TaskSize, preview: Callable[[int], JobPreview], guess: int) -> StartableJob:
@@ -146,31 +143,30 @@ def find_most(shape: TaskSize, preview: Callable[[int], JobPreview], guess: int)
 
     Of a number of tasks that starts all smaller ones are taken to start as well.
     """
-    starts, waits = 0, TASKS_MAX + 1
-    last = JobPreview("", {}, [])
+    starts, waits, reason = 0, TASKS_MAX + 1, ""
     tasks = min(max(guess, 1), TASKS_MAX)
     while waits - starts > 1:
         seen = preview(tasks)
         if seen.timed_out:
-            return StartableJob(shape, starts or None)
+            return StartableJob(shape, starts, "")
         if seen.starts:
             starts = tasks
         else:
-            waits, last = tasks, seen
+            waits, reason = tasks, seen.reason
         # A guess that is right costs two previews; from a wrong one it doubles, or halves.
         if waits > TASKS_MAX:
             tasks = min(max(starts + 1, 2 * starts) if starts > guess else starts + 1, TASKS_MAX)
         else:
             tasks = (starts + waits) // 2
-    return StartableJob(shape, starts, last.reason, last.numbers)
+    return StartableJob(shape, starts, reason)
 
 
-def _shapes(pools: Sequence[Flavor], size: PoolSize) -> Iterator[TaskSize]:
-    most = _most_gpus(pools)
+def _shapes(pools: Sequence[WorkspacePool], size: PoolSize) -> Iterator[TaskSize]:
+    most = max(pool.largest_node for pool in pools)
     for gpus in WHOLE_SIZES:
         if gpus <= most:
             yield TaskSize(gpus, 0, *_beside(size, gpus, 100))
-    if any(pool.gpu_mode == GpuMode.SLICE for pool in pools):
+    if any(pool.flavor.gpu_mode == GpuMode.SLICE for pool in pools):
         for percent in SLICE_SIZES:
             yield TaskSize(0, percent, *_beside(size, 1, percent))
 
@@ -180,23 +176,3 @@ def _beside(size: PoolSize, gpus: int, percent: int) -> tuple[int, int]:
     cpu, memory = (size.compute_share(resource, gpus) for resource in (Resource.CPU, Resource.MEMORY))
     in_gib = (memory or _MEMORY_MIB) * percent // 100 // _MIB_PER_GIB * _MIB_PER_GIB
     return max((cpu or _CPU) * percent // 100, 1), in_gib or _MEMORY_MIB
-
-
-def _free_by_node(pools: Iterable[Flavor]) -> Counter[Any]:
-    """Count the usable GPUs that nothing holds, by node."""
-    usable = Device.unscoped.filter(
-        node__flavor__in=[pool.pk for pool in pools],
-        node__present=True,
-        node__ready=True,
-        node__cordoned=False,
-        healthy=True,
-        holders=0,
-        foreign_holders=0,
-    )
-    return Counter(usable.order_by().values_list("node", flat=True))
-
-
-def _most_gpus(pools: Iterable[Flavor]) -> int:
-    """Return the number of GPUs of the largest node."""
-    here = Device.unscoped.filter(node__flavor__in=[pool.pk for pool in pools], node__present=True)
-    return max(Counter(here.order_by().values_list("node", flat=True)).values(), default=0)

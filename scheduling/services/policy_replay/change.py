@@ -23,7 +23,8 @@ from quotas.services.quota import NodeAmounts, quota_check
 from quotas.services.quota_files.pool_form import amounts_of_gpus
 from quotas.services.quota_follow import extend_to_queues
 from scheduling.engine import model as em
-from scheduling.services.policy_replay.recorded_period import apply_limits, replay_config
+from scheduling.services.policy_replay.recorded_period import apply_limits
+from scheduling.services.start_prediction.predict import forecast_config
 from scheduling.simulation.history_replay import QuotaStep, Scenario, is_node_of
 from scheduling.snapshots.tree import engine_queue
 
@@ -138,7 +139,7 @@ def _describe_quota(
 def apply_change(scenario: Scenario, change: Mapping[str, Any]) -> Scenario:
     """Return the scenario with a stored change from its beginning on."""
     if "sharing" in change:
-        scenario = replace(scenario, config=replay_config(change["sharing"]))
+        scenario = replace(scenario, config=forecast_config(change["sharing"]))
     if "queues" in change:
         scenario = replace(scenario, queues=_set_queues(scenario.queues, change["queues"]))
     if "quota" in change:
@@ -169,7 +170,7 @@ def _set_queues(queues: Sequence[em.Queue], change: Mapping[str, Any]) -> list[e
 def _shift_quotas(scenario: Scenario, shifts: Mapping[QuotaPlace, tuple[int | None, int | None]]) -> Scenario:
     """Move own nominals by as much as `shifts` say, from (before, after), at the beginning and ever after."""
 
-    def shift(node: str, quota: em.Quota) -> em.Quota:
+    def shift_quota(node: str, quota: em.Quota) -> em.Quota:
         had, gets = shifts.get((node, quota.flavor, quota.resource), (0, 0))
         if gets is None:
             return replace(quota, own_nominal=None)
@@ -179,7 +180,7 @@ def _shift_quotas(scenario: Scenario, shifts: Mapping[QuotaPlace, tuple[int | No
 
     missing = _missing_rows(scenario.quota_nodes, shifts)
     nodes = apply_limits(scenario.quota_nodes, missing)
-    return _map_quotas(replace(scenario, quota_nodes=nodes), shift)
+    return _map_quotas(replace(scenario, quota_nodes=nodes), shift_quota)
 
 
 def _missing_rows(

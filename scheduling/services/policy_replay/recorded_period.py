@@ -18,7 +18,6 @@ from foundation.core.errors import Invalid
 from foundation.core.months import to_ms
 from foundation.sql import row_scope
 from quotas.models import QuotaNode
-from scheduling.engine import EngineConfig
 from scheduling.engine import model as em
 from scheduling.engine_input.job_history import PREEMPTED
 from scheduling.engine_input.jobs import RoleRow, engine_job, watched_workspaces
@@ -80,7 +79,7 @@ class RecordedPeriod:
         events = sorted(self._list_events(), key=lambda event: event[:3])
         for at, _order, job_id, act in events:
             act(tally, at, job_id)
-        tally.close()
+        tally.close_period()
         return tally.to_json(capacity=scenario.count_capacity())
 
     def _list_events(self) -> Iterable[tuple[float, int, str, Any]]:
@@ -122,11 +121,11 @@ class RecordedPeriod:
 def _stop_of(run: _Run) -> Any:
     """Return the end of a run after which the job waits, if it was cut short, or begins again by itself."""
 
-    def stop(tally: ReplayTally, at: float, job_id: str) -> None:
+    def stop_run(tally: ReplayTally, at: float, job_id: str) -> None:
         preempted = run.rule in _PREEMPTED
         tally.stop_job(at, job_id, waits=run.cut_short, preempted=preempted, lost_s=run.lost_s)
 
-    return stop
+    return stop_run
 
 
 def apply_limits(
@@ -164,7 +163,7 @@ def read_period(cell: Cell, *, begin: datetime, end: datetime) -> RecordedPeriod
     scenario = Scenario(
         begin=begin.timestamp(),
         end=end.timestamp(),
-        config=replay_config(cell.sharing),
+        config=forecast_config(cell.sharing),
         nodes=parts.nodes,
         flavors=parts.flavors,
         quota_nodes=apply_limits(parts.quota_nodes, quotas_of(past.at_begin)),
@@ -175,11 +174,6 @@ def read_period(cell: Cell, *, begin: datetime, end: datetime) -> RecordedPeriod
     )
     points = {pk: count_points(allocations) for pk, allocations in held.items()}
     return RecordedPeriod(scenario, {one.job.id: runs.get(one.job.id, ()) for one in recorded}, points)
-
-
-def replay_config(sharing: str) -> EngineConfig:
-    """Return the configuration of cycles of a replay."""
-    return forecast_config(sharing)
 
 
 def quotas_of(limits: Limits) -> dict[str, list[em.Quota]]:

@@ -116,7 +116,7 @@ class _Reporter:
         self.replay_id, self._run, self._stopwatch = replay_id, run, stopwatch
         self._begun = self._said = stopwatch()
 
-    def report(self, part: float) -> None:
+    def report_progress(self, part: float) -> None:
         """Say that a part of the work is done, 0 to 1. Raises: ReplayStoppedError, ReplayTooLongError."""
         now = self._stopwatch()
         if now - self._begun > BUDGET_S:
@@ -135,8 +135,8 @@ def _compute(reporter: _Reporter) -> dict[str, Any]:
     changed = apply_change(period.scenario, row.change)
     return {
         "measured": period.measure_period(),
-        "recorded": replay_scenario(period.scenario, lambda part: reporter.report(part / 2)),
-        "changed": replay_scenario(changed, lambda part: reporter.report((1 + part) / 2)),
+        "recorded": replay_scenario(period.scenario, lambda part: reporter.report_progress(part / 2)),
+        "changed": replay_scenario(changed, lambda part: reporter.report_progress((1 + part) / 2)),
         "jobs": len(period.scenario.jobs),
         "running_on": sum(one.work_s is None and one.withdrawn_at is None for one in period.scenario.jobs),
     }

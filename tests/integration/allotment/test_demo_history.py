@@ -209,7 +209,7 @@ def test_a_new_demo_has_a_week_of_history_that_agrees_with_itself(tmp_path: Path
     """One test, because the week is large."""
     with time_machine.travel(NOW, tick=False):
         prepare_installation(home=tmp_path, demo=True)
-        week = WeekMeasured.read(start=week_start(clock.now()), now=clock.now())
+        week = WeekMeasured.read_week(start=week_start(clock.now()), now=clock.now())
         counted = Job.unscoped.count(), JobEvent.unscoped.count()
         write_sums(week)
         for check in (

@@ -44,8 +44,14 @@ def test_the_most_is_found_from_any_guess(most: int, guess: int) -> None:
         assert len(tried) <= 2
 
 
-def test_what_is_not_known_in_time_is_no_zero() -> None:
-    assert find_most(ONE, lambda _tasks: JobPreview("", {}, [], timed_out=True), 4).tasks is None
+@pytest.mark.parametrize("previewed", [0, 1, 2])
+def test_what_was_previewed_in_time_is_a_lower_bound(previewed: int) -> None:
+    left = iter(range(previewed))
+
+    def preview(_tasks: int) -> JobPreview:
+        return JobPreview("", {}, [], timed_out=next(left, None) is None)
+
+    assert find_most(ONE, preview, 4) == StartableJob(ONE, (0, 4, 5)[previewed], "")
 
 
 def run(here: World, shape: TaskSize, tasks: int) -> JobState:
@@ -74,9 +80,8 @@ def test_it_starts_and_one_task_more_does_not(gpus: int, busy: int, more: int) -
     (pool,) = find_startable(viewer=here.editor, queue=queue)
 
     assert not Job.unscoped.filter(workspace=here.workspace).exists()
-    assert pool.free == 8 * len(here.nodes) - busy
+    assert pool.pools[0].free == 8 * len(here.nodes) - busy
     (found,) = (found for found in pool.jobs if found.shape.gpus == gpus)
-    assert found.tasks is not None
     assert found.reason
     if not found.tasks + more:
         return
@@ -94,13 +99,14 @@ def test_cpu_counts_and_gpus_that_cannot_be_used_do_not() -> None:
     Node.unscoped.update(cpu_millicores=7_999)
     here.flavor.cpu_per_gpu = 2_000
     here.flavor.save(update_fields=["cpu_per_gpu"])
-    Device.unscoped.filter(node=here.nodes[0]).update(healthy=False)
+    Device.unscoped.filter(node=here.nodes[0], index__lt=4).update(healthy=False)
+    Device.unscoped.filter(node=here.nodes[0], index__gte=4).update(foreign_holders=1)
 
     (pool,) = find_startable(
         viewer=here.editor, queue=queue_get(here.editor, here.workspace, here.queue.name)
     )
 
-    assert pool.free == 8 * (len(here.nodes) - 1)
+    assert pool.pools[0].free == 8 * (len(here.nodes) - 1)
     per_node = {found.shape.gpus: found.tasks for found in pool.jobs}
     assert per_node[8] == 0
     assert per_node[4] == 0

@@ -75,7 +75,7 @@ class DemoJob:
     use: float
 
     @property
-    def gpus(self) -> float:
+    def gpu_count(self) -> float:
         """The number of its GPUs, a slice as its share of one."""
         return float(
             sum(

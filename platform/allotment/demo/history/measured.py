@@ -1,5 +1,5 @@
-"""The measurements of the simulated week, worked out from what its jobs held: who reads a chart, a report and
-a job sees the same GPUs in use.
+"""The measurements of the simulated week, computed from what its jobs held, so that charts, reports and
+pages of jobs show the same GPUs in use.
 
 Everything is counted per GPU and interval in arrays. The use of a GPU is that of the jobs that hold it, with
 a little noise; it begins when their pods run. Of an interval in which the cluster did not answer nothing was
@@ -68,7 +68,7 @@ class Grid:
     last: int
 
     @classmethod
-    def between(cls, start: datetime, end: datetime, step_ms: int) -> Grid:
+    def cover_period(cls, start: datetime, end: datetime, step_ms: int) -> Grid:
         """Return the whole intervals between two moments."""
         return cls(step_ms, -(-to_ms(start) // step_ms), to_ms(end) // step_ms)
 
@@ -164,7 +164,7 @@ class GpuMatrix:
     held: Floats
 
     @classmethod
-    def of(cls, devices: Sequence[WeekDevice], grid: Grid, series: Sequence[SliceSeries]) -> GpuMatrix:
+    def sum_holds(cls, devices: Sequence[WeekDevice], grid: Grid, series: Sequence[SliceSeries]) -> GpuMatrix:
         """Add up the holds of each GPU."""
         shape = (len(devices), len(grid))
         made = cls(devices, grid, *(np.zeros(shape) for _ in range(5)))

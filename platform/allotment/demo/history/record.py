@@ -14,7 +14,7 @@ from allotment.demo.history.spec_rows import SpecRows
 from clusters.models import Cell, Device, Flavor, Node
 from scheduling.engine import model as em
 from scheduling.engine_input.jobs import engine_job
-from scheduling.prediction.virtual_cell import TimeGrid, VirtualCell
+from scheduling.prediction.virtual_cell import CellWatch, TimeGrid, VirtualCell
 from scheduling.services.start_prediction.predict import forecast_config
 from scheduling.snapshots import cell_snapshot
 
@@ -23,7 +23,7 @@ _STARTING_S: Final = 20
 
 
 @dataclass(slots=True)
-class _Recorder:
+class _Recorder(CellWatch):
     """Notes the runs of a virtual cell."""
 
     begun: float
@@ -46,18 +46,6 @@ class _Recorder:
     def on_ended(self, at: float, job_id: str) -> None:
         """End a run that comes to its own end."""
         self._end(job_id, "", None)
-
-    def on_submitted(self, at: float, job_id: str) -> None:
-        """Note nothing: when jobs arrive is drawn."""
-
-    def on_started(self, at: float, job_id: str, allocations: Sequence[em.Allocation]) -> None:
-        """Note nothing: the decision has said more."""
-
-    def on_evicted(self, at: float, job_id: str) -> None:
-        """Note nothing: the decision has said more."""
-
-    def on_withdrawn(self, at: float, job_id: str) -> None:
-        """Note nothing: no job is withdrawn."""
 
     def all_runs(self) -> list[RecordedRun]:
         """Return every run, those that still last included."""
@@ -108,9 +96,9 @@ def record_week(
     week = draw_week() if jobs is None else jobs
     cell = Cell.unscoped.get(name="default")
     taken = cell_snapshot(cell.pk)
-    rows, arrivals = SpecRows.read(), []
+    rows, arrivals = SpecRows.read_references(), []
     for number, job in enumerate(week):
-        made = rows.build(job, now=start + timedelta(seconds=job.at_s))
+        made = rows.build_rows(job, now=start + timedelta(seconds=job.at_s))
         as_engine = engine_job(made.job, made.roles, name=f"{number:06}")
         arrivals.append((made.job.submitted_at.timestamp(), as_engine))
     config = replace(forecast_config(taken.sharing), actions=("admit",))

@@ -45,7 +45,7 @@ def seed_history(*, now: datetime) -> Counter[str]:
     """
     start = week_start(now)
     rows = collect_week(draw_week(), read_recording(), start=start, now=now)
-    rows.write()
+    rows.write_rows()
     _write_alerts(start)
     Heartbeat.unscoped.create(name=_END, at=now)
     return count_rows(rows)
@@ -56,7 +56,7 @@ def history_tick() -> int:
     end = Heartbeat.unscoped.filter(name=_END).first()
     if end is None or Heartbeat.unscoped.filter(name=_MEASURED).exists() or not _begin():
         return 0
-    week = WeekMeasured.read(start=week_start(end.at), now=end.at)
+    week = WeekMeasured.read_week(start=week_start(end.at), now=end.at)
     written = write_sums(week) + sum(write_gpus(week))
     Heartbeat.unscoped.get_or_create(name=_MEASURED, defaults={"at": clock.now()})
     log.info("the measurements of the simulated week are written", rows=written)

@@ -24,8 +24,8 @@ class SpecRows:
     _specs: dict[str, JobSpec] = field(default_factory=dict)
 
     @classmethod
-    def read(cls) -> SpecRows:
-        """Return those of the database."""
+    def read_references(cls) -> SpecRows:
+        """Return the builder with the queues, priority classes and users of the database."""
         queues = Queue.unscoped.filter(name="default").select_related("workspace", "cell")
         return cls(
             {queue.workspace.slug: queue for queue in queues},
@@ -33,7 +33,7 @@ class SpecRows:
             {user.username: user for user in User.objects.all()},
         )
 
-    def build(self, job: DemoJob, *, now: datetime) -> Rows:
+    def build_rows(self, job: DemoJob, *, now: datetime) -> Rows:
         """Return the rows of a job that is submitted at a moment; nothing is written."""
         spec = self._read(job)
         return rows_of(

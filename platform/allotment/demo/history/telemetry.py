@@ -78,19 +78,19 @@ class WeekMeasured:
     slices: Sequence[WeekSlice]
 
     @classmethod
-    def read(cls, *, start: datetime, now: datetime) -> WeekMeasured:
+    def read_week(cls, *, start: datetime, now: datetime) -> WeekMeasured:
         """Return those of the database."""
         return cls(Cluster.unscoped.get(name="demo"), start, now, read_devices(), read_slices(start, now))
 
     @property
-    def outage(self) -> tuple[int, int]:
+    def outage_ms(self) -> tuple[int, int]:
         """The time in which nothing was measured, in ms."""
         return to_ms(self.start + OUTAGE[0]), to_ms(self.start + OUTAGE[1])
 
-    def grid(self, step_ms: int) -> Grid:
+    def build_grid(self, step_ms: int) -> Grid:
         """Return the intervals of a grain that are written."""
         start = {MINUTE_MS: self.now - FINE, _TICK_MS: self.now - _LAST}.get(step_ms, self.start)
-        return Grid.between(max(start, self.start), self.now, step_ms)
+        return Grid.cover_period(max(start, self.start), self.now, step_ms)
 
 
 @transaction.atomic
@@ -109,9 +109,9 @@ def write_sums(week: WeekMeasured) -> int:
     )
     tables: tuple[tuple[int, type[Model]], ...] = (*_GRAINS, (_TICK_MS, Tick))
     for step_ms, model in tables:
-        grid = week.grid(step_ms)
+        grid = week.build_grid(step_ms)
         series = list(slice_series(week.slices, grid))
-        matrix = GpuMatrix.of(week.devices, grid, series)
+        matrix = GpuMatrix.sum_holds(week.devices, grid, series)
         groups = [np.arange(len(week.devices))]
         groups += [np.array([d.node_id == pk for d in week.devices]).nonzero()[0] for pk in nodes]
         sums = [_sum_gpus(matrix, rows) for rows in groups]
@@ -119,9 +119,9 @@ def write_sums(week: WeekMeasured) -> int:
             _sum_slices([one for one in series if one.hold.workspace_id == pk], grid) for pk in workspaces
         ]
         for channel, columns in zip(channels, sums, strict=True):
-            written += _write(model, channel.pk, grid, week.outage, _SUMS, columns)
+            written += _write(model, channel.pk, grid, week.outage_ms, _SUMS, columns)
     TelemetryGap.unscoped.get_or_create(
-        cluster=cluster, started_at=from_ms(week.outage[0]), ended_at=from_ms(week.outage[1]),
+        cluster=cluster, started_at=from_ms(week.outage_ms[0]), ended_at=from_ms(week.outage_ms[1]),
         defaults={"cause": GapCause.UNREACHABLE, "message": "connection timed out"},
     )  # fmt: skip
     return written + _write_measured_use(week)
@@ -141,9 +141,9 @@ def write_gpus(week: WeekMeasured) -> Iterator[int]:
         for channel in _channels([_slice_channel(cluster, hold) for hold in week.slices])
     }
     for step_ms, model in _GRAINS:
-        grid = week.grid(step_ms)
+        grid = week.build_grid(step_ms)
         series = list(slice_series(week.slices, grid))
-        matrix = GpuMatrix.of(week.devices, grid, series)
+        matrix = GpuMatrix.sum_holds(week.devices, grid, series)
         by_column = (
             matrix.cores_used, matrix.cores_allocated, matrix.memory_used, matrix.memory_allocated,
             matrix.temperature_c(), matrix.power_w(),
@@ -151,14 +151,18 @@ def write_gpus(week: WeekMeasured) -> Iterator[int]:
         for first in range(0, len(of_gpus), _GPUS_AT_ONCE):
             with transaction.atomic():
                 yield sum(
-                    _write(model, of_gpus[row].pk, grid, week.outage, _OF_GPU, [c[row] for c in by_column])
+                    _write(model, of_gpus[row].pk, grid, week.outage_ms, _OF_GPU, [c[row] for c in by_column])
                     for row in range(first, min(first + _GPUS_AT_ONCE, len(of_gpus)))
                 )
         for first in range(0, len(series), _SLICES_AT_ONCE):
             with transaction.atomic():
                 yield sum(
                     _write_slice(
-                        model, of_slices[one.hold.allocation_id, one.hold.device_id], grid, week.outage, one
+                        model,
+                        of_slices[one.hold.allocation_id, one.hold.device_id],
+                        grid,
+                        week.outage_ms,
+                        one,
                     )
                     for one in series[first : first + _SLICES_AT_ONCE]
                 )
@@ -262,8 +266,8 @@ def _insert(model: type[Model], fields: Sequence[str], rows: Sequence[Sequence[A
 
 def _write_measured_use(week: WeekMeasured) -> int:
     """Write by job and day what was measured and used, in quarters of an hour."""
-    grid = Grid.between(week.start, week.now, QUARTER_MS)
-    measured = grid.is_measured(week.outage)
+    grid = Grid.cover_period(week.start, week.now, QUARTER_MS)
+    measured = grid.is_measured(week.outage_ms)
     sums: defaultdict[tuple[uuid.UUID, uuid.UUID, uuid.UUID], list[Floats]] = defaultdict(
         lambda: [np.zeros(len(grid)), np.zeros(len(grid))]
     )

@@ -58,7 +58,7 @@ class DemoPlaces:
     flavors: Mapping[str, uuid.UUID]
 
     @classmethod
-    def read(cls) -> DemoPlaces:
+    def read_places(cls) -> DemoPlaces:
         """Return those of the database."""
         devices = Device.unscoped.filter(node__cluster__name="demo").values_list("node__name", "index", "pk")
         return cls(
@@ -86,11 +86,11 @@ class WeekRows:
     decisions: list[Decision] = field(default_factory=list)
     audit: list[AuditRecord] = field(default_factory=list)
 
-    def moment(self, second: int) -> datetime:
+    def find_moment(self, second: int) -> datetime:
         """Return the moment of a second of the week."""
         return self.start + timedelta(seconds=second)
 
-    def write(self) -> None:
+    def write_rows(self) -> None:
         """Write everything, within a transaction."""
         # A reader of events goes on from the last key: keys are in the order of time.
         self.events.sort(key=lambda event: event.at)
@@ -152,15 +152,15 @@ def collect_week(
 
     Who runs at that moment waits again, with the rest of its run time.
     """
-    rows, specs = WeekRows(start, now, DemoPlaces.read()), SpecRows.read()
+    rows, specs = WeekRows(start, now, DemoPlaces.read_places()), SpecRows.read_references()
     by_job: defaultdict[int, list[RecordedRun]] = defaultdict(list)
     for run in runs:
-        if rows.moment(run.admit_s) < now:
+        if rows.find_moment(run.admit_s) < now:
             by_job[run.job].append(run)
     written: dict[int, Job] = {}
     for number, job in enumerate(week):
-        if rows.moment(job.at_s) < now:
-            made = specs.build(job, now=rows.moment(job.at_s))
+        if rows.find_moment(job.at_s) < now:
+            made = specs.build_rows(job, now=rows.find_moment(job.at_s))
             written[number] = made.job
             _JobStory(rows, job, made).add_rows(by_job[number])
     _name_beneficiaries(rows, written, by_job)
@@ -195,13 +195,13 @@ class _JobStory:
     tasks: dict[tuple[str, int], Task] = field(default_factory=dict)
 
     @property
-    def job(self) -> Job:
+    def job_row(self) -> Job:
         """The row of the job."""
         return self.made.job
 
     def add_rows(self, runs: Sequence[RecordedRun]) -> None:
         """Add all rows of the job."""
-        job, at = self.job, self.job.submitted_at
+        job, at = self.job_row, self.job_row.submitted_at
         self.tasks = {(task.role.name, task.index): task for task in self.made.tasks}
         for row in (job, *self.made.roles, *self.made.tasks):
             row.created_at = at
@@ -215,15 +215,15 @@ class _JobStory:
             self._run(number, run)
 
     def _run(self, number: int, run: RecordedRun) -> None:
-        begun = self.rows.moment(run.admit_s)
-        ended = None if run.end_s is None else self.rows.moment(run.end_s)
+        begun = self.rows.find_moment(run.admit_s)
+        ended = None if run.end_s is None else self.rows.find_moment(run.end_s)
         cut = ended is None or ended > self.rows.now
         end = self.rows.now if cut or ended is None else ended
         rule = LAST_RULE if cut else run.rule
         started = begun + STARTING if begun + STARTING < end - _TERMINATING else None
         self._admit(number, run, begun)
         attempt = Attempt(
-            job=self.job, number=number, epoch=0, admitted_at=begun, started_at=started, ended_at=end,
+            job=self.job_row, number=number, epoch=0, admitted_at=begun, started_at=started, ended_at=end,
             end_reason=rule or _END_REASONS[self.plan.outcome], created_at=begun,
             borrowed={self._ledger_key(key): amount for key, amount in run.borrowed.items()},
         )  # fmt: skip
@@ -251,10 +251,10 @@ class _JobStory:
         }
         self._event("admitted", at, numbers)
         self._decide(DecisionKind.ADMIT, "", numbers, run.admit_s)
-        self.job.attempt_number = number
+        self.job_row.attempt_number = number
 
     def _hold(self, attempt: Attempt, run: RecordedRun, place: RecordedPlace, end: datetime) -> None:
-        inventory, job = self.rows.inventory, self.job
+        inventory, job = self.rows.inventory, self.job_row
         allocation = Allocation(
             attempt=attempt, task=self.tasks[place.role, place.index], node_id=inventory.nodes[place.node],
             flavor_id=inventory.flavors[run.flavor], cpu_millicores=place.cpu, memory_mib=place.memory,
@@ -280,15 +280,15 @@ class _JobStory:
         self._event("requeued", end, {"rule": rule})
         second = int((end - self.rows.start).total_seconds())
         self._decide(DecisionKind.EVICT, rule, numbers, second)
-        self._record("job.evict", end, SYSTEM, {"name": self.job.name, "rule": rule, **numbers})
-        self.job.reason, self.job.reason_at = Reason.PENDING_EVALUATION, end
+        self._record("job.evict", end, SYSTEM, {"name": self.job_row.name, "rule": rule, **numbers})
+        self.job_row.reason, self.job_row.reason_at = Reason.PENDING_EVALUATION, end
         if cut:
-            left = self.plan.run_s - (end - self.rows.moment(run.admit_s)).total_seconds()
-            self.job.simulate = {**self.job.simulate, "run_s": max(60, round(left))}
+            left = self.plan.run_s - (end - self.rows.find_moment(run.admit_s)).total_seconds()
+            self.job_row.simulate = {**self.job_row.simulate, "run_s": max(60, round(left))}
 
     def _finish(self, started: datetime, end: datetime) -> None:
         """End the job by its outcome."""
-        job, outcome = self.job, self.plan.outcome
+        job, outcome = self.job_row, self.plan.outcome
         job.state, job.started_at, job.finished_at = JobState(outcome), started, end
         job.admitted_at, job.reason = started - STARTING, ""
         if outcome == "failed":
@@ -308,14 +308,14 @@ class _JobStory:
         self, code: str, at: datetime, numbers: Mapping[str, Any] | None = None, actor: str = ""
     ) -> None:
         self.rows.events.append(
-            JobEvent(job=self.job, at=at, code=code, actor=actor, numbers=dict(numbers or {}))
+            JobEvent(job=self.job_row, at=at, code=code, actor=actor, numbers=dict(numbers or {}))
         )
 
     def _decide(self, kind: DecisionKind, code: str, numbers: Mapping[str, Any], second: int) -> None:
         self.rows.decisions.append(
             Decision(
-                cell=self.rows.inventory.cell, job=self.job, cycle=second, epoch=0, kind=kind, code=code,
-                numbers=dict(numbers), created_at=self.rows.moment(second),
+                cell=self.rows.inventory.cell, job=self.job_row, cycle=second, epoch=0, kind=kind, code=code,
+                numbers=dict(numbers), created_at=self.rows.find_moment(second),
             )
         )  # fmt: skip
 
@@ -323,7 +323,7 @@ class _JobStory:
         self.rows.audit.append(
             AuditRecord(
                 actor_id=actor.pk, actor_name=actor.get_username(), action=action, entity="job",
-                entity_id=str(self.job.pk), tenant_id=self.job.workspace_id, created_at=at,
+                entity_id=str(self.job_row.pk), tenant_id=self.job_row.workspace_id, created_at=at,
                 after={**after, "simulated": True},
             )
         )  # fmt: skip

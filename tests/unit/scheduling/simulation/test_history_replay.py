@@ -212,7 +212,7 @@ def test_waiting_inside_the_nominal_quota_is_counted_after_a_minute_and_outside_
     tally.submit_job(100.0, "y")  # Outside: 400 of 600 are used.
     tally.finish_job(1_000.0, "x")  # Inside from here on.
     tally.start_job(1_500.0, "y", {"pool": 300})
-    tally.close()
+    tally.close_period()
 
     figures = tally.to_json(capacity={"pool": 800})
 
