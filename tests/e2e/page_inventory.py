@@ -170,7 +170,8 @@ class Inspector:
             [{"name": name, "value": value, "url": self.address} for name, value in kept.items()]
         )
         self._page, self._set_to = context.new_page(), view.browser()
-        self._page.on("console", self._note_error)
+        # Playwright would set an attribute of its own on the owner of a bound method, which slots refuse.
+        self._page.on("console", lambda said: self._note_error(said))
         self._page.on("pageerror", lambda error: self._problems.append(str(error)))
         return self._page
 
