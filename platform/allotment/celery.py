@@ -106,6 +106,7 @@ app.conf.update(
     beat_schedule=beat_schedule(
         observe_every_s=settings.ALLOTMENT_OBSERVE_EVERY_S, demo=settings.ALLOTMENT_DEMO
     ),
+    beat_scheduler="foundation.messaging.periodic:OutageTolerantScheduler",
     beat_schedule_filename=str(settings.ALLOTMENT_HOME / "beat-schedule"),
     timezone="UTC",
     enable_utc=True,

@@ -45,6 +45,9 @@ def test_the_relay_sends_the_periodic_tasks_and_outlives_its_broker(
         wait_until(lambda: _waiting(valkey) > 0, "periodic tasks are sent", within_s=30)
         other.kill()
         other.wait()
+        wait_until(
+            lambda: "could not send" in log.read_text(encoding="utf-8"), "the outage is logged", within_s=30
+        )
         shutil.rmtree(valkey.home / "broker")
         (valkey.home / "broker").mkdir()
         other = spawn_process(broker.broker_program(valkey.home), valkey.home / "broker.log")

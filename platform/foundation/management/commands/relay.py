@@ -83,7 +83,8 @@ class Beat:
     """Celery's scheduler of periodic tasks in a thread, started at once."""
 
     def __init__(self) -> None:
-        self._service = Service(current_app._get_current_object())
+        app = current_app._get_current_object()
+        self._service = Service(app, scheduler_cls=app.conf.beat_scheduler)
         self._thread = threading.Thread(target=self._service.start, name="beat", daemon=True)
         self._thread.start()
 
