@@ -72,11 +72,40 @@ DCGM_EXPECTED: Final = {
     "memory_used_mib": 20480.0,
     "memory_reserved_mib": 640.0,
     "remapped_rows": 5.0,
+    "row_remap_failure": 0.0,
     "graphics_active_percent": 87.5,
     "tensor_active_percent": 25.0,
     "dram_active_percent": 50.0,
     "pcie_tx_mib_s": 3.0,
     "pcie_rx_mib_s": 0.5,
+}
+DCGM_MORE: Final = {
+    "DEV_APP_SM_CLOCK": 1275,
+    "DEV_APP_MEM_CLOCK": 1215,
+    "DEV_VIDEO_CLOCK": 1275,
+    "DEV_CLOCKS_EVENT_REASONS": 68,
+    "DEV_ROW_REMAP_PENDING": 1,
+    "PROF_SM_ACTIVE": 0.9,
+    "PROF_SM_OCCUPANCY": 0.3,
+    "PROF_PIPE_FP64_ACTIVE": 0.01,
+    "PROF_PIPE_FP32_ACTIVE": 0.125,
+    "PROF_PIPE_FP16_ACTIVE": 0.0625,
+    "PROF_NVLINK_TX_BYTES": 2**21,
+    "PROF_NVLINK_RX_BYTES": 3 * 2**20,
+}
+"""Metrics that dcgm-exporter gives only if its list of counters is extended."""
+DCGM_MORE_EXPECTED: Final = {
+    "app_sm_clock_mhz": 1275.0,
+    "app_memory_clock_mhz": 1215.0,
+    "video_clock_mhz": 1275.0,
+    "throttle_reasons": 68.0,
+    "row_remap_pending": 1.0,
+    "sm_active_percent": 90.0,
+    "sm_occupancy_percent": 30.0,
+    "fp64_active_percent": 1.0,
+    "fp32_active_percent": 12.5,
+    "fp16_active_percent": 6.25,
+    "nvlink_mib_s": 5.0,
 }
 
 _CARD: Final = {"node": "gpu-1", "device_uuid": GPU_0, "device_index": "0", "device_type": "NVIDIA-A100"}

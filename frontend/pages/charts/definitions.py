@@ -17,7 +17,7 @@ class LineDefinition:
     """A line of a chart: a line of the level, or a measure of the catalogue, and how it looks."""
 
     measure: str
-    name: Promise
+    name: str | Promise
     color: str
     area: bool = False
     subject: str = ""
@@ -79,7 +79,7 @@ def _per_card(key: str, title: Promise, unit: str, each: str, per: float = 1) ->
 
 
 def _of_gpu(
-    key: str, title: Promise, unit: str, *lines: tuple[str, Promise, str], per: float = 1
+    key: str, title: Promise, unit: str, *lines: tuple[str, str | Promise, str], per: float = 1
 ) -> ChartDefinition:
     """A chart of measures of the catalogue."""
     return ChartDefinition(
@@ -98,7 +98,7 @@ _GPU_METRICS: Final = (
         _("Temperature"),
         "°C",
         ("temperature_c", _("GPU"), "series-3"),
-        ("memory_temperature_c", _("Memory"), "series-8"),
+        ("memory_temperature_c", _("GPU memory"), "series-8"),
     ),
     _of_gpu(
         "power",
@@ -112,7 +112,10 @@ _GPU_METRICS: Final = (
         _("Clocks"),
         "MHz",
         ("sm_clock_mhz", _("SM"), "series-1"),
-        ("memory_clock_mhz", _("Memory"), "series-4"),
+        ("memory_clock_mhz", _("GPU memory"), "series-4"),
+        ("video_clock_mhz", _("Video engines"), "series-5"),
+        ("app_sm_clock_mhz", _("SM, set for applications"), "series-2"),
+        ("app_memory_clock_mhz", _("GPU memory, set for applications"), "series-8"),
     ),
     _of_gpu(
         "engines",
@@ -124,13 +127,21 @@ _GPU_METRICS: Final = (
     ),
     _of_gpu(
         "activity",
-        _("SM, tensor core and memory activity"),
+        _("SM and memory activity"),
         "%",
         ("sm_active_percent", _("SM active"), "series-1"),
         ("sm_occupancy_percent", _("SM occupancy"), "series-2"),
-        ("tensor_active_percent", _("Tensor cores"), "series-3"),
         ("dram_active_percent", _("Memory bandwidth"), "series-4"),
         ("graphics_active_percent", _("Graphics engine"), "series-5"),
+    ),
+    _of_gpu(
+        "pipes",
+        _("Tensor, FP16, FP32 and FP64 cores"),
+        "%",
+        ("tensor_active_percent", _("Tensor cores"), "series-3"),
+        ("fp16_active_percent", "FP16", "series-1"),
+        ("fp32_active_percent", "FP32", "series-2"),
+        ("fp64_active_percent", "FP64", "series-5"),
     ),
     _of_gpu(
         "links",

@@ -307,6 +307,48 @@ MEASURES: Final = (
         factor=_MIB,
         levels=_SLICE,
     ),
+    GpuMeasure(
+        "fp64_active_percent",
+        "%",
+        "allotment_gpu_fp64_active_ratio",
+        "Part of the time in which FP64 cores were active; tensor cores do not count.",
+        factor=0.01,
+    ),
+    GpuMeasure(
+        "fp32_active_percent",
+        "%",
+        "allotment_gpu_fp32_active_ratio",
+        "Part of the time in which FP32 cores were active; tensor cores do not count.",
+        factor=0.01,
+    ),
+    GpuMeasure(
+        "fp16_active_percent",
+        "%",
+        "allotment_gpu_fp16_active_ratio",
+        "Part of the time in which FP16 cores were active; tensor cores do not count.",
+        factor=0.01,
+    ),
+    GpuMeasure(
+        "app_sm_clock_mhz",
+        "MHz",
+        "allotment_gpu_app_sm_clock_hertz",
+        "Clock of the SMs that is set for applications.",
+        factor=1e6,
+    ),
+    GpuMeasure(
+        "app_memory_clock_mhz",
+        "MHz",
+        "allotment_gpu_app_memory_clock_hertz",
+        "Clock of the memory that is set for applications.",
+        factor=1e6,
+    ),
+    GpuMeasure(
+        "video_clock_mhz",
+        "MHz",
+        "allotment_gpu_video_clock_hertz",
+        "Clock of the video engines.",
+        factor=1e6,
+    ),
 )
 
 BY_NAME: Final = {measure.name: measure for measure in MEASURES}

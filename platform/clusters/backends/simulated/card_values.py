@@ -19,24 +19,38 @@ _IDLE_CLOCK_MHZ: Final = 210
 
 
 class CardFamily(NamedTuple):
-    """Power in W, clocks in MHz, and whether the card tells the use of its engines (NVML's GPM)."""
+    """Power in W, clocks in MHz, MiB/s over NVLink at full load, and what the card has: `engines` tells
+    whether it knows the activity of its engines (NVML's GPM), `encoder` whether it encodes video."""
 
     idle_w: int
     limit_w: int
     sm_mhz: int
     memory_mhz: int
+    video_mhz: int
+    nvlink: int = 0
     engines: bool = False
+    encoder: bool = False
 
 
 _FAMILIES: Final = {
-    "H100": CardFamily(70, 700, 1980, 2619, engines=True),
-    "H200": CardFamily(75, 700, 1980, 3201, engines=True),
-    "A100": CardFamily(55, 400, 1410, 1215),
-    "L40": CardFamily(35, 350, 2520, 9001),
-    "L4": CardFamily(16, 72, 2040, 6251),
-    "T4": CardFamily(10, 70, 1590, 5001),
+    "H100": CardFamily(70, 700, 1980, 2619, 1545, nvlink=90_000, engines=True),
+    "H200": CardFamily(75, 700, 1980, 3201, 1545, nvlink=90_000, engines=True),
+    "A100": CardFamily(55, 400, 1410, 1215, 1275, nvlink=60_000),
+    "L40": CardFamily(35, 350, 2520, 9001, 1965, encoder=True),
+    "L4": CardFamily(16, 72, 2040, 6251, 1770, encoder=True),
+    "T4": CardFamily(10, 70, 1590, 5001, 1470, encoder=True),
 }
-_ENGINES: Final = ("sm_active_percent", "tensor_active_percent", "dram_active_percent")
+_ENGINES: Final = {
+    "graphics_active_percent": 96,
+    "sm_active_percent": 85,
+    "sm_occupancy_percent": 34,
+    "tensor_active_percent": 45,
+    "fp64_active_percent": 0,
+    "fp32_active_percent": 14,
+    "fp16_active_percent": 6,
+    "dram_active_percent": 50,
+}
+"""Activity at full load, in percent."""
 
 
 def card_family(model: str) -> CardFamily:
@@ -46,7 +60,10 @@ def card_family(model: str) -> CardFamily:
 
 def unsupported_measures(model: str) -> tuple[str, ...]:
     """Return the measures that a model cannot tell."""
-    return () if card_family(model).engines else _ENGINES
+    family = card_family(model)
+    names = [] if family.engines else list(_ENGINES)
+    names += [] if family.encoder else ["encoder_percent"]
+    return (*names, *([] if family.nvlink else ["nvlink_mib_s"]))
 
 
 def card_values(
@@ -61,6 +78,10 @@ def card_values(
         "memory_copy_percent": round(55 * load, 1),
         "sm_clock_mhz": float(round(clock * (SLOWED if throttled else 1))),
         "memory_clock_mhz": float(family.memory_mhz),
+        "video_clock_mhz": float(family.video_mhz if load > 0 else _IDLE_CLOCK_MHZ),
+        "app_sm_clock_mhz": float(family.sm_mhz),
+        "app_memory_clock_mhz": float(family.memory_mhz),
+        "decoder_percent": 0.0,
         "throttle_reasons": float(_THERMAL_REASON if throttled else 0 if load > 0 else _IDLE_REASON),
         "pcie_tx_mib_s": round(900 * load, 1),
         "pcie_rx_mib_s": round(2_400 * load, 1),
@@ -70,5 +91,9 @@ def card_values(
     if xid_code is not None:
         values["xid"] = float(xid_code)
     if family.engines:
-        values |= dict(zip(_ENGINES, (round(share * load, 1) for share in (85, 45, 50)), strict=True))
+        values |= {name: round(share * load, 1) for name, share in _ENGINES.items()}
+    if family.encoder:
+        values["encoder_percent"] = 0.0
+    if family.nvlink:
+        values["nvlink_mib_s"] = round(family.nvlink * load)
     return values

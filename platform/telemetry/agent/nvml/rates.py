@@ -24,6 +24,8 @@ _FIELDS: Final = (
     *((field, 0) for field in _ERRORS),
 )
 _INTEGERS: Final = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
+_REFUSALS: Final = (pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_INVALID_ARGUMENT)
+"""Answers about one of several values: the device, or a library that is older, does not know it."""
 _ERROR_COUNTERS: Final = range(4)  # of a link: replay, recovery, CRC of flits, CRC of data
 _NOT_A_TEMPERATURE: Final = 200
 _GPM: Final = {
@@ -32,6 +34,9 @@ _GPM: Final = {
     pynvml.NVML_GPM_METRIC_SM_OCCUPANCY: "sm_occupancy_percent",
     pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL: "tensor_active_percent",
     pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL: "dram_active_percent",
+    pynvml.NVML_GPM_METRIC_FP64_UTIL: "fp64_active_percent",
+    pynvml.NVML_GPM_METRIC_FP32_UTIL: "fp32_active_percent",
+    pynvml.NVML_GPM_METRIC_FP16_UTIL: "fp16_active_percent",
     pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC: "pcie_tx_mib_s",
     pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC: "pcie_rx_mib_s",
 }
@@ -95,7 +100,7 @@ class FieldReader:
         for value in answer:
             if value.nvmlReturn == pynvml.NVML_SUCCESS:
                 found[value.fieldId] = float(getattr(value.value, _INTEGERS.get(value.valueType, "ullVal")))
-            elif value.nvmlReturn in (pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_INVALID_ARGUMENT):
+            elif value.nvmlReturn in _REFUSALS:
                 self._calls.refuse(device, f"field {value.fieldId}")
         return found
 
@@ -151,6 +156,16 @@ class GpmReader:
         self._samples[device] = (sample, before)
         return {} if before is None else self._compare(device, before, sample)
 
+    def find_unsupported(self, device: str) -> set[str]:
+        """Return the measures of activity that a device refused, one by one or all together."""
+        if self._calls.is_refused(device, GPM_KEY):
+            return set(GPM_MEASURES)
+        return {
+            name
+            for metric, name in _GPM.items()
+            if name in GPM_MEASURES and self._calls.is_refused(device, _gpm_key(metric))
+        }
+
     def _is_supported(self, device: str, handle: Any) -> bool:
         if device in self._samples:
             return True
@@ -164,21 +179,28 @@ class GpmReader:
         request = pynvml.c_nvmlGpmMetricsGet_t()
         request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
         request.sample1, request.sample2 = before, sample
-        metrics = (*_GPM, *_GPM_NVLINK)
+        metrics = [
+            metric for metric in (*_GPM, *_GPM_NVLINK) if not self._calls.is_refused(device, _gpm_key(metric))
+        ]
         request.numMetrics = len(metrics)
         for place, metric in enumerate(metrics):
             request.metrics[place].metricId = metric
         answer = self._calls.call(device, "nvmlGpmMetricsGet", request)
         if answer is None:
             return {}
-        found = {
-            one.metricId: one.value
-            for one in (answer.metrics[place] for place in range(len(metrics)))
-            if one.nvmlReturn == pynvml.NVML_SUCCESS and one.value >= 0
-        }
+        found: dict[int, float] = {}
+        for one in answer.metrics[: len(metrics)]:
+            if one.nvmlReturn == pynvml.NVML_SUCCESS and one.value >= 0:
+                found[one.metricId] = one.value
+            elif one.nvmlReturn in _REFUSALS:
+                self._calls.refuse(device, _gpm_key(one.metricId))
         values = {name: found[metric] for metric, name in _GPM.items() if metric in found}
         if all(metric in found for metric in _GPM_NVLINK):
             values["nvlink_mib_s"] = sum(found[metric] for metric in _GPM_NVLINK)
         return {
             name: min(value, 100.0) if name.endswith("_percent") else value for name, value in values.items()
         }
+
+
+def _gpm_key(metric: int) -> str:
+    return f"gpm {metric}"

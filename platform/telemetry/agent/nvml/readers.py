@@ -12,6 +12,7 @@ from telemetry.agent.nvml.calls import Calls
 
 MIB: Final = 1 << 20
 _MEMORY_V2: Final = 0x02000028
+_APPLICATIONS: Final = "nvmlDeviceGetApplicationsClock"
 _GPU_SENSOR: Final = pynvml.NVML_TEMPERATURE_GPU
 _MOST: Final = 2**53
 """Larger numbers than a float holds exactly are a driver's way to say that it does not know."""
@@ -89,6 +90,9 @@ DEVICE_READERS: Final = (
     (MeasureReader("nvmlDeviceGetTotalEnergyConsumption", ("energy_j",), _thousandth),),
     (MeasureReader("nvmlDeviceGetClockInfo", ("sm_clock_mhz",), _number, (pynvml.NVML_CLOCK_SM,)),),
     (MeasureReader("nvmlDeviceGetClockInfo", ("memory_clock_mhz",), _number, (pynvml.NVML_CLOCK_MEM,)),),
+    (MeasureReader("nvmlDeviceGetClockInfo", ("video_clock_mhz",), _number, (pynvml.NVML_CLOCK_VIDEO,)),),
+    (MeasureReader(_APPLICATIONS, ("app_sm_clock_mhz",), _number, (pynvml.NVML_CLOCK_SM,)),),
+    (MeasureReader(_APPLICATIONS, ("app_memory_clock_mhz",), _number, (pynvml.NVML_CLOCK_MEM,)),),
     (
         MeasureReader("nvmlDeviceGetCurrentClocksEventReasons", ("throttle_reasons",), _number),
         MeasureReader("nvmlDeviceGetCurrentClocksThrottleReasons", ("throttle_reasons",), _number),

@@ -18,7 +18,7 @@ from telemetry.agent.nvml.inventory import (
     refresh_instances,
 )
 from telemetry.agent.nvml.processes import ProcessReader
-from telemetry.agent.nvml.rates import GPM_KEY, GPM_MEASURES, FieldReader, GpmReader
+from telemetry.agent.nvml.rates import GPM_MEASURES, FieldReader, GpmReader
 from telemetry.agent.nvml.readers import (
     DEVICE_READERS,
     INSTANCE_READERS,
@@ -110,8 +110,7 @@ class NvmlSession:
         return found
 
     def _find_refused(self, uuid: str, readers: Alternatives) -> set[str]:
-        refused = find_unsupported(self._calls, uuid, readers)
-        return refused | set(GPM_MEASURES) if self._calls.is_refused(uuid, GPM_KEY) else refused
+        return find_unsupported(self._calls, uuid, readers) | self._gpm.find_unsupported(uuid)
 
     def _take_inventory(self) -> dict[str, Any] | None:
         if not self._inventory_due:

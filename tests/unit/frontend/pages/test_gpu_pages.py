@@ -113,7 +113,7 @@ def test_the_page_shows_who_holds_it_and_what_runs_without_an_allocation(
     assert "nvlink × 12" in html
     assert re.search(r"<dt>encoder_percent</dt><dd>Not supported</dd>", html)
     assert re.search(r"<dt>decoder_percent</dt><dd>–</dd>", html)
-    assert html.count("data-chart-url=") == 10
+    assert html.count("data-chart-url=") == 11
 
 
 @pytest.mark.parametrize("tail", ["", "/live", "/charts/memory", "/charts/temperature"])

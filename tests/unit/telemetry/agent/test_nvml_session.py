@@ -63,7 +63,8 @@ def test_each_measure_has_the_unit_of_the_catalogue(worker: Worker) -> None:
         "utilization_percent": 15, "memory_copy_percent": 1, "memory_used_mib": 1001,
         "memory_total_mib": 81559, "memory_reserved_mib": 500, "encoder_percent": 0, "decoder_percent": 3,
         "temperature_c": 41, "memory_temperature_c": 55, "power_w": 123.456, "power_limit_w": 700,
-        "energy_j": 9876543.21, "sm_clock_mhz": 1980, "memory_clock_mhz": 2619, "throttle_reasons": 4,
+        "energy_j": 9876543.21, "sm_clock_mhz": 1980, "memory_clock_mhz": 2619, "video_clock_mhz": 1545,
+        "app_sm_clock_mhz": 1755, "app_memory_clock_mhz": 2600, "throttle_reasons": 4,
         "ecc_corrected": 2, "ecc_uncorrected": 1, "remapped_rows": 4, "row_remap_pending": 1,
         "row_remap_failure": 0, "pcie_tx_mib_s": 1.953125, "pcie_rx_mib_s": 0.9765625, "pcie_replays": 7,
         "nvlink_errors": 3,
@@ -321,6 +322,7 @@ def test_gpm_gives_means_from_the_second_poll_on(driver: Driver) -> None:
     driver.put(
         {
             "0.gpm": 1, "0.gpm.1": 61.5, "0.gpm.2": 50, "0.gpm.3": 25, "0.gpm.5": 12, "0.gpm.10": 100.2,
+            "0.gpm.11": 0.5, "0.gpm.12": 31.25, "0.gpm.13": 7,
             "0.gpm.20": 300, "0.gpm.21": 400, "0.gpm.60": 1000, "0.gpm.61": 2000,
         }
     )  # fmt: skip
@@ -333,9 +335,30 @@ def test_gpm_gives_means_from_the_second_poll_on(driver: Driver) -> None:
         worker.close()
     assert set(values) == list_given_measures() - {"xid", "xid_errors"}, "docs/agent.md lists no other"
     assert (values["graphics_active_percent"], values["dram_active_percent"]) == (61.5, 100)
+    cores = ("fp64_active_percent", "fp32_active_percent", "fp16_active_percent")
+    assert [values[name] for name in cores] == [0.5, 31.25, 7]
     assert (values["pcie_tx_mib_s"], values["pcie_rx_mib_s"], values["nvlink_mib_s"]) == (300, 400, 3000)
     assert "sm_active_percent" in unsupported[SECOND]
     assert "sm_active_percent" not in unsupported[FIRST]
+
+
+def test_an_activity_that_the_library_does_not_know_is_not_supported(driver: Driver) -> None:
+    known = {f"0.gpm.{metric}": 10 for metric in (1, 2, 3, 5, 10, 11, 12, 20, 21)}
+    driver.put({"0.gpm": 1, **known})
+    worker = Worker(driver)
+    try:
+        worker.poll()
+        worker.poll()
+        driver.put({"0.gpm.13": 99})
+        answer = worker.poll()
+    finally:
+        worker.close()
+    values = answer["devices"][0]["values"]
+    assert values["fp32_active_percent"] == 10
+    assert "fp16_active_percent" not in values, "it is not asked for again"
+    assert "fp16_active_percent" in answer["unsupported"][FIRST]
+    assert {"fp32_active_percent", "sm_active_percent"}.isdisjoint(answer["unsupported"][FIRST])
+    assert "fp32_active_percent" in answer["unsupported"][SECOND], "this one knows no activity at all"
 
 
 def test_nvlink_traffic_is_a_rate(driver: Driver, worker: Worker) -> None:

@@ -36,6 +36,11 @@ def test_dcgm_exporter_before_and_after_the_host_label_was_renamed(host: str) ->
     assert found.refused == 0
 
 
+def test_metrics_that_dcgm_exporter_gives_on_request() -> None:
+    found = read(MeasureOrigin.DCGM, exp.text(*exp.dcgm(exp.DCGM_MORE)))
+    assert found.values == {DEVICE: exp.DCGM_MORE_EXPECTED}
+
+
 def test_the_pod_of_a_whole_gpu_used_what_the_gpu_used() -> None:
     labels = {"namespace": "team-a", "pod": "train-0", "container": "main"}
     found = read(MeasureOrigin.DCGM, exp.text(*exp.dcgm({"DEV_GPU_UTIL": 87, "DEV_GPU_TEMP": 54}, **labels)))
