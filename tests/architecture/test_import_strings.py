@@ -43,7 +43,6 @@ NO_IMPORT = {
     "allotment.sqlite3": "a file",
     "allotment.test.costly": "a task that a test defines",
     "allotment.user": "a setting of a PostgreSQL session",
-    "benchmarks.world": "a module of an earlier release, from which a test upgrades",
     "quotas.csv": "a file",
     "quotas.yaml": "a file",
 }

@@ -30,7 +30,7 @@ from tests.fixtures.wait import descendants, kill_hard, wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
 ROOT: Final = Path(__file__).resolve().parents[2]
-BEFORE: Final = "d3cb650b07a9914947fe44f376aa37a4b50a38b0"
+BEFORE: Final = "b33c56342b1a88570b79b3c3d0a1c0f0a45a0e5b"
 """The version that is upgraded from: the last release, or what stands for it. Moved with each release."""
 LONGEST_WAIT_S: Final = 10.0
 _PAUSE_S: Final = 0.2
@@ -198,8 +198,9 @@ class Load(threading.Thread):
 def test_old_processes_work_on_the_new_schema_and_are_replaced_one_by_one(
     installation: Installation, postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    # The module of the earlier commit: it has moved since.
-    token = json.loads(installation.run("before", "-m", "benchmarks.world", "4", "8", "10"))["token"]
+    token = json.loads(installation.run("before", "-m", "benchmarks.support.world", "4", "8", "10", "0"))[
+        "token"
+    ]
     parts = ("cycles", "worker", "relay", "beat", "web")
     for part in parts:
         installation.start("before", part)

@@ -55,7 +55,7 @@ def test_jobs_cards_leases_and_signs_of_life(client: Client, scraped: Callable[[
     assert found["allotment_cards", "sim", "a100"] == 16
     assert found["allotment_cards_allocated", "sim", "a100"] == 2
     assert found[("allotment_outbox_hints",)] == 1
-    assert 0 <= found["allotment_heartbeat_age_seconds", "worker"] < 5
+    assert 0 <= found["allotment_heartbeat_age_seconds", "worker"] < 60
     assert found["allotment_leases", "cell", "lapsed"] == 1
     assert found["allotment_leases", "cluster", "free"] == 1
     assert {value for key, value in found.items() if key[0] == "allotment_figures_failed"} == {0}

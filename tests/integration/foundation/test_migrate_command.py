@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 
 from allotment.management.commands import migrate
 from clusters.models import Node
@@ -21,13 +24,33 @@ _TABLE = Node._meta.db_table
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'"
 
 
+_PACKAGE = """import clusters.migrations
+__path__ = [*__path__, *clusters.migrations.__path__]
+"""
+_LATER = """from django.db import migrations
+
+class Migration(migrations.Migration):
+    dependencies = [("clusters", "{last}")]
+    operations = [migrations.RunSQL("ALTER TABLE {table} ALTER COLUMN flaps SET DEFAULT 7")]
+"""
+
+
 @pytest.fixture
-def one_pending(on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> PostgresServer:
+def one_pending(
+    on_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
+) -> PostgresServer:
     """A database with a migration to come that changes the table of nodes."""
     monkeypatch.setattr(migrate, "_LOCK_TIMEOUT_MS", 200)
     monkeypatch.setattr(migrate, "_PAUSE_S", (0.05, 0.1))
-    call_command("migrate", "clusters", "0009", verbosity=0)
-    assert _default_of_flaps() is None
+    package = tmp_path / "later_migrations"
+    package.mkdir()
+    (package / "__init__.py").write_text(_PACKAGE, encoding="utf-8")
+    [(_, last)] = MigrationLoader(None).graph.leaf_nodes("clusters")
+    text = _LATER.format(last=last, table=_TABLE)
+    (package / "9999_later.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    settings.MIGRATION_MODULES = {"clusters": "later_migrations"}
+    assert _default_of_flaps() == "0"
     return on_postgres
 
 
@@ -59,7 +82,7 @@ def test_a_table_in_use_is_tried_again_and_nobody_waits_behind_the_change(
         beside.join()
 
     assert len(answered) == 3
-    assert _default_of_flaps() == "0"
+    assert _default_of_flaps() == "7"
 
 
 def test_a_table_that_stays_in_use_ends_the_command_in_words(one_pending: PostgresServer) -> None:
@@ -70,7 +93,7 @@ def test_a_table_that_stays_in_use_ends_the_command_in_words(one_pending: Postgr
         cursor.execute("SHOW lock_timeout")
         assert cursor.fetchone() == ("0",), "the connection goes back as it came"
     call_command("migrate", verbosity=0)
-    assert _default_of_flaps() == "0"
+    assert _default_of_flaps() == "7"
 
 
 def test_a_second_migrate_waits_for_the_first(one_pending: PostgresServer) -> None:
@@ -80,14 +103,14 @@ def test_a_second_migrate_waits_for_the_first(one_pending: PostgresServer) -> No
 
         def end_the_first() -> None:
             wait_until(lambda: observer.execute(_WAITING, [name]).fetchone() == (1,), "the second waits")
-            assert _default_seen_by(first) is None
+            assert _default_seen_by(first) == "0"
             first.execute("SELECT pg_advisory_unlock(%s)", [migrate._LOCK])
 
         ending = threading.Thread(target=end_the_first)
         ending.start()
         call_command("migrate", verbosity=0)
         ending.join()
-    assert _default_of_flaps() == "0"
+    assert _default_of_flaps() == "7"
 
 
 def _database() -> str:

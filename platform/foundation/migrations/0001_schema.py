@@ -1,6 +1,7 @@
 import django.db.models.manager
 import foundation.core.identifiers
 import rest_framework.utils.encoders
+import uuid
 from django.db import migrations, models
 
 
@@ -11,36 +12,44 @@ BEGIN
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
 END $$;
 """
-GUARD = """
+PROTECT = """
 CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE ON {table}
     FOR EACH ROW EXECUTE FUNCTION foundation_append_only();
 CREATE TRIGGER {table}_not_emptied BEFORE TRUNCATE ON {table}
     FOR EACH STATEMENT EXECUTE FUNCTION foundation_append_only();
 """
-FREE = """
+RELEASE = """
 DROP TRIGGER {table}_append_only ON {table};
 DROP TRIGGER {table}_not_emptied ON {table};
 """
 
 
-def guard(apps, schema_editor):
+def protect_audit(apps, schema_editor):
     """SQLite is left alone: whoever can write its file can write anything."""
     if schema_editor.connection.vendor == "postgresql":
-        schema_editor.execute(REFUSE + "".join(GUARD.format(table=table) for table in TABLES), params=None)
+        schema_editor.execute(REFUSE + "".join(PROTECT.format(table=table) for table in TABLES), params=None)
 
 
-def free(apps, schema_editor):
+def release_audit(apps, schema_editor):
     if schema_editor.connection.vendor == "postgresql":
-        schema_editor.execute("".join(FREE.format(table=table) for table in TABLES), params=None)
+        schema_editor.execute("".join(RELEASE.format(table=table) for table in TABLES), params=None)
         schema_editor.execute("DROP FUNCTION foundation_append_only()", params=None)
 
 
+def add_installation(apps, schema_editor):
+    """The row whose id names this installation."""
+    apps.get_model("foundation", "Installation").unscoped.get_or_create(number=1)
+
+
 class Migration(migrations.Migration):
+
     # The steps of the development before the first release; goes with that release.
     replaces = [
-        ('foundation', '0001_initial'),
-        ('foundation', '0002_idempotency'),
-        ('foundation', '0003_audit_chain'),
+        ('foundation', '0001_tables'),
+        ('foundation', '0002_installation'),
+        ('foundation', '0003_audit_seals_are_keyed'),
+        ('foundation', '0004_measures'),
+        ('foundation', '0005_checklist_is_dismissed'),
     ]
 
     initial = True
@@ -49,6 +58,20 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.CreateModel(
+            name='Heartbeat',
+            fields=[
+                ('name', models.CharField(max_length=60, primary_key=True, serialize=False)),
+                ('at', models.DateTimeField()),
+            ],
+            options={
+                'base_manager_name': 'unscoped',
+                'default_manager_name': 'unscoped',
+            },
+            managers=[
+                ('unscoped', django.db.models.manager.Manager()),
+            ],
+        ),
         migrations.CreateModel(
             name='AuditRecord',
             fields=[
@@ -78,14 +101,17 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='Heartbeat',
+            name='AuditSeal',
             fields=[
-                ('name', models.CharField(max_length=60, primary_key=True, serialize=False)),
-                ('at', models.DateTimeField()),
+                ('number', models.PositiveBigIntegerField(primary_key=True, serialize=False)),
+                ('record_id', models.UUIDField(unique=True)),
+                ('hash', models.CharField(max_length=64)),
+                ('key_id', models.CharField(db_default='', max_length=8)),
             ],
             options={
                 'base_manager_name': 'unscoped',
                 'default_manager_name': 'unscoped',
+                'constraints': [models.CheckConstraint(condition=models.Q(('key_id', ''), _negated=True), name='audit_seal_is_keyed')],
             },
             managers=[
                 ('unscoped', django.db.models.manager.Manager()),
@@ -134,19 +160,40 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='AuditSeal',
+            name='Installation',
             fields=[
-                ('number', models.PositiveBigIntegerField(primary_key=True, serialize=False)),
-                ('record_id', models.UUIDField(unique=True)),
-                ('hash', models.CharField(max_length=64)),
+                ('number', models.PositiveSmallIntegerField(default=1, primary_key=True, serialize=False)),
+                ('uuid', models.UUIDField(default=uuid.uuid4, unique=True)),
+                ('setup_dismissed_at', models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 'base_manager_name': 'unscoped',
                 'default_manager_name': 'unscoped',
+                'constraints': [models.CheckConstraint(condition=models.Q(('number', 1)), name='installation_is_one')],
             },
             managers=[
                 ('unscoped', django.db.models.manager.Manager()),
             ],
         ),
-        migrations.RunPython(guard, free),
+        migrations.CreateModel(
+            name='Measure',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('name', models.CharField(max_length=80)),
+                ('labels', models.CharField(max_length=400)),
+                ('le', models.CharField(blank=True, max_length=12)),
+                ('count', models.BigIntegerField()),
+                ('total', models.FloatField()),
+            ],
+            options={
+                'base_manager_name': 'unscoped',
+                'default_manager_name': 'unscoped',
+                'constraints': [models.UniqueConstraint(fields=('name', 'labels', 'le'), name='measure_once')],
+            },
+            managers=[
+                ('unscoped', django.db.models.manager.Manager()),
+            ],
+        ),
+        migrations.RunPython(protect_audit, release_audit),
+        migrations.RunPython(add_installation, migrations.RunPython.noop),
     ]

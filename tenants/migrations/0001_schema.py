@@ -10,11 +10,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     # The steps of the development before the first release; goes with that release.
     replaces = [
-        ('tenants', '0001_initial'),
-        ('tenants', '0002_names_once'),
-        ('tenants', '0003_people_and_places'),
+        ('tenants', '0001_tables'),
+        ('tenants', '0002_accounts_have_versions'),
+        ('tenants', '0003_one_time_passwords_expire'),
+        ('tenants', '0004_columns_have_database_defaults'),
+        ('tenants', '0005_users_end_sessions'),
     ]
 
     initial = True
@@ -29,20 +32,41 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('version', models.PositiveBigIntegerField(db_default=0, default=0)),
+                ('parent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='children', to='tenants.tenant')),
                 ('kind', models.CharField(choices=[('folder', 'Folder'), ('workspace', 'Workspace')], max_length=10)),
                 ('slug', models.SlugField(max_length=63, unique=True)),
                 ('name', models.CharField(max_length=120)),
                 ('path', models.TextField(db_index=True, editable=False)),
-                ('parent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='children', to='tenants.tenant')),
                 ('archived_at', models.DateTimeField(blank=True, null=True)),
                 ('archived_with', models.UUIDField(blank=True, db_index=True, null=True)),
-                ('version', models.PositiveBigIntegerField(default=0)),
             ],
             options={
                 'abstract': False,
                 'base_manager_name': 'unscoped',
                 'default_manager_name': 'unscoped',
-                'constraints': [models.UniqueConstraint(condition=models.Q(('parent__isnull', True)), fields=('kind',), name='tenant_tree_has_one_root'), models.CheckConstraint(condition=models.Q(('parent__isnull', False), ('kind', 'folder'), _connector='OR'), name='tenant_root_is_folder'), models.UniqueConstraint(models.F('parent'), django.db.models.functions.text.Lower('name'), condition=models.Q(('archived_at__isnull', True)), name='tenant_name_once_among_siblings'), models.CheckConstraint(condition=models.Q(models.Q(('archived_at__isnull', True), ('archived_with__isnull', True)), models.Q(('archived_at__isnull', False), ('archived_with__isnull', False)), _connector='OR'), name='tenant_archived_with_time')],
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('archived_at__isnull', True), ('archived_with__isnull', True)), models.Q(('archived_at__isnull', False), ('archived_with__isnull', False)), _connector='OR'), name='tenant_archived_with_time'), models.UniqueConstraint(models.F('parent'), django.db.models.functions.text.Lower('name'), condition=models.Q(('archived_at__isnull', True)), name='tenant_name_once_among_siblings'), models.CheckConstraint(condition=models.Q(('parent__isnull', False), ('kind', 'folder'), _connector='OR'), name='tenant_root_is_folder'), models.UniqueConstraint(condition=models.Q(('parent__isnull', True)), fields=('kind',), name='tenant_tree_has_one_root')],
+            },
+            managers=[
+                ('unscoped', django.db.models.manager.Manager()),
+            ],
+        ),
+        migrations.CreateModel(
+            name='CustomRole',
+            fields=[
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('version', models.PositiveBigIntegerField(db_default=0, default=0)),
+                ('tenant', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='custom_roles', to='tenants.tenant')),
+                ('name', models.CharField(max_length=60)),
+                ('description', models.CharField(blank=True, default='', max_length=200)),
+                ('points', models.JSONField(default=list)),
+            ],
+            options={
+                'abstract': False,
+                'base_manager_name': 'unscoped',
+                'default_manager_name': 'unscoped',
+                'constraints': [models.UniqueConstraint(django.db.models.functions.text.Lower('name'), condition=models.Q(('tenant__isnull', True)), name='custom_role_once_on_platform'), models.UniqueConstraint(models.F('tenant'), django.db.models.functions.text.Lower('name'), name='custom_role_once_per_tenant')],
             },
             managers=[
                 ('unscoped', django.db.models.manager.Manager()),
@@ -53,9 +77,9 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('version', models.PositiveBigIntegerField(db_default=0, default=0)),
                 ('name', models.CharField(max_length=120, unique=True)),
                 ('claim', models.CharField(blank=True, max_length=200, null=True, unique=True)),
-                ('version', models.PositiveBigIntegerField(default=0)),
             ],
             options={
                 'abstract': False,
@@ -69,6 +93,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='User',
             fields=[
+                ('version', models.PositiveBigIntegerField(db_default=0, default=0)),
                 ('password', models.CharField(max_length=128, verbose_name='password')),
                 ('last_login', models.DateTimeField(blank=True, null=True, verbose_name='last login')),
                 ('is_superuser', models.BooleanField(default=False, help_text='Designates that this user has all permissions without explicitly assigning them.', verbose_name='superuser status')),
@@ -80,9 +105,13 @@ class Migration(migrations.Migration):
                 ('is_active', models.BooleanField(default=True, help_text='Designates whether this user should be treated as active. Unselect this instead of deleting accounts.', verbose_name='active')),
                 ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='date joined')),
                 ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
-                ('must_change_password', models.BooleanField(default=False)),
-                ('home', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='service_accounts', to='tenants.tenant')),
                 ('kind', models.CharField(choices=[('person', 'Person'), ('service', 'Service account')], default='person', max_length=10)),
+                ('home', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='service_accounts', to='tenants.tenant')),
+                ('must_change_password', models.BooleanField(default=False)),
+                ('password_expires_at', models.DateTimeField(blank=True, null=True)),
+                ('sessions_ended', models.PositiveIntegerField(db_default=0, default=0)),
+                ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
+                ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
             ],
             options={
                 'verbose_name': 'user',
@@ -95,31 +124,11 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='CustomRole',
-            fields=[
-                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('name', models.CharField(max_length=60)),
-                ('description', models.CharField(blank=True, default='', max_length=200)),
-                ('points', models.JSONField(default=list)),
-                ('version', models.PositiveBigIntegerField(default=0)),
-                ('tenant', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='custom_roles', to='tenants.tenant')),
-            ],
-            options={
-                'abstract': False,
-                'base_manager_name': 'unscoped',
-                'default_manager_name': 'unscoped',
-                'constraints': [models.UniqueConstraint(models.F('tenant'), django.db.models.functions.text.Lower('name'), name='custom_role_once_per_tenant'), models.UniqueConstraint(django.db.models.functions.text.Lower('name'), condition=models.Q(('tenant__isnull', True)), name='custom_role_once_on_platform')],
-            },
-            managers=[
-                ('unscoped', django.db.models.manager.Manager()),
-            ],
-        ),
-        migrations.CreateModel(
             name='AccessKey',
             fields=[
                 ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='access_keys', to=settings.AUTH_USER_MODEL)),
                 ('name', models.CharField(max_length=80)),
                 ('prefix', models.CharField(max_length=16, unique=True)),
                 ('secret_hash', models.CharField(max_length=64)),
@@ -127,13 +136,34 @@ class Migration(migrations.Migration):
                 ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('revoked_at', models.DateTimeField(blank=True, null=True)),
                 ('last_used_at', models.DateTimeField(blank=True, null=True)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='access_keys', to=settings.AUTH_USER_MODEL)),
                 ('replaced_by', models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='replaces', to='tenants.accesskey')),
             ],
             options={
                 'abstract': False,
                 'base_manager_name': 'unscoped',
                 'default_manager_name': 'unscoped',
+            },
+            managers=[
+                ('unscoped', django.db.models.manager.Manager()),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Member',
+            fields=[
+                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('version', models.PositiveBigIntegerField(db_default=0, default=0)),
+                ('user', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to=settings.AUTH_USER_MODEL)),
+                ('group', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='tenants.group')),
+                ('tenant', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='members', to='tenants.tenant')),
+                ('role', models.CharField(blank=True, choices=[('admin', 'Admin'), ('editor', 'Editor'), ('viewer', 'Viewer'), ('platform-admin', 'Platform admin'), ('platform-viewer', 'Platform viewer'), ('auditor', 'Auditor')], default='', max_length=20)),
+                ('custom_role', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='members', to='tenants.customrole')),
+            ],
+            options={
+                'abstract': False,
+                'base_manager_name': 'unscoped',
+                'default_manager_name': 'unscoped',
+                'constraints': [models.UniqueConstraint(fields=('group', 'tenant'), name='member_group_once_per_tenant'), models.UniqueConstraint(condition=models.Q(('tenant__isnull', True)), fields=('group',), name='member_group_one_platform_role'), models.CheckConstraint(condition=models.Q(models.Q(('role', ''), ('custom_role__isnull', False)), models.Q(models.Q(('role', ''), _negated=True), ('custom_role__isnull', True)), _connector='OR'), name='member_has_one_role'), models.CheckConstraint(condition=models.Q(models.Q(('group__isnull', True), ('user__isnull', False)), models.Q(('group__isnull', False), ('user__isnull', True)), _connector='OR'), name='member_is_user_or_group'), models.UniqueConstraint(fields=('user', 'tenant'), name='member_once_per_tenant'), models.UniqueConstraint(condition=models.Q(('tenant__isnull', True)), fields=('user',), name='member_one_platform_role'), models.CheckConstraint(condition=models.Q(('role', ''), models.Q(('role__in', ('platform-admin', 'platform-viewer', 'auditor')), ('tenant__isnull', True)), models.Q(('tenant__isnull', False), models.Q(('role__in', ('platform-admin', 'platform-viewer', 'auditor')), _negated=True)), _connector='OR'), name='member_role_matches_scope')],
             },
             managers=[
                 ('unscoped', django.db.models.manager.Manager()),
@@ -156,37 +186,5 @@ class Migration(migrations.Migration):
             managers=[
                 ('unscoped', django.db.models.manager.Manager()),
             ],
-        ),
-        migrations.CreateModel(
-            name='Member',
-            fields=[
-                ('id', models.UUIDField(default=foundation.core.identifiers.new_id, editable=False, primary_key=True, serialize=False)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('role', models.CharField(blank=True, choices=[('admin', 'Admin'), ('editor', 'Editor'), ('viewer', 'Viewer'), ('platform-admin', 'Platform admin'), ('platform-viewer', 'Platform viewer'), ('auditor', 'Auditor')], default='', max_length=20)),
-                ('user', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to=settings.AUTH_USER_MODEL)),
-                ('tenant', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='members', to='tenants.tenant')),
-                ('version', models.PositiveBigIntegerField(default=0)),
-                ('custom_role', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='members', to='tenants.customrole')),
-                ('group', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='tenants.group')),
-            ],
-            options={
-                'abstract': False,
-                'base_manager_name': 'unscoped',
-                'default_manager_name': 'unscoped',
-                'constraints': [models.UniqueConstraint(fields=('user', 'tenant'), name='member_once_per_tenant'), models.UniqueConstraint(condition=models.Q(('tenant__isnull', True)), fields=('user',), name='member_one_platform_role'), models.UniqueConstraint(fields=('group', 'tenant'), name='member_group_once_per_tenant'), models.UniqueConstraint(condition=models.Q(('tenant__isnull', True)), fields=('group',), name='member_group_one_platform_role'), models.CheckConstraint(condition=models.Q(models.Q(('group__isnull', True), ('user__isnull', False)), models.Q(('group__isnull', False), ('user__isnull', True)), _connector='OR'), name='member_is_user_or_group'), models.CheckConstraint(condition=models.Q(models.Q(('role', ''), ('custom_role__isnull', False)), models.Q(models.Q(('role', ''), _negated=True), ('custom_role__isnull', True)), _connector='OR'), name='member_has_one_role'), models.CheckConstraint(condition=models.Q(('role', ''), models.Q(('role__in', ('platform-admin', 'platform-viewer', 'auditor')), ('tenant__isnull', True)), models.Q(('tenant__isnull', False), models.Q(('role__in', ('platform-admin', 'platform-viewer', 'auditor')), _negated=True)), _connector='OR'), name='member_role_matches_scope')],
-            },
-            managers=[
-                ('unscoped', django.db.models.manager.Manager()),
-            ],
-        ),
-        migrations.AddField(
-            model_name='user',
-            name='groups',
-            field=models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups'),
-        ),
-        migrations.AddField(
-            model_name='user',
-            name='user_permissions',
-            field=models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions'),
         ),
     ]
