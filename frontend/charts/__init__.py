@@ -9,16 +9,19 @@ from frontend.charts.figures import time_series
 from frontend.charts.heat import hour_grid
 from frontend.charts.hierarchy import FlowBand, Sector, flow_chart, sunburst_chart, treemap_chart
 from frontend.charts.model import Chart, ChartLine, Gap
+from frontend.charts.timeline import ChartState, state_timeline
 
 __all__ = [
     "Chart",
     "ChartLine",
+    "ChartState",
     "FlowBand",
     "Gap",
     "Sector",
     "count_bars",
     "flow_chart",
     "hour_grid",
+    "state_timeline",
     "sunburst_chart",
     "time_series",
     "treemap_chart",

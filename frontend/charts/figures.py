@@ -37,6 +37,7 @@ def time_series(
     traces += [_line(line, unit, () if line.earlier else gaps) for line in lines]
     if any(line.earlier for line in lines):
         traces.append(_earlier_entry())
+    shapes, notes = draw_gaps(gaps)
     axis = time_axis() | ({"range": [format_utc(span[0]), format_utc(span[1])]} if span else {})
     figure = go.Figure(
         data=traces,
@@ -45,8 +46,8 @@ def time_series(
             "xaxis": axis,
             "yaxis": value_axis(unit, top),
             "showlegend": len(lines) > 1,
-            "shapes": [_gap_shape(gap) for gap in gaps],
-            "annotations": [_gap_note(gap) for gap in gaps],
+            "shapes": shapes,
+            "annotations": notes,
             # A constant revision keeps the reader's zoom when fresh numbers arrive.
             "uirevision": key,
             "meta": {
@@ -132,6 +133,12 @@ def _area(line: ChartLine, gaps: Sequence[Gap]) -> dict[str, Any]:
         "showlegend": False,
         "meta": {"helper": True},
     }
+
+
+def draw_gaps(gaps: Iterable[Gap]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the grounds of gaps and what is written on them."""
+    shown = list(gaps)
+    return [_gap_shape(gap) for gap in shown], [_gap_note(gap) for gap in shown]
 
 
 def _gap_shape(gap: Gap) -> dict[str, Any]:

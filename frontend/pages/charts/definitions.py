@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+
+from frontend.texts.clock_reasons import CLOCK_REASONS
 
 _GIB: Final = 1024
 
@@ -23,13 +25,21 @@ class LineDefinition:
     subject: str = ""
 
 
+class StateWord(NamedTuple):
+    """A bit of a state in words, and its color."""
+
+    word: Promise
+    color: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartDefinition:
     """A chart. Values are divided by `per` and shown in `unit`.
 
     `each` names a line of which every subject (GPU, task) is drawn; if there are more of them than
     `each_most`, none is. `top` names the line whose peak is the top of the axis. `measures`: lines are
-    measures of the catalogue.
+    measures of the catalogue, by their `statistic` if it is not the usual one. `words` names the bits of a
+    state; such a chart has a row for each that was seen.
     """
 
     key: str
@@ -42,6 +52,8 @@ class ChartDefinition:
     each_most: int = 64
     top: str = ""
     measures: bool = False
+    statistic: str = ""
+    words: Mapping[int, StateWord] | None = None
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -153,6 +165,20 @@ _GPU_METRICS: Final = (
     ),
 )
 """What is measured of GPUs and not of pods."""
+_REASON_COLORS: Final = {
+    **dict.fromkeys((0x8, 0x40, 0x80), "unhealthy"),
+    **dict.fromkeys((0x4, 0x20), "series-3"),
+    0x1: "series-8",
+}
+_REASONS: Final = ChartDefinition(
+    key="reasons",
+    title=_("Reasons for lower clocks"),
+    unit="",
+    lines=(LineDefinition(measure="throttle_reasons", name=_("Reasons for lower clocks"), color="series-3"),),
+    measures=True,
+    statistic="seen",
+    words={bit: StateWord(word, _REASON_COLORS.get(bit, "series-2")) for bit, word in CLOCK_REASONS.items()},
+)
 _ENERGY: Final = _of_gpu("energy", _("Energy"), "kJ", ("energy_j", _("Energy"), "series-5"), per=1000)
 CLUSTER: Final = (
     _ALLOCATION,
@@ -220,8 +246,11 @@ JOB: Final = (
         unit="GiB",
         per=_GIB,
         lines=(_allocated("memory_granted", "total"), _used("memory_used", "total")),
+        each="memory_used",
+        each_most=0,
     ),
     *_GPU_METRICS,
+    _REASONS,
     _ENERGY,
 )
 GPU: Final = (
@@ -239,6 +268,7 @@ GPU: Final = (
         lines=(_allocated("card_memory_allocated"), _used("card_memory_used")),
     ),
     *_GPU_METRICS,
+    _REASONS,
     _of_gpu(
         "errors",
         _("New errors"),

@@ -6,19 +6,22 @@ a line, and are never put into one number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Final
 
 from django.utils.translation import gettext as _
 
-from frontend.charts import Chart, ChartLine, Gap, time_series
-from frontend.pages.charts.definitions import ChartDefinition, LineDefinition
+from frontend.charts import Chart, ChartLine, ChartState, Gap, state_timeline, time_series
+from frontend.pages.charts.definitions import ChartDefinition, LineDefinition, StateWord
+from frontend.texts.formats import MISSING
 from telemetry.series import Series, SeriesGap, SeriesSet
 
 Samples = tuple[tuple[datetime, float | None], ...]
 _DASHES: Final = ("solid", "dot", "dash", "dashdot")
 _COLORS: Final = 8
+_CHOSEN_MOST: Final = 8
 
 
 def draw_chart(
@@ -26,9 +29,17 @@ def draw_chart(
     found: SeriesSet,
     span: tuple[datetime, datetime],
     before: SeriesSet | None = None,
+    *,
+    beside: Sequence[ChartLine] = (),
+    chosen: bool = False,
 ) -> Chart:
-    """Draw a chart over `span`; the lines of `before`, the period just before it, are dashed."""
-    lines = _lines(chart, found)
+    """Draw a chart over `span`; the lines of `before`, the period just before it, are dashed.
+
+    `beside`: further lines. `chosen`: the subjects of `found` were chosen, so that even one alone is drawn.
+    """
+    if chart.words is not None:
+        return _draw_states(chart, chart.words, found, span)
+    lines = [*_lines(chart, found, chosen=chosen), *beside]
     if before is not None:
         length = span[1] - span[0]
         lines += [_earlier(line, length) for line in _lines(chart, before)]
@@ -43,10 +54,43 @@ def draw_chart(
     )
 
 
-def _lines(chart: ChartDefinition, found: SeriesSet) -> list[ChartLine]:
+def _draw_states(
+    chart: ChartDefinition, words: Mapping[int, StateWord], found: SeriesSet, span: tuple[datetime, datetime]
+) -> Chart:
+    points = found.series[0].points if found.series else ()
+    states = [
+        ChartState(
+            name=str(each.word),
+            color=each.color,
+            stretches=_find_stretches(points, bit, timedelta(seconds=found.step_s), span[1]),
+        )
+        for bit, each in words.items()
+    ]
+    return state_timeline(
+        chart.key,
+        [state for state in states if state.stretches],
+        title=str(chart.title),
+        nothing=_("None") if any(value is not None for _at, value in points) else "",
+        gaps=describe_gaps(found, span),
+        span=span,
+    )
+
+
+def _find_stretches(points: Samples, bit: int, step: timedelta, end: datetime) -> list[list[datetime]]:
+    """Return the moments of each run of buckets with a bit, and the end of its last one."""
+    found: list[list[datetime]] = []
+    for is_set, run in groupby(points, key=lambda point: point[1] is not None and int(point[1]) & bit != 0):
+        moments = [at for at, _value in run]
+        if is_set:
+            found.append([*moments, min(moments[-1] + step, max(end, moments[-1]))])
+    return found
+
+
+def _lines(chart: ChartDefinition, found: SeriesSet, *, chosen: bool = False) -> list[ChartLine]:
     lines = [_line(chart, line, found) for line in chart.lines]
     each = [one for one in found.series if one.measure == chart.each and _is_single(one)]
-    if len(each) > chart.each_most or (chart.lines and len(each) == 1):
+    most = max(chart.each_most, _CHOSEN_MOST) if chosen else chart.each_most
+    if len(each) > most or (chart.lines and len(each) == 1 and not chosen):
         return lines
     return lines + [
         ChartLine(
@@ -56,7 +100,7 @@ def _lines(chart: ChartDefinition, found: SeriesSet) -> list[ChartLine]:
             # Beside an average every line is dotted; alone, the first eight are told apart by colour.
             dash="dot" if chart.lines else _DASHES[place // _COLORS % len(_DASHES)],
         )
-        for place, (one, name) in enumerate(zip(each, _distinguish(each), strict=True))
+        for place, (one, name) in enumerate(zip(each, distinguish_labels(each), strict=True))
     ]
 
 
@@ -67,7 +111,10 @@ def _is_single(one: Series) -> bool:
 def _line(chart: ChartDefinition, line: LineDefinition, found: SeriesSet) -> ChartLine:
     series = found.get(line.measure, line.subject)
     points = _points(series, chart.per) if series else ()
-    return ChartLine(name=str(line.name), points=points, color=line.color, area=line.area)
+    name = str(line.name)
+    if chart.measures and len(chart.lines) > 1 and all(value is None for _at, value in points):
+        name = f"{name}: {MISSING}"  # not measured, or not supported
+    return ChartLine(name=name, points=points, color=line.color, area=line.area)
 
 
 def _earlier(line: ChartLine, length: timedelta) -> ChartLine:
@@ -89,7 +136,7 @@ def _peak(chart: ChartDefinition, found: SeriesSet) -> float | None:
     return max((value for _at, value in points if value), default=None)
 
 
-def _distinguish(each: Sequence[Series]) -> list[str]:
+def distinguish_labels(each: Sequence[Series]) -> list[str]:
     """Return the labels without the parts that all share: `GPU 3` where task and node are the same."""
     split = [one.label.split(" · ") for one in each]
     if len({len(parts) for parts in split}) > 1 or len(split) == 1:

@@ -16,29 +16,53 @@ from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from frontend.pages.charts.definitions import CHARTS, ChartDefinition
 from frontend.pages.charts.drawing import draw_chart
+from frontend.pages.charts.gpu_choice import (
+    NO_CHOICE,
+    GpuChoice,
+    chosen_query,
+    narrow_chart,
+    narrow_query,
+    read_chosen_lines,
+)
 from frontend.shell.time_range import TimeRange, format_moment
 from telemetry.series import SeriesQuery, read_series
 
 _SHORTEST: Final = timedelta(minutes=1)
 
 
-def chart_answer(viewer: Actor, level: str, pk: uuid.UUID | None, key: str, shown: TimeRange) -> JsonResponse:
-    """Answer one chart of a thing as data.
+def chart_answer(
+    viewer: Actor,
+    level: str,
+    pk: uuid.UUID | None,
+    key: str,
+    shown: TimeRange,
+    choice: GpuChoice = NO_CHOICE,
+) -> JsonResponse:
+    """Answer one chart of a thing as data; `choice` are the GPUs of a job that have lines of their own.
 
     Raises: NotFound for a chart that the level does not have; else as `read_series`.
     """
     chart = next((chart for chart in CHARTS[level] if chart.key == key), None)
     if chart is None:
         raise NotFound(f"no chart {key!r}")
-    query = series_query(chart, level, pk, shown.start, shown.end)
+    chart = narrow_chart(chart, choice)
+    query = narrow_query(chart, series_query(chart, level, pk, shown.start, shown.end), choice)
     found = read_series(viewer, query)
     before = None
     if shown.compare:
         start, end = shown.before
         # The same step, so that the two lines have their points side by side.
         before = read_series(viewer, series_query(chart, level, pk, start, end, found.step_s))
-    drawn = draw_chart(chart, found, (shown.start, shown.end), before)
-    return JsonResponse(replace(drawn, csv=csv_address(query)).as_json())
+    drawn = draw_chart(
+        chart,
+        found,
+        (shown.start, shown.end),
+        before,
+        beside=read_chosen_lines(viewer, chart, query, choice, found.step_s),
+        chosen=bool(choice.value),
+    )
+    file = chosen_query(chart, query, choice) or query
+    return JsonResponse(replace(drawn, csv=csv_address(replace(file, step=None))).as_json())
 
 
 def series_query(
@@ -58,6 +82,7 @@ def series_query(
         step=step,
         measures=chart.needed if chart.measures else (),
         lines=() if chart.measures else chart.needed,
+        statistic=chart.statistic or None,
     )
 
 
@@ -70,6 +95,9 @@ def csv_address(query: SeriesQuery) -> str:
         "end": format_moment(query.end),
         "measure": ",".join(query.measures),
         "lines": ",".join(query.lines),
+        "statistic": query.statistic or "",
+        "groupBy": query.group_by or "",
+        "gpu": str(query.gpu or ""),
     }
     named = urlencode({key: value for key, value in asked.items() if value}, safe=":,")
     return f"{reverse('metrics-series-export')}?{named}"

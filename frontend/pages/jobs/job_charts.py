@@ -1,16 +1,20 @@
-"""The time that the charts of a job show: its run, the last hours before its end, or another stretch."""
+"""The time that the charts of a job show: its run, the last hours before its end, or another stretch. And the
+GPUs of which they have lines beside the mean."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from foundation.core import clock
+from foundation.core.actor import Actor
+from frontend.pages.charts.gpu_choice import EACH, EACH_MOST, GpuChoice
 from frontend.shell.time_range import TimeRange, read_time_range
 from scheduling.models import Job
+from telemetry.series import job_gpus
 from telemetry.series.window import MAX_RANGE
 
 WHOLE_RUN: Final = "run"
@@ -23,3 +27,19 @@ def job_range(request: HttpRequest, job: Job) -> TimeRange:
     begin = min(job.admitted_at or job.submitted_at, end - _SHORTEST)
     run = (_("Entire run"), max(begin, end - MAX_RANGE))
     return read_time_range(request, WHOLE_RUN, end=end, wholes={WHOLE_RUN: run})
+
+
+def describe_choice(viewer: Actor, job: Job, shown: TimeRange, choice: GpuChoice) -> dict[str, Any]:
+    """Return the options of the GPUs, the one that is chosen, and the parameters that the form keeps.
+
+    There are none for a job with a single GPU.
+    """
+    gpus = job_gpus(viewer, job) if job.attempt_number else []
+    options = [(str(pk), name) for pk, name in gpus]
+    if len(options) <= EACH_MOST:
+        options.insert(0, (EACH, _("Average and each GPU")))
+    return {
+        "options": options if len(gpus) > 1 else [],
+        "value": choice.value,
+        "kept": list(shown.query.items()),
+    }

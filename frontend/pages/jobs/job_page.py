@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from foundation.core import clock
 from frontend.components import view_models
+from frontend.pages.charts.gpu_choice import read_gpu_choice
 from frontend.pages.charts.responses import chart_answer, charts_context
 from frontend.pages.jobs import (
     event_rows,
@@ -23,7 +24,7 @@ from frontend.pages.jobs import (
     pending_reasons,
 )
 from frontend.pages.jobs.addresses import job_address, jobs_address
-from frontend.pages.jobs.job_charts import job_range
+from frontend.pages.jobs.job_charts import describe_choice, job_range
 from frontend.pages.jobs.spec_text import job_text
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import labels
@@ -67,7 +68,8 @@ def job_live(request: HttpRequest, workspace: str, job: str) -> HttpResponse:
 def job_chart(request: HttpRequest, workspace: str, job: str, measure: str) -> HttpResponse:
     """The figure of one chart."""
     _place, found = find_job(request, workspace, job)
-    return chart_answer(get_viewer(request), "job", found.pk, measure, job_range(request, found))
+    choice = read_gpu_choice(request)
+    return chart_answer(get_viewer(request), "job", found.pk, measure, job_range(request, found), choice)
 
 
 def find_job(request: HttpRequest, slug: str, ref: str) -> tuple[Tenant, Job]:
@@ -108,13 +110,15 @@ def _page(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
 
 def _charts(request: HttpRequest, place: Tenant, job: Job) -> dict[str, Any]:
     shown, own = job_range(request, job), {"workspace": place.slug, "job": job.pk}
-    found = charts_context("job", "frontend:job-chart", own, {}, shown, name="measure")
+    choice = read_gpu_choice(request)
+    found = charts_context("job", "frontend:job-chart", own, choice.query, shown, name="measure")
+    found["gpu_choice"] = describe_choice(get_viewer(request), job, shown, choice)
     address = reverse("frontend:job-live", kwargs=own)
     every = {"chart_every": 0} if job.is_terminal else {}
     # Of a GPU that is shared, nothing but use and memory is known of one job.
     roles = job.roles.all()
     whole = {"whole_gpus": any(r.gpu_cards and r.gpu_mode == GpuRequestMode.WHOLE for r in roles)}
-    return found | every | whole | {"live_url": f"{address}?{urlencode(shown.query)}"}
+    return found | every | whole | {"live_url": f"{address}?{urlencode(shown.query | choice.query)}"}
 
 
 def _answer(who: User, place: Tenant, job: Job, tasks: TaskPage) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from frontend.shell import navigation
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.shell.time_range import read_time_range
 from frontend.texts import formats
+from frontend.texts.clock_reasons import describe_clock_reasons
 from frontend.texts.labels import GPU_MODES
 from scheduling.selectors.holder import DeviceHold, device_holds
 from telemetry.models import NodeAgent
@@ -40,18 +41,6 @@ _EVENTS: Final = 50
 _PROCESSES: Final = 100
 _PROCESSES_WITHIN: Final = timedelta(minutes=10)
 _DEVICE_MEASURES: Final = [measure for measure in MEASURES if Level.DEVICE in measure.levels]
-# Bits of NVML's clock event reasons.
-_REASONS: Final = {
-    0x1: "gpu_idle",
-    0x2: "applications_clocks_setting",
-    0x4: "sw_power_cap",
-    0x8: "hw_slowdown",
-    0x10: "sync_boost",
-    0x20: "sw_thermal_slowdown",
-    0x40: "hw_thermal_slowdown",
-    0x80: "hw_power_brake_slowdown",
-    0x100: "display_clock_setting",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +167,7 @@ def _measures(values: dict[str, float], unsupported: set[str]) -> list[tuple[str
 
 def _format(name: str, value: float, unit: str) -> str:
     if name == "throttle_reasons":
-        bits = int(value)
-        return ", ".join(word for bit, word in _REASONS.items() if bits & bit) or _("None")
+        return describe_clock_reasons(int(value))
     number = formats.format_number(value, 0 if value == int(value) else 1)
     return f"{number} {unit}".rstrip()
 

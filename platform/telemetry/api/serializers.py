@@ -28,6 +28,7 @@ class SeriesQuerySerializer(QuerySerializer):
             "ID of the cluster, node, job, GPU or workspace. If omitted, level `cluster` covers all clusters."
         ),
     )
+    gpu = serializers.UUIDField(required=False, help_text="Level `job`: only this GPU of the job.")
     start = serializers.DateTimeField(required=False, help_text="Default: one hour before `end`.")
     end = serializers.DateTimeField(required=False, help_text="Default: now.")
     step = serializers.IntegerField(
@@ -59,7 +60,10 @@ class SeriesQuerySerializer(QuerySerializer):
     statistic = serializers.ChoiceField(
         choices=STATISTICS,
         required=False,
-        help_text="With `measure`. Default: `mean`, for counters `increase`, for states `last`.",
+        help_text=(
+            "With `measure`. Default: `mean`, for counters `increase`, for states `last`. `seen`: the bits "
+            "of a state that were set at any time."
+        ),
     )
     groupBy = serializers.ChoiceField(  # noqa: N815 (the name on the wire)
         choices=GROUPS, required=False, help_text="With `measure`: one line per node, pool, …"
@@ -82,6 +86,8 @@ class SeriesQuerySerializer(QuerySerializer):
         if attrs["level"] != "cluster" and "id" not in attrs:
             message = _("Level %(level)s requires an id.") % {"level": attrs["level"]}
             raise serializers.ValidationError({"id": message})
+        if "gpu" in attrs and attrs["level"] != "job":
+            raise serializers.ValidationError({"gpu": _("Only for level job.")})
         unknown = [name for name in attrs.get("lines", ()) if name not in LINES[attrs["level"]]]
         if unknown or attrs.get("lines") == []:
             message = _("Unknown line: %(name)s") % {"name": ", ".join(unknown)}

@@ -41,6 +41,7 @@ def _read(viewer: Actor, query: dict[str, Any]) -> SeriesSet:
             statistic=query.get("statistic"),
             group_by=query.get("groupBy"),
             lines=tuple(query.get("lines", ())),
+            gpu=query.get("gpu"),
         ),
     )
 

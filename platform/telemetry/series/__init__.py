@@ -3,7 +3,7 @@
 from telemetry.series.cluster import cluster_series, pool_series
 from telemetry.series.gpu import gpu_series
 from telemetry.series.idle import IdleAllocated, IdleSlice, idle_allocated
-from telemetry.series.job import job_series
+from telemetry.series.job import job_gpus, job_series
 from telemetry.series.measures import measure_series
 from telemetry.series.node import node_series
 from telemetry.series.now import CardNow, GpuNow, UseNow, jobs_now, measures_now, slices_now, utilisation_now
@@ -27,6 +27,7 @@ __all__ = [
     "cluster_series",
     "gpu_series",
     "idle_allocated",
+    "job_gpus",
     "job_series",
     "jobs_now",
     "measure_series",

@@ -33,6 +33,7 @@ _MEASURES: Final = (
     ColumnMeasure("memory_used_mib"),
     ColumnMeasure("memory_allocated_mib"),
 )
+_GPU_NAME: Final = "{} · GPU {}"
 _SAMPLING_MS: Final = 45_000
 Times = dict[int, dict[int, int]]
 """Channel id, then bucket number: milliseconds that were measured."""
@@ -110,7 +111,7 @@ def _lines(job: Job, channels: Sequence[Channel]) -> list[_Line]:
     lines: list[_Line] = []
     for task_id, device_id in ordered:
         task = tasks[task_id][2] if task_id in tasks else "?"
-        place = "{} · GPU {}".format(*cards[device_id]) if device_id in cards else "?"
+        place = _GPU_NAME.format(*cards[device_id]) if device_id in cards else "?"
         lines.append(_Line(task_id, device_id, f"{task} · {place}", tuple(grouped[task_id, device_id])))
     return lines
 
@@ -192,6 +193,25 @@ def _sum_series(window: Window, means: Buckets, shares: Shares) -> list[Series]:
     ]
 
 
+def job_gpus(viewer: Actor, job: Job) -> list[tuple[uuid.UUID, str]]:
+    """Return the GPUs on which a job was measured, with their names, in the order of nodes.
+
+    Raises: NotFound when the viewer may not see the job.
+    """
+    _require_sight(viewer, job)
+    measured = Channel.unscoped.filter(job_id=job.pk).values("device_id")
+    rows = Device.unscoped.filter(pk__in=measured).order_by("node__name", "index")
+    return [
+        (pk, _GPU_NAME.format(node, index))
+        for pk, node, index in rows.values_list("pk", "node__name", "index")
+    ]
+
+
+def _require_sight(viewer: Actor, job: Job) -> None:
+    if not permissions.has_permission(viewer, Permission.JOB_VIEW, job.workspace):
+        raise NotFound(_("Job not found."))
+
+
 def job_series(
     viewer: Actor,
     job: Job,
@@ -199,17 +219,18 @@ def job_series(
     end: datetime,
     step: int | None = None,
     *,
+    gpu: uuid.UUID | None = None,
     points: int = POINTS,
 ) -> SeriesSet:
     """Return the allocation of the job's tasks and their use of it.
 
     Subjects: `<task id>/<device id>` for a task's card, `average` and `total` over the whole job.
     `utilisation` is in percent of the card, `utilisation_of_grant` in percent of the granted cores.
-    `step` in seconds; None picks one that gives about `points`. At most 64 cards get lines of their own.
+    `step` in seconds; None picks one that gives about `points`. At most 64 cards get lines of their own, with
+    `gpu` that one alone.
     Raises: NotFound when the viewer may not see the job; Invalid for a bad range.
     """
-    if not permissions.has_permission(viewer, Permission.JOB_VIEW, job.workspace):
-        raise NotFound(_("Job not found."))
+    _require_sight(viewer, job)
     window = window_of(start, end, step, retention=READING_RETENTION, points=points)
     rows = Channel.unscoped.filter(job_id=job.pk)
     channels = list(rows.order_by("id"))
@@ -219,6 +240,7 @@ def job_series(
     times = _measured_times(window, means, sums)
     # A line without a single reading in the window belongs to an attempt of another time.
     lines = [line for line in _lines(job, channels) if any(c in means for c in line.channels)]
+    lines = [line for line in lines if gpu in (None, line.device_id)]
     series = _sum_series(window, means, _shares(channels, times))
     for line in lines[:MAX_LINES]:
         series += _slice_series(window, means, line, times)

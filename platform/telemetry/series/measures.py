@@ -8,6 +8,7 @@ line is one measure.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,7 +42,7 @@ from telemetry.store.packing import (
 from telemetry.store.times import GRAINS_MS, MINUTE_MS, READING_RETENTION
 from tenants.models import Tenant
 
-STATISTICS: Final = ("mean", "min", "max", "last", "increase")
+STATISTICS: Final = ("mean", "min", "max", "last", "increase", "seen")
 GROUPS: Final = ("node", "pool", "workspace", "gpu", "job")
 ALLOWED_GROUPS: Final = {
     "cluster": ("node", "pool", "workspace", "gpu"),
@@ -53,7 +54,7 @@ ALLOWED_GROUPS: Final = {
 _OF_KIND: Final = {
     MeasureKind.GAUGE: ("mean", "min", "max", "last"),
     MeasureKind.COUNTER: ("increase", "last"),
-    MeasureKind.STATE: ("last",),
+    MeasureKind.STATE: ("last", "seen"),
 }
 MAX_LINES: Final = 64
 _MOST_ROWS: Final = 60_000
@@ -105,17 +106,19 @@ def measure_series(
     *,
     statistic: str | None = None,
     group_by: str | None = None,
+    gpu: uuid.UUID | None = None,
     points: int = POINTS,
 ) -> SeriesSet:
     """Return a line per measure and group of what the viewer may see; at most 64 groups.
 
-    Without a statistic gauges are means, counters what they increased by, and states the last value.
+    Without a statistic gauges are means, counters what they increased by, and states the last value; `seen`
+    are the bits of a state that were set at any time. `gpu`: only that one of a job's GPUs.
     Raises: PermissionDenied and NotFound as `require_sight`; Invalid for a bad range, and for a statistic
     that a measure does not have.
     """
     require_sight(viewer, thing)
     chosen = {name: _statistic(name, statistic) for name in measures}
-    parts = _parts(thing, group_by, chosen)
+    parts = _parts(thing, group_by, chosen, gpu)
     window = _bounded(
         window_of(start, end, step, retention=READING_RETENTION, points=points),
         sum(len(group.rolled) for part in parts for group in part.groups),
@@ -127,16 +130,19 @@ def measure_series(
     return SeriesSet(window.start, window.end, window.step_ms // 1000, tuple(lines), gaps, omitted)
 
 
-def _parts(thing: MeasuredThing, group_by: str | None, chosen: dict[str, str]) -> list[_Part]:
+def _parts(
+    thing: MeasuredThing, group_by: str | None, chosen: dict[str, str], gpu: uuid.UUID | None
+) -> list[_Part]:
     """Return the measures by where they are read: those of whole GPUs of a job apart from all others."""
     of_gpus = {n: stat for n, stat in chosen.items() if thing.level == "job" and is_of_whole_gpus(n)}
     found = []
     if others := {name: stat for name, stat in chosen.items() if name not in of_gpus}:
         counted = any(BY_NAME[name].kind is MeasureKind.COUNTER for name in others)
         rolled = _rolled_scope(thing, group_by, parts=counted)
-        found.append(_part(others, group_by, _channels(thing, rolled), rolled))
+        rows = [row for row in _channels(thing, rolled) if gpu in (None, row.device_id)]
+        found.append(_part(others, group_by, rows, rolled))
     if of_gpus and thing.pk is not None:
-        spans = find_whole_gpus(thing.pk)
+        spans = {pk: held for pk, held in find_whole_gpus(thing.pk).items() if gpu in (None, pk)}
         rows = list(Channel.unscoped.filter(scope=Scope.CARD, device_id__in=list(spans)).order_by("id"))
         part = _part(of_gpus, group_by, rows, Scope.CARD)
         part.held = {row.pk: spans[row.device_id] for row in rows if row.device_id is not None}
@@ -190,8 +196,10 @@ def _statistic(name: str, wanted: str | None) -> str:
 def _value(stat: Stat | None, statistic: str) -> float | None:
     if stat is None:
         return None
-    fields = {"mean": stat.mean, "increase": stat.mean, "min": stat.low, "max": stat.high, "last": stat.last}
-    return fields[statistic]
+    return {
+        "mean": stat.mean, "increase": stat.mean, "min": stat.low, "max": stat.high, "seen": stat.high,
+        "last": stat.last,
+    }[statistic]  # fmt: skip
 
 
 def _bounded(window: Window, channels: int) -> Window:
@@ -220,7 +228,12 @@ def _groups(rows: list[Channel], group_by: str | None, rolled: Scope) -> list[_C
             group.rolled.add(row.pk)
         if row.scope in (Scope.CARD, Scope.SLICE):
             group.fine.add(row.pk)
-    return sorted(groups.values(), key=lambda group: (group.label, group.subject))
+    return sorted(groups.values(), key=lambda group: (_natural(group.label), group.subject))
+
+
+def _natural(label: str) -> list[str | int]:
+    """Sort numbers within text as numbers: GPU 2 before GPU 10."""
+    return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"([0-9]+)", label))]
 
 
 def _rolled_scope(thing: MeasuredThing, group_by: str | None, *, parts: bool) -> Scope:
@@ -267,11 +280,9 @@ def _subjects(rows: Sequence[Channel], group_by: str | None) -> Any:
         return lambda row: (str(row.workspace_id), names.get(row.workspace_id, "?"))
     if group_by == "gpu":
         devices = Device.unscoped.filter(pk__in={row.device_id for row in rows})
-        names = {
-            pk: f"{node} · GPU {index:03d}"
-            for pk, node, index in devices.values_list("pk", "node__name", "index")
-        }
-        return lambda row: (str(row.device_id), names.get(row.device_id, "?").replace("GPU 00", "GPU "))
+        columns = devices.values_list("pk", "node__name", "index")
+        names = {pk: f"{node} · GPU {index}" for pk, node, index in columns}
+        return lambda row: (str(row.device_id), names.get(row.device_id, "?"))
     if group_by == "job":
         return lambda row: (str(row.job_id), str(row.job_id))
     return lambda row: ("", "")

@@ -42,7 +42,7 @@ class SeriesQuery:
     """A request for series of one thing; a cluster without an id is all of them.
 
     With `measures` a line per measure of the catalogue and group; else those `lines` of the level that are
-    named, or all. `step` in seconds; None picks one that gives about `points`.
+    named, or all. `step` in seconds; None picks one that gives about `points`. `gpu`: one GPU of a job.
     """
 
     level: str
@@ -55,6 +55,7 @@ class SeriesQuery:
     statistic: str | None = None
     group_by: str | None = None
     lines: tuple[str, ...] = ()
+    gpu: uuid.UUID | None = None
 
 
 def read_series(viewer: Actor, query: SeriesQuery) -> SeriesSet:
@@ -66,7 +67,7 @@ def read_series(viewer: Actor, query: SeriesQuery) -> SeriesSet:
     if query.measures:
         return measure_series(
             viewer, MeasuredThing(query.level, query.pk), query.measures, query.start, query.end, query.step,
-            statistic=query.statistic, group_by=query.group_by, points=query.points,
+            statistic=query.statistic, group_by=query.group_by, gpu=query.gpu, points=query.points,
         )  # fmt: skip
     found = _read_level(viewer, query)
     if not query.lines:
@@ -80,7 +81,7 @@ def _read_level(viewer: Actor, query: SeriesQuery) -> SeriesSet:
     if query.level == "workspace":
         return workspace_series(viewer, pk, start, end, step, points=points)
     if query.level == "job":
-        return job_series(viewer, _job(pk), start, end, step, points=points)
+        return job_series(viewer, _job(pk), start, end, step, gpu=query.gpu, points=points)
     # Before anything is looked up: whether a node exists is not for everyone to know.
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
     if query.level == "node":

@@ -193,8 +193,18 @@ def test_a_throttled_card_is_hot_and_slow_until_it_recovers(sim: Any) -> None:
     assert (hot.temperature_c or 0) > 85 > (cool.temperature_c or 0)
     faults.device_recover(sim.cluster.pk, uuid)
     assert look() == cool
-    assert "sm_active_percent" in reports(sim)["whole-01"].unsupported[uuid]
-    assert "sm_active_percent" not in cool.values
+
+
+def test_a_card_gives_what_its_model_supports_and_names_the_rest(sim: Any) -> None:
+    told = {one.node: (one.device_uuid, one.values) for one in sim.backend.read_samples()}
+    for node, known, refused in (
+        ("whole-01", "fp16_active_percent", "encoder_percent"),
+        ("slice-01", "encoder_percent", "fp16_active_percent"),
+    ):
+        uuid, values = told[node]
+        unsupported = reports(sim)[node].unsupported[uuid]
+        assert known in values and known not in unsupported
+        assert refused not in values and refused in unsupported
 
 
 def test_processes_name_their_pods_and_a_stray_one_names_none(sim: Any) -> None:

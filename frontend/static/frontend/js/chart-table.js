@@ -30,7 +30,7 @@
     return gap ? gap[2] : "";
   }
 
-  // What has no time axis brings its table along: a head, and rows of which the first cell is a name.
+  // What is no line over time brings its table along: a head, and rows of which the first cell is a name.
   function givenTable({ head, rows }) {
     const table = document.createElement("table");
     const names = table.createTHead().insertRow();
@@ -38,7 +38,7 @@
     const body = table.createTBody();
     for (const values of rows) {
       const row = body.insertRow();
-      values.forEach((value, place) => cell(row, "td", value, place ? "num" : ""));
+      values.forEach((value, place) => cell(row, "td", window.allotment.resolveFigure(value), place ? "num" : ""));
     }
     return table;
   }

@@ -19,8 +19,10 @@ _IDLE_CLOCK_MHZ: Final = 210
 
 
 class CardFamily(NamedTuple):
-    """Power in W, clocks in MHz, MiB/s over NVLink at full load, and what the card has: `engines` tells
-    whether it knows the activity of its engines (NVML's GPM), `encoder` whether it encodes video."""
+    """Power in W, clocks in MHz, MiB/s over NVLink at full load, and what the card has.
+
+    `engines`: the activity of its engines is known (by NVML's GPM, or by DCGM); `encoder`: it encodes video.
+    """
 
     idle_w: int
     limit_w: int
@@ -35,7 +37,7 @@ class CardFamily(NamedTuple):
 _FAMILIES: Final = {
     "H100": CardFamily(70, 700, 1980, 2619, 1545, nvlink=90_000, engines=True),
     "H200": CardFamily(75, 700, 1980, 3201, 1545, nvlink=90_000, engines=True),
-    "A100": CardFamily(55, 400, 1410, 1215, 1275, nvlink=60_000),
+    "A100": CardFamily(55, 400, 1410, 1215, 1275, nvlink=60_000, engines=True),
     "L40": CardFamily(35, 350, 2520, 9001, 1965, encoder=True),
     "L4": CardFamily(16, 72, 2040, 6251, 1770, encoder=True),
     "T4": CardFamily(10, 70, 1590, 5001, 1470, encoder=True),

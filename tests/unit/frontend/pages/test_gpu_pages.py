@@ -108,12 +108,20 @@ def test_the_page_shows_who_holds_it_and_what_runs_without_an_allocation(
         at_ms=to_ms(now),
     )  # fmt: skip
     html = page(operator, f"/ops/gpus/{card.uuid}")
-    for text in ("train", "miner", "No allocation", "XID 79", "0000:1b:00.0", "570.1", "sw_power_cap"):
+    for text in (
+        "train",
+        "miner",
+        "No allocation",
+        "XID 79",
+        "0000:1b:00.0",
+        "570.1",
+        "Power limit (software)",
+    ):
         assert text in html, text
     assert "nvlink × 12" in html
     assert re.search(r"<dt>encoder_percent</dt><dd>Not supported</dd>", html)
     assert re.search(r"<dt>decoder_percent</dt><dd>–</dd>", html)
-    assert html.count("data-chart-url=") == 11
+    assert html.count("data-chart-url=") == 12
 
 
 @pytest.mark.parametrize("tail", ["", "/live", "/charts/memory", "/charts/temperature"])

@@ -137,7 +137,17 @@ def test_metrics_of_gpus_are_those_of_jobs_with_whole_gpus(client: Client, w: Wo
     jobs.allocate(part, w.nodes[1])
     client.force_login(w.viewer)
     keys = [chart.key for chart in JOB if chart.measures]
-    assert {"temperature", "power", "clocks", "engines", "activity", "pipes", "links", "energy"} == set(keys)
+    assert {
+        "temperature",
+        "power",
+        "clocks",
+        "engines",
+        "activity",
+        "pipes",
+        "links",
+        "reasons",
+        "energy",
+    } == set(keys)
     shown, other = (page(client, f"/w/team-a/jobs/{job.pk}") for job in (whole, part))
     for key in keys:
         address = f"/w/team-a/jobs/{whole.pk}/charts/{key}"
