@@ -6,14 +6,18 @@ Counted in percent points of cards (`gpu.cores`): 100 is one card, so whole card
 from __future__ import annotations
 
 import uuid
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from clusters.models import Flavor
 from foundation.core.actor import Actor
 from foundation.core.quantities import Resource
-from quotas.models import LedgerEntry, Quota
+from foundation.sql import row_scope
+from quotas.distribution.lending import compute_borrowed, compute_lent
+from quotas.distribution.node_order import NodeOrder
+from quotas.models import LedgerEntry, Quota, QuotaNode
+from quotas.tree.limits import NodeLimits
 from tenants.models import Tenant
 from tenants.selectors.tenant import tenant_list
 
@@ -23,7 +27,7 @@ class FlavorUsage:
     """One pool of one tenant, in percent points of a card.
 
     `nominal` None is unlimited. `borrowed` lies within `reserved`; `lent` is nominal that others reserve
-    now, shared among all lenders in proportion to what they leave unused.
+    now. All are those of the tenant's node in the quota tree, as on the pages of quota.
     """
 
     flavor: Flavor
@@ -54,97 +58,54 @@ class TenantUsage:
         return sum(part.lent for part in self.flavors)
 
 
-@dataclass(slots=True)
-class _Leaf:
-    tenant_id: uuid.UUID
-    flavor_id: uuid.UUID
-    nominal: int | None = 0
-    reserved: int = 0
-    lent: int = 0
-
-    @property
-    def borrowed(self) -> int:
-        return 0 if self.nominal is None else max(0, self.reserved - self.nominal)
-
-    @property
-    def spare(self) -> int:
-        return 0 if self.nominal is None else max(0, self.nominal - self.reserved)
-
-
 def tenant_usage(*, viewer: Actor) -> list[TenantUsage]:
-    """Every tenant in the viewer's sight, parents first; a folder is the sum of what is below it.
-
-    A folder borrows and lends only what crosses its border.
-    """
-    tenants = tenant_list(viewer=viewer)
-    leaves = _leaves()
-    _share_lending(leaves)
-    paths = dict(Tenant.unscoped.values_list("id", "path"))
-    flavors = {
-        flavor.pk: flavor for flavor in Flavor.unscoped.select_related("cluster").order_by("name", "id")
-    }
+    """Every tenant in the viewer's sight, parents first, with the pools of which it has or reserves quota."""
+    pools = _read_pools()
     depths: dict[uuid.UUID, int] = {}
     usages = []
-    for tenant in tenants:
+    for tenant in tenant_list(viewer=viewer):
         depths[tenant.pk] = depths[tenant.parent_id] + 1 if tenant.parent_id in depths else 0
-        usages.append(TenantUsage(tenant, depths[tenant.pk], _flavors(tenant, leaves, flavors, paths)))
+        usages.append(TenantUsage(tenant, depths[tenant.pk], pools.get(tenant.pk, [])))
     return usages
 
 
-def _leaves() -> list[_Leaf]:
-    """One entry per tenant and flavor, from two queries."""
-    leaves: dict[tuple[uuid.UUID, uuid.UUID], _Leaf] = {}
-    cores = Resource.GPU_CORES.value
-    rows = Quota.unscoped.filter(resource=cores).values_list("node__tenant_id", "flavor_id", "own_nominal")
-    for tenant_id, flavor_id, nominal in rows:
-        leaf = leaves.setdefault((tenant_id, flavor_id), _Leaf(tenant_id, flavor_id))
-        leaf.nominal = None if nominal is None or leaf.nominal is None else leaf.nominal + nominal
-    ledger = LedgerEntry.unscoped.filter(resource=cores, reserved__gt=0)
-    for tenant_id, flavor_id, amount in ledger.values_list("node__tenant_id", "flavor_id", "reserved"):
-        leaves.setdefault((tenant_id, flavor_id), _Leaf(tenant_id, flavor_id)).reserved += amount
-    return sorted(leaves.values(), key=lambda leaf: (leaf.flavor_id, leaf.tenant_id))
+@row_scope.whole()
+def _read_pools() -> dict[uuid.UUID, list[FlavorUsage]]:
+    """The pools of each tenant by name, in four queries.
+
+    Everything is read, whatever the viewer may see: what a tenant lends depends on all others.
+    """
+    nodes = QuotaNode.unscoped.order_by("pk").values_list("pk", "parent_id", "tenant_id", "is_queue")
+    order = NodeOrder({pk: parent for pk, parent, _tenant, _is_queue in nodes})
+    tenants = {order.positions[pk]: tenant for pk, _parent, tenant, is_queue in nodes if not is_queue}
+    limits: defaultdict[uuid.UUID, list[NodeLimits | None]] = defaultdict(lambda: [None] * len(order))
+    reserved: defaultdict[uuid.UUID, list[int]] = defaultdict(lambda: [0] * len(order))
+    rows = Quota.unscoped.filter(resource=Resource.GPU_CORES.value)
+    amounts = ("own_nominal", "borrowing_limit", "lending_limit")
+    for node, flavor_id, *values in rows.values_list("node_id", "flavor_id", *amounts):
+        limits[flavor_id][order.positions[node]] = NodeLimits(*values)
+    ledger = LedgerEntry.unscoped.filter(resource=Resource.GPU_CORES.value, reserved__gt=0)
+    for node, flavor_id, amount in ledger.values_list("node_id", "flavor_id", "reserved"):
+        reserved[flavor_id][order.positions[node]] += amount
+    found: defaultdict[uuid.UUID, list[FlavorUsage]] = defaultdict(list)
+    for flavor in Flavor.unscoped.select_related("cluster").order_by("name", "id"):
+        if flavor.pk in limits or flavor.pk in reserved:
+            for position, usage in _compute_pool(order, flavor, limits[flavor.pk], reserved[flavor.pk]):
+                if position in tenants:
+                    found[tenants[position]].append(usage)
+    return found
 
 
-def _share_lending(leaves: Iterable[_Leaf]) -> None:
-    """Say who lends what is borrowed: in proportion to spare quota, rounded so that the sums agree."""
-    by_flavor: defaultdict[uuid.UUID, list[_Leaf]] = defaultdict(list)
-    for leaf in leaves:
-        by_flavor[leaf.flavor_id].append(leaf)
-    for group in by_flavor.values():
-        spare = sum(leaf.spare for leaf in group)
-        rest = min(spare, sum(leaf.borrowed for leaf in group))
-        for leaf in group:
-            leaf.lent = rest * leaf.spare // spare if spare else 0
-            spare -= leaf.spare
-            rest -= leaf.lent
-
-
-def _flavors(
-    tenant: Tenant,
-    leaves: Iterable[_Leaf],
-    flavors: Mapping[uuid.UUID, Flavor],
-    paths: Mapping[uuid.UUID, str],
-) -> list[FlavorUsage]:
-    sums: defaultdict[uuid.UUID, Counter[str]] = defaultdict(Counter)
-    unlimited: set[uuid.UUID] = set()
-    for leaf in leaves:
-        if not paths[leaf.tenant_id].startswith(tenant.path):
-            continue
-        sums[leaf.flavor_id].update(
-            nominal=leaf.nominal or 0, reserved=leaf.reserved, borrowed=leaf.borrowed, lent=leaf.lent
-        )
-        if leaf.nominal is None:
-            unlimited.add(leaf.flavor_id)
-    # What one team of a folder lends to another does not leave the folder.
-    inside = {pk: min(part["borrowed"], part["lent"]) for pk, part in sums.items()}
-    return [
-        FlavorUsage(
-            flavor,
-            None if pk in unlimited else sums[pk]["nominal"],
-            sums[pk]["reserved"],
-            sums[pk]["borrowed"] - inside[pk],
-            sums[pk]["lent"] - inside[pk],
-        )
-        for pk, flavor in flavors.items()
-        if pk in sums
-    ]
+def _compute_pool(
+    order: NodeOrder, flavor: Flavor, limits: Sequence[NodeLimits | None], charged: Sequence[int]
+) -> Iterator[tuple[int, FlavorUsage]]:
+    """The amounts of the nodes at and below which there are limits of the pool or charges, by position."""
+    nominals = order.sum_amounts([0 if of is None else of.own_nominal for of in limits])
+    reserved = order.sum_counts(charged)
+    borrowed = compute_borrowed(nominals, reserved)
+    lent = compute_lent(order, limits, nominals, reserved)
+    known = order.sum_counts([int(of is not None) for of in limits])
+    for position in range(len(order)):
+        if known[position] or reserved[position]:
+            amounts = (nominals[position], reserved[position], borrowed[position], lent[position])
+            yield position, FlavorUsage(flavor, *amounts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foundation.core.quantities import Resource
+from quotas.selectors.quota_table import tenant_quota_table
 from quotas.selectors.usage import TenantUsage, tenant_usage
 from tenants.models import Role, Tenant, User
 from tests.builders import clusters, quotas, tenancy
@@ -50,9 +51,26 @@ def test_a_team_that_borrows_and_those_that_lend() -> None:
     seen = tree.seen()
 
     assert amounts(seen["team-a"]) == (800, 1200, 400, 0)
-    # 4 cards are borrowed; B leaves 6 unused and C leaves 1.
-    assert amounts(seen["team-b"])[3] + amounts(seen["team-c"])[3] == 400
-    assert amounts(seen["team-b"])[3] > amounts(seen["team-c"])[3] > 0
+    # 4 cards are borrowed; what B leaves unused in the same folder is taken before what C does elsewhere.
+    assert (amounts(seen["team-b"])[3], amounts(seen["team-c"])[3]) == (400, 0)
+    assert (amounts(seen["left"])[2:], amounts(seen["right"])[2:]) == ((0, 0), (0, 0))
+
+
+def test_a_tenant_lends_what_the_pages_of_quota_say() -> None:
+    tree = Tree()
+    tree.use("team-a", 20)
+    tree.use("team-c", 7)
+    team_c = tree.teams["team-c"]
+    viewer = tenancy.user("vera", team_c, Role.VIEWER)
+
+    row = next(
+        row
+        for row in tenant_quota_table(viewer, team_c, tree.queues["team-c"].cell)[0].rows
+        if row.resource == Resource.GPU_CORES
+    )
+
+    assert amounts(tree.seen(viewer)["team-c"]) == (row.nominal, row.reserved, row.borrowed, row.lent)
+    assert row.lent == 100
 
 
 def test_what_stays_inside_a_folder_is_neither_borrowed_nor_lent_by_it() -> None:
