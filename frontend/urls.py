@@ -5,10 +5,12 @@ from __future__ import annotations
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
+from frontend.lists import choice
 from frontend.pages.account import access_keys, profile, sign_in
 from frontend.pages.alerts import alert_list, channels, rules, silences
 from frontend.pages.jobs import (
     job_actions,
+    job_batch,
     job_cluster,
     job_list,
     job_memory,
@@ -38,7 +40,7 @@ _WORKSPACE = [
     path("usage", workspace_usage.workspace_usage, name="workspace-usage"),
     path("usage/preemptions", preemptions.workspace_preemptions, name="workspace-preemptions"),
     path("jobs", job_list.job_list, name="job-list"),
-    path("jobs/live", job_list.job_list_live, name="job-list-live"),
+    path("job-batch", job_batch.post_batch, name="job-batch"),
     path("jobs/new", job_new.job_new, name="job-new"),
     path("jobs/new/check", job_new.job_new_check, name="job-new-check"),
     path("jobs/new/sizes", startable_jobs.job_sizes, name="job-new-sizes"),
@@ -69,6 +71,7 @@ urlpatterns = [
     path("account", profile.show_account, name="account"),
     path("account/keys", access_keys.own_keys, name="account-keys"),
     path("search", search.show_results, name="search"),
+    path("lists/<slug:key>", choice.keep_choice, name="list-choice"),
     path("people", choices.find_people, name="people"),
     path("invitation/<uuid:user>/<str:token>", invitation.show_invitation, name="invitation"),
     path("w/<slug:workspace>", workspace_overview.redirect_to_overview, name="workspace"),

@@ -21,6 +21,7 @@ class JobListQuery(FilterQuery):
     queue = serializers.CharField(required=False)
     name = serializers.CharField(required=False, help_text="Part of the name.")
     submitted_by = serializers.CharField(required=False, help_text="Username.")
+    gpu_model = serializers.CharField(required=False, help_text="GPU model requested or allocated.")
     mine = serializers.BooleanField(default=False)
     sort = serializers.ChoiceField(choices=[*SORTS, *(f"-{name}" for name in SORTS)], default=DEFAULT_SORT)
     limit = serializers.IntegerField(default=PAGE, min_value=1, max_value=PAGE_MAX)

@@ -65,6 +65,7 @@ class JobsView(WorkspaceView):
                 queue=query.get("queue", ""),
                 name=query.get("name", ""),
                 submitted_by=query.get("submitted_by", ""),
+                gpu_model=query.get("gpu_model", ""),
                 mine=query["mine"],
                 conditions=query["conditions"],
             ),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum, TextField
+from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
@@ -18,7 +20,7 @@ from foundation.sql import keyset
 from foundation.sql.prepared import PreparedQuery
 from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from quotas.models import Queue
-from scheduling.models import Claim, Job, JobRole, JobState, PriorityClass
+from scheduling.models import Allocation, Claim, Job, JobRole, JobState, PriorityClass
 from scheduling.selectors.name_search import jobs_named
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -92,13 +94,15 @@ _NO_USER: Final = uuid.UUID(int=0)
 class JobFilter:
     """The filters of a list of jobs. `name` matches anywhere, `submitted_by` is a user name.
 
-    `conditions` are further ones, on `COLUMNS`.
+    `gpu_model` is one that a role requests or that a task holds now. `conditions` are further ones, on
+    `COLUMNS`.
     """
 
     states: Sequence[str] = ()
     queue: str = ""
     name: str = ""
     submitted_by: str = ""
+    gpu_model: str = ""
     mine: bool = False
     conditions: Sequence[ColumnCondition] = ()
 
@@ -178,6 +182,8 @@ def _matching(filters: JobFilter, viewer: Actor, workspace: Tenant | None) -> Q:
         match &= _with_part(filters.name.lower(), workspace)
     if filters.submitted_by:
         match &= _named("submitted_by__username", filters.submitted_by, workspace)
+    if filters.gpu_model:
+        match &= _with_model(filters.gpu_model, workspace)
     if filters.mine:
         match &= Q(submitted_by_id=viewer.pk)
     for condition in filters.conditions:
@@ -192,6 +198,19 @@ def _with_part(name: str, workspace: Tenant | None) -> Q:
     names of the whole workspace need not be read."""
     few = jobs_named(workspace.pk, name, most=_FEW) if workspace is not None else None
     return Q(name__contains=name) if few is None else Q(pk__in=few)
+
+
+def _with_model(model: str, workspace: Tenant | None) -> Q:
+    """Jobs that request GPUs of that model, or hold some."""
+    inside = {} if workspace is None else {"job__workspace": workspace}
+    text = JobRole.unscoped.filter(**inside).annotate(models_text=Cast("gpu_models", TextField()))
+    asking = text.filter(models_text__contains=json.dumps(model)).order_by().values("job_id")
+    held = Allocation.unscoped.filter(
+        **{f"attempt__{name}": value for name, value in inside.items()},
+        flavor__card_model=model,
+        released_at__isnull=True,
+    )
+    return Q(pk__in=asking) | Q(pk__in=held.order_by().values("attempt__job_id"))
 
 
 def _named(lookup: str, name: str, workspace: Tenant | None) -> Q:

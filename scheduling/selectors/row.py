@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from django.db.models import Count, F, Min, Q, Window
+from django.db.models import Count, F, Min, Q, Sum, Window
 from django.db.models.functions import RowNumber
 
 from foundation.core.actor import Actor
@@ -25,11 +25,12 @@ _Name = TypeVar("_Name", str, tuple[str, str])
 class JobListRow:
     """Tasks of a job and how many run, where it holds something, and its place in its queue, from 1.
 
-    Nodes are (cluster, name).
+    Nodes are (cluster, name); `cards` are the GPUs, physical or virtual, that its tasks hold.
     """
 
     tasks: int = 0
     running: int = 0
+    cards: int = 0
     nodes: list[tuple[str, str]] = field(default_factory=list)
     flavors: list[str] = field(default_factory=list)
     position: int | None = None
@@ -46,7 +47,7 @@ class QueueWork:
 
 
 def job_rows(*, viewer: Actor, workspace: Tenant, jobs: Collection[Job]) -> dict[uuid.UUID, JobListRow]:
-    """One entry per job that belongs to the workspace, in four queries whatever their number.
+    """One entry per job that belongs to the workspace, in five queries whatever their number.
 
     Raises: NotFound, PermissionDenied.
     """
@@ -63,6 +64,9 @@ def job_rows(*, viewer: Actor, workspace: Tenant, jobs: Collection[Job]) -> dict
     for job_id, node, cluster, flavor in places.distinct():
         _append(rows[job_id].nodes, (cluster, node))
         _append(rows[job_id].flavors, flavor)
+    cards = held.order_by().values_list("attempt__job_id").annotate(cards=Sum("task__role__gpu_cards"))
+    for job_id, count in cards:
+        rows[job_id].cards = count
     queued = {job.queue_id for job in jobs if job.state == JobState.QUEUED}
     for job_id, place in _places(queued).items():
         if job_id in rows:

@@ -65,6 +65,7 @@ ACCOUNT: Final = (
     ),
     form("account/keys", NOBODY, "", "of another", body={"do": "revoke", "key": "{prefix}"}),
     page("people", EVERYBODY, query="?q=e"),
+    form("lists/{key}", EVERYBODY, "", values={"key": "jobs"}, body={"columns": "name"}),
     page("invitation/{invited}/{invitation}", EVERYBODY, open=True),
     form(
         "invitation/{invited}/{invitation}",
@@ -98,7 +99,22 @@ WORK: Final = (
     page(
         _JOBS, _READ + need(QUOTA), shows=((_NEW, must((_SUBMIT, "here"))),), lists="train", listed=need(JOB)
     ),
-    page(f"{_JOBS}/live", _READ, lists="train", listed=need(JOB)),
+    page(_JOBS, _READ + need(QUOTA), query="?part=rows", case="rows alone", lists="train", listed=need(JOB)),
+    page(_JOBS, _READ, query="?format=csv", case="as a file", lists="train", listed=need(JOB)),
+    *(
+        form(
+            f"{_W}/job-batch",
+            wanted,
+            "scheduling_job",
+            case,
+            arrange=arrange,
+            body={"do": "suspend", "item": "{job}", "confirmed": "1"},
+        )
+        for wanted, arrange, case in (
+            (_READ + _OWN + need(_ANY), "", "of another"),
+            (_READ + _OWN, "own-job", "one's own"),
+        )
+    ),
     page(f"{_JOBS}/new", inside(_SUBMIT) + need(QUOTA) + need(JOB)),
     page(f"{_JOBS}/new", inside(_SUBMIT) + need(QUOTA) + need(JOB), query="?from={job}", case="from another"),
     form(

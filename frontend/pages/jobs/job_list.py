@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render
+from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core import clock
+from foundation.core.months import CORE_MS_PER_GPU_HOUR
+from foundation.web.listing import ColumnCondition
 from frontend.components import view_models
+from frontend.lists.page_list import PageList, answer_list, read_list
 from frontend.pages.jobs import job_facts
 from frontend.pages.jobs.addresses import node_address
-from frontend.pages.jobs.job_facts import Actions, Rights, rights_of
+from frontend.pages.jobs.job_batch import batch_acts
+from frontend.pages.jobs.job_columns import COSTS, JOBS, JobListLine
+from frontend.pages.jobs.job_facts import Rights, rights_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.shell.time_range import RANGES, label_of_range
+from quotas.models import Queue
 from quotas.selectors.queue import queue_list
 from scheduling.models import Job, JobState
-from scheduling.selectors.job import DEFAULT_SORT, SORTS, JobFilter, job_query
+from scheduling.selectors.job import COLUMNS, JobFilter, job_query
 from scheduling.selectors.row import JobListRow, job_rows, job_state_counts
 from telemetry.series import UseNow, jobs_now
+from telemetry.usage.job_costs import JobCost, job_costs
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
-PER_PAGE: Final = 25
 _S = JobState
 GROUPS: Final[dict[str, tuple[str | Promise, tuple[JobState, ...]]]] = {
     "waiting": (gettext_lazy("Pending"), (_S.SUBMITTED, _S.QUEUED)),
@@ -43,78 +49,68 @@ GROUPS: Final[dict[str, tuple[str | Promise, tuple[JobState, ...]]]] = {
 """The chips above the list: what people ask for, rather than all eleven states."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobListLine:
-    """One row of the list."""
-
-    job: Job
-    row: JobListRow
-    use: UseNow | None
-    actions: Actions
-    cards: int
-    size: str
-    waited: timedelta
-    ran: timedelta | None
-    losses: list[str]
-    saved_work: str
-    nodes: list[tuple[str, str]]
-
-
 @login_required
 def job_list(request: HttpRequest, workspace: str) -> HttpResponse:
-    """The whole page."""
-    place = workspace_get(viewer=get_viewer(request), slug=workspace)
+    """The page, its rows alone, or the jobs that the address leaves as a file."""
+    who = get_viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
     set_frame(request, place)
-    page = _page(request, place) | {"queues": [q.name for q in queue_list(get_viewer(request), place)]}
-    return render(request, "frontend/jobs/jobs.html", page)
+    shown = read_list(request, JOBS)
+    asked = shown.query
+    group = GROUPS.get(asked.get("state", ""))
+    jobs = job_query(viewer=who, workspace=place, filters=_filters(shown, group[1] if group else ()))
+    rights = rights_of(who, place)
+    return answer_list(
+        request,
+        shown,
+        jobs.order_by(shown.sort, "-pk" if shown.sort.startswith("-") else "pk"),
+        partial(_lines, who, place, rights, bool(shown.shown_id or COSTS & set(shown.choice.columns))),
+        template="frontend/jobs/jobs.html",
+        body="frontend/jobs/jobs_body.html",
+        context=partial(_context, who, place, rights, shown),
+    )
 
 
-@login_required
-def job_list_live(request: HttpRequest, workspace: str) -> HttpResponse:
-    """Only the chips and rows."""
-    place = workspace_get(viewer=get_viewer(request), slug=workspace)
-    return render(request, "frontend/jobs/jobs_body.html", _page(request, place))
+def _filters(shown: PageList, states: Sequence[JobState]) -> JobFilter:
+    asked = shown.query
+    return JobFilter(
+        states=states,
+        queue=asked.get("queue", ""),
+        name=asked.get("q", "").strip(),
+        gpu_model=asked.get("gpu_model", ""),
+        mine=asked.get("who") == "mine",
+        conditions=[*shown.conditions, *_since(asked)],
+    )
 
 
-def _page(request: HttpRequest, place: Tenant) -> dict[str, Any]:
-    who, asked = get_viewer(request), request.GET
-    base = JobFilter(queue=asked.get("queue", ""), name=asked.get("q", "").strip(), mine=_mine(asked))
-    state = asked.get("state", "")
-    group = GROUPS.get(state)
-    filters = JobFilter(states=group[1] if group else (), queue=base.queue, name=base.name, mine=base.mine)
-    jobs = job_query(viewer=who, workspace=place, filters=filters).order_by(*_order(asked))
-    page = Paginator(jobs, PER_PAGE).get_page(asked.get("page"))
-    counts = job_state_counts(viewer=who, workspace=place, filters=base)
+def _since(asked: QueryDict) -> list[ColumnCondition]:
+    """The stretch of time up to now in which jobs were submitted."""
+    length = RANGES.get(asked.get("range", ""))
+    return [ColumnCondition(COLUMNS["submitted_at"], ">=", clock.now() - length)] if length else []
+
+
+def _context(who: User, place: Tenant, rights: Rights, shown: PageList) -> dict[str, Any]:
+    counts = job_state_counts(viewer=who, workspace=place, filters=_filters(shown, ()))
+    queues = queue_list(who, place)
     return {
         "workspace": place,
-        "rights": (rights := rights_of(who, place)),
-        "page_obj": page,
-        "lines": _lines(who, place, list(page.object_list), rights),
+        "rights": rights,
         "states": _chips(counts),
         "whose": [view_models.Chip(label=_("All")), view_models.Chip(label=_("Mine"), value="mine")],
-        "narrowed": bool(group or base.queue or base.name or base.mine),
-        "asked": asked,
-        "back": {"next": _list_address(request)},
-        "query": asked.urlencode(),
+        "asked": shown.query,
+        "back": {"next": shown.here},
+        "queues": [queue.name for queue in queues],
+        "models": _models(queues, shown.query.get("gpu_model", "")),
+        "ranges": [(key, label_of_range(key)) for key in RANGES],
+        "acts": batch_acts(who, place, rights),
+        "batch_url": reverse("frontend:job-batch", args=[place.slug]),
     }
 
 
-def _mine(asked: QueryDict) -> bool:
-    return asked.get("who") == "mine"
-
-
-def _order(asked: QueryDict) -> tuple[str, str]:
-    sort = asked.get("sort", DEFAULT_SORT)
-    if sort.lstrip("-") not in SORTS:
-        sort = DEFAULT_SORT
-    return sort, "-pk" if sort.startswith("-") else "pk"
-
-
-def _list_address(request: HttpRequest) -> str:
-    """The page that a refreshed part stands on: where an action leads back to."""
-    path = request.path.removesuffix("/live")
-    query = request.GET.urlencode()
-    return f"{path}?{query}" if query else path
+def _models(queues: Sequence[Queue], asked: str) -> list[str]:
+    """The GPU models of the workspace's pools, and the one that the address names."""
+    models = {link.flavor.card_model for queue in queues for link in queue.queue_flavors.all()}
+    return sorted((models | {asked}) - {""})
 
 
 def _chips(counts: Mapping[str, int]) -> list[view_models.Chip]:
@@ -126,20 +122,27 @@ def _chips(counts: Mapping[str, int]) -> list[view_models.Chip]:
     return chips
 
 
-def _lines(who: User, place: Tenant, jobs: list[Job], rights: Rights) -> list[JobListLine]:
-    rows = job_rows(viewer=who, workspace=place, jobs=jobs)
+def _lines(
+    who: User, place: Tenant, rights: Rights, with_costs: bool, jobs: Sequence[Job]
+) -> list[JobListLine]:
+    rows, now = job_rows(viewer=who, workspace=place, jobs=jobs), clock.now()
     use = jobs_now(who, [job.pk for job in jobs if job.holds])
-    now = clock.now()
-    return [_line(job, rows[job.pk], use, rights, now) for job in jobs]
+    costs: Mapping[uuid.UUID, JobCost] = {}
+    if with_costs and jobs:
+        since = min(job.submitted_at for job in jobs)
+        costs = job_costs(who, place, [job.pk for job in jobs], since=since, now=now)
+    return [
+        _line(job, rows[job.pk], use.get(job.pk), costs.get(job.pk), rights=rights, now=now) for job in jobs
+    ]
 
 
 def _line(
-    job: Job, row: JobListRow, use: Mapping[uuid.UUID, UseNow], rights: Rights, now: datetime
+    job: Job, row: JobListRow, use: UseNow | None, cost: JobCost | None, *, rights: Rights, now: datetime
 ) -> JobListLine:
     return JobListLine(
         job=job,
         row=row,
-        use=use.get(job.pk),
+        use=use,
         actions=job_facts.actions_of(job, rights),
         cards=job_facts.cards_asked(job),
         size=job_facts.format_size(job),
@@ -148,7 +151,9 @@ def _line(
         losses=job_facts.list_losses(job, now),
         saved_work=job_facts.describe_saved_work(job),
         nodes=[
-            (name, node_address(name, cluster) if rights.operations else "")
-            for cluster, name in row.nodes[:2]
+            (name, node_address(name, cluster) if rights.operations else "") for cluster, name in row.nodes
         ],
+        tags=[f"{key}={value}" for key, value in (job.placement.get("labels") or {}).items()],
+        gpu_hours=cost.core_ms / CORE_MS_PER_GPU_HOUR if cost else None,
+        cost=cost.amount if cost else None,
     )

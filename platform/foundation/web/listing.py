@@ -54,13 +54,14 @@ class ColumnKind(StrEnum):
     ID = "id"
 
 
-_OPERATORS: Final = {
+OPERATORS: Final = {
     ColumnKind.TEXT: frozenset({"==", "!=", "=@", "!@", "=^", "=$"}),
     ColumnKind.NUMBER: frozenset({"==", "!=", "<=", ">="}),
     ColumnKind.FLAG: frozenset({"==", "!="}),
     ColumnKind.TIME: frozenset({"==", "!=", "<=", ">="}),
     ColumnKind.ID: frozenset({"==", "!="}),
 }
+"""The operators that values of a kind can be compared by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +111,26 @@ def value_of(row: Any, column: Column) -> Any:
     return value
 
 
-def parse_condition(text: str, columns: Columns) -> ColumnCondition:
-    """Read `<column><operator><value>`. Raises: Invalid, naming `filterBy`."""
+def split_condition(text: str) -> tuple[str, str, str] | None:
+    """Return column, operator and value of a condition as it was written; None for what is none."""
     found = _CONDITION.fullmatch(text)
     if found is None:
-        raise _invalid("FORMAT", _("Use <field><operator><value>, for example name=@train."))
+        return None
     name, operator, value = found.groups()
+    return name, operator, value
+
+
+def parse_condition(text: str, columns: Columns) -> ColumnCondition:
+    """Read `<column><operator><value>`. Raises: Invalid, naming `filterBy`."""
+    parts = split_condition(text)
+    if parts is None:
+        raise _invalid("FORMAT", _("Use <field><operator><value>, for example name=@train."))
+    name, operator, value = parts
     column = columns.get(name)
     if column is None:
         message = _("Can't filter by %(name)s. Valid fields: %(known)s")
         raise _invalid("UNKNOWN", message % {"name": name, "known": ", ".join(columns)})
-    if operator not in _OPERATORS[column.kind]:
+    if operator not in OPERATORS[column.kind]:
         message = _("Operator %(operator)s isn't supported for %(name)s.")
         raise _invalid("OPERATOR", message % {"name": name, "operator": operator})
     try:

@@ -103,9 +103,9 @@ def _add_row(
             row.workspace_id, row.queue_id, row.user_id, row.job_id, row.job_name, row.flavor_id
         )
     _hold(line.figures, row, end - begin)
-    for day, length in _parts(period.bounds_ms, begin, end):
+    for day, length in split_time(period.bounds_ms, begin, end):
         _hold(found.days[day], row, length)
-    for at, length in _parts([rate.since_ms for rate in rates], begin, end):
+    for at, length in split_time([rate.since_ms for rate in rates], begin, end):
         if at < 0:
             line.figures.unpriced += row.billed * length
         else:
@@ -122,7 +122,7 @@ def _hold(figures: Figures, row: UsageRow, length_ms: int) -> None:
         figures.lost += row.lost * length_ms
 
 
-def _parts(bounds: Sequence[int], begin: int, end: int) -> Iterator[tuple[int, int]]:
+def split_time(bounds: Sequence[int], begin: int, end: int) -> Iterator[tuple[int, int]]:
     """Cut a time at bounds: the number of the bound before each part, -1 for none, and its length."""
     at = bisect_right(bounds, begin) - 1
     while at + 1 < len(bounds) and bounds[at + 1] < end:

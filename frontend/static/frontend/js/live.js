@@ -1,5 +1,5 @@
 // Live regions: fetch a fragment every so many seconds and morph it in. Polling rests while the tab
-// is hidden, while a dialog in the region is open, and slows down while requests fail; the region then
+// is hidden, while a dialog or a menu of a row in the region is open, and slows down while requests fail; the region then
 // says since when its numbers are old instead of pretending that they are fresh.
 (() => {
   "use strict";
@@ -18,7 +18,7 @@
     }
   }
 
-  const busy = (region) => Boolean(region.element.querySelector("dialog[open], form[data-dirty]"));
+  const busy = (region) => Boolean(region.element.querySelector("dialog[open], form[data-dirty], .row-menu[open]"));
 
   async function refresh(region) {
     const answer = await fetch(region.element.dataset.live, {
@@ -61,7 +61,7 @@
 
   function find() {
     for (const element of document.querySelectorAll("[data-live]")) {
-      if (regions.has(element)) continue;
+      if (regions.has(element) || element.dataset.liveEvery === "0") continue; // the reader refreshes it
       const region = { element, failures: 0, fresh: new Date(), last: null, stopped: false };
       regions.set(element, region);
       plan(region);

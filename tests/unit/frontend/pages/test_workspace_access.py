@@ -38,7 +38,7 @@ def test_strangers_are_sent_to_sign_in_and_back(client: Client, w: World) -> Non
 
 def test_a_refreshed_part_leads_back_to_its_page(client: Client, w: World) -> None:
     shown = "http://testserver/w/team-a/jobs?who=mine"
-    answer = client.get("/w/team-a/jobs/live?who=mine", headers={"HX-Current-URL": shown})
+    answer = client.get("/w/team-a/jobs?who=mine&part=rows", headers={"HX-Current-URL": shown})
     assert answer["Location"] == "/login?next=/w/team-a/jobs%3Fwho%3Dmine"
 
 

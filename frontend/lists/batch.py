@@ -1,0 +1,129 @@
+"""An action on several rows: asked for once with what is lost, then carried out row by row."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from frontend.lists.declaration import Choices
+from frontend.shell.page_shell import problem_of
+
+ITEMS_MAX: Final = 100
+"""As many rows as a page has at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchAct:
+    """An action on rows. `act` takes a row and the choice of the form, empty without `choices`."""
+
+    key: str
+    label: str
+    title: str
+    act: Callable[[Any, str], object]
+    danger: bool = False
+    note: str = ""
+    choice_label: str = ""
+    choices: Choices = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchItem:
+    """A selected row as the question shows it."""
+
+    id: uuid.UUID
+    name: str
+    row: Any
+    state: str = ""
+    losses: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """The result for one row; `problem` says why nothing was done."""
+
+    name: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPage:
+    """The question, or with `results` its outcome."""
+
+    title: str
+    url: str
+    back: str
+    act: BatchAct
+    items: Sequence[BatchItem]
+    results: Sequence[BatchResult] = ()
+
+    @property
+    def summary(self) -> str:
+        done = sum(not one.problem for one in self.results)
+        words = {"done": done, "all": len(self.results)}
+        return _("Done for %(done)s of %(all)s. The others are unchanged.") % words
+
+
+Find = Callable[[Collection[uuid.UUID]], Sequence[BatchItem]]
+
+
+def answer_batch(request: HttpRequest, *, acts: Sequence[BatchAct], find: Find, back: str) -> HttpResponse:
+    """Ask before anything is done; carry out what was confirmed, and show each row that was refused.
+
+    `find` returns those of the rows that the viewer may see. Raises: NotFound for an
+    unknown action, PermissionDenied where there is none.
+    """
+    if not acts:
+        raise PermissionDenied
+    known: Mapping[str, BatchAct] = {act.key: act for act in acts}
+    act = known.get(request.POST.get("do", ""))
+    if act is None:
+        raise NotFound
+    asked = request.POST.get("next", "")
+    if url_has_allowed_host_and_scheme(asked, allowed_hosts=None):
+        back = asked
+    items = find(_read_ids(request.POST.getlist("item")))
+    if not items:
+        messages.warning(request, _("Select at least one row."))
+        return redirect(back)
+    page = BatchPage(title=act.title, url=request.path, back=back, act=act, items=items)
+    if not request.POST.get("confirmed"):
+        return render(request, "frontend/lists/batch.html", {"batch": page})
+    results = [_carry_out(act, item, request.POST.get("choice", "")) for item in items]
+    if not any(one.problem for one in results):
+        count = len(results)
+        word = ngettext("%(act)s: done for %(count)s row", "%(act)s: done for %(count)s rows", count)
+        messages.success(request, word % {"act": act.label, "count": count})
+        return redirect(back)
+    if len(results) == 1:
+        messages.error(request, f"{results[0].name}: {results[0].problem}")
+        return redirect(back)
+    page = BatchPage(title=act.title, url=request.path, back=back, act=act, items=items, results=results)
+    return render(request, "frontend/lists/batch.html", {"batch": page})
+
+
+def _read_ids(texts: Sequence[str]) -> list[uuid.UUID]:
+    found = []
+    for text in texts[:ITEMS_MAX]:
+        try:
+            found.append(uuid.UUID(text))
+        except ValueError:
+            raise NotFound from None
+    return found
+
+
+def _carry_out(act: BatchAct, item: BatchItem, choice: str) -> BatchResult:
+    try:
+        act.act(item.row, choice)
+    except AllotmentError as error:
+        return BatchResult(item.name, problem_of(error).detail)
+    return BatchResult(item.name)

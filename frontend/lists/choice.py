@@ -1,0 +1,70 @@
+"""The reader's own view of a list: columns, rows per page and refreshing, kept in a cookie per list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+
+from frontend.lists.declaration import INTERVALS, SIZES, ListDeclaration
+from frontend.shell.page_shell import login_required
+
+_PREFIX: Final = "list-"
+_MAX_AGE: Final = timedelta(days=365)
+_LONGEST: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ListChoice:
+    """The choice of a reader; without one, that of the page."""
+
+    columns: Sequence[str]
+    size: int
+    every_s: int
+
+
+def read_choice(request: HttpRequest, declared: ListDeclaration) -> ListChoice:
+    """Return the reader's choice; parts of it that do not exist are left out."""
+    columns, size, every_s = (*request.COOKIES.get(_PREFIX + declared.key, "").split("~"), "", "")[:3]
+    known = [column.key for column in declared.columns]
+    chosen = {key for key in columns.split(".") if key in known}
+    if not chosen:
+        chosen = {column.key for column in declared.columns if column.shown}
+    chosen.add(known[0])
+    return ListChoice(
+        [key for key in known if key in chosen],
+        _one_of(size, SIZES, declared.size),
+        _one_of(every_s, INTERVALS, declared.every_s),
+    )
+
+
+def _one_of(text: str, known: Sequence[int], otherwise: int) -> int:
+    return int(text) if text in {str(number) for number in known} else otherwise
+
+
+@require_POST
+@login_required
+def keep_choice(request: HttpRequest, key: str) -> HttpResponse:
+    """Keep what the reader chose for a list in this browser; `reset` forgets it."""
+    back = request.POST.get("next", "")
+    answer = redirect(back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else "/")
+    if "reset" in request.POST:
+        answer.delete_cookie(_PREFIX + key, samesite="Lax")
+        return answer
+    columns = ".".join(name for name in request.POST.getlist("columns") if name.isidentifier())
+    numbers = [text if text.isdecimal() else "" for text in map(request.POST.get, ("size", "every")) if text]
+    answer.set_cookie(
+        _PREFIX + key,
+        "~".join((columns, *numbers))[:_LONGEST],
+        max_age=_MAX_AGE,
+        samesite="Lax",
+        httponly=True,
+        secure=request.is_secure(),
+    )
+    return answer

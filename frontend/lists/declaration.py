@@ -1,0 +1,63 @@
+"""The declaration of a list by its page: columns, filters and the order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.utils.functional import Promise
+
+from foundation.web.listing import Columns
+
+Text = str | Promise
+Choices = Sequence[tuple[str, Text]]
+SIZES: Final = (10, 20, 50, 100)
+"""Rows per page that a reader can choose."""
+INTERVALS: Final = (5, 10, 30, 60, 0)
+"""Seconds between two refreshes that a reader can choose; 0 is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListColumn:
+    """A column. `text` is its cell in a file; `sort` the name by which the list can be sorted.
+
+    Readers can show columns that are not `shown` otherwise. The first column is always there.
+    """
+
+    key: str
+    label: Text
+    text: Callable[[Any], object]
+    sort: str = ""
+    number: bool = False
+    shown: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterField:
+    """A field that readers may filter by; `choices` are its only values, with their words."""
+
+    label: Text
+    choices: Choices = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListDeclaration:
+    """A list. `key` names the reader's choice of columns; `fields` is what `filterBy` understands, of which
+    the form offers `filters`; `parameters` are further filters of the page, each a parameter of the address.
+    """
+
+    key: str
+    title: Text
+    columns: Sequence[ListColumn]
+    filters: Mapping[str, FilterField] = field(default_factory=dict)
+    fields: Columns = field(default_factory=dict)
+    parameters: Sequence[str] = ()
+    default_sort: str = ""
+    size: int = 20
+    every_s: int = 10
+
+    @property
+    def sorts(self) -> Mapping[str, ListColumn]:
+        """The sortable columns by the name of their order."""
+        return {column.sort: column for column in self.columns if column.sort}

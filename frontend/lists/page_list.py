@@ -1,0 +1,238 @@
+"""A declared list as one request asks for it, and the answer to that request: a page, its rows or a file."""
+
+from __future__ import annotations
+
+import csv
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+
+from foundation.core import clock
+from foundation.web.listing import ColumnCondition
+from foundation.web.spreadsheet_cells import text_cell
+from frontend.lists.choice import ListChoice, read_choice
+from frontend.lists.conditions import (
+    PARAMETER,
+    OfferedField,
+    ShownCondition,
+    add_condition,
+    offered_fields,
+    read_conditions,
+    shown_conditions,
+)
+from frontend.lists.declaration import SIZES, ListColumn, ListDeclaration
+
+ROWS_MAX: Final = 20_000
+"""As many rows as a file has at most."""
+PART, ROWS = "part", "rows"
+"""The parameter of the address by which a page fetches its own rows."""
+FORMAT: Final = "format"
+SHOWN: Final = "show"
+_CHUNK: Final = 500
+_OWN: Final = (PART, FORMAT)
+
+
+@dataclass(frozen=True)
+class PageList:
+    """A list as the address and the reader's choice have it; `problems` are filters that do not apply."""
+
+    declared: ListDeclaration
+    path: str
+    query: QueryDict
+    choice: ListChoice
+    conditions: Sequence[ColumnCondition]
+    problems: Sequence[str]
+    sort: str
+
+    @cached_property
+    def columns(self) -> list[ListColumn]:
+        return [column for column in self.declared.columns if column.key in self.choice.columns]
+
+    @cached_property
+    def columns_by_key(self) -> dict[str, ListColumn]:
+        return {column.key: column for column in self.columns}
+
+    @cached_property
+    def all_columns_by_key(self) -> dict[str, ListColumn]:
+        return {column.key: column for column in self.declared.columns}
+
+    @property
+    def size(self) -> int:
+        """Rows per page: those of the address, else the reader's own."""
+        asked = self.query.get("pageSize", "")
+        return int(asked) if asked in {str(size) for size in SIZES} else self.choice.size
+
+    @property
+    def narrowed(self) -> bool:
+        """True if the address has any filter."""
+        return any(self.query.get(name) for name in (PARAMETER, *self.declared.parameters))
+
+    @property
+    def shown_id(self) -> str:
+        """The id of the row whose details are open."""
+        return self.query.get(SHOWN, "")
+
+    def url(self, **changes: str | None) -> str:
+        """Return the list's address with some parameters changed, or without those that are None."""
+        query = self.query.copy()
+        for name, value in changes.items():
+            query.pop(name, None)
+            if value is not None:
+                query[name] = value
+        text = query.urlencode()
+        return f"{self.path}?{text}" if text else self.path
+
+    @property
+    def here(self) -> str:
+        return self.url()
+
+    @property
+    def live_url(self) -> str:
+        return self.url(**{PART: ROWS})
+
+    @property
+    def csv_url(self) -> str:
+        return self.url(**{FORMAT: "csv", "page": None, SHOWN: None})
+
+    @property
+    def all_url(self) -> str:
+        """The list without its filters."""
+        query = self.query.copy()
+        for name in (PARAMETER, "page", SHOWN, *self.declared.parameters):
+            query.pop(name, None)
+        return f"{self.path}?{query.urlencode()}" if query else self.path
+
+    @property
+    def shown_conditions(self) -> list[ShownCondition]:
+        return shown_conditions(self.query, self.declared)
+
+    @property
+    def offered_fields(self) -> list[OfferedField]:
+        return offered_fields(self.declared)
+
+    @property
+    def sort_choices(self) -> list[tuple[str, str, bool]]:
+        """Each order with its words and whether it is the present one, for screens without a head."""
+        found = []
+        for name, column in self.declared.sorts.items():
+            for value, word in ((name, _("ascending")), (f"-{name}", _("descending"))):
+                found.append((value, f"{column.label}, {word}", value == self.sort))
+        return found
+
+
+def read_list(request: HttpRequest, declared: ListDeclaration) -> PageList:
+    """Read a list from the address and the reader's choice; an unknown order is the usual one."""
+    query = request.GET.copy()
+    for name in list(query):
+        if name in _OWN:
+            query.pop(name)
+        else:
+            # PostgreSQL compares with no text that has this character.
+            query.setlist(name, [value.replace("\x00", "") for value in query.getlist(name)])
+    conditions, problems = read_conditions(query, declared)
+    sort = query.get("sort", declared.default_sort)
+    if sort.removeprefix("-") not in declared.sorts:
+        sort = declared.default_sort
+    return PageList(declared, request.path, query, read_choice(request, declared), conditions, problems, sort)
+
+
+Describe = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+def answer_list(
+    request: HttpRequest,
+    shown: PageList,
+    rows: QuerySet[Any] | Sequence[Any],
+    describe: Describe,
+    *,
+    template: str,
+    body: str,
+    context: Callable[[], Mapping[str, Any]] = dict,
+    status: int = 200,
+) -> HttpResponse:
+    """Answer with the page of `template`, with `body` alone for a refresh, or with a file of all `rows`.
+
+    `describe` turns some of `rows` into lines with an `id`, `context` is what both templates need besides.
+    They get `lines`, `panel` (the line whose details are open) and `described`, which has both.
+    """
+    added = add_condition(request.GET, shown.declared)
+    if added is not None:
+        query, problem = added
+        if problem:
+            messages.error(request, problem)
+        return redirect(f"{shown.path}?{query.urlencode()}" if query else shown.path)
+    if request.GET.get(FORMAT) == "csv":
+        return list_file(shown, rows, describe)
+    page = Paginator(rows, shown.size).get_page(request.GET.get("page"))
+    lines = list(describe(list(page.object_list)))
+    panel = next((line for line in lines if str(line.id) == shown.shown_id), None)
+    elsewhere = describe(_rows_by_id(rows, shown.shown_id)) if shown.shown_id and panel is None else ()
+    found = {
+        **context(),
+        "shown": shown,
+        "page": page,
+        "lines": lines,
+        "panel": panel or next(iter(elsewhere), None),
+        "described": [*lines, *elsewhere],
+    }
+    alone = request.GET.get(PART) == ROWS
+    return render(request, body if alone else template, found, status=status)
+
+
+def _rows_by_id(rows: QuerySet[Any] | Sequence[Any], text: str) -> Sequence[Any]:
+    """The row of that id, which may be on another page; a row of a sequence is on none."""
+    try:
+        return list(rows.filter(pk=uuid.UUID(text))) if isinstance(rows, QuerySet) else []
+    except ValueError:
+        return []
+
+
+def list_file(shown: PageList, rows: QuerySet[Any] | Sequence[Any], describe: Describe) -> HttpResponse:
+    """Return all rows as CSV with the reader's columns, at most `ROWS_MAX`."""
+    # Written before the answer leaves: afterwards no row is in the viewer's scope any more.
+    text = "".join(_file_lines(shown, rows, describe))
+    answer = HttpResponse(text, content_type="text/csv; charset=utf-8")
+    name = f"{shown.declared.key}-{clock.now():%Y-%m-%d}.csv"
+    answer["Content-Disposition"] = f'attachment; filename="{name}"'
+    return answer
+
+
+class _Echo:
+    """A file whose lines are what was written last."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def _file_lines(shown: PageList, rows: QuerySet[Any] | Sequence[Any], describe: Describe) -> Iterator[str]:
+    writer = csv.writer(_Echo())
+    yield "\ufeff"  # spreadsheets read other scripts by it
+    yield writer.writerow([text_cell(str(column.label)) for column in shown.columns])
+    for start in range(0, ROWS_MAX, _CHUNK):
+        chunk = list(rows[start : start + _CHUNK])
+        for line in describe(chunk):
+            yield writer.writerow([_file_cell(column.text(line)) for column in shown.columns])
+        if len(chunk) < _CHUNK:
+            return
+
+
+def _file_cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(round(value, 3))
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    return text_cell(str(value))

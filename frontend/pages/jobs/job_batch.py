@@ -1,0 +1,93 @@
+"""Actions on several jobs of the list: suspend, resume, change the priority, cancel."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from functools import partial
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from foundation.core import clock
+from frontend.lists.batch import BatchAct, BatchItem, answer_batch
+from frontend.pages.jobs import job_facts
+from frontend.pages.jobs.addresses import jobs_address
+from frontend.pages.jobs.job_facts import Rights, rights_of
+from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.texts.labels import state_word
+from scheduling.models import Job
+from scheduling.selectors.job import job_query
+from scheduling.selectors.priority import priority_class_list
+from scheduling.services.jobs import job as service
+from tenants.access.permissions import Permission
+from tenants.models import Tenant, User
+from tenants.selectors.tenant import workspace_get
+
+
+def batch_acts(who: User, place: Tenant, rights: Rights) -> list[BatchAct]:
+    """The actions that the viewer's rights allow on at least their own jobs; each job is checked again."""
+    if not {Permission.JOB_STOP_OWN, Permission.JOB_STOP_ANY} & set(rights.points):
+        return []
+    acts = [
+        BatchAct(
+            key="suspend",
+            label=_("Suspend"),
+            title=_("Suspend jobs"),
+            act=lambda job, _choice: service.job_suspend(acting_user=who, job=job),
+            danger=True,
+            note=_("The jobs keep their submission time. Resume them at any time."),
+        ),
+        BatchAct(
+            key="resume",
+            label=_("Resume"),
+            title=_("Resume jobs"),
+            act=lambda job, _choice: service.job_resume(acting_user=who, job=job),
+            note=_("The jobs return to their queues with their original submission time."),
+        ),
+        BatchAct(
+            key="cancel",
+            label=_("Cancel jobs"),
+            title=_("Cancel jobs"),
+            act=lambda job, _choice: service.job_cancel(acting_user=who, job=job),
+            danger=True,
+            note=_("The YAML and the timeline are kept. You can clone the jobs."),
+        ),
+    ]
+    if rights.submit:
+        classes = priority_class_list(viewer=who, workspace=place)
+        priority = BatchAct(
+            key="priority",
+            label=_("Change priority"),
+            title=_("Change the priority of jobs"),
+            act=lambda job, choice: service.job_priority(acting_user=who, job=job, priority_class=choice),
+            note=_("Only the priority of pending jobs can be changed."),
+            choice_label=_("Priority"),
+            choices=[(one.name, f"{one.name} ({one.value})") for one in classes],
+        )
+        acts.insert(2, priority)
+    return acts
+
+
+@require_POST
+@login_required
+def post_batch(request: HttpRequest, workspace: str) -> HttpResponse:
+    """Ask before several jobs are changed, and change those that allow it."""
+    who = get_viewer(request)
+    place = workspace_get(viewer=who, slug=workspace)
+    set_frame(request, place)
+    acts = batch_acts(who, place, rights_of(who, place))
+    return answer_batch(request, acts=acts, find=partial(_find, who, place), back=jobs_address(workspace))
+
+
+def _find(who: User, place: Tenant, ids: Collection[uuid.UUID]) -> list[BatchItem]:
+    now = clock.now()
+    jobs = job_query(viewer=who, workspace=place).filter(pk__in=ids).order_by("-submitted_at", "-pk")
+    return [_item(job, job_facts.list_losses(job, now)) for job in jobs]
+
+
+def _item(job: Job, losses: list[str]) -> BatchItem:
+    state = str(state_word("job", job.state).text)
+    ended = job.is_terminal
+    return BatchItem(id=job.pk, name=job.name, row=job, state=state, losses=[] if ended else losses)

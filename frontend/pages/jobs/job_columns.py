@@ -1,0 +1,192 @@
+"""The columns and filters of the list of jobs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Final
+
+from django.utils.translation import gettext_lazy, pgettext_lazy
+
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.pages.jobs.job_facts import Actions
+from frontend.texts import labels
+from frontend.texts.reasons import reason_title
+from scheduling.models import Job
+from scheduling.selectors.job import COLUMNS, DEFAULT_SORT
+from scheduling.selectors.row import JobListRow
+from telemetry.series import UseNow
+
+
+@dataclass(frozen=True, slots=True)
+class JobListLine:
+    """One row of the list; `gpu_hours` and `cost` are None unless their columns are shown and known."""
+
+    job: Job
+    row: JobListRow
+    use: UseNow | None
+    actions: Actions
+    cards: int
+    size: str
+    waited: timedelta
+    ran: timedelta | None
+    losses: list[str]
+    saved_work: str
+    nodes: list[tuple[str, str]]
+    tags: Sequence[str]
+    gpu_hours: float | None
+    cost: Decimal | None
+
+    @property
+    def id(self) -> uuid.UUID:
+        return self.job.pk
+
+
+COSTS: Final = frozenset({"gpu_hours", "cost"})
+"""Columns that need what jobs held so far."""
+_TIME: Final = pgettext_lazy("column", "Started")
+
+
+def _seconds(span: timedelta | None) -> int | None:
+    return None if span is None else round(span.total_seconds())
+
+
+def _reason(line: JobListLine) -> str:
+    return reason_title(line.job.reason) if line.job.reason else labels.rule_word(line.job.end_reason)
+
+
+JOBS: Final = ListDeclaration(
+    key="jobs",
+    title=gettext_lazy("Jobs"),
+    columns=(
+        ListColumn(key="name", label=gettext_lazy("Name"), sort="name", text=lambda line: line.job.name),
+        ListColumn(
+            key="state",
+            label=gettext_lazy("Status"),
+            sort="state",
+            text=lambda line: labels.state_word("job", line.job.state).text,
+        ),
+        ListColumn(key="reason", label=gettext_lazy("Reason"), shown=False, text=_reason),
+        ListColumn(
+            key="kind",
+            label=gettext_lazy("Type"),
+            shown=False,
+            text=lambda line: labels.kind_word(line.job.kind),
+        ),
+        ListColumn(
+            key="submitted_by",
+            label=gettext_lazy("Created by"),
+            shown=False,
+            text=lambda line: line.job.submitted_by.get_username(),
+        ),
+        ListColumn(key="queue", label=gettext_lazy("Queue"), text=lambda line: line.job.queue.name),
+        ListColumn(
+            key="position", label=gettext_lazy("Position"), number=True, text=lambda line: line.row.position
+        ),
+        ListColumn(
+            key="priority",
+            label=gettext_lazy("Priority"),
+            number=True,
+            sort="priority",
+            text=lambda line: line.job.priority_class.name,
+        ),
+        ListColumn(
+            key="preemptible",
+            label=gettext_lazy("Preemptible"),
+            shown=False,
+            text=lambda line: line.job.preemptible,
+        ),
+        ListColumn(key="gpus", label=gettext_lazy("GPUs"), number=True, text=lambda line: line.size),
+        ListColumn(
+            key="allocated",
+            label=gettext_lazy("GPUs allocated / requested"),
+            number=True,
+            shown=False,
+            text=lambda line: f"{line.row.cards} / {line.cards}",
+        ),
+        ListColumn(
+            key="tasks",
+            label=gettext_lazy("Tasks"),
+            number=True,
+            text=lambda line: f"{line.row.running} / {line.row.tasks}",
+        ),
+        ListColumn(
+            key="submitted_at",
+            label=gettext_lazy("Submission time"),
+            number=True,
+            sort="submitted_at",
+            text=lambda line: line.job.submitted_at,
+        ),
+        ListColumn(
+            key="waited",
+            label=gettext_lazy("Wait time"),
+            number=True,
+            text=lambda line: _seconds(line.waited),
+        ),
+        ListColumn(
+            key="started_at", label=_TIME, number=True, shown=False, text=lambda line: line.job.started_at
+        ),
+        ListColumn(
+            key="ran", label=gettext_lazy("Run time"), number=True, text=lambda line: _seconds(line.ran)
+        ),
+        ListColumn(
+            key="nodes",
+            label=gettext_lazy("Node"),
+            text=lambda line: ", ".join(name for name, _url in line.nodes),
+        ),
+        ListColumn(
+            key="used",
+            label=gettext_lazy("GPU utilization"),
+            number=True,
+            text=lambda line: line.use.utilisation_of_grant_percent if line.use else None,
+        ),
+        ListColumn(
+            key="gpu_hours",
+            label=gettext_lazy("GPU-hours"),
+            number=True,
+            shown=False,
+            text=lambda line: line.gpu_hours,
+        ),
+        ListColumn(
+            key="cost", label=gettext_lazy("Cost"), number=True, shown=False, text=lambda line: line.cost
+        ),
+        ListColumn(
+            key="attempt",
+            label=gettext_lazy("Attempts"),
+            number=True,
+            shown=False,
+            text=lambda line: line.job.attempt_number,
+        ),
+        ListColumn(
+            key="tags", label=gettext_lazy("Tags"), shown=False, text=lambda line: ", ".join(line.tags)
+        ),
+    ),
+    filters={
+        "name": FilterField(label=gettext_lazy("Name")),
+        "state": FilterField(
+            label=gettext_lazy("Status"),
+            choices=[(state, word.text) for state, word in labels.JOB_STATES.items()],
+        ),
+        "reason": FilterField(
+            label=gettext_lazy("Reason"),
+            choices=[(code, word.text) for code, word in labels.REASON_WORDS.items()],
+        ),
+        "kind": FilterField(label=gettext_lazy("Type"), choices=list(labels.JOB_KINDS.items())),
+        "queue": FilterField(label=gettext_lazy("Queue")),
+        "submitted_by": FilterField(label=gettext_lazy("Created by")),
+        "priority_class": FilterField(label=gettext_lazy("Priority")),
+        "priority": FilterField(label=gettext_lazy("Priority value")),
+        "preemptible": FilterField(label=gettext_lazy("Preemptible")),
+        "attempt": FilterField(label=gettext_lazy("Attempts")),
+        "submitted_at": FilterField(label=gettext_lazy("Submission time")),
+        "started_at": FilterField(label=_TIME),
+        "finished_at": FilterField(label=pgettext_lazy("column", "Finished")),
+    },
+    fields=COLUMNS,
+    parameters=("state", "q", "queue", "who", "gpu_model", "range"),
+    default_sort=DEFAULT_SORT,
+    every_s=5,
+)

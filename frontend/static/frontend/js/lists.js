@@ -1,0 +1,139 @@
+// Lists: the fields of the filter builder, selected rows, menus of rows, and the panel with the details of one.
+// All of it works without scripts as well: by links, and by forms that the server answers.
+(() => {
+  "use strict";
+
+  // --- filter builder -------------------------------------------------------------------------
+  // The operators and values that suit the chosen field; times are typed in the reader's zone.
+  function suit(form) {
+    const fields = JSON.parse(form.querySelector("script[type='application/json']").textContent);
+    const { field, operator } = form.elements;
+    const known = fields[field.value];
+    operator.replaceChildren(...known.operators.map(([value, label]) => new Option(label, value)));
+    const kind = field.selectedOptions[0].dataset.kind;
+    const current = form.elements.value;
+    const wanted = document.createElement(known.choices.length ? "select" : "input");
+    wanted.name = "value";
+    wanted.required = true;
+    if (known.choices.length) wanted.replaceChildren(...known.choices.map(([value, label]) => new Option(label, value)));
+    else {
+      wanted.type = { time: "datetime-local", number: "number" }[kind] || "text";
+      wanted.maxLength = 200;
+      wanted.autocomplete = "off";
+    }
+    current.replaceWith(wanted);
+  }
+
+  for (const form of document.querySelectorAll("[data-filter-form]")) {
+    suit(form);
+    form.elements.field.addEventListener("change", () => suit(form));
+    form.addEventListener("formdata", ({ formData }) => {
+      if (form.elements.value.type !== "datetime-local") return;
+      const moment = new Date(formData.get("value"));
+      if (!Number.isNaN(moment.getTime())) formData.set("value", `${moment.toISOString().slice(0, 19)}Z`);
+    });
+  }
+  for (const time of document.querySelectorAll("time[data-moment]")) {
+    const moment = new Date(time.dateTime);
+    if (!Number.isNaN(moment.getTime())) time.textContent = moment.toLocaleString(document.documentElement.lang);
+  }
+
+  // --- selected rows --------------------------------------------------------------------------
+  const boxes = (bar) => [...document.querySelectorAll(`input[name="item"][form="${bar.id}"]`)];
+
+  function count(bar) {
+    const all = boxes(bar);
+    const chosen = all.filter((box) => box.checked).length;
+    bar.hidden = chosen === 0;
+    bar.querySelector("[data-batch-count]").textContent = bar.dataset.batch.replace("%(count)s", chosen);
+    bar.querySelector("[data-batch-clear]").hidden = false;
+    const whole = document.querySelector(`[data-select-all][form="${bar.id}"]`);
+    if (!whole) return;
+    whole.hidden = false;
+    whole.checked = chosen > 0 && chosen === all.length;
+    whole.indeterminate = chosen > 0 && chosen < all.length;
+  }
+
+  const countAll = () => document.querySelectorAll("[data-batch]").forEach(count);
+
+  document.addEventListener("change", (event) => {
+    const box = event.target;
+    if (box.matches("[data-select-all]")) {
+      for (const one of boxes(box.form)) one.checked = box.checked;
+    } else if (box.name !== "item") return;
+    countAll();
+  });
+  document.addEventListener("click", (event) => {
+    const clear = event.target.closest("[data-batch-clear]");
+    if (!clear) return;
+    for (const box of boxes(clear.form)) box.checked = false;
+    countAll();
+    document.querySelector(`[data-select-all][form="${clear.form.id}"]`)?.focus();
+  });
+  document.addEventListener("allotment:morphed", countAll);
+  addEventListener("pageshow", countAll); // a browser that goes back may restore the boxes
+  countAll();
+
+  // --- menus of rows --------------------------------------------------------------------------
+  // A table scrolls within its card, which would cut a menu off: it stands above the page instead.
+  function place(menu) {
+    const panel = menu.querySelector(".menu-panel");
+    const { top, bottom, right } = menu.querySelector("summary").getBoundingClientRect();
+    const below = innerHeight - bottom > panel.offsetHeight + 12;
+    panel.style.top = `${below ? bottom + 4 : Math.max(8, top - panel.offsetHeight - 4)}px`;
+    panel.style.left = `${Math.max(8, right - panel.offsetWidth)}px`;
+  }
+
+  document.addEventListener(
+    "toggle",
+    ({ target }) => target.matches?.(".row-menu") && target.open && place(target),
+    true,
+  );
+  const closeRowMenus = () => {
+    for (const menu of document.querySelectorAll(".row-menu[open]")) menu.open = false;
+  };
+  addEventListener("scroll", closeRowMenus, { passive: true });
+  addEventListener("resize", closeRowMenus);
+
+  // --- details of a row -----------------------------------------------------------------------
+  // The part of the page with the rows is fetched with the panel in it; the address says which row it is.
+  async function follow(link) {
+    const region = document.querySelector("[data-list-live]");
+    const address = new URL(link.href);
+    const part = new URL(link.href);
+    part.searchParams.set("part", "rows");
+    const answer = await fetch(part, { headers: { "HX-Request": "true" } });
+    if (!answer.ok || answer.redirected) return location.assign(address);
+    window.allotment.morph(region.querySelector("[data-live-body]"), await answer.text());
+    region.querySelector("[data-live]").dataset.live = part.pathname + part.search;
+    history.replaceState(null, "", address);
+    return undefined;
+  }
+
+  let opener = "";
+  const panel = () => document.querySelector("[data-list-panel]");
+
+  async function open(link) {
+    opener = link.dataset.listDetails;
+    closeRowMenus();
+    await follow(link);
+    document.getElementById("list-panel-title")?.focus();
+  }
+
+  async function close() {
+    await follow(panel().querySelector("[data-list-close]"));
+    document.querySelector(`[data-list-details="${opener}"]`)?.closest(".row-menu")?.querySelector("summary").focus();
+  }
+
+  document.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const details = event.target.closest("[data-list-details]");
+    const away = event.target.closest("[data-list-close]");
+    if (!details && !away) return;
+    event.preventDefault();
+    (details ? open(details) : close()).catch(() => location.assign((details || away).href));
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && panel()?.contains(document.activeElement)) close();
+  });
+})();

@@ -1,0 +1,218 @@
+"""Parts of a list: its tools, head, cells, menus of rows, foot and the panel of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import template
+from django.core.paginator import Page
+from django.template.base import FilterExpression, Node, NodeList, Parser, Token
+from django.template.loader import render_to_string
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from frontend.lists.batch import BatchAct
+from frontend.lists.conditions import WORDS
+from frontend.lists.declaration import INTERVALS, SIZES, ListColumn
+from frontend.lists.page_list import SHOWN, PageList
+
+register = template.Library()
+
+
+def _shown(context: template.Context) -> PageList:
+    found = context["shown"]
+    assert isinstance(found, PageList)  # noqa: S101
+    return found
+
+
+@register.inclusion_tag("frontend/lists/tools.html", takes_context=True)
+def list_tools(context: template.Context) -> dict[str, object]:
+    """The conditions of the address, the filter builder, the reader's columns, the order and the file."""
+    shown = _shown(context)
+    offered = shown.offered_fields
+    return {
+        "shown": shown,
+        "chosen": set(shown.choice.columns),
+        "sizes": SIZES,
+        "intervals": INTERVALS,
+        "hidden": _hidden_pairs(shown),
+        "hidden_for_sort": _hidden_pairs(shown, "sort"),
+        "operators": list(WORDS.items()),
+        "fields": {one.name: {"operators": one.operators, "choices": one.choices} for one in offered},
+        "fields_id": f"filter-{shown.declared.key}",
+        "csrf_token": context.get("csrf_token"),
+    }
+
+
+@register.simple_block_tag(takes_context=True)
+def list_table(context: template.Context, content: str, batch: str = "") -> SafeString:
+    """The table of a list around its rows. `batch` is the id of the form that selected rows belong to."""
+    shown = _shown(context)
+    heads = format_html_join("", "{}", ((_head(shown, column),) for column in shown.columns))
+    if batch:
+        label = _("Select all rows")
+        box = format_html(
+            '<input type="checkbox" data-select-all form="{}" aria-label="{}" hidden>', batch, label
+        )
+        heads = format_html('<th scope="col" class="select">{}</th>{}', box, heads)
+    return format_html(
+        '<div class="table-scroll" role="group" tabindex="0" aria-label="{}"><table class="stacks listing">'
+        '<thead><tr>{}<th scope="col"><span class="sr-only">{}</span></th></tr></thead>'
+        "<tbody>{}</tbody></table></div>",
+        shown.declared.title, heads, _("Actions"), content,
+    )  # fmt: skip
+
+
+def _head(shown: PageList, column: ListColumn) -> SafeString:
+    css = "num" if column.number else ""
+    if not column.sort:
+        return format_html(
+            '<th scope="col" class="{}" data-column="{}">{}</th>', css, column.key, column.label
+        )
+    rising, falling = column.sort, f"-{column.sort}"
+    order = {rising: "ascending", falling: "descending"}.get(shown.sort, "none")
+    return format_html(
+        '<th scope="col" class="{}" data-column="{}" aria-sort="{}"><a href="{}">{}</a></th>',
+        css, column.key, order,
+        shown.url(sort=falling if shown.sort == rising else rising, page=None), column.label,
+    )  # fmt: skip
+
+
+class _CellNode(Node):
+    """One cell of a row: nothing for a column that the reader hid, a pair of a list within the panel."""
+
+    def __init__(self, key: FilterExpression, css: FilterExpression | None, content: NodeList) -> None:
+        self.key, self.css, self.nodelist = key, css, content
+
+    def render(self, context: template.Context) -> SafeString:
+        key = str(self.key.resolve(context))
+        shown = _shown(context)
+        in_panel = context.get("in_panel")
+        column = (shown.all_columns_by_key if in_panel else shown.columns_by_key).get(key)
+        if column is None:
+            return SafeString("")
+        content = SafeString(self.nodelist.render(context).strip())
+        if in_panel:
+            if column is shown.declared.columns[0]:
+                return SafeString("")
+            return format_html("<dt>{}</dt><dd>{}</dd>", column.label, content)
+        more = str(self.css.resolve(context)) if self.css else ""
+        lead = "lead" if column is shown.declared.columns[0] else ""
+        css = " ".join(part for part in (lead, "num" if column.number else "", more) if part)
+        return format_html(
+            '<td class="{}" data-column="{}" data-label="{}">{}</td>', css, key, column.label, content
+        )
+
+
+@register.tag("cell")
+def parse_cell(parser: Parser, token: Token) -> _CellNode:
+    """Read `{% cell "key" %}…{% endcell %}`, optionally with classes: `{% cell "key" "quiet" %}`."""
+    _name, *parts = token.split_contents()
+    if not 1 <= len(parts) <= 2:
+        raise template.TemplateSyntaxError("cell takes a column and at most one text of classes")
+    content = parser.parse(("endcell",))
+    parser.delete_first_token()
+    expressions = [parser.compile_filter(part) for part in parts]
+    return _CellNode(expressions[0], expressions[1] if len(parts) > 1 else None, content)
+
+
+@register.simple_tag(takes_context=True)
+def list_select(context: template.Context, form: str, item: object, name: str) -> SafeString:
+    """The box by which a row is selected for the form of batch actions."""
+    if context.get("in_panel"):
+        return SafeString("")
+    return format_html(
+        '<td class="select"><input type="checkbox" name="item" value="{}" form="{}" aria-label="{}"></td>',
+        item, form, _("Select %(name)s") % {"name": name},
+    )  # fmt: skip
+
+
+@register.simple_block_tag(takes_context=True)
+def row_menu(context: template.Context, content: str, item: object, name: str) -> SafeString:
+    """The actions of a row behind one button, headed by the details; the panel has them open below."""
+    if context.get("in_panel"):
+        return SafeString("")
+    return render_to_string(
+        "frontend/lists/row_menu.html",
+        {
+            "label": _("Actions for %(name)s") % {"name": name},
+            "details": _shown(context).url(**{SHOWN: str(item)}),
+            "content": content,
+            "item": item,
+        },
+    )
+
+
+@register.simple_tag(takes_context=True)
+def list_mark(context: template.Context) -> SafeString:
+    """The mark that says whether the list is fresh; none for a list that the reader refreshes."""
+    shown = _shown(context)
+    if not shown.choice.every_s:
+        return SafeString("")
+    mark = '<span class="live-mark" data-live-mark="live-{}">{}</span>'
+    return format_html(mark, shown.declared.key, _("Live"))
+
+
+@register.simple_block_tag(takes_context=True)
+def list_live(context: template.Context, content: str) -> SafeString:
+    """The rows of a list, which refresh as often as the reader chose."""
+    shown = _shown(context)
+    values = {
+        "content": content,
+        "url": shown.live_url,
+        "key": shown.declared.key,
+        "every": shown.choice.every_s,
+    }
+    region = SafeString(render_to_string("frontend/components/live.html", values))
+    return format_html("<div data-list-live>{}</div>", region)
+
+
+@register.inclusion_tag("frontend/lists/foot.html", takes_context=True)
+def list_foot(context: template.Context) -> dict[str, object]:
+    """Total, page of pages, and how many rows a page has."""
+    shown: PageList = _shown(context)
+    page: Page[Any] = context["page"]
+
+    def get_url(number: int) -> str:
+        return shown.url(page=str(number), **{SHOWN: None})
+
+    return {
+        "page": page,
+        "previous": get_url(page.previous_page_number()) if page.has_previous() else "",
+        "next": get_url(page.next_page_number()) if page.has_next() else "",
+        "sizes": [
+            (size, shown.url(pageSize=str(size), page=None, **{SHOWN: None}), size == shown.size)
+            for size in SIZES
+        ],
+    }
+
+
+@register.inclusion_tag("frontend/lists/batch_bar.html", takes_context=True)
+def batch_bar(
+    context: template.Context, form_id: str, url: str, acts: Sequence[BatchAct]
+) -> dict[str, object]:
+    """The actions for selected rows, below the list; with scripts it shows once a row is selected."""
+    values = {"form_id": form_id, "url": url, "acts": acts, "shown": _shown(context)}
+    return {**values, "csrf_token": context.get("csrf_token")}
+
+
+@register.simple_block_tag(takes_context=True)
+def list_panel(context: template.Context, content: str, title: str, url: str = "") -> SafeString:
+    """The details of one row beside its list: every column, and a link to the row's own page."""
+    close = _shown(context).url(**{SHOWN: None})
+    values = {"content": content, "title": title, "url": url, "close": close}
+    return render_to_string("frontend/lists/panel.html", values)
+
+
+@register.simple_tag(takes_context=True)
+def list_hidden(context: template.Context, *own: str) -> SafeString:
+    """The filters and the order of the address as hidden fields, for a form that has fields of its `own`."""
+    pairs = _hidden_pairs(_shown(context), *own)
+    return format_html_join("", '<input type="hidden" name="{}" value="{}">', pairs)
+
+
+def _hidden_pairs(shown: PageList, *own: str) -> list[tuple[str, str]]:
+    left_out = {*own, "page", SHOWN}
+    return [(name, value) for name, values in shown.query.lists() if name not in left_out for value in values]

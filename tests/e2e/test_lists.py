@@ -1,0 +1,149 @@
+"""The list of jobs in a real browser: filters, columns, selected rows, details, and all of it on a phone."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from foundation.core import clock
+from scheduling.models import Job, JobState
+from tests.builders import clusters, jobs, quotas, tenancy
+from tests.e2e.page_weight import watch_problems
+from tests.e2e.signed_in import signed_in_page
+from tests.fixtures.api_server import api_server
+from tests.fixtures.browser import chromium_path
+from tests.fixtures.postgres import PostgresServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.server]
+JOBS = "/w/vision/jobs"
+
+
+@pytest.fixture
+def page(on_postgres: PostgresServer) -> Iterator[Page]:
+    """A browser in which the admin of a workspace with thirty pending jobs and one that ended signs in."""
+    chromium_path()  # nothing is started where there is none
+    cell = clusters.cell()
+    flavor = clusters.flavor(clusters.cluster(cell))
+    vision = tenancy.workspace("vision", tenancy.folder("research"))
+    queue = quotas.queue(cell, vision, [flavor], cards=6)
+    boss = tenancy.platform_admin("boss")
+    for number in range(30):
+        jobs.job(queue, boss, f"{'train' if number % 3 else 'eval'}-{number:02}")
+    jobs.job(queue, boss, "ended", state=JobState.SUCCEEDED, finished_at=clock.now())
+    with api_server(on_postgres) as address, signed_in_page(address) as opened:
+        yield opened
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("table.listing td.lead > a").all_inner_texts()
+
+
+def choose(page: Page, *chosen: str) -> None:
+    for name in chosen:
+        page.get_by_role("checkbox", name=f"Select {name}", exact=True).check()
+
+
+@pytest.mark.timeout(240)
+def test_a_filter_is_in_the_address_and_a_file_has_the_same_list(page: Page) -> None:
+    problems = watch_problems(page)
+    page.goto(JOBS)
+    expect(page.get_by_text("31 items · page 1 of 2")).to_be_visible()
+
+    # A filter is built with the keyboard alone; its address leads to the same list again.
+    page.get_by_text("Add filter", exact=True).first.press("Enter")
+    page.get_by_role("combobox", name="Field").select_option("name")
+    page.get_by_role("combobox", name="Operator").select_option("=^")
+    page.get_by_role("textbox", name="Value").fill("eval")
+    page.get_by_role("textbox", name="Value").press("Enter")
+    expect(page.get_by_text("Name starts with eval")).to_be_visible()
+    found = names(page)
+    assert len(found) == 10 and all(name.startswith("eval") for name in found)
+    page.reload()
+    assert names(page) == found and "filterBy=" in page.url
+    page.goto(page.url + "&sort=name")
+    assert names(page) == sorted(found)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    text = download.value.path().read_text("utf-8-sig")
+    assert [row["Name"] for row in csv.DictReader(text.splitlines())] == names(page)
+    assert problems == []
+
+
+@pytest.mark.timeout(180)
+def test_columns_are_kept_and_details_open_beside_the_list(page: Page) -> None:
+    problems = watch_problems(page)
+    page.goto(JOBS)
+
+    # Columns and rows per page are kept, whatever the address.
+    page.get_by_text("Columns", exact=True).first.click()
+    page.get_by_role("checkbox", name="Queue").uncheck()
+    page.get_by_role("checkbox", name="Attempts").check()
+    page.get_by_label("Rows per page").select_option("10")
+    page.get_by_role("button", name="Apply").click()
+    for address in (page.url, f"{JOBS}?q=a"):
+        page.goto(address)
+        heads = page.locator("table.listing th").all_inner_texts()
+        assert "Attempts" in heads and "Queue" not in heads
+    page.goto(JOBS)
+    expect(page.get_by_text("31 items · page 1 of 4")).to_be_visible()
+
+    # Details of a row, opened and closed from the keyboard; the focus comes back.
+    menu = page.get_by_label("Actions for train-29", exact=True)
+    menu.press("Enter")
+    page.get_by_role("link", name="Show details").first.press("Enter")
+    expect(page.get_by_role("heading", name="train-29")).to_be_focused()
+    assert re.search(r"[?&]show=[0-9a-f-]{36}", page.url)
+    panel = page.get_by_role("complementary", name="train-29")
+    expect(panel.get_by_text("Preemptible")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(menu).to_be_focused()
+    assert "show=" not in page.url
+    assert problems == []
+
+
+@pytest.mark.timeout(180)
+def test_an_action_on_several_jobs_has_a_result_for_each(page: Page) -> None:
+    problems = watch_problems(page)
+    page.goto(f"{JOBS}?pageSize=50")
+    # One of the three can't be canceled.
+    bar = page.locator("[data-batch]")
+    expect(bar).to_be_hidden()
+    choose(page, "train-01", "train-02", "ended")
+    expect(bar.get_by_text("3 selected")).to_be_visible()
+    bar.get_by_role("button", name="Cancel jobs").click()
+    expect(page.get_by_text("Queue position held for").first).to_be_visible()
+    page.get_by_role("button", name="Cancel jobs").click()
+    expect(page.get_by_text("Done for 2 of 3. The others are unchanged.")).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile("ended.*already finished"))).to_be_visible()
+    cancelled = Job.unscoped.filter(state=JobState.CANCELLED).values_list("name", flat=True)
+    assert sorted(cancelled) == ["train-01", "train-02"]
+    page.get_by_role("link", name="Back to the list").click()
+    assert page.url.endswith("?pageSize=50")
+
+    # All rows at once, and none again.
+    page.get_by_role("checkbox", name="Select all rows").check()
+    expect(bar.get_by_text("31 selected")).to_be_visible()
+    bar.get_by_role("button", name="Clear selection").click()
+    expect(bar).to_be_hidden()
+    assert problems == []
+
+
+@pytest.mark.timeout(180)
+def test_a_list_on_a_phone_is_sorted_and_stays_within_the_screen(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(JOBS)
+    page.get_by_label("Sort by").select_option("name")
+    page.wait_for_url(re.compile("sort=name"))
+    found = names(page)
+    assert len(found) == 20 and found == sorted(found)
+    choose(page, "ended")
+    expect(page.locator("[data-batch]").get_by_text("1 selected")).to_be_visible()
+    page.get_by_label("Actions for ended", exact=True).click()
+    page.get_by_role("link", name="Show details").first.click()
+    expect(page.get_by_role("heading", name="ended")).to_be_focused()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

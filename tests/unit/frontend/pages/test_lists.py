@@ -1,0 +1,344 @@
+"""Lists: what filters leave, in pages and files; columns that a reader chose; actions on several rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import operator
+import random
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import pytest
+from django.test import Client
+
+from foundation.core import clock
+from scheduling.models import Job, JobKind, JobState
+from telemetry.models import Price
+from tests.builders import jobs, quotas
+from tests.builders.jobs import RoleOf
+from tests.builders.world import World, world
+
+JOBS: Final = "/w/team-a/jobs"
+TEXT: Final[dict[str, Callable[[str, str], bool]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "=@": lambda have, want: want.lower() in have.lower(),
+    "!@": lambda have, want: want.lower() not in have.lower(),
+    "=^": lambda have, want: have.lower().startswith(want.lower()),
+    "=$": lambda have, want: have.lower().endswith(want.lower()),
+}
+ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {">=": operator.ge, "<=": operator.le}
+EQUAL: Final[dict[str, Callable[[Any, Any], bool]]] = {"==": operator.eq, "!=": operator.ne}
+
+
+@pytest.fixture
+def w(db: None) -> World:
+    return world()
+
+
+def page(client: Client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200, answer.content.decode()[-2000:]
+    return answer.content.decode()
+
+
+def listed(client: Client, query: str) -> list[str]:
+    """The names of the jobs on all pages of the list, in their order."""
+    names: list[str] = []
+    number = 1
+    while True:
+        text = page(client, f"{JOBS}?{query}&pageSize=50&page={number}")
+        names += re.findall(r'<a href="/w/team-a/jobs/[0-9a-f-]{36}">([^<]+)</a>', text)
+        if 'rel="next"' not in text:
+            return names
+        number += 1
+
+
+def file_of(client: Client, query: str) -> list[dict[str, str]]:
+    answer = client.get(f"{JOBS}?{query}&format=csv")
+    assert answer["Content-Type"].startswith("text/csv")
+    return list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
+
+
+def fill(w: World, count: int, chance: random.Random) -> list[Job]:
+    """Jobs of all states, kinds, queues and users, the times of which may be missing."""
+    queues = [w.queue, quotas.queue(w.cell, w.workspace, [w.flavor], name="night", cards=1)]
+    ranks = [jobs.priority_class(name, value) for name, value in (("low", -5), ("normal", 0), ("high", 20))]
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    made = []
+    for number in range(count):
+        submitted = start + timedelta(minutes=chance.randrange(5000))
+        began = submitted + timedelta(minutes=3) if chance.random() < 0.6 else None
+        model = chance.choice([("A100",), ("L40S", "A100"), ()])
+        made.append(
+            jobs.job(
+                chance.choice(queues),
+                chance.choice([w.editor, w.admin]),
+                f"{chance.choice(['train', 'eval', 'TRAIN'])}-{number}",
+                state=chance.choice(list(JobState)),
+                roles=[RoleOf(cards=chance.randrange(1, 4), models=model)],
+                priority=chance.choice(ranks),
+                submitted_at=submitted,
+                started_at=began,
+                kind=chance.choice(list(JobKind)),
+                preemptible=chance.random() < 0.5,
+                reason=chance.choice(["", "WAITING_FOR_QUOTA", "NO_ROOM"]),
+                attempt_number=chance.randrange(4),
+            )
+        )
+    return made
+
+
+def values_of(job: Job) -> dict[str, Any]:
+    """What a job has under the names of the filters."""
+    return {
+        "name": job.name,
+        "state": str(job.state.value if isinstance(job.state, JobState) else job.state),
+        "kind": str(job.kind.value if isinstance(job.kind, JobKind) else job.kind),
+        "queue": job.queue.name,
+        "submitted_by": job.submitted_by.username,
+        "priority_class": job.priority_class.name,
+        "reason": job.reason,
+        "priority": job.priority,
+        "attempt": job.attempt_number,
+        "preemptible": job.preemptible,
+        "submitted_at": job.submitted_at,
+        "started_at": job.started_at,
+    }
+
+
+def cases(made: Sequence[Job], chance: random.Random) -> list[tuple[str, str, str, Any]]:
+    """Every field with every operator that it takes, and values that some have and some do not."""
+    found: list[tuple[str, str, str, Any]] = []
+    some = [values_of(job) for job in chance.sample(list(made), 3)]
+    for one in some:
+        for name in ("name", "state", "kind", "queue", "submitted_by", "priority_class", "reason"):
+            text = one[name] or "NO_ROOM"
+            part = text[: max(1, len(text) // 2)]
+            found += [(name, sign, value, value) for sign in TEXT for value in (text, part, part.upper())]
+        for name in ("priority", "attempt"):
+            found += [(name, sign, str(one[name]), one[name]) for sign in (*EQUAL, *ORDER)]
+        found += [("preemptible", sign, "true", True) for sign in EQUAL]
+        for name in ("submitted_at", "started_at"):
+            moment = one[name] or one["submitted_at"]
+            found += [(name, sign, moment.strftime("%Y-%m-%dT%H:%M:%SZ"), moment) for sign in ORDER]
+    return found
+
+
+def meets(value: Any, sign: str, wanted: Any) -> bool:
+    """The oracle of one condition: what has no value is unequal to everything and in no range."""
+    if isinstance(wanted, str):
+        return TEXT[sign](value, wanted)
+    if value is None:
+        return sign == "!="
+    return (EQUAL | ORDER)[sign](value, wanted)
+
+
+def test_each_filter_leaves_what_a_reader_of_all_jobs_would_leave(client: Client, w: World) -> None:
+    chance = random.Random(4)
+    made = fill(w, 60, chance)
+    client.force_login(w.editor)
+    for name, sign, text, wanted in cases(made, chance):
+        expected = {job.name for job in made if meets(values_of(job)[name], sign, wanted)}
+        query = urlencode({"filterBy": f"{name}{sign}{text}"})
+        assert {row["Name"] for row in file_of(client, query)} == expected, (name, sign, text)
+
+
+def test_filters_add_up_and_pages_and_files_and_the_api_agree(client: Client, w: World) -> None:
+    chance = random.Random(7)
+    made = fill(w, 120, chance)
+    client.force_login(w.editor)
+    seen = 0
+    for _round in range(12):
+        chosen = chance.sample(cases(made, chance), 2)
+        expected = [
+            job
+            for job in made
+            if all(meets(values_of(job)[name], sign, want) for name, sign, _, want in chosen)
+        ]
+        query = urlencode([("filterBy", f"{name}{sign}{text}") for name, sign, text, _ in chosen])
+        expected.sort(key=lambda job: (job.submitted_at, job.pk), reverse=True)
+        names = [job.name for job in expected]
+        assert listed(client, query) == names, query
+        assert [row["Name"] for row in file_of(client, query)] == names, query
+        api = client.get(f"/api/v1/workspaces/team-a/jobs?{query}&limit=200").json()
+        assert [item["name"] for item in api["items"]] == names, query
+        seen += len(names)
+    assert seen
+
+
+def test_jobs_are_found_by_the_gpu_model_that_they_request_or_hold(client: Client, w: World) -> None:
+    jobs.job(w.queue, w.editor, "asks", roles=[RoleOf(models=("L40S",))])
+    jobs.job(w.queue, w.editor, "asks-more", roles=[RoleOf(models=("L40S-48G",))])
+    held = jobs.job(w.queue, w.editor, "holds")
+    jobs.allocate(held, w.nodes[0])
+    jobs.job(w.queue, w.editor, "open")
+    client.force_login(w.editor)
+    model = w.flavor.card_model
+    for asked, names in (("L40S", {"asks"}), (model, {"holds"}), ("H100", set())):
+        assert set(listed(client, urlencode({"gpu_model": asked}))) == names
+        api = client.get(f"/api/v1/workspaces/team-a/jobs?gpu_model={asked}").json()
+        assert {item["name"] for item in api["items"]} == names
+
+
+def test_a_range_leaves_what_was_submitted_in_it(client: Client, w: World) -> None:
+    now = clock.now()
+    for hours in (1, 20, 30, 24 * 40):
+        jobs.job(w.queue, w.editor, f"before-{hours}", submitted_at=now - timedelta(hours=hours))
+    client.force_login(w.editor)
+    assert listed(client, "range=24h") == ["before-1", "before-20"]
+    assert len(listed(client, "range=30d")) == 3
+    assert len(listed(client, "range=nonsense")) == 4
+
+
+def test_the_form_adds_a_condition_to_the_address(client: Client, w: World) -> None:
+    client.force_login(w.editor)
+    filled = {"state": "running", "field": "name", "operator": "=@", "value": "a b&c", "page": "3"}
+    answer = client.get(JOBS, filled)
+    assert answer["Location"] == f"{JOBS}?state=running&filterBy=name%3D%40a+b%26c"
+    text = page(client, answer["Location"])
+    assert "Name contains <b>a b&amp;c</b>" in text
+    assert "No matching jobs" in text and f'href="{JOBS}"' in text
+    # What cannot be applied is said, and nothing is added.
+    for wrong, sentence in (({"value": "x", "operator": "<="}, "Operator"), ({"value": ""}, "Enter a value")):
+        answer = client.get(JOBS, filled | wrong)
+        assert answer["Location"] == f"{JOBS}?state=running"
+        assert sentence in page(client, answer["Location"])
+
+
+def test_a_filter_that_cannot_be_applied_is_said(client: Client, w: World) -> None:
+    jobs.job(w.queue, w.editor, "one")
+    client.force_login(w.editor)
+    text = page(client, f"{JOBS}?filterBy=shoe=@x&filterBy=nonsense&filterBy=priority==many")
+    assert text.count("A filter isn&#x27;t applied") + text.count("A filter isn't applied") == 3
+    assert ">one</a>" in text
+
+
+def heads_and_cells(text: str) -> tuple[list[str], list[list[str]]]:
+    heads = re.findall(r'<th [^>]*data-column="(\w+)"', text)
+    rows = re.findall(r'<tr id="job-[^"]+">(.*?)</tr>', text, re.DOTALL)
+    return heads, [re.findall(r'<td [^>]*data-column="(\w+)"', row) for row in rows]
+
+
+def test_a_reader_chooses_columns_and_rows_per_page_for_good(client: Client, w: World) -> None:
+    for number in range(12):
+        jobs.job(w.queue, w.editor, f"job-{number:02}", placement={"labels": {"team": "vision"}})
+    client.force_login(w.editor)
+    heads, rows = heads_and_cells(page(client, JOBS))
+    assert len(rows) == 12 and all(row == heads for row in rows) and "cost" not in heads
+
+    chosen = {
+        "columns": ["tags", "cost", "nonsense", "state"],
+        "size": "10",
+        "every": "0",
+        "next": f"{JOBS}?q=job",
+    }
+    answer = client.post("/lists/jobs", chosen)
+    assert answer["Location"] == f"{JOBS}?q=job"
+    text = page(client, JOBS)
+    heads, rows = heads_and_cells(text)
+    assert heads == ["name", "state", "cost", "tags"] and len(rows) == 10
+    assert all(row == heads for row in rows)
+    assert "page 1 of 2" in text and 'data-live-every="0"' in text and "live-mark" not in text
+    assert file_of(client, "")[0]["Tags"] == "team=vision"
+    assert list(file_of(client, "")[0]) == ["Name", "Status", "Cost", "Tags"]
+    assert len(heads_and_cells(page(client, f"{JOBS}?pageSize=20"))[1]) == 12, "the address counts more"
+
+    client.post("/lists/jobs", {"reset": "1", "next": "https://elsewhere.example/"})
+    assert "cost" not in heads_and_cells(page(client, JOBS))[0]
+
+
+def test_all_columns_have_a_cell_each_and_details_show_them_all(client: Client, w: World) -> None:
+    job = jobs.job(w.queue, w.editor, "held")
+    jobs.allocate(job, w.nodes[0])
+    client.force_login(w.editor)
+    every = [key for key, _label in re.findall(r'name="columns" value="(\w+)"([^>]*)', page(client, JOBS))]
+    assert len(every) > 20
+    client.post("/lists/jobs", {"columns": every})
+    heads, rows = heads_and_cells(page(client, JOBS))
+    assert heads == every and rows == [every]
+    text = page(client, f"{JOBS}?show={job.pk}")
+    panel = text[text.index('id="list-panel"') :]
+    assert panel.count("<dt>") == len(every) - 1 and "GPUs allocated / requested" in panel
+    assert 'id="list-panel"' not in page(client, f"{JOBS}?show=nonsense")
+
+
+def test_lists_are_sorted_by_their_heads_and_on_a_phone(client: Client, w: World) -> None:
+    for name in ("b", "a", "c"):
+        jobs.job(w.queue, w.editor, name)
+    client.force_login(w.editor)
+    assert listed(client, "sort=name") == ["a", "b", "c"]
+    text = page(client, f"{JOBS}?sort=name")
+    assert 'aria-sort="ascending"><a href="/w/team-a/jobs?sort=-name">Name</a>' in text
+    assert '<option value="name" selected>Name, ascending</option>' in text
+
+
+def test_an_action_on_several_jobs_asks_first_and_reports_each(client: Client, w: World) -> None:
+    own = [jobs.job(w.queue, w.editor, f"own-{number}") for number in range(2)]
+    others = jobs.job(w.queue, w.admin, "others")
+    ended = jobs.job(w.queue, w.editor, "ended", state=JobState.SUCCEEDED, finished_at=clock.now())
+    client.force_login(w.editor)
+    asked = {"do": "cancel", "item": [str(job.pk) for job in (*own, others, ended)], "next": f"{JOBS}?q=o"}
+    question = client.post("/w/team-a/job-batch", asked).content.decode()
+    assert "Queue position held for" in question and question.count('name="item"') == 4
+    assert not Job.unscoped.filter(state=JobState.CANCELLED).exists(), (
+        "nothing is done before it is confirmed"
+    )
+
+    answer = client.post("/w/team-a/job-batch", asked | {"confirmed": "1"})
+    text = answer.content.decode()
+    assert answer.status_code == 200 and "Done for 2 of 4" in text
+    assert "The job has already finished." in text and "doesn&#x27;t allow this action" in text
+    assert set(Job.unscoped.filter(state=JobState.CANCELLED)) == set(own)
+
+    # When all went well, the list is shown again.
+    rest = jobs.job(w.queue, w.editor, "rest")
+    done = {"do": "suspend", "item": [str(rest.pk)], "next": f"{JOBS}?q=o", "confirmed": "1"}
+    assert client.post("/w/team-a/job-batch", done)["Location"] == f"{JOBS}?q=o"
+    rest.refresh_from_db()
+    assert rest.state == JobState.SUSPENDED
+    high = jobs.priority_class("higher", -1)
+    done = {"do": "priority", "item": [str(rest.pk)], "choice": high.name, "confirmed": "1"}
+    client.post("/w/team-a/job-batch", done)
+    rest.refresh_from_db()
+    assert rest.priority_class == high
+
+
+def test_an_action_on_several_jobs_stays_within_the_workspace(client: Client, w: World) -> None:
+    job = jobs.job(w.queue, w.editor, "here")
+    client.force_login(w.outsider)
+    asked = {"do": "cancel", "item": [str(job.pk)], "confirmed": "1"}
+    assert client.post("/w/team-a/job-batch", asked).status_code == 404
+    client.post("/w/team-b/job-batch", asked)
+    client.force_login(w.viewer)
+    assert "batch-jobs" not in page(client, JOBS)
+    assert client.post("/w/team-a/job-batch", asked).status_code == 403
+    client.force_login(w.editor)
+    assert client.post("/w/team-a/job-batch", asked | {"do": "nonsense"}).status_code == 404
+    assert client.post("/w/team-a/job-batch", asked | {"item": ["x"]}).status_code == 404
+    assert client.post("/w/team-a/job-batch", {"do": "cancel", "next": "//evil.example"})["Location"] == JOBS
+    job.refresh_from_db()
+    assert job.state == JobState.QUEUED
+
+
+def test_the_cost_of_jobs_is_their_time_by_the_prices_of_their_pools(client: Client, w: World) -> None:
+    job = jobs.job(w.queue, w.editor, "held", roles=[RoleOf(cards=2)])
+    jobs.allocate(job, w.nodes[0])
+    jobs.job(w.queue, w.editor, "never")
+    since = clock.now() - timedelta(hours=3)
+    Job.unscoped.filter(pk=job.pk).update(submitted_at=since, admitted_at=since)
+    job.attempts.update(admitted_at=since)
+    client.force_login(w.editor)
+    client.post("/lists/jobs", {"columns": ["gpu_hours", "cost"]})
+    rows = {row["Name"]: row for row in file_of(client, "")}
+    assert float(rows["held"]["GPU-hours"]) == pytest.approx(6, abs=0.01)
+    assert rows["held"]["Cost"] == "", "no price is known"
+    assert rows["never"]["GPU-hours"] == "" and rows["never"]["Cost"] == ""
+    Price.unscoped.create(flavor=w.flavor, effective_at=since - timedelta(days=1), gpu_hour=3)
+    assert float({row["Name"]: row for row in file_of(client, "")}["held"]["Cost"]) == pytest.approx(
+        18, abs=0.1
+    )
