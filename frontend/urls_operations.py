@@ -89,13 +89,11 @@ urlpatterns = [
     path("efficiency", efficiency.show_efficiency, name="ops-efficiency"),
     path("efficiency/live", efficiency.efficiency_live, name="ops-efficiency-live"),
     path("gpus", gpu_list.show_gpus, name="ops-gpus"),
-    path("gpus-live", gpu_list.gpus_live, name="ops-gpus-live"),
     # A GPU that its node only counts is named by a place, with slashes.
     path("gpus/<path:uuid>/live", gpu.gpu_live, name="ops-gpu-live"),
     path("gpus/<path:uuid>/charts/<slug:kind>", gpu.gpu_chart, name="ops-gpu-chart"),
     path("gpus/<path:uuid>", gpu.show_gpu, name="ops-gpu"),
     path("nodes", node_list.show_nodes, name="ops-nodes"),
-    path("nodes-live", node_list.nodes_live, name="ops-nodes-live"),
     path("nodes/<str:name>", node.show_node, name="ops-node"),
     path("nodes/<str:name>/live", node.node_live, name="ops-node-live"),
     path("nodes/<str:name>/charts/<slug:kind>", node.node_chart, name="ops-node-chart"),

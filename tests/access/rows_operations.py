@@ -461,13 +461,17 @@ RULES: Final = (
 _LOOK: Final = must(("cluster.view", "platform"))
 _SHARES: Final = must(("cluster.edit", "platform"))
 NODES: Final = (
-    *(page(route, _LOOK) for route in ("ops/overview", "ops/overview/live", "ops/nodes", "ops/nodes-live")),
+    *(page(route, _LOOK) for route in ("ops/overview", "ops/overview/live", "ops/nodes")),
     page("ops/overview/charts/{kind}", _LOOK, values={"kind": "allocation"}),
     page("ops/overview/hours/{kind}", _LOOK, values={"kind": "used"}),
     page("ops/efficiency", _LOOK),
     page("ops/efficiency/live", _LOOK),
     page("ops/gpus", _LOOK),
-    page("ops/gpus-live", _LOOK),
+    *(
+        page(route, _LOOK, query=query, case=query)
+        for route in ("ops/nodes", "ops/gpus")
+        for query in ("?part=rows", "?format=csv")
+    ),
     page("ops/gpus/{uuid}", _LOOK),
     page("ops/gpus/{uuid}/live", _LOOK),
     page("ops/gpus/{uuid}/charts/{kind}", _LOOK, values={"kind": "memory"}),

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from clusters.models import Device
-from clusters.selectors.gpu_table import GPU_STATES, GpuQuery, gpu_models, gpu_state_counts, gpu_table
+from clusters.selectors.gpu_table import (
+    COLUMNS,
+    GPU_STATES,
+    GpuQuery,
+    gpu_models,
+    gpu_state_counts,
+    gpu_table,
+)
 from clusters.selectors.node_table import flavor_list
 from frontend.components import view_models
 from frontend.components.capacity import Meter
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.page_list import PageList, answer_list, read_list
 from frontend.pages.operations import labels
-from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, remove_null_characters, scope_of
+from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, scope_of
 from frontend.shell import navigation
 from frontend.shell.page_shell import get_viewer, operator_required
+from frontend.texts.labels import GPU_MODES, state_word
 from telemetry.series import GpuNow, measures_now
-
-PER_PAGE: Final = 50
+from tenants.models import User
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +44,7 @@ class GpuRow:
     url: str
     node_url: str
     state: str
+    mode: str
     allocated: float | None
     utilisation: float | None
     memory: Meter
@@ -44,14 +53,132 @@ class GpuRow:
     power: float | None
     power_limit: float | None
 
+    @property
+    def id(self) -> uuid.UUID:
+        return self.device.pk
+
+
+GPUS: Final = ListDeclaration(
+    key="gpus",
+    title=gettext_lazy("GPUs"),
+    columns=(
+        ListColumn(
+            key="gpu",
+            label=gettext_lazy("GPU"),
+            sort="node",
+            text=lambda row: f"{row.device.node.name} GPU {row.device.index}",
+        ),
+        ListColumn(key="uuid", label="UUID", shown=False, text=lambda row: row.device.uuid),
+        ListColumn(
+            key="cluster",
+            label=gettext_lazy("Cluster"),
+            shown=False,
+            text=lambda row: row.device.node.cluster.name,
+        ),
+        ListColumn(key="model", label=gettext_lazy("Model"), sort="model", text=lambda row: row.device.model),
+        ListColumn(
+            key="pool",
+            label=gettext_lazy("Pool"),
+            sort="pool",
+            text=lambda row: row.device.node.flavor.name if row.device.node.flavor else "",
+        ),
+        ListColumn(
+            key="mode",
+            label=gettext_lazy("Allocation mode"),
+            shown=False,
+            text=lambda row: row.mode,
+        ),
+        ListColumn(
+            key="state",
+            label=gettext_lazy("State"),
+            text=lambda row: state_word("device", row.state).text,
+        ),
+        ListColumn(
+            key="allocated",
+            label=gettext_lazy("Allocated"),
+            number=True,
+            sort="allocated",
+            text=lambda row: row.allocated,
+        ),
+        ListColumn(
+            key="holders",
+            label=gettext_lazy("Pods"),
+            number=True,
+            shown=False,
+            text=lambda row: row.device.holders,
+        ),
+        ListColumn(
+            key="used", label=gettext_lazy("Utilization"), number=True, text=lambda row: row.utilisation
+        ),
+        ListColumn(
+            key="memory",
+            label=gettext_lazy("GPU memory"),
+            sort="memory",
+            text=lambda row: row.memory_used,
+        ),
+        ListColumn(
+            key="temperature",
+            label=gettext_lazy("Temperature"),
+            number=True,
+            text=lambda row: row.temperature,
+        ),
+        ListColumn(key="power", label=gettext_lazy("Power"), number=True, text=lambda row: row.power),
+    ),
+    filters={
+        "node": FilterField(label=gettext_lazy("Node")),
+        "model": FilterField(label=gettext_lazy("Model")),
+        "flavor": FilterField(label=gettext_lazy("Pool")),
+        "cluster": FilterField(label=gettext_lazy("Cluster")),
+        "uuid": FilterField(label="UUID"),
+        "mode": FilterField(
+            label=gettext_lazy("Allocation mode"),
+            choices=[(mode, word) for mode, word in GPU_MODES.items() if mode != "none"],
+        ),
+        "healthy": FilterField(label=gettext_lazy("Healthy")),
+        "cores_granted": FilterField(label=gettext_lazy("Allocated, percent")),
+        "holders": FilterField(label=gettext_lazy("Pods")),
+    },
+    fields=COLUMNS,
+    parameters=("state", "pool", "model", "node", "uuid"),
+    default_sort="node",
+    size=50,
+)
+
 
 @require_GET
 @operator_required
 def show_gpus(request: HttpRequest) -> HttpResponse:
-    """The page with its filters."""
+    """The page, its rows alone, or the GPUs that the address leaves as a file."""
     scope, who = scope_of(request), get_viewer(request)
-    query = _query(request, scope)
     ops_frame(request, scope)
+    shown = read_list(request, GPUS)
+    query = _query(shown, scope)
+    return answer_list(
+        request,
+        shown,
+        gpu_table(viewer=who, query=query),
+        partial(_rows, who, scope),
+        template="frontend/operations/gpus.html",
+        body="frontend/operations/gpus_live.html",
+        context=partial(_context, who, scope, query),
+    )
+
+
+def _query(shown: PageList, scope: ClusterScope) -> GpuQuery:
+    asked = shown.query
+    return GpuQuery(
+        cluster=scope.cluster_name,
+        pool=asked.get("pool", "").strip(),
+        model=asked.get("model", "").strip(),
+        node=asked.get("node", "").strip(),
+        state=asked.get("state", ""),
+        text=asked.get("uuid", "").strip(),
+        sort=shown.sort,
+        conditions=shown.conditions,
+    )
+
+
+def _context(who: User, scope: ClusterScope, query: GpuQuery) -> dict[str, Any]:
     counts = gpu_state_counts(viewer=who, query=query)
     words = {
         "free": _("Free"),
@@ -62,54 +189,19 @@ def show_gpus(request: HttpRequest) -> HttpResponse:
     chips = [view_models.Chip(label=_("All"), count=sum(counts.values()))]
     chips += [view_models.Chip(label=words[key], value=key, count=counts[key]) for key in GPU_STATES]
     pools = dict.fromkeys(flavor.name for flavor in flavor_list(viewer=who, cluster=scope.cluster_name))
-    page = {
-        **_context(request, scope, query),
+    return {
         "chips": chips,
         "pools": list(pools),
         "models": gpu_models(viewer=who, cluster=scope.cluster_name),
         "query": query,
-    }
-    return render(request, "frontend/operations/gpus.html", page)
-
-
-@require_GET
-@operator_required
-def gpus_live(request: HttpRequest) -> HttpResponse:
-    """The table alone, with fresh numbers."""
-    scope = scope_of(request)
-    found = _context(request, scope, _query(request, scope))
-    return render(request, "frontend/operations/gpus_live.html", found)
-
-
-def _query(request: HttpRequest, scope: ClusterScope) -> GpuQuery:
-    def read_parameter(name: str) -> str:
-        return remove_null_characters(request.GET.get(name, "")).strip()
-
-    return GpuQuery(
-        cluster=scope.cluster_name,
-        pool=read_parameter("pool"),
-        model=read_parameter("model"),
-        node=read_parameter("node"),
-        state=read_parameter("state"),
-        text=read_parameter("uuid"),
-        sort=request.GET.get("sort", ""),
-    )
-
-
-def _context(request: HttpRequest, scope: ClusterScope, query: GpuQuery) -> dict[str, Any]:
-    who = get_viewer(request)
-    page = Paginator(gpu_table(viewer=who, query=query), PER_PAGE).get_page(request.GET.get("page"))
-    now = measures_now(who, [device.pk for device in page])
-    text = request.GET.urlencode()
-    return {
-        "page": page,
-        "rows": [_row(device, scope, now) for device in page],
         "stale_clusters": scope.stale_clusters,
-        "narrowed": any((query.pool, query.model, query.node, query.state, query.text)),
-        "all_url": reverse("frontend:ops-gpus"),
         "many_clusters": len(scope.clusters) > 1 and scope.cluster is None,
-        "live_url": reverse("frontend:ops-gpus-live") + (f"?{text}" if text else ""),
     }
+
+
+def _rows(who: User, scope: ClusterScope, devices: Sequence[Device]) -> list[GpuRow]:
+    now = measures_now(who, [device.pk for device in devices])
+    return [_row(device, scope, now) for device in devices]
 
 
 def _row(device: Device, scope: ClusterScope, now: Mapping[uuid.UUID, GpuNow]) -> GpuRow:
@@ -120,6 +212,7 @@ def _row(device: Device, scope: ClusterScope, now: Mapping[uuid.UUID, GpuNow]) -
         url=navigation.find_address("frontend:ops-gpu", uuid=device.uuid),
         node_url=scope.node_url(device.node.name, device.node.cluster.name),
         state="healthy" if device.healthy else "unhealthy",
+        mode=labels.mode_word(device.mode),
         allocated=labels.compute_percent(device.cores_granted, device.cores_capacity),
         utilisation=values.get("utilization_percent"),
         memory=Meter(

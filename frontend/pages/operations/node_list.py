@@ -5,28 +5,35 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from django.core.paginator import Page, Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from clusters.models import Node
 from clusters.selectors.grid import node_state
-from clusters.selectors.node_table import STATES, NodeQuery, flavor_list, node_state_counts, node_table
+from clusters.selectors.node_table import (
+    COLUMNS,
+    STATES,
+    NodeQuery,
+    flavor_list,
+    node_state_counts,
+    node_table,
+)
 from frontend.components import view_models
 from frontend.components.capacity import Meter
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.page_list import PageList, answer_list, read_list
 from frontend.pages.operations import labels
-from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, remove_null_characters, scope_of
+from frontend.pages.operations.cluster_scope import ClusterScope, ops_frame, scope_of
 from frontend.shell.page_shell import get_viewer, operator_required
 from frontend.texts.labels import state_word
 from scheduling.selectors.holding import pods_by_node
 from telemetry.series import CardNow, utilisation_now
-
-PER_PAGE: Final = 50
+from tenants.models import User
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +54,137 @@ class NodeRow:
     memory_share: float | None
     pods: int
 
+    @property
+    def id(self) -> uuid.UUID:
+        found: uuid.UUID = self.node.pk
+        return found
+
+
+def _pool(row: NodeRow) -> str:
+    return row.node.flavor.name if row.node.flavor else ""
+
+
+NODES: Final = ListDeclaration(
+    key="nodes",
+    title=gettext_lazy("Nodes"),
+    columns=(
+        ListColumn(key="name", label=gettext_lazy("Node"), sort="name", text=lambda row: row.node.name),
+        ListColumn(
+            key="cluster",
+            label=gettext_lazy("Cluster"),
+            shown=False,
+            text=lambda row: row.node.cluster.name,
+        ),
+        ListColumn(
+            key="state",
+            label=gettext_lazy("State"),
+            text=lambda row: state_word("node", row.state).text,
+        ),
+        ListColumn(key="flavor", label=gettext_lazy("Pool"), sort="flavor", text=_pool),
+        ListColumn(key="gpus", label=gettext_lazy("GPUs"), sort="cards", text=lambda row: row.node.cards),
+        ListColumn(
+            key="free",
+            label=gettext_lazy("Free GPUs"),
+            number=True,
+            sort="free",
+            text=lambda row: row.node.free_cards,
+        ),
+        ListColumn(
+            key="unhealthy",
+            label=gettext_lazy("Unhealthy GPUs"),
+            number=True,
+            shown=False,
+            text=lambda row: row.node.unhealthy_cards,
+        ),
+        ListColumn(
+            key="fraction",
+            label=gettext_lazy("Largest free fraction"),
+            number=True,
+            sort="fraction",
+            text=lambda row: row.node.largest_left,
+        ),
+        ListColumn(
+            key="allocated",
+            label=gettext_lazy("Allocated"),
+            number=True,
+            sort="allocated",
+            text=lambda row: row.cores_allocated,
+        ),
+        ListColumn(
+            key="used", label=gettext_lazy("Utilization"), number=True, text=lambda row: row.utilisation
+        ),
+        ListColumn(
+            key="memory",
+            label=gettext_lazy("GPU memory"),
+            sort="memory",
+            text=lambda row: row.memory.allocated,
+        ),
+        ListColumn(
+            key="cpu", label=gettext_lazy("CPU, memory"), number=True, sort="cpu", text=lambda row: row.cpu
+        ),
+        ListColumn(key="pods", label=gettext_lazy("Pods"), number=True, text=lambda row: row.pods),
+        ListColumn(
+            key="rack", label=gettext_lazy("Rack"), sort="rack", shown=False, text=lambda row: row.node.rack
+        ),
+        ListColumn(key="zone", label=gettext_lazy("Zone"), shown=False, text=lambda row: row.node.zone),
+        ListColumn(
+            key="taints",
+            label=gettext_lazy("Taints"),
+            shown=False,
+            text=lambda row: ", ".join(row.taints),
+        ),
+    ),
+    filters={
+        "name": FilterField(label=gettext_lazy("Node")),
+        "cluster": FilterField(label=gettext_lazy("Cluster")),
+        "flavor": FilterField(label=gettext_lazy("Pool")),
+        "ready": FilterField(label=gettext_lazy("Ready")),
+        "cordoned": FilterField(label=gettext_lazy("Cordoned")),
+        "rack": FilterField(label=gettext_lazy("Rack")),
+        "zone": FilterField(label=gettext_lazy("Zone")),
+        "cpu_granted": FilterField(label=gettext_lazy("Allocated CPU (millicores)")),
+        "memory_granted": FilterField(label=gettext_lazy("Allocated memory (MiB)")),
+    },
+    fields=COLUMNS,
+    parameters=("state", "flavor", "name"),
+    default_sort="name",
+    size=50,
+)
+
 
 @require_GET
 @operator_required
 def show_nodes(request: HttpRequest) -> HttpResponse:
-    """The page with its filters."""
-    scope = scope_of(request)
-    query = node_query(request, scope)
-    who = get_viewer(request)
+    """The page, its rows alone, or the nodes that the address leaves as a file."""
+    scope, who = scope_of(request), get_viewer(request)
     ops_frame(request, scope)
+    shown = read_list(request, NODES)
+    query = _query(shown, scope)
+    return answer_list(
+        request,
+        shown,
+        node_table(viewer=who, query=query),
+        partial(_rows, who, scope),
+        template="frontend/operations/nodes.html",
+        body="frontend/operations/nodes_live.html",
+        context=partial(_context, who, scope, query),
+    )
+
+
+def _query(shown: PageList, scope: ClusterScope) -> NodeQuery:
+    """Return the query that the address asks for; a state that does not exist asks for all."""
+    state = shown.query.get("state", "")
+    return NodeQuery(
+        cluster=scope.cluster_name,
+        flavor=shown.query.get("flavor", ""),
+        state=state if state in STATES else "",
+        name=shown.query.get("name", "").strip(),
+        sort=shown.sort,
+        conditions=shown.conditions,
+    )
+
+
+def _context(who: User, scope: ClusterScope, query: NodeQuery) -> dict[str, Any]:
     counts = node_state_counts(viewer=who, query=query)
     chips = [view_models.Chip(label=_("All"), count=sum(counts.values()))]
     chips += [
@@ -63,66 +192,31 @@ def show_nodes(request: HttpRequest) -> HttpResponse:
         for state, count in counts.items()
     ]
     flavors = dict.fromkeys(flavor.name for flavor in flavor_list(viewer=who, cluster=scope.cluster_name))
-    found = _context(request, scope, query)
-    return render(
-        request,
-        "frontend/operations/nodes.html",
-        {**found, "chips": chips, "flavors": list(flavors), "query": query},
-    )
-
-
-@require_GET
-@operator_required
-def nodes_live(request: HttpRequest) -> HttpResponse:
-    """The table alone, with fresh numbers."""
-    scope = scope_of(request)
-    found = _context(request, scope, node_query(request, scope))
-    return render(request, "frontend/operations/nodes_live.html", found)
-
-
-def node_query(request: HttpRequest, scope: ClusterScope) -> NodeQuery:
-    """Return the query that the address asks for; a state that does not exist asks for all."""
-    state = request.GET.get("state", "")
-    return NodeQuery(
-        cluster=scope.cluster_name,
-        flavor=remove_null_characters(request.GET.get("flavor", "")),
-        state=state if state in STATES else "",
-        name=remove_null_characters(request.GET.get("name", "")).strip(),
-        sort=request.GET.get("sort", ""),
-    )
-
-
-def _context(request: HttpRequest, scope: ClusterScope, query: NodeQuery) -> dict[str, Any]:
-    who = get_viewer(request)
-    # A page that does not exist any more, because nodes left, shows the last one.
-    page = Paginator(node_table(viewer=who, query=query), PER_PAGE).get_page(request.GET.get("page"))
-    shown = {node.pk for node in page}
-    pods = pods_by_node(viewer=who, node_ids=shown)
-    now = _now_by_node(who, page, scope)
-    text = request.GET.urlencode()
     return {
-        "page": page,
+        "chips": chips,
+        "flavors": list(flavors),
+        "query": query,
         "stale_clusters": scope.stale_clusters,
-        "rows": [_row(node, scope, now.get(node.pk, ()), pods.get(node.pk, 0)) for node in page],
-        "narrowed": bool(query.flavor or query.state or query.name),
-        "all_url": reverse("frontend:ops-nodes"),
         "many_clusters": len(scope.clusters) > 1 and scope.cluster is None,
-        "live_url": reverse("frontend:ops-nodes-live") + (f"?{text}" if text else ""),
     }
 
 
-def _now_by_node(who: Any, page: Page[Node], scope: ClusterScope) -> dict[uuid.UUID, list[CardNow]]:
-    """The latest readings of the cards of the nodes on the page."""
-    owners = _card_owners(page)
+def _rows(who: User, scope: ClusterScope, nodes: Sequence[Node]) -> list[NodeRow]:
+    pods = pods_by_node(viewer=who, node_ids={node.pk for node in nodes})
+    now = _now_by_node(who, nodes, scope)
+    return [_row(node, scope, now.get(node.pk, ()), pods.get(node.pk, 0)) for node in nodes]
+
+
+def _now_by_node(who: User, nodes: Sequence[Node], scope: ClusterScope) -> dict[uuid.UUID, list[CardNow]]:
+    """The latest readings of the cards of the nodes."""
+    owners: Mapping[uuid.UUID, uuid.UUID] = {
+        card.pk: node.pk for node in nodes for card in node.devices.all()
+    }
     found: dict[uuid.UUID, list[CardNow]] = {}
     for device_id, reading in utilisation_now(who, cluster_id=scope.cluster_id).items():
         if device_id in owners:
             found.setdefault(owners[device_id], []).append(reading)
     return found
-
-
-def _card_owners(page: Page[Node]) -> Mapping[uuid.UUID, uuid.UUID]:
-    return {card.pk: node.pk for node in page for card in node.devices.all()}
 
 
 def _row(node: Any, scope: ClusterScope, now: Sequence[CardNow], pods: int) -> NodeRow:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 
 from clusters.models import BackendKind, Cell, Cluster, ClusterHealth, GpuMode, Sharing
+from clusters.selectors import gpu_table, node_table
 from foundation.web.listing import Column, ColumnKind
 from tenants.api.bodies import StrictSerializer
 from tenants.api.query import ListQuery, QuerySerializer
@@ -40,19 +41,7 @@ class FlavorQuery(ListQuery):
 
 
 class NodeListQuery(ListQuery):
-    columns: ClassVar = {
-        "name": Column("name"),
-        "cluster": Column("cluster.name"),
-        "flavor": Column("flavor.name"),
-        "ready": Column("ready", ColumnKind.FLAG),
-        "cordoned": Column("cordoned", ColumnKind.FLAG),
-        "zone": Column("zone"),
-        "rack": Column("rack"),
-        "cpu_millicores": Column("cpu_millicores", ColumnKind.NUMBER),
-        "cpu_granted": Column("cpu_granted", ColumnKind.NUMBER),
-        "memory_mib": Column("memory_mib", ColumnKind.NUMBER),
-        "memory_granted": Column("memory_granted", ColumnKind.NUMBER),
-    }
+    columns: ClassVar = node_table.COLUMNS
 
     cluster = serializers.CharField(required=False)
     flavor = serializers.CharField(required=False)
@@ -68,19 +57,7 @@ class OneNodeQuery(QuerySerializer):
 
 
 class DeviceQuery(ListQuery):
-    columns: ClassVar = {
-        "uuid": Column("uuid"),
-        "cluster": Column("node.cluster.name"),
-        "node": Column("node.name"),
-        "flavor": Column("node.flavor.name"),
-        "model": Column("model"),
-        "mode": Column("mode"),
-        "healthy": Column("healthy", ColumnKind.FLAG),
-        "memory_mib": Column("memory_mib", ColumnKind.NUMBER),
-        "cores_granted": Column("cores_granted", ColumnKind.NUMBER),
-        "memory_granted": Column("memory_granted", ColumnKind.NUMBER),
-        "holders": Column("holders", ColumnKind.NUMBER),
-    }
+    columns: ClassVar = gpu_table.COLUMNS
 
     cluster = serializers.CharField(required=False)
     node = serializers.CharField(required=False)

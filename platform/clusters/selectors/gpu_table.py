@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +10,7 @@ from django.db.models import Count, F, Q, QuerySet
 
 from clusters.models import Device
 from foundation.core.actor import Actor
+from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -21,6 +22,20 @@ GPU_STATES: Final[Mapping[str, Q]] = {
     "allocated": Q(healthy=True) & _HELD & _FULL,
     "unhealthy": Q(healthy=False),
 }
+COLUMNS: Final = {
+    "uuid": Column("uuid"),
+    "cluster": Column("node.cluster.name"),
+    "node": Column("node.name"),
+    "flavor": Column("node.flavor.name"),
+    "model": Column("model"),
+    "mode": Column("mode"),
+    "healthy": Column("healthy", ColumnKind.FLAG),
+    "memory_mib": Column("memory_mib", ColumnKind.NUMBER),
+    "cores_granted": Column("cores_granted", ColumnKind.NUMBER),
+    "memory_granted": Column("memory_granted", ColumnKind.NUMBER),
+    "holders": Column("holders", ColumnKind.NUMBER),
+}
+"""What a list of GPUs can be filtered by."""
 # What a column sorts by. Every order ends in cluster, node, index and id, so that pages never overlap.
 SORTS: Final[Mapping[str, str]] = {
     "node": "node__name",
@@ -33,7 +48,9 @@ SORTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuQuery:
-    """The filters and order of the list; `text` matches anywhere in a UUID, the others exactly."""
+    """The filters and order of the list; `text` matches anywhere in a UUID, the others exactly;
+    `conditions` are further ones, on `COLUMNS`.
+    """
 
     cluster: str = ""
     pool: str = ""
@@ -42,6 +59,7 @@ class GpuQuery:
     state: str = ""
     text: str = ""
     sort: str = "node"
+    conditions: Sequence[ColumnCondition] = ()
 
 
 def _match(query: GpuQuery) -> Q:
@@ -52,6 +70,8 @@ def _match(query: GpuQuery) -> Q:
         "node__name": query.node,
     }
     match = Q(node__present=True, **{name: value for name, value in exact.items() if value})
+    for condition in query.conditions:
+        match &= condition.as_query()
     return (
         match & (Q(uuid__icontains=query.text) | Q(hardware_uuid__icontains=query.text))
         if query.text

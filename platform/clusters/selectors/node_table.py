@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce, Greatest
 from clusters.models import Device, Flavor, Node
 from clusters.selectors.grid import CLOSED, CORDONED, NOT_READY, READY
 from foundation.core.actor import Actor
+from foundation.web.listing import Column, ColumnCondition, ColumnKind
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 
@@ -21,6 +22,20 @@ STATES: Final[Mapping[str, Q]] = {
     CLOSED: Q(ready=True, cordoned=False, closed=True),
     NOT_READY: Q(ready=False),
 }
+COLUMNS: Final = {
+    "name": Column("name"),
+    "cluster": Column("cluster.name"),
+    "flavor": Column("flavor.name"),
+    "ready": Column("ready", ColumnKind.FLAG),
+    "cordoned": Column("cordoned", ColumnKind.FLAG),
+    "zone": Column("zone"),
+    "rack": Column("rack"),
+    "cpu_millicores": Column("cpu_millicores", ColumnKind.NUMBER),
+    "cpu_granted": Column("cpu_granted", ColumnKind.NUMBER),
+    "memory_mib": Column("memory_mib", ColumnKind.NUMBER),
+    "memory_granted": Column("memory_granted", ColumnKind.NUMBER),
+}
+"""What a list of nodes can be filtered by."""
 # What a column sorts by. Every order ends in cluster, name and id, so that pages never overlap.
 SORTS: Final[Mapping[str, str]] = {
     "name": "name",
@@ -40,13 +55,17 @@ _OPEN: Final = Q(devices__healthy=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeQuery:
-    """The filters and order of the list; `name` matches anywhere, the others exactly."""
+    """The filters and order of the list; `name` matches anywhere, the others exactly.
+
+    `conditions` are further ones, on `COLUMNS`.
+    """
 
     cluster: str = ""
     flavor: str = ""
     state: str = ""
     name: str = ""
     sort: str = "name"
+    conditions: Sequence[ColumnCondition] = ()
 
 
 def _match(query: NodeQuery) -> Q:
@@ -57,6 +76,8 @@ def _match(query: NodeQuery) -> Q:
         match &= Q(flavor__name=query.flavor)
     if query.name:
         match &= Q(name__icontains=query.name)
+    for condition in query.conditions:
+        match &= condition.as_query()
     return match
 
 

@@ -28,7 +28,7 @@ from tests.builders.world import World, world
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ("/ops/overview", "/ops/overview/live", "/ops/nodes", "/ops/nodes-live", "/ops/nodes/node-1")
+PAGES = ("/ops/overview", "/ops/overview/live", "/ops/nodes", "/ops/nodes?part=rows", "/ops/nodes/node-1")
 CHARTS = ("/ops/overview/charts/allocation", "/ops/nodes/node-1/charts/card-utilisation")
 
 
@@ -179,7 +179,7 @@ def test_use_of_allocated_counts_measured_jobs_only(there: World, operator: Clie
     assert '<td class="num" data-label="Utilization of allocated">80 %</td>' in row
 
 
-@pytest.mark.parametrize("address", ["/ops/overview/live", "/ops/nodes-live", "/ops/nodes/node-1"])
+@pytest.mark.parametrize("address", ["/ops/overview/live", "/ops/nodes?part=rows", "/ops/nodes/node-1"])
 @pytest.mark.parametrize(
     ("health", "words"), [("unreachable", "is unreachable"), ("disowned", "belongs to another platform")]
 )
