@@ -17,6 +17,16 @@ from clusters.models import Cluster
 from tenants.models import Tenant
 
 _DURATIONS: Final = (0, 60, 120, 300, 600, 1800, 3600, 6 * 3600, 24 * 3600)
+_KINDS: Final = {
+    "job": gettext_lazy("Jobs"),
+    "quota": gettext_lazy("Quota and budgets"),
+    "budget": gettext_lazy("Quota and budgets"),
+    "gpu": gettext_lazy("GPUs"),
+    "node": gettext_lazy("Nodes"),
+    "cluster": gettext_lazy("Clusters"),
+    "source": gettext_lazy("Data sources"),
+    "platform": gettext_lazy("Platform"),
+}
 _REPEATS: Final = (1800, 3600, 6 * 3600, 24 * 3600)
 
 
@@ -56,7 +66,7 @@ class RuleForm(forms.Form):
         super().__init__(data, initial=_initial(rule), auto_id=f"id_{prefix or 'new'}_%s")  # type: ignore[arg-type]
         self._clusters = {str(cluster.pk): cluster for cluster in clusters}
         self._channels = {str(channel.pk): channel for channel in channels}
-        self._choose("metric", [(each.name, label_metric(each)) for each in usable_metrics(tenant)])
+        self._choose("metric", _group_metrics(usable_metrics(tenant)))
         stored = [getattr(rule, name, None) for name in ("hold_s", "resolve_s", "repeat_s")]
         for name, value in zip(("hold_s", "resolve_s"), stored, strict=False):
             self._choose(name, [(each, _label_duration(each)) for each in _with(_DURATIONS, value)])
@@ -70,7 +80,7 @@ class RuleForm(forms.Form):
         if tenant is not None or len(self._clusters) < 2:
             del self.fields["cluster"]
 
-    def _choose(self, name: str, choices: Sequence[tuple[Any, str]]) -> None:
+    def _choose(self, name: str, choices: Sequence[tuple[Any, Any]]) -> None:
         field: Any = self.fields[name]
         field.choices = choices
 
@@ -86,6 +96,15 @@ class RuleForm(forms.Form):
 def usable_metrics(tenant: Tenant | None) -> list[AlertMetric]:
     """Return the metrics that rules of a tenant, or without one of the platform, can use."""
     return [metric for metric in METRICS if tenant is None or metric.for_tenants]
+
+
+def _group_metrics(metrics: Sequence[AlertMetric]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return metrics by the kind of their subjects, in the order of the kinds."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for metric in metrics:
+        kind = metric.name.partition(".")[0]
+        found.setdefault(str(_KINDS[kind]), []).append((metric.name, label_metric(metric)))
+    return list(found.items())
 
 
 def label_metric(metric: AlertMetric) -> str:

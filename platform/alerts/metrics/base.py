@@ -19,6 +19,9 @@ class Unit(StrEnum):
     SECONDS = "s"
     CELSIUS = "°C"
     WATTS = "W"
+    MEBIBYTES = "MiB"
+    MEBIBYTES_PER_SECOND = "MiB/s"
+    MEGAHERTZ = "MHz"
     COUNT = ""
 
 

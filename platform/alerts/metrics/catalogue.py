@@ -6,8 +6,9 @@ from typing import Final
 
 from django.utils.translation import gettext_lazy as _
 
-from alerts.metrics import agents, hardware, jobs, platform, quotas
+from alerts.metrics import agents, hardware, jobs, platform, quotas, sources
 from alerts.metrics.base import AlertMetric, Unit
+from alerts.metrics.gpu_measures import GPU_MEASURES
 from tenants.access.permissions import Permission
 
 CLUSTER_UNREACHABLE: Final = "cluster.unreachable_s"
@@ -51,6 +52,24 @@ METRICS: Final = (
         Unit.PERCENT,
         jobs.read_memory_shares,
         suggested=95,
+        for_tenants=True,
+    ),
+    AlertMetric(
+        "job.utilization_percent",
+        _("GPU utilization of a running job"),
+        _("Percentage of the compute that the job was allocated."),
+        Unit.PERCENT,
+        jobs.read_utilization,
+        suggested=80,
+        for_tenants=True,
+    ),
+    AlertMetric(
+        "job.memory_used_mib",
+        _("Used GPU memory of a running job"),
+        "",
+        Unit.MEBIBYTES,
+        jobs.read_memory_used,
+        suggested=70_000,
         for_tenants=True,
     ),
     AlertMetric(
@@ -119,6 +138,7 @@ METRICS: Final = (
         suggested=600,
         of_cluster=True,
     ),
+    *GPU_MEASURES,
     AlertMetric(
         "gpu.unhealthy",
         _("Unhealthy GPU"),
@@ -165,6 +185,33 @@ METRICS: Final = (
         of_cluster=True,
     ),
     AlertMetric(
+        "node.utilization_percent",
+        _("GPU utilization of a node"),
+        _("Mean of its measured GPUs."),
+        Unit.PERCENT,
+        hardware.read_node_utilization,
+        suggested=95,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "cluster.utilization_percent",
+        _("GPU utilization of a cluster"),
+        _("Mean of its measured GPUs."),
+        Unit.PERCENT,
+        hardware.read_cluster_utilization,
+        suggested=90,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "cluster.allocated_percent",
+        _("Allocated GPU compute of a cluster"),
+        "",
+        Unit.PERCENT,
+        hardware.read_cluster_allocation,
+        suggested=95,
+        of_cluster=True,
+    ),
+    AlertMetric(
         CLUSTER_UNREACHABLE,
         _("Time since a cluster became unreachable"),
         _("While this alert fires, other alerts of the cluster send no notifications."),
@@ -179,6 +226,15 @@ METRICS: Final = (
         "",
         Unit.SECONDS,
         hardware.read_sample_gaps,
+        suggested=120,
+        of_cluster=True,
+    ),
+    AlertMetric(
+        "source.silent_s",
+        _("Time since a data source stopped answering"),
+        _("0 while it answers; disabled sources aren't evaluated."),
+        Unit.SECONDS,
+        sources.read_source_outages,
         suggested=120,
         of_cluster=True,
     ),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
+
+from django.db.models import Sum
 
 from alerts.metrics.base import Observation
 from clusters.models import Cluster, ClusterHealth, Device, Node
@@ -45,6 +49,63 @@ def read_memory_share(sample: CardNow, device: Device) -> float | None:
     return 100 * sample.memory_used_mib / device.memory_mib if device.memory_mib else None
 
 
+def read_node_utilization(now: datetime) -> list[Observation]:
+    """Compute the mean utilization of the measured GPUs of each node; None where none was measured."""
+    means = _means_by(lambda device: device.node_id)
+    nodes = Node.unscoped.filter(present=True, devices__isnull=False).distinct().order_by("pk")
+    return [
+        Observation(
+            subject=str(node.pk),
+            label=node.name,
+            value=means.get(node.pk),
+            cluster_id=node.cluster_id,
+            path=f"/ops/nodes/{node.name}",
+        )
+        for node in nodes
+    ]
+
+
+def read_cluster_utilization(now: datetime) -> list[Observation]:
+    """Compute the mean utilization of the measured GPUs of each cluster; None where none was measured."""
+    means = _means_by(lambda device: device.node.cluster_id)
+    return [observe_cluster(cluster, means.get(cluster.pk)) for cluster in Cluster.unscoped.order_by("pk")]
+
+
+def read_cluster_allocation(now: datetime) -> list[Observation]:
+    """Compute the allocated share of each cluster's GPU compute in percent; None without GPUs."""
+    sums = {
+        row["node__cluster_id"]: (row["granted"], row["capacity"])
+        for row in Device.unscoped.filter(node__present=True)
+        .order_by()
+        .values("node__cluster_id")
+        .annotate(granted=Sum("cores_granted"), capacity=Sum("cores_capacity"))
+    }
+    found = []
+    for cluster in Cluster.unscoped.order_by("pk"):
+        granted, capacity = sums.get(cluster.pk, (0, 0))
+        found.append(observe_cluster(cluster, 100 * granted / capacity if capacity else None))
+    return found
+
+
+def observe_cluster(cluster: Cluster, value: float | None) -> Observation:
+    """Return the observation of a metric of one cluster."""
+    return Observation(
+        subject=str(cluster.pk),
+        label=cluster.name,
+        value=value,
+        cluster_id=cluster.pk,
+        path="/ops/overview",
+    )
+
+
+def _means_by(key: Callable[[Device], uuid.UUID]) -> dict[uuid.UUID, float]:
+    latest = utilisation_now(SYSTEM)
+    found: defaultdict[uuid.UUID, list[float]] = defaultdict(list)
+    for device in Device.unscoped.filter(pk__in=list(latest)).select_related("node"):
+        found[key(device)].append(latest[device.pk].utilisation_percent)
+    return {pk: sum(values) / len(values) for pk, values in found.items()}
+
+
 def read_unready_times(now: datetime) -> list[Observation]:
     """Seconds since each node stopped being ready; 0 while it is ready."""
     nodes = Node.unscoped.filter(present=True).order_by("pk")
@@ -69,14 +130,7 @@ def read_unhealthy_gpus(now: datetime) -> list[Observation]:
 def read_unreachable_times(now: datetime) -> list[Observation]:
     """Seconds since each cluster stopped answering; 0 while it answers, None before its first answer."""
     return [
-        Observation(
-            subject=str(cluster.pk),
-            label=cluster.name,
-            value=_unreachable_s(cluster, now),
-            cluster_id=cluster.pk,
-            path="/ops/overview",
-        )
-        for cluster in Cluster.unscoped.order_by("pk")
+        observe_cluster(cluster, _unreachable_s(cluster, now)) for cluster in Cluster.unscoped.order_by("pk")
     ]
 
 
@@ -91,13 +145,7 @@ def read_sample_gaps(now: datetime) -> list[Observation]:
     """Seconds since each cluster last delivered samples of its GPUs; 0 while it does."""
     gaps = dict(TelemetryGap.unscoped.filter(ended_at__isnull=True).values_list("cluster_id", "started_at"))
     return [
-        Observation(
-            subject=str(cluster.pk),
-            label=cluster.name,
-            value=_seconds(now, gaps.get(cluster.pk)),
-            cluster_id=cluster.pk,
-            path="/ops/overview",
-        )
+        observe_cluster(cluster, _seconds(now, gaps.get(cluster.pk)))
         for cluster in Cluster.unscoped.exclude(health=ClusterHealth.UNKNOWN).order_by("pk")
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -14,7 +14,7 @@ from alerts.metrics.base import Observation
 from foundation.core.actor import SYSTEM
 from scheduling.models import Attempt, IdleStretch, Job, JobEvent, JobState
 from telemetry.series.idle import idle_allocated
-from telemetry.series.now import jobs_now
+from telemetry.series.now import UseNow, jobs_now
 from telemetry.series.over_use import slice_lines
 
 _IDLE_S: Final = 300
@@ -62,6 +62,23 @@ def read_memory_shares(now: datetime) -> list[Observation]:
     for pk, use in jobs_now(SYSTEM, list(found)).items():
         if use.memory_allocated_mib:
             found[pk] = 100 * use.memory_used_mib / use.memory_allocated_mib
+    return list(_observe(found))
+
+
+def read_utilization(now: datetime) -> list[Observation]:
+    """Compute which share of its allocated compute each running job uses, in percent."""
+    return _read_use(lambda use: use.utilisation_of_grant_percent)
+
+
+def read_memory_used(now: datetime) -> list[Observation]:
+    """Add up the GPU memory that each running job uses, in MiB."""
+    return _read_use(lambda use: float(use.memory_used_mib))
+
+
+def _read_use(read: Callable[[UseNow], float]) -> list[Observation]:
+    running = Job.unscoped.filter(state=JobState.RUNNING).values_list("pk", flat=True)
+    found: dict[uuid.UUID, float | None] = dict.fromkeys(running)
+    found |= {pk: read(use) for pk, use in jobs_now(SYSTEM, list(found)).items()}
     return list(_observe(found))
 
 

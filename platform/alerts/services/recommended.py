@@ -17,11 +17,13 @@ from foundation.core.actor import Actor
 _RECOMMENDED: Final[tuple[tuple[Any, str, float, int, AlertSeverity], ...]] = (
     (gettext_lazy("Cluster unreachable"), CLUSTER_UNREACHABLE, 60, 0, AlertSeverity.CRITICAL),
     (gettext_lazy("No GPU samples"), "cluster.no_samples_s", 120, 0, AlertSeverity.WARNING),
+    (gettext_lazy("Data source silent"), "source.silent_s", 120, 0, AlertSeverity.WARNING),
     (gettext_lazy("Node not ready"), "node.unready_s", 120, 0, AlertSeverity.WARNING),
     (gettext_lazy("Unhealthy GPU"), "gpu.unhealthy", 0, 60, AlertSeverity.CRITICAL),
     (gettext_lazy("Hot GPU"), "gpu.temperature_c", 85, 300, AlertSeverity.WARNING),
     (gettext_lazy("XID error"), "gpu.xid_errors", 0, 0, AlertSeverity.WARNING),
     (gettext_lazy("GPU lost or driver fault"), "gpu.faults", 0, 0, AlertSeverity.CRITICAL),
+    (gettext_lazy("Slowed GPU"), "gpu.throttle_reasons", 0, 300, AlertSeverity.WARNING),
     (gettext_lazy("Process without allocation"), "gpu.unknown_processes", 0, 60, AlertSeverity.WARNING),
     (gettext_lazy("Slice above its allocation"), "job.slices_over_allocation", 0, 60, AlertSeverity.WARNING),
     (gettext_lazy("Platform check failed"), "platform.failed_check", 0, 120, AlertSeverity.CRITICAL),

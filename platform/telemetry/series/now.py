@@ -150,13 +150,15 @@ class GpuNow:
     values: dict[str, float]
 
 
-def measures_now(viewer: Actor, device_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, GpuNow]:
-    """Device id → all measures of its latest reading; absent without one in the last 30 s.
+def measures_now(viewer: Actor, device_ids: Collection[uuid.UUID] | None = None) -> dict[uuid.UUID, GpuNow]:
+    """Device id → all measures of its latest reading, by default of all; absent without one in the last 30 s.
 
     Raises: PermissionDenied without `cluster.view`.
     """
     permissions.require_permission(viewer, Permission.CLUSTER_VIEW)
-    rows = _fresh().filter(channel__scope=Scope.CARD, channel__device_id__in=list(device_ids))
+    rows = _fresh().filter(channel__scope=Scope.CARD, channel__device_id__isnull=False)
+    if device_ids is not None:
+        rows = rows.filter(channel__device_id__in=list(device_ids))
     columns = ("cores_used", "memory_used_mib", "temperature_c", "power_w")
     names = ("utilization_percent", "memory_used_mib", "temperature_c", "power_w")
     found: dict[uuid.UUID, GpuNow] = {}

@@ -215,7 +215,7 @@ def test_recommended_rules_are_created_once_and_only_where_none_watches_the_metr
     admin = bench.world.platform_admin
     bench.rule(name="Hot GPU", metric="gpu.power_w")
     first = create_recommended_rules(acting_user=admin)
-    assert len({rule.metric for rule in first}) == len(first) == 10
+    assert len({rule.metric for rule in first}) == len(first) == 12
     assert create_recommended_rules(acting_user=admin) == []
     with pytest.raises(PermissionDenied):
         create_recommended_rules(acting_user=bench.world.admin)

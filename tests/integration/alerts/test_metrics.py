@@ -8,12 +8,24 @@ from uuid import uuid4
 
 import pytest
 
+from alerts.metrics.base import Unit
 from alerts.metrics.catalogue import BY_NAME, METRICS
+from clusters.gpu.batches import DeviceValues, MeasureBatch
+from clusters.gpu.measures import MEASURES, Level
 from clusters.models import Cluster, Device, Node
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from scheduling.models import Allocation, Attempt, Job, JobEvent
-from telemetry.models import GpuEvent, GpuProcess, NodeAgent, TelemetryGap
+from telemetry.models import (
+    GpuEvent,
+    GpuProcess,
+    NodeAgent,
+    SourceStatus,
+    TelemetryGap,
+    TelemetrySource,
+)
+from telemetry.services.roll_up import roll_up
+from telemetry.store.ingest import store_batches
 from telemetry.store.times import to_ms
 from tests.builders import quotas
 from tests.integration.telemetry.conftest import START, Bench, make_bench
@@ -146,6 +158,98 @@ def test_errors_and_unknown_processes_are_counted_where_an_agent_reports(bench: 
     assert _read("gpu.unknown_processes")["node-2, GPU 0"] is None
     bench.clock.shift(timedelta(minutes=5))
     assert set(_read("gpu.unknown_processes").values()) == {None}
+
+
+def test_every_measure_of_gpus_has_a_metric_or_a_reason_for_none() -> None:
+    of_gpus = {measure.name for measure in MEASURES if Level.DEVICE in measure.levels}
+    named = {metric.name.partition(".")[2] for metric in METRICS if metric.name.startswith("gpu.")}
+    unnamed = {
+        "memory_total_mib", "memory_reserved_mib",  # what the GPU is
+        "energy_j", "app_sm_clock_mhz", "app_memory_clock_mhz",  # grows always, and settings
+        "xid",  # as an event
+        "memory_allocated_mib", "memory_allocated_percent", "cores_allocated_percent", "sharing_containers",
+    }  # fmt: skip
+    assert of_gpus - named == unnamed
+    assert all(metric.unit is not Unit.COUNT for metric in METRICS if metric.name.endswith(("_mib", "_mhz")))
+
+
+def store_measures(bench: Bench, at: datetime, **values: float) -> None:
+    batch = MeasureBatch("node-1", to_ms(at), devices=(DeviceValues(bench.device(1).uuid, values),))
+    store_batches(bench.world.cluster.pk, [batch])
+
+
+def test_measures_of_gpus_are_the_last_sample_and_unknown_without_one(bench: Bench) -> None:
+    name, now = "node-1, GPU 1", clock.now()
+    memory = bench.device(1).memory_mib
+    store_measures(bench, now - timedelta(seconds=15), sm_active_percent=10.0, throttle_reasons=0x40)
+    store_measures(
+        bench, now, sm_active_percent=71.5, throttle_reasons=0x4, memory_used_mib=1000, row_remap_pending=1
+    )
+    assert _read("gpu.sm_active_percent")[name] == 71.5
+    assert _read("gpu.throttle_reasons")[name] == 0.0, "a power limit is no fault"
+    assert _read("gpu.row_remap_pending")[name] == 1.0
+    assert _read("gpu.memory_free_mib")[name] == memory - 1000
+    assert _read("gpu.encoder_percent")[name] is None, "not supported is no 0"
+    assert _read("gpu.sm_active_percent")["node-1, GPU 2"] is None
+    for reason, slowed in ((0x20, 1.0), (0x88, 1.0), (0x1, 0.0)):
+        bench.clock.shift(timedelta(seconds=15))
+        store_measures(bench, clock.now(), throttle_reasons=reason)
+        assert _read("gpu.throttle_reasons")[name] == slowed
+    bench.clock.shift(timedelta(minutes=5))
+    assert set(_read("gpu.throttle_reasons").values()) == {None}
+
+
+def test_counters_count_what_is_new_in_15_minutes_over_roll_ups_and_resets(bench: Bench) -> None:
+    name = "node-1, GPU 1"
+    counts = [*[7] * 10, 9, 9, 2, *[2] * 5, 4]  # minute by minute; it began anew at the thirteenth
+    for minute, count in enumerate(counts):
+        bench.clock.move_to(START + minute * timedelta(minutes=1))
+        store_measures(bench, clock.now(), ecc_corrected=count)
+        if minute == 12:
+            bench.clock.shift(timedelta(seconds=50))
+            roll_up()
+    assert _read("gpu.ecc_corrected")[name] == 2 + 2 + 2
+    assert _read("gpu.ecc_uncorrected")[name] is None
+    bench.clock.shift(timedelta(minutes=9))
+    assert _read("gpu.ecc_corrected")[name] == 2, "what grew more than 15 minutes ago is not counted"
+    bench.clock.shift(timedelta(minutes=30))
+    assert _read("gpu.ecc_corrected")[name] is None
+
+
+def test_use_of_jobs_nodes_and_clusters_is_that_of_what_was_measured(bench: Bench) -> None:
+    _run(bench.sliced, bench.whole)
+    assert set(_read("cluster.utilization_percent").values()) == {None}
+    bench.ticks(3)
+    assert _read("job.utilization_percent") == {
+        "team-a/sliced": pytest.approx(100 * 30 / 60), "team-b/whole": 90.0,
+    }  # fmt: skip
+    assert _read("job.memory_used_mib") == {"team-a/sliced": 11_000.0, "team-b/whole": 30_000.0}
+    assert _read("node.utilization_percent") == {"node-1": 60.0, "node-2": 0.0}
+    assert _read("cluster.utilization_percent") == {"sim": 40.0}
+    total = 100 * Device.unscoped.filter(node__present=True).count()
+    assert _read("cluster.allocated_percent") == {"sim": pytest.approx(100 * (30 + 30 + 100) / total)}
+    bench.clock.shift(timedelta(minutes=5))
+    assert set(_read("node.utilization_percent").values()) == {None}
+
+
+def test_a_data_source_is_silent_since_it_failed_or_was_last_read(bench: Bench) -> None:
+    now = clock.now()
+    for source, times in {
+        "well": {"answered_at": now, "attempted_at": now},
+        "fails": {"attempted_at": now, "failed_since": now - timedelta(seconds=70)},
+        "unread": {name: now - timedelta(seconds=400) for name in ("answered_at", "attempted_at")},
+        "new": {},
+    }.items():
+        made = TelemetrySource.unscoped.create(
+            cluster=bench.world.cluster, name=source, kind="dcgm", address="http://x"
+        )
+        SourceStatus.unscoped.create(source=made, problem="timeout" if source == "fails" else "", **times)
+    TelemetrySource.unscoped.create(
+        cluster=bench.world.cluster, name="off", kind="dcgm", address="http://x", enabled=False
+    )
+    assert _read("source.silent_s") == {
+        "sim, well": 0.0, "sim, fails": 70.0, "sim, unread": 400.0, "sim, new": None,
+    }  # fmt: skip
 
 
 def test_slices_above_their_allocation_are_counted_by_job(bench: Bench) -> None:
