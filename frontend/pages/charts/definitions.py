@@ -126,8 +126,8 @@ _GPU_METRICS: Final = (
         ("sm_clock_mhz", _("SM"), "series-1"),
         ("memory_clock_mhz", _("GPU memory"), "series-4"),
         ("video_clock_mhz", _("Video engines"), "series-5"),
-        ("app_sm_clock_mhz", _("SM, set for applications"), "series-2"),
-        ("app_memory_clock_mhz", _("GPU memory, set for applications"), "series-8"),
+        ("app_sm_clock_mhz", _("SM, set"), "series-2"),
+        ("app_memory_clock_mhz", _("GPU memory, set"), "series-8"),
     ),
     _of_gpu(
         "engines",
@@ -179,6 +179,14 @@ _REASONS: Final = ChartDefinition(
     statistic="seen",
     words={bit: StateWord(word, _REASON_COLORS.get(bit, "series-2")) for bit, word in CLOCK_REASONS.items()},
 )
+_BANDWIDTH: Final = _of_gpu(
+    "bandwidth",
+    _("Memory copy and bandwidth"),
+    "%",
+    ("memory_copy_percent", _("Memory copy"), "series-1"),
+    ("dram_active_percent", _("Memory bandwidth"), "series-4"),
+)
+"""Averages over the GPUs that measure it."""
 _ENERGY: Final = _of_gpu("energy", _("Energy"), "kJ", ("energy_j", _("Energy"), "series-5"), per=1000)
 CLUSTER: Final = (
     _ALLOCATION,
@@ -199,6 +207,7 @@ CLUSTER: Final = (
             LineDefinition(measure="temperature", name=_("Average"), color="series-8"),
         ),
     ),
+    _BANDWIDTH,
 )
 NODE: Final = (
     _ALLOCATION,
@@ -207,6 +216,7 @@ NODE: Final = (
     _per_card("card-memory", _("GPU memory used per GPU"), "GiB", "card_memory_used", _GIB),
     _per_card("card-temperature", _("Temperature per GPU"), "°C", "card_temperature"),
     _per_card("card-power", _("Power per GPU"), "W", "card_power"),
+    _BANDWIDTH,
 )
 WORKSPACE: Final = (
     ChartDefinition(
@@ -229,11 +239,14 @@ JOB: Final = (
     ChartDefinition(
         key="utilisation",
         title=_("GPU utilization"),
-        note=_("percent of allocated compute"),
+        note=_("percent of allocated compute and GPU memory"),
         unit="%",
         lines=(
             LineDefinition(
                 measure="utilisation_of_grant", name=_("average"), color="used", subject="average"
+            ),
+            LineDefinition(
+                measure="memory_of_grant", name=_("GPU memory"), color="series-4", subject="average"
             ),
         ),
         each="utilisation_of_grant",

@@ -111,12 +111,19 @@ def _use_tiles(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> l
     cards = [card for node in nodes for card in node.cards]
     allocated = sum(card.cores_granted for card in cards)
     capacity = sum(card.cores_capacity for card in cards)
-    known = [now[card.id] for card in cards if card.id in now]
+    measured = [card for card in cards if card.id in now]
+    known = [now[card.id] for card in measured]
     used = sum(reading.utilisation_percent for reading in known)
     of_allocated = labels.compute_percent(used, sum(reading.cores_allocated for reading in known))
     meaning = _("No data in the last 30 s")
     if known:
-        meaning = _("%(share)s of allocated") % {"share": formats.format_percent(of_allocated)}
+        memory = labels.compute_percent(
+            sum(reading.memory_used_mib for reading in known), sum(card.memory_mib for card in measured)
+        )
+        meaning = _("%(share)s of allocated · GPU memory %(memory)s") % {
+            "share": formats.format_percent(of_allocated),
+            "memory": formats.format_percent(memory, 1),
+        }
     return [
         Tile(
             label=_("Allocated"),

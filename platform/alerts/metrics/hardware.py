@@ -74,16 +74,16 @@ def read_cluster_utilization(now: datetime) -> list[Observation]:
 def read_cluster_allocation(now: datetime) -> list[Observation]:
     """Compute the allocated share of each cluster's GPU compute in percent; None without GPUs."""
     sums = {
-        row["node__cluster_id"]: (row["granted"], row["capacity"])
+        row["node__cluster_id"]: (row["allocated"], row["capacity"])
         for row in Device.unscoped.filter(node__present=True)
         .order_by()
         .values("node__cluster_id")
-        .annotate(granted=Sum("cores_granted"), capacity=Sum("cores_capacity"))
+        .annotate(allocated=Sum("cores_granted"), capacity=Sum("cores_capacity"))
     }
     found = []
     for cluster in Cluster.unscoped.order_by("pk"):
-        granted, capacity = sums.get(cluster.pk, (0, 0))
-        found.append(observe_cluster(cluster, 100 * granted / capacity if capacity else None))
+        allocated, capacity = sums.get(cluster.pk, (0, 0))
+        found.append(observe_cluster(cluster, 100 * allocated / capacity if capacity else None))
     return found
 
 

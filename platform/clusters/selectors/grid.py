@@ -41,6 +41,8 @@ class GridCard:
     holders: int
     cores_foreign: int
     foreign_holders: int
+    memory_mib: int
+    """As built, without over-commit."""
 
     @property
     def is_free(self) -> bool:
@@ -127,6 +129,7 @@ _CARD_COLUMNS = (
     "holders",
     "cores_foreign",
     "foreign_holders",
+    "memory_mib",
 )
 _NODE_COLUMNS = (
     "id",

@@ -1,4 +1,4 @@
-"""What counters of GPUs grew by lately."""
+"""The growth of counters of GPUs since a moment."""
 
 from __future__ import annotations
 

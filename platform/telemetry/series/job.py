@@ -45,10 +45,12 @@ _SLICE_LINES: Final = (
     ("cores_granted", "percent"),
     ("memory_used", "MiB"),
     ("memory_granted", "MiB"),
+    ("memory_of_grant", "percent"),
 )
 _SUM_LINES: Final = (
     ("utilisation", "average", "Compute used, average per card", "percent"),
     ("utilisation_of_grant", "average", "Compute used of what was granted", "percent"),
+    ("memory_of_grant", "average", "GPU memory used of what was granted", "percent"),
     ("memory_used", "total", "GPU memory used", "MiB"),
     ("memory_granted", "total", "GPU memory granted", "MiB"),
 )
@@ -80,13 +82,18 @@ def _measures(parts: Sequence[tuple[Values, float]]) -> dict[str, float | None]:
     memory = [part["memory_used_mib"] * share for part, share in parts if "memory_used_mib" in part]
     allocated = sum(part["cores_allocated"] * share for part, share in parts)
     busy = sum(value * share for value, share in used)
-    complete = len(used) == len(parts)  # else what was granted is not of the same slices
+    memory_allocated = sum(part["memory_allocated_mib"] * share for part, share in parts)
+    # Else what was granted is not of the same slices.
+    complete, memory_complete = len(used) == len(parts), len(memory) == len(parts)
     return {
         "utilisation": busy / sum(share for _, share in used) if used else None,
         "utilisation_of_grant": 100 * busy / allocated if allocated and complete else None,
         "cores_granted": allocated / sum(share for _, share in parts),
         "memory_used": sum(memory) if memory else None,
-        "memory_granted": sum(part["memory_allocated_mib"] * share for part, share in parts),
+        "memory_granted": memory_allocated,
+        "memory_of_grant": 100 * sum(memory) / memory_allocated
+        if memory_allocated and memory_complete
+        else None,
     }
 
 

@@ -138,12 +138,12 @@ def test_charts_of_a_job_draw_the_chosen_gpus_beside_the_mean(
         "SM": {1200.0}, "GPU 0": {1000.0}, "GPU 1": {1200.0}, "GPU 10": {1400.0},
     }  # fmt: skip
     one = traces(client, large, "clocks", f"gpu={last}")
-    assert "SM, set for applications: –" in one
+    assert "SM, set: –" in one
     assert set(one["SM · node-9 · GPU 10"]["y"]) - {None} == {1400.0}
     assert "SM · node-9 · GPU 0" not in one
     assert f"groupBy=gpu&gpu={last}" in one[""]["csv"]
     use = traces(client, large, "utilisation", f"gpu={last}")
-    assert set(use) - {""} == {"average", "main-0 · node-9 · GPU 10"}
+    assert set(use) - {""} == {"average", "GPU memory", "main-0 · node-9 · GPU 10"}
     memory = traces(client, large, "memory", "gpu=each")
     assert {"GPU 0", "GPU 1", "GPU 10"} <= set(memory)
     assert {"GPU 0"} & set(traces(client, large, "memory", "")) == set()

@@ -115,6 +115,8 @@ def test_a_jobs_lines(bench: Bench, django_assert_num_queries: DjangoAssertNumQu
     assert values(found, "utilisation_of_grant", "average") == [50.0]
     assert values(found, "memory_used", "total") == [11_000.0]
     assert values(found, "memory_granted", "total") == [40_000.0]
+    assert values(found, "memory_of_grant", second) == [30.0]
+    assert values(found, "memory_of_grant", "average") == [27.5]
     line = found.get("utilisation", second)
     assert line is not None
     assert line.label == "worker-1 · node-1 · GPU 0"
