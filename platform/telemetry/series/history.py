@@ -63,12 +63,57 @@ def fill_from_history(window: Window, channels: Sequence[Channel], means: Bucket
             history.rest_server(server, failed)
 
 
+def read_measures(
+    window: Window, channels: Sequence[Channel], measures: Sequence[str]
+) -> dict[int, dict[int, dict[str, float]]]:
+    """Return what Prometheus servers know of GPUs: channel id, bucket that is over, measure: mean."""
+    by_cluster: dict[uuid.UUID, list[Channel]] = defaultdict(list)
+    for channel in channels:
+        by_cluster[channel.cluster_id].append(channel)
+    last, found = _first_open(window), {}
+    for cluster_id, of_cluster in by_cluster.items():
+        server = history.history_of(cluster_id)
+        if server is None:
+            continue
+        try:
+            known = _read_measures(server, window, of_cluster, measures)
+        except SourceFailed as failed:
+            history.rest_server(server, failed)
+            continue
+        for pk, buckets in known.items():
+            found[pk] = {bucket: values for bucket, values in buckets.items() if bucket < last}
+    return found
+
+
+def _read_measures(
+    server: PrometheusHistory, window: Window, channels: Sequence[Channel], measures: Sequence[str]
+) -> Buckets:
+    wanted = _name_devices(channels)
+    found: Buckets = {}
+    for measure in measures:
+        means = server.device_means(measure, wanted.values(), _range(window))
+        for channel, device in wanted.items():
+            for bucket, value in _buckets(means.get(device, {}), window):
+                _cell(found, channel, bucket)[measure] = value
+    return found
+
+
+def _name_devices(channels: Sequence[Channel]) -> dict[Channel, str]:
+    """The UUIDs of the GPUs of channels, as exporters know them."""
+    ids = {channel.device_id for channel in channels if channel.device_id is not None}
+    uuids = {d.pk: d.gpu_uuid for d in Device.unscoped.filter(pk__in=ids)} if ids else {}
+    return {c: uuids[c.device_id] for c in channels if c.device_id is not None and c.device_id in uuids}
+
+
+def _first_open(window: Window) -> int:
+    """The first bucket that may still get readings."""
+    return min(window.until_ms, to_ms(clock.now()) - _SETTLED_MS) // window.step_ms
+
+
 def _empty(window: Window, means: Buckets, channel: Channel) -> list[int]:
     """Buckets of a channel that are over and have no reading."""
-    over_ms = min(window.until_ms, to_ms(clock.now()) - _SETTLED_MS)
-    last = over_ms // window.step_ms
     known = means.get(channel.pk, {})
-    return [bucket for bucket in range(window.first, last) if bucket not in known]
+    return [bucket for bucket in range(window.first, _first_open(window)) if bucket not in known]
 
 
 def _range(window: Window) -> history.Buckets:
@@ -78,9 +123,7 @@ def _range(window: Window) -> history.Buckets:
 def _fill_cards(
     server: PrometheusHistory, window: Window, channels: Sequence[Channel], means: Buckets
 ) -> None:
-    ids = {channel.device_id for channel in channels if channel.device_id is not None}
-    uuids = {d.pk: d.gpu_uuid for d in Device.unscoped.filter(pk__in=ids)} if ids else {}
-    wanted = {c: uuids[c.device_id] for c in channels if c.device_id is not None and c.device_id in uuids}
+    wanted = _name_devices(channels)
     empty = {channel: set(_empty(window, means, channel)) for channel in wanted}
     for column, measure in _MEASURES.items():
         found = server.device_means(measure, wanted.values(), _range(window)) if wanted else {}

@@ -24,6 +24,7 @@ from foundation.core.actor import Actor
 from foundation.core.errors import FieldError, Invalid
 from telemetry.models import Channel, Reading, Rolled, Scope
 from telemetry.series.gaps import gaps_in
+from telemetry.series.history import read_measures
 from telemetry.series.sight import MeasuredThing, require_sight
 from telemetry.series.sources import GRAIN_OF, sources_of
 from telemetry.series.types import Series, SeriesSet
@@ -86,7 +87,8 @@ class _ChannelGroup:
 class _Part:
     """Measures that are read from the same channels, each with its statistic.
 
-    `held`: the spans of time in which rows of each channel count; None for all of it.
+    `held`: the spans of time in which rows of each channel count; None for all of it. `cards`: the channels
+    of GPUs of which a Prometheus server may know what is missing here.
     """
 
     chosen: dict[str, str]
@@ -94,6 +96,7 @@ class _Part:
     omitted: int
     clusters: list[uuid.UUID] | None
     held: dict[int, Sequence[HeldSpan]] | None = None
+    cards: Sequence[Channel] = ()
 
 
 def measure_series(
@@ -140,12 +143,15 @@ def _parts(
         counted = any(BY_NAME[name].kind is MeasureKind.COUNTER for name in others)
         rolled = _rolled_scope(thing, group_by, parts=counted)
         rows = [row for row in _channels(thing, rolled) if gpu in (None, row.device_id)]
-        found.append(_part(others, group_by, rows, rolled))
+        part = _part(others, group_by, rows, rolled)
+        part.cards = rows if thing.level == "gpu" else ()
+        found.append(part)
     if of_gpus and thing.pk is not None:
         spans = {pk: held for pk, held in find_whole_gpus(thing.pk).items() if gpu in (None, pk)}
         rows = list(Channel.unscoped.filter(scope=Scope.CARD, device_id__in=list(spans)).order_by("id"))
         part = _part(of_gpus, group_by, rows, Scope.CARD)
         part.held = {row.pk: spans[row.device_id] for row in rows if row.device_id is not None}
+        part.cards = rows
         found.append(part)
     every = thing.level == "cluster" and thing.pk is None
     for part in found:
@@ -164,6 +170,7 @@ def _part(chosen: dict[str, str], group_by: str | None, rows: list[Channel], rol
 
 def _part_series(window: Window, part: _Part) -> list[Series]:
     found = _read(window, part)
+    _fill(window, part, found)
     return [
         Series(
             name,
@@ -178,6 +185,26 @@ def _part_series(window: Window, part: _Part) -> list[Series]:
         for name, stat in part.chosen.items()
         for number, group in enumerate(part.groups)
     ]
+
+
+def _fill(window: Window, part: _Part, found: list[Buckets]) -> None:
+    """Add to buckets without a reading the means of what a Prometheus server knows of their GPUs."""
+    gauges = [name for name, stat in part.chosen.items() if stat == "mean"]
+    every = range(window.first, window.last + 1)
+    if not gauges or not part.cards or all(bucket in buckets for buckets in found for bucket in every):
+        return
+    known = read_measures(window, part.cards, gauges)
+    for group, buckets in zip(part.groups, found, strict=True):
+        for bucket in [bucket for bucket in every if bucket not in buckets]:
+            span = bucket * window.step_ms, (bucket + 1) * window.step_ms
+            here = [
+                known[pk][bucket]
+                for pk in group.fine
+                if bucket in known.get(pk, {}) and (part.held is None or is_within(part.held[pk], *span))
+            ]
+            for values in here:
+                stats = {n: first_stat(n, value, window.step_ms) for n, value in values.items()}
+                add_beside(buckets.setdefault(bucket, {}), stats)
 
 
 def _statistic(name: str, wanted: str | None) -> str:

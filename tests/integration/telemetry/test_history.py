@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -13,7 +13,7 @@ import pytest
 from foundation.core.actor import SYSTEM
 from scheduling.models import Allocation
 from telemetry.models import Channel, Scope, TelemetrySource
-from telemetry.series import job_series, node_series
+from telemetry.series import MeasuredThing, job_series, measure_series, node_series
 from telemetry.series.types import SeriesSet
 from telemetry.sources.history import Buckets, SliceKey
 from telemetry.store.times import to_ms
@@ -61,6 +61,37 @@ def read(bench: Bench, what: str, minutes: int = 10) -> SeriesSet:
 def values(found: SeriesSet, measure: str, subject: str) -> list[float | None]:
     line = found.get(measure, subject)
     return [] if line is None else [value for _, value in line.points]
+
+
+def measured(thing: MeasuredThing, measure: str, start: datetime, **more: Any) -> list[float | None]:
+    (line,) = measure_series(
+        SYSTEM, thing, [measure], start, START + timedelta(minutes=10), STEP, **more
+    ).series
+    return [value for _, value in line.points]
+
+
+def test_measures_of_gpus_are_filled_where_there_is_no_reading(bench: Bench, server: Told) -> None:
+    bench.ticks(6)  # the first minute has readings of its own, without clocks
+    bench.clock.move_to(START + timedelta(minutes=10))
+    gpu = MeasuredThing("gpu", bench.device(0).pk)
+    assert measured(gpu, "temperature_c", START) == [40.0, *[42.0] * 7, None, None]
+    assert measured(gpu, "sm_clock_mhz", START) == [None, *[42.0] * 7, None, None], "it was not measured then"
+    assert {device for asked in server.devices for device in asked} == {bench.device(0).uuid}
+    server.devices.clear()
+    assert measured(gpu, "temperature_c", START, statistic="max") == [40.0, *[None] * 9]
+    assert measured(gpu, "energy_j", START) == [None] * 10
+    assert measured(MeasuredThing("node", bench.world.nodes[0].pk), "power_w", START)[1:] == [None] * 9
+    assert server.devices == [], "a mean is no peak and no counter, and of sums it is not known of what"
+
+
+def test_measures_of_a_job_are_filled_for_the_time_of_its_hold(bench: Bench, server: Told) -> None:
+    bench.ticks(2)
+    hold_for(bench, began=timedelta(minutes=2), ended=timedelta(minutes=5, seconds=30))
+    whole = MeasuredThing("job", bench.whole.pk)
+    assert measured(whole, "power_w", START) == [None, None, 42.0, 42.0, 42.0, *[None] * 5]
+    assert server.devices[-1] == {bench.device(1).uuid}
+    shared = MeasuredThing("job", bench.sliced.pk)
+    assert measured(shared, "power_w", START) == [None] * 10, "others use that GPU as well"
 
 
 def hold_for(bench: Bench, *, began: timedelta, ended: timedelta | None = None) -> None:
