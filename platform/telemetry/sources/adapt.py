@@ -236,6 +236,9 @@ def _add_values(
         # A sum without one of its parts would be a smaller number of another kind.
         if all(metric.name in by_name for metric in metrics):
             _add_value(readings, values, metrics[0], [by_name[metric.name].value for metric in metrics])
+    if target.instance and "graphics_active_percent" in values:
+        # Of an instance nobody tells another utilization.
+        values.setdefault("utilization_percent", values["graphics_active_percent"])
     if values:
         readings.values[target] = values
         times = [sample.at_ms for sample in by_name.values() if sample.at_ms is not None]

@@ -97,6 +97,8 @@ class NvmlSession:
         values = read_values(self._calls, instance.uuid, instance.handle, INSTANCE_READERS)
         measured = self._gpm.read(instance.uuid, device.handle, instance.gpu)
         values.update({name: value for name, value in measured.items() if name in GPM_MEASURES})
+        if "graphics_active_percent" in values:
+            values["utilization_percent"] = values["graphics_active_percent"]
         return {"uuid": instance.uuid, "parent": device.uuid, "index": device.index, "values": values}
 
     def _find_unsupported(self) -> dict[str, list[str]]:

@@ -268,6 +268,23 @@ def test_mig_instances_have_rows_and_processes_of_their_own(driver: Driver, work
     assert {row["uuid"] for row in worker.poll()["inventory"]["devices"]} == {FIRST, "MIG-a", SECOND}
 
 
+def test_the_utilization_of_a_mig_instance_is_the_activity_of_its_engine(driver: Driver) -> None:
+    driver.put(
+        {
+            "0.mig": 1, "0.mig.0": "7 0 MIG-a 9728 100", "0.gpm": 1, "0.gpm.1": 80, "0.gpm.7.1": 37.5,
+            "error.nvmlDeviceGetUtilizationRates.0": 3,
+        }
+    )  # fmt: skip
+    worker = Worker(driver)
+    try:
+        worker.poll()
+        rows = {row["uuid"]: row["values"] for row in worker.poll()["devices"]}
+    finally:
+        worker.close()
+    assert (rows["MIG-a"]["utilization_percent"], rows["MIG-a"]["graphics_active_percent"]) == (37.5, 37.5)
+    assert "utilization_percent" not in rows[FIRST], "the whole is not one of its parts"
+
+
 def test_processes_have_memory_and_utilization(driver: Driver, worker: Worker) -> None:
     none = "4294967295 4294967295"
     driver.put(

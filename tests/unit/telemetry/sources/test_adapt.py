@@ -92,8 +92,14 @@ def test_mig_instances_are_told_apart_from_their_gpu() -> None:
     lines += exp.dcgm({"DEV_GPU_TEMP": 54})
     assert read(MeasureOrigin.DCGM, exp.text(*lines)).values == {
         DEVICE: {"temperature_c": 54.0},
-        MeasuredTarget(Level.DEVICE, exp.GPU_0, "7"): {"graphics_active_percent": 50.0},
-        MeasuredTarget(Level.DEVICE, exp.GPU_0, "8"): {"graphics_active_percent": 25.0},
+        MeasuredTarget(Level.DEVICE, exp.GPU_0, "7"): {
+            "graphics_active_percent": 50.0,
+            "utilization_percent": 50.0,
+        },
+        MeasuredTarget(Level.DEVICE, exp.GPU_0, "8"): {
+            "graphics_active_percent": 25.0,
+            "utilization_percent": 25.0,
+        },
     }
 
 
