@@ -11,6 +11,7 @@ from scheduling.models.history import Decision, DecisionKind, JobEvent
 from scheduling.models.idle_stretch import IdleAction, IdleStretch
 from scheduling.models.job import (
     HOLDING_STATES,
+    RUNNING_STATES,
     TERMINAL_STATES,
     WAITING_STATES,
     GpuRequestMode,
@@ -34,6 +35,7 @@ __all__ = [
     "ENDED_REPLAYS",
     "HOLDING_STATES",
     "NO_GROWTH",
+    "RUNNING_STATES",
     "TERMINAL_STATES",
     "WAITING_STATES",
     "Allocation",

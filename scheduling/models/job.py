@@ -39,14 +39,10 @@ class JobState(models.TextChoices):
 
 TERMINAL_STATES: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
 WAITING_STATES: Final = (JobState.SUBMITTED, JobState.QUEUED, JobState.SUSPENDED)
+# Pages count a job as running from its admission on, and no longer while its pods are terminated.
+RUNNING_STATES: Final = (JobState.ADMITTED, JobState.STARTING, JobState.RUNNING)
 # States in which a job holds quota and devices.
-HOLDING_STATES: Final = (
-    JobState.ADMITTED,
-    JobState.STARTING,
-    JobState.RUNNING,
-    JobState.EVICTING,
-    JobState.STOPPING,
-)
+HOLDING_STATES: Final = (*RUNNING_STATES, JobState.EVICTING, JobState.STOPPING)
 
 
 class PriorityClass(BaseModel, Versioned):

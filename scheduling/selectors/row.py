@@ -12,7 +12,7 @@ from django.db.models import Count, F, Min, Q, Sum, Window
 from django.db.models.functions import RowNumber
 
 from foundation.core.actor import Actor
-from scheduling.models import HOLDING_STATES, Allocation, Job, JobState, Task, TaskState
+from scheduling.models import HOLDING_STATES, RUNNING_STATES, Allocation, Job, JobState, Task, TaskState
 from scheduling.selectors.job import JobFilter, job_query
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -38,11 +38,11 @@ class JobListRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueWork:
-    """Jobs of one queue: waiting and since when, holding something, and failed lately."""
+    """Jobs of one queue: waiting and since when, running, and failed lately."""
 
     waiting: int
     oldest_waiting_at: datetime | None
-    holding: int
+    running: int
     failed: int
 
 
@@ -113,7 +113,7 @@ def queue_work(*, viewer: Actor, workspace: Tenant, failed_since: datetime) -> d
         for queue_id, *values in rows.annotate(
             waiting=Count("pk", filter=waiting),
             oldest=Min("submitted_at", filter=waiting),
-            holding=Count("pk", filter=Q(state__in=HOLDING_STATES)),
+            running=Count("pk", filter=Q(state__in=RUNNING_STATES)),
             failed=Count("pk", filter=Q(state=JobState.FAILED, finished_at__gte=failed_since)),
         )
     }

@@ -28,7 +28,7 @@ from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.shell.time_range import RANGES, label_of_range
 from quotas.models import Queue
 from quotas.selectors.queue import queue_list
-from scheduling.models import Job, JobState
+from scheduling.models import RUNNING_STATES, Job, JobState
 from scheduling.selectors.job import COLUMNS, JobFilter, job_query
 from scheduling.selectors.row import JobListRow, job_rows, job_state_counts
 from telemetry.series import UseNow, jobs_now
@@ -39,7 +39,7 @@ from tenants.selectors.tenant import workspace_get
 _S = JobState
 GROUPS: Final[dict[str, tuple[str | Promise, tuple[JobState, ...]]]] = {
     "waiting": (gettext_lazy("Pending"), (_S.SUBMITTED, _S.QUEUED)),
-    "running": (gettext_lazy("Running"), (_S.ADMITTED, _S.STARTING, _S.RUNNING)),
+    "running": (gettext_lazy("Running"), RUNNING_STATES),
     "leaving": (gettext_lazy("Terminating"), (_S.EVICTING, _S.STOPPING)),
     "suspended": (gettext_lazy("Suspended"), (_S.SUSPENDED,)),
     "succeeded": (gettext_lazy("Succeeded"), (_S.SUCCEEDED,)),

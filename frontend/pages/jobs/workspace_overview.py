@@ -126,7 +126,7 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
         "borrowed": usage.borrowed / 100 if usage else 0,
         "lent": usage.lent / 100 if usage else 0,
         "used_percent": _used_of_allocated(use),
-        "running": len(holding),
+        "running": sum(item.running for item in work.values()),
         "waiting": sum(item.waiting for item in work.values()),
         "oldest_wait": _span(min(waiting, default=None), now),
         "failed": sum(item.failed for item in work.values()),

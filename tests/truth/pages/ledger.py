@@ -1,0 +1,122 @@
+"""What is allocated, owned, waiting and used, summed from rows without any selector of the product."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from functools import cached_property
+
+from clusters.models import Device, Flavor, Node
+from foundation.core.quantities import Resource
+from quotas.models import Queue, Quota, QuotaNode
+from scheduling.models import Allocation, DeviceSlice, Job
+from tenants.models import Tenant
+from tests.truth.pages.installations import Installation, is_below
+
+_PENDING = {"queued"}
+_RUNNING = {"admitted", "starting", "running"}
+
+
+class Ledger:
+    """The sums of one installation at one instant. GPUs are counted in hundredths."""
+
+    def __init__(self, made: Installation) -> None:
+        self._made = made
+        self._tenants = {tenant.pk: tenant for tenant in Tenant.unscoped.all()}
+        self._nodes = {node.pk: node for node in QuotaNode.unscoped.all()}
+        self._slices = [
+            (row, row.allocation, row.allocation.attempt.job)
+            for row in DeviceSlice.unscoped.filter(allocation__released_at=None).select_related(
+                "allocation__attempt__job__queue", "device"
+            )
+        ]
+        self.jobs = list(Job.unscoped.select_related("queue", "workspace", "submitted_by"))
+
+    def jobs_of(self, workspace: Tenant) -> list[Job]:
+        """The jobs of a workspace."""
+        return [job for job in self.jobs if job.workspace_id == workspace.pk]
+
+    def pending(self, tenant: Tenant) -> int:
+        """How many jobs wait at or below a tenant."""
+        return sum(job.state in _PENDING and is_below(job.workspace, tenant) for job in self.jobs)
+
+    def running(self, workspace: Tenant) -> int:
+        """How many jobs of a workspace run or start."""
+        return sum(job.state in _RUNNING for job in self.jobs_of(workspace))
+
+    def queue_jobs(self, queue: Queue) -> tuple[int, int]:
+        """How many jobs of a queue wait, and how many run or start."""
+        states = [job.state for job in self.jobs if job.queue_id == queue.pk]
+        return sum(state in _PENDING for state in states), sum(state in _RUNNING for state in states)
+
+    def reserved(self, tenant: Tenant, pool: Flavor) -> int:
+        """What the jobs at and below a tenant hold of a pool."""
+        return sum(
+            row.cores
+            for row, allocation, job in self._slices
+            if allocation.flavor_id == pool.pk and is_below(self._tenants[job.workspace_id], tenant)
+        )
+
+    def queue_reserved(self, queue: Queue) -> int:
+        """What the jobs of a queue hold."""
+        return sum(row.cores for row, _allocation, job in self._slices if job.queue_id == queue.pk)
+
+    def on_device(self, device: Device) -> int:
+        """What is held of a GPU."""
+        return sum(row.cores for row, _allocation, _job in self._slices if row.device_id == device.pk)
+
+    def memory_on(self, node: Node) -> int:
+        """The GPU memory that is held on a node, in MiB."""
+        return sum(row.memory_mib for row, _allocation, _job in self._slices if row.device.node_id == node.pk)
+
+    def pods_on(self, node: Node) -> int:
+        """How many pods of jobs are on a node."""
+        return Allocation.unscoped.filter(node=node, released_at=None).count()
+
+    def _below(self, node: QuotaNode) -> Iterable[QuotaNode]:
+        yield node
+        for child in self._nodes.values():
+            if child.parent_id == node.pk:
+                yield from self._below(child)
+
+    def node_of(self, tenant: Tenant) -> QuotaNode:
+        """The node of a tenant in the quota tree."""
+        [node] = [one for one in self._nodes.values() if one.tenant_id == tenant.pk and not one.is_queue]
+        return node
+
+    @cached_property
+    def _own(self) -> dict[tuple[uuid.UUID, uuid.UUID], int | None]:
+        rows = Quota.unscoped.filter(resource=Resource.GPU_CORES.value)
+        return {(row.node_id, row.flavor_id): row.own_nominal for row in rows}
+
+    def nominal(self, node: QuotaNode, pool: Flavor) -> int | None:
+        """The own nominal of a node and of all nodes below it; None as soon as one is unlimited."""
+        found = [self._own.get((one.pk, pool.pk), 0) for one in self._below(node)]
+        return None if None in found else sum(amount for amount in found if amount is not None)
+
+    def unassigned(self, tenant: Tenant, pool: Flavor) -> int | None:
+        """What of a tenant's nominal no child has."""
+        return self._own.get((self.node_of(tenant).pk, pool.pk), 0)
+
+    def borrowed(self, tenant: Tenant, pool: Flavor) -> int:
+        """What is held above the nominal."""
+        nominal = self.nominal(self.node_of(tenant), pool)
+        return 0 if nominal is None else max(0, self.reserved(tenant, pool) - nominal)
+
+    def spare(self, tenant: Tenant, pool: Flavor) -> int | None:
+        """What is left of the nominal."""
+        nominal = self.nominal(self.node_of(tenant), pool)
+        return None if nominal is None else max(0, nominal - self.reserved(tenant, pool))
+
+    def gpu_seconds(self, until: datetime, workspace: Tenant | None = None) -> Counter[str]:
+        """The GPU-seconds from admission to release by user, up to an instant."""
+        found: Counter[str] = Counter()
+        for row in DeviceSlice.unscoped.select_related("allocation__attempt__job__submitted_by"):
+            held, job = row.allocation, row.allocation.attempt.job
+            if workspace is None or job.workspace_id == workspace.pk:
+                end = min(held.released_at or until, until)
+                seconds = (end - held.attempt.admitted_at).total_seconds()
+                found[job.submitted_by.username] += row.cores * seconds / 100  # type: ignore[assignment]
+        return found

@@ -1,0 +1,313 @@
+"""Each number of quota, allocation and use on a page is the one that follows from the rows.
+
+100 installations by `ALLOTMENT_WORLDS=100`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pytest
+import time_machine
+from django.test import Client
+
+from clusters.models import Device, Flavor, Node
+from tenants.models import Tenant, TenantKind, User
+from tests.truth.pages.installations import Installation, build_installation, has_kind
+from tests.truth.pages.ledger import Ledger
+from tests.truth.pages.reading import Line, PageText, number_of
+
+pytestmark = pytest.mark.django_db
+WORLDS: Final = int(os.environ.get("ALLOTMENT_WORLDS", "12"))
+_BEGIN: Final = datetime(2026, 3, 2, 8, tzinfo=UTC)
+_SHOWN: Final = _BEGIN + timedelta(seconds=100)
+
+
+@dataclass(frozen=True)
+class Console:
+    """An installation in the console, and what its rows say."""
+
+    made: Installation
+    ledger: Ledger
+
+    def open(self, user: User, path: str) -> PageText:
+        """The page as a user has it."""
+        client = Client()
+        client.force_login(user)
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+        return PageText(answer.content.decode())
+
+    def operate(self, path: str) -> PageText:
+        """The page as the platform admin has it."""
+        return self.open(self.made.operator, path)
+
+
+def close_to(shown: float | None, hundredths: float | None, digits: int = 1) -> bool:
+    """Whether a number in GPUs is what it stands for, rounded to so many digits; a dash is nothing."""
+    return abs((shown or 0.0) - (hundredths or 0) / 100) <= 0.5 * 10**-digits + 1e-9
+
+
+def amount(text: str) -> float | None:
+    """A number of quota; None is unlimited."""
+    return None if text == "unlimited" else number_of(text) or 0.0
+
+
+def same_amount(text: str, hundredths: int | None) -> bool:
+    """Whether a quota in GPUs is shown as it is."""
+    shown = amount(text)
+    return shown is None if hundredths is None else shown is not None and close_to(shown, hundredths)
+
+
+def check_overview(console: Console) -> None:
+    ledger, made = console.ledger, console.made
+    page = console.operate("/ops/overview")
+    devices = list(Device.unscoped.all())
+    value, meaning = page.tiles()["Allocated"]
+    held = sum(map(ledger.on_device, devices))
+    assert close_to(float(meaning.split()[0]), held) and f" of {len(devices)} GPUs" in meaning
+    assert abs(float(value.split()[0]) - held / len(devices)) <= 0.051
+    assert number_of(page.tiles()["Pending jobs"][0]) == ledger.pending(made.root)
+    for line in page.lines("Pool", "Free", "Per node"):
+        name = line.name.split()[0]
+        free = Counter(
+            device.node_id
+            for device in devices
+            if device.node.flavor is not None
+            and device.node.flavor.name == name
+            and not ledger.on_device(device)
+        )
+        assert (line.number("Free"), line.number("Per node")) == (free.total(), max(free.values(), default=0))
+    lines = {line.name: line for line in page.lines("Tenant", "Allocated / nominal")}
+    for tenant in made.tenants:
+        line = lines[tenant.name]
+        assert (line.number("Pending jobs") or 0) == ledger.pending(tenant), tenant.name
+        pools = [pool for pool in made.pools if _is_shown(ledger, tenant, pool)]
+        pairs = line.cells["Allocated / nominal"].replace(" / ", "/").replace("–", "").split()
+        assert len(pairs) == len(pools), line
+        for pool, pair in zip(pools, pairs, strict=True):
+            allocated, _, nominal = pair.partition("/")
+            assert close_to(number_of(allocated), ledger.reserved(tenant, pool)), (tenant.name, line)
+            assert same_amount(nominal, ledger.nominal(ledger.node_of(tenant), pool)), (tenant.name, line)
+
+
+def _is_shown(ledger: Ledger, tenant: Tenant, pool: Flavor) -> bool:
+    return ledger.nominal(ledger.node_of(tenant), pool) != 0 or ledger.reserved(tenant, pool) > 0
+
+
+def check_quota_tree(console: Console) -> None:
+    """The tree, and the table of each folder: both say the same, and what they lend adds up."""
+    ledger, made = console.ledger, console.made
+    for pool in made.pools:
+        tree = console.operate(f"/ops/quotas/tree?pool={pool.pk}")
+        lines = {_tenant_name(line, made): line for line in tree.lines("Tenant", "Unassigned")}
+        assert set(lines) == {tenant.name for tenant in made.tenants}
+        for tenant in made.tenants:
+            line = lines[tenant.name]
+            nominal = ledger.nominal(ledger.node_of(tenant), pool)
+            assert same_amount(line.cells["GPUs nominal"], nominal), (tenant.name, pool.name, line)
+            if line.cells["Unassigned"] != "–" or any(one.parent_id == tenant.pk for one in made.tenants):
+                unassigned = ledger.unassigned(tenant, pool)
+                assert same_amount(line.cells["Unassigned"], unassigned), (tenant.name, line)
+            assert close_to(line.number("Allocated"), ledger.reserved(tenant, pool)), (tenant.name, line)
+            assert close_to(line.number("Borrowed"), ledger.borrowed(tenant, pool)), (tenant.name, line)
+            if nominal is not None:
+                free, lent = amount(line.cells["Free"]), line.number("Lent") or 0.0
+                assert free is not None and abs(free + lent - (ledger.spare(tenant, pool) or 0) / 100) <= 0.11
+        _check_lent(console, pool, {name: line.number("Lent") or 0.0 for name, line in lines.items()})
+
+
+def _tenant_name(line: Line, made: Installation) -> str:
+    """The tenant of a row, whose first cell may go on with a mark of over-commitment."""
+    return max((tenant.name for tenant in made.tenants if line.name.startswith(tenant.name)), key=len)
+
+
+def _check_lent(console: Console, pool: Flavor, lent: dict[str, float]) -> None:
+    """No tenant lends more than it leaves unused, and children lend at most what is borrowed around them."""
+    ledger, made = console.ledger, console.made
+    for tenant in made.tenants:
+        spare = ledger.spare(tenant, pool)
+        assert spare is None or lent[tenant.name] <= spare / 100 + 0.051, (tenant.name, pool.name)
+        children = [one for one in made.tenants if one.parent_id == tenant.pk]
+        inside = sum(ledger.borrowed(one, pool) for one in children) / 100
+        away = lent[tenant.name]
+        assert sum(lent[one.name] for one in children) <= inside + away + 0.051 * (1 + len(children))
+    usual = console.operate("/ops/overview").lines("Tenant", "Borrowed / lent")
+    for line in usual:
+        tenant = next(one for one in made.tenants if one.name == line.name)
+        pools = [one for one in made.pools if _is_shown(ledger, tenant, one)]
+        if pools == [pool]:
+            shown = -sum(number for number in line.numbers("Borrowed / lent") if number < 0)
+            assert abs(shown - lent[tenant.name]) <= 0.051, (tenant.name, "two pages lend differently")
+
+
+def check_quota_tables(console: Console) -> None:
+    ledger, made = console.ledger, console.made
+    for tenant in made.tenants:
+        if has_kind(tenant, TenantKind.FOLDER):
+            page = console.operate(f"/ops/quotas?tenant={tenant.slug}")
+        else:
+            page = console.open(made.people[tenant][0], f"/w/{tenant.slug}/quota")
+        words = page.text()
+        for pool in made.pools:
+            if f"{pool.name} {pool.card_model}" not in words:
+                assert not _is_shown(ledger, tenant, pool), (tenant.name, pool.name)
+        if "No quota for this resource" in words:
+            continue
+        own = [line for line in page.lines("Name", "Nominal quota") if line.name.startswith(tenant.name)]
+        pools = [pool for pool in made.pools if f"{pool.name} {pool.card_model}" in words]
+        assert own, tenant.name
+        if len(own) != len(pools):
+            continue  # a page may show one pool at a time
+        for pool, line in zip(pools, own, strict=True):
+            assert same_amount(line.cells["Nominal quota"], ledger.nominal(ledger.node_of(tenant), pool))
+            assert close_to(line.number("Allocated"), ledger.reserved(tenant, pool)), (tenant.name, line)
+            assert close_to(line.number("Borrowed"), ledger.borrowed(tenant, pool)), (tenant.name, line)
+
+
+def check_nodes_and_gpus(console: Console) -> None:
+    ledger = console.ledger
+    lines = {line.name.split()[0]: line for line in console.operate("/ops/nodes").lines("Node", "Free GPUs")}
+    nodes = list(Node.unscoped.all())
+    assert set(lines) == {node.name for node in nodes}
+    for node in nodes:
+        line, devices = lines[node.name], list(Device.unscoped.filter(node=node))
+        held = [ledger.on_device(device) for device in devices]
+        assert line.number("Free GPUs") == held.count(0)
+        assert abs(line.numbers("Allocated")[0] - sum(held) / len(held)) <= 0.51
+        assert line.numbers("Largest free fraction")[0] == 100 - min(held)
+        allocated, total = line.numbers("GPU memory")
+        assert abs(allocated - ledger.memory_on(node) / 1024) <= 0.51
+        assert abs(total - sum(device.memory_mib for device in devices) / 1024) <= 0.51
+        assert line.number("Pods") == ledger.pods_on(node)
+    page = console.operate("/ops/gpus?size=100")
+    gpus = [(line.name, line.numbers("Allocated")[0]) for line in page.lines("GPU", "Allocated")]
+    devices = list(Device.unscoped.select_related("node"))
+    true = {f"{device.node.name} · GPU {device.index}": ledger.on_device(device) for device in devices}
+    for name, percent in gpus:
+        assert percent == true[name.removesuffix(" Node")], name
+    states = Counter(
+        "Free" if not held else "Allocated" if held >= 100 else "Partly" for held in true.values()
+    )
+    chips = page.chips()
+    assert (chips["All"], chips["Free"]) == (len(true), states["Free"])
+    assert (chips["Partly allocated"], chips["Allocated"]) == (states["Partly"], states["Allocated"])
+
+
+def check_workspaces(console: Console) -> None:
+    ledger, made = console.ledger, console.made
+    for workspace, people in made.people.items():
+        page = console.open(people[0], f"/w/{workspace.slug}/overview")
+        tiles = {label: value for label, (value, _meaning) in page.tiles().items()}
+        held = sum(ledger.reserved(workspace, pool) for pool in made.pools)
+        assert close_to(number_of(tiles["GPUs allocated"]), held), workspace.name
+        borrowed = sum(ledger.borrowed(workspace, pool) for pool in made.pools)
+        assert close_to(number_of(tiles["Borrowed"]), borrowed), workspace.name
+        assert number_of(tiles["Running"]) == ledger.running(workspace)
+        assert number_of(tiles["Pending"]) == ledger.pending(workspace)
+        queues = {line.name: line for line in page.lines("Queue", "GPUs allocated")}
+        for queue in made.queues:
+            if queue.workspace_id == workspace.pk:
+                line = queues[queue.name]
+                counts = (line.number("Pending") or 0, line.number("Running") or 0)
+                assert counts == ledger.queue_jobs(queue), line
+                assert close_to(line.number("GPUs allocated"), ledger.queue_reserved(queue)), line
+
+
+def check_job_lists(console: Console) -> None:
+    ledger, made = console.ledger, console.made
+    for workspace, people in made.people.items():
+        page = console.open(people[0], f"/w/{workspace.slug}/jobs?size=100")
+        jobs = ledger.jobs_of(workspace)
+        chips = page.chips()
+        assert chips["All"] == len(jobs)
+        assert chips["Pending"] == ledger.pending(workspace)
+        assert chips["Running"] == ledger.running(workspace)
+        assert chips["Succeeded"] == sum(job.state == "succeeded" for job in jobs)
+        if jobs:
+            shown = Counter(line.cells["Name"].split()[0] for line in page.lines("Name", "Status"))
+            assert shown == Counter(job.name for job in jobs)
+
+
+def check_usage(console: Console) -> None:
+    ledger, made = console.ledger, console.made
+    check_hours(console.operate("/ops/reports"), ledger.gpu_seconds(_SHOWN).total())
+    for workspace, people in made.people.items():
+        true = ledger.gpu_seconds(_SHOWN, workspace)
+        page = console.open(people[0], f"/w/{workspace.slug}/usage")
+        check_hours(page, true.total())
+        if true:
+            lines = {line.name: line for line in page.lines("User", "Reserved")}
+            for user, seconds in true.items():
+                assert same_hours(lines[user].cells["Reserved"], seconds), (user, lines[user], seconds)
+
+
+def check_hours(page: PageText, seconds: float) -> None:
+    """The tile of a usage page, which is absent where nothing was reserved."""
+    tile = page.tiles().get("Reserved")
+    assert (tile is None) == (seconds == 0), (tile, seconds)
+    assert tile is None or same_hours(tile[0], seconds), (tile, seconds)
+
+
+def same_hours(text: str, seconds: float) -> bool:
+    """Whether GPU-hours are shown as they are; what would be rounded to nothing has a bound."""
+    shown = text.removesuffix(" h")
+    if shown.startswith("<"):
+        return 0 < seconds / 3600 < float(shown[1:])
+    return abs((number_of(shown) or 0.0) - seconds / 3600) <= 0.0051
+
+
+CHECKS: Final[dict[str, Callable[[Console], None]]] = {
+    "overview": check_overview,
+    "quota tree": check_quota_tree,
+    "quota tables": check_quota_tables,
+    "nodes and GPUs": check_nodes_and_gpus,
+    "workspaces": check_workspaces,
+    "jobs": check_job_lists,
+    "usage": check_usage,
+}
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_pages_show_what_the_rows_say(seed: int) -> None:
+    with time_machine.travel(_BEGIN, tick=False):
+        made = build_installation(seed)
+    with time_machine.travel(_SHOWN, tick=False):
+        assert find_faults(Console(made, Ledger(made))) == {}
+
+
+def find_faults(console: Console) -> dict[str, str]:
+    """What each check finds wrong."""
+    faults = {}
+    for name, check in CHECKS.items():
+        try:
+            check(console)
+        except (AssertionError, KeyError, ValueError, IndexError) as error:
+            faults[name] = repr(error)[:600]
+    return faults
+
+
+@pytest.mark.parametrize(
+    ("sum_of", "noticed"),
+    [
+        ("on_device", {"overview", "nodes and GPUs"}),
+        ("reserved", {"overview", "quota tree", "quota tables", "workspaces"}),
+        ("nominal", {"overview", "quota tree", "quota tables"}),
+        ("pending", {"overview", "workspaces", "jobs"}),
+        ("running", {"workspaces", "jobs"}),
+        ("pods_on", {"nodes and GPUs"}),
+        ("queue_reserved", {"workspaces"}),
+    ],
+)
+def test_a_wrong_number_is_noticed(sum_of: str, noticed: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    true = getattr(Ledger, sum_of)
+    monkeypatch.setattr(Ledger, sum_of, lambda *args: None if true(*args) is None else true(*args) + 20)
+    with time_machine.travel(_BEGIN, tick=False):
+        made = build_installation(3)
+    with time_machine.travel(_SHOWN, tick=False):
+        assert noticed <= set(find_faults(Console(made, Ledger(made))))
