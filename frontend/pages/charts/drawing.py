@@ -114,6 +114,8 @@ def _line(chart: ChartDefinition, line: LineDefinition, found: SeriesSet) -> Cha
     name = str(line.name)
     if chart.measures and len(chart.lines) > 1 and all(value is None for _at, value in points):
         name = f"{name}: {MISSING}"  # not measured, or not supported
+    if series is not None and series.estimated:
+        name = _("%(line)s, estimated from power") % {"line": name}
     return ChartLine(name=name, points=points, color=line.color, area=line.area)
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from clusters.gpu.measures import BY_NAME
 from clusters.models import Device
 from foundation.core.actor import SYSTEM
 from telemetry.series.growth import counter_growth
-from telemetry.series.now import measures_now
+from telemetry.series.now import GpuNow, measures_now
 
 GROWTH_WITHIN: Final = timedelta(minutes=15)
 _SLOWED: Final = 0x8 | 0x20 | 0x40 | 0x80
@@ -32,13 +33,30 @@ def _make_reader(read: Callable[[Values, Device], float | None]) -> Callable[[da
     """Return a reader of one figure of the last sample of each GPU; None where it was not measured."""
 
     def read_gpus(now: datetime) -> list[Observation]:
-        latest = measures_now(SYSTEM)
+        devices, latest = _LATEST.read_latest(now)
         return [
             observe_gpu(device, read(latest[device.pk].values, device) if device.pk in latest else None)
-            for device in _devices()
+            for device in devices
         ]
 
     return read_gpus
+
+
+@dataclass(slots=True)
+class _LatestSamples:
+    """The last samples of all GPUs, read once for all metrics of one evaluation: these share its `now`."""
+
+    _now: datetime | None = None
+    _found: tuple[Sequence[Device], Mapping[uuid.UUID, GpuNow]] = ((), {})
+
+    def read_latest(self, now: datetime) -> tuple[Sequence[Device], Mapping[uuid.UUID, GpuNow]]:
+        """Return the GPUs, and the last sample of each that has one."""
+        if self._now is not now:
+            self._found, self._now = (list(_devices()), measures_now(SYSTEM)), now
+        return self._found
+
+
+_LATEST: Final = _LatestSamples()
 
 
 def _make_growth_reader(measure: str) -> Callable[[datetime], list[Observation]]:

@@ -112,6 +112,9 @@ class SeriesSerializer(serializers.Serializer[Any]):
     subject = serializers.CharField(help_text="Device, `task/device`, `average`, `total`, or empty.")
     label = serializers.CharField()  # type: ignore[assignment]
     unit = serializers.ChoiceField(choices=_UNITS)
+    estimated = serializers.BooleanField(
+        help_text="True if a value was computed from another measure: energy from power, without a counter."
+    )
     values = serializers.ListField(
         child=serializers.FloatField(allow_null=True),
         help_text="One value per entry of `times`; null is a gap, not 0.",

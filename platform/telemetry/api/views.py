@@ -61,6 +61,7 @@ def _body(found: SeriesSet) -> dict[str, Any]:
                 "subject": line.subject,
                 "label": line.label,
                 "unit": line.unit,
+                "estimated": line.estimated,
                 "values": [value for _, value in line.points],
             }
             for line in found.series

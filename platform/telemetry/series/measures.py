@@ -8,10 +8,9 @@ line is one measure.
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,10 +18,10 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from clusters.gpu.measures import BY_NAME, MeasureKind
-from clusters.models import Device, Node
 from foundation.core.actor import Actor
 from foundation.core.errors import FieldError, Invalid
 from telemetry.models import Channel, Reading, Rolled, Scope
+from telemetry.series.channel_groups import ChannelGroup, group_channels
 from telemetry.series.gaps import gaps_in
 from telemetry.series.history import read_measures
 from telemetry.series.sight import MeasuredThing, require_sight
@@ -41,7 +40,6 @@ from telemetry.store.packing import (
     unpack_values,
 )
 from telemetry.store.times import GRAINS_MS, MINUTE_MS, READING_RETENTION
-from tenants.models import Tenant
 
 STATISTICS: Final = ("mean", "min", "max", "last", "increase", "seen")
 GROUPS: Final = ("node", "pool", "workspace", "gpu", "job")
@@ -57,6 +55,9 @@ _OF_KIND: Final = {
     MeasureKind.COUNTER: ("increase", "last"),
     MeasureKind.STATE: ("last", "seen"),
 }
+_ENERGY: Final = ("energy_j", "increase")
+_POWER: Final = "power_w"
+"""Stands in for the counter of energy where a source has none."""
 MAX_LINES: Final = 64
 _MOST_ROWS: Final = 60_000
 _LEVEL_SCOPE: Final = {"cluster": Scope.CLUSTER, "node": Scope.NODE, "workspace": Scope.WORKSPACE}
@@ -74,16 +75,6 @@ Buckets = dict[int, Stats]
 
 
 @dataclass(slots=True)
-class _ChannelGroup:
-    """One line to be: channels whose roll-ups make it up, and those whose readings do where these end."""
-
-    subject: str
-    label: str
-    rolled: set[int] = field(default_factory=set)
-    fine: set[int] = field(default_factory=set)
-
-
-@dataclass(slots=True)
 class _Part:
     """Measures that are read from the same channels, each with its statistic.
 
@@ -92,7 +83,7 @@ class _Part:
     """
 
     chosen: dict[str, str]
-    groups: list[_ChannelGroup]
+    groups: list[ChannelGroup]
     omitted: int
     clusters: list[uuid.UUID] | None
     held: dict[int, Sequence[HeldSpan]] | None = None
@@ -115,7 +106,8 @@ def measure_series(
     """Return a line per measure and group of what the viewer may see; at most 64 groups.
 
     Without a statistic gauges are means, counters what they increased by, and states the last value; `seen`
-    are the bits of a state that were set at any time. `gpu`: only that one of a job's GPUs.
+    are the bits of a state that were set at any time. Energy without a counter is estimated from power.
+    `gpu`: only that one of a job's GPUs.
     Raises: PermissionDenied and NotFound as `require_sight`; Invalid for a bad range, and for a statistic
     that a measure does not have.
     """
@@ -160,9 +152,9 @@ def _parts(
 
 
 def _part(chosen: dict[str, str], group_by: str | None, rows: list[Channel], rolled: Scope) -> _Part:
-    groups = _groups(rows, group_by, rolled)
+    groups = group_channels(rows, group_by, rolled)
     if not groups and group_by is None:
-        groups = [_ChannelGroup("", "")]  # a line without values, rather than none
+        groups = [ChannelGroup("", "")]  # a line without values, rather than none
     shown = groups[:MAX_LINES]
     clusters = sorted({row.cluster_id for row in rows})
     return _Part(chosen, shown, (len(groups) - len(shown)) * len(chosen), clusters)
@@ -172,19 +164,23 @@ def _part_series(window: Window, part: _Part) -> list[Series]:
     found = _read(window, part)
     _fill(window, part, found)
     return [
-        Series(
-            name,
-            group.label or name,
-            BY_NAME[name].unit or "count",
-            tuple(
-                (at, _value(found[number].get(bucket, {}).get(name), stat))
-                for bucket, at in window.bucket_times()
-            ),
-            group.subject,
-        )
+        _line(window, group, found[number], name, stat)
         for name, stat in part.chosen.items()
         for number, group in enumerate(part.groups)
     ]
+
+
+def _line(window: Window, group: ChannelGroup, buckets: Buckets, name: str, stat: str) -> Series:
+    points, estimated = [], False
+    for bucket, at in window.bucket_times():
+        stats = buckets.get(bucket, {})
+        value = _value(stats.get(name), stat)
+        if value is None and (name, stat) == _ENERGY and (power := stats.get(_POWER)) is not None:
+            # What was drawn, for as long as it was measured.
+            value, estimated = power.mean * power.seconds, True
+        points.append((at, value))
+    unit = BY_NAME[name].unit or "count"
+    return Series(name, group.label or name, unit, tuple(points), group.subject, estimated)
 
 
 def _fill(window: Window, part: _Part, found: list[Buckets]) -> None:
@@ -244,25 +240,6 @@ def _bounded(window: Window, channels: int) -> Window:
     raise Invalid(_("Too much data. Select a shorter range or fewer GPUs."))
 
 
-def _groups(rows: list[Channel], group_by: str | None, rolled: Scope) -> list[_ChannelGroup]:
-    """Return the groups in the order of their labels."""
-    keyed = _subjects(rows, group_by)
-    groups: dict[str, _ChannelGroup] = {}
-    for row in rows:
-        subject, label = keyed(row)
-        group = groups.setdefault(subject, _ChannelGroup(subject, label))
-        if row.scope == rolled:
-            group.rolled.add(row.pk)
-        if row.scope in (Scope.CARD, Scope.SLICE):
-            group.fine.add(row.pk)
-    return sorted(groups.values(), key=lambda group: (_natural(group.label), group.subject))
-
-
-def _natural(label: str) -> list[str | int]:
-    """Sort numbers within text as numbers: GPU 2 before GPU 10."""
-    return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"([0-9]+)", label))]
-
-
 def _rolled_scope(thing: MeasuredThing, group_by: str | None, *, parts: bool) -> Scope:
     """Return the scope whose roll-ups are read; `parts` for counters: roll-ups of several have
     none, because a GPU that comes or goes would look like one that began anew."""
@@ -289,35 +266,11 @@ def _channels(thing: MeasuredThing, rolled: Scope) -> list[Channel]:
     return list(rows.order_by("id"))
 
 
-def _subjects(rows: Sequence[Channel], group_by: str | None) -> Any:
-    """Return what gives the subject and label of a channel's group."""
-    names: dict[Any, str]
-    if group_by in ("node", "pool"):
-        column = "name" if group_by == "node" else "flavor__name"
-        nodes = Node.unscoped.filter(pk__in={row.node_id for row in rows})
-        names = dict(nodes.values_list("pk", column))
-        if group_by == "pool":
-            pools = dict(nodes.values_list("pk", "flavor_id"))
-            return lambda row: (str(pools.get(row.node_id) or ""), names.get(row.node_id) or "?")
-        return lambda row: (str(row.node_id), names.get(row.node_id, "?"))
-    if group_by == "workspace":
-        names = dict(
-            Tenant.unscoped.filter(pk__in={row.workspace_id for row in rows}).values_list("pk", "slug")
-        )
-        return lambda row: (str(row.workspace_id), names.get(row.workspace_id, "?"))
-    if group_by == "gpu":
-        devices = Device.unscoped.filter(pk__in={row.device_id for row in rows})
-        columns = devices.values_list("pk", "node__name", "index")
-        names = {pk: f"{node} · GPU {index}" for pk, node, index in columns}
-        return lambda row: (str(row.device_id), names.get(row.device_id, "?"))
-    if group_by == "job":
-        return lambda row: (str(row.job_id), str(row.job_id))
-    return lambda row: ("", "")
-
-
 def _read(window: Window, part: _Part) -> list[Buckets]:
     """Return the statistics of each group by bucket."""
     groups, measures = part.groups, list(part.chosen)
+    if _ENERGY in part.chosen.items() and _POWER not in measures:
+        measures.append(_POWER)
     found: list[Buckets] = [{} for _ in groups]
     last: dict[tuple[int, str], Stat] = {}
     for source, since_ms, until_ms in sources_of(window, Reading):

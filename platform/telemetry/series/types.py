@@ -15,7 +15,8 @@ class Series:
 
     `measure` says what is drawn (`utilisation`, `memory_used`, …) and `subject` whose it is: a device
     or `task/device` id, `average`, `total`, or empty. `key` joins the two and is unique in an answer.
-    A point is the mean of the bucket that starts at its time; None is a gap, never a zero.
+    A point is the mean of the bucket that starts at its time; None is a gap, never a zero. `estimated`: at
+    least one was computed from another measure.
     """
 
     measure: str
@@ -23,6 +24,7 @@ class Series:
     unit: str  # cards | percent | MiB | W | °C
     points: tuple[Point, ...]
     subject: str = ""
+    estimated: bool = False
 
     @property
     def key(self) -> str:

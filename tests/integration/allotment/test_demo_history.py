@@ -181,6 +181,12 @@ def _charts_reports_and_predictions_have_data_at_once(week: WeekMeasured) -> Non
         for line in read_series(SYSTEM, query).series:
             known = [value for _at, value in line.points if value is not None]
             assert len(known) > 0.9 * len(line.points)
+    bandwidth = SeriesQuery(
+        level="cluster", pk=cluster.pk, start=week.start, end=week.now, measures=("memory_copy_percent",)
+    )
+    (copied,) = read_series(SYSTEM, bandwidth).series
+    known = [value for _at, value in copied.points if value is not None]
+    assert len(known) > 0.9 * len(copied.points) and 0 < max(known) < 55
     cell = cluster.cell_id
     assert read_history(cell, {}, now=week.now) is not None
     assert Alert.unscoped.filter(state="resolved").count() == 3
@@ -192,6 +198,11 @@ def _the_rest_is_written_once_in_the_background(week: WeekMeasured) -> None:
     assert history_tick() > 0
     channels = Channel.unscoped.filter(job_id=job)
     assert RolledTenMinutes.unscoped.filter(channel__in=channels).exists()
+    names = ("temperature_c", "power_w", "sm_clock_mhz", "memory_copy_percent", "energy_j")
+    query = SeriesQuery(level="gpu", pk=week.devices[0].id, start=week.start, end=week.now, measures=names)
+    for line in read_series(SYSTEM, query).series:
+        known = [value for _at, value in line.points if value is not None]
+        assert len(known) > 0.9 * len(line.points) and max(known) > 0, line.measure
     counted = RolledTenMinutes.unscoped.count()
     assert history_tick() == 0
     assert RolledTenMinutes.unscoped.count() == counted

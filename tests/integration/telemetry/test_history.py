@@ -79,7 +79,7 @@ def test_measures_of_gpus_are_filled_where_there_is_no_reading(bench: Bench, ser
     assert {device for asked in server.devices for device in asked} == {bench.device(0).uuid}
     server.devices.clear()
     assert measured(gpu, "temperature_c", START, statistic="max") == [40.0, *[None] * 9]
-    assert measured(gpu, "energy_j", START) == [None] * 10
+    assert measured(gpu, "energy_j", START) == [6000.0, *[None] * 9], "100 W for the first minute"
     assert measured(MeasuredThing("node", bench.world.nodes[0].pk), "power_w", START)[1:] == [None] * 9
     assert server.devices == [], "a mean is no peak and no counter, and of sums it is not known of what"
 

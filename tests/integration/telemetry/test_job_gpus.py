@@ -119,6 +119,39 @@ def test_reasons_between_two_points_are_seen_in_every_grain(bench: Bench, large:
     assert read(bench, large, "throttle_reasons", step, statistic="seen") == {"throttle_reasons": wanted}
 
 
+def test_energy_without_a_counter_is_estimated_from_power(bench: Bench) -> None:
+    """Two GPUs of 200 W and 300 W, the second of which counts its energy in the first five minutes."""
+    first, second = bench.device(2), bench.device(3)
+    for minute in range(10):
+        counted = {"energy_j": 17_000.0 * minute} if minute < 5 else {}
+        devices = (
+            DeviceValues(first.uuid, {"power_w": 200.0}),
+            DeviceValues(second.uuid, {"power_w": 300.0, **counted}),
+        )
+        bench.clock.move_to(START + minute * MINUTE)
+        store_batches(
+            bench.world.cluster.pk,
+            [MeasureBatch("node-1", to_ms(START + minute * MINUTE), 60_000, devices=devices)],
+        )
+    bench.clock.move_to(START + 30 * MINUTE)
+    roll_up()
+    for step in (60, 600):
+        for gpu, estimated in ((first, True), (second, step == 60)):
+            found = measure_series(
+                bench.world.platform_admin, MeasuredThing("gpu", gpu.pk), ["energy_j"],
+                START, START + 10 * MINUTE, step,
+            )  # fmt: skip
+            (line,) = found.series
+            assert line.estimated is estimated
+            values = [value for _, value in line.points]
+            if gpu == first:
+                assert values == [200 * step] * (600 // step)
+            elif step == 60:
+                assert values == [0, *[17_000] * 4, *[18_000] * 5], (
+                    "counted where it was, estimated after that"
+                )
+
+
 def traces(client: Client, job: Job, chart: str, query: str) -> dict[str, Any]:
     span = f"from={START:%Y-%m-%dT%H:%M:%SZ}&to={START + 20 * MINUTE:%Y-%m-%dT%H:%M:%SZ}"
     answer = client.get(f"/w/team-a/jobs/{job.pk}/charts/{chart}?{span}&{query}")

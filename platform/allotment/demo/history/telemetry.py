@@ -16,6 +16,7 @@ import numpy as np
 from django.db import connection, transaction
 from django.db.models import Model
 
+from allotment.demo.history.gpu_values import pack_gpu, pack_group
 from allotment.demo.history.measured import (
     OUTAGE,
     Floats,
@@ -64,6 +65,7 @@ _SUMS: Final = (
 _OF_GPU: Final = (
     "cores_used", "cores_allocated", "memory_used_mib", "memory_allocated_mib", "temperature_c", "power_w",
 )  # fmt: skip
+Packed = list[bytes | None] | None
 _OF_SLICE: Final = _OF_GPU[:4]
 
 
@@ -114,12 +116,16 @@ def write_sums(week: WeekMeasured) -> int:
         matrix = GpuMatrix.sum_holds(week.devices, grid, series)
         groups = [np.arange(len(week.devices))]
         groups += [np.array([d.node_id == pk for d in week.devices]).nonzero()[0] for pk in nodes]
+        packed: list[Packed] = [
+            None if model is Tick else pack_group(matrix, rows.tolist()) for rows in groups
+        ]
         sums = [_sum_gpus(matrix, rows) for rows in groups]
         sums += [
             _sum_slices([one for one in series if one.hold.workspace_id == pk], grid) for pk in workspaces
         ]
-        for channel, columns in zip(channels, sums, strict=True):
-            written += _write(model, channel.pk, grid, week.outage_ms, _SUMS, columns)
+        packed += [None] * len(workspaces)
+        for channel, columns, values in zip(channels, sums, packed, strict=True):
+            written += _write(model, channel.pk, grid, week.outage_ms, _SUMS, columns, packed=values)
     TelemetryGap.unscoped.get_or_create(
         cluster=cluster, started_at=from_ms(week.outage_ms[0]), ended_at=from_ms(week.outage_ms[1]),
         defaults={"cause": GapCause.UNREACHABLE, "message": "connection timed out"},
@@ -144,14 +150,23 @@ def write_gpus(week: WeekMeasured) -> Iterator[int]:
         grid = week.build_grid(step_ms)
         series = list(slice_series(week.slices, grid))
         matrix = GpuMatrix.sum_holds(week.devices, grid, series)
+        heat, power = matrix.temperature_c(), matrix.power_w()
         by_column = (
             matrix.cores_used, matrix.cores_allocated, matrix.memory_used, matrix.memory_allocated,
-            matrix.temperature_c(), matrix.power_w(),
+            heat, power,
         )  # fmt: skip
         for first in range(0, len(of_gpus), _GPUS_AT_ONCE):
             with transaction.atomic():
                 yield sum(
-                    _write(model, of_gpus[row].pk, grid, week.outage_ms, _OF_GPU, [c[row] for c in by_column])
+                    _write(
+                        model,
+                        of_gpus[row].pk,
+                        grid,
+                        week.outage_ms,
+                        _OF_GPU,
+                        [c[row] for c in by_column],
+                        packed=pack_gpu(matrix, row, heat, power),
+                    )
                     for row in range(first, min(first + _GPUS_AT_ONCE, len(of_gpus)))
                 )
         for first in range(0, len(series), _SLICES_AT_ONCE):
@@ -230,6 +245,8 @@ def _write(
     names: Sequence[str],
     columns: Sequence[Floats],
     covered: Floats | None = None,
+    *,
+    packed: Packed = None,
 ) -> int:
     """Write one row an interval, none within the outage; values that are NaN are unknown."""
     measured = grid.is_measured(outage)
@@ -238,10 +255,14 @@ def _write(
     times = np.arange(grid.first, grid.last)[measured] * grid.step_ms
     share = np.ones(len(grid)) if covered is None else covered
     span = np.maximum(1, np.rint(share[measured] * grid.step_ms)).astype(int)
-    fields, values = ["channel_id", "at_ms"], [np.full(times.size, channel).tolist(), times.tolist()]
+    fields = ["channel_id", "at_ms"]
+    values: list[list[Any]] = [np.full(times.size, channel).tolist(), times.tolist()]
     for name, column in zip(names, columns, strict=True):
         fields.append(name)
         values.append([None if value != value else round(value, 2) for value in column[measured].tolist()])
+    if packed is not None:
+        fields.append("values")
+        values.append([row for row, is_known in zip(packed, measured.tolist(), strict=True) if is_known])
     if model is Tick:
         fields.append("interval_ms")
         values.append([grid.step_ms] * times.size)
