@@ -24,8 +24,8 @@ from quotas.selectors.queue import queue_list
 from quotas.selectors.quota import workspace_quota
 from quotas.selectors.usage import FlavorUsage, TenantUsage, tenant_usage
 from scheduling.models import Job
-from scheduling.selectors.row import JobListRow, QueueWork, job_holding, job_latest, job_rows, queue_work
-from telemetry.series import UseNow, jobs_now
+from scheduling.selectors.row import QueueWork, job_holding, job_latest, queue_work
+from telemetry.series import UseNow, jobs_now, pools_now
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
@@ -113,7 +113,6 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
     now = clock.now()
     work = queue_work(viewer=who, workspace=place, failed_since=now - timedelta(hours=24))
     holding = job_holding(viewer=who, workspace=place)
-    rows = job_rows(viewer=who, workspace=place, jobs=holding)
     use = jobs_now(who, [job.pk for job in holding])
     latest = job_latest(viewer=who, workspace=place, limit=_LATEST)
     usage = next((line for line in tenant_usage(viewer=who) if line.tenant.pk == place.pk), None)
@@ -121,7 +120,7 @@ def _page(who: User, place: Tenant) -> dict[str, Any]:
     return {
         "workspace": place,
         "rights": rights_of(who, place),
-        "pools": _pools(usage, _used_by_pool(rows, use)),
+        "pools": _pools(usage, pools_now(who, place.pk)),
         "allocated": usage.reserved / 100 if usage else 0,
         "borrowed": usage.borrowed / 100 if usage else 0,
         "lent": usage.lent / 100 if usage else 0,
@@ -147,16 +146,7 @@ def _used_of_allocated(use: Mapping[uuid.UUID, UseNow]) -> float | None:
     return 100 * sum(one.cores_used for one in use.values()) / allocated if allocated else None
 
 
-def _used_by_pool(rows: Mapping[uuid.UUID, JobListRow], use: Mapping[uuid.UUID, UseNow]) -> Counter[str]:
-    """GPUs in use per pool; a job that spans pools counts for the first."""
-    used: Counter[str] = Counter()
-    for job_id, one in use.items():
-        if job_id in rows and rows[job_id].flavors:
-            used[rows[job_id].flavors[0]] += one.cards * one.utilisation_percent / 100  # type: ignore[assignment]
-    return used
-
-
-def _pools(usage: TenantUsage | None, used: Mapping[str, float]) -> list[PoolLine]:
+def _pools(usage: TenantUsage | None, used: Mapping[uuid.UUID, float]) -> list[PoolLine]:
     return [
         PoolLine(
             part.flavor.name,
@@ -175,10 +165,10 @@ def _pools(usage: TenantUsage | None, used: Mapping[str, float]) -> list[PoolLin
     ]
 
 
-def _used_of_pool(part: FlavorUsage, used: Mapping[str, float]) -> float | None:
+def _used_of_pool(part: FlavorUsage, used: Mapping[uuid.UUID, float]) -> float | None:
     """GPUs in use; None where something is allocated and nothing is measured."""
-    if part.flavor.name in used or not part.reserved:
-        return round(used.get(part.flavor.name, 0.0), 1)
+    if part.flavor.pk in used or not part.reserved:
+        return round(used.get(part.flavor.pk, 0.0) / 100, 1)
     return None
 
 

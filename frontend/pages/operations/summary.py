@@ -114,7 +114,10 @@ def _use_tiles(nodes: Sequence[GridNode], now: Mapping[uuid.UUID, CardNow]) -> l
     measured = [card for card in cards if card.id in now]
     known = [now[card.id] for card in measured]
     used = sum(reading.utilisation_percent for reading in known)
-    of_allocated = labels.compute_percent(used, sum(reading.cores_allocated for reading in known))
+    held = [reading for reading in known if reading.cores_allocated]
+    of_allocated = labels.compute_percent(
+        sum(reading.utilisation_percent for reading in held), sum(reading.cores_allocated for reading in held)
+    )
     meaning = _("No data in the last 30 s")
     if known:
         memory = labels.compute_percent(

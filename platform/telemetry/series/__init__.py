@@ -6,7 +6,16 @@ from telemetry.series.idle import IdleAllocated, IdleSlice, idle_allocated
 from telemetry.series.job import job_gpus, job_series
 from telemetry.series.measures import measure_series
 from telemetry.series.node import node_series
-from telemetry.series.now import CardNow, GpuNow, UseNow, jobs_now, measures_now, slices_now, utilisation_now
+from telemetry.series.now import (
+    CardNow,
+    GpuNow,
+    UseNow,
+    jobs_now,
+    measures_now,
+    pools_now,
+    slices_now,
+    utilisation_now,
+)
 from telemetry.series.query import SeriesQuery, read_series
 from telemetry.series.sight import MeasuredThing
 from telemetry.series.types import Point, Series, SeriesGap, SeriesSet
@@ -34,6 +43,7 @@ __all__ = [
     "measures_now",
     "node_series",
     "pool_series",
+    "pools_now",
     "read_series",
     "slices_now",
     "utilisation_now",

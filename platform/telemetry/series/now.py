@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 from django.db.models import QuerySet
 
+from clusters.models import Node
 from foundation.core import clock
 from foundation.core.actor import Actor
 from telemetry.models import Reading, Scope
@@ -132,6 +134,18 @@ def jobs_now(viewer: Actor, job_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, U
     Jobs that the viewer may not see, or without a reading in the last 30 s, are absent.
     """
     return _use_by(_visible(viewer).filter(channel__job_id__in=list(job_ids)), "job_id")
+
+
+def pools_now(viewer: Actor, workspace_id: uuid.UUID) -> dict[uuid.UUID, float]:
+    """Flavor id → compute that the slices of a workspace use right now, in percent points of a GPU.
+
+    A pool without a reading in the last 30 s is absent, and so is a workspace that the viewer may not see.
+    """
+    use = _use_by(_visible(viewer).filter(channel__workspace_id=workspace_id), "node_id")
+    found: defaultdict[uuid.UUID, float] = defaultdict(float)
+    for node_id, flavor_id in Node.unscoped.filter(pk__in=use).values_list("pk", "flavor_id"):
+        found[flavor_id] += use[node_id].cores_used
+    return dict(found)
 
 
 def memory_now(allocation_id: uuid.UUID) -> dict[uuid.UUID, int]:

@@ -7,10 +7,12 @@ from datetime import timedelta
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from clusters.models import Device
 from foundation.core.errors import PermissionDenied
-from telemetry.series import idle_allocated, jobs_now, utilisation_now
+from scheduling.models import Allocation, DeviceSlice
+from telemetry.series import idle_allocated, jobs_now, pools_now, utilisation_now
 from tenants.models import Member
-from tests.builders import tenancy
+from tests.builders import clusters, tenancy
 from tests.integration.telemetry.conftest import START, Bench
 
 
@@ -54,6 +56,22 @@ def test_jobs_in_sight(bench: Bench, django_assert_num_queries: DjangoAssertNumQ
     assert (use.memory_used_mib, use.memory_allocated_mib) == (11_000, 40_000)
     assert set(jobs_now(bench.world.platform_admin, both)) == set(both)
     assert set(jobs_now(bench.world.outsider, both)) == {bench.whole.pk}
+
+
+def test_use_of_a_job_counts_in_the_pool_of_each_node(bench: Bench) -> None:
+    """Its second task runs on a node of another pool."""
+    other = clusters.flavor(bench.world.cluster, "h100", card_model="H100-80G")
+    node = clusters.node(other, "h-1")
+    moved = Allocation.unscoped.get(task__job=bench.sliced, task__index=1, released_at__isnull=True)
+    Allocation.unscoped.filter(pk=moved.pk).update(node=node, flavor=other)
+    device = Device.unscoped.get(node=node, index=0)
+    DeviceSlice.unscoped.filter(allocation=moved).update(device=device)
+
+    bench.ticks(1)
+
+    team = bench.world.workspace
+    assert pools_now(bench.world.viewer, team.pk) == {bench.world.flavor.pk: 10.0, other.pk: 20.0}
+    assert pools_now(bench.world.outsider, team.pk) == {}
 
 
 def test_use_is_told_to_who_may_see_the_jobs_or_the_nodes_they_stand_on(bench: Bench) -> None:
