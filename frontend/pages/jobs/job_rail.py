@@ -61,8 +61,8 @@ def preview_job(
         submission = job_check(acting_user=who, workspace=workspace, spec=spec)
     except AllotmentError as error:
         return preview_refusal(error)
-    after = _after(who, workspace, spec, pools)
     seen = preview_submission(submission)
+    after = _after(who, workspace, spec, pools, seen.pools)
     if seen.timed_out:
         text = _("The start couldn't be predicted in 10 s. You can submit the job all the same.")
         return SubmissionPreview("waiting", _("Start unknown"), text, after=after, filled=reading.filled)
@@ -101,24 +101,33 @@ def _eligible(role: RoleSpec, pool: WorkspacePool) -> bool:
 
 
 def _asked(spec: JobSpec, pools: Sequence[WorkspacePool]) -> Counter[str]:
-    """GPUs per pool name, each role in the first pool that fits its wish."""
+    """The compute that a job will take by pool name, as far as its roles fit into one pool only."""
     asked: Counter[str] = Counter()
     for role in spec.roles:
-        pool = next((pool for pool in pools if _eligible(role, pool)), None)
-        if pool and role.gpu:
-            asked[pool.flavor.name] += role.replicas * role.gpu.cards * role.gpu.cores
+        fitting = [pool.flavor.name for pool in pools if _eligible(role, pool)]
+        if len(fitting) == 1 and role.gpu:
+            asked[fitting[0]] += role.replicas * role.gpu.cards * role.gpu.cores
     return asked
 
 
-def _after(who: User, workspace: Tenant, spec: JobSpec, pools: Sequence[WorkspacePool]) -> list[PoolAfter]:
-    asked = _asked(spec, pools)
+def _after(
+    who: User,
+    workspace: Tenant,
+    spec: JobSpec,
+    pools: Sequence[WorkspacePool],
+    given: Mapping[str, int],
+) -> list[PoolAfter]:
+    """The pools in which the job starts; while it waits, those in which it may start."""
+    asked = given or _asked(spec, pools)
+    may = {pool.flavor.name for pool in pools for role in spec.roles if _eligible(role, pool)}
     rows = {
         row.flavor.name: row
         for row in workspace_quota(who, workspace)
         if row.queue == spec.queue and row.resource == Resource.GPU_CORES
     }
     names = [pool.flavor.name for pool in pools if pool.flavor.name in rows]
-    return [_pool_after(rows[name], asked[name] / 100) for name in names if asked[name] or not asked]
+    shown = given or may or set(names)
+    return [_pool_after(rows[name], asked.get(name, 0) / 100) for name in names if name in shown]
 
 
 def _pool_after(row: QuotaRow, asked: float) -> PoolAfter:

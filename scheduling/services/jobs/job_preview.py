@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from foundation.core import clock
+from foundation.core.quantities import Resource
 from scheduling import engine
-from scheduling.engine.model import Instant
+from scheduling.engine.model import DecisionKind, Instant
 from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import preview_config
 from scheduling.engine_input.jobs import ASKED, asked_job
@@ -20,12 +22,14 @@ from scheduling.snapshots import CellSnapshot, cell_snapshot, with_names
 class JobPreview:
     """`reason` is empty when the job would start in the next cycle, else why it would wait.
 
+    `pools` is the compute that it would be given by pool, in percent points of a GPU; empty unless it starts.
     `timed_out`: the cycle took longer than the deadline of `preview_config`, so nothing is known.
     """
 
     reason: str
     numbers: Mapping[str, Any]
     help: Sequence[Mapping[str, Any]]
+    pools: Mapping[str, int] = field(default_factory=dict)
     timed_out: bool = False
 
     @property
@@ -58,4 +62,16 @@ def preview_in(taken: CellSnapshot, submission: Submission, config: engine.Engin
     outcome = next(item for item in result.outcomes if item.job == ASKED)
     helps = [{"code": h.code.value, "numbers": with_names(h.numbers, taken.names)} for h in outcome.help]
     reason = outcome.reason.value if outcome.reason else ""
-    return JobPreview(reason, with_names(outcome.numbers, taken.names), helps)
+    pools = {taken.names[flavor]: amount for flavor, amount in _sum_compute(result).items()}
+    return JobPreview(reason, with_names(outcome.numbers, taken.names), helps, pools)
+
+
+def _sum_compute(result: engine.CycleResult) -> Counter[str]:
+    """The compute that the previewed job is admitted with, by flavor id."""
+    found: Counter[str] = Counter()
+    for decision in result.decisions:
+        if decision.job == ASKED and decision.kind is DecisionKind.ADMIT:
+            for charge in (charge for allocation in decision.allocations for charge in allocation.charges):
+                if charge.resource == Resource.GPU_CORES:
+                    found[charge.flavor] += charge.amount
+    return found

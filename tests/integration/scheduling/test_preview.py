@@ -9,25 +9,31 @@ from django.db.models import F
 
 from foundation.core.quantities import Resource
 from foundation.models import Hint
-from quotas.models import Quota
+from frontend.pages.jobs.job_rail import preview_job
+from quotas.models import QueueFlavor, Quota
+from quotas.selectors.pool import pool_list
 from scheduling.job_file import JobSpec, parse_job
 from scheduling.models import Decision, Job, JobState
 from scheduling.services.cycle import cycle_run
 from scheduling.services.jobs.job import job_submit
 from scheduling.services.jobs.job_check import job_check
 from scheduling.services.jobs.job_preview import preview_submission
-from tests.builders import jobs, quotas
+from tests.builders import clusters, jobs, quotas
 from tests.builders.world import World, world
 
 pytestmark = pytest.mark.django_db
 
 
-def spec(*cards: int, **gpu: Any) -> JobSpec:
+def job_file(*cards: int, **gpu: Any) -> dict[str, Any]:
     roles = [
         {"name": f"role-{n}", "replicas": 1, "resources": {"cpu": 1, "gpu": {"cards": c, **gpu}}}
         for n, c in enumerate(cards)
     ]
-    return parse_job({"name": "asked", "roles": roles})
+    return {"name": "asked", "roles": roles}
+
+
+def spec(*cards: int, **gpu: Any) -> JobSpec:
+    return parse_job(job_file(*cards, **gpu))
 
 
 @pytest.mark.parametrize(
@@ -66,6 +72,25 @@ def test_the_answer_is_what_the_next_cycle_does(asked: tuple[int, ...], reason: 
 def busy(here: World, cards: int) -> None:
     """Let the ledger carry what the other team holds."""
     quotas.reserve(here.other_queue, here.flavor, Resource.GPU_CARDS, cards)
+
+
+def test_the_pool_that_a_job_starts_in_is_named() -> None:
+    """The first pool of the queue is full; the job may run in either."""
+    here = world()
+    for node in here.nodes:
+        full = jobs.job(here.other_queue, here.outsider, roles=[jobs.RoleOf(cards=8)], preemptible=False)
+        jobs.allocate(full, node)
+    other = clusters.flavor(here.cluster, "h100", card_model="H100-80G", card_memory_mib=81_920)
+    clusters.node(other, "h-1")
+    QueueFlavor.unscoped.create(queue=here.queue, flavor=other, position=1)
+    quotas.gpu_quota(here.queue.node, other, 8)
+    submission = job_check(acting_user=here.editor, workspace=here.workspace, spec=spec(2))
+
+    seen = preview_submission(submission)
+    after = preview_job(here.editor, here.workspace, job_file(2), pool_list(here.editor, here.workspace))
+
+    assert (seen.starts, seen.pools) == (True, {"h100": 200})
+    assert [(pool.name, pool.asked) for pool in after.after] == [("h100", 2)]
 
 
 def test_those_who_wait_come_first() -> None:
