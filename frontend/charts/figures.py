@@ -27,11 +27,12 @@ def time_series(
     gaps: Sequence[Gap] = (),
     span: Span | None = None,
     top: float | None = None,
+    legend: bool = False,
 ) -> Chart:
     """Draw lines, and areas below those that have one, over one time axis from `span[0]` to `span[1]`.
 
-    `unit` is written behind values, `top` fixes the value axis. Where a line has no value, neither the line
-    nor its area is drawn.
+    `unit` is written behind values, `top` fixes the value axis, `legend` names even a single line. Where a
+    line has no value, neither the line nor its area is drawn.
     """
     traces = [_area(line, gaps) for line in lines if line.area]
     traces += [_line(line, unit, () if line.earlier else gaps) for line in lines]
@@ -45,7 +46,7 @@ def time_series(
             "template": THEME,
             "xaxis": axis,
             "yaxis": value_axis(unit, top),
-            "showlegend": len(lines) > 1,
+            "showlegend": legend or len(lines) > 1,
             "shapes": shapes,
             "annotations": notes,
             # A constant revision keeps the reader's zoom when fresh numbers arrive.

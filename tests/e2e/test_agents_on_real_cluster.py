@@ -308,7 +308,7 @@ def check_report_and_charts(cluster: Installation, held: list[HeldGpu], jobs: di
 
 def check_chart(figure: Any, tasks: Sequence[HeldGpu]) -> None:
     """The mean line has, at each time, the mean of what was measured then, and nothing where nothing was."""
-    line = next(trace for trace in figure["data"] if trace["name"] == "average")
+    line = next(trace for trace in figure["data"] if trace["name"] == "Compute")
     points = {
         datetime.fromisoformat(at).timestamp(): value for at, value in zip(line["x"], line["y"], strict=True)
     }

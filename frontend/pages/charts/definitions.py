@@ -243,7 +243,7 @@ JOB: Final = (
         unit="%",
         lines=(
             LineDefinition(
-                measure="utilisation_of_grant", name=_("average"), color="used", subject="average"
+                measure="utilisation_of_grant", name=_("Compute"), color="used", subject="average"
             ),
             LineDefinition(
                 measure="memory_of_grant", name=_("GPU memory"), color="series-4", subject="average"

@@ -51,6 +51,7 @@ def draw_chart(
         gaps=describe_gaps(found, span),
         span=span,
         top=_peak(chart, found),
+        legend=any(one.estimated for one in found.series),
     )
 
 

@@ -152,6 +152,19 @@ def test_energy_without_a_counter_is_estimated_from_power(bench: Bench) -> None:
                 )
 
 
+def test_a_chart_of_estimated_energy_says_so(bench: Bench, client: Client) -> None:
+    gpu = bench.device(2)
+    devices = (DeviceValues(gpu.uuid, {"power_w": 200.0}),)
+    store_batches(bench.world.cluster.pk, [MeasureBatch("node-1", to_ms(START), 60_000, devices=devices)])
+    bench.clock.move_to(START + 5 * MINUTE)
+    client.force_login(bench.world.platform_admin)
+    found = client.get(f"/ops/gpus/{gpu.uuid}/charts/energy?range=1h").json()
+    (line,) = found["figure"]["data"]
+    assert line["name"] == "Energy, estimated from power"
+    assert found["figure"]["layout"]["showlegend"] is True
+    assert max(value or 0 for value in line["y"]) == 12.0
+
+
 def traces(client: Client, job: Job, chart: str, query: str) -> dict[str, Any]:
     span = f"from={START:%Y-%m-%dT%H:%M:%SZ}&to={START + 20 * MINUTE:%Y-%m-%dT%H:%M:%SZ}"
     answer = client.get(f"/w/team-a/jobs/{job.pk}/charts/{chart}?{span}&{query}")
@@ -176,7 +189,7 @@ def test_charts_of_a_job_draw_the_chosen_gpus_beside_the_mean(
     assert "SM · node-9 · GPU 0" not in one
     assert f"groupBy=gpu&gpu={last}" in one[""]["csv"]
     use = traces(client, large, "utilisation", f"gpu={last}")
-    assert set(use) - {""} == {"average", "GPU memory", "main-0 · node-9 · GPU 10"}
+    assert set(use) - {""} == {"Compute", "GPU memory", "main-0 · node-9 · GPU 10"}
     memory = traces(client, large, "memory", "gpu=each")
     assert {"GPU 0", "GPU 1", "GPU 10"} <= set(memory)
     assert {"GPU 0"} & set(traces(client, large, "memory", "")) == set()
