@@ -16,7 +16,7 @@ from frontend.pages.operations import (
     sources,
     use_hours,
 )
-from frontend.pages.people import users
+from frontend.pages.people import user_batch, users
 from frontend.pages.policies import cells, job_policies, priorities, queues
 from frontend.pages.quotas import edit, file, history, page, pictures, tree, tree_edit
 from frontend.pages.replays import replay_list, replay_new, replay_page
@@ -59,6 +59,7 @@ urlpatterns = [
     path("tenants/<uuid:tenant>/roles", roles.show_roles, name="ops-tenant-roles"),
     path("roles", roles.show_roles, name="ops-roles"),
     path("users", users.show_users, name="ops-users"),
+    path("users/batch", user_batch.post_batch, name="ops-users-batch"),
     path("users/<uuid:user>", users.show_user, name="ops-user"),
     path("groups", groups.show_groups, name="ops-groups"),
     path("groups/<uuid:group>", groups.show_group, name="ops-group"),

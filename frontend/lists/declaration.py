@@ -45,6 +45,7 @@ class FilterField:
 class ListDeclaration:
     """A list. `key` names the reader's choice of columns; `fields` is what `filterBy` understands, of which
     the form offers `filters`; `parameters` are further filters of the page, each a parameter of the address.
+    A list without a file of its own has another one.
     """
 
     key: str
@@ -56,6 +57,7 @@ class ListDeclaration:
     default_sort: str = ""
     size: int = 20
     every_s: int = 10
+    has_file: bool = True
 
     @property
     def sorts(self) -> Mapping[str, ListColumn]:

@@ -146,24 +146,47 @@ def read_list(request: HttpRequest, declared: ListDeclaration) -> PageList:
     return PageList(declared, request.path, query, read_choice(request, declared), conditions, problems, sort)
 
 
+@dataclass(frozen=True, slots=True)
+class EmptyList:
+    """The text of a list without rows: the next step, and who can do it."""
+
+    title: str
+    hint: str = ""
+    url: str = ""
+    action: str = ""
+    icon: str = "inbox"
+
+
+Rows = QuerySet[Any] | Sequence[Any]
 Describe = Callable[[Sequence[Any]], Sequence[Any]]
+Cut = Callable[[HttpRequest, PageList, Rows], tuple[Sequence[Any], Mapping[str, Any]]]
+"""Cuts the rows of one page, and returns with them what the foot of the list needs."""
+
+
+def cut_page(request: HttpRequest, shown: PageList, rows: Rows) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The rows of a page that is counted; one that does not exist any more is the last one."""
+    page = Paginator(rows, shown.size).get_page(request.GET.get("page"))
+    return list(page.object_list), {"page": page}
 
 
 def answer_list(
     request: HttpRequest,
     shown: PageList,
-    rows: QuerySet[Any] | Sequence[Any],
+    rows: Rows,
     describe: Describe,
     *,
     template: str,
-    body: str,
+    body: str = "frontend/lists/body.html",
     context: Callable[[], Mapping[str, Any]] = dict,
+    cut: Cut = cut_page,
     status: int = 200,
 ) -> HttpResponse:
     """Answer with the page of `template`, with `body` alone for a refresh, or with a file of all `rows`.
 
     `describe` turns some of `rows` into lines with an `id`, `context` is what both templates need besides.
-    They get `lines`, `panel` (the line whose details are open) and `described`, which has both.
+    They get `lines`, `panel` (the line whose details are open) and `described`, which has both. The general
+    body takes lines with a `title` and a `url`, the template of a row as `row`, and an `EmptyList` as
+    `empty_list`.
     """
     added = add_condition(request.GET, shown.declared)
     if added is not None:
@@ -171,16 +194,16 @@ def answer_list(
         if problem:
             messages.error(request, problem)
         return redirect(f"{shown.path}?{query.urlencode()}" if query else shown.path)
-    if request.GET.get(FORMAT) == "csv":
+    if request.GET.get(FORMAT) == "csv" and shown.declared.has_file:
         return list_file(shown, rows, describe)
-    page = Paginator(rows, shown.size).get_page(request.GET.get("page"))
-    lines = list(describe(list(page.object_list)))
+    items, foot = cut(request, shown, rows)
+    lines = list(describe(items))
     panel = next((line for line in lines if str(line.id) == shown.shown_id), None)
     elsewhere = describe(_rows_by_id(rows, shown.shown_id)) if shown.shown_id and panel is None else ()
     found = {
         **context(),
-        "shown": shown,
-        "page": page,
+        "listing": shown,
+        **foot,
         "lines": lines,
         "panel": panel or next(iter(elsewhere), None),
         "described": [*lines, *elsewhere],
@@ -189,7 +212,7 @@ def answer_list(
     return render(request, body if alone else template, found, status=status)
 
 
-def _rows_by_id(rows: QuerySet[Any] | Sequence[Any], text: str) -> Sequence[Any]:
+def _rows_by_id(rows: Rows, text: str) -> Sequence[Any]:
     """The row of that id, which may be on another page; a row of a sequence is on none."""
     try:
         return list(rows.filter(pk=uuid.UUID(text))) if isinstance(rows, QuerySet) else []
@@ -197,7 +220,7 @@ def _rows_by_id(rows: QuerySet[Any] | Sequence[Any], text: str) -> Sequence[Any]
         return []
 
 
-def list_file(shown: PageList, rows: QuerySet[Any] | Sequence[Any], describe: Describe) -> HttpResponse:
+def list_file(shown: PageList, rows: Rows, describe: Describe) -> HttpResponse:
     """Return all rows as CSV with the reader's columns, at most `ROWS_MAX`."""
     # Written before the answer leaves: afterwards no row is in the viewer's scope any more.
     text = "".join(_file_lines(shown, rows, describe))
@@ -214,7 +237,7 @@ class _Echo:
         return text
 
 
-def _file_lines(shown: PageList, rows: QuerySet[Any] | Sequence[Any], describe: Describe) -> Iterator[str]:
+def _file_lines(shown: PageList, rows: Rows, describe: Describe) -> Iterator[str]:
     writer = csv.writer(_Echo())
     yield "\ufeff"  # spreadsheets read other scripts by it
     yield writer.writerow([text_cell(str(column.label)) for column in shown.columns])

@@ -22,7 +22,7 @@ register = template.Library()
 
 
 def _shown(context: template.Context) -> PageList:
-    found = context["shown"]
+    found = context["listing"]
     assert isinstance(found, PageList)  # noqa: S101
     return found
 
@@ -33,7 +33,7 @@ def list_tools(context: template.Context) -> dict[str, object]:
     shown = _shown(context)
     offered = shown.offered_fields
     return {
-        "shown": shown,
+        "listing": shown,
         "chosen": set(shown.choice.columns),
         "sizes": SIZES,
         "intervals": INTERVALS,
@@ -194,7 +194,7 @@ def batch_bar(
     context: template.Context, form_id: str, url: str, acts: Sequence[BatchAct]
 ) -> dict[str, object]:
     """The actions for selected rows, below the list; with scripts it shows once a row is selected."""
-    values = {"form_id": form_id, "url": url, "acts": acts, "shown": _shown(context)}
+    values = {"form_id": form_id, "url": url, "acts": acts, "listing": _shown(context)}
     return {**values, "csrf_token": context.get("csrf_token")}
 
 

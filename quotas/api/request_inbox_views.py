@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.sql.versions import if_match
-from foundation.web.listing import Column
 from quotas.api.quota_serializers import QuotaEffectSerializer
 from quotas.api.request_serializers import (
     AnswerSerializer,
@@ -20,7 +19,7 @@ from quotas.api.request_serializers import (
     RejectSerializer,
 )
 from quotas.api.request_views import RequestsQuery
-from quotas.selectors.quota_request import quota_request_get, quota_requests
+from quotas.selectors.quota_request import INBOX_COLUMNS, quota_request_get, quota_requests
 from quotas.selectors.quota_table import quota_node_get
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
@@ -38,7 +37,7 @@ _P = Permission
 
 
 class InboxQuery(RequestsQuery):
-    columns: ClassVar = {**RequestsQuery.columns, "workspace": Column("node.tenant.slug")}
+    columns: ClassVar = INBOX_COLUMNS
 
 
 class AdminQuotaRequestsView(PlatformView):

@@ -11,13 +11,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.core.errors import FieldError, Invalid
-from foundation.web.listing import Column, ColumnKind
 from quotas.api.request_serializers import (
     QuotaRequestCreateSerializer,
     QuotaRequestSerializer,
 )
 from quotas.models import QuotaNode
 from quotas.selectors.quota_request import (
+    COLUMNS,
     request_nodes,
     workspace_request_get,
     workspace_requests,
@@ -34,13 +34,7 @@ _P = Permission
 
 
 class RequestsQuery(ListQuery):
-    columns: ClassVar = {
-        "state": Column("state"),
-        "by": Column("asker.username"),
-        "queue": Column("node.queue.name"),
-        "created_at": Column("created_at", ColumnKind.TIME),
-        "expires_at": Column("expires_at", ColumnKind.TIME),
-    }
+    columns: ClassVar = COLUMNS
 
 
 class QuotaRequestsView(WorkspaceView):

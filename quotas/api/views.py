@@ -13,7 +13,7 @@ from foundation.sql.versions import if_match
 from foundation.web.listing import Column, ColumnKind
 from quotas.api.queue_settings import QueueCreateSerializer, QueueDetailSerializer, open_queue
 from quotas.api.serializers import QueueSerializer, QuotaRowSerializer
-from quotas.selectors.queue import queue_get, queue_list
+from quotas.selectors.queue import COLUMNS, queue_get, queue_list
 from quotas.selectors.quota import workspace_quota
 from quotas.services.queues.queue_preset import Preset, queue_preset
 from tenants.access.permissions import Permission
@@ -25,15 +25,7 @@ from tenants.api.schema import IF_MATCH_OPTIONAL, problem_responses
 
 
 class QueuesQuery(ListQuery):
-    columns: ClassVar = {
-        "name": Column("name"),
-        "cell": Column("cell.name"),
-        "strategy": Column("strategy"),
-        "stop_policy": Column("stop_policy"),
-        "allocation_mode": Column("allocation_mode"),
-        "preemption": Column("preemption", ColumnKind.FLAG),
-        "backfill": Column("backfill", ColumnKind.FLAG),
-    }
+    columns: ClassVar = COLUMNS
 
 
 class QuotaQuery(ListQuery):

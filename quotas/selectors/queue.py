@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.web.listing import Column, ColumnKind
 from quotas.models import Queue
 from quotas.selectors.queue_flavors import prefetch_flavors
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
+
+COLUMNS: Final = {
+    "name": Column("name"),
+    "cell": Column("cell.name"),
+    "strategy": Column("strategy"),
+    "stop_policy": Column("stop_policy"),
+    "allocation_mode": Column("allocation_mode"),
+    "preemption": Column("preemption", ColumnKind.FLAG),
+    "backfill": Column("backfill", ColumnKind.FLAG),
+}
+"""What a list of queues can be filtered by."""
 
 
 def queue_list(viewer: Actor, workspace: Tenant) -> list[Queue]:

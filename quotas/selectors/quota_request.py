@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import uuid
+from typing import Final
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.web.listing import Column, ColumnKind
 from quotas.models import QuotaNode, QuotaRequest
 from quotas.selectors.sight import quota_tenants
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant
+
+COLUMNS: Final = {
+    "state": Column("state"),
+    "by": Column("asker.username"),
+    "queue": Column("node.queue.name"),
+    "created_at": Column("created_at", ColumnKind.TIME),
+    "expires_at": Column("expires_at", ColumnKind.TIME),
+}
+"""What a list of requests can be filtered by."""
+INBOX_COLUMNS: Final = {**COLUMNS, "workspace": Column("node.tenant.slug")}
+"""What a list of the requests of several tenants can be filtered by."""
 
 
 def _rows() -> QuerySet[QuotaRequest]:

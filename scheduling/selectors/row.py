@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from django.db.models import Count, F, Min, Q, Sum, Window
+from django.db.models import Count, F, Min, Q, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
 from foundation.core.actor import Actor
+from quotas.models import Queue
 from scheduling.models import HOLDING_STATES, RUNNING_STATES, Allocation, Job, JobState, Task, TaskState
 from scheduling.selectors.job import JobFilter, job_query
 from tenants.access import permissions
@@ -106,8 +107,25 @@ def queue_work(*, viewer: Actor, workspace: Tenant, failed_since: datetime) -> d
     Raises: NotFound, PermissionDenied.
     """
     permissions.require_permission(viewer, Permission.JOB_VIEW, workspace)
+    return _count_work(Job.unscoped.filter(workspace=workspace), failed_since)
+
+
+def queues_work(
+    *, viewer: Actor, queues: Collection[Queue], failed_since: datetime
+) -> dict[uuid.UUID, QueueWork]:
+    """Queue id → the work in it, of those queues whose jobs the viewer may see; queues without any have 0."""
+    seen = [
+        queue.pk
+        for queue in queues
+        if permissions.has_permission(viewer, Permission.JOB_VIEW, queue.workspace)
+    ]
+    none = QueueWork(0, None, 0, 0)
+    return dict.fromkeys(seen, none) | _count_work(Job.unscoped.filter(queue__in=seen), failed_since)
+
+
+def _count_work(jobs: QuerySet[Job], failed_since: datetime) -> dict[uuid.UUID, QueueWork]:
     waiting = Q(state__in=[JobState.SUBMITTED, JobState.QUEUED])
-    rows = Job.unscoped.filter(workspace=workspace).order_by().values_list("queue_id")
+    rows = jobs.order_by().values_list("queue_id")
     return {
         queue_id: QueueWork(*values)
         for queue_id, *values in rows.annotate(

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.sql.versions import if_match, version_header
-from foundation.web.listing import Column, ColumnKind
+from foundation.web.listing import Column
 from tenants.access.permissions import Permission
 from tenants.api.base import PlatformView
 from tenants.api.pages import list_of, list_response
@@ -42,7 +42,7 @@ from tenants.selectors.account import (
     user_list,
     user_named,
 )
-from tenants.selectors.user import user_overviews
+from tenants.selectors.user import COLUMNS, user_overviews
 from tenants.services.account import password_set, user_create, user_set_active, user_unlock
 from tenants.services.group import group_add, group_create, group_delete, group_remove, group_update
 from tenants.services.service_account import service_account_close, service_account_create
@@ -51,12 +51,7 @@ _EDIT = Permission.MEMBER_EDIT
 
 
 class UsersQuery(ListQuery):
-    columns: ClassVar = {
-        "username": Column("username"),
-        "email": Column("email"),
-        "is_active": Column("is_active", ColumnKind.FLAG),
-        "last_login": Column("last_login", ColumnKind.TIME),
-    }
+    columns: ClassVar = COLUMNS
 
 
 class UsersView(PlatformView):

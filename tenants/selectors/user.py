@@ -15,11 +15,19 @@ from django.db.models import Q, QuerySet
 
 from foundation.core import clock
 from foundation.core.actor import Actor
+from foundation.web.listing import Column, ColumnKind
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import AccessKey, AccountKind, Group, GroupMember, Member, User
 from tenants.selectors.account import locked_usernames, user_list
 
+COLUMNS: Final = {
+    "username": Column("username"),
+    "email": Column("email"),
+    "is_active": Column("is_active", ColumnKind.FLAG),
+    "last_login": Column("last_login", ColumnKind.TIME),
+}
+"""What a list of users can be filtered by."""
 USER_SORTS: Final = ("username", "email", "last_login", "date_joined")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.access.actors import VIEW
-from tests.access.rows_pages import form, page
+from tests.access.rows_pages import form, listing, page
 from tests.access.rows_tenancy import api
 from tests.access.table import SIGHT, Ask, Need, inside, must, need
 
@@ -99,8 +99,8 @@ def _pages(base: str, read: Need, change: Need, rule: str, channel: str, silence
 
 
 CONSOLE: Final = (
-    page("w/{workspace}/alerts", _READ),
-    page("ops/alerts", _LOOK),
+    *listing("w/{workspace}/alerts", _READ),
+    *listing("ops/alerts", _LOOK),
     form("ops/alerts/rules", _OPERATE, "alerts_alertrule", body={"do": "recommend"}),
     *_pages("w/{workspace}", SIGHT, _CHANGE, "alert_rule", "alert_channel", "silence"),
     *_pages("ops", _LOOK, _OPERATE, "platform_rule", "platform_channel", "platform_silence"),

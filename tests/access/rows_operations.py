@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.access.actors import VIEW
-from tests.access.rows_pages import EDIT, GPU_CARDS, OPERATES, QUOTA, form, page
+from tests.access.rows_pages import EDIT, GPU_CARDS, OPERATES, QUOTA, form, listing, page
 from tests.access.rows_tenancy import MOVES
 from tests.access.table import EVERYBODY, SIGHT, cover, inside, must, need, see
 
@@ -80,6 +80,8 @@ _BOTH: Final = need(QUOTA, "above") + need(QUOTA)
 _BUDGET: Final = {"gpu_hours": "11", "action": "warn", "thresholds": "50"}
 ASKING: Final = (
     page("ops/requests", EVERYBODY, lists="quota_request", listed=_SEEN),
+    page("ops/requests", EVERYBODY, query="?part=rows", case="rows", lists="quota_request", listed=_SEEN),
+    page("ops/requests", EVERYBODY, query="?format=csv", case="file", lists="wish", listed=_SEEN),
     page(_ONE, _SEEN + _READS, shows=((_DECIDE, must((_EDITS, "above"))),)),
     form(_ONE, _SEEN + _ABOVE, "quotas_quota", body={"do": "approve"}, quiet=False),
     form(_ONE, _SEEN + _ABOVE, "quotas_quotarequest", body={"do": "reject", "answer": "no"}, quiet=False),
@@ -310,6 +312,7 @@ SETUP: Final = (
 )
 _ADMINS: Final = must((EDIT, "platform"))
 _OVER_USER: Final = _ADMINS + cover(VIEW, place="platform")
+_AUDITS: Final = must(("audit.view", "platform"))
 ACCOUNTS: Final = (
     page("ops/roles", _ADMINS, shows=(("platform-hand", _ADMINS),)),
     form(
@@ -319,7 +322,13 @@ ACCOUNTS: Final = (
         "make",
         body={"name": "Helper", "points": [VIEW]},
     ),
-    page("ops/users", _ADMINS),
+    *listing("ops/users", _ADMINS),
+    form(
+        "ops/users/batch",
+        _ADMINS + _OVER_USER,
+        "tenants_user",
+        body={"do": "disable", "item": "{user}", "confirmed": "1"},
+    ),
     form("ops/users", _ADMINS, "tenants_user", "invite", ok=200, body={"do": "invite", "username": "fresh"}),
     form("ops/users", _ADMINS, "tenants_user", "create", ok=200, body={"do": "create", "username": "fresh"}),
     page("ops/users/{user}", _ADMINS, shows=(('value="disable"', _OVER_USER),)),
@@ -348,7 +357,9 @@ ACCOUNTS: Final = (
     form("ops/groups/{group}", _ADMINS, "tenants_group", body={"do": "delete", "version": "{group.version}"}),
     form("ops/groups/{group}", _ADMINS, "tenants_groupmember", body={"do": "add", "name": "{username}"}),
     form("ops/groups/{group}", _ADMINS, "tenants_groupmember", body={"do": "remove", "user": "{person}"}),
-    page("ops/audit", must(("audit.view", "platform")), shows=(("told-", must(("audit.view", "platform"))),)),
+    *listing(
+        "ops/audit", must(("audit.view", "platform")), shows=(("told-", must(("audit.view", "platform"))),)
+    ),
     form("ops/audit", must(("audit.view", "platform")), "", "verify", body={"verify": "1"}),
 )
 
@@ -414,7 +425,7 @@ RULES: Final = (
         "scheduling_prioritygrant",
         body={"do": "revoke", "grant": "{grant}"},
     ),
-    page(
+    *listing(
         "ops/queues",
         EVERYBODY,
         lists="queue",
@@ -461,17 +472,13 @@ RULES: Final = (
 _LOOK: Final = must(("cluster.view", "platform"))
 _SHARES: Final = must(("cluster.edit", "platform"))
 NODES: Final = (
-    *(page(route, _LOOK) for route in ("ops/overview", "ops/overview/live", "ops/nodes")),
+    *(page(route, _LOOK) for route in ("ops/overview", "ops/overview/live")),
     page("ops/overview/charts/{kind}", _LOOK, values={"kind": "allocation"}),
     page("ops/overview/hours/{kind}", _LOOK, values={"kind": "used"}),
     page("ops/efficiency", _LOOK),
     page("ops/efficiency/live", _LOOK),
-    page("ops/gpus", _LOOK),
-    *(
-        page(route, _LOOK, query=query, case=query)
-        for route in ("ops/nodes", "ops/gpus")
-        for query in ("?part=rows", "?format=csv")
-    ),
+    *listing("ops/nodes", _LOOK),
+    *listing("ops/gpus", _LOOK),
     page("ops/gpus/{uuid}", _LOOK),
     page("ops/gpus/{uuid}/live", _LOOK),
     page("ops/gpus/{uuid}/charts/{kind}", _LOOK, values={"kind": "memory"}),

@@ -20,6 +20,15 @@ def page(route: str, wanted: Need, **more: Any) -> Ask:
     return Ask(route=route, method="GET", need=wanted, **more)
 
 
+def listing(route: str, wanted: Need, *, shows: Any = (), **more: Any) -> tuple[Ask, ...]:
+    """A page with a list, its rows alone, and the list as a file."""
+    parts = (("?part=rows", "rows alone"), ("?format=csv", "as a file"))
+    return (
+        page(route, wanted, shows=shows, **more),
+        *(page(route, wanted, query=query, case=case, **more) for query, case in parts),
+    )
+
+
 def form(route: str, wanted: Need, writes: str, case: str = "", **more: Any) -> Ask:
     """A form that is sent; a refusal is a page of its own, or a sentence on the page that it came from."""
     more = {"ok": 302, "quiet": True, **more}
@@ -207,7 +216,7 @@ MEMBERS: Final = (
             ('side-count">2<', must((JOB, "here"))),
         ),
     ),
-    page(f"{_W}/audit", inside("audit.view"), lists="told", listed=need("audit.view")),
+    *listing(f"{_W}/audit", inside("audit.view"), lists="told", listed=need("audit.view")),
     page(
         f"{_W}/keys",
         SIGHT,
@@ -262,7 +271,7 @@ _REQUESTS: Final = f"{_W}/requests"
 _LIMITS: Final = f"{_W}/limits"
 ASKING: Final = (
     page(f"{_W}/quota", inside(QUOTA), lists="revision_reason", listed=need(QUOTA)),
-    page(
+    *listing(
         _REQUESTS,
         inside(QUOTA),
         shows=(

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
-from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from alerts.delivery.messages import describe_condition, format_value
 from alerts.models import Alert, AlertSeverity, AlertState
-from alerts.selectors.alerts import list_alerts
+from alerts.selectors.alerts import COLUMNS, list_alerts
 from foundation.core import clock
+from foundation.web.listing import filter_rows, sort_rows
 from frontend.components.view_models import Chip
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.alerts.place import AlertSection, enter_place
 from frontend.shell.page_shell import login_required
 
-PER_PAGE: Final = 30
 _TONES: Final = {
     AlertSeverity.CRITICAL: "failed",
     AlertSeverity.WARNING: "waiting",
@@ -47,6 +49,84 @@ class AlertRow:
     lasted: timedelta
     suppressed: str
 
+    @property
+    def id(self) -> uuid.UUID:
+        return self.alert.pk
+
+    @property
+    def title(self) -> str:
+        return self.alert.label
+
+    @property
+    def url(self) -> str:
+        return self.alert.path
+
+
+ALERTS: Final = ListDeclaration(
+    key="alerts",
+    title=gettext_lazy("Alerts"),
+    columns=(
+        ListColumn(
+            key="subject", label=gettext_lazy("Alert"), sort="subject_name", text=lambda row: row.alert.label
+        ),
+        ListColumn(
+            key="rule",
+            label=gettext_lazy("Rule"),
+            sort="rule_name",
+            shown=False,
+            text=lambda row: row.alert.rule_name,
+        ),
+        ListColumn(
+            key="condition",
+            label=gettext_lazy("Condition"),
+            shown=False,
+            text=lambda row: row.condition,
+        ),
+        ListColumn(
+            key="tenant",
+            label=gettext_lazy("Tenant"),
+            shown=False,
+            text=lambda row: row.alert.tenant.name if row.alert.tenant else "",
+        ),
+        ListColumn(
+            key="severity", label=gettext_lazy("Severity"), sort="severity", text=lambda row: row.severity
+        ),
+        ListColumn(key="state", label=gettext_lazy("State"), text=lambda row: row.state),
+        ListColumn(key="value", label=gettext_lazy("Value"), number=True, text=lambda row: row.value),
+        ListColumn(
+            key="since",
+            label=gettext_lazy("Since"),
+            sort="started_at",
+            text=lambda row: row.alert.started_at,
+        ),
+        ListColumn(
+            key="lasted",
+            label=gettext_lazy("Duration"),
+            number=True,
+            text=lambda row: round(row.lasted.total_seconds()),
+        ),
+        ListColumn(
+            key="resolved",
+            label=pgettext_lazy("column", "Resolved"),
+            shown=False,
+            text=lambda row: row.alert.resolved_at,
+        ),
+    ),
+    filters={
+        "subject_name": FilterField(label=gettext_lazy("Resource")),
+        "rule_name": FilterField(label=gettext_lazy("Rule")),
+        "severity": FilterField(
+            label=gettext_lazy("Severity"), choices=[(each.value, each.label) for each in AlertSeverity]
+        ),
+        "state": FilterField(
+            label=gettext_lazy("State"), choices=[(each.value, each.label) for each in AlertState]
+        ),
+        "started_at": FilterField(label=gettext_lazy("Since")),
+    },
+    fields=COLUMNS,
+    parameters=("severity",),
+)
+
 
 def make_row(alert: Alert) -> AlertRow:
     """Return what tables show of an alert."""
@@ -67,27 +147,45 @@ def make_row(alert: Alert) -> AlertRow:
 def show_alerts(request: HttpRequest, place: AlertSection) -> HttpResponse:
     """Render the alerts that the address's filters leave."""
     rows = list_alerts(place.who, place.tenant)
-    asked = request.GET
-    shown = _filter_rows(rows, asked.get("state", ""), asked.get("severity", ""))
-    page = Paginator(shown, PER_PAGE).get_page(asked.get("page"))
-    context = place.make_context(
-        page=page,
-        rows=[make_row(alert) for alert in page],
+    listing = read_list(request, ALERTS)
+    state, severity = listing.query.get("state", ""), listing.query.get("severity", "")
+    return answer_list(
+        request,
+        listing,
+        _order(filter_rows(_filter_rows(rows, state, severity), listing.conditions), listing.sort),
+        lambda alerts: [make_row(alert) for alert in alerts],
+        template="frontend/alerts/alerts.html",
+        context=lambda: _context(place, rows, history=state == AlertState.RESOLVED),
+    )
+
+
+def _context(place: AlertSection, rows: QuerySet[Alert], *, history: bool) -> dict[str, Any]:
+    none = EmptyList(
+        _("No active alerts"),
+        _("Create a rule to be notified when a condition is met."),
+        place.get_url("alert-rules"),
+        _("Rules"),
+        "bell",
+    )
+    if history:
+        none = EmptyList(_("No resolved alerts"), _("Resolved alerts are kept for 90 days."), icon="history")
+    return place.make_context(
         firing=rows.filter(state=AlertState.FIRING).count(),
-        states=[
-            Chip(label=_("Active")),
-            Chip(label=_("History"), value=AlertState.RESOLVED.value),
-        ],
+        states=[Chip(label=_("Active")), Chip(label=_("History"), value=AlertState.RESOLVED.value)],
         severities=[
             Chip(label=_("All")),
             *(Chip(label=str(each.label), value=each.value) for each in AlertSeverity),
         ],
-        filtered=bool(asked.get("severity")),
         silences_url=place.get_url("silences"),
-        rules_url=place.get_url("alert-rules"),
-        history=asked.get("state") == AlertState.RESOLVED,
+        history=history,
+        row="frontend/alerts/alert_row.html",
+        menu="frontend/alerts/alert_menu.html",
+        empty_list=none,
     )
-    return render(request, "frontend/alerts/alerts.html", context)
+
+
+def _order(rows: QuerySet[Alert], sort: str) -> QuerySet[Alert]:
+    return sort_rows(rows, sort, COLUMNS) if sort else rows
 
 
 def _filter_rows(rows: QuerySet[Alert], state: str, severity: str) -> QuerySet[Alert]:

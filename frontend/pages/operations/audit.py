@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ from urllib.parse import urlencode
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -22,8 +23,11 @@ from foundation.audit import chain, chain_heads
 from foundation.audit.audit_log import DENIED, DONE
 from foundation.core.errors import Invalid
 from foundation.models import AuditRecord
-from foundation.web.listing import parse_condition
+from foundation.web.listing import ColumnCondition, parse_condition
 from frontend.components import view_models
+from frontend.lists.conditions import PARAMETER
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.page_list import EmptyList, PageList, answer_list, read_list
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -31,7 +35,6 @@ from tenants.models import Tenant, User
 from tenants.selectors.audit import COLUMNS, AuditFilter, audit_page, audit_query, tenant_names
 from tenants.selectors.tenant import workspace_get
 
-PER_PAGE: Final = 50
 VERIFIED_MOST: Final = 50_000
 """A longer chain is not walked inside a request; a command does that."""
 _SHOWN: Final = 80
@@ -45,6 +48,66 @@ class AuditLine:
     tenant: str
     changes: Sequence[str]
     denied: bool
+    url = ""
+
+    @property
+    def id(self) -> uuid.UUID:
+        return self.record.pk
+
+    @property
+    def title(self) -> str:
+        return self.record.action
+
+
+AUDIT: Final = ListDeclaration(
+    key="audit",
+    title=gettext_lazy("Records"),
+    columns=(
+        ListColumn(key="at", label=gettext_lazy("Time"), text=lambda line: line.record.created_at),
+        ListColumn(key="actor", label=gettext_lazy("Actor"), text=lambda line: line.record.actor_name),
+        ListColumn(key="action", label=gettext_lazy("Action"), text=lambda line: line.record.action),
+        ListColumn(
+            key="entity",
+            label=gettext_lazy("Resource type"),
+            shown=False,
+            text=lambda line: line.record.entity,
+        ),
+        ListColumn(
+            key="result", label=gettext_lazy("Result"), shown=False, text=lambda line: line.record.result
+        ),
+        ListColumn(key="tenant", label=gettext_lazy("Tenant"), text=lambda line: line.tenant),
+        ListColumn(key="changes", label=gettext_lazy("Change"), text=lambda line: "; ".join(line.changes)),
+        ListColumn(
+            key="address",
+            label=gettext_lazy("IP address"),
+            shown=False,
+            text=lambda line: line.record.address,
+        ),
+        ListColumn(
+            key="request",
+            label=gettext_lazy("Request ID"),
+            shown=False,
+            text=lambda line: line.record.request_id,
+        ),
+    ),
+    filters={
+        "actor": FilterField(label=gettext_lazy("Actor")),
+        "action": FilterField(label=gettext_lazy("Action")),
+        "entity": FilterField(label=gettext_lazy("Resource type")),
+        "entity_id": FilterField(label=gettext_lazy("Resource ID")),
+        "result": FilterField(
+            label=gettext_lazy("Result"),
+            choices=[(DONE, gettext_lazy("Succeeded")), (DENIED, gettext_lazy("Denied"))],
+        ),
+        "at": FilterField(label=gettext_lazy("Time")),
+        "address": FilterField(label=gettext_lazy("IP address")),
+        "request_id": FilterField(label=gettext_lazy("Request ID")),
+    },
+    fields=COLUMNS,
+    parameters=("search", "actor", "action", "since", "until", "result"),
+    size=50,
+    has_file=False,
+)
 
 
 class FindForm(forms.Form):
@@ -74,13 +137,16 @@ def show_audit(request: HttpRequest) -> HttpResponse:
         return redirect("frontend:ops-audit")
     set_frame(request, label=_("Audit log"), trail=_("Operations"))
     last = chain.find_last_seal()
-    page = _page(request, who, None, reverse("admin-audit-export")) | {
-        "sealed": last.number if last else 0,
-        "head": f"{last.number}:{last.hash}" if last else "",
-        "short": last is None or last.number <= VERIFIED_MOST,
-        "platform": True,
-    }
-    return render(request, "frontend/operations/audit.html", page)
+    return _answer(
+        request,
+        who,
+        None,
+        reverse("admin-audit-export"),
+        sealed=last.number if last else 0,
+        head=f"{last.number}:{last.hash}" if last else "",
+        short=last is None or last.number <= VERIFIED_MOST,
+        platform=True,
+    )
 
 
 @login_required
@@ -89,8 +155,7 @@ def workspace_audit(request: HttpRequest, workspace: str) -> HttpResponse:
     who = get_viewer(request)
     place = workspace_get(viewer=who, slug=workspace)
     set_frame(request, place)
-    page = _page(request, who, place, reverse("audit-export", args=[place.slug]))
-    return render(request, "frontend/operations/audit.html", page)
+    return _answer(request, who, place, reverse("audit-export", args=[place.slug]))
 
 
 def _verify(request: HttpRequest) -> None:
@@ -114,32 +179,48 @@ def _verify(request: HttpRequest) -> None:
     messages.error(request, message % words)
 
 
-def _page(request: HttpRequest, who: User, place: Tenant | None, export: str) -> dict[str, Any]:
-    form = FindForm(request.GET)
+def _answer(
+    request: HttpRequest, who: User, place: Tenant | None, export: str, **more: object
+) -> HttpResponse:
+    listing = read_list(request, AUDIT)
+    form = FindForm(listing.query)
     values = form.cleaned_data if form.is_valid() else {}
-    records = audit_query(viewer=who, tenant=place, filters=_filters(values))
+    texts = listing.query.getlist(PARAMETER)
+    none = EmptyList(_("No records"), _("Changes and denied requests appear here."), icon="scroll-text")
+    return answer_list(
+        request,
+        listing,
+        audit_query(viewer=who, tenant=place, filters=_filters(values, listing.conditions)),
+        _lines,
+        template="frontend/operations/audit.html",
+        context=lambda: {
+            "form": form,
+            "csv": f"{export}?{_export(values, 'csv', texts)}",
+            "jsonl": f"{export}?{_export(values, 'jsonl', texts)}",
+            "results": [
+                view_models.Chip(label=_("All")),
+                view_models.Chip(label=_("Succeeded"), value=DONE),
+                view_models.Chip(label=_("Denied"), value=DENIED),
+            ],
+            "place": place,
+            "row": "frontend/operations/audit_row.html",
+            "empty_list": none,
+            **more,
+        },
+        cut=_cut,
+    )
+
+
+def _cut(request: HttpRequest, listing: PageList, rows: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The records of a page from a cursor on: there may be millions, which nobody counts."""
+    asked = request.GET.get("cursor") or None
     try:
-        shown, following = audit_page(records, cursor=request.GET.get("cursor") or None, limit=PER_PAGE)
+        found, following = audit_page(rows, cursor=asked, limit=listing.size)
     except Invalid:
-        shown, following = audit_page(records, cursor=None, limit=PER_PAGE)
-    query = request.GET.copy()
-    query.pop("cursor", None)
-    rest = query.urlencode()
-    if following:
-        query["cursor"] = following
-    return {
-        "lines": _lines(shown),
-        "form": form,
-        "older": f"?{query.urlencode()}" if following else "",
-        "newest": f"?{rest}" if request.GET.get("cursor") else "",
-        "csv": f"{export}?{_export(values, 'csv')}",
-        "jsonl": f"{export}?{_export(values, 'jsonl')}",
-        "chips": [
-            view_models.Chip(label=_("All")),
-            view_models.Chip(label=_("Succeeded"), value=DONE),
-            view_models.Chip(label=_("Denied"), value=DENIED),
-        ],
-        "place": place,
+        found, following = audit_page(rows, cursor=None, limit=listing.size)
+    return found, {
+        "first_url": listing.url(cursor=None) if asked else "",
+        "next_url": listing.url(cursor=following) if following else "",
     }
 
 
@@ -159,22 +240,22 @@ def _wanted(values: Mapping[str, Any]) -> list[str]:
     return [f"{name}{operator}{value}" for name, operator, value in found if value]
 
 
-def _filters(values: Mapping[str, Any]) -> AuditFilter:
+def _filters(values: Mapping[str, Any], conditions: Sequence[ColumnCondition]) -> AuditFilter:
     since, until = _window(values)
     return AuditFilter(
         since=since,
         until=until,
         text=values.get("search", ""),
-        conditions=[parse_condition(text, COLUMNS) for text in _wanted(values)],
+        conditions=[*(parse_condition(text, COLUMNS) for text in _wanted(values)), *conditions],
     )
 
 
-def _export(values: Mapping[str, Any], kind: str) -> str:
+def _export(values: Mapping[str, Any], kind: str, texts: Sequence[str]) -> str:
     since, until = _window(values)
     pairs = {"type": kind, "search": values.get("search", "")}
     pairs |= {"since": since.isoformat() if since else "", "until": until.isoformat() if until else ""}
     listed = [(name, value) for name, value in pairs.items() if value]
-    return urlencode([*listed, *(("filterBy", text) for text in _wanted(values))])
+    return urlencode([*listed, *((PARAMETER, text) for text in (*_wanted(values), *texts))])
 
 
 def _lines(records: Sequence[AuditRecord]) -> list[AuditLine]:

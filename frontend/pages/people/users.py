@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from django import forms
 from django.conf import settings
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -21,8 +20,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError
+from foundation.web.listing import filter_rows
 from frontend.components import view_models
+from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.people.links import console_address
+from frontend.pages.people.user_batch import batch_acts
+from frontend.pages.people.user_columns import USERS, UserLine
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from frontend.texts import formats
@@ -35,7 +38,6 @@ from tenants.selectors.user import UserOverview, UserState, user_overviews, user
 from tenants.services.account import password_set, user_create, user_end_access, user_set_active, user_unlock
 from tenants.services.invitation import invitation_renew, user_invite
 
-_PER_PAGE: Final = 25
 _PASSWORD_BYTES: Final = 12
 STATES: Final[dict[UserState, tuple[str | Promise, str]]] = {
     UserState.ACTIVE: (gettext_lazy("Active"), "running"),
@@ -69,17 +71,6 @@ class ShownOnce:
     expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class UserLine:
-    """One row of the list."""
-
-    overview: UserOverview
-    state: str
-    tone: str
-    sign_in: str
-    roles: Sequence[tuple[str, str]]
-
-
 @login_required
 def show_users(request: HttpRequest) -> HttpResponse:
     """All accounts of people; POST invites somebody or creates an account."""
@@ -93,27 +84,36 @@ def show_users(request: HttpRequest) -> HttpResponse:
         except AllotmentError as error:
             show_refusal(form, error)
     set_frame(request, label=_("Users"), trail=_("Operations"))
+    listing = read_list(request, USERS)
     found = user_query(
         viewer=who,
-        text=request.GET.get("q", "").strip(),
-        state=_state(request.GET.get("state", "")),
-        sort=request.GET.get("sort", "username"),
+        text=listing.query.get("q", "").strip(),
+        state=_state(listing.query.get("state", "")),
+        sort=listing.sort,
     )
-    page = Paginator(found, _PER_PAGE).get_page(request.GET.get("page"))
-    context = {
-        "page_obj": page,
-        "lines": [_line(one) for one in user_overviews(viewer=who, users=page.object_list)],
-        "states": [
-            view_models.Chip(label=_("All")),
-            *(view_models.Chip(label=str(word), value=state.value) for state, (word, _t) in STATES.items()),
-        ],
-        "asked": request.GET,
-        "form": UserForm() if shown else form,
-        "opened": bool(form.errors),
-        "shown": shown,
-        "mail": bool(settings.EMAIL_HOST),
-    }
-    answer = render(request, "frontend/people/users.html", context, status=400 if form.errors else 200)
+    answer = answer_list(
+        request,
+        listing,
+        filter_rows(found, listing.conditions),
+        lambda users: [_line(one) for one in user_overviews(viewer=who, users=users)],
+        template="frontend/people/users.html",
+        context=lambda: {
+            "states": [
+                view_models.Chip(label=_("All")),
+                *(view_models.Chip(label=str(w), value=state.value) for state, (w, _t) in STATES.items()),
+            ],
+            "asked": listing.query,
+            "form": UserForm() if shown else form,
+            "opened": bool(form.errors),
+            "shown": shown,
+            "mail": bool(settings.EMAIL_HOST),
+            "row": "frontend/people/user_row.html",
+            "acts": batch_acts(who),
+            "batch_url": reverse("frontend:ops-users-batch"),
+            "empty_list": EmptyList(_("No users"), _("Invite the first user below."), "#new", icon="user"),
+        },
+        status=400 if form.errors else 200,
+    )
     return _never_stored(answer) if shown else answer
 
 
@@ -190,9 +190,8 @@ def _end(user: User) -> datetime:
 
 def _line(overview: UserOverview) -> UserLine:
     word, tone = STATES[overview.state]
-    return UserLine(
-        overview, str(word), tone, _sign_in(overview), [_role(member) for member in overview.roles[:3]]
-    )
+    roles = [_role(member) for member in overview.roles]
+    return UserLine(overview, str(word), tone, _sign_in(overview), roles)
 
 
 def _sign_in(overview: UserOverview) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -19,9 +19,13 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from clusters.models import Flavor
+from foundation.core import clock
 from foundation.core.errors import AllotmentError, FieldError, Invalid
+from foundation.web.listing import filter_rows, sort_rows
 from frontend.components import view_models
+from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.policies.queue_accuracy import describe_accuracy
+from frontend.pages.policies.queue_columns import QUEUE_SORTS, QUEUES, QueuePolicyLine
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import Queue
@@ -32,6 +36,7 @@ from quotas.services.queues.queue import queue_create, queue_rename
 from quotas.services.queues.queue_delete import queue_delete
 from quotas.services.queues.queue_preset import Preset, queue_preset
 from quotas.services.queues.queue_settings import SETTINGS, preset_of, queue_update
+from scheduling.selectors.row import QueueWork, queues_work
 from scheduling.services.policy_effect import preview_queue_settings
 from tenants.access import permissions
 from tenants.access.permissions import Permission
@@ -67,17 +72,6 @@ _OTHERS: Final[Choices] = [
     ("lower-priority", gettext_lazy("Lower priority")),
     ("any", gettext_lazy("Any priority")),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class QueuePolicyLine:
-    """A queue in the list, in words."""
-
-    queue: Queue
-    url: str
-    preset: str
-    stop: str
-    tone: str
 
 
 class QueueForm(forms.Form):
@@ -183,8 +177,23 @@ def show_queues(request: HttpRequest) -> HttpResponse:
             messages.success(request, _("Queue %(name)s created. Next: assign quota.") % {"name": made.name})
             return redirect(_address(made))
     set_frame(request, label=_("Queues"), trail=_("Operations"))
-    page = {"lines": [_line(queue) for queue in visible_queues(who)], "form": form, "may_open": bool(places)}
-    return render(request, "frontend/policies/queues.html", page, status=400 if form.errors else 200)
+    listing = read_list(request, QUEUES)
+    rows = sort_rows(filter_rows(visible_queues(who), listing.conditions), listing.sort, QUEUE_SORTS)
+    none = EmptyList(_("No queues"), _("A workspace admin can create queues."), icon="list")
+    return answer_list(
+        request,
+        listing,
+        rows,
+        partial(_lines, who),
+        template="frontend/policies/queues.html",
+        context=lambda: {
+            "form": form,
+            "may_open": bool(places),
+            "row": "frontend/policies/queue_row.html",
+            "empty_list": none,
+        },
+        status=400 if form.errors else 200,
+    )
 
 
 @transaction.atomic
@@ -207,11 +216,27 @@ def _unknown() -> Invalid:
     return Invalid(message, errors=[FieldError("flavors", "UNKNOWN", message)])
 
 
-def _line(queue: Queue) -> QueuePolicyLine:
+def _lines(who: User, queues: Sequence[Queue]) -> list[QueuePolicyLine]:
+    now = clock.now()
+    work = queues_work(viewer=who, queues=queues, failed_since=now - timedelta(hours=24))
+    return [_line(queue, work.get(queue.pk), now) for queue in queues]
+
+
+def _line(queue: Queue, work: QueueWork | None, now: datetime) -> QueuePolicyLine:
     found = preset_of(queue)
     word, tone = STOPS[queue.stop_policy]
-    preset = str(PRESETS[found][0]) if found else _("Custom")
-    return QueuePolicyLine(queue, _address(queue), preset, str(word), tone)
+    oldest = work.oldest_waiting_at if work else None
+    return QueuePolicyLine(
+        queue=queue,
+        url=_address(queue),
+        preset=str(PRESETS[found][0]) if found else _("Custom"),
+        stop=str(word),
+        tone=tone,
+        strategy=str(dict(_STRATEGIES)[queue.strategy]),
+        pools=queue_flavor_names(queue),
+        work=work,
+        oldest_wait=now - oldest if oldest else None,
+    )
 
 
 def _address(queue: Queue) -> str:
@@ -326,7 +351,7 @@ def _initial(queue: Queue) -> dict[str, Any]:
 
 
 def _show(request: HttpRequest, who: User, found: Queue, form: QueueForm, status: int = 200) -> HttpResponse:
-    line = _line(found)
+    line = _lines(who, [found])[0]
     current = preset_of(found)
     set_frame(request, label=_("Queues"), trail=found.workspace.name)
     page = {

@@ -6,7 +6,6 @@ import uuid
 from typing import Any
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -15,14 +14,16 @@ from django.views.decorators.http import require_GET
 from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from foundation.core.numbers import read_whole
+from foundation.web.listing import filter_rows, sort_rows
 from frontend.components import view_models
+from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.quotas import form
 from frontend.pages.requests import amounts, labels
-from frontend.pages.requests.own_requests import PER_PAGE, request_row
+from frontend.pages.requests.request_columns import INBOX, inbox_row, request_row
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from quotas.models import QuotaRequest, RequestState
 from quotas.selectors.flavor import find_flavor_named
-from quotas.selectors.quota_request import quota_request_get, quota_requests
+from quotas.selectors.quota_request import INBOX_COLUMNS, quota_request_get, quota_requests
 from quotas.selectors.quota_table import node_quota
 from quotas.services.quota import NodeAmounts
 from quotas.services.quota_preview import quota_preview
@@ -35,15 +36,28 @@ from tenants.models import User
 @login_required
 def show_inbox(request: HttpRequest) -> HttpResponse:
     """Requests in sight; those that wait for a decision unless the address says otherwise."""
-    who, state = get_viewer(request), request.GET.get("state", "")
+    who, listing = get_viewer(request), read_list(request, INBOX)
     set_frame(request, label=_("Quota requests"))
     rows = quota_requests(who)
-    if state != "all":
+    if listing.query.get("state") != "all":
         rows = rows.filter(state=RequestState.PENDING)
-    page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
-    chips = [view_models.Chip(label=_("Pending"), value=""), view_models.Chip(label=_("All"), value="all")]
-    found = [(request_row(who, each), service.may_decide_request(who, each)) for each in page]
-    return render(request, "frontend/requests/inbox.html", {"page": page, "rows": found, "chips": chips})
+    rows = sort_rows(filter_rows(rows, listing.conditions), listing.sort, INBOX_COLUMNS)
+    none = EmptyList(_("No pending requests"), _("Requests of tenants that you can view appear here."))
+    return answer_list(
+        request,
+        listing,
+        rows,
+        lambda found: [inbox_row(who, each, decides=service.may_decide_request(who, each)) for each in found],
+        template="frontend/requests/inbox.html",
+        context=lambda: {
+            "states": [
+                view_models.Chip(label=_("Pending"), value=""),
+                view_models.Chip(label=_("All"), value="all"),
+            ],
+            "row": "frontend/requests/request_row.html",
+            "empty_list": none,
+        },
+    )
 
 
 @login_required

@@ -10,32 +10,32 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.models import Flavor
 from foundation.core.errors import AllotmentError, Invalid, NotFound, PermissionDenied
+from foundation.web.listing import filter_rows, sort_rows
+from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.quotas import form
 from frontend.pages.requests import amounts, labels
 from frontend.pages.requests.lack import Lack, fill_in, read_lack
+from frontend.pages.requests.request_columns import REQUESTS, request_row
 from frontend.pages.tenancy.tenant_tree import crumbs_to
 from frontend.shell.form_actions import run_change
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
-from quotas.models import OPEN_STATES, QuotaNode, QuotaRequest, RequestState
+from quotas.models import QuotaNode
 from quotas.selectors.flavor import list_flavors
-from quotas.selectors.quota_request import request_nodes, workspace_request_get, workspace_requests
+from quotas.selectors.quota_request import COLUMNS, request_nodes, workspace_request_get, workspace_requests
 from quotas.selectors.quota_table import NodeQuota, node_quota
 from quotas.services.requests import quota_request as service
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import tenant_get, workspace_get
-
-PER_PAGE = 20
 
 
 class AskForm(forms.Form):
@@ -53,20 +53,6 @@ class AskForm(forms.Form):
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
         help_text=gettext_lazy("UTC. Leave empty for a permanent change."),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class RequestRow:
-    """One request in words, with what the viewer may do about it."""
-
-    request: QuotaRequest
-    name: str
-    state: str
-    tone: str
-    lines: Sequence[str]
-    offer: Sequence[str]
-    mine: bool
-    may_withdraw: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +200,8 @@ def _show(
     status: int = 200,
 ) -> HttpResponse:
     who = get_viewer(request)
-    page = Paginator(workspace_requests(who, place), PER_PAGE).get_page(request.GET.get("page"))
     admin = permissions.has_permission(who, Permission.QUOTA_EDIT, place)
+    listing = read_list(request, REQUESTS)
     context: dict[str, Any] = {
         "place": place,
         "here": _here(place),
@@ -226,14 +212,25 @@ def _show(
         "refusal": refusal,
         "may_ask": permissions.has_permission(who, Permission.JOB_SUBMIT, place),
         "gpu_pool": bool(subject and subject.pool.card_model),
-        "page": page,
-        "rows": [request_row(who, found, admin=admin) for found in page],
+        "row": "frontend/requests/request_row.html",
+        "menu": "frontend/requests/request_menu.html",
+        "dialogs": "frontend/requests/request_dialogs.html",
+        "empty_list": EmptyList(_("No quota requests"), _("Requests and their status appear here.")),
     }
     if subject is not None:
         query = {"node": subject.node.node.pk, "flavor": subject.pool.pk}
         context["ask_url"] = f"{_here(place)}?{urlencode(query)}"
         context["links"] = _links(place, subject)
-    return render(request, "frontend/requests/requests.html", context, status=status)
+    rows = filter_rows(workspace_requests(who, place), listing.conditions)
+    return answer_list(
+        request,
+        listing,
+        sort_rows(rows, listing.sort, COLUMNS),
+        lambda found: [request_row(who, each, admin=admin) for each in found],
+        template="frontend/requests/requests.html",
+        context=lambda: context,
+        status=status,
+    )
 
 
 def _links(place: Tenant, subject: Subject) -> dict[str, list[dict[str, Any]]]:
@@ -252,19 +249,3 @@ def _links(place: Tenant, subject: Subject) -> dict[str, list[dict[str, Any]]]:
         ],
         "pools": [build_link(each.name, own, each.pk, current=each.pk == pool) for each in subject.pools],
     }
-
-
-def request_row(who: User, found: QuotaRequest, *, admin: bool = False) -> RequestRow:
-    """One request in words."""
-    state, tone = labels.REQUESTS[found.state]
-    mine = found.asker_id == who.pk
-    return RequestRow(
-        request=found,
-        name=labels.node_word(found.node),
-        state=str(state),
-        tone=tone,
-        lines=labels.wish_lines(found.asked, found.current),
-        offer=labels.wish_lines(found.counter, found.current),
-        mine=mine and found.state == RequestState.COUNTERED,
-        may_withdraw=found.state in OPEN_STATES and (mine or admin),
-    )

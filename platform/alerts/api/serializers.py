@@ -10,6 +10,7 @@ from rest_framework import serializers
 from alerts.metrics.catalogue import METRICS
 from alerts.models import AlertSeverity, AlertState, ChannelKind, Comparison, RuleError
 from alerts.models.rule import DURATION_MAX_S
+from alerts.selectors.alerts import COLUMNS
 from alerts.services.channel import ADDRESS_MAX
 from alerts.services.rule import REPEAT_MIN_S
 from foundation.web.listing import Column, ColumnKind
@@ -189,14 +190,7 @@ class SilenceCreateSerializer(StrictSerializer):
 
 
 class AlertsQuery(ListQuery):
-    columns: ClassVar = {
-        "state": Column("state"),
-        "severity": Column("severity"),
-        "metric": Column("metric"),
-        "rule_name": Column("rule_name"),
-        "subject_name": Column("label"),
-        "started_at": Column("started_at", ColumnKind.TIME),
-    }
+    columns: ClassVar = COLUMNS
 
 
 class RulesQuery(ListQuery):

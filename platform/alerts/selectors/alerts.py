@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from django.db.models import Count, Model, Q, QuerySet
 from django.utils.translation import gettext as _
@@ -13,10 +13,22 @@ from alerts.models import Alert, AlertRule, AlertState, NotificationChannel, Sil
 from alerts.services.access import require_alert_view, require_view
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
+from foundation.web.listing import Column, ColumnKind
 from tenants.access import permissions
 from tenants.models import Tenant
 
 Row = TypeVar("Row", bound=Model)
+
+
+COLUMNS: Final = {
+    "state": Column("state"),
+    "severity": Column("severity"),
+    "metric": Column("metric"),
+    "rule_name": Column("rule_name"),
+    "subject_name": Column("label"),
+    "started_at": Column("started_at", ColumnKind.TIME),
+}
+"""What a list of alerts can be filtered by."""
 
 
 def list_alerts(viewer: Actor, tenant: Tenant | None) -> QuerySet[Alert]:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import operator
 import random
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
+from alerts.models import Alert, AlertRule
+from foundation.audit import audit_log
 from foundation.core import clock
+from quotas.models import QuotaRequest
 from scheduling.models import Job, JobKind, JobState
 from telemetry.models import Price
 from tests.builders import jobs, quotas
@@ -23,6 +30,21 @@ from tests.builders.jobs import RoleOf
 from tests.builders.world import World, world
 
 JOBS: Final = "/w/team-a/jobs"
+LISTS: Final = {
+    JOBS: "jobs",
+    "/ops/nodes": "nodes",
+    "/ops/gpus": "gpus",
+    "/ops/queues": "queues",
+    "/ops/users": "users",
+    "/ops/alerts": "alerts",
+    "/w/team-a/alerts": "alerts",
+    "/w/team-a/requests": "requests",
+    "/ops/requests": "inbox",
+    "/ops/audit": "audit",
+}
+"""The address of each list, and the name of its declaration."""
+WITHOUT_FILE: Final = {"/ops/audit"}
+"""The audit has files of its own, without a limit."""
 TEXT: Final[dict[str, Callable[[str, str], bool]]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -218,9 +240,30 @@ def test_a_filter_that_cannot_be_applied_is_said(client: Client, w: World) -> No
     assert ">one</a>" in text
 
 
+def populate(w: World) -> None:
+    """At least one row in every list."""
+    jobs.allocate(jobs.job(w.queue, w.editor, "runs"), w.nodes[0])
+    jobs.job(w.queue, w.editor, "waits")
+    asked = {"cluster": w.cluster.name, "flavor": w.flavor.name, "resource": "gpu.cards", "nominal": 20}
+    QuotaRequest.unscoped.create(
+        node=quotas.quota_node(w.cell, w.workspace),
+        asker=w.editor,
+        reason="more",
+        expires_at=clock.now() + timedelta(days=1),
+        current=[],
+        asked=[asked],
+    )
+    audit_log.record_action(w.admin, "job.test", entity="job", entity_id="1")
+    facts = {"tenant": w.workspace, "metric": "job.pending_s", "threshold": 1}
+    rule = AlertRule.unscoped.create(name="slow", **facts)
+    seen = {"subject": "1", "label": "waits", "state": "firing", "started_at": clock.now()}
+    Alert.unscoped.create(rule=rule, rule_name="slow", comparison="above", severity="info", **facts, **seen)
+
+
 def heads_and_cells(text: str) -> tuple[list[str], list[list[str]]]:
     heads = re.findall(r'<th [^>]*data-column="(\w+)"', text)
-    rows = re.findall(r'<tr id="job-[^"]+">(.*?)</tr>', text, re.DOTALL)
+    body = text.partition("<tbody>")[2].partition("</tbody>")[0]
+    rows = re.findall(r"<tr id=[^>]+>(.*?)</tr>", body, re.DOTALL)
     return heads, [re.findall(r'<td [^>]*data-column="(\w+)"', row) for row in rows]
 
 
@@ -250,6 +293,49 @@ def test_a_reader_chooses_columns_and_rows_per_page_for_good(client: Client, w: 
 
     client.post("/lists/jobs", {"reset": "1", "next": "https://elsewhere.example/"})
     assert "cost" not in heads_and_cells(page(client, JOBS))[0]
+
+
+def assert_file_has(client: Client, address: str, every: Sequence[str], rows: int) -> None:
+    answer = client.get(f"{address}?format=csv")
+    file = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
+    assert len(file) == rows + 1 and all(len(row) == len(every) for row in file)
+
+
+@pytest.mark.parametrize("address", LISTS)
+def test_every_list_has_its_columns_filters_orders_and_file(client: Client, w: World, address: str) -> None:
+    """Each row has a cell for each column in the order of the heads, and each filter and order answers."""
+    populate(w)
+    client.force_login(w.platform_admin)
+    text = page(client, address)
+    every = re.findall(r'name="columns" value="(\w+)"', text)
+    client.post(f"/lists/{LISTS[address]}", {"columns": every})
+    text = page(client, address)
+    heads, rows = heads_and_cells(text)
+    assert heads == every and rows and all(row == every for row in rows)
+    with CaptureQueriesContext(connection) as captured:
+        assert heads_and_cells(page(client, f"{address}?part=rows")) == (heads, rows)
+    assert len(captured) < 45
+    if address not in WITHOUT_FILE:
+        assert_file_has(client, address, every, len(rows))
+
+    (item,) = re.findall(r'data-list-details="([^"]+)"', text)[:1]
+    panel = page(client, f"{address}?show={item}").partition('id="list-panel"')[2]
+    assert panel.count("<dt>") == len(every) - 1
+    for order in re.findall(r'<option value="(-?\w+)"[^>]*>[^<]+(?:scending)', text):
+        page(client, f"{address}?sort={order}")
+    fields = json.loads(
+        unescape(re.findall(r'type="application/json">(.*?)</script>', text.partition("filter-")[2])[0])
+    )
+    assert fields
+    for name, offered in fields.items():
+        for sign, _word in offered["operators"]:
+            values = [value for value, _label in offered["choices"][:2]] or ["1", "2026-01-01T00:00:00Z"]
+            answers = [
+                client.get(address, {"field": name, "operator": sign, "value": value}) for value in values
+            ]
+            assert any("filterBy" in answer["Location"] for answer in answers), (name, sign)
+            texts = [page(client, answer["Location"]) for answer in answers[:3]]
+            assert not any("isn&#x27;t applied" in text for text in texts)
 
 
 def test_all_columns_have_a_cell_each_and_details_show_them_all(client: Client, w: World) -> None:
@@ -342,3 +428,30 @@ def test_the_cost_of_jobs_is_their_time_by_the_prices_of_their_pools(client: Cli
     assert float({row["Name"]: row for row in file_of(client, "")}["held"]["Cost"]) == pytest.approx(
         18, abs=0.1
     )
+
+
+def test_several_users_are_changed_at_once_with_a_result_for_each(client: Client, w: World) -> None:
+    client.force_login(w.platform_admin)
+    asked = {"do": "disable", "item": [str(w.viewer.pk), str(w.platform_admin.pk)]}
+    question = client.post("/ops/users/batch", asked).content.decode()
+    assert w.viewer.username in question and "Disabled users can" in question
+    text = client.post("/ops/users/batch", asked | {"confirmed": "1"}).content.decode()
+    assert "Done for 1 of 2" in text
+    w.viewer.refresh_from_db()
+    w.platform_admin.refresh_from_db()
+    assert not w.viewer.is_active and w.platform_admin.is_active
+    client.force_login(w.admin)
+    assert client.post("/ops/users/batch", asked | {"confirmed": "1"}).status_code == 403
+
+
+def test_queues_show_their_jobs_to_whoever_may_see_them(client: Client, w: World) -> None:
+    now = clock.now()
+    for number in range(3):
+        jobs.job(w.queue, w.editor, f"waits-{number}", submitted_at=now - timedelta(hours=number))
+    jobs.allocate(jobs.job(w.queue, w.editor, "runs"), w.nodes[0])
+    client.force_login(w.platform_admin)
+    text = client.get("/ops/queues?format=csv").content.decode("utf-8-sig")
+    rows = {row["Workspace"]: row for row in csv.DictReader(io.StringIO(text))}
+    own = rows[w.workspace.name]
+    assert (own["Pending jobs"], own["Running jobs"]) == ("3", "1")
+    assert 7200 <= int(own["Longest wait"]) < 7300
