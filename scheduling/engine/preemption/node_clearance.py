@@ -108,8 +108,17 @@ class NodeClearance:
     def is_infeasible(self) -> bool:
         """True if there were too few slots even with all eligible candidates evicted.
 
-        Surplus tasks are part of whole jobs, so they are counted.
+        Surplus tasks are part of whole jobs, so they are counted. Most searches are infeasible, and many of
+        them have the shape and the candidates of an earlier search of the cycle.
         """
+        if self._freeable_by_all is None:
+            board, needed = self._slot_counter.board, self._slot_counter.needed
+            version = self._context.index.snapshot.usage_version()
+            key = board, needed, version, self._get_all_eligible().tobytes()
+            if key in self._victim_index.infeasible_searches:
+                return True
+            if self._get_freeable_by_all().is_infeasible:
+                self._victim_index.infeasible_searches.add(key)
         return self._get_freeable_by_all().is_infeasible
 
     def has_same_candidates(self, other: NodeClearance) -> bool:

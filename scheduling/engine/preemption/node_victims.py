@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -201,7 +201,8 @@ class NodeVictims:
 class NodeVictimIndex:
     """An index of candidates by node.
 
-    `candidate_tasks` are the task slots of all eligible candidates, by row.
+    `candidate_tasks` are the task slots of all eligible candidates, by row. `infeasible_searches` are those
+    that found too few slots: shape, number of tasks, version of the usage, and candidates.
     """
 
     def __init__(self, index: CandidateIndex, fleet: Fleet) -> None:
@@ -227,6 +228,7 @@ class NodeVictimIndex:
         self._cost[together] = np.floor(index.eviction_cost[owner[together]] / np.repeat(beside, beside))
         self._row: Ints = row[self.candidate_tasks]
         self._owner: Ints = owner[self.candidate_tasks]
+        self.infeasible_searches: set[Hashable] = set()
         self._on_row: dict[int, list[tuple[int, VictimCandidate]]] = {}
         self._node_tasks: dict[bytes, NodeTasks] = {}
         self._contested: dict[frozenset[FlavorResource], Bools] = {}

@@ -200,8 +200,11 @@ class VictimSearch:
         self, context: PreemptionContext, fair: FairSharing, clearing: NodeClearance
     ) -> list[Victim]:
         """Return victims on cheap rows, and further ones by fair sharing where quota needs more."""
-        borrow, field, taken = context.borrowing_allowed, FairPreemption(context, fair), list[Victim]()
         context.charge_preemptor()
+        if clearing.is_infeasible:
+            self._note_protection(context, clearing)
+            return []
+        borrow, field, taken = context.borrowing_allowed, FairPreemption(context, fair), list[Victim]()
         for _ in range(MAX_CLEARANCES):
             if not clearing.clear_nodes(field, taken):
                 context.trial.restore_all()

@@ -518,6 +518,31 @@ def test_a_hopeless_search_looks_at_nobody() -> None:
     assert (found.targets, found.steps) == ((), 0)
 
 
+def test_a_hopeless_search_is_repeated_once_anything_differs() -> None:
+    standing = [
+        fill("b0", "b", "n0", "012"),
+        fill("fixed0", "b", "n0", "3", preemptible=False),
+        fill("b1", "b", "n1", "0", priority=-1),
+        fill("fixed1", "b", "n1", "13", preemptible=False),
+    ]
+    snapshot = site([4, 4, 1], {"a": 6, "b": 3}, standing)
+    cycle = VictimSearch(snapshot, options=PLATFORM, now=NOW, fair=FairSharing())
+
+    def victims_of(asked: Role, queue: str = "a", **facts: Any) -> list[str]:
+        preemptor = wants(snapshot, queue, asked, **facts)
+        found = cycle.find_victims(preemptor, never, lambda: (board_of(snapshot, asked), asked.replicas))
+        return list(told(found))
+
+    # Quota would suffice for each, but no node has the cards together.
+    assert victims_of(role(1, 4)) == victims_of(role(2, 3)) == victims_of(role(1, 3), "b") == []
+    # Another shape, fewer tasks, and other candidates.
+    assert victims_of(role(1, 3)) == victims_of(role(1, 3), "b", priority=1) == ["b0"]
+    with snapshot.statement() as statement:
+        statement.release("fixed0/worker/0")
+        assert victims_of(role(1, 4)) == ["b0"]
+    assert victims_of(role(1, 4)) == []
+
+
 def test_the_next_search_of_a_cycle_asks_others() -> None:
     standing = [fill(f"b{n}", "b", f"n{n}", admitted_at=Instant(9_000 + n)) for n in range(3)]
     snapshot = site([4, 4, 4], {"a": 12, "b": 0}, standing)
