@@ -99,7 +99,7 @@ def test_what_an_exporter_says_is_stored_under_the_gpu_and_its_state_is_noted(so
     assert receiver.requests[0].path == "/metrics"
     noted = status(source)
     assert (noted.problem, noted.answered_at, noted.failed_since) == ("", clock.now(), None)
-    assert (noted.values, noted.refused, noted.unknown) == (20 + 1, 0, [exp.GPU_0])
+    assert (noted.values, noted.refused, noted.unknown) == (21 + 1, 0, [exp.GPU_0])
     on_node = SourceNode.unscoped.get(source=source)
     assert (on_node.node, on_node.devices) == ("node-1", 1)
     assert "device.temperature_c" in on_node.said["dcgm"]
