@@ -15,14 +15,13 @@ from rest_framework.response import Response
 from clusters.models import Cell, Flavor, Sharing
 from clusters.selectors.cell import cell_get
 from foundation.core.errors import FieldError, Invalid, NotFound
-from foundation.web.listing import Column, ColumnKind
 from quotas.api.queue_settings import QueueChangeSerializer
 from quotas.models import QuotaNode
 from quotas.selectors.queue import queue_get
 from quotas.selectors.queue_flavors import find_flavors_named
 from quotas.selectors.quota_table import tenant_get
 from scheduling.models import PolicyReplay, ReplayState
-from scheduling.selectors.policy_replay import compare_teams, replay_get, replay_list
+from scheduling.selectors.policy_replay import REPLAY_COLUMNS, compare_teams, replay_get, replay_list
 from scheduling.services.policy_replay.change import MOST_NODES, REPLAYED_SETTINGS, ReplayChange
 from scheduling.services.policy_replay.replay import replay_cancel, replay_create, replay_delete
 from tenants.access.permissions import Permission
@@ -142,12 +141,7 @@ class ReplayDetailSerializer(ReplaySerializer):
 
 
 class ReplaysQuery(ListQuery):
-    columns: ClassVar = {
-        "name": Column("name"),
-        "cell": Column("cell.name"),
-        "state": Column("state"),
-        "created_at": Column("created_at", ColumnKind.TIME),
-    }
+    columns: ClassVar = REPLAY_COLUMNS
 
 
 class ReplaysView(PlatformView):

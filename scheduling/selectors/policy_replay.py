@@ -14,6 +14,7 @@ from clusters.models import Cell
 from foundation.core.actor import Actor
 from foundation.core.errors import NotFound
 from foundation.sql import row_scope
+from foundation.web.listing import Column, ColumnKind
 from quotas.models import QuotaNode
 from scheduling.models import PolicyReplay
 from tenants.access import permissions
@@ -22,6 +23,15 @@ from tenants.models import Tenant
 
 COLUMNS: Final = ("measured", "recorded", "changed")
 """What really happened, and the simulations of the recorded configuration and of the change."""
+
+
+REPLAY_COLUMNS: Final = {
+    "name": Column("name"),
+    "cell": Column("cell.name"),
+    "state": Column("state"),
+    "created_at": Column("created_at", ColumnKind.TIME),
+}
+"""What a list of replays can be filtered by."""
 
 
 def replay_list(*, viewer: Actor) -> QuerySet[PolicyReplay]:

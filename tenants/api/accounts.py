@@ -33,6 +33,7 @@ from tenants.api.shapes import (
 from tenants.api.tenants import body_of
 from tenants.models import User
 from tenants.selectors.account import (
+    GROUP_COLUMNS,
     group_get,
     group_list,
     group_people,
@@ -188,7 +189,7 @@ def _detail(viewer: User, user: User) -> dict[str, Any]:
 
 
 class GroupsQuery(ListQuery):
-    columns: ClassVar = {"name": Column("name"), "claim": Column("claim")}
+    columns: ClassVar = GROUP_COLUMNS
 
 
 class GroupsView(PlatformView):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Final
 
 from axes.models import AccessAttempt
 from django.conf import settings
@@ -12,6 +13,7 @@ from django.utils.translation import gettext as _
 from foundation.core import clock
 from foundation.core.actor import Actor
 from foundation.core.errors import FieldError, Invalid, NotFound
+from foundation.web.listing import Column
 from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import AccountKind, Group, GroupMember, Tenant, User
@@ -61,6 +63,10 @@ def group_named(name: str, field: str = "group") -> Group:
 
 def _unknown(field: str, message: str) -> Invalid:
     return Invalid(message, errors=[FieldError(field, "unknown", message)])
+
+
+GROUP_COLUMNS: Final = {"name": Column("name"), "claim": Column("claim")}
+"""What a list of groups can be filtered by."""
 
 
 def group_list(*, viewer: Actor) -> QuerySet[Group]:

@@ -345,7 +345,7 @@ ACCOUNTS: Final = (
         body={"do": "end-access", "sessions": "on", "version": "{user.version}"},
     ),
     form("ops/users/{user}", _OVER_USER, "tenants_user", ok=200, body={"do": "password"}),
-    page("ops/groups", _ADMINS, shows=(("crowd", _ADMINS),)),
+    *listing("ops/groups", _ADMINS, shows=(("crowd", _ADMINS),)),
     form("ops/groups", _ADMINS, "tenants_group", "make", body={"name": "Fresh"}),
     page("ops/groups/{group}", _ADMINS),
     form(
@@ -505,7 +505,7 @@ NODES: Final = (
 _EDITS_CLUSTERS: Final = must(("cluster.edit", "platform"))
 _PERIOD: Final = {"begin_at": "{past_begin_typed}", "end_at": "{past_end_typed}"}
 REPLAYS: Final = (
-    page("ops/replays", _LOOK, shows=(("/ops/replays/new", _EDITS_CLUSTERS),)),
+    *listing("ops/replays", _LOOK, shows=(("/ops/replays/new", _EDITS_CLUSTERS),)),
     page("ops/replays/new", _LOOK + _EDITS_CLUSTERS),
     form(
         "ops/replays/new",

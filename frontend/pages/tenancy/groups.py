@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
@@ -14,14 +16,68 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from foundation.core.errors import AllotmentError
+from foundation.web.listing import Column, ColumnKind, filter_rows, sort_rows
 from frontend.components import view_models
 from frontend.components.people_field import PeopleInput
+from frontend.lists.declaration import FilterField, ListColumn, ListDeclaration
+from frontend.lists.page_list import EmptyList, answer_list, read_list
 from frontend.pages.tenancy.members import id_of
 from frontend.shell.form_actions import run_change, show_refusal, version_of
 from frontend.shell.page_shell import get_viewer, login_required, set_frame
 from tenants.models import Group, User
-from tenants.selectors.account import group_get, group_list, group_people, user_get, user_named
+from tenants.selectors.account import GROUP_COLUMNS, group_get, group_list, group_people, user_get, user_named
 from tenants.services.group import group_add, group_create, group_delete, group_remove, group_update
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    """One row of the list."""
+
+    group: Any  # a Group with its `size`
+
+    @property
+    def id(self) -> uuid.UUID:
+        found: uuid.UUID = self.group.pk
+        return found
+
+    @property
+    def title(self) -> str:
+        return str(self.group.name)
+
+    @property
+    def url(self) -> str:
+        return reverse("frontend:ops-group", args=[self.group.pk])
+
+    @property
+    def source(self) -> str:
+        if self.group.claim:
+            return _("Identity provider (%(claim)s)") % {"claim": self.group.claim}
+        return _("Local")
+
+
+GROUP_SORTS: Final = {"name": Column("name"), "size": Column("size", ColumnKind.NUMBER)}
+GROUPS: Final = ListDeclaration(
+    key="groups",
+    title=gettext_lazy("Groups"),
+    columns=(
+        ListColumn(key="name", label=gettext_lazy("Name"), sort="name", text=lambda line: line.group.name),
+        ListColumn(key="source", label=gettext_lazy("Membership source"), text=lambda line: line.source),
+        ListColumn(
+            key="size",
+            label=gettext_lazy("Members"),
+            number=True,
+            sort="size",
+            text=lambda line: line.group.size,
+        ),
+    ),
+    filters={
+        "name": FilterField(label=gettext_lazy("Name")),
+        "claim": FilterField(label=gettext_lazy("Identity provider group")),
+    },
+    fields=GROUP_COLUMNS,
+    default_sort="name",
+    every_s=30,
+)
 
 
 class GroupForm(forms.Form):
@@ -49,7 +105,7 @@ class AddPersonForm(forms.Form):
 def show_groups(request: HttpRequest) -> HttpResponse:
     """All groups; POST makes one."""
     who = get_viewer(request)
-    shown = group_list(viewer=who)
+    groups = group_list(viewer=who)
     form = GroupForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -60,8 +116,21 @@ def show_groups(request: HttpRequest) -> HttpResponse:
             messages.success(request, _("Group %(name)s created") % {"name": made.name})
             return redirect("frontend:ops-group", group=made.pk)
     set_frame(request, label=_("Groups"), trail=_("Operations"))
-    status = 400 if form.errors else 200
-    return render(request, "frontend/tenancy/groups.html", {"groups": shown, "form": form}, status=status)
+    listing = read_list(request, GROUPS)
+    hint = _("Create a group, then add it as a member of a tenant.")
+    return answer_list(
+        request,
+        listing,
+        sort_rows(filter_rows(groups, listing.conditions), listing.sort, GROUP_SORTS),
+        lambda found: [GroupLine(group) for group in found],
+        template="frontend/tenancy/groups.html",
+        context=lambda: {
+            "form": form,
+            "row": "frontend/tenancy/group_row.html",
+            "empty_list": EmptyList(_("No groups"), hint, icon="users"),
+        },
+        status=400 if form.errors else 200,
+    )
 
 
 @login_required

@@ -25,7 +25,7 @@ from foundation.core import clock
 from quotas.models import QuotaRequest
 from scheduling.models import Job, JobKind, JobState
 from telemetry.models import Price
-from tests.builders import jobs, quotas
+from tests.builders import jobs, quotas, replays, tenancy
 from tests.builders.jobs import RoleOf
 from tests.builders.world import World, world
 
@@ -41,6 +41,8 @@ LISTS: Final = {
     "/w/team-a/requests": "requests",
     "/ops/requests": "inbox",
     "/ops/audit": "audit",
+    "/ops/groups": "groups",
+    "/ops/replays": "replays",
 }
 """The address of each list, and the name of its declaration."""
 WITHOUT_FILE: Final = {"/ops/audit"}
@@ -253,6 +255,8 @@ def populate(w: World) -> None:
         current=[],
         asked=[asked],
     )
+    tenancy.group("crowd", w.viewer)
+    replays.replay(w.cell)
     audit_log.record_action(w.admin, "job.test", entity="job", entity_id="1")
     facts = {"tenant": w.workspace, "metric": "job.pending_s", "threshold": 1}
     rule = AlertRule.unscoped.create(name="slow", **facts)
