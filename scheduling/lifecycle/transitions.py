@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -94,6 +94,7 @@ def transition_all(moves: Sequence[StateMove], *, now: datetime, actor: str = ""
     Raises: IllegalTransition; StaleJob when one of them is no longer current, and then none may be moved.
     """
     by_fields: defaultdict[tuple[str, ...], list[StateMove]] = defaultdict(list)
+    moves = [_note_queueing(move, now) for move in moves]
     for move in moves:
         if move.to not in ALLOWED[move.job.state]:
             states = {"state": move.job.state, "to": move.to.value}
@@ -110,6 +111,13 @@ def transition_all(moves: Sequence[StateMove], *, now: datetime, actor: str = ""
         events.append(JobEvent(job=job, at=now, code=move.code, actor=actor, numbers=dict(move.numbers)))
     insert_rows(events)
     log_jobs(JournalStep(move.job.pk, move.code, actor, move.numbers) for move in moves)
+
+
+def _note_queueing(move: StateMove, now: datetime) -> StateMove:
+    """A move into the queue also sets since when the job waits; waits before it are over."""
+    if move.to != JobState.QUEUED:
+        return move
+    return replace(move, fields={**move.fields, "queued_at": now})
 
 
 def _write(names: Sequence[str], moves: Sequence[StateMove]) -> None:

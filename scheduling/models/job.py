@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from django.conf import settings
@@ -87,6 +88,7 @@ class Job(BaseModel, Versioned):
     simulate = models.JSONField(default=dict, blank=True)
 
     submitted_at = models.DateTimeField(db_index=True)
+    queued_at = models.DateTimeField(null=True, blank=True, help_text="last entry into the queue")
     admitted_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -147,6 +149,11 @@ class Job(BaseModel, Versioned):
     @property
     def is_waiting(self) -> bool:
         return self.state in WAITING_STATES
+
+    @property
+    def queued_since(self) -> datetime:
+        """The time of the last entry into the queue: by submission, after an eviction, or when resumed."""
+        return self.queued_at or self.submitted_at
 
     @property
     def holds(self) -> bool:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from django.db.models import Count, F, Min, Q, QuerySet, Sum, Window
-from django.db.models.functions import RowNumber
+from django.db.models.functions import Coalesce, RowNumber
 
 from foundation.core.actor import Actor
 from quotas.models import Queue
@@ -130,7 +130,7 @@ def _count_work(jobs: QuerySet[Job], failed_since: datetime) -> dict[uuid.UUID, 
         queue_id: QueueWork(*values)
         for queue_id, *values in rows.annotate(
             waiting=Count("pk", filter=waiting),
-            oldest=Min("submitted_at", filter=waiting),
+            oldest=Min(Coalesce("queued_at", "submitted_at"), filter=waiting),
             running=Count("pk", filter=Q(state__in=RUNNING_STATES)),
             failed=Count("pk", filter=Q(state=JobState.FAILED, finished_at__gte=failed_since)),
         )

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from django.db.models import Count
+from django.db.models.functions import Coalesce
 
 from foundation.core.actor import Actor
 from foundation.core.reasons import Reason
@@ -24,7 +25,7 @@ _STATES: Final = (JobState.SUBMITTED, JobState.QUEUED)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Jobs in line. `median_since` halves them: one half was submitted before it, one half after."""
+    """Jobs in line. `median_since` halves them: one half entered the queue before it, one half after."""
 
     jobs: int
     oldest_since: datetime | None
@@ -52,7 +53,8 @@ def waiting_now(*, viewer: Actor, cluster_id: uuid.UUID | None = None) -> Waitin
         reasons[reason or Reason.PENDING_EVALUATION] += count
         workspaces[workspace] += count
     total = reasons.total()
-    times = jobs.order_by("submitted_at", "pk").values_list("submitted_at", flat=True)
+    since = Coalesce("queued_at", "submitted_at")
+    times = jobs.annotate(since=since).order_by("since", "pk").values_list("since", flat=True)
     oldest = times.first() if total else None
     middle = times[(total - 1) // 2 : (total - 1) // 2 + 1].first() if total else None
     ordered = dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0])))

@@ -71,8 +71,8 @@ def cards_of(job: Job) -> float:
 
 
 def waiting_time(job: Job, now: datetime) -> timedelta:
-    """Return the time from submission to admission, or until now, or until the job ended without one."""
-    return (job.admitted_at or job.finished_at or now) - job.submitted_at
+    """Return the time from the last entry into the queue to admission, or until now, or to an end without."""
+    return (job.admitted_at or job.finished_at or now) - job.queued_since
 
 
 def run_time(job: Job, now: datetime) -> timedelta | None:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Max
+from django.db.models.functions import Coalesce
 
 from alerts.metrics.base import Observation
 from foundation.core.actor import SYSTEM
-from scheduling.models import Attempt, IdleStretch, Job, JobEvent, JobState
+from scheduling.models import IdleStretch, Job, JobState
 from telemetry.series.idle import idle_allocated
 from telemetry.series.now import UseNow, jobs_now
 from telemetry.series.over_use import slice_lines
@@ -23,16 +23,7 @@ _IDLE_S: Final = 300
 def read_pending_times(now: datetime) -> list[Observation]:
     """Seconds for which each job has waited: since its submission, its last run or its resume."""
     jobs = Job.unscoped.filter(state__in=(JobState.SUBMITTED, JobState.QUEUED)).order_by()
-    since = dict(jobs.values_list("pk", "submitted_at"))
-    ended = Attempt.unscoped.filter(job__in=jobs.values("pk"), ended_at__isnull=False)
-    resumed = JobEvent.unscoped.filter(job__in=jobs.values("pk"), code="resumed")
-    later = (
-        *ended.order_by().values_list("job_id").annotate(at=Max("ended_at")),
-        *resumed.order_by().values_list("job_id").annotate(last=Max("at")),
-    )
-    for pk, at in later:
-        if pk in since:
-            since[pk] = max(since[pk], at)
+    since = dict(jobs.values_list("pk", Coalesce("queued_at", "submitted_at")))
     return list(_observe({pk: max(0.0, (now - at).total_seconds()) for pk, at in since.items()}))
 
 

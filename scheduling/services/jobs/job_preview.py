@@ -10,7 +10,7 @@ from typing import Any
 from foundation.core import clock
 from foundation.core.quantities import Resource
 from scheduling import engine
-from scheduling.engine.model import DecisionKind, Instant
+from scheduling.engine.model import CycleResult, DecisionKind, Instant
 from scheduling.engine_input.allowances import AllowanceReader
 from scheduling.engine_input.config import preview_config
 from scheduling.engine_input.jobs import ASKED, asked_job
@@ -66,7 +66,7 @@ def preview_in(taken: CellSnapshot, submission: Submission, config: engine.Engin
     return JobPreview(reason, with_names(outcome.numbers, taken.names), helps, pools)
 
 
-def _sum_compute(result: engine.CycleResult) -> Counter[str]:
+def _sum_compute(result: CycleResult) -> Counter[str]:
     """The compute that the previewed job is admitted with, by flavor id."""
     found: Counter[str] = Counter()
     for decision in result.decisions:

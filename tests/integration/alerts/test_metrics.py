@@ -15,7 +15,7 @@ from clusters.gpu.measures import MEASURES, Level
 from clusters.models import Cluster, Device, Node
 from foundation.core import clock
 from foundation.core.quantities import Resource
-from scheduling.models import Allocation, Attempt, Job, JobEvent
+from scheduling.models import Allocation, Job
 from telemetry.models import (
     GpuEvent,
     GpuProcess,
@@ -99,12 +99,11 @@ def test_a_pending_job_waits_since_its_submission(bench: Bench) -> None:
     assert _read("job.pending_s") == {"team-b/whole": 420.0}
 
 
-def test_a_preempted_job_waits_since_its_run_and_a_resumed_one_since_its_resume(bench: Bench) -> None:
+def test_a_job_that_was_queued_again_waits_since_then(bench: Bench) -> None:
     now = clock.now()
     Job.unscoped.update(state="queued", submitted_at=now - timedelta(days=5))
-    attempt = bench.whole.attempts.get()
-    Attempt.unscoped.filter(pk=attempt.pk).update(ended_at=now - timedelta(seconds=40))
-    JobEvent.unscoped.create(job=bench.sliced, code="resumed", at=now - timedelta(seconds=20))
+    for job, seconds in ((bench.sliced, 20), (bench.whole, 40)):
+        Job.unscoped.filter(pk=job.pk).update(queued_at=now - timedelta(seconds=seconds))
     assert _read("job.pending_s") == {"team-a/sliced": 20.0, "team-b/whole": 40.0}
 
 

@@ -282,6 +282,7 @@ class _JobStory:
         self._decide(DecisionKind.EVICT, rule, numbers, second)
         self._record("job.evict", end, SYSTEM, {"name": self.job_row.name, "rule": rule, **numbers})
         self.job_row.reason, self.job_row.reason_at = Reason.PENDING_EVALUATION, end
+        self.job_row.queued_at = end
         if cut:
             left = self.plan.run_s - (end - self.rows.find_moment(run.admit_s)).total_seconds()
             self.job_row.simulate = {**self.job_row.simulate, "run_s": max(60, round(left))}
