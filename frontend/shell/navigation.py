@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 WORKSPACE = "workspace"
 OPERATIONS = "operations"
@@ -142,7 +143,12 @@ GROUPS: dict[str, tuple[NavigationGroup, ...]] = {
                     operator=True,
                 ),
                 NavigationEntry(
-                    "gpus", _("GPUs"), "cpu", "frontend:ops-gpus", covers=("frontend:ops-gpu",), operator=True
+                    "gpus",
+                    pgettext_lazy("page", "GPUs"),
+                    "cpu",
+                    "frontend:ops-gpus",
+                    covers=("frontend:ops-gpu",),
+                    operator=True,
                 ),
                 NavigationEntry(
                     "efficiency", _("Efficiency"), "activity", "frontend:ops-efficiency", operator=True

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_GET
 
 from clusters.models import Device
@@ -60,7 +60,7 @@ class GpuRow:
 
 GPUS: Final = ListDeclaration(
     key="gpus",
-    title=gettext_lazy("GPUs"),
+    title=pgettext_lazy("page", "GPUs"),
     columns=(
         ListColumn(
             key="gpu",
