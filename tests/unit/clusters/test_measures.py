@@ -17,7 +17,7 @@ def test_no_name_stands_twice() -> None:
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
 def test_the_exposed_name_follows_the_conventions_of_prometheus(measure: GpuMeasure) -> None:
-    assert re.fullmatch(r"allotment_gpu_[a-z][a-z_]*", measure.prometheus)
+    assert re.fullmatch(r"allotment_gpu_[a-z][a-z0-9_]*", measure.prometheus)
     assert measure.prometheus.endswith(_BASE_UNITS.get(measure.unit, ""))
     assert measure.prometheus.endswith("_total") == (measure.kind is MeasureKind.COUNTER)
     assert measure.help.endswith(".")
