@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -223,30 +224,25 @@ def _rows_by_id(rows: Rows, text: str) -> Sequence[Any]:
 def list_file(shown: PageList, rows: Rows, describe: Describe) -> HttpResponse:
     """Return all rows as CSV with the reader's columns, at most `ROWS_MAX`."""
     # Written before the answer leaves: afterwards no row is in the viewer's scope any more.
-    text = "".join(_file_lines(shown, rows, describe))
+    text = _file_text(shown, rows, describe)
     answer = HttpResponse(text, content_type="text/csv; charset=utf-8")
     name = f"{shown.declared.key}-{clock.now():%Y-%m-%d}.csv"
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
 
 
-class _Echo:
-    """A file whose lines are what was written last."""
-
-    def write(self, text: str) -> str:
-        return text
-
-
-def _file_lines(shown: PageList, rows: Rows, describe: Describe) -> Iterator[str]:
-    writer = csv.writer(_Echo())
-    yield "\ufeff"  # spreadsheets read other scripts by it
-    yield writer.writerow([text_cell(str(column.label)) for column in shown.columns])
+def _file_text(shown: PageList, rows: Rows, describe: Describe) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    out.write("\ufeff")  # spreadsheets read other scripts by it
+    writer.writerow([text_cell(str(column.label)) for column in shown.columns])
     for start in range(0, ROWS_MAX, _CHUNK):
         chunk = list(rows[start : start + _CHUNK])
         for line in describe(chunk):
-            yield writer.writerow([_file_cell(column.text(line)) for column in shown.columns])
+            writer.writerow([_file_cell(column.text(line)) for column in shown.columns])
         if len(chunk) < _CHUNK:
-            return
+            break
+    return out.getvalue()
 
 
 def _file_cell(value: object) -> str:

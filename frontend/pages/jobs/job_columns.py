@@ -31,7 +31,7 @@ class JobListLine:
     actions: Actions
     cards: int
     size: str
-    waited: timedelta
+    waited: timedelta | None
     ran: timedelta | None
     losses: list[str]
     saved_work: str

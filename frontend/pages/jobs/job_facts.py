@@ -70,8 +70,10 @@ def cards_of(job: Job) -> float:
     return sum(role.replicas * role.gpu_cards * role.gpu_cores for role in job.roles.all()) / 100
 
 
-def waiting_time(job: Job, now: datetime) -> timedelta:
+def waiting_time(job: Job, now: datetime) -> timedelta | None:
     """Return the time from the last entry into the queue to admission, or until now, or to an end without."""
+    if job.state == JobState.SUSPENDED:
+        return None  # it waits for its user, and the column still has its entry before the last run
     return (job.admitted_at or job.finished_at or now) - job.queued_since
 
 
@@ -107,7 +109,7 @@ def list_losses(job: Job, now: datetime) -> list[str]:
     time = run_time(job, now)
     if not job.holds:
         return [
-            _("Queue position held for %(span)s") % {"span": formats.format_duration(waiting_time(job, now))}
+            _("Queue position held for %(span)s") % {"span": formats.format_duration(now - job.submitted_at)}
         ]
     if time is None:
         return [_("Assigned nodes")]

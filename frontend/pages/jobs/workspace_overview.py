@@ -73,7 +73,7 @@ class JobLine:
 
     job: Job
     size: str
-    waited: timedelta
+    waited: timedelta | None
 
 
 @login_required
